@@ -1,0 +1,88 @@
+//! The three kinds of failure, never mixed. A peer or client that sent something bad is a [`Reject`]; a disk of ours
+//! that can not be trusted any more is a [`Halt`]; a bug of ours is an `assert!` with the invariant's name.
+
+use std::fmt;
+
+/// A peer or client sent something that we do not accept: counted, answered or dropped, never fatal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reject {
+    /// The bytes do not decode; says which part of what.
+    Malformed(&'static str),
+    /// More than a limit allows.
+    TooLarge {
+        /// What was too large.
+        what: &'static str,
+        /// The size that was announced, in bytes or items.
+        size: u64,
+        /// The largest size accepted.
+        max: u64,
+    },
+    /// The sender may not send this on this connection.
+    NotAllowed(&'static str),
+    /// The sender is not a member, or not the member that it says it is.
+    UnknownPeer,
+}
+
+impl fmt::Display for Reject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(what) => write!(f, "malformed {what}"),
+            Self::TooLarge { what, size, max } => write!(f, "{what} of {size} is over the limit of {max}"),
+            Self::NotAllowed(what) => write!(f, "{what} is not allowed on this connection"),
+            Self::UnknownPeer => write!(f, "the sender is no member of this cluster"),
+        }
+    }
+}
+
+impl std::error::Error for Reject {}
+
+/// This machine's storage can no longer be trusted to take part. The host stops this replica and prints the remedy; the
+/// others go on without it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Halt {
+    /// A write or sync of the log failed. It is never retried: what reached the disk is unknown.
+    LogWriteFailed {
+        /// What the operating system said.
+        why: String,
+    },
+    /// The log is damaged below the highest position that was synced: not a torn tail, but rot.
+    LogCorrupt {
+        /// Byte position in the log where the damage begins.
+        position: u64,
+        /// What was found there.
+        why: String,
+    },
+    /// A record that was read back does not say what it must.
+    LogInconsistent {
+        /// What does not fit.
+        why: String,
+    },
+}
+
+impl fmt::Display for Halt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LogWriteFailed { why } => write!(
+                f,
+                "writing the log failed: {why}. This replica stops, since it can not know what reached the disk; the \
+                 others go on. Repair or replace the disk, then start the replica again: it reads back what is there"
+            ),
+            Self::LogCorrupt { position, why } => write!(
+                f,
+                "the log is damaged at byte {position}: {why}. The damage lies below data that was synced, so votes \
+                 may be lost. Do not delete the directory and start again under the same id: the replica could vote \
+                 twice. Restore this directory from before the damage only if the replica did not run since, or \
+                 set up a replacement"
+            ),
+            Self::LogInconsistent { why } => write!(
+                f,
+                "the log does not fit together: {why}. This replica stops; the others go on. Keep the directory for \
+                 examination and report it"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Halt {}

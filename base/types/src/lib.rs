@@ -1,0 +1,18 @@
+//! Ids, numbers, time, the fault model with every quorum size, and the three kinds of failure.
+//!
+//! Every stage speaks these words (see GLOSSARY.md). Nothing here depends on another package of ours.
+
+mod error;
+mod ids;
+mod items;
+mod quorum;
+mod time;
+
+pub use error::{Halt, Reject};
+pub use ids::{
+    ClientId, ClusterId, ConnId, Incarnation, InstanceId, RecordId, ReplicaId, RequestNumber, Seq, SessionId,
+    Slot, View,
+};
+pub use items::{ItemError, Items, ItemsBuilder, ItemsIter};
+pub use quorum::{FaultModel, Quorums};
+pub use time::{AgreedTime, Span, Time};

@@ -1,0 +1,119 @@
+//! Time as the core sees it: a number that the host hands in, and a number that the log agrees on.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A replica's own monotonic time in nanoseconds since some start of its own. Means nothing to anybody else.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Time(u64);
+
+impl Time {
+    /// The start of this replica's clock.
+    pub const ZERO: Self = Self(0);
+
+    /// The moment `nanos` nanoseconds after the start.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+    /// Nanoseconds since the start.
+    pub const fn nanos(self) -> u64 {
+        self.0
+    }
+    /// This moment and then some.
+    #[must_use]
+    pub const fn plus(self, span: Span) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+    /// From `earlier` to here; nothing when `earlier` is later.
+    pub const fn since(self, earlier: Self) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl fmt::Debug for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.6}s", self.0 as f64 / 1e9)
+    }
+}
+
+/// A length of time in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Span(u64);
+
+impl Span {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+
+    /// So many nanoseconds.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+    /// So many milliseconds.
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis.saturating_mul(1_000_000))
+    }
+    /// So many seconds.
+    pub const fn from_secs(secs: u64) -> Self {
+        Self(secs.saturating_mul(1_000_000_000))
+    }
+    /// Its nanoseconds.
+    pub const fn nanos(self) -> u64 {
+        self.0
+    }
+    /// Its whole milliseconds.
+    pub const fn millis(self) -> u64 {
+        self.0 / 1_000_000
+    }
+    /// So many times as long.
+    #[must_use]
+    pub const fn times(self, factor: u64) -> Self {
+        Self(self.0.saturating_mul(factor))
+    }
+    /// The part of it; a `parts` of 0 counts as 1.
+    #[must_use]
+    pub const fn divided(self, parts: u64) -> Self {
+        Self(self.0 / if parts == 0 { 1 } else { parts })
+    }
+}
+
+impl fmt::Debug for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3}ms", self.0 as f64 / 1e6)
+    }
+}
+
+/// The cluster's time in nanoseconds since the Unix epoch, as the log agreed on it: the wall clock is read once, at
+/// `init`; from then on leaders extend it by their monotonic clocks, and it never goes back.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct AgreedTime(u64);
+
+impl AgreedTime {
+    /// Before anything was agreed on.
+    pub const ZERO: Self = Self(0);
+
+    /// The moment `nanos` nanoseconds after the Unix epoch.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+    /// Nanoseconds since the Unix epoch.
+    pub const fn nanos(self) -> u64 {
+        self.0
+    }
+    /// This moment and then some.
+    #[must_use]
+    pub const fn plus(self, span: Span) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+    /// From `earlier` to here; nothing when `earlier` is later.
+    pub const fn since(self, earlier: Self) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl fmt::Debug for AgreedTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "t{:.6}s", self.0 as f64 / 1e9)
+    }
+}

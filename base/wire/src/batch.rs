@@ -1,0 +1,224 @@
+//! Requests, and the batch that agreement is about.
+//!
+//! A request has the same bytes on the client's connection, in the batch, on the wire between replicas and in the log:
+//! it is copied once, from the socket into the open batch.
+//!
+//! ```text
+//! request  0         8         16                   24       28     29       32
+//!          | session | number  | lowest unanswered  | length | kind | zero    | body ...
+//! batch    0             8       16      20        24
+//!          | agreed time | seed  | count | zero    | requests ...
+//! ```
+
+use crate::codec::Put;
+use bytes::Bytes;
+use quorate_types::{AgreedTime, Items, Reject, RequestNumber, SessionId};
+
+/// Bytes of a request's header.
+pub const REQUEST_HEADER: usize = 32;
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum RequestKind {
+    /// Run the commands in the body, an item list ([`quorate_types::Items`]).
+    Commands = 1,
+    /// Open a session: the number is the client's nonce, the body its client id (8 bytes).
+    OpenSession = 2,
+    /// Close this session; nothing of it is answered from here on.
+    CloseSession = 3,
+    /// Nothing: keeps a session alive, or uses up a number that a caller gave up. The body is empty.
+    Empty = 4,
+}
+
+impl RequestKind {
+    /// The kind with this number.
+    pub const fn from_number(number: u8) -> Option<Self> {
+        match number {
+            1 => Some(Self::Commands),
+            2 => Some(Self::OpenSession),
+            3 => Some(Self::CloseSession),
+            4 => Some(Self::Empty),
+            _ => None,
+        }
+    }
+}
+
+/// The fixed part of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestHeader {
+    /// Whose request; [`SessionId::NONE`] to open a session.
+    pub session: SessionId,
+    /// Which of that session's; the nonce when it opens one.
+    pub number: RequestNumber,
+    /// The lowest number whose reply the client still lacks: replies below it may be forgotten.
+    pub lowest_unanswered: RequestNumber,
+    /// What it asks for.
+    pub kind: RequestKind,
+    /// Bytes of the body.
+    pub len: u32,
+}
+
+impl RequestHeader {
+    /// Appends the header.
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        out.put_u64(self.session.number());
+        out.put_u64(self.number.number());
+        out.put_u64(self.lowest_unanswered.number());
+        out.put_u32(self.len);
+        out.put_u8(self.kind as u8);
+        out.extend_from_slice(&[0; 3]);
+    }
+
+    fn decode(bytes: &[u8; REQUEST_HEADER]) -> Result<Self, Reject> {
+        let u64_at = |at: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_le_bytes(word)
+        };
+        if bytes[29..] != [0; 3] {
+            return Err(Reject::Malformed("request: reserved bytes"));
+        }
+        Ok(Self {
+            session: SessionId::from_number(u64_at(0)),
+            number: RequestNumber::new(u64_at(8)),
+            lowest_unanswered: RequestNumber::new(u64_at(16)),
+            len: u32::from_le_bytes([bytes[24], bytes[25], bytes[26], bytes[27]]),
+            kind: RequestKind::from_number(bytes[28]).ok_or(Reject::Malformed("request: kind"))?,
+        })
+    }
+}
+
+/// Walks over requests that lie one after the other. Each item is the header, the body, and the whole request's bytes
+/// as they lie there; an error ends the walk.
+#[derive(Clone, Debug)]
+pub struct Requests<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Requests<'a> {
+    /// Walks over `bytes`.
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes }
+    }
+
+    fn take(&mut self) -> Result<(RequestHeader, &'a [u8], &'a [u8]), Reject> {
+        let header = self.bytes.first_chunk::<REQUEST_HEADER>().ok_or(Reject::Malformed("request: cut off"))?;
+        let header = RequestHeader::decode(header)?;
+        let end = REQUEST_HEADER + header.len as usize;
+        if end > self.bytes.len() {
+            return Err(Reject::Malformed("request: cut off"));
+        }
+        let (whole, rest) = self.bytes.split_at(end);
+        let body = &whole[REQUEST_HEADER..];
+        check_body(header.kind, body)?;
+        self.bytes = rest;
+        Ok((header, body, whole))
+    }
+}
+
+/// A request that passes is well formed: execution never meets a body that it can not read.
+fn check_body(kind: RequestKind, body: &[u8]) -> Result<(), Reject> {
+    let fits = match kind {
+        RequestKind::Commands => Items::parse(body).is_ok(),
+        RequestKind::OpenSession => body.len() == 8,
+        RequestKind::CloseSession | RequestKind::Empty => body.is_empty(),
+    };
+    if fits { Ok(()) } else { Err(Reject::Malformed("request: body")) }
+}
+
+impl<'a> Iterator for Requests<'a> {
+    type Item = Result<(RequestHeader, &'a [u8], &'a [u8]), Reject>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.bytes.is_empty() {
+            return None;
+        }
+        let taken = self.take();
+        if taken.is_err() {
+            self.bytes = &[];
+        }
+        Some(taken)
+    }
+}
+
+/// The fixed part of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchHeader {
+    /// The time that the leader proposes; what is agreed on is the maximum of this and the time before.
+    pub time: AgreedTime,
+    /// Randomness for the commands, drawn by the leader.
+    pub seed: u64,
+    /// How many requests.
+    pub count: u32,
+}
+
+/// What one slot decides: requests, a proposal for the time, and randomness. The unit of agreement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    bytes: Bytes,
+}
+
+impl Batch {
+    /// Bytes of the header.
+    pub const HEADER: usize = 24;
+
+    /// Begins a batch in an empty buffer: reserves the header, which [`Self::seal`] fills in.
+    pub fn begin(out: &mut Vec<u8>) {
+        debug_assert!(out.is_empty());
+        out.extend_from_slice(&[0; Self::HEADER]);
+    }
+
+    /// Closes a batch that was begun in `bytes` and filled with whole requests.
+    ///
+    /// # Panics
+    /// When `bytes` was not begun.
+    pub fn seal(mut bytes: Vec<u8>, header: BatchHeader) -> Self {
+        assert!(bytes.len() >= Self::HEADER, "a batch that was begun has its header's bytes");
+        bytes[..8].copy_from_slice(&header.time.nanos().to_le_bytes());
+        bytes[8..16].copy_from_slice(&header.seed.to_le_bytes());
+        bytes[16..20].copy_from_slice(&header.count.to_le_bytes());
+        Self { bytes: Bytes::from(bytes) }
+    }
+
+    /// Takes bytes from a peer or the log as a batch: checks every request, so that execution can not fail on them.
+    ///
+    /// # Errors
+    /// When a request does not decode or the count is wrong.
+    pub fn decode(bytes: Bytes) -> Result<Self, Reject> {
+        let batch = Self { bytes };
+        if batch.bytes.len() < Self::HEADER {
+            return Err(Reject::Malformed("batch: header"));
+        }
+        let mut count = 0u32;
+        for request in batch.requests() {
+            request?;
+            count += 1;
+        }
+        if count != batch.header().count || batch.bytes[20..24] != [0; 4] {
+            return Err(Reject::Malformed("batch: count"));
+        }
+        Ok(batch)
+    }
+
+    /// The fixed part.
+    pub fn header(&self) -> BatchHeader {
+        let u64_at = |at: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&self.bytes[at..at + 8]);
+            u64::from_le_bytes(word)
+        };
+        let count = u32::from_le_bytes([self.bytes[16], self.bytes[17], self.bytes[18], self.bytes[19]]);
+        BatchHeader { time: AgreedTime::from_nanos(u64_at(0)), seed: u64_at(8), count }
+    }
+
+    /// The requests in order.
+    pub fn requests(&self) -> Requests<'_> {
+        Requests::new(&self.bytes[Self::HEADER..])
+    }
+
+    /// All bytes, shared.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+}

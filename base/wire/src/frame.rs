@@ -1,0 +1,231 @@
+//! Frames: how messages are cut out of a byte stream.
+//!
+//! ```text
+//!  0        4      6      8            12           16
+//!  | length | kind | zero | payload crc | header crc | payload (length bytes) ...
+//! ```
+//! Both checksums are crc32c. The header has one of its own, so that a damaged length is found before anybody waits
+//! for, or makes room for, the bytes it announces. A frame that fails breaks the connection.
+
+use bytes::{Buf, Bytes, BytesMut};
+use quorate_types::Reject;
+
+/// Bytes of a frame header.
+pub const FRAME_HEADER: usize = 16;
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident = $number:literal),* $(,)?) => {
+        /// What a frame's payload is.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u16)]
+        pub enum FrameKind {
+            $($(#[$doc])* $name = $number),*
+        }
+
+        impl FrameKind {
+            /// Every kind, for tests and tables.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// The kind with this number on the wire.
+            pub const fn from_number(number: u16) -> Option<Self> {
+                match number {
+                    $($number => Some(Self::$name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// First frame of every connection, from whoever dialed.
+    Hello = 1,
+    /// The other side takes the connection.
+    Welcome = 2,
+    /// The other side does not, says why, and closes.
+    Refusal = 3,
+    /// A message of an ordering protocol, between replicas.
+    Order = 16,
+    /// Requests of sessions, from a client.
+    Requests = 32,
+    /// Replies to requests.
+    Replies = 33,
+    /// Reads, from a client.
+    Reads = 34,
+    /// Replies to reads.
+    ReadReplies = 35,
+    /// Who leads, from a replica to its clients, whenever it changes and whenever a request came to the wrong replica.
+    Leader = 36,
+    /// An operator asks how the replica is.
+    StatusRequest = 48,
+    /// The answer, a JSON document.
+    Status = 49,
+    /// An operator asks the leader to hand over.
+    TransferRequest = 50,
+    /// Whether the hand-over began, a line of text.
+    TransferReply = 51,
+}
+
+/// A decoded frame header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameHeader {
+    /// What the payload is.
+    pub kind: FrameKind,
+    /// How many bytes it has.
+    pub len: u32,
+    crc: u32,
+}
+
+impl FrameHeader {
+    /// Reads a header and checks it against its own checksum and against the largest payload that is accepted.
+    ///
+    /// # Errors
+    /// [`Reject::Malformed`] for damage and unknown kinds, [`Reject::TooLarge`] for a frame over `max` bytes.
+    pub fn decode(bytes: &[u8; FRAME_HEADER], max: u32) -> Result<Self, Reject> {
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        if crc32c::crc32c(&bytes[..12]) != word(12) {
+            return Err(Reject::Malformed("frame header checksum"));
+        }
+        let len = word(0);
+        if len > max {
+            return Err(Reject::TooLarge { what: "frame", size: u64::from(len), max: u64::from(max) });
+        }
+        let kind = word(4);
+        let kind = u16::try_from(kind)
+            .ok()
+            .and_then(FrameKind::from_number)
+            .ok_or(Reject::Malformed("frame kind: unknown"))?;
+        Ok(Self { kind, len, crc: word(8) })
+    }
+}
+
+fn encode_header(kind: FrameKind, len: u32, crc: u32) -> [u8; FRAME_HEADER] {
+    let mut header = [0; FRAME_HEADER];
+    header[..4].copy_from_slice(&len.to_le_bytes());
+    header[4..6].copy_from_slice(&(kind as u16).to_le_bytes());
+    header[8..12].copy_from_slice(&crc.to_le_bytes());
+    let own = crc32c::crc32c(&header[..12]);
+    header[12..].copy_from_slice(&own.to_le_bytes());
+    header
+}
+
+/// A frame that arrived whole and undamaged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// What the payload is.
+    pub kind: FrameKind,
+    /// The message.
+    pub payload: Bytes,
+}
+
+/// A frame to send: a head that was made for it, and payloads that it shares with others (a batch goes to all
+/// followers and to the disk from one buffer).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutFrame {
+    head: Bytes,
+    payloads: Vec<Bytes>,
+}
+
+impl OutFrame {
+    /// Frames `body` followed by `payloads`; `body` is copied once, payloads are shared.
+    ///
+    /// # Panics
+    /// When the frame would be 4 GiB or larger: callers bound what they send by the frame limit.
+    pub fn new(kind: FrameKind, body: &[u8], payloads: Vec<Bytes>) -> Self {
+        let mut crc = crc32c::crc32c(body);
+        let mut len = body.len();
+        for payload in &payloads {
+            crc = crc32c::crc32c_append(crc, payload);
+            len += payload.len();
+        }
+        let len = u32::try_from(len).expect("a frame is under 4 GiB");
+        let mut head = BytesMut::with_capacity(FRAME_HEADER + body.len());
+        head.extend_from_slice(&encode_header(kind, len, crc));
+        head.extend_from_slice(body);
+        Self { head: head.freeze(), payloads }
+    }
+
+    /// All bytes of the frame, header included.
+    pub fn len(&self) -> usize {
+        self.head.len() + self.payloads.iter().map(Bytes::len).sum::<usize>()
+    }
+    /// Never: a frame has a header.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+    /// What this frame is.
+    pub fn kind(&self) -> FrameKind {
+        FrameKind::from_number(u16::from_le_bytes([self.head[4], self.head[5]])).expect("made by new")
+    }
+    /// The pieces to write, in order.
+    pub fn into_parts(self) -> impl Iterator<Item = Bytes> {
+        std::iter::once(self.head).chain(self.payloads)
+    }
+    /// The whole frame in one buffer; for tests and cold paths.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut out = self.head.to_vec();
+        self.payloads.iter().for_each(|p| out.extend_from_slice(p));
+        out
+    }
+}
+
+/// Cuts a byte stream into frames. The host reads into the buffer; payloads that come out share its memory.
+#[derive(Debug)]
+pub struct FrameReader {
+    buffer: BytesMut,
+    frame_bytes_max: u32,
+    header: Option<FrameHeader>,
+}
+
+impl FrameReader {
+    /// A reader that refuses frames with more than `frame_bytes_max` bytes of payload.
+    pub fn new(frame_bytes_max: u32) -> Self {
+        Self { buffer: BytesMut::new(), frame_bytes_max, header: None }
+    }
+
+    /// Another limit from the next frame on: a stranger may send a small hello only.
+    pub fn set_limit(&mut self, frame_bytes_max: u32) {
+        self.frame_bytes_max = frame_bytes_max;
+    }
+
+    /// Where the host puts what it read. Has room for at least `at_least` bytes, or for the rest of the frame that is
+    /// arriving if that is more.
+    pub fn buffer(&mut self, at_least: usize) -> &mut BytesMut {
+        let missing = self.header.map_or(0, |h| (h.len as usize).saturating_sub(self.buffer.len()));
+        let want = at_least.max(missing);
+        if self.buffer.capacity() - self.buffer.len() < want {
+            self.buffer.reserve(want);
+        }
+        &mut self.buffer
+    }
+
+    /// The next whole frame, or nothing when more bytes are needed.
+    ///
+    /// # Errors
+    /// The stream is damaged, or its frame too large: the connection is of no use any more.
+    pub fn frame(&mut self) -> Result<Option<Frame>, Reject> {
+        let header = match self.header {
+            Some(header) => header,
+            None => {
+                let Some(bytes) = self.buffer.first_chunk::<FRAME_HEADER>() else { return Ok(None) };
+                let header = FrameHeader::decode(bytes, self.frame_bytes_max)?;
+                self.buffer.advance(FRAME_HEADER);
+                *self.header.insert(header)
+            }
+        };
+        if self.buffer.len() < header.len as usize {
+            return Ok(None);
+        }
+        self.header = None;
+        let payload = self.buffer.split_to(header.len as usize).freeze();
+        if crc32c::crc32c(&payload) != header.crc {
+            return Err(Reject::Malformed("frame payload checksum"));
+        }
+        Ok(Some(Frame { kind: header.kind, payload }))
+    }
+
+    /// Bytes that wait for the rest of their frame.
+    pub fn pending(&self) -> usize {
+        self.buffer.len()
+    }
+}

@@ -1,0 +1,70 @@
+//! The bodies of the fuzz targets: whatever the bytes, decoders return; what decodes, encodes to something that decodes to
+//! the same. Stable tests run them over the corpus.
+
+use crate::{
+    Batch, ClientMessage, Frame, FrameKind, FrameReader, Hello, OrderMessage, Refusal, ReplicaMessage, Welcome,
+};
+use bytes::Bytes;
+
+/// A byte stream cut into frames, and each frame's payload through its decoder.
+pub fn stream(data: &[u8]) {
+    let mut reader = FrameReader::new(1 << 20);
+    for piece in data.chunks(7) {
+        reader.buffer(piece.len()).extend_from_slice(piece);
+        loop {
+            match reader.frame() {
+                Ok(Some(frame)) => payload(frame),
+                Ok(None) => break,
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// The first byte chooses the kind of frame, the rest is its payload: gets past the checksums.
+pub fn any_payload(data: &[u8]) {
+    let Some((first, rest)) = data.split_first() else { return };
+    let kind = FrameKind::ALL[*first as usize % FrameKind::ALL.len()];
+    payload(Frame { kind, payload: Bytes::copy_from_slice(rest) });
+}
+
+/// Bytes as a batch.
+pub fn batch(data: &[u8]) {
+    if let Ok(batch) = Batch::decode(Bytes::copy_from_slice(data)) {
+        assert_eq!(batch.requests().count(), batch.header().count as usize);
+    }
+}
+
+fn payload(frame: Frame) {
+    match frame.kind {
+        FrameKind::Hello => {
+            if let Ok(hello) = Hello::decode(frame.payload) {
+                assert_eq!(Hello::decode(reread(&hello.frame().to_vec())), Ok(hello));
+            }
+        }
+        FrameKind::Welcome => {
+            if let Ok(welcome) = Welcome::decode(frame.payload) {
+                assert_eq!(Welcome::decode(reread(&welcome.frame().to_vec())), Ok(welcome));
+            }
+        }
+        FrameKind::Refusal => drop(Refusal::decode(frame.payload)),
+        FrameKind::Order => {
+            if let Ok((instance, message)) = OrderMessage::decode(frame.payload) {
+                let again = reread(&message.frame(instance).to_vec());
+                assert_eq!(OrderMessage::decode(again), Ok((instance, message)));
+            }
+        }
+        FrameKind::Requests | FrameKind::Reads => drop(ClientMessage::decode(frame)),
+        FrameKind::Replies | FrameKind::ReadReplies | FrameKind::Leader => drop(ReplicaMessage::decode(frame)),
+        FrameKind::StatusRequest
+        | FrameKind::Status
+        | FrameKind::TransferRequest
+        | FrameKind::TransferReply => {}
+    }
+}
+
+fn reread(encoded: &[u8]) -> Bytes {
+    let mut reader = FrameReader::new(u32::MAX);
+    reader.buffer(encoded.len()).extend_from_slice(encoded);
+    reader.frame().expect("what we encode decodes").expect("it is whole").payload
+}

@@ -1,0 +1,223 @@
+//! The handshake: who dials says who it is, what it speaks and which cluster it means; the other side takes it or says why
+//! not.
+
+use crate::codec::{Put, Reader};
+use crate::frame::{FrameKind, OutFrame};
+use bytes::Bytes;
+use quorate_types::{ClientId, ClusterId, Incarnation, Reject, ReplicaId, View};
+
+/// The oldest wire format that this program speaks.
+pub const FORMAT_MIN: u16 = 1;
+/// The newest wire format that this program speaks.
+pub const FORMAT_MAX: u16 = 1;
+/// What this program can do beyond its format; raised when a feature needs all replicas to have it.
+pub const FEATURE_LEVEL: u32 = 1;
+
+const MAGIC: u32 = u32::from_le_bytes(*b"QRT1");
+/// No refusal text is longer: a peer can not make us keep or print a book.
+const TEXT_MAX: usize = 1024;
+
+/// In which role somebody connects; the same port serves all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A member of the cluster, to send ordering messages of all instances.
+    Peer {
+        /// Which member.
+        replica: ReplicaId,
+        /// Which life of its data directory.
+        incarnation: Incarnation,
+    },
+    /// Somebody with sessions or reads.
+    Client(ClientId),
+    /// An operator.
+    Admin,
+}
+
+/// The first frame of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// Oldest format the sender speaks.
+    pub format_min: u16,
+    /// Newest format the sender speaks.
+    pub format_max: u16,
+    /// What the sender can do beyond the format.
+    pub feature_level: u32,
+    /// The cluster it means; zero from a client that does not know yet.
+    pub cluster: ClusterId,
+    /// Whom it means to reach: a replica that moved, or a port that was given to another, is noticed at once.
+    pub to: Option<ReplicaId>,
+    /// As what it comes.
+    pub role: Role,
+}
+
+impl Hello {
+    /// A hello of this program.
+    pub fn new(cluster: ClusterId, to: Option<ReplicaId>, role: Role) -> Self {
+        Self { format_min: FORMAT_MIN, format_max: FORMAT_MAX, feature_level: FEATURE_LEVEL, cluster, to, role }
+    }
+
+    /// The frame to send.
+    pub fn frame(&self) -> OutFrame {
+        let mut out = Vec::with_capacity(64);
+        out.put_u32(MAGIC);
+        out.put_u16(self.format_min);
+        out.put_u16(self.format_max);
+        out.put_u32(self.feature_level);
+        out.put_u128(self.cluster.bits());
+        out.put_u16(self.to.map_or(0, ReplicaId::number));
+        let (role, id, incarnation) = match self.role {
+            Role::Peer { replica, incarnation } => (1, u64::from(replica.number()), incarnation.bits()),
+            Role::Client(client) => (2, client.number(), 0),
+            Role::Admin => (3, 0, 0),
+        };
+        out.put_u8(role);
+        out.put_u64(id);
+        out.put_u64(incarnation);
+        OutFrame::new(FrameKind::Hello, &out, vec![])
+    }
+
+    /// Reads a hello.
+    ///
+    /// # Errors
+    /// When the bytes are none.
+    pub fn decode(payload: Bytes) -> Result<Self, Reject> {
+        let mut r = Reader::new(payload, "hello");
+        if r.u32()? != MAGIC {
+            return Err(Reject::Malformed("hello: not a Quorate peer"));
+        }
+        let (format_min, format_max, feature_level) = (r.u16()?, r.u16()?, r.u32()?);
+        let cluster = ClusterId::new(r.u128()?);
+        let to = Some(r.u16()?).filter(|to| *to != 0).map(ReplicaId::new);
+        let (role, id, incarnation) = (r.u8()?, r.u64()?, r.u64()?);
+        let role = match role {
+            1 => Role::Peer {
+                replica: ReplicaId::new(u16::try_from(id).map_err(|_| Reject::Malformed("hello: replica id"))?),
+                incarnation: Incarnation::new(incarnation),
+            },
+            2 => Role::Client(ClientId::new(id)),
+            3 => Role::Admin,
+            _ => return Err(Reject::Malformed("hello: role")),
+        };
+        r.end()?;
+        Ok(Self { format_min, format_max, feature_level, cluster, to, role })
+    }
+}
+
+/// The connection is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Welcome {
+    /// The format both sides use from here on.
+    pub format: u16,
+    /// What the sender can do beyond the format.
+    pub feature_level: u32,
+    /// The cluster it belongs to.
+    pub cluster: ClusterId,
+    /// Who it is.
+    pub replica: ReplicaId,
+    /// Which life of its data directory.
+    pub incarnation: Incarnation,
+    /// The view it is in.
+    pub view: View,
+    /// Who leads there, when it knows.
+    pub leader: Option<ReplicaId>,
+}
+
+impl Welcome {
+    /// The frame to send.
+    pub fn frame(&self) -> OutFrame {
+        let mut out = Vec::with_capacity(48);
+        out.put_u16(self.format);
+        out.put_u32(self.feature_level);
+        out.put_u128(self.cluster.bits());
+        out.put_u16(self.replica.number());
+        out.put_u64(self.incarnation.bits());
+        out.put_u64(self.view.number());
+        out.put_u16(self.leader.map_or(0, ReplicaId::number));
+        OutFrame::new(FrameKind::Welcome, &out, vec![])
+    }
+
+    /// Reads a welcome.
+    ///
+    /// # Errors
+    /// When the bytes are none.
+    pub fn decode(payload: Bytes) -> Result<Self, Reject> {
+        let mut r = Reader::new(payload, "welcome");
+        let welcome = Self {
+            format: r.u16()?,
+            feature_level: r.u32()?,
+            cluster: ClusterId::new(r.u128()?),
+            replica: ReplicaId::new(r.u16()?),
+            incarnation: Incarnation::new(r.u64()?),
+            view: View::new(r.u64()?),
+            leader: Some(r.u16()?).filter(|id| *id != 0).map(ReplicaId::new),
+        };
+        r.end()?;
+        Ok(welcome)
+    }
+}
+
+/// Why a connection was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum RefusalReason {
+    /// The other side belongs to another cluster.
+    ForeignCluster = 1,
+    /// No format that both speak.
+    Format = 2,
+    /// The dialer says that it is a member, and is none.
+    UnknownReplica = 3,
+    /// The dialer's data directory is not the one that this member started with.
+    Incarnation = 4,
+    /// This member is connected already: two processes run under one id.
+    Doubled = 5,
+    /// The dialer meant another replica.
+    WrongReplica = 6,
+    /// No more connections are taken now.
+    TooMany = 7,
+    /// The frame was no hello.
+    NoHello = 8,
+}
+
+/// The connection is not taken; the sender closes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Why, for programs.
+    pub reason: RefusalReason,
+    /// Why and what to do, for people.
+    pub text: String,
+}
+
+impl Refusal {
+    /// The frame to send.
+    pub fn frame(&self) -> OutFrame {
+        let text = &self.text.as_bytes()[..self.text.len().min(TEXT_MAX)];
+        let mut out = Vec::with_capacity(1 + text.len());
+        out.put_u8(self.reason as u8);
+        out.extend_from_slice(text);
+        OutFrame::new(FrameKind::Refusal, &out, vec![])
+    }
+
+    /// Reads a refusal.
+    ///
+    /// # Errors
+    /// When the bytes are none.
+    pub fn decode(payload: Bytes) -> Result<Self, Reject> {
+        let mut r = Reader::new(payload, "refusal");
+        let reason = match r.u8()? {
+            1 => RefusalReason::ForeignCluster,
+            2 => RefusalReason::Format,
+            3 => RefusalReason::UnknownReplica,
+            4 => RefusalReason::Incarnation,
+            5 => RefusalReason::Doubled,
+            6 => RefusalReason::WrongReplica,
+            7 => RefusalReason::TooMany,
+            8 => RefusalReason::NoHello,
+            _ => return Err(Reject::Malformed("refusal")),
+        };
+        let text = r.rest();
+        if text.len() > TEXT_MAX {
+            return Err(Reject::Malformed("refusal"));
+        }
+        Ok(Self { reason, text: String::from_utf8_lossy(&text).into_owned() })
+    }
+}

@@ -1,0 +1,25 @@
+//! What travels: frames, the handshake, the messages between replicas, and those between clients and replicas.
+//!
+//! Bytes are drawn in docs/formats/wire.md and pinned by fixtures in `tests/fixtures`. Everything is little-endian. Decoders
+//! check every length before they use it, allocate nothing that a peer merely announced, and never panic
+//! (`fuzzing` is what the fuzz targets call).
+
+mod batch;
+mod client;
+mod codec;
+mod frame;
+pub mod fuzzing;
+mod handshake;
+mod order;
+pub mod raft;
+mod verified;
+
+pub use batch::{Batch, BatchHeader, REQUEST_HEADER, RequestHeader, RequestKind, Requests};
+pub use client::{
+    ClientMessage, LeaderNotice, ReadConsistency, ReadReply, ReadRequest, ReadStatus, Reply, ReplyStatus,
+    ReplicaMessage, read_reply_header, reply_header, write_read_request, write_request,
+};
+pub use frame::{FRAME_HEADER, Frame, FrameHeader, FrameKind, FrameReader, OutFrame};
+pub use handshake::{FEATURE_LEVEL, FORMAT_MAX, FORMAT_MIN, Hello, Refusal, RefusalReason, Role, Welcome};
+pub use order::OrderMessage;
+pub use verified::Verified;

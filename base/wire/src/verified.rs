@@ -1,0 +1,29 @@
+//! A message whose sender was authenticated.
+
+use quorate_types::ReplicaId;
+
+/// A message that stage 2 (admit) vouches for: it decodes, and it comes from this member. Order takes nothing else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified<M> {
+    from: ReplicaId,
+    message: M,
+}
+
+impl<M> Verified<M> {
+    /// Only the admit stage calls this, after it authenticated the sender.
+    pub fn vouch(from: ReplicaId, message: M) -> Self {
+        Self { from, message }
+    }
+    /// Who sent it.
+    pub fn from(&self) -> ReplicaId {
+        self.from
+    }
+    /// What was sent.
+    pub fn message(&self) -> &M {
+        &self.message
+    }
+    /// Sender and message.
+    pub fn into_parts(self) -> (ReplicaId, M) {
+        (self.from, self.message)
+    }
+}

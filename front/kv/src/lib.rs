@@ -1,0 +1,1 @@
+//! The key-value service: put, get, delete, scan, compare-and-swap, transactions.

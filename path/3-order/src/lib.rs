@@ -1,0 +1,1 @@
+//! Stage 3: agree on one batch per slot, inside one instance.
