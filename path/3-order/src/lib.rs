@@ -1,1 +1,97 @@
 //! Stage 3: agree on one batch per slot, inside one instance.
+//!
+//! In: batches from stage 2 (admit). Out: decided batches, slot by slot, to stage 4 (merge). [`Order`] hides which
+//! protocol does it. A protocol is a plain state machine: the same inputs in the same order give the same effects, bit
+//! for bit. It never touches a clock, disk, socket or thread; it says what must be durable before a message leaves
+//! ([`Effect::Send::after`]), and the host can not forget it.
+//!
+//! Start with this file, then `raft/mod.rs`. Golden scripts: check/script/scripts. The suite that every protocol passes:
+//! check/script/tests/order_suite.rs.
+
+mod effects;
+pub mod raft;
+mod random;
+
+pub use effects::{Effect, Effects, Stored};
+pub use random::Random;
+
+use quorate_types::{Halt, RecordId, ReplicaId, Slot, Time, View};
+use quorate_wire::{Batch, OrderMessage, Verified};
+
+/// What a protocol reacts to.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// Decide this batch. Only for a protocol that leads ([`Order::status`]); any other drops it.
+    Propose(Batch),
+    /// A member sent a message.
+    Receive(Verified<OrderMessage>),
+    /// Every record up to this one is durable.
+    Durable(RecordId),
+    /// The answer to [`Effect::Load`]: the records that were asked for, in the order in which they were asked for.
+    Loaded {
+        /// The number in the question.
+        load: u64,
+        /// The records.
+        records: Vec<Stored>,
+    },
+    /// A connection to a member exists from now on, in both directions.
+    Connected(ReplicaId),
+    /// The connection to a member is gone: a hint that it died, which speeds up an election and proves nothing.
+    Disconnected(ReplicaId),
+    /// A strong read waits: find a slot which, once executed, holds everything decided before now.
+    Read(u64),
+    /// Hand leadership to this member, or to the most advanced one.
+    Transfer(Option<ReplicaId>),
+    /// The moment that [`Order::deadline`] named has come.
+    Deadline,
+}
+
+/// What an operator and the other stages may know about a protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The view it is in.
+    pub view: View,
+    /// Who leads in it, when known.
+    pub leader: Option<ReplicaId>,
+    /// Leads, and may propose: no transfer is under way.
+    pub leading: bool,
+    /// The last slot decided here.
+    pub decided: Slot,
+    /// Batches proposed here and not decided yet.
+    pub in_flight: usize,
+    /// Their bytes.
+    pub in_flight_bytes: usize,
+    /// What the leader knows of each other member: the member, how many bytes of the log it lacks, and whether it was
+    /// heard of lately. Empty elsewhere.
+    pub members: Vec<(ReplicaId, u64, bool)>,
+}
+
+/// One ordering protocol in one instance.
+pub trait Order: Send {
+    /// Takes back a record of an earlier run, in the order in which they were persisted; before [`Order::start`].
+    ///
+    /// # Errors
+    /// When the records do not fit together: the log can not be trusted.
+    fn restore(&mut self, id: RecordId, record: Stored) -> Result<(), Halt>;
+
+    /// Begins. Everything restored counts as durable: the host rewrote and synced the log's tail.
+    fn start(&mut self, now: Time, out: &mut Effects);
+
+    /// Reacts to one input.
+    fn step(&mut self, now: Time, input: Input, out: &mut Effects);
+
+    /// When to call again with [`Input::Deadline`], if nothing arrives first.
+    fn deadline(&self) -> Option<Time>;
+
+    /// Where it stands.
+    fn status(&self) -> Status;
+
+    /// Whether it leads and may propose; the cheap part of [`Order::status`].
+    fn leading(&self) -> bool;
+
+    /// Batches and bytes proposed here and not decided yet; the cheap part of [`Order::status`].
+    fn in_flight(&self) -> (usize, usize);
+
+    /// Panics with the name of an invariant that does not hold. Cheap ones always; `thorough` scans everything.
+    fn invariants(&self, thorough: bool);
+}

@@ -1,0 +1,107 @@
+//! What a protocol wants done, in order.
+
+use bytes::Bytes;
+use quorate_types::{Halt, RecordId, Reject, ReplicaId, Slot, View};
+use quorate_wire::{Batch, OrderMessage};
+
+/// A protocol's record as the log keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Which of the protocol's records it is.
+    pub kind: u8,
+    /// The fixed part.
+    pub head: Bytes,
+    /// The batch, shared.
+    pub payload: Bytes,
+}
+
+/// One thing that the host, or the next stage, is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Make this record durable, then answer with `Input::Durable`. The protocol numbers its records itself, from 1,
+    /// without gaps, in the order of these effects.
+    Persist {
+        /// The record's number.
+        id: RecordId,
+        /// The record.
+        record: Stored,
+        /// A vote or a view: may use the room that the log keeps in reserve.
+        vital: bool,
+    },
+    /// Send a message. It must not leave before the record `after`, if one is named, is durable.
+    Send {
+        /// To whom.
+        to: ReplicaId,
+        /// What.
+        message: OrderMessage,
+        /// What must be durable before.
+        after: Option<RecordId>,
+    },
+    /// This slot's batch is decided. Slots come in order, each once in the life of this state machine.
+    Decided {
+        /// The slot.
+        slot: Slot,
+        /// Its batch.
+        batch: Batch,
+    },
+    /// Somebody else leads now, or nobody.
+    LeaderChanged {
+        /// The view.
+        view: View,
+        /// Who leads in it.
+        leader: Option<ReplicaId>,
+    },
+    /// A strong read may run once everything up to this slot is executed.
+    ReadConfirmed {
+        /// The read's number.
+        read: u64,
+        /// The slot.
+        slot: Slot,
+    },
+    /// No leader confirmed this read; the host asks again or gives up.
+    ReadFailed {
+        /// The read's number.
+        read: u64,
+    },
+    /// Read these records back from the log, then answer with `Input::Loaded`.
+    Load {
+        /// The number of this question.
+        load: u64,
+        /// Which records, all of them durable.
+        records: Vec<RecordId>,
+    },
+    /// A member sent something that is no part of the protocol: evidence, never fatal.
+    Rejected {
+        /// Who.
+        from: ReplicaId,
+        /// What was wrong.
+        why: Reject,
+    },
+    /// The log can not be trusted any more.
+    Halt(Halt),
+}
+
+/// The list of effects that one or several steps appended, reused from step to step.
+#[derive(Debug, Default)]
+pub struct Effects {
+    list: Vec<Effect>,
+}
+
+impl Effects {
+    /// An empty list.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Appends one effect.
+    pub fn push(&mut self, effect: Effect) {
+        self.list.push(effect);
+    }
+    /// Takes all effects, in order.
+    pub fn drain(&mut self) -> impl Iterator<Item = Effect> {
+        self.list.drain(..)
+    }
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+}

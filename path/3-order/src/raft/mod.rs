@@ -1,0 +1,1 @@
+//! Raft (Ongaro and Ousterhout, USENIX ATC 2014).
