@@ -1,0 +1,244 @@
+//! The open batch of one instance, and what may enter it.
+//!
+//! INV-ADMIT-1: while a replica leads, the requests of a session enter its batches with growing numbers, each at most once.
+//! INV-ADMIT-2: the bytes admitted and not decided yet never exceed the limit by more than one request.
+
+use quorate_types::{RequestNumber, SessionId};
+use quorate_wire::{Batch, BatchHeader, Reply, ReplyStatus, RequestHeader, RequestKind, Requests};
+use std::collections::BTreeSet;
+
+/// How much is admitted. Sizes in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdmissionLimits {
+    /// The largest request, header included.
+    pub request_bytes_max: usize,
+    /// A batch is sealed when it holds this much; it can be larger by one request.
+    pub batch_bytes: usize,
+    /// What is admitted and not decided; beyond it the answer is `Overloaded`.
+    pub queue_bytes_max: usize,
+}
+
+impl Default for AdmissionLimits {
+    fn default() -> Self {
+        Self { request_bytes_max: 4 << 20, batch_bytes: 256 << 10, queue_bytes_max: 64 << 20 }
+    }
+}
+
+/// What execution knows of a request; the node asks stage 5 on our behalf.
+#[derive(Clone, Copy, Debug)]
+pub enum Executed<'a> {
+    /// No such session.
+    NoSession,
+    /// Not executed; the session's last executed number.
+    Not(RequestNumber),
+    /// Executed, and this was the answer.
+    Done(ReplyStatus, &'a [u8]),
+    /// Executed, and the answer is forgotten.
+    Forgotten,
+}
+
+/// Whether writes can be taken now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// They can.
+    Yes,
+    /// The disk is full.
+    DiskFull,
+}
+
+/// What became of the requests of one frame, beyond those that were admitted or dropped as in flight.
+pub type Answer = Vec<u8>;
+
+/// Admission of one instance at the replica that leads it.
+#[derive(Debug)]
+pub struct Admission {
+    limits: AdmissionLimits,
+    open: Vec<u8>,
+    count: u32,
+    /// By session index: the generation and the highest number that entered a batch in this leadership.
+    entered: Vec<(u32, RequestNumber)>,
+    /// Sessions being opened in this leadership: client and nonce.
+    opening: BTreeSet<(u64, u64)>,
+}
+
+impl Admission {
+    /// Nothing admitted yet.
+    pub fn new(limits: AdmissionLimits) -> Self {
+        Self { limits, open: Vec::new(), count: 0, entered: Vec::new(), opening: BTreeSet::new() }
+    }
+
+    /// Leadership of this replica begins or ends: what it had in flight is forgotten, and the open batch with it; clients send
+    /// again what is unanswered.
+    pub fn reset(&mut self) {
+        self.open.clear();
+        self.count = 0;
+        self.entered.clear();
+        self.opening.clear();
+    }
+
+    /// Takes the requests of one frame, which was decoded already. `in_flight` are the bytes of batches not decided yet.
+    /// `settled` says that everything decided before this leadership was executed, so that what execution does not know does
+    /// not exist. Answers that need no agreement are appended to `answer`.
+    pub fn requests<'a>(
+        &mut self,
+        bytes: &[u8],
+        in_flight: usize,
+        room: Room,
+        settled: bool,
+        executed: impl Fn(SessionId, RequestNumber) -> Executed<'a>,
+        answer: &mut Answer,
+    ) {
+        // Neighbours that are admitted are copied together.
+        let (mut run_start, mut at) = (0, 0);
+        for request in Requests::new(bytes) {
+            let Ok((header, body, whole)) = request else { break };
+            let pending = self.open.len() + in_flight + (at - run_start);
+            let verdict = self.verdict(&header, body, pending, room, settled, &executed);
+            if !matches!(verdict, Verdict::Admit) {
+                self.copy(&bytes[run_start..at]);
+                run_start = at + whole.len();
+            }
+            match verdict {
+                Verdict::Admit => self.count += 1,
+                Verdict::InFlight => {}
+                Verdict::Answer(status, body) => reply(answer, &header, status, body),
+                Verdict::Expected(number) => {
+                    reply(answer, &header, ReplyStatus::ExpectedNumber, &number.number().to_le_bytes());
+                }
+            }
+            at += whole.len();
+        }
+        self.copy(&bytes[run_start..at]);
+    }
+
+    fn copy(&mut self, run: &[u8]) {
+        if run.is_empty() {
+            return;
+        }
+        if self.open.is_empty() {
+            self.open.reserve((Batch::HEADER + run.len()).max(4096));
+            Batch::begin(&mut self.open);
+        }
+        self.open.extend_from_slice(run);
+    }
+
+    fn verdict<'a>(
+        &mut self,
+        header: &RequestHeader,
+        body: &[u8],
+        pending: usize,
+        room: Room,
+        settled: bool,
+        executed: &impl Fn(SessionId, RequestNumber) -> Executed<'a>,
+    ) -> Verdict<'a> {
+        if body.len() > self.limits.request_bytes_max {
+            return Verdict::Answer(ReplyStatus::TooLarge, b"");
+        }
+        let refusal = if room == Room::DiskFull {
+            Some(Verdict::Answer(ReplyStatus::DiskFull, b""))
+        } else if pending >= self.limits.queue_bytes_max {
+            Some(Verdict::Answer(ReplyStatus::Overloaded, b""))
+        } else {
+            None
+        };
+        if header.kind == RequestKind::OpenSession {
+            if let Some(refusal) = refusal {
+                return refusal;
+            }
+            let client = body.first_chunk::<8>().map_or(0, |id| u64::from_le_bytes(*id));
+            let fresh = self.opening.insert((client, header.number.number()));
+            return if fresh { Verdict::Admit } else { Verdict::InFlight };
+        }
+        let last = match executed(header.session, header.number) {
+            Executed::Done(status, body) => return Verdict::Answer(status, body),
+            Executed::Forgotten => return Verdict::Answer(ReplyStatus::ReplyForgotten, b""),
+            Executed::NoSession if settled => return Verdict::Answer(ReplyStatus::SessionExpired, b""),
+            Executed::NoSession => RequestNumber::ZERO,
+            Executed::Not(last) => last,
+        };
+        let index = header.session.index as usize;
+        let entered = match self.entered.get(index) {
+            Some((generation, number)) if *generation == header.session.generation => *number,
+            _ => RequestNumber::ZERO,
+        };
+        if header.number <= entered {
+            return Verdict::InFlight;
+        }
+        // Before this replica has executed all that earlier leaders decided, it can not tell a gap from its own lag.
+        let expected = last.max(entered).next();
+        if header.number > expected && (settled || entered > RequestNumber::ZERO) {
+            return refusal.unwrap_or(Verdict::Expected(expected));
+        }
+        if let Some(refusal) = refusal {
+            return refusal;
+        }
+        if !self.enter(header) {
+            return Verdict::Answer(ReplyStatus::SessionExpired, b"");
+        }
+        Verdict::Admit
+    }
+
+    /// Notes that this request is in flight. The table is no longer than the session table, which is capped; an index
+    /// beyond anything that was given out can only be noted when it is near.
+    fn enter(&mut self, header: &RequestHeader) -> bool {
+        const FAR: usize = 1 << 20;
+        let index = header.session.index as usize;
+        if index >= self.entered.len() {
+            if index >= self.entered.len() + FAR {
+                return false;
+            }
+            self.entered.resize(index + 1, (0, RequestNumber::ZERO));
+        }
+        self.entered[index] = (header.session.generation, header.number);
+        true
+    }
+
+    /// A session was opened (or refused): its nonce may be used again.
+    pub fn opened(&mut self, client: u64, nonce: u64) {
+        self.opening.remove(&(client, nonce));
+    }
+
+    /// Execution refused this number, so it is not in flight any more and the client will send it again.
+    pub fn refused(&mut self, session: SessionId, number: RequestNumber) {
+        if let Some((generation, entered)) = self.entered.get_mut(session.index as usize)
+            && *generation == session.generation
+            && *entered >= number
+        {
+            *entered = RequestNumber::ZERO;
+        }
+    }
+
+    /// Bytes waiting in the open batch.
+    pub fn open_bytes(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Whether the open batch is large enough to go whatever else is in flight.
+    pub fn is_full(&self) -> bool {
+        self.open.len() >= self.limits.batch_bytes
+    }
+
+    /// Seals the open batch, if there is one.
+    pub fn seal(&mut self, time: quorate_types::AgreedTime, seed: u64) -> Option<Batch> {
+        if self.count == 0 {
+            return None;
+        }
+        let header = BatchHeader { time, seed, count: self.count };
+        self.count = 0;
+        Some(Batch::seal(std::mem::take(&mut self.open), header))
+    }
+}
+
+enum Verdict<'a> {
+    Admit,
+    InFlight,
+    Answer(ReplyStatus, &'a [u8]),
+    Expected(RequestNumber),
+}
+
+fn reply(answer: &mut Answer, header: &RequestHeader, status: ReplyStatus, body: &[u8]) {
+    Reply { session: header.session, number: header.number, status, body }.write_to(answer);
+}
+
+#[cfg(test)]
+mod tests;

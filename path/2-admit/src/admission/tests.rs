@@ -1,0 +1,186 @@
+//! What enters the open batch, and what is answered instead.
+
+use super::*;
+use quorate_types::{AgreedTime, ItemsBuilder};
+use quorate_wire::write_request;
+
+const SESSION: SessionId = SessionId { index: 3, generation: 1 };
+
+fn request(session: SessionId, number: u64) -> Vec<u8> {
+    let mut commands = ItemsBuilder::new();
+    commands.push(format!("command {number}").as_bytes());
+    let mut out = Vec::new();
+    write_request(&mut out, session, RequestNumber::new(number), RequestNumber::FIRST, &commands);
+    out
+}
+
+fn requests(numbers: &[u64]) -> Vec<u8> {
+    numbers.iter().flat_map(|n| request(SESSION, *n)).collect()
+}
+
+/// Admits against a state in which `last` was executed, and gives the statuses answered.
+fn admit(admission: &mut Admission, bytes: &[u8], last: u64) -> Vec<(u64, ReplyStatus)> {
+    admit_with(admission, bytes, 0, Room::Yes, true, |_, number| {
+        if number.number() <= last {
+            Executed::Done(ReplyStatus::Done, b"kept")
+        } else {
+            Executed::Not(RequestNumber::new(last))
+        }
+    })
+}
+
+fn admit_with<'a>(
+    admission: &mut Admission,
+    bytes: &[u8],
+    in_flight: usize,
+    room: Room,
+    settled: bool,
+    executed: impl Fn(SessionId, RequestNumber) -> Executed<'a>,
+) -> Vec<(u64, ReplyStatus)> {
+    let mut answer = Vec::new();
+    admission.requests(bytes, in_flight, room, settled, executed, &mut answer);
+    Reply::walk(&answer).map(|reply| reply.map(|r| (r.number.number(), r.status)).unwrap()).collect()
+}
+
+fn sealed(admission: &mut Admission) -> Vec<u64> {
+    let Some(batch) = admission.seal(AgreedTime::from_nanos(5), 6) else { return vec![] };
+    assert_eq!(Batch::decode(batch.bytes().clone()).as_ref(), Ok(&batch), "a sealed batch decodes");
+    batch.requests().map(|request| request.unwrap().0.number.number()).collect()
+}
+
+#[test]
+fn requests_enter_the_batch_as_the_bytes_they_came_in() {
+    let mut admission = Admission::new(AdmissionLimits::default());
+    let bytes = requests(&[1, 2, 3]);
+    assert_eq!(admit(&mut admission, &bytes, 0), []);
+    let batch = admission.seal(AgreedTime::from_nanos(5), 6).unwrap();
+    assert_eq!(&batch.bytes()[Batch::HEADER..], &bytes[..]);
+    assert_eq!(batch.header(), BatchHeader { time: AgreedTime::from_nanos(5), seed: 6, count: 3 });
+    assert_eq!(admission.seal(AgreedTime::ZERO, 0), None);
+}
+
+#[test]
+fn what_is_in_flight_is_dropped_and_what_was_executed_is_answered() {
+    let mut admission = Admission::new(AdmissionLimits::default());
+    admit(&mut admission, &requests(&[5, 6]), 4);
+    let answered = admit(&mut admission, &requests(&[3, 4, 5, 6, 7]), 4);
+    assert_eq!(answered, [(3, ReplyStatus::Done), (4, ReplyStatus::Done)]);
+    assert_eq!(sealed(&mut admission), [5, 6, 7]);
+}
+
+#[test]
+fn a_gap_is_refused_with_the_number_expected() {
+    let mut admission = Admission::new(AdmissionLimits::default());
+    let mut answer = Vec::new();
+    admission.requests(
+        &requests(&[1, 3]),
+        0,
+        Room::Yes,
+        true,
+        |_, _| Executed::Not(RequestNumber::ZERO),
+        &mut answer,
+    );
+    let reply = Reply::walk(&answer).next().unwrap().unwrap();
+    assert_eq!((reply.number.number(), reply.status), (3, ReplyStatus::ExpectedNumber));
+    assert_eq!(reply.body, 2u64.to_le_bytes());
+    assert_eq!(sealed(&mut admission), [1]);
+}
+
+#[test]
+fn a_new_leader_takes_any_number_until_it_has_executed_what_came_before() {
+    let mut admission = Admission::new(AdmissionLimits::default());
+    let lagging = |_, _| Executed::Not(RequestNumber::new(4));
+    assert_eq!(admit_with(&mut admission, &requests(&[7, 8]), 0, Room::Yes, false, lagging), []);
+    assert_eq!(sealed(&mut admission), [7, 8]);
+    let none = |_, _| Executed::NoSession;
+    let other = SessionId { index: 9, generation: 2 };
+    assert_eq!(admit_with(&mut admission, &request(other, 1), 0, Room::Yes, false, none), []);
+    assert_eq!(
+        admit_with(&mut admission, &request(other, 2), 0, Room::Yes, true, none),
+        [(2, ReplyStatus::SessionExpired)]
+    );
+}
+
+#[test]
+fn overload_and_a_full_disk_refuse_this_number_and_all_later_ones() {
+    let limits = AdmissionLimits { queue_bytes_max: 100, ..AdmissionLimits::default() };
+    let mut admission = Admission::new(limits);
+    let fresh = |_, _| Executed::Not(RequestNumber::ZERO);
+    let answered = admit_with(&mut admission, &requests(&[1, 2]), 100, Room::Yes, true, fresh);
+    assert_eq!(answered, [(1, ReplyStatus::Overloaded), (2, ReplyStatus::Overloaded)]);
+    let answered = admit_with(&mut admission, &requests(&[1]), 0, Room::DiskFull, true, fresh);
+    assert_eq!(answered, [(1, ReplyStatus::DiskFull)]);
+    assert_eq!(admit_with(&mut admission, &requests(&[1]), 0, Room::Yes, true, fresh), []);
+    assert_eq!(sealed(&mut admission), [1]);
+}
+
+#[test]
+fn the_queue_never_holds_more_than_its_limit_and_one_request() {
+    let one = requests(&[1]).len();
+    let limits = AdmissionLimits { queue_bytes_max: 10 * one, ..AdmissionLimits::default() };
+    let mut admission = Admission::new(limits);
+    let numbers: Vec<u64> = (1..=50).collect();
+    let fresh = |_, _| Executed::Not(RequestNumber::ZERO);
+    let answered = admit_with(&mut admission, &requests(&numbers), 0, Room::Yes, true, fresh);
+    assert!(admission.open_bytes() <= 11 * one + Batch::HEADER);
+    assert_eq!(answered.len() + sealed(&mut admission).len(), 50);
+}
+
+#[test]
+fn an_oversized_request_is_told_so() {
+    let limits = AdmissionLimits { request_bytes_max: 4, ..AdmissionLimits::default() };
+    let mut admission = Admission::new(limits);
+    assert_eq!(admit(&mut admission, &requests(&[1]), 0), [(1, ReplyStatus::TooLarge)]);
+}
+
+#[test]
+fn the_end_of_a_leadership_forgets_what_was_in_flight() {
+    let mut admission = Admission::new(AdmissionLimits::default());
+    admit(&mut admission, &requests(&[1, 2]), 0);
+    admission.reset();
+    assert_eq!(sealed(&mut admission), [] as [u64; 0]);
+    admit(&mut admission, &requests(&[1, 2]), 0);
+    assert_eq!(sealed(&mut admission), [1, 2]);
+}
+
+#[test]
+fn opening_a_session_twice_at_once_enters_once() {
+    let mut admission = Admission::new(AdmissionLimits::default());
+    let mut bytes = Vec::new();
+    let header = RequestHeader {
+        session: SessionId::NONE,
+        number: RequestNumber::new(77),
+        lowest_unanswered: RequestNumber::ZERO,
+        kind: RequestKind::OpenSession,
+        len: 8,
+    };
+    header.write_to(&mut bytes);
+    bytes.extend_from_slice(&9u64.to_le_bytes());
+    admit(&mut admission, &bytes, 0);
+    admit(&mut admission, &bytes, 0);
+    assert_eq!(sealed(&mut admission), [77]);
+    admission.opened(9, 77);
+    admit(&mut admission, &bytes, 0);
+    assert_eq!(sealed(&mut admission), [77]);
+}
+
+#[test]
+fn what_execution_refused_may_come_again() {
+    let mut admission = Admission::new(AdmissionLimits::default());
+    admit(&mut admission, &requests(&[1, 2, 3]), 0);
+    sealed(&mut admission);
+    admission.refused(SESSION, RequestNumber::new(2));
+    assert_eq!(admit(&mut admission, &requests(&[2, 3]), 1), []);
+    assert_eq!(sealed(&mut admission), [2, 3]);
+}
+
+#[test]
+fn a_far_index_grows_no_table() {
+    let mut admission = Admission::new(AdmissionLimits::default());
+    let far = SessionId { index: u32::MAX, generation: 1 };
+    let lagging = |_, _| Executed::NoSession;
+    assert_eq!(
+        admit_with(&mut admission, &request(far, 1), 0, Room::Yes, false, lagging),
+        [(1, ReplyStatus::SessionExpired)]
+    );
+}

@@ -1,0 +1,125 @@
+//! Who may connect as what: checks a hello, and vouches for what a member sends.
+
+use bytes::Bytes;
+use quorate_types::{ClusterId, Incarnation, InstanceId, Reject, ReplicaId};
+use quorate_wire::{FORMAT_MAX, FORMAT_MIN, Hello, OrderMessage, Refusal, RefusalReason, Role, Verified};
+
+/// One replica of the cluster as the others know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its id.
+    pub replica: ReplicaId,
+    /// Where it listens, `host:port`; resolved at each dial.
+    pub address: String,
+    /// The data directory that it was set up with.
+    pub incarnation: Incarnation,
+}
+
+/// The membership, as this replica checks connections against it.
+#[derive(Clone, Debug)]
+pub struct Members {
+    cluster: ClusterId,
+    me: ReplicaId,
+    list: Vec<Member>,
+}
+
+impl Members {
+    /// The members of `cluster`, of which this replica is `me`.
+    pub fn new(cluster: ClusterId, me: ReplicaId, mut list: Vec<Member>) -> Self {
+        list.sort_by_key(|member| member.replica);
+        Self { cluster, me, list }
+    }
+    /// The cluster.
+    pub fn cluster(&self) -> ClusterId {
+        self.cluster
+    }
+    /// This replica.
+    pub fn me(&self) -> ReplicaId {
+        self.me
+    }
+    /// All members, by id.
+    pub fn all(&self) -> &[Member] {
+        &self.list
+    }
+    /// All members but this one, by id.
+    pub fn others(&self) -> impl Iterator<Item = &Member> {
+        self.list.iter().filter(|member| member.replica != self.me)
+    }
+    /// The member with this id.
+    pub fn get(&self, replica: ReplicaId) -> Option<&Member> {
+        self.list.iter().find(|member| member.replica == replica)
+    }
+
+    /// Checks a hello: gives the format to use, or says why not and what to do about it.
+    ///
+    /// # Errors
+    /// The refusal to send back.
+    pub fn check(&self, hello: &Hello) -> Result<u16, Refusal> {
+        let refuse = |reason, text: String| Err(Refusal { reason, text });
+        let knows_cluster = matches!(hello.role, Role::Peer { .. }) || hello.cluster != ClusterId::default();
+        if knows_cluster && hello.cluster != self.cluster {
+            return refuse(
+                RefusalReason::ForeignCluster,
+                format!(
+                    "this is replica {} of cluster {}, you belong to cluster {}: correct the addresses or the \
+                     cluster id in your configuration",
+                    self.me, self.cluster, hello.cluster
+                ),
+            );
+        }
+        if hello.format_max < FORMAT_MIN || hello.format_min > FORMAT_MAX {
+            return refuse(
+                RefusalReason::Format,
+                format!(
+                    "this replica speaks wire formats {FORMAT_MIN} to {FORMAT_MAX}, you speak {} to {}: upgrade the \
+                     older program",
+                    hello.format_min, hello.format_max
+                ),
+            );
+        }
+        if let Some(to) = hello.to.filter(|to| *to != self.me) {
+            return refuse(
+                RefusalReason::WrongReplica,
+                format!("you meant to reach {to}, this is {}: correct the address of {to}", self.me),
+            );
+        }
+        if let Role::Peer { replica, incarnation } = hello.role {
+            self.check_peer(replica, incarnation)?;
+        }
+        Ok(hello.format_max.min(FORMAT_MAX))
+    }
+
+    fn check_peer(&self, replica: ReplicaId, incarnation: Incarnation) -> Result<(), Refusal> {
+        let Some(member) = self.get(replica) else {
+            let text = format!("{replica} is no member of cluster {}: add it first", self.cluster);
+            return Err(Refusal { reason: RefusalReason::UnknownReplica, text });
+        };
+        if replica == self.me {
+            let text =
+                format!("you say that you are {replica}, and so am I: give each replica an id of its own");
+            return Err(Refusal { reason: RefusalReason::Doubled, text });
+        }
+        if member.incarnation != incarnation {
+            let text = format!(
+                "{replica} was set up with data directory {}, yours is {incarnation}: a replica that lost its disk is \
+                 a new replica and must not vote under the old one's id",
+                member.incarnation
+            );
+            return Err(Refusal { reason: RefusalReason::Incarnation, text });
+        }
+        Ok(())
+    }
+}
+
+/// Reads an ordering message that came on the connection of member `from` and vouches for it: with crash faults only, the
+/// connection's handshake is the authentication.
+///
+/// # Errors
+/// When the payload is no ordering message.
+pub fn verify(from: ReplicaId, payload: Bytes) -> Result<(InstanceId, Verified<OrderMessage>), Reject> {
+    let (instance, message) = OrderMessage::decode(payload)?;
+    Ok((instance, Verified::vouch(from, message)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+//! Each kind of stranger gets a refusal that says what to do.
+
+use super::*;
+use quorate_types::ClientId;
+
+const CLUSTER: ClusterId = ClusterId::new(7);
+
+fn member(id: u16) -> Member {
+    Member {
+        replica: ReplicaId::new(id),
+        address: format!("127.0.0.1:{id}"),
+        incarnation: Incarnation::new(u64::from(id) * 100),
+    }
+}
+
+fn members() -> Members {
+    Members::new(CLUSTER, ReplicaId::new(1), vec![member(2), member(1), member(3)])
+}
+
+fn peer(id: u16, incarnation: u64) -> Hello {
+    let role = Role::Peer { replica: ReplicaId::new(id), incarnation: Incarnation::new(incarnation) };
+    Hello::new(CLUSTER, Some(ReplicaId::new(1)), role)
+}
+
+fn reason(hello: &Hello) -> RefusalReason {
+    members().check(hello).expect_err("refused").reason
+}
+
+#[test]
+fn members_clients_and_operators_are_taken() {
+    assert_eq!(members().check(&peer(2, 200)), Ok(FORMAT_MAX));
+    let unknowing = Hello::new(ClusterId::default(), None, Role::Client(ClientId::new(5)));
+    assert_eq!(members().check(&unknowing), Ok(FORMAT_MAX));
+    assert!(members().check(&Hello::new(CLUSTER, None, Role::Admin)).is_ok());
+}
+
+#[test]
+fn strangers_are_refused_with_the_reason() {
+    assert_eq!(reason(&peer(9, 200)), RefusalReason::UnknownReplica);
+    assert_eq!(reason(&peer(2, 201)), RefusalReason::Incarnation);
+    assert_eq!(reason(&peer(1, 100)), RefusalReason::Doubled);
+    assert_eq!(reason(&Hello { cluster: ClusterId::new(8), ..peer(2, 200) }), RefusalReason::ForeignCluster);
+    assert_eq!(
+        reason(&Hello { cluster: ClusterId::default(), ..peer(2, 200) }),
+        RefusalReason::ForeignCluster
+    );
+    assert_eq!(reason(&Hello { to: Some(ReplicaId::new(3)), ..peer(2, 200) }), RefusalReason::WrongReplica);
+    assert_eq!(
+        reason(&Hello { format_min: FORMAT_MAX + 1, format_max: FORMAT_MAX + 1, ..peer(2, 200) }),
+        RefusalReason::Format
+    );
+}
