@@ -3,16 +3,16 @@
 //! INV-ADMIT-1: while a replica leads, the requests of a session enter its batches with growing numbers, each at most once.
 //! INV-ADMIT-2: the bytes admitted and not decided yet never exceed the limit by more than one request.
 
-use quorate_types::{RequestNumber, SessionId};
+use quorate_types::{AgreedTime, RequestNumber, SessionId};
 use quorate_wire::{Batch, BatchHeader, Reply, ReplyStatus, RequestHeader, RequestKind, Requests};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 /// How much is admitted. Sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdmissionLimits {
     /// The largest request, header included.
     pub request_bytes_max: usize,
-    /// A batch is sealed when it holds this much; it can be larger by one request.
+    /// A batch is large enough when it holds this much; it can be larger by one request.
     pub batch_bytes: usize,
     /// What is admitted and not decided; beyond it the answer is `Overloaded`.
     pub queue_bytes_max: usize,
@@ -55,6 +55,11 @@ pub struct Admission {
     limits: AdmissionLimits,
     open: Vec<u8>,
     count: u32,
+    /// Batches that are large enough and wait for the ones in flight, with their counts.
+    full: VecDeque<(Vec<u8>, u32)>,
+    full_bytes: usize,
+    /// How long the batch before was: the next one's buffer is made about as large at once.
+    usual_len: usize,
     /// By session index: the generation and the highest number that entered a batch in this leadership.
     entered: Vec<(u32, RequestNumber)>,
     /// Sessions being opened in this leadership: client and nonce.
@@ -64,7 +69,16 @@ pub struct Admission {
 impl Admission {
     /// Nothing admitted yet.
     pub fn new(limits: AdmissionLimits) -> Self {
-        Self { limits, open: Vec::new(), count: 0, entered: Vec::new(), opening: BTreeSet::new() }
+        Self {
+            limits,
+            open: Vec::new(),
+            count: 0,
+            full: VecDeque::new(),
+            full_bytes: 0,
+            usual_len: 0,
+            entered: Vec::new(),
+            opening: BTreeSet::new(),
+        }
     }
 
     /// Leadership of this replica begins or ends: what it had in flight is forgotten, and the open batch with it; clients send
@@ -72,6 +86,8 @@ impl Admission {
     pub fn reset(&mut self) {
         self.open.clear();
         self.count = 0;
+        self.full.clear();
+        self.full_bytes = 0;
         self.entered.clear();
         self.opening.clear();
     }
@@ -92,7 +108,12 @@ impl Admission {
         let (mut run_start, mut at) = (0, 0);
         for request in Requests::new(bytes) {
             let Ok((header, body, whole)) = request else { break };
-            let pending = self.open.len() + in_flight + (at - run_start);
+            if self.open.len() + (at - run_start) >= self.limits.batch_bytes {
+                self.copy(&bytes[run_start..at]);
+                run_start = at;
+                self.roll();
+            }
+            let pending = self.waiting_bytes() + in_flight + (at - run_start);
             let verdict = self.verdict(&header, body, pending, room, settled, &executed);
             if !matches!(verdict, Verdict::Admit) {
                 self.copy(&bytes[run_start..at]);
@@ -109,6 +130,19 @@ impl Admission {
             at += whole.len();
         }
         self.copy(&bytes[run_start..at]);
+        if self.open.len() >= self.limits.batch_bytes {
+            self.roll();
+        }
+    }
+
+    /// Sets the open batch aside as large enough.
+    fn roll(&mut self) {
+        if self.count > 0 {
+            self.full_bytes += self.open.len();
+            self.usual_len = self.open.len();
+            self.full.push_back((std::mem::take(&mut self.open), self.count));
+            self.count = 0;
+        }
     }
 
     fn copy(&mut self, run: &[u8]) {
@@ -116,7 +150,7 @@ impl Admission {
             return;
         }
         if self.open.is_empty() {
-            self.open.reserve((Batch::HEADER + run.len()).max(4096));
+            self.open.reserve((Batch::HEADER + run.len()).max(self.usual_len));
             Batch::begin(&mut self.open);
         }
         self.open.extend_from_slice(run);
@@ -208,24 +242,24 @@ impl Admission {
         }
     }
 
-    /// Bytes waiting in the open batch.
-    pub fn open_bytes(&self) -> usize {
-        self.open.len()
+    /// Bytes admitted and not sealed.
+    pub fn waiting_bytes(&self) -> usize {
+        self.open.len() + self.full_bytes
     }
 
-    /// Whether the open batch is large enough to go whatever else is in flight.
+    /// Whether a batch is large enough to go whatever else is in flight.
     pub fn is_full(&self) -> bool {
-        self.open.len() >= self.limits.batch_bytes
+        !self.full.is_empty()
     }
 
-    /// Seals the open batch, if there is one.
-    pub fn seal(&mut self, time: quorate_types::AgreedTime, seed: u64) -> Option<Batch> {
-        if self.count == 0 {
-            return None;
+    /// Seals the oldest batch, if there is one.
+    pub fn seal(&mut self, time: AgreedTime, seed: u64) -> Option<Batch> {
+        if self.full.is_empty() {
+            self.roll();
         }
-        let header = BatchHeader { time, seed, count: self.count };
-        self.count = 0;
-        Some(Batch::seal(std::mem::take(&mut self.open), header))
+        let (bytes, count) = self.full.pop_front()?;
+        self.full_bytes -= bytes.len();
+        Some(Batch::seal(bytes, BatchHeader { time, seed, count }))
     }
 }
 

@@ -122,7 +122,7 @@ fn the_queue_never_holds_more_than_its_limit_and_one_request() {
     let numbers: Vec<u64> = (1..=50).collect();
     let fresh = |_, _| Executed::Not(RequestNumber::ZERO);
     let answered = admit_with(&mut admission, &requests(&numbers), 0, Room::Yes, true, fresh);
-    assert!(admission.open_bytes() <= 11 * one + Batch::HEADER);
+    assert!(admission.waiting_bytes() <= 11 * one + Batch::HEADER);
     assert_eq!(answered.len() + sealed(&mut admission).len(), 50);
 }
 
@@ -183,4 +183,21 @@ fn a_far_index_grows_no_table() {
         admit_with(&mut admission, &request(far, 1), 0, Room::Yes, false, lagging),
         [(1, ReplyStatus::SessionExpired)]
     );
+}
+
+#[test]
+fn what_piles_up_is_cut_into_batches_of_about_the_same_size() {
+    let one = requests(&[1]).len();
+    let limits = AdmissionLimits { batch_bytes: 4 * one, ..AdmissionLimits::default() };
+    let mut admission = Admission::new(limits);
+    let numbers: Vec<u64> = (1..=10).collect();
+    admit(&mut admission, &requests(&numbers), 0);
+    assert!(admission.is_full());
+    let mut all = Vec::new();
+    while admission.waiting_bytes() > 0 {
+        let some = sealed(&mut admission);
+        assert!(some.len() <= 5, "{some:?}");
+        all.extend(some);
+    }
+    assert_eq!(all, numbers);
 }
