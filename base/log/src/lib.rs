@@ -1,1 +1,27 @@
-//! Record format, segment plan, recovery and group commit, as logic without I/O.
+//! The replica's one write-ahead log, as logic without I/O: record format, segment plan, group commit, recovery.
+//!
+//! All instances of a replica share it. The host (the runtime, or the simulator) does the reads, writes and syncs that
+//! come out of [`Log::poll`] and reports what completed; at start it feeds the segments to [`Recovery`]. The bytes are
+//! drawn in docs/formats/log.md, which also argues why a torn tail and rot are told apart and why a stale block
+//! never comes back.
+//!
+//! Where to start: `format.rs` (the bytes), `writer.rs` (group commit and room), `recover.rs` (the damage rule).
+//!
+//! Invariants: INV-LOG-1 to INV-LOG-6 are asserted by [`Log`], INV-LOG-7 to INV-LOG-10 are about what recovery
+//! finds. Tests: `format/tests.rs` (golden bytes), `writer/tests.rs` (group commit, room, full disk),
+//! `recover/tests.rs` (the damage rule, case by case), `tests/crash.rs` (random crashes), `tests/rot.rs` (random
+//! bit flips), `tests/fuzz.rs` (arbitrary bytes).
+
+mod block;
+mod config;
+mod format;
+pub mod fuzzing;
+mod index;
+mod recover;
+mod writer;
+
+pub use config::{Class, ConfigError, LogConfig, SyncMode};
+pub use format::{FORMAT_VERSION, Record, SECTOR};
+pub use index::Place;
+pub use recover::{RecoverError, Recovered, Recovery, Rewrite};
+pub use writer::{AppendError, DiskFull, Log, LogEffect, SyncId, Write, WriteId};

@@ -103,7 +103,8 @@ impl<'a> Requests<'a> {
     }
 
     fn take(&mut self) -> Result<(RequestHeader, &'a [u8], &'a [u8]), Reject> {
-        let header = self.bytes.first_chunk::<REQUEST_HEADER>().ok_or(Reject::Malformed("request: cut off"))?;
+        let header =
+            self.bytes.first_chunk::<REQUEST_HEADER>().ok_or(Reject::Malformed("request: cut off"))?;
         let header = RequestHeader::decode(header)?;
         let end = REQUEST_HEADER + header.len as usize;
         if end > self.bytes.len() {

@@ -247,6 +247,8 @@ pub enum ReadStatus {
     NoLeader = 2,
     /// No room now; ask again.
     Overloaded = 3,
+    /// The answer is over the limit for replies; ask for less.
+    TooLarge = 4,
 }
 
 /// The answer to one read.
@@ -278,6 +280,7 @@ impl<'a> ReadReply<'a> {
                 1 => ReadStatus::Done,
                 2 => ReadStatus::NoLeader,
                 3 => ReadStatus::Overloaded,
+                4 => ReadStatus::TooLarge,
                 _ => return Err(Reject::Malformed("read reply: status")),
             };
             Ok(Self { read: item.first, seq: Seq::new(item.second), status, body: item.body })

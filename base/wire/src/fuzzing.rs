@@ -2,7 +2,8 @@
 //! the same. Stable tests run them over the corpus.
 
 use crate::{
-    Batch, ClientMessage, Frame, FrameKind, FrameReader, Hello, OrderMessage, Refusal, ReplicaMessage, Welcome,
+    Batch, ClientMessage, Frame, FrameKind, FrameReader, Hello, OrderMessage, Refusal, ReplicaMessage,
+    Welcome,
 };
 use bytes::Bytes;
 
@@ -55,7 +56,9 @@ fn payload(frame: Frame) {
             }
         }
         FrameKind::Requests | FrameKind::Reads => drop(ClientMessage::decode(frame)),
-        FrameKind::Replies | FrameKind::ReadReplies | FrameKind::Leader => drop(ReplicaMessage::decode(frame)),
+        FrameKind::Replies | FrameKind::ReadReplies | FrameKind::Leader => {
+            drop(ReplicaMessage::decode(frame))
+        }
         FrameKind::StatusRequest
         | FrameKind::Status
         | FrameKind::TransferRequest

@@ -53,7 +53,14 @@ pub struct Hello {
 impl Hello {
     /// A hello of this program.
     pub fn new(cluster: ClusterId, to: Option<ReplicaId>, role: Role) -> Self {
-        Self { format_min: FORMAT_MIN, format_max: FORMAT_MAX, feature_level: FEATURE_LEVEL, cluster, to, role }
+        Self {
+            format_min: FORMAT_MIN,
+            format_max: FORMAT_MAX,
+            feature_level: FEATURE_LEVEL,
+            cluster,
+            to,
+            role,
+        }
     }
 
     /// The frame to send.
@@ -91,7 +98,9 @@ impl Hello {
         let (role, id, incarnation) = (r.u8()?, r.u64()?, r.u64()?);
         let role = match role {
             1 => Role::Peer {
-                replica: ReplicaId::new(u16::try_from(id).map_err(|_| Reject::Malformed("hello: replica id"))?),
+                replica: ReplicaId::new(
+                    u16::try_from(id).map_err(|_| Reject::Malformed("hello: replica id"))?,
+                ),
                 incarnation: Incarnation::new(incarnation),
             },
             2 => Role::Client(ClientId::new(id)),

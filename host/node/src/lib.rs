@@ -1,1 +1,25 @@
-//! Joins the stages of one lane into one state machine without I/O.
+//! The stages of one lane, joined into one state machine without I/O: the only place that knows the order of the stages.
+//!
+//! [`Node::step`] takes one input (a frame that arrived, a write that completed, a deadline) and appends what is to be
+//! done. `host/runtime` drives it with real sockets, disks and clocks; a simulator drives it with its own. A request
+//! passes `clients.rs` (admit), `ordering.rs` (order, log, execute) and `turn.rs` (reply).
+//!
+//! INV-NODE-1: a message that names a record leaves only after that record is durable.
+//! INV-NODE-2: slots are executed in order, each once: seq = slot while there is one instance.
+//!
+//! Tests: `tests/` (a cluster of nodes joined by hand), and every test with real processes.
+
+mod clients;
+mod config;
+mod effects;
+mod node;
+mod ordering;
+mod peers;
+mod records;
+mod status;
+mod turn;
+
+pub use config::NodeConfig;
+pub use effects::{Effect, Effects, Event, Input};
+pub use node::{Node, Restoring};
+pub use status::{LogStatus, MemberStatus, NodeStatus, PeerStatus};

@@ -89,6 +89,10 @@ pub trait Order: Send {
     /// Whether it leads and may propose; the cheap part of [`Order::status`].
     fn leading(&self) -> bool;
 
+    /// Whether it leads, and everything that was decided before its view was handed on: what execution does not know by
+    /// now does not exist.
+    fn settled(&self) -> bool;
+
     /// Batches and bytes proposed here and not decided yet; the cheap part of [`Order::status`].
     fn in_flight(&self) -> (usize, usize);
 

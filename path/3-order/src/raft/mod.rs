@@ -1,1 +1,379 @@
-//! Raft (Ongaro and Ousterhout, USENIX ATC 2014).
+//! Raft: one leader per view appends batches; what a majority holds durably is decided. Crash faults, n = 2f+1.
+//!
+//! Stage 3 (order). Before: admit's batches. After: merge. One call of [`Order::step`] is one input.
+//!
+//! Source: Ongaro and Ousterhout, "In Search of an Understandable Consensus Algorithm", USENIX ATC 2014; pre-vote,
+//! check-quorum, leader transfer and ReadIndex from Ongaro's dissertation, sections 9.6, 6.2, 3.10 and 6.4. Retold line by
+//! line in docs/protocols/raft.md, with the deviations and what is not implemented; `[raft L12]` cites a line there.
+//!
+//! Where to look: `log` (entries in memory and a compact table of all others), `persist` (records), `election`,
+//! `replication` (the leader), `progress` (one follower as its leader sees it), `follower`, `delivery` (decided slots,
+//! reading back old entries), `reads`, `transfer`, `invariants`.
+//!
+//! Invariants: INV-RAFT-1 to INV-RAFT-14, see `invariants`. Tests: tests/ beside this file (each delicate point by
+//! itself; `chaos` runs thousands of random schedules), scripts in check/script/scripts.
+
+mod delivery;
+mod election;
+mod follower;
+mod invariants;
+mod log;
+mod persist;
+mod progress;
+mod reads;
+mod replication;
+mod transfer;
+
+pub use persist::{RECORD_ENTRY, RECORD_VOTE};
+
+use crate::{Effect, Effects, Input, Order, Random, Status, Stored};
+use election::Votes;
+use log::Log;
+use persist::Pending;
+use quorate_types::{FaultModel, Halt, Quorums, RecordId, Reject, ReplicaId, Slot, Span, Time, View};
+use quorate_wire::OrderMessage;
+use quorate_wire::raft::{Index, RaftMessage};
+use reads::FollowerReads;
+use replication::Leading;
+
+/// No view is higher: a peer that names an absurd one is refused instead of followed to the end of the numbers.
+pub const VIEW_MAX: View = View::new(1 << 62);
+
+/// What a Raft instance is told once.
+#[derive(Clone, Debug)]
+pub struct RaftConfig {
+    /// This replica.
+    pub me: ReplicaId,
+    /// All members, this replica among them, without repetition.
+    pub members: Vec<ReplicaId>,
+    /// All randomness follows from it. Differs between the replicas; should differ between two starts of one, too.
+    pub seed: u64,
+    /// How often a leader that has nothing to say says so.
+    pub heartbeat: Span,
+    /// A follower that hears nothing for a random time between this ...
+    pub election_min: Span,
+    /// ... and this asks for an election. A leader that hears no quorum for this long steps down.
+    pub election_max: Span,
+    /// When the connection to the leader closes, the election begins after a random time up to this.
+    pub hint_delay_max: Span,
+    /// Bytes sent to one follower and not acknowledged, at most (and one message more).
+    pub window_bytes: usize,
+    /// Bytes of entries in one message, at most, if it holds more than one.
+    pub message_bytes_max: usize,
+    /// Bytes of entries kept in memory. Entries that are still needed and can not be read back come on top.
+    pub cache_bytes: usize,
+    /// Whether [`Effect::Load`] works. Without it (memory mode) a follower that needs entries which left the cache is cut
+    /// off: its place in [`Status::members`] says so.
+    pub reload: bool,
+    /// An idle leader tells its followers of a commit after this.
+    pub commit_delay: Span,
+}
+
+impl RaftConfig {
+    /// The usual times and sizes.
+    pub fn new(me: ReplicaId, members: Vec<ReplicaId>, seed: u64) -> Self {
+        Self {
+            me,
+            members,
+            seed,
+            heartbeat: Span::from_millis(50),
+            election_min: Span::from_millis(300),
+            election_max: Span::from_millis(600),
+            hint_delay_max: Span::from_millis(20),
+            window_bytes: 16 << 20,
+            message_bytes_max: 1 << 20,
+            cache_bytes: 64 << 20,
+            reload: true,
+            commit_delay: Span::from_millis(5),
+        }
+    }
+}
+
+/// What this replica does at the moment.
+#[derive(Debug)]
+enum Role {
+    Follower,
+    /// Asks whether it would win an election.
+    PreCandidate(Votes),
+    Candidate(Votes),
+    Leader(Box<Leading>),
+}
+
+/// One Raft instance on one replica.
+#[derive(Debug)]
+pub struct Raft {
+    config: RaftConfig,
+    quorum: usize,
+    random: Random,
+    now: Time,
+    /// The view and the vote in it, as in the record `view_record`.
+    view: View,
+    voted: Option<ReplicaId>,
+    view_record: RecordId,
+    /// Who leads, as far as known.
+    leader: Option<ReplicaId>,
+    /// Who was seen leading in this view; never replaced within the view.
+    view_leader: Option<ReplicaId>,
+    /// What [`Effect::LeaderChanged`] said last.
+    announced: (View, Option<ReplicaId>),
+    role: Role,
+    log: Log,
+    commit: Index,
+    /// Everything up to here was handed on as decided.
+    delivered: Index,
+    decided: Slot,
+    /// The last record that was numbered, and the last one known to be durable.
+    records: RecordId,
+    durable_record: RecordId,
+    election_due: Time,
+    /// When the leader was last heard of; none when nothing speaks for its life.
+    heard_leader: Option<Time>,
+    /// Elections in a row that came to nothing.
+    failures: u32,
+    /// Questions to the disk so far, and the one for delivery that is open.
+    loads: u64,
+    delivery_load: Option<Pending>,
+    reads: FollowerReads,
+    started: bool,
+    halted: bool,
+}
+
+impl Raft {
+    /// An instance without a history; [`Order::restore`] gives it one.
+    ///
+    /// # Panics
+    /// When `members` does not name this replica, or names one twice.
+    pub fn new(config: RaftConfig) -> Self {
+        assert!(config.members.contains(&config.me), "a replica is a member of its own cluster");
+        let mut sorted = config.members.clone();
+        sorted.sort_unstable();
+        assert!(sorted.windows(2).all(|pair| pair[0] != pair[1]), "a member is named once");
+        let quorums = Quorums::new(FaultModel::Crash, config.members.len() as u32);
+        Self {
+            quorum: quorums.agreement() as usize,
+            random: Random::new(config.seed),
+            config,
+            now: Time::ZERO,
+            view: View::ZERO,
+            voted: None,
+            view_record: RecordId::ZERO,
+            leader: None,
+            view_leader: None,
+            announced: (View::ZERO, None),
+            role: Role::Follower,
+            log: Log::new(),
+            commit: Index::ZERO,
+            delivered: Index::ZERO,
+            decided: Slot::ZERO,
+            records: RecordId::ZERO,
+            durable_record: RecordId::ZERO,
+            election_due: Time::ZERO,
+            heard_leader: None,
+            failures: 0,
+            loads: 0,
+            delivery_load: None,
+            reads: FollowerReads::default(),
+            started: false,
+            halted: false,
+        }
+    }
+
+    fn member(&self, id: ReplicaId) -> Option<usize> {
+        self.config.members.iter().position(|member| *member == id)
+    }
+
+    /// The members other than this replica.
+    fn others(&self) -> impl Iterator<Item = ReplicaId> + use<'_> {
+        self.config.members.iter().copied().filter(|id| *id != self.config.me)
+    }
+
+    fn halt(&mut self, why: Halt, out: &mut Effects) {
+        self.halted = true;
+        out.push(Effect::Halt(why));
+    }
+
+    /// Tells the other stages who leads, if that is news.
+    fn announce(&mut self, out: &mut Effects) {
+        let news =
+            self.leader != self.announced.1 || (self.leader.is_some() && self.view != self.announced.0);
+        if news {
+            self.announced = (self.view, self.leader);
+            out.push(Effect::LeaderChanged { view: self.view, leader: self.leader });
+        }
+    }
+
+    fn on_receive(&mut self, from: ReplicaId, message: OrderMessage, out: &mut Effects) {
+        let OrderMessage::Raft(message) = message;
+        if from == self.config.me || self.member(from).is_none() {
+            reject(out, from, Reject::UnknownPeer);
+            return;
+        }
+        if message.view() > VIEW_MAX {
+            reject(out, from, Reject::Malformed("raft: view"));
+            return;
+        }
+        match message {
+            RaftMessage::RequestVote { view, last, pre, transfer } => {
+                self.on_request_vote(from, view, last, pre, transfer, out);
+            }
+            RaftMessage::RequestVoteReply { view, granted, pre } => {
+                self.on_request_vote_reply(from, view, granted, pre, out);
+            }
+            RaftMessage::AppendEntries { view, previous, commit, round, entries } => {
+                self.on_append_entries(from, view, previous, commit, round, entries, out);
+            }
+            RaftMessage::AppendEntriesReply { view, round, outcome } => {
+                self.on_append_entries_reply(from, view, round, outcome, out);
+            }
+            RaftMessage::TimeoutNow { view } => self.on_timeout_now(from, view, out),
+            RaftMessage::ReadIndex { view, read } => self.on_read_index(from, view, read, out),
+            RaftMessage::ReadIndexReply { view, read, slot } => {
+                self.on_read_index_reply(from, view, read, slot, out);
+            }
+        }
+    }
+
+    fn on_durable(&mut self, record: RecordId, out: &mut Effects) {
+        assert!(record <= self.records, "INV-RAFT-8: only a record that was numbered becomes durable");
+        if record <= self.durable_record {
+            return;
+        }
+        self.durable_record = record;
+        self.log.advance_durable(record);
+        match self.role {
+            Role::Candidate(_) => self.count_own_vote(out),
+            Role::Leader(_) => self.advance_commit(out),
+            Role::Follower | Role::PreCandidate(_) => {}
+        }
+    }
+
+    fn on_connected(&mut self, peer: ReplicaId, out: &mut Effects) {
+        if let Role::Leader(_) = self.role {
+            self.probe_again(peer, out);
+        } else if self.leader.is_none() && self.member(peer).is_some() {
+            // What failed for want of a peer may work now.
+            self.failures = 0;
+            let due = self.random_election_due();
+            self.election_due = self.election_due.min(due);
+        }
+    }
+
+    fn on_disconnected(&mut self, peer: ReplicaId, out: &mut Effects) {
+        if let Role::Leader(_) = self.role {
+            self.probe_again(peer, out);
+        } else if self.leader == Some(peer) {
+            // [raft L15]
+            self.heard_leader = None;
+            let delay = Span::from_nanos(self.random.below(self.config.hint_delay_max.nanos()));
+            self.election_due = self.election_due.min(self.now.plus(delay));
+        }
+    }
+
+    fn on_deadline(&mut self, out: &mut Effects) {
+        if let Role::Leader(_) = self.role {
+            self.on_leader_deadline(out);
+        } else if self.now >= self.election_due {
+            self.on_election_timeout(out);
+        }
+        self.expire_reads(out);
+    }
+}
+
+impl Order for Raft {
+    fn restore(&mut self, id: RecordId, record: Stored) -> Result<(), Halt> {
+        assert!(!self.started, "records are restored before the start");
+        self.restore_record(id, record)
+    }
+
+    fn start(&mut self, now: Time, out: &mut Effects) {
+        assert!(!self.started, "a protocol starts once");
+        self.started = true;
+        self.now = now;
+        // A late answer to a read of an earlier life must not answer one of this life.
+        let mut numbers = Random::new(self.config.seed ^ now.nanos() ^ self.records.number().rotate_left(32));
+        self.reads.begin(numbers.next() >> 1);
+        if self.config.members.len() == 1 {
+            self.become_candidate(false, out);
+        } else {
+            self.reset_election_timer();
+        }
+        self.invariants(false);
+    }
+
+    fn step(&mut self, now: Time, input: Input, out: &mut Effects) {
+        assert!(self.started, "a protocol steps after its start");
+        if self.halted {
+            return;
+        }
+        self.now = self.now.max(now);
+        match input {
+            Input::Propose(batch) => self.on_propose(batch, out),
+            Input::Receive(verified) => {
+                let (from, message) = verified.into_parts();
+                self.on_receive(from, message, out);
+            }
+            Input::Durable(record) => self.on_durable(record, out),
+            Input::Loaded { load, records } => self.on_loaded(load, records, out),
+            Input::Connected(peer) => self.on_connected(peer, out),
+            Input::Disconnected(peer) => self.on_disconnected(peer, out),
+            Input::Read(read) => self.on_read(read, out),
+            Input::Transfer(target) => self.on_transfer(target, out),
+            Input::Deadline => self.on_deadline(out),
+        }
+        self.trim();
+        self.invariants(false);
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        if self.halted || !self.started {
+            return None;
+        }
+        let own = match &self.role {
+            Role::Leader(lead) => Some(lead.deadline()),
+            _ if self.election_due == Time::from_nanos(u64::MAX) => None,
+            _ => Some(self.election_due),
+        };
+        [own, self.reads.deadline()].into_iter().flatten().min()
+    }
+
+    fn status(&self) -> Status {
+        let (in_flight, in_flight_bytes) = self.in_flight();
+        Status {
+            view: self.view,
+            leader: self.leader,
+            leading: self.leading(),
+            decided: self.decided,
+            in_flight,
+            in_flight_bytes,
+            members: self.member_status(),
+        }
+    }
+
+    fn leading(&self) -> bool {
+        matches!(&self.role, Role::Leader(lead) if lead.transfer.is_none()) && !self.halted
+    }
+
+    fn settled(&self) -> bool {
+        // The first record of a view follows everything that was committed before.
+        Order::leading(self) && self.log.view_at(self.delivered) == Some(self.view)
+    }
+
+    fn in_flight(&self) -> (usize, usize) {
+        self.proposed_and_open()
+    }
+
+    fn invariants(&self, thorough: bool) {
+        self.check_invariants(thorough);
+    }
+}
+
+fn send(out: &mut Effects, to: ReplicaId, message: RaftMessage, after: Option<RecordId>) {
+    out.push(Effect::Send { to, message: OrderMessage::Raft(message), after });
+}
+
+fn reject(out: &mut Effects, from: ReplicaId, why: Reject) {
+    out.push(Effect::Rejected { from, why });
+}
+
+#[cfg(test)]
+mod tests;

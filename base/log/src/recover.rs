@@ -1,0 +1,398 @@
+//! Reads a log back after a restart, and tells a torn tail (cut) from rot below synced data (halt).
+//!
+//! The host feeds the segments in order to [`Recovery::segment`], then calls [`Recovery::finish`], writes and syncs what
+//! [`Recovered::rewrite`] holds, and only then takes the log with [`Recovered::rewritten`]: nothing that is merely
+//! readable counts as durable.
+//!
+//! The damage rule (docs/formats/log.md argues it): the chain of blocks ends at the first position P where no block
+//! continues it. If any block header of this log at or after P says that a sync had reached beyond P, synced data is
+//! missing: rot. Otherwise the rest was never synced, and is cut.
+//!
+//! Invariants:
+//! - INV-LOG-7: recovery finds every durable record, and finds exactly a prefix of those appended.
+//! - INV-LOG-8: a crash alone never makes recovery halt.
+//! - INV-LOG-9: damage below the highest synced mark halts, or hits bytes that mean nothing; no wrong record comes out.
+//! - INV-LOG-10: a block beyond a cut never comes back.
+//!
+//! Tests: `recover/tests.rs` case by case, `tests/crash.rs` (7, 8, 10), `tests/rot.rs` (9), `tests/fuzz.rs`.
+
+use crate::block::{self, take_apart};
+use crate::config::{LogConfig, SyncMode};
+use crate::format::{Bad, BlockHeader, FORMAT_VERSION, Record, SECTOR};
+use crate::index::Index;
+use crate::writer::{Log, Resume};
+use bytes::Bytes;
+use quorate_types::{Halt, RecordId};
+use std::collections::VecDeque;
+use std::fmt;
+
+/// Segment numbers stay below this, so that no position overflows (2^32 segments of at most 2^30 bytes).
+const SEGMENT_NUMBER_MAX: u64 = u32::MAX as u64;
+
+/// Why a log can't be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecoverError {
+    /// The storage can't be trusted.
+    Halt(Halt),
+    /// A newer program wrote this log. Nothing is wrong with it.
+    NewerFormat {
+        /// The format's version in the log.
+        found: u16,
+        /// Where the block is.
+        position: u64,
+    },
+    /// A segment has not the size that the configuration says.
+    SegmentSize {
+        /// Which segment.
+        segment: u64,
+        /// Its size in bytes.
+        found: u64,
+        /// The configured size.
+        configured: u64,
+    },
+}
+
+impl From<Halt> for RecoverError {
+    fn from(halt: Halt) -> Self {
+        Self::Halt(halt)
+    }
+}
+
+impl fmt::Display for RecoverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Halt(halt) => halt.fmt(f),
+            Self::NewerFormat { found, position } => write!(
+                f,
+                "the log has format version {found} at byte {position}, and this program reads versions up to \
+                 {FORMAT_VERSION}. The log is sound: start the newer program that wrote it"
+            ),
+            Self::SegmentSize { segment, found, configured } => write!(
+                f,
+                "log segment {segment} has {found} bytes, and the configuration says {configured}. The size of \
+                 segments can't be changed after the log was created: set it back"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for RecoverError {}
+
+/// Bytes to write into a segment before the first message leaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rewrite {
+    /// Which segment.
+    pub segment: u64,
+    /// First byte within the segment.
+    pub offset: u64,
+    /// What to write there.
+    pub data: Bytes,
+}
+
+/// The end of the chain so far.
+#[derive(Clone, Copy)]
+struct Chain {
+    previous: u32,
+    life: u32,
+    /// The next record's number.
+    next: u64,
+    synced_to: u64,
+}
+
+/// A segment that may have to be written again.
+struct Kept {
+    number: u64,
+    bytes: Bytes,
+    /// Where its last block ends.
+    used: usize,
+}
+
+/// Reads a log, segment by segment.
+pub struct Recovery {
+    config: LogConfig,
+    log_id: u64,
+    first_segment: u64,
+    next_segment: u64,
+    /// Nothing before the first block of a log whose first segments were trimmed.
+    chain: Option<Chain>,
+    /// Where the chain ends.
+    position: u64,
+    /// Why it ended there, if it did before the end of a segment.
+    broken: Option<&'static str>,
+    cut: bool,
+    /// The highest life of any block seen beyond the chain's end. The next life is above it: see `opening_block`.
+    life_beyond: u32,
+    kept: VecDeque<Kept>,
+    index: Index,
+}
+
+impl Recovery {
+    /// Begins at `first_segment`: the lowest number that exists; 0 unless the log was trimmed. The first block of a
+    /// trimmed log is taken at its word, since what it continues is gone.
+    ///
+    /// # Panics
+    /// When the configuration's sizes contradict each other, or it keeps the log in memory: then there is nothing to
+    /// read.
+    pub fn new(log_id: u64, config: LogConfig, first_segment: u64) -> Self {
+        assert!(config.check_shape().is_ok(), "the log's configuration was checked before it is used");
+        assert!(config.sync != SyncMode::Memory, "a log in memory leaves nothing to recover");
+        let start = Chain { previous: 0, life: 1, next: 1, synced_to: 0 };
+        Self {
+            position: first_segment.saturating_mul(config.segment_bytes),
+            config,
+            log_id,
+            first_segment,
+            next_segment: first_segment,
+            chain: (first_segment == 0).then_some(start),
+            broken: None,
+            cut: false,
+            life_beyond: 0,
+            kept: VecDeque::new(),
+            index: Index::default(),
+        }
+    }
+
+    /// Takes the next segment; appends the records found in it to `out`. They hold on to `bytes`.
+    ///
+    /// # Errors
+    /// [`Halt::LogCorrupt`] for rot, [`Halt::LogInconsistent`] when the segment is not the next one; see
+    /// [`RecoverError`] for the others.
+    pub fn segment(
+        &mut self,
+        number: u64,
+        bytes: &Bytes,
+        out: &mut Vec<(RecordId, Record)>,
+    ) -> Result<(), RecoverError> {
+        if number != self.next_segment || number > SEGMENT_NUMBER_MAX {
+            let why = format!("log segment {} is missing; the next one is {number}", self.next_segment);
+            return Err(Halt::LogInconsistent { why }.into());
+        }
+        let configured = self.config.segment_bytes;
+        if bytes.len() as u64 != configured {
+            return Err(RecoverError::SegmentSize { segment: number, found: bytes.len() as u64, configured });
+        }
+        self.next_segment += 1;
+        let start = number * configured;
+        // A chain that ended at the end of the segment before, or inside it, may go on here: the next block did not fit
+        // there. It never skips a segment that holds no block at all.
+        let follows = self.position + configured > start;
+        if follows && self.read_chain(start, bytes, out)? {
+            return Ok(());
+        }
+        self.look_ahead(start, bytes)
+    }
+
+    /// Reads blocks as long as they continue the chain. Whether the chain reaches into this segment's very end.
+    fn read_chain(
+        &mut self,
+        start: u64,
+        bytes: &Bytes,
+        out: &mut Vec<(RecordId, Record)>,
+    ) -> Result<bool, RecoverError> {
+        let mut offset = 0;
+        while offset < bytes.len() {
+            match self.read_block(start, offset, bytes, out) {
+                Ok(len) => {
+                    offset += len;
+                    self.position = start + offset as u64;
+                    self.broken = None;
+                    self.cut = false;
+                    self.keep(start, bytes, offset);
+                }
+                Err(Bad::Newer(found)) => {
+                    return Err(RecoverError::NewerFormat { found, position: start + offset as u64 });
+                }
+                Err(Bad::Because(why)) => {
+                    // When the chain did not get into this segment, the reason in the segment before stays.
+                    self.broken.get_or_insert(why);
+                    let there = bytes[offset..].iter().take(SECTOR);
+                    self.cut |= there.copied().any(|byte| byte != 0);
+                    if self.chain.is_none() {
+                        return Err(Halt::LogCorrupt { position: self.position, why: why.into() }.into());
+                    }
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Checks the block at `offset`, which is to continue the chain, and takes its records. Gives its length.
+    fn read_block(
+        &mut self,
+        start: u64,
+        offset: usize,
+        bytes: &Bytes,
+        out: &mut Vec<(RecordId, Record)>,
+    ) -> Result<usize, Bad> {
+        let (header, crc) = BlockHeader::decode(&bytes[offset..], self.log_id, start + offset as u64)?;
+        if let Some(chain) = self.chain {
+            check_continues(&chain, &header).map_err(Bad::Because)?;
+        }
+        let before = out.len();
+        let segment = start / self.config.segment_bytes;
+        let index = &mut self.index;
+        let taken = take_apart(bytes, offset, &header, |id, record, at, len| {
+            index.push(id, segment, at, len);
+            out.push((id, record));
+        });
+        if let Err(why) = taken {
+            out.truncate(before);
+            self.index.truncate(header.first);
+            return Err(Bad::Because(why));
+        }
+        self.chain = Some(Chain {
+            previous: crc,
+            life: header.life,
+            next: header.first + u64::from(header.count),
+            synced_to: header.synced_to,
+        });
+        Ok(header.len as usize)
+    }
+
+    /// Remembers the segments from the highest synced mark on: they are to be written again.
+    fn keep(&mut self, start: u64, bytes: &Bytes, used: usize) {
+        let segment_bytes = self.config.segment_bytes;
+        let number = start / segment_bytes;
+        match self.kept.back_mut().filter(|last| last.number == number) {
+            Some(last) => last.used = used,
+            None => self.kept.push_back(Kept { number, bytes: bytes.clone(), used }),
+        }
+        let mark = self.chain.map_or(0, |chain| chain.synced_to);
+        while self.kept.front().is_some_and(|kept| kept.number * segment_bytes + kept.used as u64 <= mark) {
+            self.kept.pop_front();
+        }
+    }
+
+    /// Looks in this segment, beyond the end of the chain, for a block that was made when a sync had reached further.
+    /// Its header is enough: it fills no more than one sector, so it is whole even when its block is torn.
+    fn look_ahead(&mut self, start: u64, bytes: &Bytes) -> Result<(), RecoverError> {
+        let from = self.position.saturating_sub(start) as usize;
+        for offset in (from..bytes.len()).step_by(SECTOR) {
+            let position = start + offset as u64;
+            match BlockHeader::decode(&bytes[offset..], self.log_id, position) {
+                Ok((header, _)) if header.synced_to > self.position => {
+                    let why = format!(
+                        "{}, but the block at {position} was written after everything up to {} was synced",
+                        self.broken.unwrap_or("the blocks end here"),
+                        header.synced_to
+                    );
+                    return Err(Halt::LogCorrupt { position: self.position, why }.into());
+                }
+                Err(Bad::Newer(found)) => return Err(RecoverError::NewerFormat { found, position }),
+                Ok((header, _)) => self.life_beyond = self.life_beyond.max(header.life),
+                Err(Bad::Because(_)) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// All segments were given.
+    ///
+    /// # Errors
+    /// [`Halt::LogInconsistent`] when there was none: a log is created with its first segment.
+    pub fn finish(self) -> Result<Recovered, RecoverError> {
+        let chain = self.chain.filter(|_| self.next_segment > self.first_segment);
+        let Some(chain) = chain else {
+            let why = "there is no log segment, and a log has at least one from the start".into();
+            return Err(Halt::LogInconsistent { why }.into());
+        };
+        let Some(life) = chain.life.max(self.life_beyond).checked_add(1) else {
+            let why = "the log was opened more often than can be counted".into();
+            return Err(Halt::LogInconsistent { why }.into());
+        };
+        let segment_bytes = self.config.segment_bytes;
+        let mark = chain.synced_to;
+        let mut rewrite: Vec<Rewrite> = self
+            .kept
+            .iter()
+            .map(|kept| {
+                let from = mark.saturating_sub(kept.number * segment_bytes) as usize;
+                Rewrite { segment: kept.number, offset: from as u64, data: kept.bytes.slice(from..kept.used) }
+            })
+            .collect();
+        let (opening, crc) = opening_block(self.log_id, self.position, life, &chain);
+        let segment = self.position / segment_bytes;
+        let end = self.position + opening.len() as u64;
+        rewrite.push(Rewrite { segment, offset: self.position % segment_bytes, data: opening });
+        let prepare = (segment >= self.next_segment).then_some(segment);
+        let last = RecordId::new(chain.next - 1);
+        let resume = Resume {
+            life,
+            previous: crc,
+            position: end,
+            last,
+            first_segment: self.first_segment,
+            ready_end: self.next_segment.max(segment + 1),
+            index: self.index,
+        };
+        let first_record = resume.index.first();
+        let log = Log::resume(self.log_id, self.config, resume);
+        let cut_at = self.cut.then_some(self.position);
+        Ok(Recovered { rewrite, prepare, first_record, last_record: last, synced_to: mark, cut_at, log })
+    }
+}
+
+/// The first block of a life: no records, one sector. Once it is synced, nothing that an earlier life wrote at or
+/// beyond this position continues the chain: its life is above that of all blocks that lie there. Above that of the
+/// chain is not enough: a recovery that did not finish may have left an opening block with the number that follows.
+fn opening_block(log_id: u64, position: u64, life: u32, chain: &Chain) -> (Bytes, u32) {
+    let header = BlockHeader {
+        log_id,
+        position,
+        len: 0,
+        count: 0,
+        first: chain.next,
+        // What is written again together with this block is not synced before it.
+        synced_to: chain.synced_to,
+        life,
+        previous: chain.previous,
+        body: 0,
+    };
+    let (_, built) = block::build(header, &[], |_, _| {});
+    (built.pieces.concat().into(), built.crc)
+}
+
+fn check_continues(chain: &Chain, header: &BlockHeader) -> Result<(), &'static str> {
+    if header.previous != chain.previous {
+        return Err("the block there does not continue the one before");
+    }
+    if header.first != chain.next {
+        return Err("the block there skips or repeats records");
+    }
+    if header.synced_to < chain.synced_to {
+        return Err("the block there knows of less synced data than the one before");
+    }
+    let opens = header.count == 0 && header.life > chain.life;
+    let goes_on = header.count > 0 && chain.life == header.life;
+    if opens || goes_on { Ok(()) } else { Err("the block there is from another life of the log") }
+}
+
+/// A log that was read back.
+#[derive(Debug)]
+pub struct Recovered {
+    /// To be written, all of it, and then synced. The rest of the log beyond it needs nothing.
+    pub rewrite: Vec<Rewrite>,
+    /// A segment that does not exist yet and that `rewrite` writes to: prepare it first, as for `LogEffect::Prepare`.
+    pub prepare: Option<u64>,
+    /// The oldest record there is, if there is any: 1, unless the log was trimmed.
+    pub first_record: Option<RecordId>,
+    /// The last record that was read.
+    pub last_record: RecordId,
+    /// The highest position of which the log itself says that it was synced.
+    pub synced_to: u64,
+    /// Where something that was never synced was cut off, or remains of an earlier cut lie; for the operator.
+    pub cut_at: Option<u64>,
+    log: Log,
+}
+
+impl Recovered {
+    /// The log, ready to append. Only call this when everything in `rewrite` was written and synced: from here on all
+    /// recovered records count as durable, and messages that depend on them may leave.
+    pub fn rewritten(self) -> Log {
+        self.log
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,347 @@
+//! One sample of every kind of frame and every message, used by the golden fixtures, the properties and the corpus.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use quorate_types::{
+    AgreedTime, ClientId, ClusterId, Incarnation, InstanceId, ItemsBuilder, Reject, ReplicaId, RequestNumber,
+    Seq, SessionId, View,
+};
+use quorate_wire::raft::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
+use quorate_wire::{
+    Batch, BatchHeader, ClientMessage, Frame, FrameKind, Hello, LeaderNotice, OrderMessage, OutFrame,
+    ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal, RefusalReason, ReplicaMessage, Reply,
+    ReplyStatus, RequestHeader, RequestKind, Requests, Role, Welcome, read_reply_header, write_read_request,
+    write_request,
+};
+use std::path::PathBuf;
+
+/// A frame whose bytes are pinned.
+pub(crate) struct Sample {
+    /// Name of the fixture, without `.hex`.
+    pub(crate) name: String,
+    /// What it is, in a sentence.
+    pub(crate) story: &'static str,
+    /// The frame.
+    pub(crate) frame: OutFrame,
+}
+
+/// Where the pinned bytes are.
+pub(crate) fn fixtures() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+}
+
+/// The corpus of a fuzz target.
+pub(crate) fn corpus(target: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target)
+}
+
+/// Whether the person who runs the tests approves of bytes that changed.
+pub(crate) fn approved() -> bool {
+    std::env::var_os("QUORATE_APPROVE").is_some_and(|value| value == "1")
+}
+
+const CLUSTER: ClusterId = ClusterId::new(0x0011_2233_4455_6677_8899_aabb_ccdd_eeff);
+const LIFE: Incarnation = Incarnation::new(0x1020_3040_5060_7080);
+
+/// A session that is told apart from its number by its bytes.
+pub(crate) fn session() -> SessionId {
+    SessionId { index: 5, generation: 2 }
+}
+
+fn items(strings: &[&str]) -> ItemsBuilder {
+    let mut list = ItemsBuilder::new();
+    strings.iter().for_each(|s| list.push(s.as_bytes()));
+    list
+}
+
+/// A request with these commands.
+pub(crate) fn request(number: u64, commands: &[&str]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let lowest = RequestNumber::new(number.saturating_sub(1));
+    write_request(&mut out, session(), RequestNumber::new(number), lowest, &items(commands));
+    out
+}
+
+fn request_of(kind: RequestKind, session: SessionId, number: u64, body: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let header = RequestHeader {
+        session,
+        number: RequestNumber::new(number),
+        lowest_unanswered: RequestNumber::FIRST,
+        kind,
+        len: body.len() as u32,
+    };
+    header.write_to(&mut out);
+    out.extend_from_slice(body);
+    out
+}
+
+/// A batch with these requests.
+pub(crate) fn batch(requests: &[Vec<u8>]) -> Batch {
+    let mut bytes = Vec::new();
+    Batch::begin(&mut bytes);
+    requests.iter().for_each(|request| bytes.extend_from_slice(request));
+    let header = BatchHeader {
+        time: AgreedTime::from_nanos(1_700_000_000_000_000_000),
+        seed: 0x5eed,
+        count: requests.len() as u32,
+    };
+    Batch::seal(bytes, header)
+}
+
+/// Requests of all four kinds, with command lists of equal and of mixed lengths.
+pub(crate) fn all_requests() -> Vec<Vec<u8>> {
+    vec![
+        request_of(RequestKind::OpenSession, SessionId::NONE, 0xabcd, &77u64.to_le_bytes()),
+        request(7, &["put a 1", "put b 2"]),
+        request(8, &["a", "longer", ""]),
+        request(9, &[]),
+        request_of(RequestKind::Empty, session(), 10, &[]),
+        request_of(RequestKind::CloseSession, session(), 11, &[]),
+    ]
+}
+
+/// The batches that seed the corpus.
+pub(crate) fn batches() -> Vec<(&'static str, Batch)> {
+    vec![
+        ("empty", batch(&[])),
+        ("one_request", batch(&[request(7, &["put a 1"])])),
+        ("all_kinds_of_requests", batch(&all_requests())),
+    ]
+}
+
+fn handshakes(list: &mut Vec<Sample>) {
+    let mut hello = |name: &str, story, to: Option<u16>, cluster, role| {
+        let frame = Hello::new(cluster, to.map(ReplicaId::new), role).frame();
+        list.push(Sample { name: format!("hello_{name}"), story, frame });
+    };
+    let peer = Role::Peer { replica: ReplicaId::new(2), incarnation: LIFE };
+    hello("peer", "Replica r2 dials r1.", Some(1), CLUSTER, peer);
+    let client = Role::Client(ClientId::new(77));
+    hello("client", "A client that knows no cluster id yet.", None, ClusterId::new(0), client);
+    hello("admin", "An operator dials r3.", Some(3), CLUSTER, Role::Admin);
+
+    let mut welcome = |name: &str, story, leader: Option<u16>| {
+        let welcome = Welcome {
+            format: 1,
+            feature_level: 1,
+            cluster: CLUSTER,
+            replica: ReplicaId::new(1),
+            incarnation: LIFE,
+            view: View::new(9),
+            leader: leader.map(ReplicaId::new),
+        };
+        list.push(Sample { name: format!("welcome_{name}"), story, frame: welcome.frame() });
+    };
+    welcome("with_leader", "r1 takes the connection and knows that r3 leads view 9.", Some(3));
+    welcome("without_leader", "r1 takes the connection and knows no leader.", None);
+    for reason in [
+        RefusalReason::ForeignCluster,
+        RefusalReason::Format,
+        RefusalReason::UnknownReplica,
+        RefusalReason::Incarnation,
+        RefusalReason::Doubled,
+        RefusalReason::WrongReplica,
+        RefusalReason::TooMany,
+        RefusalReason::NoHello,
+    ] {
+        let refusal = Refusal { reason, text: "what to do".into() };
+        let name = format!("refusal_{}", snake(&format!("{reason:?}")));
+        list.push(Sample { name, story: "The connection is not taken.", frame: refusal.frame() });
+    }
+}
+
+/// `ForeignCluster` as `foreign_cluster`.
+fn snake(camel: &str) -> String {
+    let mut out = String::new();
+    for letter in camel.chars() {
+        if letter.is_uppercase() && !out.is_empty() {
+            out.push('_');
+        }
+        out.push(letter.to_ascii_lowercase());
+    }
+    out
+}
+
+/// Every message of Raft, some of them in more than one form.
+pub(crate) fn raft_messages() -> Vec<(&'static str, &'static str, RaftMessage)> {
+    let (view, previous) = (View::new(9), Position::new(Index::new(41), View::new(8)));
+    let entry = |view, body| Entry { view: View::new(view), body };
+    let append =
+        |entries| RaftMessage::AppendEntries { view, previous, commit: Index::new(40), round: 3, entries };
+    let reply = |outcome| RaftMessage::AppendEntriesReply { view, round: 3, outcome };
+    let vote = |pre, transfer| RaftMessage::RequestVote { view, last: previous, pre, transfer };
+    let answer = |granted, pre| RaftMessage::RequestVoteReply { view, granted, pre };
+    let read = |slot| RaftMessage::ReadIndexReply { view, read: 12, slot };
+    vec![
+        ("request_vote", "A candidate asks for a vote.", vote(false, false)),
+        ("request_vote_pre", "It only asks whether it would get one.", vote(true, false)),
+        ("request_vote_transfer", "The leader asked for this election.", vote(false, true)),
+        ("request_vote_reply_granted", "The vote.", answer(true, false)),
+        ("request_vote_reply_refused", "No vote.", answer(false, false)),
+        ("request_vote_reply_pre", "It would get the vote.", answer(true, true)),
+        ("append_entries_heartbeat", "No entries: a heartbeat.", append(vec![])),
+        (
+            "append_entries",
+            "The first record of view 9, then a batch.",
+            append(vec![
+                entry(9, EntryBody::ViewStart),
+                entry(9, EntryBody::Batch(batch(&[request(7, &["put a 1"])]))),
+            ]),
+        ),
+        (
+            "append_entries_reply_matched",
+            "Equal and durable up to index 43.",
+            reply(AppendOutcome::Matched(Index::new(43))),
+        ),
+        (
+            "append_entries_reply_rejected",
+            "Index 41 is not there; look at 30 of view 7 next.",
+            reply(AppendOutcome::Rejected {
+                asked: Index::new(41),
+                hint: Position::new(Index::new(30), View::new(7)),
+            }),
+        ),
+        ("timeout_now", "The leader hands over.", RaftMessage::TimeoutNow { view }),
+        ("read_index", "A follower asks on behalf of reads.", RaftMessage::ReadIndex { view, read: 12 }),
+        ("read_index_reply", "Wait for slot 38.", read(Some(38))),
+        ("read_index_reply_not_leading", "Ask somebody else.", read(None)),
+    ]
+}
+
+fn clients(list: &mut Vec<Sample>) {
+    let mut add = |name: &str, story, kind, body: &[u8]| {
+        let frame = OutFrame::new(kind, body, vec![]);
+        list.push(Sample { name: name.into(), story, frame });
+    };
+    add(
+        "requests",
+        "Six requests, one of each kind and list.",
+        FrameKind::Requests,
+        &all_requests().concat(),
+    );
+
+    let mut replies = Vec::new();
+    for number in 1..=9 {
+        let status = ReplyStatus::from_number(number).expect("there are nine");
+        let mut body = Vec::new();
+        match status {
+            ReplyStatus::Done => items(&["ok", "ok"]).write_to(&mut body),
+            ReplyStatus::ExpectedNumber => body.extend_from_slice(&8u64.to_le_bytes()),
+            ReplyStatus::TooLarge => body.extend_from_slice(b"request of 5 MiB"),
+            _ => {}
+        }
+        let number = RequestNumber::new(u64::from(number));
+        Reply { session: session(), number, status, body: &body }.write_to(&mut replies);
+    }
+    add("replies", "One reply of each status.", FrameKind::Replies, &replies);
+
+    let mut reads = Vec::new();
+    for (read, consistency) in [(1, ReadConsistency::Strong), (2, ReadConsistency::Weak)] {
+        write_read_request(
+            &mut reads,
+            &ReadRequest { read, seen: Seq::new(6), consistency, query: b"get a" },
+        );
+    }
+    add("reads", "A strong and a weak read.", FrameKind::Reads, &reads);
+
+    let mut answers = Vec::new();
+    let done: &[u8] = b"1";
+    for (read, status, body) in
+        [(1, ReadStatus::Done, done), (2, ReadStatus::NoLeader, &[]), (3, ReadStatus::Overloaded, &[])]
+    {
+        read_reply_header(&mut answers, read, Seq::new(7), status, body.len());
+        answers.extend_from_slice(body);
+    }
+    add("read_replies", "One read reply of each status.", FrameKind::ReadReplies, &answers);
+    add("status_request", "An operator asks.", FrameKind::StatusRequest, b"");
+    add("status", "The answer is a JSON document.", FrameKind::Status, br#"{"replica":1}"#);
+    add("transfer_request", "An operator asks the leader to hand over.", FrameKind::TransferRequest, b"");
+    add("transfer_reply", "The answer is a line of text.", FrameKind::TransferReply, b"r1 hands over to r2");
+    for (name, leader) in [("leader_known", Some(ReplicaId::new(3))), ("leader_unknown", None)] {
+        let frame = LeaderNotice { view: View::new(9), leader }.frame();
+        list.push(Sample { name: name.into(), story: "Who leads view 9.", frame });
+    }
+}
+
+/// Every sample; their names are unique.
+pub(crate) fn samples() -> Vec<Sample> {
+    let mut list = Vec::new();
+    handshakes(&mut list);
+    for (name, story, message) in raft_messages() {
+        let frame = OrderMessage::Raft(message).frame(InstanceId::new(1));
+        list.push(Sample { name: format!("order_raft_{name}"), story, frame });
+    }
+    clients(&mut list);
+    list
+}
+
+/// Decodes a payload and says what is in it, one line per thing.
+pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
+    let kind = frame.kind;
+    Ok(match kind {
+        FrameKind::Hello => vec![format!("{:?}", Hello::decode(frame.payload)?)],
+        FrameKind::Welcome => vec![format!("{:?}", Welcome::decode(frame.payload)?)],
+        FrameKind::Refusal => vec![format!("{:?}", Refusal::decode(frame.payload)?)],
+        FrameKind::Order => {
+            let (instance, OrderMessage::Raft(message)) = OrderMessage::decode(frame.payload)?;
+            vec![format!("{instance} {}", raft_line(&message))]
+        }
+        FrameKind::Requests | FrameKind::Reads => match ClientMessage::decode(frame)? {
+            ClientMessage::Requests(bytes) => Requests::new(&bytes)
+                .map(|r| r.map(|(h, body, _)| format!("{h:?} {}", text(body))))
+                .collect::<Result<_, _>>()?,
+            ClientMessage::Reads(bytes) => {
+                ReadRequest::walk(&bytes).map(|r| r.map(|r| format!("{r:?}"))).collect::<Result<_, _>>()?
+            }
+        },
+        FrameKind::Replies | FrameKind::ReadReplies | FrameKind::Leader => {
+            match ReplicaMessage::decode(frame)? {
+                ReplicaMessage::Replies(bytes) => Reply::walk(&bytes)
+                    .map(|r| {
+                        r.map(|r| format!("{:?} {:?} {:?} {}", r.session, r.number, r.status, text(r.body)))
+                    })
+                    .collect::<Result<_, _>>()?,
+                ReplicaMessage::ReadReplies(bytes) => ReadReply::walk(&bytes)
+                    .map(|r| {
+                        r.map(|r| format!("read {} {:?} {:?} {}", r.read, r.seq, r.status, text(r.body)))
+                    })
+                    .collect::<Result<_, _>>()?,
+                ReplicaMessage::Leader(notice) => vec![format!("{notice:?}")],
+            }
+        }
+        FrameKind::StatusRequest
+        | FrameKind::Status
+        | FrameKind::TransferRequest
+        | FrameKind::TransferReply => {
+            vec![text(&frame.payload)]
+        }
+    })
+}
+
+fn text(bytes: &[u8]) -> String {
+    format!("b\"{}\"", bytes.escape_ascii())
+}
+
+/// A message without the bytes of its batches.
+fn raft_line(message: &RaftMessage) -> String {
+    let RaftMessage::AppendEntries { view, previous, commit, round, entries } = message else {
+        return format!("{message:?}");
+    };
+    let entries: Vec<String> = entries
+        .iter()
+        .map(|entry| match &entry.body {
+            EntryBody::ViewStart => format!("{:?} ViewStart", entry.view),
+            EntryBody::Batch(batch) => format!("{:?} {:?}", entry.view, batch.header()),
+        })
+        .collect();
+    format!(
+        "AppendEntries {{ view: {view:?}, previous: {previous}, commit: {commit}, round: {round}, entries: {entries:?} }}"
+    )
+}
+
+/// What a reader with this limit makes of bytes that arrive at once.
+pub(crate) fn read_whole(bytes: &[u8], limit: u32) -> Result<Option<Frame>, Reject> {
+    let mut reader = quorate_wire::FrameReader::new(limit);
+    reader.buffer(bytes.len()).extend_from_slice(bytes);
+    reader.frame()
+}

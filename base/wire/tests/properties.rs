@@ -1,0 +1,399 @@
+//! Properties of the codecs over random messages: what is encoded decodes to the same, damage is found, nothing that a
+//! peer sends panics, and nothing is allocated because a peer announced it.
+
+mod common;
+
+use bytes::Bytes;
+use common::{batch, read_whole, request, samples};
+use proptest::prelude::*;
+use quorate_types::{
+    ClientId, ClusterId, Incarnation, InstanceId, Reject, ReplicaId, RequestNumber, Seq, SessionId, View,
+};
+use quorate_wire::raft::{AppendOutcome, ENTRIES_MAX, Entry, EntryBody, Index, Position, RaftMessage};
+use quorate_wire::{
+    Batch, FRAME_HEADER, Frame, FrameKind, FrameReader, Hello, OrderMessage, OutFrame, ReadConsistency,
+    ReadReply, ReadRequest, ReadStatus, Refusal, RefusalReason, Reply, ReplyStatus, Requests, Role, Welcome,
+    fuzzing, read_reply_header, write_read_request,
+};
+
+const LIMIT: u32 = 1 << 20;
+
+fn replica() -> impl Strategy<Value = ReplicaId> {
+    (1..=u16::MAX).prop_map(ReplicaId::new)
+}
+
+fn a_batch() -> impl Strategy<Value = Batch> {
+    let command = "[a-z]{0,12}";
+    let requests = prop::collection::vec((any::<u64>(), prop::collection::vec(command, 0..4)), 0..4);
+    requests.prop_map(|requests| {
+        let requests: Vec<Vec<u8>> = requests
+            .iter()
+            .map(|(number, commands)| {
+                request(*number, &commands.iter().map(String::as_str).collect::<Vec<_>>())
+            })
+            .collect();
+        batch(&requests)
+    })
+}
+
+fn position() -> impl Strategy<Value = Position> {
+    (any::<u64>(), any::<u64>()).prop_map(|(index, view)| Position::new(Index::new(index), View::new(view)))
+}
+
+/// Entries whose views rise from `previous` to the message's, as a decoder asks for.
+fn append() -> impl Strategy<Value = RaftMessage> {
+    let entry = (any::<u64>(), prop::option::of(a_batch()));
+    let entries = prop::collection::vec(entry, 0..5);
+    (position(), any::<u64>(), any::<u64>(), any::<u64>(), entries).prop_map(
+        |(mut previous, commit, round, view, entries)| {
+            let mut views: Vec<u64> = entries.iter().map(|(view, _)| *view).collect();
+            views.extend([previous.view.number(), view]);
+            views.sort_unstable();
+            previous.view = View::new(views[0]);
+            let bodies = entries.into_iter().map(|(_, b)| b.map_or(EntryBody::ViewStart, EntryBody::Batch));
+            let entries =
+                views[1..].iter().zip(bodies).map(|(v, body)| Entry { view: View::new(*v), body }).collect();
+            let view = View::new(views[views.len() - 1]);
+            RaftMessage::AppendEntries { view, previous, commit: Index::new(commit), round, entries }
+        },
+    )
+}
+
+fn outcome() -> impl Strategy<Value = AppendOutcome> {
+    prop_oneof![
+        any::<u64>().prop_map(|index| AppendOutcome::Matched(Index::new(index))),
+        (any::<u64>(), position())
+            .prop_map(|(asked, hint)| AppendOutcome::Rejected { asked: Index::new(asked), hint }),
+    ]
+}
+
+fn raft() -> impl Strategy<Value = RaftMessage> {
+    let view = || any::<u64>().prop_map(View::new);
+    prop_oneof![
+        (view(), position(), any::<bool>(), any::<bool>())
+            .prop_map(|(view, last, pre, transfer)| RaftMessage::RequestVote { view, last, pre, transfer }),
+        (view(), any::<bool>(), any::<bool>())
+            .prop_map(|(view, granted, pre)| RaftMessage::RequestVoteReply { view, granted, pre }),
+        append(),
+        (view(), any::<u64>(), outcome())
+            .prop_map(|(view, round, outcome)| RaftMessage::AppendEntriesReply { view, round, outcome }),
+        view().prop_map(|view| RaftMessage::TimeoutNow { view }),
+        (view(), any::<u64>()).prop_map(|(view, read)| RaftMessage::ReadIndex { view, read }),
+        (view(), any::<u64>(), any::<Option<u64>>())
+            .prop_map(|(view, read, slot)| RaftMessage::ReadIndexReply { view, read, slot }),
+    ]
+}
+
+fn role() -> impl Strategy<Value = Role> {
+    prop_oneof![
+        (replica(), any::<u64>())
+            .prop_map(|(replica, life)| Role::Peer { replica, incarnation: Incarnation::new(life) }),
+        any::<u64>().prop_map(|id| Role::Client(ClientId::new(id))),
+        Just(Role::Admin),
+    ]
+}
+
+fn payload_of(frame: &OutFrame) -> Bytes {
+    read_whole(&frame.to_vec(), LIMIT).expect("what we encode is intact").expect("and whole").payload
+}
+
+fn session(number: u64) -> SessionId {
+    SessionId::from_number(number)
+}
+
+proptest! {
+    #[test]
+    fn ordering_messages_survive_the_wire(message in raft(), instance in any::<u16>()) {
+        let (instance, message) = (InstanceId::new(instance), OrderMessage::Raft(message));
+        let payload = payload_of(&message.frame(instance));
+        prop_assert_eq!(OrderMessage::decode(payload), Ok((instance, message)));
+    }
+
+    #[test]
+    fn hellos_survive_the_wire(
+        formats in any::<(u16, u16)>(), feature_level in any::<u32>(), cluster in any::<u128>(),
+        to in prop::option::of(replica()), role in role(),
+    ) {
+        let (format_min, format_max) = formats;
+        let hello = Hello { format_min, format_max, feature_level, cluster: ClusterId::new(cluster), to, role };
+        prop_assert_eq!(Hello::decode(payload_of(&hello.frame())), Ok(hello));
+    }
+
+    #[test]
+    fn welcomes_survive_the_wire(
+        format in any::<u16>(), feature_level in any::<u32>(), cluster in any::<u128>(), replica in replica(),
+        life in any::<u64>(), view in any::<u64>(), leader in prop::option::of(replica()),
+    ) {
+        let (cluster, incarnation) = (ClusterId::new(cluster), Incarnation::new(life));
+        let view = View::new(view);
+        let welcome = Welcome { format, feature_level, cluster, replica, incarnation, view, leader };
+        prop_assert_eq!(Welcome::decode(payload_of(&welcome.frame())), Ok(welcome));
+    }
+
+    /// Whatever the text, also one that is cut in the middle of a letter, the other side reads the reason.
+    #[test]
+    fn refusals_survive_the_wire(text in "\\PC{0,600}") {
+        let refusal = Refusal { reason: RefusalReason::Format, text };
+        let read = Refusal::decode(payload_of(&refusal.frame())).expect("a refusal");
+        prop_assert_eq!(read.reason, refusal.reason);
+        if refusal.text.len() <= 1024 {
+            prop_assert_eq!(read.text, refusal.text);
+        }
+    }
+
+    #[test]
+    fn batches_survive_the_wire(batch in a_batch()) {
+        prop_assert_eq!(Batch::decode(batch.bytes().clone()), Ok(batch.clone()));
+        let whole: Vec<u8> = batch.requests().flat_map(|r| r.expect("checked").2.to_vec()).collect();
+        prop_assert_eq!(&whole[..], &batch.bytes()[Batch::HEADER..]);
+    }
+
+    #[test]
+    fn replies_survive_the_wire(
+        list in prop::collection::vec((any::<u64>(), any::<u64>(), 1u8..=9, any::<Vec<u8>>()), 0..6)
+    ) {
+        let replies: Vec<Reply<'_>> = list.iter().map(|(owner, number, status, body)| Reply {
+            session: session(*owner),
+            number: RequestNumber::new(*number),
+            status: ReplyStatus::from_number(*status).expect("1 to 9"),
+            body,
+        }).collect();
+        let mut bytes = Vec::new();
+        replies.iter().for_each(|reply| reply.write_to(&mut bytes));
+        prop_assert_eq!(Reply::walk(&bytes).collect::<Result<Vec<_>, _>>(), Ok(replies));
+    }
+
+    #[test]
+    fn reads_and_their_replies_survive_the_wire(
+        list in prop::collection::vec((any::<u64>(), any::<u64>(), any::<bool>(), any::<Vec<u8>>()), 0..6)
+    ) {
+        let (mut asked, mut answered) = (Vec::new(), Vec::new());
+        let (mut reads, mut replies) = (Vec::new(), Vec::new());
+        for (read, seq, flag, body) in &list {
+            let (read, seq) = (*read, Seq::new(*seq));
+            let consistency = if *flag { ReadConsistency::Strong } else { ReadConsistency::Weak };
+            let status = if *flag { ReadStatus::Done } else { ReadStatus::Overloaded };
+            let request = ReadRequest { read, seen: seq, consistency, query: body };
+            write_read_request(&mut asked, &request);
+            reads.push(request);
+            read_reply_header(&mut answered, read, seq, status, body.len());
+            answered.extend_from_slice(body);
+            replies.push(ReadReply { read, seq, status, body });
+        }
+        prop_assert_eq!(ReadRequest::walk(&asked).collect::<Result<Vec<_>, _>>(), Ok(reads));
+        prop_assert_eq!(ReadReply::walk(&answered).collect::<Result<Vec<_>, _>>(), Ok(replies));
+    }
+
+    /// However the network cuts the stream, the same frames come out.
+    #[test]
+    fn frames_do_not_depend_on_how_the_stream_is_cut(
+        picks in prop::collection::vec(any::<prop::sample::Index>(), 1..8),
+        cuts in prop::collection::vec(1usize..40, 1..64),
+    ) {
+        let samples = samples();
+        let sent: Vec<&OutFrame> = picks.iter().map(|pick| &pick.get(&samples).frame).collect();
+        let mut stream: &[u8] = &sent.iter().flat_map(|frame| frame.to_vec()).collect::<Vec<u8>>();
+        let (mut reader, mut got, mut cuts) = (FrameReader::new(LIMIT), Vec::new(), cuts.iter().cycle());
+        while !stream.is_empty() {
+            let (piece, rest) = stream.split_at((*cuts.next().expect("endless")).min(stream.len()));
+            reader.buffer(piece.len()).extend_from_slice(piece);
+            stream = rest;
+            while let Some(frame) = reader.frame().expect("intact") {
+                got.push(frame);
+            }
+        }
+        let want: Vec<Frame> =
+            sent.iter().map(|f| Frame { kind: f.kind(), payload: payload_of(f) }).collect();
+        prop_assert_eq!(got, want);
+        prop_assert_eq!(reader.pending(), 0);
+    }
+
+    /// crc32c finds up to three flipped bits in any frame of ours: whatever was damaged, no frame comes out.
+    #[test]
+    fn flipped_bits_are_found(
+        pick in any::<prop::sample::Index>(),
+        flips in prop::collection::vec(any::<prop::sample::Index>(), 1..=3),
+    ) {
+        let samples = samples();
+        let intact = pick.get(&samples).frame.to_vec();
+        let mut bytes = intact.clone();
+        for flip in &flips {
+            let bit = flip.index(bytes.len() * 8);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        // Two flips may hit the same bit and undo each other.
+        prop_assume!(bytes != intact);
+        prop_assert!(read_whole(&bytes, LIMIT).is_err());
+    }
+
+    /// The start of a frame is no frame, and no error either: the rest may still come.
+    #[test]
+    fn a_cut_frame_waits_for_its_rest(pick in any::<prop::sample::Index>(), cut in any::<prop::sample::Index>()) {
+        let samples = samples();
+        let bytes = pick.get(&samples).frame.to_vec();
+        prop_assert_eq!(read_whole(&bytes[..cut.index(bytes.len())], LIMIT), Ok(None));
+    }
+
+    /// Payloads whose checksums are right and whose content is cut off or damaged: decoders refuse or accept, and what
+    /// they accept encodes to the same again (`fuzzing` asserts it).
+    #[test]
+    fn damaged_payloads_never_panic(
+        pick in any::<prop::sample::Index>(), cut in any::<prop::sample::Index>(),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+    ) {
+        let samples = samples();
+        let frame = &pick.get(&samples).frame;
+        let kind = FrameKind::ALL.iter().position(|kind| *kind == frame.kind()).expect("a kind");
+        let mut bytes = vec![kind as u8];
+        let payload = payload_of(frame);
+        bytes.extend_from_slice(&payload[..cut.index(payload.len() + 1)]);
+        for (at, byte) in &damage {
+            let at = at.index(bytes.len());
+            bytes[at] = if at == 0 { bytes[0] } else { *byte };
+        }
+        fuzzing::any_payload(&bytes);
+        fuzzing::batch(&bytes[1..]);
+    }
+
+    #[test]
+    fn noise_never_panics(bytes in any::<Vec<u8>>()) {
+        fuzzing::stream(&bytes);
+        fuzzing::any_payload(&bytes);
+        fuzzing::batch(&bytes);
+    }
+}
+
+/// Every strict prefix of every message is refused: no length is taken on trust, and nothing is optional at the end.
+/// (Lists of requests, replies and reads may end after any whole item, texts anywhere.)
+#[test]
+fn a_message_that_is_cut_off_is_refused() {
+    for sample in samples() {
+        let payload = payload_of(&sample.frame);
+        for end in 0..payload.len() {
+            let cut = payload.slice(..end);
+            let refused = match sample.frame.kind() {
+                FrameKind::Hello => Hello::decode(cut).is_err(),
+                FrameKind::Welcome => Welcome::decode(cut).is_err(),
+                FrameKind::Order => OrderMessage::decode(cut).is_err(),
+                FrameKind::Leader => {
+                    let frame = Frame { kind: FrameKind::Leader, payload: cut };
+                    quorate_wire::ReplicaMessage::decode(frame).is_err()
+                }
+                _ => continue,
+            };
+            assert!(refused, "{} cut after {end} bytes", sample.name);
+        }
+    }
+}
+
+/// A frame header as a peer would make it: its checksum is right.
+fn header(len: u32, kind: u32) -> Vec<u8> {
+    let mut bytes = [len.to_le_bytes(), kind.to_le_bytes(), [0; 4]].concat();
+    let crc = crc32c::crc32c(&bytes);
+    bytes.extend_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+/// A peer announces 4 GiB: refused from the header alone, and no room was made.
+#[test]
+fn a_frame_over_the_limit_is_refused_before_room_is_made_for_it() {
+    for len in [LIMIT + 1, u32::MAX] {
+        let mut reader = FrameReader::new(LIMIT);
+        reader.buffer(FRAME_HEADER).extend_from_slice(&header(len, 16));
+        let refused = Reject::TooLarge { what: "frame", size: u64::from(len), max: u64::from(LIMIT) };
+        assert_eq!(reader.frame(), Err(refused));
+        assert!(reader.buffer(0).capacity() < 4096, "room was made for what a peer announced");
+    }
+}
+
+/// The largest frame that is accepted is waited for, and room is made for it and no more.
+#[test]
+fn a_frame_at_the_limit_is_waited_for() {
+    let mut reader = FrameReader::new(LIMIT);
+    reader.buffer(FRAME_HEADER).extend_from_slice(&header(LIMIT, 16));
+    assert_eq!(reader.frame(), Ok(None));
+    let room = reader.buffer(1).capacity();
+    assert!(room >= LIMIT as usize && room < 2 * LIMIT as usize, "room for {room}");
+}
+
+#[test]
+fn unknown_kinds_and_reserved_bits_are_refused() {
+    for kind in [0, 4, 15, 17, 0xffff, 1 << 16 | 16] {
+        assert!(read_whole(&header(0, kind), LIMIT).is_err(), "kind {kind:#x}");
+    }
+    assert!(matches!(read_whole(&header(0, 48), LIMIT), Ok(Some(_))));
+}
+
+/// A stranger's limit holds for the first frame, another from then on.
+#[test]
+fn the_limit_can_be_raised_after_the_handshake() {
+    let hello = samples().remove(0).frame.to_vec();
+    let mut reader = FrameReader::new(64);
+    reader.buffer(hello.len()).extend_from_slice(&hello);
+    assert!(matches!(reader.frame(), Ok(Some(_))));
+    reader.set_limit(LIMIT);
+    reader.buffer(FRAME_HEADER).extend_from_slice(&header(LIMIT, 16));
+    assert_eq!(reader.frame(), Ok(None));
+}
+
+/// Entries that a message announces and does not have are refused, up to numbers whose product would overflow.
+#[test]
+fn announced_entries_are_counted_before_room_is_made() {
+    let message = RaftMessage::AppendEntries {
+        view: View::new(9),
+        previous: Position::ZERO,
+        commit: Index::ZERO,
+        round: 1,
+        entries: vec![],
+    };
+    let payload = payload_of(&OrderMessage::Raft(message).frame(InstanceId::new(1)));
+    for count in [1, ENTRIES_MAX as u32, ENTRIES_MAX as u32 + 1, u32::MAX] {
+        let mut bytes = payload.to_vec();
+        let at = bytes.len() - 4;
+        bytes[at..].copy_from_slice(&count.to_le_bytes());
+        assert!(OrderMessage::decode(bytes.into()).is_err(), "{count} entries");
+    }
+}
+
+/// A request that announces a longer body than the frame has, up to the largest length.
+#[test]
+fn announced_bodies_are_compared_with_what_is_there() {
+    let intact = request(7, &["put a 1"]);
+    for len in [intact.len() as u32, u32::MAX] {
+        let mut bytes = intact.clone();
+        bytes[24..28].copy_from_slice(&len.to_le_bytes());
+        let walked: Vec<_> = Requests::new(&bytes).collect();
+        assert_eq!(walked, [Err(Reject::Malformed("request: cut off"))], "an error ends the walk");
+    }
+}
+
+/// Views in a message never fall and never pass the leader's: a log built from messages stays in order.
+#[test]
+fn entries_out_of_order_are_refused() {
+    let entry = |view| Entry { view: View::new(view), body: EntryBody::ViewStart };
+    let decode = |previous, views: &[u64]| {
+        let message = RaftMessage::AppendEntries {
+            view: View::new(5),
+            previous: Position::new(Index::new(10), View::new(previous)),
+            commit: Index::ZERO,
+            round: 1,
+            entries: views.iter().copied().map(entry).collect(),
+        };
+        OrderMessage::decode(payload_of(&OrderMessage::Raft(message).frame(InstanceId::new(1))))
+    };
+    assert!(decode(2, &[2, 3, 5]).is_ok());
+    assert!(decode(2, &[1]).is_err(), "below the view before it");
+    assert!(decode(2, &[4, 3]).is_err(), "falls");
+    assert!(decode(2, &[6]).is_err(), "above the leader's");
+}
+
+#[test]
+fn a_batch_that_counts_wrong_is_refused() {
+    let intact = batch(&[request(7, &["a"]), request(8, &["b"])]).bytes().to_vec();
+    for (at, byte) in [(16, 1), (16, 3), (19, 1), (20, 1)] {
+        let mut bytes = intact.clone();
+        bytes[at] = byte;
+        assert!(Batch::decode(bytes.into()).is_err(), "byte {at} = {byte}");
+    }
+    assert!(Batch::decode(Bytes::from_static(&[0; 23])).is_err());
+}

@@ -1,0 +1,94 @@
+//! What to run: sizes, window, durability, times.
+
+use crate::{Error, Result, frame};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// The smallest command: the load generator writes its number twice into it.
+pub(crate) const COMMAND_BYTES_MIN: usize = 16;
+
+/// What a replica does with the log before it counts a byte as held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sync {
+    /// Nothing is written.
+    Memory,
+    /// The log is written to a file and not synced.
+    Write,
+    /// The log is written to a file and synced by `fdatasync`.
+    Fdatasync,
+}
+
+/// One run of the null program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Config {
+    /// Size of a command, at least 16.
+    pub command_bytes: usize,
+    /// The most command bytes in one frame of the log.
+    pub batch_bytes: usize,
+    /// Commands outstanding: sent and not yet answered.
+    pub window: u64,
+    /// What "held" means.
+    pub sync: Sync,
+    /// Where the log files lie when `sync` is not `Memory`.
+    pub dir: PathBuf,
+    /// Size of each log file. It is filled before the run and then overwritten round and round, so that a sync
+    /// writes no metadata.
+    pub file_mb: u64,
+    /// How long to measure.
+    pub seconds: f64,
+    /// How long to run before measuring.
+    pub warm_up_seconds: f64,
+    /// Followers beside the leader: 2 for three replicas.
+    pub followers: usize,
+    /// TCP congestion control of every socket; "system" leaves the system's own. It matters even on loopback:
+    /// bbr paces what it sends.
+    pub congestion_control: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            command_bytes: 16,
+            batch_bytes: 64 << 10,
+            window: 65_536,
+            sync: Sync::Memory,
+            dir: std::env::temp_dir().join("quorate-floor"),
+            file_mb: 128,
+            seconds: 3.0,
+            warm_up_seconds: 0.5,
+            followers: 2,
+            congestion_control: "reno".into(),
+        }
+    }
+}
+
+impl Config {
+    /// Refuses what cannot run, and says why.
+    pub(crate) fn check(&self) -> Result<()> {
+        let no = |why: &str| Err(Error::Config(why.into()));
+        if self.command_bytes < COMMAND_BYTES_MIN {
+            return no("command_bytes must be at least 16");
+        }
+        if self.batch_bytes < self.command_bytes {
+            return no("batch_bytes must be at least command_bytes");
+        }
+        if self.batch_bytes > frame::BODY_BYTES_MAX {
+            return no("batch_bytes must be at most 1 MiB");
+        }
+        if self.window == 0 {
+            return no("window must be at least 1");
+        }
+        if !(1..=1 << 20).contains(&self.file_mb) {
+            return no("file_mb must be between 1 and 1048576");
+        }
+        if !(1..=6).contains(&self.followers) {
+            return no("followers must be between 1 and 6");
+        }
+        let sane = |s: f64| (0.0..=86_400.0).contains(&s);
+        if !sane(self.seconds) || self.seconds == 0.0 || !sane(self.warm_up_seconds) {
+            return no("seconds must be above 0, warm_up_seconds not below 0, and both at most a day");
+        }
+        Ok(())
+    }
+}

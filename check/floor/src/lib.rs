@@ -1,0 +1,70 @@
+//! The null program: the fastest thing that only replicates, the yardstick for speed.
+//!
+//! One leader, its followers and a load generator, each a process of its own, joined by loopback TCP. The byte
+//! stream that a follower receives is the log; it answers with the number of bytes it holds; a command is
+//! committed when a majority holds it, durably where the configuration asks for that; the load generator gets
+//! cumulative replies. There are no elections, no recovery, no sessions, no membership and no service. So no
+//! replication engine on the same machine can be faster, and a benchmark figure means something only beside
+//! this program's figure from the same run.
+//!
+//! The host program is started again for each role: it must call [`maybe_child`] before anything else in `main`.
+//!
+//! Files: `config` (what to run), `parent` (starts the processes, collects the report), `roles` (what parent and
+//! children tell each other), `leader`, `follower`, `load` (the roles), `disk` (the log file and the leader's
+//! disk thread), `net` (sockets), `frame` (the bytes between leader and follower), `report`.
+//! Tests: `tests/processes.rs` runs real processes; `src/*/tests.rs` covers the parts.
+
+mod config;
+mod disk;
+mod follower;
+mod frame;
+mod leader;
+mod load;
+mod net;
+mod parent;
+mod report;
+mod roles;
+
+pub use config::{Config, Sync};
+pub use parent::{run, run_closed_loop};
+pub use report::{Cpu, Latency, ReplicaReport, Report};
+pub use roles::maybe_child;
+
+/// Why a run gave no report.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The configuration asks for something that cannot run.
+    #[error("floor: {0}")]
+    Config(String),
+    /// The operating system refused something.
+    #[error("floor: {what}: {source}")]
+    Io {
+        /// What was being done.
+        what: String,
+        /// What the system answered.
+        source: std::io::Error,
+    },
+    /// A replica or the load generator ended early or said something unexpected.
+    #[error("floor: the {role} {what}")]
+    Child {
+        /// Which process.
+        role: String,
+        /// What it did.
+        what: String,
+    },
+}
+
+/// What every function here returns.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Says what was being done when an I/O call failed.
+trait Doing<T> {
+    fn doing(self, what: impl Into<String>) -> Result<T>;
+}
+
+impl<T, E: Into<std::io::Error>> Doing<T> for std::result::Result<T, E> {
+    fn doing(self, what: impl Into<String>) -> Result<T> {
+        self.map_err(|e| Error::Io { what: what.into(), source: e.into() })
+    }
+}

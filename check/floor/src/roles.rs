@@ -1,0 +1,104 @@
+//! What parent and children tell each other, and the start of a child.
+//!
+//! A child is the host program itself, started with [`VARIABLE`] set to a [`Task`]. It answers on its standard
+//! output, one [`Word`] a line.
+
+use crate::{Config, Doing, Error, Latency, Result};
+use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
+use std::io::Write;
+use std::net::SocketAddr;
+
+/// The hidden environment variable that makes the host program a child.
+pub(crate) const VARIABLE: &str = "QUORATE_FLOOR_TASK";
+
+/// What a child is to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Task {
+    pub(crate) role: Role,
+    pub(crate) config: Config,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Role {
+    Follower { number: usize },
+    Leader { followers: Vec<SocketAddr> },
+    Load { leader: SocketAddr },
+}
+
+impl Role {
+    /// How reports and errors call it.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Role::Follower { number } => format!("follower {number}"),
+            Role::Leader { .. } => "leader".into(),
+            Role::Load { .. } => "load generator".into(),
+        }
+    }
+}
+
+/// One line from a child to its parent.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Word {
+    /// A replica listens here.
+    Ready(SocketAddr),
+    /// The load generator's warm-up is over.
+    Measuring,
+    /// The load generator's measured time is over.
+    Measured,
+    /// A replica's last word.
+    Replica(Done),
+    /// The load generator's last word.
+    Load(Measured),
+    /// Any child's last word when it failed.
+    Failed(String),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Done {
+    pub(crate) commands: u64,
+    pub(crate) sum: u64,
+    pub(crate) writes: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Measured {
+    /// Commands sent in the whole run, all of them answered.
+    pub(crate) sent: u64,
+    pub(crate) commits: u64,
+    pub(crate) seconds: f64,
+    pub(crate) latency: Latency,
+}
+
+/// Tells the parent.
+pub(crate) fn say(word: &Word) -> Result<()> {
+    let mut line = serde_json::to_vec(word).map_err(std::io::Error::from).doing("encode a report")?;
+    line.push(b'\n');
+    let mut out = std::io::stdout().lock();
+    out.write_all(&line).and_then(|()| out.flush()).doing("report to the parent")
+}
+
+/// Call this first in `main`, before anything is printed. In a process that [`crate::run`] started it does that
+/// process's part of the run and does not return; in any other it does nothing.
+pub fn maybe_child() {
+    let Some(task) = std::env::var_os(VARIABLE) else { return };
+    // without a parent there is nobody to work for; the parent kills what is left when a run fails
+    let bound = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    let done = bound.doing("bind this process to its parent").and_then(|()| child(&task.to_string_lossy()));
+    if let Err(error) = done {
+        // the parent may be gone; the exit code tells the rest
+        let _ = say(&Word::Failed(error.to_string()));
+        std::process::exit(1);
+    }
+    std::process::exit(0);
+}
+
+fn child(task: &str) -> Result<()> {
+    let task: Task = serde_json::from_str(task)
+        .map_err(|e| Error::Config(format!("{VARIABLE} is set, but not by this program: {e}")))?;
+    match task.role {
+        Role::Follower { number } => crate::follower::run(&task.config, number),
+        Role::Leader { followers } => crate::leader::run(&task.config, &followers),
+        Role::Load { leader } => crate::load::run(&task.config, leader),
+    }
+}

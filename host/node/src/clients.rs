@@ -1,0 +1,195 @@
+//! Clients and operators: their frames go to admission, to the read path, or are answered at once.
+
+use crate::effects::{Effect, Effects};
+use crate::node::Node;
+use crate::status::{LogStatus, MemberStatus, NodeStatus, PeerStatus};
+use quorate_admit::{Executed, Room};
+use quorate_execute::Lookup;
+use quorate_log::SyncMode;
+use quorate_order::Input as OrderInput;
+use quorate_reply::Asked;
+use quorate_types::{ClientId, ConnId, ReplicaId, Time};
+use quorate_wire::{
+    ClientMessage, Frame, FrameKind, OutFrame, ReadRequest, ReadStatus, RequestKind, Requests,
+};
+
+impl Node {
+    pub(crate) fn on_client_frame(&mut self, now: Time, conn: ConnId, frame: Frame, out: &mut Effects) {
+        match ClientMessage::decode(frame) {
+            Ok(ClientMessage::Requests(bytes)) => self.on_requests(now, conn, &bytes, out),
+            Ok(ClientMessage::Reads(bytes)) => {
+                for read in ReadRequest::walk(&bytes).flatten() {
+                    self.on_read(now, conn, &read);
+                }
+            }
+            Err(why) => self.reject(now, conn, why.to_string(), out),
+        }
+    }
+
+    fn on_requests(&mut self, now: Time, conn: ConnId, bytes: &[u8], out: &mut Effects) {
+        if !self.instance.order.leading() {
+            // Not taken, and the client is told where to go.
+            return out.send(conn, self.leader_notice().frame());
+        }
+        self.bind(conn, bytes);
+        let room = if self.log.has_room() { Room::Yes } else { Room::DiskFull };
+        let in_flight = self.instance.order.in_flight().1;
+        let executor = &self.executor;
+        let mut answer = std::mem::take(&mut self.turn.answer);
+        self.admission.requests(
+            bytes,
+            in_flight,
+            room,
+            self.instance.order.settled(),
+            |session, number| match executor.lookup(session, number) {
+                Lookup::UnknownSession => Executed::NoSession,
+                Lookup::Fresh => Executed::Not(executor.last_number(session).unwrap_or_default()),
+                Lookup::Done { status, body } => Executed::Done(status, body),
+                Lookup::Forgotten => Executed::Forgotten,
+            },
+            &mut answer,
+        );
+        if !answer.is_empty() {
+            out.send(conn, OutFrame::new(FrameKind::Replies, &answer, vec![]));
+            answer.clear();
+        }
+        self.turn.answer = answer;
+        if self.admission.is_full() {
+            self.propose(now, out);
+        }
+    }
+
+    /// Notes that replies to these requests go to this connection.
+    fn bind(&mut self, conn: ConnId, bytes: &[u8]) {
+        for (header, body, _) in Requests::new(bytes).flatten() {
+            // What can not be bound is over a limit and is answered by nobody; its client asks again.
+            if header.kind == RequestKind::OpenSession {
+                let client = body.first_chunk::<8>().map_or(0, |id| u64::from_le_bytes(*id));
+                self.routes.bind_opening(ClientId::new(client), header.number, conn);
+            } else {
+                self.routes.bind(header.session, conn);
+            }
+        }
+    }
+
+    fn on_read(&mut self, now: Time, conn: ConnId, read: &ReadRequest<'_>) {
+        match self.reads.ask(now, self.executor.seq(), conn, read) {
+            Asked::Now => {
+                self.counts.reads += 1;
+                self.turn.answers.run(&self.executor, conn, read.read, read.query);
+            }
+            Asked::Waits => {}
+            Asked::Overloaded => {
+                self.turn.answers.fail(&self.executor, conn, read.read, ReadStatus::Overloaded);
+            }
+        }
+    }
+
+    pub(crate) fn on_admin_frame(&mut self, now: Time, conn: ConnId, frame: Frame, out: &mut Effects) {
+        match frame.kind {
+            FrameKind::StatusRequest => {
+                out.push(Effect::Status { conn, status: Box::new(self.status()) });
+            }
+            FrameKind::TransferRequest => {
+                let text = self.transfer(now, &frame.payload, out);
+                out.send(conn, OutFrame::new(FrameKind::TransferReply, text.as_bytes(), vec![]));
+            }
+            kind => self.reject(now, conn, format!("an operator sends {kind:?}"), out),
+        }
+    }
+
+    fn transfer(&mut self, now: Time, payload: &[u8], out: &mut Effects) -> String {
+        let Some(id) = payload.first_chunk::<2>().map(|id| u16::from_le_bytes(*id)) else {
+            return "error: name the replica to hand over to, or 0 for the most advanced one".into();
+        };
+        let to = Some(id).filter(|id| *id != 0).map(ReplicaId::new);
+        if let Some(to) = to.filter(|to| self.config.members.get(*to).is_none()) {
+            return format!("error: {to} is no member of this cluster");
+        }
+        if !self.instance.order.leading() {
+            return match self.instance.leader.1 {
+                Some(leader) => format!("error: {leader} leads, ask it"),
+                None => "error: nobody leads now, try again".into(),
+            };
+        }
+        self.instance.step(now, OrderInput::Transfer(to));
+        self.after_order(now, out);
+        "begun".into()
+    }
+
+    fn status(&self) -> NodeStatus {
+        let order = self.instance.order.status();
+        let peers: Vec<PeerStatus> = self
+            .peers
+            .peers()
+            .map(|(replica, address, connected, refusal)| PeerStatus {
+                replica: replica.number(),
+                address: address.to_owned(),
+                connected,
+                refusal: refusal.map(str::to_owned),
+            })
+            .collect();
+        NodeStatus {
+            replica: self.config.members.me().number(),
+            cluster: self.config.members.cluster().to_string(),
+            view: order.view.number(),
+            leader: order.leader.map(ReplicaId::number),
+            leading: order.leading,
+            decided: order.decided.number(),
+            executed: self.executor.seq().number(),
+            agreed_time_ns: self.executor.time().nanos(),
+            sessions: self.executor.session_count(),
+            connections: self.peers.others(),
+            queue_bytes: self.admission.waiting_bytes() + order.in_flight_bytes,
+            log: LogStatus {
+                durability: match self.config.log.sync {
+                    SyncMode::Group => "group",
+                    SyncMode::Async => "async",
+                    SyncMode::Memory => "memory",
+                },
+                durable: self.log.durable().number(),
+                appended: self.log.appended().number(),
+                position: self.log.position(),
+                disk_full: self.log.is_disk_full(),
+            },
+            members: order
+                .members
+                .iter()
+                .map(|(replica, lag_bytes, active)| MemberStatus {
+                    replica: replica.number(),
+                    lag_bytes: *lag_bytes,
+                    active: *active,
+                })
+                .collect(),
+            requests: self.counts.requests,
+            batches: self.counts.batches,
+            reads: self.counts.reads,
+            rejected: self.counts.rejected,
+            problems: self.problems(&peers, order.leader),
+            peers,
+        }
+    }
+
+    fn problems(&self, peers: &[PeerStatus], leader: Option<ReplicaId>) -> Vec<String> {
+        let mut problems = Vec::new();
+        if leader.is_none() {
+            problems
+                .push("no leader is known: writes wait until a majority of the replicas is connected".into());
+        }
+        if self.log.is_disk_full() {
+            problems
+                .push("the disk is full: writes are refused; free space, they resume by themselves".into());
+        }
+        for peer in peers {
+            match &peer.refusal {
+                Some(text) => problems.push(format!("r{} refuses this replica: {text}", peer.replica)),
+                None if !peer.connected => problems.push(format!(
+                    "r{} at {} is not connected: start it, or check the network between them",
+                    peer.replica, peer.address
+                )),
+                None => {}
+            }
+        }
+        problems
+    }
+}

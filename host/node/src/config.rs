@@ -1,0 +1,48 @@
+//! What a node is told at its start.
+
+use quorate_admit::{AdmissionLimits, Members};
+use quorate_execute::SessionLimits;
+use quorate_log::LogConfig;
+use quorate_order::raft::RaftConfig;
+use quorate_types::{AgreedTime, Incarnation, Span};
+
+/// Everything that one lane needs to know.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// The cluster, this replica, and the others.
+    pub members: Members,
+    /// The life of this replica's data directory.
+    pub incarnation: Incarnation,
+    /// Tells this log's blocks from any other's.
+    pub log_id: u64,
+    /// The log's sizes and durability.
+    pub log: LogConfig,
+    /// How agreement is timed and bounded.
+    pub raft: RaftConfig,
+    /// What is admitted.
+    pub admission: AdmissionLimits,
+    /// How many sessions, for how long.
+    pub sessions: SessionLimits,
+    /// What waiting reads may hold.
+    pub reads: quorate_reply::ReadLimits,
+    /// The cluster's time at its beginning, as `init` read it.
+    pub start_time: AgreedTime,
+    /// Small batches in flight at once; large ones are bounded by bytes alone.
+    pub batches_in_flight_max: usize,
+    /// Bytes of batches in flight at once.
+    pub bytes_in_flight_max: usize,
+    /// The largest frame that members and clients may send.
+    pub frame_bytes_max: u32,
+    /// A connection that has not said who it is after this long is closed.
+    pub handshake_time: Span,
+    /// Clients and operators connected at once.
+    pub connections_max: usize,
+    /// All randomness of this node follows from it.
+    pub seed: u64,
+}
+
+/// The largest frame before the handshake: a hello is far smaller.
+pub(crate) const HELLO_BYTES_MAX: u32 = 1024;
+
+/// The largest frame of replies that is put together; a single reply can be larger.
+pub(crate) const REPLY_FRAME_BYTES: usize = 256 << 10;

@@ -1,0 +1,174 @@
+//! What goes into a node and what comes out.
+
+use crate::status::NodeStatus;
+use bytes::Bytes;
+use quorate_log::{DiskFull, LogEffect, Place, SyncId, WriteId};
+use quorate_types::{ConnId, Halt, ReplicaId};
+use quorate_wire::{Frame, OutFrame};
+
+/// One thing that happened.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// Somebody connected; frames of at most a hello's size are let through until [`Effect::FrameLimit`].
+    Accepted(ConnId),
+    /// The connection that [`Effect::Dial`] asked for.
+    Dialed {
+        /// Its number.
+        conn: ConnId,
+        /// To whom it leads.
+        replica: ReplicaId,
+    },
+    /// No connection came of [`Effect::Dial`].
+    DialFailed(ReplicaId),
+    /// A whole frame arrived.
+    Frame {
+        /// Where.
+        conn: ConnId,
+        /// The frame.
+        frame: Frame,
+    },
+    /// A connection ended, by the other side or by an error. Never told of one that [`Effect::Close`] ended.
+    Closed(ConnId),
+    /// A write of the log completed.
+    Written(WriteId),
+    /// A sync of the log completed.
+    Synced(SyncId),
+    /// A segment was prepared, or there was no room for it.
+    Prepared {
+        /// Which.
+        segment: u64,
+        /// Whether there was room.
+        result: Result<(), DiskFull>,
+    },
+    /// The answer to [`Effect::Load`]: what lies in those places.
+    Loaded {
+        /// The number in the question.
+        load: u64,
+        /// The bytes of each place.
+        records: Vec<Bytes>,
+    },
+    /// The moment that [`crate::Node::deadline`] named has come.
+    Deadline,
+    /// Everything that arrived at once was handed in: batches are sealed, replies leave, blocks are written.
+    TurnEnd,
+}
+
+/// One thing to do.
+#[derive(Debug)]
+pub enum Effect {
+    /// Connect to a member.
+    Dial(ReplicaId),
+    /// End a connection, after what was sent on it.
+    Close(ConnId),
+    /// Send a frame. Frames of one connection stay in order.
+    Send {
+        /// Where.
+        conn: ConnId,
+        /// The frame.
+        frame: OutFrame,
+    },
+    /// Let frames up to this many bytes through from here on: the other side said who it is.
+    FrameLimit {
+        /// Where.
+        conn: ConnId,
+        /// Bytes of payload.
+        bytes: u32,
+    },
+    /// Work for the disk.
+    Disk(LogEffect),
+    /// Read records back.
+    Load {
+        /// The number of this question.
+        load: u64,
+        /// Where they lie.
+        places: Vec<Place>,
+    },
+    /// An operator asks; the host adds what it knows of the process and sends the answer.
+    Status {
+        /// Where the answer goes.
+        conn: ConnId,
+        /// What the node knows.
+        status: Box<NodeStatus>,
+    },
+    /// Tell the operator.
+    Event(Event),
+    /// This replica must stop: its disk can not be trusted.
+    Halt(Halt),
+}
+
+/// Something that an operator wants to read about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Somebody leads now, or nobody.
+    Leader {
+        /// The view.
+        view: u64,
+        /// Who leads.
+        leader: Option<ReplicaId>,
+    },
+    /// A member refuses our connection.
+    RefusedBy {
+        /// Who.
+        replica: ReplicaId,
+        /// Why, in its words.
+        text: String,
+    },
+    /// We refused a connection.
+    Refused {
+        /// Why, as we said it.
+        text: String,
+    },
+    /// A connection broke the rules and was closed.
+    Rejected {
+        /// Which.
+        conn: ConnId,
+        /// What it did.
+        text: String,
+    },
+    /// A member is connected in both directions.
+    PeerUp(ReplicaId),
+    /// A member's connection is gone.
+    PeerDown(ReplicaId),
+    /// The disk is full: writes are refused until there is room.
+    DiskFull,
+    /// There is room again.
+    DiskHasRoom,
+}
+
+/// Effects in order, reused from step to step.
+#[derive(Debug, Default)]
+pub struct Effects {
+    list: Vec<Effect>,
+}
+
+impl Effects {
+    /// An empty list.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Appends one.
+    pub fn push(&mut self, effect: Effect) {
+        self.list.push(effect);
+    }
+    /// Takes all, in order.
+    pub fn drain(&mut self) -> impl Iterator<Item = Effect> {
+        self.list.drain(..)
+    }
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+    /// The frame limit that was asked for last for this connection.
+    pub fn frame_limit(&self, of: ConnId) -> Option<u32> {
+        self.list.iter().rev().find_map(|effect| match effect {
+            Effect::FrameLimit { conn, bytes } if *conn == of => Some(*bytes),
+            _ => None,
+        })
+    }
+    pub(crate) fn send(&mut self, conn: ConnId, frame: OutFrame) {
+        self.push(Effect::Send { conn, frame });
+    }
+    pub(crate) fn event(&mut self, event: Event) {
+        self.push(Effect::Event(event));
+    }
+}

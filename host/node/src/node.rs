@@ -1,0 +1,229 @@
+//! The node: what it owns, and which part of it takes which input.
+
+use crate::config::NodeConfig;
+use crate::effects::{Effect, Effects, Event, Input};
+use crate::ordering::Instance;
+use crate::peers::{Change, Conn, Peers};
+use crate::turn::Turn;
+use quorate_admit::Admission;
+use quorate_execute::{Executor, Outcomes, Service};
+use quorate_log::{Log, Record};
+use quorate_order::raft::Raft;
+use quorate_order::{Input as OrderInput, Order};
+use quorate_reply::{ReadPath, RouteLimits, Routes};
+use quorate_types::{AgreedTime, ConnId, Halt, InstanceId, RecordId, ReplicaId, Time};
+use quorate_wire::{Frame, FrameKind, LeaderNotice};
+
+/// One lane of a replica: every stage of it, one instance, no I/O.
+pub struct Node {
+    pub(crate) config: NodeConfig,
+    pub(crate) peers: Peers,
+    pub(crate) admission: Admission,
+    pub(crate) instance: Instance,
+    pub(crate) log: Log,
+    pub(crate) executor: Executor,
+    pub(crate) outcomes: Outcomes,
+    pub(crate) routes: Routes,
+    pub(crate) reads: ReadPath,
+    pub(crate) turn: Turn,
+    pub(crate) counts: Counts,
+    /// The last agreed time that this replica extends, and when it learned it.
+    pub(crate) clock: (AgreedTime, Time),
+}
+
+/// What `status` counts since the start of the process.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) requests: u64,
+    pub(crate) batches: u64,
+    pub(crate) reads: u64,
+    pub(crate) rejected: u64,
+}
+
+/// The one instance that a node has so far.
+pub(crate) const INSTANCE: InstanceId = InstanceId::new(1);
+
+/// A node that takes back what an earlier run left in the log.
+pub struct Restoring {
+    config: NodeConfig,
+    instance: Instance,
+}
+
+impl Restoring {
+    /// Nothing restored yet.
+    pub fn new(config: NodeConfig) -> Self {
+        let order: Box<dyn Order> = Box::new(Raft::new(config.raft.clone()));
+        Self { config, instance: Instance::new(order) }
+    }
+
+    /// Takes back one record; in the order of the log.
+    ///
+    /// # Errors
+    /// When the records do not fit together.
+    pub fn record(&mut self, id: RecordId, record: Record) -> Result<(), Halt> {
+        self.instance.restore(id, record)
+    }
+
+    /// The node, with the log that goes on after those records, and the service that it runs.
+    pub fn finish(self, log: Log, service: Box<dyn Service>) -> Node {
+        let Self { config, instance } = self;
+        Node {
+            peers: Peers::new(&config),
+            admission: Admission::new(config.admission),
+            executor: Executor::new(service, config.sessions.clone(), config.start_time),
+            outcomes: Outcomes::new(),
+            routes: Routes::new(RouteLimits::default()),
+            reads: ReadPath::new(config.reads.clone()),
+            turn: Turn::new(config.seed),
+            counts: Counts::default(),
+            clock: (config.start_time, Time::ZERO),
+            instance,
+            log,
+            config,
+        }
+    }
+}
+
+impl Node {
+    /// Begins: dials the others, starts the protocol. What recovery rewrote is synced by now.
+    pub fn start(&mut self, now: Time, out: &mut Effects) {
+        self.clock = (self.config.start_time, now);
+        self.instance.start(now);
+        self.after_order(now, out);
+        self.peers.on_deadline(now, out);
+        self.on_turn_end(now, out);
+    }
+
+    /// Reacts to one input.
+    pub fn step(&mut self, now: Time, input: Input, out: &mut Effects) {
+        match input {
+            Input::Frame { conn, frame } => self.on_frame(now, conn, frame, out),
+            Input::TurnEnd => self.on_turn_end(now, out),
+            Input::Written(id) => {
+                self.log.written(id);
+                self.on_durable(now, out);
+            }
+            Input::Synced(id) => {
+                self.log.synced(id);
+                self.on_durable(now, out);
+            }
+            Input::Prepared { segment, result } => self.on_prepared(now, segment, result, out),
+            Input::Loaded { load, records } => self.on_loaded(now, load, records, out),
+            Input::Accepted(conn) => self.peers.on_accepted(now, conn, &self.config, out),
+            Input::Dialed { conn, replica } => self.peers.on_dialed(now, conn, replica, &self.config, out),
+            Input::DialFailed(replica) => self.peers.on_dial_failed(now, replica),
+            Input::Closed(conn) => self.on_closed(now, conn, out),
+            Input::Deadline => self.on_deadline(now, out),
+        }
+    }
+
+    /// When to call again with [`Input::Deadline`], if nothing arrives first.
+    pub fn deadline(&self) -> Option<Time> {
+        [self.instance.order.deadline(), self.peers.deadline(), self.reads.deadline(), self.turn.retry]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Panics with the name of an invariant that does not hold; `thorough` scans everything.
+    pub fn invariants(&self, thorough: bool) {
+        self.instance.order.invariants(thorough);
+        self.log.invariants();
+        let first = self.instance.waiting.front().map(|wait| wait.after);
+        assert!(
+            first.is_none_or(|after| after > self.log.durable()),
+            "INV-NODE-1 a message waits although {first:?} is durable"
+        );
+    }
+
+    fn on_frame(&mut self, now: Time, conn: ConnId, frame: Frame, out: &mut Effects) {
+        match self.peers.conn(conn) {
+            Some(Conn::From(replica)) => self.on_peer_frame(now, conn, replica, frame, out),
+            Some(Conn::Client(_)) => self.on_client_frame(now, conn, frame, out),
+            Some(Conn::Admin) => self.on_admin_frame(now, conn, frame, out),
+            Some(Conn::Stranger { .. }) => {
+                let notice = self.leader_notice();
+                self.peers.on_hello(now, conn, frame, &self.config, notice, out);
+                self.after_connections(now, out);
+            }
+            Some(Conn::Dialed { replica, .. }) => {
+                self.peers.on_answer(now, conn, replica, frame, &self.config, out);
+                self.after_connections(now, out);
+            }
+            Some(Conn::To(_)) => self.reject(now, conn, "a member answers where it only listens".into(), out),
+            None => {}
+        }
+    }
+
+    fn on_peer_frame(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        replica: ReplicaId,
+        frame: Frame,
+        out: &mut Effects,
+    ) {
+        self.peers.heard(now, replica);
+        if frame.kind != FrameKind::Order {
+            return self.reject(now, conn, format!("a member sends {:?}", frame.kind), out);
+        }
+        match quorate_admit::verify(replica, frame.payload) {
+            Ok((INSTANCE, message)) => {
+                if !self.instance.fits(&self.log, &message) {
+                    return; // as if lost: the sender sends it again, and heartbeats still pass
+                }
+                self.instance.step(now, OrderInput::Receive(message));
+                self.after_order(now, out);
+            }
+            Ok((instance, _)) => self.reject(now, conn, format!("there is no instance {instance}"), out),
+            Err(why) => self.reject(now, conn, why.to_string(), out),
+        }
+    }
+
+    /// A connection broke the rules: it is counted and closed.
+    pub(crate) fn reject(&mut self, now: Time, conn: ConnId, text: String, out: &mut Effects) {
+        self.counts.rejected += 1;
+        out.event(Event::Rejected { conn, text });
+        out.push(Effect::Close(conn));
+        self.on_closed(now, conn, out);
+    }
+
+    fn on_closed(&mut self, now: Time, conn: ConnId, out: &mut Effects) {
+        self.routes.unbind_conn(conn);
+        self.reads.drop_conn(conn);
+        self.peers.on_closed(now, conn);
+        self.after_connections(now, out);
+    }
+
+    /// Tells the protocol which members came and went.
+    fn after_connections(&mut self, now: Time, out: &mut Effects) {
+        for change in std::mem::take(&mut self.peers.changes) {
+            match change {
+                Change::Up(replica) => {
+                    out.event(Event::PeerUp(replica));
+                    self.instance.step(now, OrderInput::Connected(replica));
+                }
+                Change::Down(replica) => {
+                    out.event(Event::PeerDown(replica));
+                    self.instance.step(now, OrderInput::Disconnected(replica));
+                }
+            }
+            self.after_order(now, out);
+        }
+    }
+
+    fn on_deadline(&mut self, now: Time, out: &mut Effects) {
+        self.peers.on_deadline(now, out);
+        self.after_connections(now, out);
+        if self.instance.order.deadline().is_some_and(|deadline| deadline <= now) {
+            self.instance.step(now, OrderInput::Deadline);
+            self.after_order(now, out);
+        }
+        self.expire_reads(now);
+        self.turn.on_deadline(now, &mut self.log);
+    }
+
+    pub(crate) fn leader_notice(&self) -> LeaderNotice {
+        LeaderNotice { view: self.instance.leader.0, leader: self.instance.leader.1 }
+    }
+}

@@ -1,0 +1,424 @@
+//! Connections: the handshake, the members that we dial and that dial us, and everybody else.
+//!
+//! Each member dials every other; a connection carries ordering messages one way, from the dialer. A member is up while both
+//! directions are.
+
+use crate::config::{HELLO_BYTES_MAX, NodeConfig};
+use crate::effects::{Effect, Effects, Event};
+use quorate_order::Random;
+use quorate_types::{ClientId, ConnId, ReplicaId, Span, Time};
+use quorate_wire::{Frame, FrameKind, Hello, LeaderNotice, Refusal, RefusalReason, Role, Welcome};
+use std::collections::BTreeMap;
+
+const REDIAL_FIRST: Span = Span::from_millis(20);
+const REDIAL_MAX: Span = Span::from_millis(500);
+/// A refusal is not going to change soon.
+const REDIAL_REFUSED: Span = Span::from_millis(1000);
+
+/// What a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Conn {
+    /// Somebody dialed and has not said who it is.
+    Stranger { until: Time },
+    /// We dialed a member and wait to be welcomed.
+    Dialed { replica: ReplicaId, until: Time },
+    /// We send ordering messages to this member.
+    To(ReplicaId),
+    /// This member sends ordering messages to us.
+    From(ReplicaId),
+    /// A client.
+    Client(ClientId),
+    /// An operator.
+    Admin,
+}
+
+#[derive(Debug)]
+enum Outgoing {
+    Waiting { until: Time },
+    Dialing,
+    Shaking,
+    Ready(ConnId),
+}
+
+#[derive(Debug)]
+struct Peer {
+    address: String,
+    outgoing: Outgoing,
+    backoff: Span,
+    incoming: Option<ConnId>,
+    /// When the last frame came in on `incoming`.
+    heard: Time,
+    refusal: Option<String>,
+}
+
+impl Peer {
+    fn up(&self) -> bool {
+        matches!(self.outgoing, Outgoing::Ready(_)) && self.incoming.is_some()
+    }
+}
+
+/// What a change of connections means to the ordering protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Up(ReplicaId),
+    Down(ReplicaId),
+}
+
+/// All connections of the node.
+#[derive(Debug)]
+pub(crate) struct Peers {
+    conns: BTreeMap<ConnId, Conn>,
+    peers: BTreeMap<ReplicaId, Peer>,
+    others: usize,
+    /// Connections whose handshake is not over.
+    shaking: usize,
+    random: Random,
+    pub(crate) changes: Vec<Change>,
+}
+
+impl Peers {
+    pub(crate) fn new(config: &NodeConfig) -> Self {
+        let peer = |address: &String| Peer {
+            address: address.clone(),
+            outgoing: Outgoing::Waiting { until: Time::ZERO },
+            backoff: REDIAL_FIRST,
+            incoming: None,
+            heard: Time::ZERO,
+            refusal: None,
+        };
+        Self {
+            conns: BTreeMap::new(),
+            peers: config.members.others().map(|m| (m.replica, peer(&m.address))).collect(),
+            others: 0,
+            shaking: 0,
+            random: Random::new(config.seed ^ 0x70_65_65_72),
+            changes: Vec::new(),
+        }
+    }
+
+    fn insert(&mut self, conn: ConnId, role: Conn) {
+        self.remove(conn);
+        self.count(role, 1);
+        self.conns.insert(conn, role);
+    }
+
+    fn remove(&mut self, conn: ConnId) -> Option<Conn> {
+        let role = self.conns.remove(&conn)?;
+        self.count(role, -1);
+        Some(role)
+    }
+
+    fn count(&mut self, role: Conn, by: isize) {
+        let counter = match role {
+            Conn::Stranger { .. } | Conn::Dialed { .. } => &mut self.shaking,
+            Conn::Client(_) | Conn::Admin => &mut self.others,
+            Conn::To(_) | Conn::From(_) => return,
+        };
+        *counter = counter.strict_add_signed(by);
+    }
+
+    pub(crate) fn conn(&self, conn: ConnId) -> Option<Conn> {
+        self.conns.get(&conn).copied()
+    }
+
+    /// Where messages for this member go; none while it is not connected.
+    pub(crate) fn to(&self, replica: ReplicaId) -> Option<ConnId> {
+        match self.peers.get(&replica)?.outgoing {
+            Outgoing::Ready(conn) => Some(conn),
+            _ => None,
+        }
+    }
+
+    /// Notes a sign of life of a member.
+    pub(crate) fn heard(&mut self, now: Time, replica: ReplicaId) {
+        if let Some(peer) = self.peers.get_mut(&replica) {
+            peer.heard = now;
+        }
+    }
+
+    pub(crate) fn clients(&self) -> impl Iterator<Item = ConnId> {
+        self.conns.iter().filter(|(_, c)| matches!(c, Conn::Client(_))).map(|(id, _)| *id)
+    }
+
+    /// Connections of clients and operators.
+    pub(crate) fn others(&self) -> usize {
+        self.others
+    }
+
+    pub(crate) fn peers(&self) -> impl Iterator<Item = (ReplicaId, &str, bool, Option<&str>)> {
+        self.peers.iter().map(|(id, p)| (*id, p.address.as_str(), p.up(), p.refusal.as_deref()))
+    }
+
+    pub(crate) fn on_accepted(&mut self, now: Time, conn: ConnId, config: &NodeConfig, out: &mut Effects) {
+        self.insert(conn, Conn::Stranger { until: now.plus(config.handshake_time) });
+        out.push(Effect::FrameLimit { conn, bytes: HELLO_BYTES_MAX });
+    }
+
+    pub(crate) fn on_dialed(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        replica: ReplicaId,
+        config: &NodeConfig,
+        out: &mut Effects,
+    ) {
+        let Some(peer) = self.peers.get_mut(&replica) else {
+            out.push(Effect::Close(conn));
+            return;
+        };
+        peer.outgoing = Outgoing::Shaking;
+        self.insert(conn, Conn::Dialed { replica, until: now.plus(config.handshake_time) });
+        let role = Role::Peer { replica: config.members.me(), incarnation: config.incarnation };
+        out.push(Effect::FrameLimit { conn, bytes: 2 * HELLO_BYTES_MAX });
+        out.send(conn, Hello::new(config.members.cluster(), Some(replica), role).frame());
+    }
+
+    pub(crate) fn on_dial_failed(&mut self, now: Time, replica: ReplicaId) {
+        self.redial_later(now, replica, None);
+    }
+
+    fn redial_later(&mut self, now: Time, replica: ReplicaId, at_least: Option<Span>) {
+        let Some(peer) = self.peers.get_mut(&replica) else { return };
+        let wait = at_least.unwrap_or(peer.backoff);
+        let jitter = Span::from_nanos(self.random.below(wait.nanos() / 2 + 1));
+        peer.outgoing = Outgoing::Waiting { until: now.plus(wait).plus(jitter) };
+        peer.backoff = peer.backoff.times(2).min(REDIAL_MAX);
+    }
+
+    /// A stranger said who it is.
+    pub(crate) fn on_hello(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        frame: Frame,
+        config: &NodeConfig,
+        notice: LeaderNotice,
+        out: &mut Effects,
+    ) {
+        let hello = match frame.kind {
+            FrameKind::Hello => Hello::decode(frame.payload).map_err(|why| why.to_string()),
+            kind => Err(format!("the first frame is a {kind:?}")),
+        };
+        let checked = hello
+            .map_err(|text| Refusal {
+                reason: RefusalReason::NoHello,
+                text: format!("{text}: this port speaks Quorate's own protocol"),
+            })
+            .and_then(|hello| config.members.check(&hello).map(|format| (format, hello)))
+            .and_then(|(format, hello)| self.room_for(now, &hello, config).map(|()| (format, hello)));
+        let (format, hello) = match checked {
+            Ok(checked) => checked,
+            Err(refusal) => {
+                out.event(Event::Refused { text: refusal.text.clone() });
+                out.send(conn, refusal.frame());
+                self.remove(conn);
+                out.push(Effect::Close(conn));
+                return;
+            }
+        };
+        let welcome = Welcome {
+            format,
+            feature_level: quorate_wire::FEATURE_LEVEL,
+            cluster: config.members.cluster(),
+            replica: config.members.me(),
+            incarnation: config.incarnation,
+            view: notice.view,
+            leader: notice.leader,
+        };
+        out.push(Effect::FrameLimit { conn, bytes: config.frame_bytes_max });
+        out.send(conn, welcome.frame());
+        let role = match hello.role {
+            Role::Peer { replica, .. } => {
+                self.on_incoming(now, conn, replica, out);
+                Conn::From(replica)
+            }
+            Role::Client(client) => Conn::Client(client),
+            Role::Admin => Conn::Admin,
+        };
+        self.insert(conn, role);
+    }
+
+    /// Whether one more connection of this kind is taken.
+    fn room_for(&self, now: Time, hello: &Hello, config: &NodeConfig) -> Result<(), Refusal> {
+        match hello.role {
+            Role::Peer { replica, .. } => {
+                let alive = config.raft.heartbeat.times(3);
+                let doubled = self
+                    .peers
+                    .get(&replica)
+                    .is_some_and(|p| p.incoming.is_some() && p.up() && now.since(p.heard) < alive);
+                if doubled {
+                    let text = format!(
+                        "{replica} is connected already and alive: two processes run under this id, perhaps from a copied \
+                         data directory. Stop the one that should not be there"
+                    );
+                    return Err(Refusal { reason: RefusalReason::Doubled, text });
+                }
+            }
+            Role::Client(_) | Role::Admin => {
+                if self.others >= config.connections_max {
+                    let text = format!(
+                        "{} connections are open, which is the limit: close some, or raise limits.connections",
+                        self.others
+                    );
+                    return Err(Refusal { reason: RefusalReason::TooMany, text });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn on_incoming(&mut self, now: Time, conn: ConnId, replica: ReplicaId, out: &mut Effects) {
+        let Some(peer) = self.peers.get_mut(&replica) else { return };
+        let was_up = peer.up();
+        let old = peer.incoming.replace(conn);
+        peer.heard = now;
+        // It is there, so our own dialing need not wait.
+        if let Outgoing::Waiting { until } = &mut peer.outgoing {
+            *until = now;
+            peer.backoff = REDIAL_FIRST;
+        }
+        let is_up = peer.up();
+        if let Some(old) = old {
+            self.remove(old);
+            out.push(Effect::Close(old));
+        }
+        if was_up {
+            self.changes.push(Change::Down(replica));
+        }
+        if is_up {
+            self.changes.push(Change::Up(replica));
+        }
+    }
+
+    /// The member that we dialed answered our hello.
+    pub(crate) fn on_answer(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        replica: ReplicaId,
+        frame: Frame,
+        config: &NodeConfig,
+        out: &mut Effects,
+    ) {
+        let refusal = match frame.kind {
+            FrameKind::Welcome => match Welcome::decode(frame.payload) {
+                Ok(welcome) => self.on_welcome(conn, replica, &welcome, config, out).err(),
+                Err(why) => Some(why.to_string()),
+            },
+            FrameKind::Refusal => match Refusal::decode(frame.payload) {
+                Ok(refusal) => Some(refusal.text),
+                Err(why) => Some(why.to_string()),
+            },
+            kind => Some(format!("it answered a hello with {kind:?}")),
+        };
+        let Some(text) = refusal else { return };
+        self.remove(conn);
+        out.push(Effect::Close(conn));
+        self.redial_later(now, replica, Some(REDIAL_REFUSED));
+        if let Some(peer) = self.peers.get_mut(&replica)
+            && peer.refusal.as_ref() != Some(&text)
+        {
+            peer.refusal = Some(text.clone());
+            out.event(Event::RefusedBy { replica, text });
+        }
+    }
+
+    fn on_welcome(
+        &mut self,
+        conn: ConnId,
+        replica: ReplicaId,
+        welcome: &Welcome,
+        config: &NodeConfig,
+        out: &mut Effects,
+    ) -> Result<(), String> {
+        let expected = config.members.get(replica).map(|m| m.incarnation);
+        if welcome.cluster != config.members.cluster() || welcome.replica != replica {
+            return Err(format!(
+                "at the address of {replica} answers {} of cluster {}: correct the address",
+                welcome.replica, welcome.cluster
+            ));
+        }
+        if Some(welcome.incarnation) != expected {
+            return Err(format!(
+                "{replica} runs on data directory {}, which is not the one it was set up with",
+                welcome.incarnation
+            ));
+        }
+        let Some(peer) = self.peers.get_mut(&replica) else { return Ok(()) };
+        peer.outgoing = Outgoing::Ready(conn);
+        peer.backoff = REDIAL_FIRST;
+        peer.refusal = None;
+        let is_up = peer.up();
+        self.insert(conn, Conn::To(replica));
+        out.push(Effect::FrameLimit { conn, bytes: HELLO_BYTES_MAX });
+        if is_up {
+            self.changes.push(Change::Up(replica));
+        }
+        Ok(())
+    }
+
+    /// A connection is gone.
+    pub(crate) fn on_closed(&mut self, now: Time, conn: ConnId) {
+        match self.remove(conn) {
+            Some(Conn::Dialed { replica, .. }) => self.redial_later(now, replica, None),
+            Some(Conn::To(replica)) => {
+                self.down(replica);
+                self.redial_later(now, replica, None);
+            }
+            Some(Conn::From(replica)) => {
+                self.down(replica);
+                if let Some(peer) = self.peers.get_mut(&replica) {
+                    peer.incoming = None;
+                }
+            }
+            Some(Conn::Stranger { .. } | Conn::Client(_) | Conn::Admin) | None => {}
+        }
+    }
+
+    fn down(&mut self, replica: ReplicaId) {
+        if self.peers.get(&replica).is_some_and(Peer::up) {
+            self.changes.push(Change::Down(replica));
+        }
+    }
+
+    /// Dials who is due, and closes who has not said who it is for too long.
+    pub(crate) fn on_deadline(&mut self, now: Time, out: &mut Effects) {
+        for (replica, peer) in &mut self.peers {
+            if matches!(peer.outgoing, Outgoing::Waiting { until } if until <= now) {
+                peer.outgoing = Outgoing::Dialing;
+                out.push(Effect::Dial(*replica));
+            }
+        }
+        if self.shaking == 0 {
+            return;
+        }
+        let late: Vec<ConnId> = self
+            .conns
+            .iter()
+            .filter(
+                |(_, c)| matches!(c, Conn::Stranger { until } | Conn::Dialed { until, .. } if *until <= now),
+            )
+            .map(|(id, _)| *id)
+            .collect();
+        for conn in late {
+            out.push(Effect::Close(conn));
+            self.on_closed(now, conn);
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let dials = self.peers.values().filter_map(|peer| match peer.outgoing {
+            Outgoing::Waiting { until } => Some(until),
+            _ => None,
+        });
+        if self.shaking == 0 {
+            return dials.min();
+        }
+        let shakes = self.conns.values().filter_map(|conn| match conn {
+            Conn::Stranger { until } | Conn::Dialed { until, .. } => Some(*until),
+            _ => None,
+        });
+        dials.chain(shakes).min()
+    }
+}

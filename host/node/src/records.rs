@@ -1,0 +1,50 @@
+//! Which record of the log is which record of an instance: instances number their own records, the log numbers all.
+
+use quorate_types::RecordId;
+
+/// Both numberings are consecutive, so they differ by a constant except where another instance's record, or one of the
+/// node's own, lies between: only those places are kept.
+#[derive(Debug, Default)]
+pub(crate) struct RecordMap {
+    /// (instance's record, log's record) at the start of each run.
+    runs: Vec<(u64, u64)>,
+    last: u64,
+}
+
+impl RecordMap {
+    /// Notes that the instance's next record is this one of the log.
+    pub(crate) fn push(&mut self, own: RecordId, log: RecordId) {
+        let (own, log) = (own.number(), log.number());
+        assert_eq!(own, self.last + 1, "INV-NODE-3 an instance numbers its records without gaps");
+        self.last = own;
+        let continues = self.runs.last().is_some_and(|(o, l)| own - o == log - l);
+        if !continues {
+            self.runs.push((own, log));
+        }
+    }
+
+    /// The log's number of an instance's record.
+    pub(crate) fn log(&self, own: RecordId) -> Option<RecordId> {
+        let own = own.number();
+        if own == 0 || own > self.last {
+            return None;
+        }
+        let run = self.runs.partition_point(|(o, _)| *o <= own).checked_sub(1)?;
+        let (o, l) = self.runs[run];
+        Some(RecordId::new(l + (own - o)))
+    }
+
+    /// The instance's last record that is not after this one of the log.
+    pub(crate) fn own_up_to(&self, log: RecordId) -> RecordId {
+        let log = log.number();
+        let Some(run) = self.runs.partition_point(|(_, l)| *l <= log).checked_sub(1) else {
+            return RecordId::ZERO;
+        };
+        let (o, l) = self.runs[run];
+        let end = self.runs.get(run + 1).map_or(self.last, |(next, _)| next - 1);
+        RecordId::new((o + (log - l)).min(end))
+    }
+}
+
+#[cfg(test)]
+mod tests;

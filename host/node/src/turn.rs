@@ -1,0 +1,177 @@
+//! The end of a turn: everything that arrived at once was handed in, so now batches are sealed, reads are grouped, replies
+//! leave and blocks are written. Nothing here runs per command.
+
+use crate::config::REPLY_FRAME_BYTES;
+use crate::effects::{Effect, Effects};
+use crate::node::Node;
+use bytes::Bytes;
+use quorate_execute::Executor;
+use quorate_log::{Log, SyncMode};
+use quorate_order::{Input as OrderInput, Random};
+use quorate_types::{AgreedTime, ConnId, Span, Time};
+use quorate_wire::{FrameKind, OutFrame, ReadStatus, read_reply_header};
+use std::collections::BTreeMap;
+
+/// How often room is looked for on a full disk.
+const PREPARE_RETRY: Span = Span::from_millis(500);
+/// How long written data stays without a sync in async mode.
+const SYNC_DELAY: Span = Span::from_millis(50);
+
+/// What one turn leaves to the next.
+pub(crate) struct Turn {
+    random: Random,
+    /// The last time proposed: proposals never go back, even when batches overlap.
+    proposed: AgreedTime,
+    /// When to look for room again, or to sync.
+    pub(crate) retry: Option<Time>,
+    /// Answers of admission, kept for its memory.
+    pub(crate) answer: Vec<u8>,
+    /// Answers to reads.
+    pub(crate) answers: Answers,
+}
+
+impl Turn {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            random: Random::new(seed ^ 0x74_75_72_6e),
+            proposed: AgreedTime::ZERO,
+            retry: None,
+            answer: Vec::new(),
+            answers: Answers::default(),
+        }
+    }
+
+    pub(crate) fn retry_prepare_later(&mut self, now: Time) {
+        self.retry = Some(now.plus(PREPARE_RETRY));
+    }
+
+    pub(crate) fn on_deadline(&mut self, now: Time, log: &mut Log) {
+        if self.retry.is_some_and(|at| at <= now) {
+            self.retry = None;
+            log.retry_prepare();
+            log.sync_soon();
+        }
+    }
+}
+
+impl Node {
+    pub(crate) fn on_turn_end(&mut self, now: Time, out: &mut Effects) {
+        self.propose(now, out);
+        if let Some(group) = self.reads.take_group() {
+            self.instance.step(now, OrderInput::Read(group));
+            self.after_order(now, out);
+        }
+        self.run_reads();
+        self.send_replies(out);
+        while let Some(effect) = self.log.poll() {
+            out.push(Effect::Disk(effect));
+        }
+        let unsynced = self.config.log.sync == SyncMode::Async && self.log.position() > self.log.synced_to();
+        if unsynced && self.turn.retry.is_none() {
+            self.turn.retry = Some(now.plus(SYNC_DELAY));
+        }
+    }
+
+    /// Proposes while the window allows: a few small batches, so that what arrives meanwhile piles up into larger ones, and
+    /// large ones up to a limit in bytes.
+    pub(crate) fn propose(&mut self, now: Time, out: &mut Effects) {
+        while self.admission.waiting_bytes() > 0 && self.instance.order.leading() {
+            let (batches, bytes) = self.instance.order.in_flight();
+            let few = batches < self.config.batches_in_flight_max;
+            let large = self.admission.is_full() && bytes < self.config.bytes_in_flight_max;
+            if !few && !large {
+                break;
+            }
+            let time = self.propose_time(now);
+            let seed = self.turn.random.next();
+            let Some(batch) = self.admission.seal(time, seed) else { break };
+            self.instance.step(now, OrderInput::Propose(batch));
+            self.after_order(now, out);
+        }
+    }
+
+    /// The last agreed time, extended by this replica's monotonic clock.
+    fn propose_time(&mut self, now: Time) -> AgreedTime {
+        let (agreed, at) = self.clock;
+        self.turn.proposed = self.turn.proposed.max(agreed.plus(now.since(at)));
+        self.turn.proposed
+    }
+
+    /// A batch was executed: if its time is ahead of this replica's own extension, that goes on from there.
+    pub(crate) fn learn_time(&mut self, now: Time) {
+        let (agreed, at) = self.clock;
+        if self.executor.time() > agreed.plus(now.since(at)) {
+            self.clock = (self.executor.time(), now);
+        }
+    }
+
+    fn run_reads(&mut self) {
+        let (executor, answers, counts) = (&self.executor, &mut self.turn.answers, &mut self.counts);
+        self.reads.ready(executor.seq(), |read| {
+            counts.reads += 1;
+            answers.run(executor, read.key.conn, read.key.read, read.query);
+        });
+    }
+
+    pub(crate) fn on_read_failed(&mut self, group: u64) {
+        let (executor, answers) = (&self.executor, &mut self.turn.answers);
+        self.reads.failed(group, |key| answers.fail(executor, key.conn, key.read, ReadStatus::NoLeader));
+    }
+
+    pub(crate) fn expire_reads(&mut self, now: Time) {
+        let (executor, answers) = (&self.executor, &mut self.turn.answers);
+        self.reads.expire(now, |key| answers.fail(executor, key.conn, key.read, ReadStatus::NoLeader));
+    }
+
+    fn send_replies(&mut self, out: &mut Effects) {
+        for (conn, body) in self.routes.drain() {
+            out.send(conn, OutFrame::new(FrameKind::Replies, &[], vec![Bytes::from(body)]));
+        }
+        for (conn, body) in self.turn.answers.drain() {
+            out.send(conn, OutFrame::new(FrameKind::ReadReplies, &[], vec![Bytes::from(body)]));
+        }
+    }
+}
+
+/// The answers to reads that leave at the end of the turn.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    open: BTreeMap<ConnId, Vec<u8>>,
+    full: Vec<(ConnId, Vec<u8>)>,
+}
+
+impl Answers {
+    /// Asks the service and keeps its answer.
+    pub(crate) fn run(&mut self, executor: &Executor, conn: ConnId, read: u64, query: &[u8]) {
+        let body = self.open.entry(conn).or_default();
+        let start = body.len();
+        read_reply_header(body, read, executor.seq(), ReadStatus::Done, 0);
+        let begin = body.len();
+        if executor.query(query, body).is_ok() {
+            // The length is known only now; it is the header's last field.
+            let len = (body.len() - begin) as u32;
+            body[begin - 4..begin].copy_from_slice(&len.to_le_bytes());
+        } else {
+            body.truncate(start);
+            read_reply_header(body, read, executor.seq(), ReadStatus::TooLarge, 0);
+        }
+        self.roll(conn);
+    }
+
+    pub(crate) fn fail(&mut self, executor: &Executor, conn: ConnId, read: u64, status: ReadStatus) {
+        read_reply_header(self.open.entry(conn).or_default(), read, executor.seq(), status, 0);
+        self.roll(conn);
+    }
+
+    fn roll(&mut self, conn: ConnId) {
+        if self.open.get(&conn).is_some_and(|body| body.len() >= REPLY_FRAME_BYTES)
+            && let Some(body) = self.open.remove(&conn)
+        {
+            self.full.push((conn, body));
+        }
+    }
+
+    fn drain(&mut self) -> impl Iterator<Item = (ConnId, Vec<u8>)> {
+        self.full.drain(..).chain(std::mem::take(&mut self.open))
+    }
+}

@@ -1,0 +1,412 @@
+//! The configuration file of a replica. docs/configuration.md explains every key; unknown keys are refused.
+
+use quorate_admit::{AdmissionLimits, Member, Members};
+use quorate_execute::SessionLimits;
+use quorate_log::{LogConfig, SyncMode};
+use quorate_node::NodeConfig;
+use quorate_order::raft::RaftConfig;
+use quorate_reply::ReadLimits;
+use quorate_types::{AgreedTime, ClusterId, Incarnation, ReplicaId, Span};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+use crate::directory::Identity;
+
+/// What is wrong with a configuration, and where.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file can not be read.
+    #[error(
+        "can not read the configuration {path}: {why}. Name an existing file with --config, or make one with `quorate init`"
+    )]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        why: std::io::Error,
+    },
+    /// It is no TOML, or has a key that does not exist or does not fit.
+    #[error("the configuration {path} is not usable: {why}\nEvery key is explained in docs/configuration.md")]
+    Parse {
+        /// Which file.
+        path: PathBuf,
+        /// Line, key and reason.
+        why: Box<toml::de::Error>,
+    },
+    /// Values that can not work.
+    #[error("the configuration is not usable: {0}")]
+    Invalid(String),
+}
+
+fn invalid<T>(why: impl Into<String>) -> Result<T, ConfigError> {
+    Err(ConfigError::Invalid(why.into()))
+}
+
+/// When a write counts as durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Durability {
+    /// When a majority has synced it to disk; one sync serves all that waits.
+    #[default]
+    Group,
+    /// When a majority has written it; synced a little later. A machine that stops may lose it.
+    Async,
+    /// When a majority has it in memory. A process that stops loses it and may not come back.
+    Memory,
+}
+
+/// Which faults a cluster survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FaultModelChoice {
+    /// Replicas stop and come back.
+    #[default]
+    Crash,
+}
+
+/// How replicas agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// Raft.
+    #[default]
+    Raft,
+}
+
+/// One replica of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemberConfig {
+    /// Its id, from 1.
+    pub replica: u16,
+    /// Where it listens, `host:port`.
+    pub address: String,
+    /// The data directory that it was set up with, 16 hexadecimal digits.
+    pub incarnation: String,
+}
+
+/// `[durability]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DurabilityConfig {
+    /// When a write counts as durable.
+    pub mode: Durability,
+    /// The size of the log's files, in MiB. Can not change once the log exists.
+    pub segment_mib: u64,
+}
+
+impl Default for DurabilityConfig {
+    fn default() -> Self {
+        Self { mode: Durability::Group, segment_mib: 32 }
+    }
+}
+
+/// `[timing]`, in milliseconds
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TimingConfig {
+    /// A leader with nothing to say says so this often.
+    pub heartbeat_ms: u64,
+    /// A follower that hears nothing for a random time from this on asks for an election.
+    pub election_min_ms: u64,
+    /// The end of that random time.
+    pub election_max_ms: u64,
+}
+
+impl Default for TimingConfig {
+    fn default() -> Self {
+        Self { heartbeat_ms: 50, election_min_ms: 300, election_max_ms: 600 }
+    }
+}
+
+/// `[limits]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsConfig {
+    /// The largest request, in bytes.
+    pub request_bytes: usize,
+    /// A batch that holds this much goes whatever else is in flight.
+    pub batch_bytes: usize,
+    /// Small batches in flight at once.
+    pub batches_in_flight: usize,
+    /// Bytes of batches in flight at once.
+    pub bytes_in_flight: usize,
+    /// Bytes admitted and not decided; beyond it clients are told `Overloaded`.
+    pub queue_bytes: usize,
+    /// Bytes of the log kept in memory for replicas that lag.
+    pub cache_bytes: usize,
+    /// Clients and operators connected at once.
+    pub connections: usize,
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self {
+            request_bytes: 4 << 20,
+            batch_bytes: 256 << 10,
+            batches_in_flight: 2,
+            bytes_in_flight: 4 << 20,
+            queue_bytes: 64 << 20,
+            cache_bytes: 16 << 20,
+            connections: 10_000,
+        }
+    }
+}
+
+/// `[sessions]`; must be the same on all replicas
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SessionsConfig {
+    /// Sessions at once.
+    pub max: u32,
+    /// Sessions of one client at once.
+    pub per_client: u32,
+    /// A session that executes nothing for so long expires, in seconds of agreed time.
+    pub ttl_s: u64,
+    /// Requests of one session that may be unanswered.
+    pub window: u64,
+}
+
+impl Default for SessionsConfig {
+    fn default() -> Self {
+        let limits = SessionLimits::default();
+        Self {
+            max: limits.sessions_max,
+            per_client: limits.sessions_per_client_max,
+            ttl_s: limits.ttl.millis() / 1000,
+            window: limits.window,
+        }
+    }
+}
+
+/// `[network]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NetworkConfig {
+    /// The congestion control of every socket, by the system's name; empty leaves the system's default.
+    pub congestion: String,
+}
+
+impl Default for NetworkConfig {
+    fn default() -> Self {
+        Self { congestion: "reno".into() }
+    }
+}
+
+/// The configuration of one replica.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The cluster's id, 32 hexadecimal digits.
+    pub cluster: String,
+    /// Which member this replica is.
+    pub replica: u16,
+    /// Where it listens, `host:port`; its member address when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listen: Option<String>,
+    /// Its data directory; relative to this file.
+    pub data: PathBuf,
+    /// Which faults the cluster survives.
+    #[serde(default)]
+    pub fault_model: FaultModelChoice,
+    /// How replicas agree.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// How many ordering instances share the work.
+    #[serde(default = "one")]
+    pub instances: u16,
+    /// Which service runs: `kv`, or `tally` for `bench append`.
+    #[serde(default = "kv")]
+    pub service: String,
+    /// All replicas of the cluster, this one among them.
+    pub members: Vec<MemberConfig>,
+    /// Durability.
+    #[serde(default)]
+    pub durability: DurabilityConfig,
+    /// Times.
+    #[serde(default)]
+    pub timing: TimingConfig,
+    /// Sizes.
+    #[serde(default)]
+    pub limits: LimitsConfig,
+    /// Sessions.
+    #[serde(default)]
+    pub sessions: SessionsConfig,
+    /// Sockets.
+    #[serde(default)]
+    pub network: NetworkConfig,
+}
+
+fn one() -> u16 {
+    1
+}
+
+fn kv() -> String {
+    "kv".into()
+}
+
+impl Config {
+    /// Reads a configuration file; a relative data directory is taken from where the file is.
+    ///
+    /// # Errors
+    /// Says which line or key is wrong, and what would be right.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text =
+            std::fs::read_to_string(path).map_err(|why| ConfigError::Read { path: path.to_owned(), why })?;
+        let mut config: Self = toml::from_str(&text)
+            .map_err(|why| ConfigError::Parse { path: path.to_owned(), why: Box::new(why) })?;
+        if config.data.is_relative() {
+            config.data = path.parent().unwrap_or(Path::new("")).join(&config.data);
+        }
+        config.check()?;
+        Ok(config)
+    }
+
+    /// The file's text.
+    ///
+    /// # Panics
+    /// Never: every value can be written as TOML.
+    pub fn to_toml(&self) -> String {
+        toml::to_string_pretty(self).expect("a configuration can be written as TOML")
+    }
+
+    /// Checks what the types do not.
+    ///
+    /// # Errors
+    /// Says which key is wrong, and what would be right.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        self.cluster_id()?;
+        if self.members.is_empty() || self.members.len() > 64 {
+            return invalid(format!(
+                "members: a cluster has 1 to 64 members, here are {}",
+                self.members.len()
+            ));
+        }
+        for (at, member) in self.members.iter().enumerate() {
+            if member.replica == 0 {
+                return invalid("members: replica ids begin at 1");
+            }
+            if self.members[..at].iter().any(|other| other.replica == member.replica) {
+                return invalid(format!("members: replica {} is named twice", member.replica));
+            }
+            if Incarnation::parse(&member.incarnation).is_none() {
+                return invalid(format!(
+                    "members: the incarnation of replica {} has 16 hexadecimal digits",
+                    member.replica
+                ));
+            }
+        }
+        if !self.members.iter().any(|member| member.replica == self.replica) {
+            return invalid(format!("replica: {} is not among the members", self.replica));
+        }
+        if self.instances != 1 {
+            return invalid(format!("instances: this version runs 1 instance, not {}", self.instances));
+        }
+        let timing = &self.timing;
+        if timing.heartbeat_ms == 0
+            || timing.election_min_ms < timing.heartbeat_ms * 3
+            || timing.election_max_ms <= timing.election_min_ms
+        {
+            return invalid(
+                "timing: heartbeat_ms is at least 1, election_min_ms at least three times that, election_max_ms more",
+            );
+        }
+        let limits = &self.limits;
+        let in_range = (1 << 10..=4 << 20).contains(&limits.request_bytes)
+            && (1 << 10..=2 << 20).contains(&limits.batch_bytes);
+        if !in_range {
+            return invalid("limits: request_bytes is 1 KiB to 4 MiB, batch_bytes 1 KiB to 2 MiB");
+        }
+        if limits.queue_bytes < limits.batch_bytes || limits.batches_in_flight == 0 {
+            return invalid("limits: queue_bytes is at least batch_bytes, batches_in_flight at least 1");
+        }
+        if self.sessions.max == 0 || self.sessions.max > 100_000 || self.sessions.ttl_s == 0 {
+            return invalid("sessions: max is 1 to 100000, ttl_s at least 1");
+        }
+        self.log_config().check().or_else(|why| invalid(format!("durability: {why}")))
+    }
+
+    /// The cluster's id.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn cluster_id(&self) -> Result<ClusterId, ConfigError> {
+        ClusterId::parse(&self.cluster)
+            .ok_or_else(|| ConfigError::Invalid("cluster: an id has 32 hexadecimal digits".into()))
+    }
+
+    /// This replica's entry among the members.
+    pub fn me(&self) -> Option<&MemberConfig> {
+        self.members.iter().find(|member| member.replica == self.replica)
+    }
+
+    /// Where to listen.
+    pub fn listen_address(&self) -> &str {
+        self.listen.as_deref().or(self.me().map(|me| me.address.as_str())).unwrap_or_default()
+    }
+
+    pub(crate) fn log_config(&self) -> LogConfig {
+        let sync = match self.durability.mode {
+            Durability::Group => SyncMode::Group,
+            Durability::Async => SyncMode::Async,
+            Durability::Memory => SyncMode::Memory,
+        };
+        LogConfig {
+            segment_bytes: self.durability.segment_mib.saturating_mul(1 << 20),
+            sync,
+            ..LogConfig::default()
+        }
+    }
+
+    pub(crate) fn congestion(&self) -> Option<&str> {
+        Some(self.network.congestion.as_str()).filter(|name| !name.is_empty())
+    }
+
+    /// What the node is told, with what the data directory knows; `seed` is drawn at each start.
+    pub(crate) fn node_config(&self, identity: &Identity, seed: u64) -> Result<NodeConfig, ConfigError> {
+        let me = ReplicaId::new(self.replica);
+        let members = self.members.iter().map(|member| Member {
+            replica: ReplicaId::new(member.replica),
+            address: member.address.clone(),
+            incarnation: Incarnation::parse(&member.incarnation).unwrap_or_default(),
+        });
+        let members = Members::new(self.cluster_id()?, me, members.collect());
+        let ids = members.all().iter().map(|member| member.replica).collect();
+        let log = self.log_config();
+        let raft = RaftConfig {
+            heartbeat: Span::from_millis(self.timing.heartbeat_ms),
+            election_min: Span::from_millis(self.timing.election_min_ms),
+            election_max: Span::from_millis(self.timing.election_max_ms),
+            cache_bytes: self.limits.cache_bytes,
+            reload: log.sync != SyncMode::Memory,
+            ..RaftConfig::new(me, ids, seed)
+        };
+        Ok(NodeConfig {
+            members,
+            incarnation: identity.incarnation,
+            log_id: identity.log_id,
+            log,
+            raft,
+            admission: AdmissionLimits {
+                request_bytes_max: self.limits.request_bytes,
+                batch_bytes: self.limits.batch_bytes,
+                queue_bytes_max: self.limits.queue_bytes,
+            },
+            sessions: SessionLimits {
+                sessions_max: self.sessions.max,
+                sessions_per_client_max: self.sessions.per_client,
+                ttl: Span::from_secs(self.sessions.ttl_s),
+                window: self.sessions.window,
+                ..SessionLimits::default()
+            },
+            reads: ReadLimits::default(),
+            start_time: AgreedTime::from_nanos(identity.start_time_ns),
+            batches_in_flight_max: self.limits.batches_in_flight,
+            bytes_in_flight_max: self.limits.bytes_in_flight,
+            frame_bytes_max: 16 << 20,
+            handshake_time: Span::from_secs(5),
+            connections_max: self.limits.connections,
+            seed,
+        })
+    }
+}

@@ -1,0 +1,327 @@
+//! A replica's data directory: who it belongs to, whether it may be used, and what the run before left.
+//!
+//! ```text
+//! identity.toml   whose directory this is; written once, by `init` or `dev`
+//! fresh           the one-time mark: the log does not exist yet and may be made
+//! run.toml        how the last run kept its data, and whether it ended cleanly
+//! lock            held while a process uses the directory
+//! log/            the segments
+//! ```
+
+use crate::config::{Config, Durability};
+use quorate_types::{ClusterId, Incarnation};
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// The version of this layout. A directory of a newer one is left alone.
+const FORMAT: u32 = 1;
+
+/// Why a directory can not be used. Each says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum DirectoryError {
+    /// The system refuses.
+    #[error("the data directory {path}: {what}: {why}")]
+    Io {
+        /// Which directory.
+        path: PathBuf,
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        why: io::Error,
+    },
+    /// There is none.
+    #[error(
+        "there is no data directory at {0}. A replica never makes its own: for a new cluster run `quorate init`. If this \
+         replica ran before, its disk is lost: do not set it up again under the same id, since it could vote twice; bring \
+         the directory back, or set up a replacement"
+    )]
+    Missing(PathBuf),
+    /// There is one, without what it must hold.
+    #[error(
+        "the data directory {0} was emptied: {1} is gone. This replica must not start from nothing under its old id, \
+         since it could vote twice; bring the directory back, or set up a replacement"
+    )]
+    Emptied(PathBuf, &'static str),
+    /// Somebody else's.
+    #[error(
+        "the data directory {path} belongs to {found}, the configuration says {expected}: correct `data`, `cluster` or `replica`"
+    )]
+    Foreign {
+        /// Which directory.
+        path: PathBuf,
+        /// Whose it is.
+        found: String,
+        /// Who was expected.
+        expected: String,
+    },
+    /// A newer program wrote it.
+    #[error(
+        "the data directory {path} has format {found}, this program knows up to {FORMAT}: use the newer program"
+    )]
+    Newer {
+        /// Which directory.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+    /// A file of it does not say what it must.
+    #[error(
+        "the data directory {path}: {file} is damaged: {why}. Bring it back from a backup of this replica"
+    )]
+    Damaged {
+        /// Which directory.
+        path: PathBuf,
+        /// Which file.
+        file: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Another process uses it.
+    #[error(
+        "the data directory {0} is in use by another process: stop that one first, or give this replica a directory of its own"
+    )]
+    InUse(PathBuf),
+    /// `init` finds something there.
+    #[error("{0} exists and is not empty: choose another directory, or remove it if nothing in it is needed")]
+    NotEmpty(PathBuf),
+    /// What the last run acknowledged was in memory.
+    #[error(
+        "this replica ran with durability \"memory\", so what it had acknowledged ended with that process, and it must not \
+         vote again under its id. Set up the cluster anew, or set up a replacement for this replica"
+    )]
+    MemoryLost,
+    /// What the last run acknowledged may have been in the system's memory.
+    #[error(
+        "this replica ran with durability \"async\" and its machine restarted before the last writes were synced, so it may \
+         have lost what it acknowledged and must not vote again under its id. Set up a replacement for this replica"
+    )]
+    AsyncLost,
+}
+
+/// Whose directory it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// The member.
+    pub replica: u16,
+    /// This life of its directory.
+    pub incarnation: Incarnation,
+    /// Tells this log's blocks from any other's.
+    pub log_id: u64,
+    /// The cluster's time at its beginning: the only wall-clock time that is ever read.
+    pub start_time_ns: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct IdentityFile {
+    format: u32,
+    cluster: String,
+    replica: u16,
+    incarnation: String,
+    log_id: String,
+    start_time_ns: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RunFile {
+    durability: Durability,
+    boot: String,
+    clean: bool,
+}
+
+/// A data directory that this process holds.
+#[derive(Debug)]
+pub struct DataDirectory {
+    path: PathBuf,
+    identity: Identity,
+    _lock: File,
+}
+
+impl DataDirectory {
+    /// Makes a new directory, for `init` and `dev`.
+    ///
+    /// # Errors
+    /// When something is there already, or the system refuses.
+    pub fn create(path: &Path, identity: &Identity) -> Result<(), DirectoryError> {
+        let io = |what| move |why| DirectoryError::Io { path: path.to_owned(), what, why };
+        fs::create_dir_all(path).map_err(io("making it"))?;
+        if fs::read_dir(path).map_err(io("reading it"))?.next().is_some() {
+            return Err(DirectoryError::NotEmpty(path.to_owned()));
+        }
+        let file = IdentityFile {
+            format: FORMAT,
+            cluster: identity.cluster.to_string(),
+            replica: identity.replica,
+            incarnation: identity.incarnation.to_string(),
+            log_id: format!("{:016x}", identity.log_id),
+            start_time_ns: identity.start_time_ns,
+        };
+        write_durably(path, "fresh", "").map_err(io("writing fresh"))?;
+        let text = toml::to_string(&file).unwrap_or_default();
+        write_durably(path, "identity.toml", &text).map_err(io("writing identity.toml"))
+    }
+
+    /// Takes an existing directory for a replica with this configuration.
+    ///
+    /// # Errors
+    /// Says why it can not be used, and what to do.
+    pub fn open(config: &Config) -> Result<Self, DirectoryError> {
+        let path = config.data.clone();
+        let io = |what| {
+            let path = path.clone();
+            move |why| DirectoryError::Io { path, what, why }
+        };
+        if !path.is_dir() {
+            return Err(DirectoryError::Missing(path));
+        }
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path.join("lock"))
+            .map_err(io("opening lock"))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| DirectoryError::InUse(path.clone()))?;
+        let identity = read_identity(&path)?;
+        let expected = (config.cluster.to_lowercase(), config.replica);
+        if (identity.cluster.to_string(), identity.replica) != expected {
+            return Err(DirectoryError::Foreign {
+                path,
+                found: format!("replica {} of cluster {}", identity.replica, identity.cluster),
+                expected: format!("replica {} of cluster {}", expected.1, expected.0),
+            });
+        }
+        let configured = config.me().map(|me| me.incarnation.to_lowercase());
+        if configured != Some(identity.incarnation.to_string()) {
+            return Err(DirectoryError::Foreign {
+                path,
+                found: format!("incarnation {}", identity.incarnation),
+                expected: format!("incarnation {}", configured.unwrap_or_default()),
+            });
+        }
+        let directory = Self { path, identity, _lock: lock };
+        directory.check_last_run()?;
+        Ok(directory)
+    }
+
+    fn check_last_run(&self) -> Result<(), DirectoryError> {
+        let text = match fs::read_to_string(self.path.join("run.toml")) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(why) => return Err(self.io("reading run.toml", why)),
+        };
+        let run: RunFile = toml::from_str(&text).map_err(|why| DirectoryError::Damaged {
+            path: self.path.clone(),
+            file: "run.toml",
+            why: why.to_string(),
+        })?;
+        match run.durability {
+            Durability::Memory => Err(DirectoryError::MemoryLost),
+            Durability::Async if !run.clean && run.boot != boot_id() => Err(DirectoryError::AsyncLost),
+            Durability::Async | Durability::Group => Ok(()),
+        }
+    }
+
+    /// Whose directory this is.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Where the segments are; makes the directory for them.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn log_directory(&self) -> Result<PathBuf, DirectoryError> {
+        let log = self.path.join("log");
+        fs::create_dir_all(&log).map_err(|why| self.io("making log", why))?;
+        Ok(log)
+    }
+
+    /// Whether the log may be made: nobody used this directory before.
+    pub fn is_fresh(&self) -> bool {
+        self.path.join("fresh").exists()
+    }
+
+    /// The log was made: from here on a missing log is a lost one.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn used(&self) -> Result<(), DirectoryError> {
+        match fs::remove_file(self.path.join("fresh")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        }
+        .and_then(|()| File::open(&self.path)?.sync_all())
+        .map_err(|why| self.io("removing fresh", why))
+    }
+
+    /// The error for a directory whose log is gone.
+    pub fn emptied(&self) -> DirectoryError {
+        DirectoryError::Emptied(self.path.clone(), "the log")
+    }
+
+    /// Notes how this run keeps its data, before the first message leaves; and again, `clean`, at its end.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn note_run(&self, durability: Durability, clean: bool) -> Result<(), DirectoryError> {
+        let run = RunFile { durability, boot: boot_id(), clean };
+        let text = toml::to_string(&run).unwrap_or_default();
+        write_durably(&self.path, "run.toml", &text).map_err(|why| self.io("writing run.toml", why))
+    }
+
+    fn io(&self, what: &'static str, why: io::Error) -> DirectoryError {
+        DirectoryError::Io { path: self.path.clone(), what, why }
+    }
+}
+
+fn read_identity(path: &Path) -> Result<Identity, DirectoryError> {
+    #[derive(Deserialize)]
+    struct Format {
+        format: u32,
+    }
+    let damaged = |why: String| DirectoryError::Damaged { path: path.to_owned(), file: "identity.toml", why };
+    let text = match fs::read_to_string(path.join("identity.toml")) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(DirectoryError::Emptied(path.to_owned(), "identity.toml"));
+        }
+        Err(why) => {
+            return Err(DirectoryError::Io { path: path.to_owned(), what: "reading identity.toml", why });
+        }
+    };
+    let Format { format } = toml::from_str(&text).map_err(|why| damaged(why.to_string()))?;
+    if format > FORMAT {
+        return Err(DirectoryError::Newer { path: path.to_owned(), found: format });
+    }
+    let file: IdentityFile = toml::from_str(&text).map_err(|why| damaged(why.to_string()))?;
+    let ids = || {
+        Some(Identity {
+            cluster: ClusterId::parse(&file.cluster)?,
+            replica: file.replica,
+            incarnation: Incarnation::parse(&file.incarnation)?,
+            log_id: u64::from_str_radix(&file.log_id, 16).ok()?,
+            start_time_ns: file.start_time_ns,
+        })
+    };
+    ids().ok_or_else(|| damaged("an id is none".into()))
+}
+
+/// Replaces a file so that after a crash either the old or the new one is there, whole.
+fn write_durably(directory: &Path, name: &str, text: &str) -> io::Result<()> {
+    let unfinished = directory.join(format!("{name}.unfinished"));
+    let mut file = File::create(&unfinished)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&unfinished, directory.join(name))?;
+    File::open(directory)?.sync_all()
+}
+
+/// Changes whenever the machine restarts.
+fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}

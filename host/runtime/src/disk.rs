@@ -1,0 +1,180 @@
+//! The log's segments on a disk, and the trait that tests replace to inject failures.
+
+use bytes::Bytes;
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, Write as _};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Segments of the log. Called from several threads: the one that writes and syncs, and the one that prepares and reads.
+pub trait Disk: Send + Sync {
+    /// The segments that exist, in order.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn segments(&self) -> io::Result<Vec<u64>>;
+    /// A whole segment.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn read_segment(&self, segment: u64) -> io::Result<Bytes>;
+    /// `len` bytes at `offset` of a segment.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn read(&self, segment: u64, offset: u64, len: u32) -> io::Result<Bytes>;
+    /// Writes the pieces one after the other from `offset` on; durable only after [`Self::sync`].
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn write(&self, segment: u64, offset: u64, pieces: &[Bytes]) -> io::Result<()>;
+    /// Makes everything durable that was written to these segments.
+    ///
+    /// # Errors
+    /// What the operating system says; it must not be tried again, since the data may be gone.
+    fn sync(&self, segments: &[u64]) -> io::Result<()>;
+    /// Makes a segment of `bytes` zeros, durably.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::StorageFull`] when there is no room, in which case nothing is left behind.
+    fn prepare(&self, segment: u64, bytes: u64) -> io::Result<()>;
+}
+
+/// Segments as files of one directory, `00000000.segment` and so on. They are filled with zeros ahead of time, so that a sync
+/// of a block changes no metadata: that halves its time.
+#[derive(Debug)]
+pub struct FileDisk {
+    directory: PathBuf,
+    files: Mutex<BTreeMap<u64, Arc<File>>>,
+    /// By segment, where the last write ended: what the next sync covers.
+    written: Mutex<BTreeMap<u64, u64>>,
+    trace: Option<Mutex<File>>,
+}
+
+impl FileDisk {
+    /// The segments in `directory`, which exists. With `trace`, one JSON line is appended there per completed sync: the segment
+    /// and where in it the last write ended that the sync covered.
+    ///
+    /// # Errors
+    /// When the trace can not be opened.
+    pub fn new(directory: &Path, trace: Option<&Path>) -> io::Result<Self> {
+        let trace = trace.map(|path| OpenOptions::new().create(true).append(true).open(path)).transpose()?;
+        Ok(Self {
+            directory: directory.to_owned(),
+            files: Mutex::new(BTreeMap::new()),
+            written: Mutex::new(BTreeMap::new()),
+            trace: trace.map(Mutex::new),
+        })
+    }
+
+    fn path(&self, segment: u64) -> PathBuf {
+        self.directory.join(format!("{segment:08}.segment"))
+    }
+
+    fn file(&self, segment: u64) -> io::Result<Arc<File>> {
+        let mut files = lock(&self.files);
+        if let Some(file) = files.get(&segment) {
+            return Ok(file.clone());
+        }
+        let file = Arc::new(OpenOptions::new().read(true).write(true).open(self.path(segment))?);
+        files.insert(segment, file.clone());
+        Ok(file)
+    }
+
+    fn fill(&self, path: &Path, bytes: u64) -> io::Result<()> {
+        const PIECE: usize = 1 << 20;
+        let zeros = vec![0; PIECE];
+        let mut file = OpenOptions::new().create(true).truncate(true).write(true).open(path)?;
+        let mut left = bytes;
+        while left > 0 {
+            let piece = left.min(PIECE as u64);
+            file.write_all(&zeros[..piece as usize])?;
+            left -= piece;
+        }
+        file.sync_all()
+    }
+
+    fn trace(&self, segments: &[u64]) -> io::Result<()> {
+        let Some(trace) = &self.trace else { return Ok(()) };
+        let written = lock(&self.written);
+        let mut trace = lock(trace);
+        for segment in segments {
+            let end = written.get(segment).copied().unwrap_or(0);
+            writeln!(trace, "{{\"segment\":{segment},\"end\":{end}}}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A panic of another thread leaves nothing half done under these locks.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Disk for FileDisk {
+    fn segments(&self) -> io::Result<Vec<u64>> {
+        let mut segments = Vec::new();
+        for entry in std::fs::read_dir(&self.directory)? {
+            let name = entry?.file_name();
+            let number = name.to_str().and_then(|name| name.strip_suffix(".segment")?.parse::<u64>().ok());
+            segments.extend(number);
+        }
+        segments.sort_unstable();
+        Ok(segments)
+    }
+
+    fn read_segment(&self, segment: u64) -> io::Result<Bytes> {
+        std::fs::read(self.path(segment)).map(Bytes::from)
+    }
+
+    fn read(&self, segment: u64, offset: u64, len: u32) -> io::Result<Bytes> {
+        let mut bytes = vec![0; len as usize];
+        self.file(segment)?.read_exact_at(&mut bytes, offset)?;
+        Ok(Bytes::from(bytes))
+    }
+
+    fn write(&self, segment: u64, offset: u64, pieces: &[Bytes]) -> io::Result<()> {
+        /// Far under what the system takes in one call.
+        const PIECES_MAX: usize = 256;
+        let file = self.file(segment)?;
+        let mut at = offset;
+        for some in pieces.chunks(PIECES_MAX) {
+            let mut slices: Vec<IoSlice<'_>> = some.iter().map(|piece| IoSlice::new(piece)).collect();
+            let mut slices = &mut slices[..];
+            while !slices.is_empty() {
+                let written = match rustix::io::pwritev(&*file, slices, at) {
+                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Ok(written) => written,
+                    Err(Errno::INTR) => continue,
+                    Err(errno) => return Err(errno.into()),
+                };
+                at += written as u64;
+                IoSlice::advance_slices(&mut slices, written);
+            }
+        }
+        lock(&self.written).insert(segment, at);
+        Ok(())
+    }
+
+    fn sync(&self, segments: &[u64]) -> io::Result<()> {
+        for segment in segments {
+            self.file(*segment)?.sync_data()?;
+        }
+        self.trace(segments)
+    }
+
+    fn prepare(&self, segment: u64, bytes: u64) -> io::Result<()> {
+        let path = self.path(segment);
+        let unfinished = path.with_extension("unfinished");
+        let made = self.fill(&unfinished, bytes).and_then(|()| std::fs::rename(&unfinished, &path));
+        if let Err(error) = made {
+            // The room that it took is needed, most of all when there is none.
+            let _ = std::fs::remove_file(&unfinished);
+            return Err(error);
+        }
+        File::open(&self.directory)?.sync_all()
+    }
+}

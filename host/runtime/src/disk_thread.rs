@@ -1,0 +1,183 @@
+//! The threads that touch the disk, so that a lane never waits for one: one writes and syncs, one prepares segments and reads
+//! old records.
+
+use crate::disk::Disk;
+use bytes::Bytes;
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use mio::Waker;
+use quorate_log::{DiskFull, LogEffect, Place, SyncId, Write, WriteId};
+use quorate_types::ReplicaId;
+use rustix::io::Errno;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// What another thread tells the lane.
+#[derive(Debug)]
+pub(crate) enum Completion {
+    Written(WriteId),
+    Synced(SyncId),
+    Prepared {
+        segment: u64,
+        result: Result<(), DiskFull>,
+    },
+    Loaded {
+        load: u64,
+        records: Vec<Bytes>,
+    },
+    /// The disk can not be trusted any more.
+    Failed(String),
+    /// Addresses of a member, or why there is none.
+    Resolved {
+        replica: ReplicaId,
+        addresses: Vec<SocketAddr>,
+    },
+}
+
+/// Hands completions to the lane and wakes it.
+#[derive(Clone)]
+pub(crate) struct Mailbox {
+    sender: Sender<Completion>,
+    waker: Arc<Waker>,
+}
+
+impl Mailbox {
+    pub(crate) fn new(waker: Arc<Waker>) -> (Self, Receiver<Completion>) {
+        // Bounded by what the lane asked for: it has few writes in flight and few loads.
+        let (sender, receiver) = unbounded();
+        (Self { sender, waker }, receiver)
+    }
+
+    pub(crate) fn send(&self, completion: Completion) {
+        // Neither fails but when the lane has ended, and then nobody waits for the answer.
+        let _ = self.sender.send(completion);
+        let _ = self.waker.wake();
+    }
+}
+
+enum Job {
+    Write(Write),
+    Sync { id: SyncId, segments: Vec<u64> },
+}
+
+enum SideJob {
+    Prepare { segment: u64, bytes: u64 },
+    Load { load: u64, places: Vec<Place> },
+}
+
+/// The lane's end of both threads. Dropping it ends them, after what is queued.
+pub(crate) struct DiskThreads {
+    jobs: Sender<Job>,
+    side_jobs: Sender<SideJob>,
+    segment_bytes: u64,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl DiskThreads {
+    pub(crate) fn start(disk: &Arc<dyn Disk>, segment_bytes: u64, mailbox: &Mailbox) -> io::Result<Self> {
+        let (jobs, receiver) = unbounded();
+        let (side_jobs, side_receiver) = unbounded();
+        let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
+            std::thread::Builder::new().name(name.to_owned()).spawn(run)
+        };
+        let (writer_disk, writer_mailbox) = (disk.clone(), mailbox.clone());
+        let (side_disk, side_mailbox) = (disk.clone(), mailbox.clone());
+        let threads = vec![
+            spawn("log-writer", Box::new(move || run_writer(&*writer_disk, &receiver, &writer_mailbox)))?,
+            spawn("log-helper", Box::new(move || run_helper(&*side_disk, &side_receiver, &side_mailbox)))?,
+        ];
+        Ok(Self { jobs, side_jobs, segment_bytes, threads })
+    }
+
+    pub(crate) fn submit(&self, effect: LogEffect) {
+        // Sending fails only when the thread ended, which it reported as a failure before.
+        match effect {
+            LogEffect::Write(write) => drop(self.jobs.send(Job::Write(write))),
+            LogEffect::Sync { id, segments } => {
+                drop(self.jobs.send(Job::Sync { id, segments: segments.collect() }));
+            }
+            LogEffect::Prepare { segment } => {
+                drop(self.side_jobs.send(SideJob::Prepare { segment, bytes: self.segment_bytes }));
+            }
+        }
+    }
+
+    pub(crate) fn load(&self, load: u64, places: Vec<Place>) {
+        drop(self.side_jobs.send(SideJob::Load { load, places }));
+    }
+
+    /// Ends both threads after what is queued.
+    pub(crate) fn stop(self) {
+        drop(self.jobs);
+        drop(self.side_jobs);
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run_writer(disk: &dyn Disk, jobs: &Receiver<Job>, mailbox: &Mailbox) {
+    while let Ok(first) = jobs.recv() {
+        // Everything that waits shares one sync.
+        let batch: Vec<Job> = std::iter::once(first).chain(jobs.try_iter()).collect();
+        if let Err(error) = run_batch(disk, batch, mailbox) {
+            mailbox.send(Completion::Failed(error.to_string()));
+            return; // never again: what reached the disk is unknown
+        }
+    }
+}
+
+fn run_batch(disk: &dyn Disk, batch: Vec<Job>, mailbox: &Mailbox) -> io::Result<()> {
+    let mut dirty: Vec<u64> = Vec::new();
+    let mut done = Vec::with_capacity(batch.len());
+    for job in batch {
+        match job {
+            Job::Write(write) => {
+                disk.write(write.segment, write.offset, &write.data)?;
+                if write.sync && dirty.last() != Some(&write.segment) {
+                    dirty.push(write.segment);
+                }
+                done.push(Completion::Written(write.id));
+            }
+            Job::Sync { id, segments } => {
+                dirty.extend(segments);
+                done.push(Completion::Synced(id));
+            }
+        }
+    }
+    dirty.sort_unstable();
+    dirty.dedup();
+    if !dirty.is_empty() {
+        disk.sync(&dirty)?;
+    }
+    done.into_iter().for_each(|completion| mailbox.send(completion));
+    Ok(())
+}
+
+fn run_helper(disk: &dyn Disk, jobs: &Receiver<SideJob>, mailbox: &Mailbox) {
+    while let Ok(job) = jobs.recv() {
+        match job {
+            SideJob::Prepare { segment, bytes } => match disk.prepare(segment, bytes) {
+                Ok(()) => mailbox.send(Completion::Prepared { segment, result: Ok(()) }),
+                Err(error) if is_full(&error) => {
+                    mailbox.send(Completion::Prepared { segment, result: Err(DiskFull) });
+                }
+                Err(error) => mailbox.send(Completion::Failed(format!("preparing a segment: {error}"))),
+            },
+            SideJob::Load { load, places } => {
+                let read = places.iter().map(|p| disk.read(p.segment, p.offset, p.len)).collect();
+                match read {
+                    Ok(records) => mailbox.send(Completion::Loaded { load, records }),
+                    Err(error) => mailbox.send(Completion::Failed(format!("reading back: {error}"))),
+                }
+            }
+        }
+    }
+}
+
+/// No room, which passes, as opposed to a disk that fails.
+fn is_full(error: &io::Error) -> bool {
+    let full = [Errno::NOSPC, Errno::DQUOT, Errno::FBIG].map(|errno| Some(errno.raw_os_error()));
+    full.contains(&error.raw_os_error()) || error.kind() == io::ErrorKind::StorageFull
+}

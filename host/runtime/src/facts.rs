@@ -1,0 +1,36 @@
+//! What the operating system knows of this process.
+
+use serde::Serialize;
+
+/// Resources that the process used.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Facts {
+    /// Its id.
+    pub(crate) pid: u32,
+    /// Memory in use, in bytes.
+    pub(crate) memory_bytes: u64,
+    /// Processor time used since the start, in seconds: by its own code, and by the system for it.
+    pub(crate) cpu_user_s: f64,
+    pub(crate) cpu_system_s: f64,
+    /// The program's version.
+    pub(crate) version: &'static str,
+}
+
+impl Facts {
+    pub(crate) fn now() -> Self {
+        let ticks_per_s = rustix::param::clock_ticks_per_second().max(1) as f64;
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        // The command's name, in parentheses, may hold anything; the fields after it do not.
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let ticks = |at: usize| fields.get(at).and_then(|f| f.parse::<f64>().ok()).unwrap_or(0.0);
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+        let pages: u64 = statm.split_whitespace().nth(1).and_then(|f| f.parse().ok()).unwrap_or(0);
+        Self {
+            pid: std::process::id(),
+            memory_bytes: pages * rustix::param::page_size() as u64,
+            cpu_user_s: ticks(11) / ticks_per_s,
+            cpu_system_s: ticks(12) / ticks_per_s,
+            version: env!("CARGO_PKG_VERSION"),
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! The loop of one lane: waits for sockets, completions and deadlines, hands them to the node, and does what the node wants.
+
+use crate::clock::Clock;
+use crate::connection::{Connection, End};
+use crate::disk_thread::{Completion, DiskThreads, Mailbox};
+use crate::facts::Facts;
+use crate::network;
+use crossbeam_channel::Receiver;
+use mio::net::TcpListener;
+use mio::{Events, Interest, Poll, Token};
+use quorate_node::{Effect, Effects, Event, Input, Node};
+use quorate_types::{ConnId, Halt, ReplicaId, Time};
+use quorate_wire::{FrameKind, OutFrame};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const LISTENER: Token = Token(0);
+pub(crate) const WAKER: Token = Token(1);
+/// Connections are numbered from here; a token is a connection's number.
+const FIRST_CONN: u64 = 2;
+/// A connection that takes nothing of what it asked for is closed when so much waits for it, in bytes.
+const OUT_BYTES_MAX: usize = 256 << 20;
+/// While so much waits to be sent to a connection, nothing more is read from it.
+const OUT_BYTES_SLOW: usize = 4 << 20;
+/// How long what was sent last may take to leave when the lane ends.
+const LINGER: Duration = Duration::from_millis(200);
+
+/// What a lane is made of.
+pub(crate) struct Parts {
+    pub(crate) node: Node,
+    pub(crate) poll: Poll,
+    pub(crate) listener: TcpListener,
+    pub(crate) disk: DiskThreads,
+    pub(crate) mailbox: Mailbox,
+    pub(crate) completions: Receiver<Completion>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) addresses: BTreeMap<ReplicaId, String>,
+    pub(crate) congestion: Option<String>,
+    pub(crate) stop: Arc<AtomicBool>,
+}
+
+/// One lane.
+pub(crate) struct Lane {
+    parts: Parts,
+    connections: BTreeMap<ConnId, Connection>,
+    /// Connections that the system will not tell us about again, although there may be more to read.
+    unread: Vec<ConnId>,
+    dialing: BTreeMap<ConnId, ReplicaId>,
+    next_conn: u64,
+    effects: Effects,
+    halt: Option<Halt>,
+}
+
+impl Lane {
+    pub(crate) fn new(parts: Parts) -> Self {
+        Self {
+            parts,
+            connections: BTreeMap::new(),
+            unread: Vec::new(),
+            dialing: BTreeMap::new(),
+            next_conn: FIRST_CONN,
+            effects: Effects::new(),
+            halt: None,
+        }
+    }
+
+    /// Runs until it is told to stop or its disk fails.
+    pub(crate) fn run(mut self) -> Result<(), Halt> {
+        if let Err(error) =
+            self.parts.poll.registry().register(&mut self.parts.listener, LISTENER, Interest::READABLE)
+        {
+            return Err(Halt::LogWriteFailed { why: format!("the listening socket: {error}") });
+        }
+        let now = self.parts.clock.now();
+        self.parts.node.start(now, &mut self.effects);
+        while !self.effects.is_empty() {
+            self.perform();
+        }
+        let mut events = Events::with_capacity(256);
+        while self.halt.is_none() && !self.parts.stop.load(Ordering::Acquire) {
+            let timeout = self.timeout();
+            if let Err(error) = self.parts.poll.poll(&mut events, timeout)
+                && error.kind() != io::ErrorKind::Interrupted
+            {
+                tracing::error!("waiting for events: {error}");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            self.turn(&events);
+        }
+        self.linger();
+        self.parts.disk.stop();
+        self.halt.map_or(Ok(()), Err)
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        if !self.unread.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let deadline = self.parts.node.deadline()?;
+        Some(Duration::from_nanos(deadline.since(self.parts.clock.now()).nanos()))
+    }
+
+    /// Hands in everything that happened, then does what the node wants.
+    fn turn(&mut self, events: &Events) {
+        let now = self.parts.clock.now();
+        let mut readable = std::mem::take(&mut self.unread);
+        for event in events {
+            match event.token() {
+                LISTENER => self.accept(now),
+                WAKER => {}
+                Token(number) => {
+                    let conn = ConnId::new(number as u64);
+                    if event.is_writable() {
+                        self.on_writable(now, conn);
+                    }
+                    if (event.is_readable() || event.is_error()) && !readable.contains(&conn) {
+                        readable.push(conn);
+                    }
+                }
+            }
+        }
+        for conn in readable {
+            self.read(now, conn);
+        }
+        while let Ok(completion) = self.parts.completions.try_recv() {
+            self.on_completion(now, completion);
+        }
+        if self.parts.node.deadline().is_some_and(|deadline| deadline <= now) {
+            self.step(now, Input::Deadline);
+        }
+        // A connection that breaks while it is written to is one more input.
+        loop {
+            self.step(now, Input::TurnEnd);
+            self.perform();
+            if self.effects.is_empty() {
+                break;
+            }
+        }
+        if cfg!(debug_assertions) {
+            self.parts.node.invariants(false);
+        }
+    }
+
+    fn step(&mut self, now: Time, input: Input) {
+        self.parts.node.step(now, input, &mut self.effects);
+    }
+
+    fn accept(&mut self, now: Time) {
+        loop {
+            match self.parts.listener.accept() {
+                Ok((stream, _)) => {
+                    network::tune(&stream, self.parts.congestion.as_deref());
+                    if let Some(conn) = self.add(Connection::new(stream, false)) {
+                        self.step(now, Input::Accepted(conn));
+                        // Its first frame may have come before it was registered.
+                        self.unread.push(conn);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    // Out of file descriptors, most likely; the next turn tries again.
+                    tracing::warn!("accepting a connection: {error}");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, mut connection: Connection) -> Option<ConnId> {
+        let conn = ConnId::new(self.next_conn);
+        let token = Token(usize::try_from(self.next_conn).ok()?);
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        if let Err(error) = self.parts.poll.registry().register(&mut connection.stream, token, interest) {
+            tracing::warn!("registering a connection: {error}");
+            return None;
+        }
+        self.next_conn += 1;
+        self.connections.insert(conn, connection);
+        Some(conn)
+    }
+
+    fn on_writable(&mut self, now: Time, conn: ConnId) {
+        let Some(connection) = self.connections.get_mut(&conn) else { return };
+        if connection.connecting {
+            let failed = connection.stream.take_error().ok().flatten().is_some()
+                || connection.stream.peer_addr().is_err();
+            let Some(replica) = self.dialing.remove(&conn) else { return };
+            if failed {
+                self.drop_connection(conn);
+                return self.step(now, Input::DialFailed(replica));
+            }
+            connection.connecting = false;
+            connection.on_writable();
+            return self.step(now, Input::Dialed { conn, replica });
+        }
+        connection.on_writable();
+        self.write(now, conn);
+    }
+
+    fn read(&mut self, now: Time, conn: ConnId) {
+        let Some(connection) = self.connections.get_mut(&conn) else { return };
+        if connection.connecting || connection.closing {
+            return;
+        }
+        if connection.out_bytes() > OUT_BYTES_SLOW {
+            // It does not take what it asked for, so it may not ask for more until it does.
+            connection.unread = true;
+            return;
+        }
+        let (node, effects) = (&mut self.parts.node, &mut self.effects);
+        let ended = connection.read(|connection, frame| {
+            let handshake = matches!(frame.kind, FrameKind::Hello | FrameKind::Welcome);
+            node.step(now, Input::Frame { conn, frame }, effects);
+            // After a handshake larger frames come, perhaps together with it.
+            if handshake && let Some(bytes) = effects.frame_limit(conn) {
+                connection.set_frame_limit(bytes);
+            }
+        });
+        let unread = connection.unread;
+        match ended {
+            Ok(()) if unread => self.unread.push(conn),
+            Ok(()) => {}
+            Err(end) => {
+                if let End::Bad(why) = end {
+                    tracing::warn!("{conn}: {why}; the connection is closed");
+                }
+                // While it is being closed by the node nobody waits to hear of it.
+                let known = self.connections.contains_key(&conn);
+                self.drop_connection(conn);
+                if known {
+                    self.step(now, Input::Closed(conn));
+                }
+            }
+        }
+    }
+
+    fn on_completion(&mut self, now: Time, completion: Completion) {
+        match completion {
+            Completion::Written(id) => self.step(now, Input::Written(id)),
+            Completion::Synced(id) => self.step(now, Input::Synced(id)),
+            Completion::Prepared { segment, result } => self.step(now, Input::Prepared { segment, result }),
+            Completion::Loaded { load, records } => self.step(now, Input::Loaded { load, records }),
+            Completion::Failed(why) => self.halt = Some(Halt::LogWriteFailed { why }),
+            Completion::Resolved { replica, addresses } => self.connect(now, replica, &addresses),
+        }
+    }
+
+    fn perform(&mut self) {
+        let now = self.parts.clock.now();
+        let mut effects = std::mem::take(&mut self.effects);
+        let mut written: Vec<ConnId> = Vec::new();
+        for effect in effects.drain() {
+            match effect {
+                Effect::Send { conn, frame } => {
+                    if let Some(connection) = self.connections.get_mut(&conn) {
+                        connection.send(frame);
+                        if written.last() != Some(&conn) {
+                            written.push(conn);
+                        }
+                    }
+                }
+                Effect::Disk(work) => self.parts.disk.submit(work),
+                Effect::Close(conn) => {
+                    if let Some(connection) = self.connections.get_mut(&conn) {
+                        connection.closing = true;
+                        written.push(conn);
+                    }
+                }
+                Effect::FrameLimit { conn, bytes } => {
+                    if let Some(connection) = self.connections.get_mut(&conn) {
+                        connection.set_frame_limit(bytes);
+                    }
+                }
+                Effect::Dial(replica) => self.dial(now, replica),
+                Effect::Load { load, places } => self.parts.disk.load(load, places),
+                Effect::Status { conn, status } => self.answer_status(conn, *status, &mut written),
+                Effect::Event(event) => log_event(&event),
+                Effect::Halt(halt) => self.halt = Some(halt),
+            }
+        }
+        written.sort_unstable();
+        written.dedup();
+        for conn in written {
+            self.write(now, conn);
+        }
+    }
+
+    fn answer_status(&mut self, conn: ConnId, status: quorate_node::NodeStatus, written: &mut Vec<ConnId>) {
+        #[derive(serde::Serialize)]
+        struct Full {
+            #[serde(flatten)]
+            node: quorate_node::NodeStatus,
+            process: Facts,
+        }
+        let text = serde_json::to_vec(&Full { node: status, process: Facts::now() }).unwrap_or_default();
+        if let Some(connection) = self.connections.get_mut(&conn) {
+            connection.send(OutFrame::new(FrameKind::Status, &text, vec![]));
+            written.push(conn);
+        }
+    }
+
+    fn write(&mut self, now: Time, conn: ConnId) {
+        let Some(connection) = self.connections.get_mut(&conn) else { return };
+        let was_slow = connection.out_bytes() > OUT_BYTES_SLOW;
+        let ended = connection.write().is_err() || connection.out_bytes() > OUT_BYTES_MAX;
+        if connection.closing {
+            if ended || connection.out_bytes() == 0 {
+                self.drop_connection(conn);
+            }
+        } else if ended {
+            self.drop_connection(conn);
+            self.step(now, Input::Closed(conn));
+        } else if was_slow && connection.unread && connection.out_bytes() <= OUT_BYTES_SLOW {
+            self.unread.push(conn);
+        }
+    }
+
+    fn drop_connection(&mut self, conn: ConnId) {
+        if let Some(mut connection) = self.connections.remove(&conn) {
+            let _ = self.parts.poll.registry().deregister(&mut connection.stream);
+        }
+    }
+
+    /// Addresses are looked up at each dial, since they change. A literal address needs no thread for that.
+    fn dial(&mut self, now: Time, replica: ReplicaId) {
+        let Some(address) = self.parts.addresses.get(&replica).cloned() else { return };
+        if let Ok(literal) = address.parse::<SocketAddr>() {
+            return self.connect(now, replica, &[literal]);
+        }
+        let mailbox = self.parts.mailbox.clone();
+        let spawned = std::thread::Builder::new().name("resolver".into()).spawn(move || {
+            let addresses = match address.to_socket_addrs() {
+                Ok(addresses) => addresses.collect(),
+                Err(error) => {
+                    tracing::warn!("looking up {address}: {error}");
+                    Vec::new()
+                }
+            };
+            mailbox.send(Completion::Resolved { replica, addresses });
+        });
+        if spawned.is_err() {
+            self.step(now, Input::DialFailed(replica));
+        }
+    }
+
+    fn connect(&mut self, now: Time, replica: ReplicaId, addresses: &[SocketAddr]) {
+        let congestion = self.parts.congestion.as_deref();
+        let stream = addresses.iter().find_map(|address| network::connect(*address, congestion).ok());
+        match stream.and_then(|stream| self.add(Connection::new(stream, true))) {
+            Some(conn) => {
+                self.dialing.insert(conn, replica);
+            }
+            None => self.step(now, Input::DialFailed(replica)),
+        }
+    }
+
+    /// Gives what was sent last a moment to leave.
+    fn linger(&mut self) {
+        let until = std::time::Instant::now() + LINGER;
+        while std::time::Instant::now() < until {
+            let mut left = false;
+            for connection in self.connections.values_mut() {
+                connection.on_writable();
+                left |= connection.write().is_ok() && connection.out_bytes() > 0;
+            }
+            if !left {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+fn log_event(event: &Event) {
+    match event {
+        Event::Leader { view, leader: Some(leader) } => tracing::info!("{leader} leads view {view}"),
+        Event::Leader { view, leader: None } => tracing::info!("nobody leads view {view}"),
+        Event::RefusedBy { replica, text } => tracing::error!("{replica} refuses this replica: {text}"),
+        Event::Refused { text } => tracing::warn!("refused a connection: {text}"),
+        Event::Rejected { conn, text } => tracing::warn!("closed {conn}: {text}"),
+        Event::PeerUp(replica) => tracing::info!("{replica} is connected"),
+        Event::PeerDown(replica) => tracing::info!("{replica} is not connected any more"),
+        Event::DiskFull => {
+            tracing::error!("the disk is full: writes are refused; free space, they resume by themselves");
+        }
+        Event::DiskHasRoom => tracing::info!("the disk has room again"),
+    }
+}

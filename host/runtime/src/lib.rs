@@ -1,0 +1,22 @@
+//! Drives a node with the real world: one thread runs the lane (sockets, protocol, service), one writes and syncs the log,
+//! one prepares segments and reads old records back.
+//!
+//! Start with `replica.rs` (how a replica starts and stops), then `lane.rs` (the loop). `disk.rs` and `clock.rs` hold the
+//! two traits that tests replace. fsync never runs on a lane.
+
+mod clock;
+mod config;
+mod connection;
+mod directory;
+mod disk;
+mod disk_thread;
+mod facts;
+mod lane;
+mod network;
+mod replica;
+
+pub use clock::{Clock, MonotonicClock};
+pub use config::{Config, ConfigError, Durability, FaultModelChoice, MemberConfig, Protocol};
+pub use directory::{DataDirectory, DirectoryError, Identity};
+pub use disk::{Disk, FileDisk};
+pub use replica::{Options, Replica, Running, StartError};

@@ -1,0 +1,303 @@
+//! How a replica starts, and how it stops.
+
+use crate::clock::{Clock, MonotonicClock};
+use crate::config::{Config, ConfigError, Durability};
+use crate::directory::{DataDirectory, DirectoryError};
+use crate::disk::{Disk, FileDisk};
+use crate::disk_thread::{DiskThreads, Mailbox};
+use crate::lane::{Lane, Parts, WAKER};
+use crate::network;
+use mio::net::TcpListener;
+use mio::{Poll, Waker};
+use quorate_execute::Service;
+use quorate_log::{Log, RecoverError, Recovery, SyncMode};
+use quorate_node::{Node, NodeConfig, Restoring};
+use quorate_types::{Halt, ReplicaId};
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Why a replica does not start. Each says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The data directory.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// The address to listen on.
+    #[error("can not listen on {address}: {why}. {hint}")]
+    Listen {
+        /// Which address.
+        address: String,
+        /// What the system said.
+        why: io::Error,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// The log can not be trusted.
+    #[error("{0}")]
+    Halt(Halt),
+    /// The log can not be read by this program, or not with this configuration.
+    #[error("the log can not be opened: {0}")]
+    Log(String),
+    /// The disk, the sockets or the threads.
+    #[error("{what}: {why}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        why: io::Error,
+    },
+}
+
+impl From<RecoverError> for StartError {
+    fn from(error: RecoverError) -> Self {
+        match error {
+            RecoverError::Halt(halt) => Self::Halt(halt),
+            other => Self::Log(other.to_string()),
+        }
+    }
+}
+
+fn io_error(what: &'static str) -> impl FnOnce(io::Error) -> StartError {
+    move |why| StartError::Io { what, why }
+}
+
+/// What tests and operators may replace.
+#[derive(Default)]
+pub struct Options {
+    /// Another disk in place of files in the data directory.
+    pub disk: Option<Arc<dyn Disk>>,
+    /// Another clock in place of the system's monotonic one.
+    pub clock: Option<Arc<dyn Clock>>,
+    /// Append one line here per completed sync.
+    pub sync_trace: Option<PathBuf>,
+}
+
+/// A replica to be started.
+pub struct Replica {
+    config: Config,
+    service: Box<dyn Service>,
+    options: Options,
+}
+
+impl Replica {
+    /// A replica that runs `service` as `config` says.
+    pub fn new(config: Config, service: Box<dyn Service>) -> Self {
+        Self { config, service, options: Options::default() }
+    }
+
+    /// With these parts replaced.
+    #[must_use]
+    pub fn with(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Takes the data directory, listens, reads the log back, and starts the threads.
+    ///
+    /// # Errors
+    /// Says why the replica does not start, and what to do.
+    pub fn start(self) -> Result<Running, StartError> {
+        let Self { config, service, options } = self;
+        config.check()?;
+        let directory = DataDirectory::open(&config)?;
+        let (listener, address) = listen(config.listen_address())?;
+        let log_directory = directory.log_directory()?;
+        let disk: Arc<dyn Disk> = match options.disk {
+            Some(disk) => disk,
+            None => Arc::new(
+                FileDisk::new(&log_directory, options.sync_trace.as_deref())
+                    .map_err(io_error("opening the sync trace"))?,
+            ),
+        };
+        let node_config = config.node_config(directory.identity(), start_seed())?;
+        let node = recover(node_config, service, &*disk, &directory)?;
+        directory.note_run(config.durability.mode, false)?;
+        directory.used()?;
+
+        let poll = Poll::new().map_err(io_error("making an event queue"))?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER).map_err(io_error("making an event queue"))?);
+        let (mailbox, completions) = Mailbox::new(waker.clone());
+        let segment_bytes = config.log_config().segment_bytes;
+        let threads =
+            DiskThreads::start(&disk, segment_bytes, &mailbox).map_err(io_error("starting a thread"))?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let lane = Lane::new(Parts {
+            node,
+            poll,
+            listener,
+            disk: threads,
+            mailbox,
+            completions,
+            clock: options.clock.unwrap_or_else(|| Arc::new(MonotonicClock::new())),
+            addresses: config
+                .members
+                .iter()
+                .map(|m| (ReplicaId::new(m.replica), m.address.clone()))
+                .collect(),
+            congestion: config.congestion().map(str::to_owned),
+            stop: stop.clone(),
+        });
+        let durability = config.durability.mode;
+        let thread = std::thread::Builder::new()
+            .name("lane-1".into())
+            .spawn(move || run(lane, &directory, &*disk, durability))
+            .map_err(io_error("starting a thread"))?;
+        Ok(Running { address, stop, waker, thread: Some(thread) })
+    }
+}
+
+fn run(lane: Lane, directory: &DataDirectory, disk: &dyn Disk, durability: Durability) -> Result<(), Halt> {
+    lane.run()?;
+    // What async mode has not synced yet must not be lost by an end that is called clean.
+    let synced = match durability {
+        Durability::Async => disk.segments().and_then(|segments| disk.sync(&segments)),
+        Durability::Group | Durability::Memory => Ok(()),
+    };
+    let noted = synced
+        .map_err(|error| error.to_string())
+        .and_then(|()| directory.note_run(durability, true).map_err(|error| error.to_string()));
+    if let Err(error) = noted {
+        tracing::warn!("the end of this run could not be noted: {error}");
+    }
+    Ok(())
+}
+
+/// A replica at work. Dropping it stops it.
+pub struct Running {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    waker: Arc<Waker>,
+    thread: Option<JoinHandle<Result<(), Halt>>>,
+}
+
+impl Running {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Whether it stopped by itself, which it does when its disk fails.
+    pub fn is_finished(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Asks it to stop, from any thread.
+    pub fn request_stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        let _ = self.waker.wake();
+    }
+
+    /// Waits until it has stopped.
+    ///
+    /// # Errors
+    /// Why it stopped by itself.
+    ///
+    /// # Panics
+    /// When the lane panicked: an invariant did not hold.
+    pub fn join(mut self) -> Result<(), Halt> {
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(ended)) => ended,
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            None => Ok(()),
+        }
+    }
+
+    /// Stops it and waits for its end.
+    ///
+    /// # Errors
+    /// Why it had stopped by itself.
+    pub fn stop(self) -> Result<(), Halt> {
+        self.request_stop();
+        self.join()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.request_stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn listen(address: &str) -> Result<(TcpListener, SocketAddr), StartError> {
+    let error = |why: io::Error| {
+        let hint = match why.kind() {
+            io::ErrorKind::AddrInUse => {
+                "Another process uses this port: stop it, or choose another address for this replica"
+            }
+            io::ErrorKind::AddrNotAvailable => "This machine has no such address: correct `listen`",
+            io::ErrorKind::PermissionDenied => "Choose a port above 1023",
+            _ => "An address is host:port",
+        };
+        StartError::Listen { address: address.to_owned(), why, hint }
+    };
+    let resolved = address.to_socket_addrs().map_err(error)?.next();
+    let resolved = resolved.ok_or_else(|| error(io::ErrorKind::AddrNotAvailable.into()))?;
+    let listener = network::listen(resolved).map_err(error)?;
+    let address = listener.local_addr().map_err(error)?;
+    Ok((listener, address))
+}
+
+/// Differs from start to start, so that replicas which start together do not choose the same time-outs.
+fn start_seed() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+    now ^ (u64::from(std::process::id()) << 32)
+}
+
+/// Reads the log back; rewrites and syncs its tail, so that what was merely readable is durable before the first message.
+fn recover(
+    config: NodeConfig,
+    service: Box<dyn Service>,
+    disk: &dyn Disk,
+    directory: &DataDirectory,
+) -> Result<Node, StartError> {
+    let (log_id, log_config) = (config.log_id, config.log.clone());
+    let mut restoring = Restoring::new(config);
+    if log_config.sync == SyncMode::Memory {
+        return Ok(restoring.finish(Log::create(log_id, log_config), service));
+    }
+    let mut segments = disk.segments().map_err(io_error("listing the log"))?;
+    if segments.is_empty() {
+        // Only a directory that was never used may begin a log: anywhere else a missing log is a lost one.
+        if !directory.is_fresh() {
+            return Err(directory.emptied().into());
+        }
+        disk.prepare(0, log_config.segment_bytes).map_err(io_error("making the log's first file"))?;
+        segments.push(0);
+    }
+    let mut recovery = Recovery::new(log_id, log_config.clone(), segments[0]);
+    let mut records = Vec::new();
+    for segment in &segments {
+        let bytes = disk.read_segment(*segment).map_err(io_error("reading the log"))?;
+        recovery.segment(*segment, &bytes, &mut records)?;
+        for (id, record) in records.drain(..) {
+            restoring.record(id, record).map_err(StartError::Halt)?;
+        }
+    }
+    let recovered = recovery.finish()?;
+    if let Some(position) = recovered.cut_at {
+        tracing::info!("the log ends at byte {position}; what lay behind it was never synced and is ignored");
+    }
+    if let Some(segment) = recovered.prepare {
+        disk.prepare(segment, log_config.segment_bytes).map_err(io_error("preparing the log"))?;
+    }
+    let mut rewritten: Vec<u64> = Vec::new();
+    for part in &recovered.rewrite {
+        disk.write(part.segment, part.offset, std::slice::from_ref(&part.data))
+            .map_err(io_error("rewriting the log's tail"))?;
+        rewritten.push(part.segment);
+    }
+    rewritten.dedup();
+    disk.sync(&rewritten).map_err(io_error("syncing the log's tail"))?;
+    Ok(restoring.finish(recovered.rewritten(), service))
+}

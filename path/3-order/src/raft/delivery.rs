@@ -1,0 +1,88 @@
+//! What is committed is handed on as decided, slot by slot; old entries are read back; entries nobody needs leave the
+//! memory. docs/protocols/raft.md L47-L51.
+//!
+//! INV-RAFT-13. Tests: tests/cache.rs.
+
+use super::{Raft, Role};
+use crate::{Effect, Effects, Stored};
+use quorate_types::Slot;
+use quorate_wire::raft::{Entry, EntryBody, Index};
+
+impl Raft {
+    /// Everything up to `commit` is committed, if it is not known yet.
+    pub(super) fn commit_to(&mut self, commit: Index, out: &mut Effects) {
+        if commit > self.commit {
+            self.commit = commit;
+            self.deliver(out);
+        }
+    }
+
+    /// Hands on what is committed, as far as it is in memory; asks for the rest. [raft L47-L48]
+    fn deliver(&mut self, out: &mut Effects) {
+        while self.delivered < self.commit {
+            let next = self.delivered.next();
+            let Some(kept) = self.log.get(next) else {
+                if self.delivery_load.is_none() {
+                    let to = self.commit.min(self.log.first_kept().previous());
+                    self.delivery_load = Self::load(&self.log, &mut self.loads, next, to, out);
+                }
+                return;
+            };
+            let entry = kept.entry.clone();
+            self.deliver_entry(entry, out);
+        }
+    }
+
+    fn deliver_entry(&mut self, entry: Entry, out: &mut Effects) {
+        self.delivered = self.delivered.next();
+        if let EntryBody::Batch(batch) = entry.body {
+            self.decided = self.decided.next();
+            assert!(
+                self.decided == Slot::new(self.log.slots_at(self.delivered)),
+                "INV-RAFT-13: slots are handed on in order, each once"
+            );
+            out.push(Effect::Decided { slot: self.decided, batch });
+        }
+    }
+
+    pub(super) fn on_loaded(&mut self, load: u64, records: Vec<Stored>, out: &mut Effects) {
+        if self.delivery_load.is_some_and(|pending| pending.load == load) {
+            let Some(pending) = self.delivery_load.take() else { return };
+            match self.loaded_entries(pending, records) {
+                Ok(entries) => {
+                    assert!(
+                        pending.first == self.delivered.next(),
+                        "INV-RAFT-13: delivery waits for what it asked for"
+                    );
+                    for entry in entries {
+                        self.deliver_entry(entry, out);
+                    }
+                    self.deliver(out);
+                }
+                Err(why) => self.halt(why, out),
+            }
+            return;
+        }
+        self.on_loaded_for_follower(load, records, out);
+    }
+
+    /// Drops entries from memory. [raft L49-L51]
+    pub(super) fn trim(&mut self) {
+        let all_matched = match &self.role {
+            Role::Leader(lead) => {
+                lead.peers.iter().map(|peer| peer.matched).min().unwrap_or(self.log.durable())
+            }
+            _ => Index::ZERO,
+        };
+        while self.log.first_kept() <= self.log.durable() {
+            let first = self.log.first_kept();
+            let full = self.log.kept_bytes() > self.config.cache_bytes as u64;
+            let delivered = first <= self.delivered;
+            let spare = delivered && (first <= all_matched || full);
+            if !spare && !(full && self.config.reload) {
+                break;
+            }
+            self.log.evict_first();
+        }
+    }
+}

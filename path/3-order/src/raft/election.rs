@@ -1,0 +1,264 @@
+//! Elections: pre-vote, vote, and every change of role. docs/protocols/raft.md L9-L29.
+//!
+//! A candidate asks first whether it would win (pre-vote), so that a replica which was cut off does not push the others
+//! into a higher view. A voter that heard of a live leader lately refuses, unless the leader itself wants the change. A
+//! vote counts, also the candidate's own, once its record is durable.
+//!
+//! INV-RAFT-1, INV-RAFT-2, INV-RAFT-9. Tests: tests/election.rs, tests/restart.rs.
+
+use super::replication::Leading;
+use super::{Raft, Role, VIEW_MAX, reject, send};
+use crate::Effects;
+use quorate_types::{Reject, ReplicaId, Span, Time, View};
+use quorate_wire::raft::{Entry, EntryBody, Position, RaftMessage};
+
+/// Failed elections in a row stretch the next time-out at most so many times.
+const BACK_OFF_MAX: u32 = 2;
+
+/// What the members answered, by their place in the list of members.
+#[derive(Debug)]
+pub(super) struct Votes {
+    answers: Vec<Option<bool>>,
+}
+
+impl Votes {
+    fn new(members: usize) -> Self {
+        Self { answers: vec![None; members] }
+    }
+    fn count(&self, answer: bool) -> usize {
+        self.answers.iter().filter(|given| **given == Some(answer)).count()
+    }
+}
+
+impl Raft {
+    /// A time-out drawn anew; longer after elections that came to nothing. [raft L11]
+    pub(super) fn random_election_due(&mut self) -> Time {
+        let (min, max) = (self.config.election_min, self.config.election_max);
+        let spread =
+            max.times(1 + u64::from(self.failures.min(BACK_OFF_MAX))).nanos().saturating_sub(min.nanos());
+        self.now.plus(min).plus(Span::from_nanos(self.random.below(spread)))
+    }
+
+    pub(super) fn reset_election_timer(&mut self) {
+        self.election_due = self.random_election_due();
+    }
+
+    /// Whether a live leader is known, so that nobody else should be elected. [raft L14]
+    fn leader_is_alive(&self) -> bool {
+        matches!(self.role, Role::Leader(_))
+            || self.heard_leader.is_some_and(|heard| self.now.since(heard) < self.config.election_min)
+    }
+
+    pub(super) fn on_election_timeout(&mut self, out: &mut Effects) {
+        if matches!(self.role, Role::Candidate(_) | Role::PreCandidate(_)) {
+            self.failures = self.failures.saturating_add(1);
+        }
+        self.become_pre_candidate(out);
+    }
+
+    /// [raft L12-L13]
+    fn become_pre_candidate(&mut self, out: &mut Effects) {
+        if self.view >= VIEW_MAX {
+            // No election can follow; only absurd messages lead here.
+            self.election_due = Time::from_nanos(u64::MAX);
+            return;
+        }
+        self.set_leader(None, out);
+        self.role = Role::PreCandidate(Votes::new(self.config.members.len()));
+        self.reset_election_timer();
+        let message = RaftMessage::RequestVote {
+            view: self.view.next(),
+            last: self.log.last(),
+            pre: true,
+            transfer: false,
+        };
+        for to in self.others() {
+            send(out, to, message.clone(), self.view_pending());
+        }
+        self.count_vote(self.config.me, true, out);
+        assert!(!matches!(self.role, Role::Leader(_)), "INV-RAFT-9: a pre-vote makes no leader");
+    }
+
+    /// [raft L18-L20]
+    pub(super) fn become_candidate(&mut self, transfer: bool, out: &mut Effects) {
+        if self.view >= VIEW_MAX {
+            return;
+        }
+        self.set_leader(None, out);
+        self.persist_vote(self.view.next(), Some(self.config.me), out);
+        self.role = Role::Candidate(Votes::new(self.config.members.len()));
+        self.reset_election_timer();
+        let message =
+            RaftMessage::RequestVote { view: self.view, last: self.log.last(), pre: false, transfer };
+        for to in self.others() {
+            send(out, to, message.clone(), Some(self.view_record));
+        }
+        assert!(
+            self.voted == Some(self.config.me) && self.leader.is_none(),
+            "INV-RAFT-9: a candidate votes for itself"
+        );
+    }
+
+    /// Follows `leader`, or nobody, in `view`, which is not below the present one.
+    pub(super) fn become_follower(&mut self, view: View, leader: Option<ReplicaId>, out: &mut Effects) {
+        assert!(view >= self.view, "INV-RAFT-2: views only grow");
+        let was_follower = matches!(self.role, Role::Follower);
+        let old = std::mem::replace(&mut self.role, Role::Follower);
+        if let Role::Leader(lead) = old {
+            self.end_leadership(*lead, out);
+        }
+        if view > self.view {
+            self.persist_vote(view, None, out);
+        }
+        if !was_follower {
+            self.reset_election_timer();
+        }
+        self.set_leader(leader, out);
+        assert!(
+            matches!(self.role, Role::Follower) && self.leader != Some(self.config.me),
+            "INV-RAFT-9: it follows"
+        );
+    }
+
+    /// [raft L25-L27]
+    fn become_leader(&mut self, out: &mut Effects) {
+        assert!(self.voted == Some(self.config.me), "INV-RAFT-9: a leader voted for itself");
+        assert!(self.view_record <= self.durable_record, "INV-RAFT-9: a leader's own vote is durable");
+        assert!(self.view_leader.is_none(), "INV-RAFT-2: a view has one leader");
+        let start = self.log.last().index.next();
+        self.failures = 0;
+        self.heard_leader = None;
+        self.view_leader = Some(self.config.me);
+        self.role = Role::Leader(Box::new(Leading::new(&self.config, start, self.now)));
+        self.set_leader(Some(self.config.me), out);
+        let appended = self.append(Entry { view: self.view, body: EntryBody::ViewStart }, out);
+        if let Role::Leader(lead) = &mut self.role {
+            lead.settled = (self.log.slots(), self.log.bytes());
+        }
+        self.adopt_waiting_reads(out);
+        self.replicate(out);
+        assert!(
+            appended == start && self.log.last().view == self.view,
+            "INV-RAFT-10: a view starts with its own record"
+        );
+    }
+
+    /// Somebody else leads from here on, or nobody.
+    fn set_leader(&mut self, leader: Option<ReplicaId>, out: &mut Effects) {
+        if self.leader != leader || self.announced.0 != self.view {
+            self.fail_asked_reads(out);
+        }
+        self.leader = leader;
+        if leader.is_none() {
+            self.heard_leader = None;
+        }
+        self.announce(out);
+        self.ask_leader(out);
+    }
+
+    pub(super) fn on_request_vote(
+        &mut self,
+        from: ReplicaId,
+        view: View,
+        last: Position,
+        pre: bool,
+        transfer: bool,
+        out: &mut Effects,
+    ) {
+        if view == View::ZERO || last.view >= view {
+            reject(out, from, Reject::Malformed("raft: vote for a view that its own log reached"));
+            return;
+        }
+        let up_to_date = last >= self.log.last();
+        // [raft L14] Neither votes nor goes to the higher view.
+        let refused = view < self.view || (!transfer && view > self.view && self.leader_is_alive());
+        if pre {
+            // [raft L16-L17]
+            let granted = !refused && view > self.view && up_to_date && !self.leader_is_alive();
+            if granted {
+                self.hold_back();
+            }
+            let view = if granted { view } else { self.view };
+            send(out, from, RaftMessage::RequestVoteReply { view, granted, pre }, self.view_pending());
+            return;
+        }
+        if refused {
+            let reply = RaftMessage::RequestVoteReply { view: self.view, granted: false, pre };
+            send(out, from, reply, self.view_pending());
+            return;
+        }
+        // [raft L21-L23]
+        let first = view > self.view || (self.voted.is_none() && self.view_leader.is_none());
+        if first && up_to_date {
+            self.persist_vote(view, Some(from), out);
+            self.become_follower(view, None, out);
+            self.reset_election_timer();
+        } else if view > self.view {
+            self.become_follower(view, None, out);
+        }
+        let granted = self.voted == Some(from);
+        send(out, from, RaftMessage::RequestVoteReply { view, granted, pre }, self.view_pending());
+    }
+
+    /// Lets the replica that asked first go first, so that the votes do not split. [raft L17]
+    fn hold_back(&mut self) {
+        let delay = self.config.hint_delay_max;
+        let wait = delay.nanos().saturating_add(self.random.below(delay.nanos()));
+        self.election_due = self.election_due.max(self.now.plus(Span::from_nanos(wait)));
+    }
+
+    pub(super) fn on_request_vote_reply(
+        &mut self,
+        from: ReplicaId,
+        view: View,
+        granted: bool,
+        pre: bool,
+        out: &mut Effects,
+    ) {
+        if view > self.view && !(pre && granted) {
+            self.become_follower(view, None, out);
+            return;
+        }
+        let counts = match &self.role {
+            // A refusal carries the voter's view, which may be lower.
+            Role::PreCandidate(_) => pre && (!granted || view == self.view.next()),
+            Role::Candidate(_) => !pre && view == self.view,
+            Role::Follower | Role::Leader(_) => false,
+        };
+        if counts {
+            self.count_vote(from, granted, out);
+        }
+    }
+
+    /// The candidate's own vote counts when it is durable. [raft L19]
+    pub(super) fn count_own_vote(&mut self, out: &mut Effects) {
+        if matches!(self.role, Role::Candidate(_)) && self.view_pending().is_none() {
+            self.count_vote(self.config.me, true, out);
+        }
+    }
+
+    /// [raft L24]
+    fn count_vote(&mut self, voter: ReplicaId, granted: bool, out: &mut Effects) {
+        let Some(at) = self.member(voter) else { return };
+        let own = self.member(self.config.me).unwrap_or(at);
+        let (pre, votes) = match &mut self.role {
+            Role::PreCandidate(votes) => (true, votes),
+            Role::Candidate(votes) => (false, votes),
+            Role::Follower | Role::Leader(_) => return,
+        };
+        if votes.answers[at] != Some(true) {
+            votes.answers[at] = Some(granted);
+        }
+        let (for_it, against) = (votes.count(true), votes.count(false));
+        let own_counts = votes.answers[own] == Some(true);
+        if for_it >= self.quorum && pre {
+            self.become_candidate(false, out);
+        } else if for_it >= self.quorum && own_counts {
+            self.become_leader(out);
+        } else if against > self.config.members.len() - self.quorum {
+            // It can not win any more.
+            self.failures = self.failures.saturating_add(1);
+            self.become_follower(self.view, None, out);
+        }
+    }
+}

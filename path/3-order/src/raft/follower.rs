@@ -1,0 +1,123 @@
+//! A follower takes entries. docs/protocols/raft.md L37-L46.
+//!
+//! It acknowledges only what is durable, replaces only what is not committed, and says on a mismatch how far back the
+//! leader has to look. An empty message is answered at once, also while the disk is slow: leaders stay leaders and reads
+//! are confirmed without waiting for a sync.
+//!
+//! INV-RAFT-5, INV-RAFT-11, INV-RAFT-12. Tests: tests/replication.rs.
+
+use super::{Raft, Role, reject, send};
+use crate::Effects;
+use quorate_types::{Reject, ReplicaId, View};
+use quorate_wire::raft::{AppendOutcome, ENTRIES_MAX, Entry, Index, Position, RaftMessage};
+
+/// What no correct leader sends.
+fn check_shape(view: View, previous: Position, entries: &[Entry]) -> Result<Index, Reject> {
+    if view == View::ZERO
+        || previous.view > view
+        || (previous.index == Index::ZERO) != (previous.view == View::ZERO)
+    {
+        return Err(Reject::Malformed("raft: position before the entries"));
+    }
+    if entries.len() > ENTRIES_MAX {
+        let (size, max) = (entries.len() as u64, ENTRIES_MAX as u64);
+        return Err(Reject::TooLarge { what: "entries", size, max });
+    }
+    let mut before = previous.view.max(View::FIRST);
+    for entry in entries {
+        if entry.view < before || entry.view > view {
+            return Err(Reject::Malformed("raft: views of entries"));
+        }
+        before = entry.view;
+    }
+    // The highest number is never an index, so that "the next one" always exists.
+    match previous.index.number().checked_add(entries.len() as u64) {
+        Some(end) if end < u64::MAX => Ok(Index::new(end)),
+        _ => Err(Reject::Malformed("raft: index")),
+    }
+}
+
+impl Raft {
+    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
+    pub(super) fn on_append_entries(
+        &mut self,
+        from: ReplicaId,
+        view: View,
+        previous: Position,
+        commit: Index,
+        round: u64,
+        entries: Vec<Entry>,
+        out: &mut Effects,
+    ) {
+        let end = match check_shape(view, previous, &entries) {
+            Ok(end) => end,
+            Err(why) => return reject(out, from, why),
+        };
+        if view < self.view {
+            // [raft L37] The answer's view tells a former leader that it is one.
+            let outcome = AppendOutcome::Rejected { asked: previous.index, hint: self.log.last() };
+            return self.answer_append(from, round, outcome, out);
+        }
+        if view == self.view && self.view_leader.is_some_and(|leader| leader != from) {
+            return reject(out, from, Reject::NotAllowed("raft: a second leader in one view"));
+        }
+        // [raft L38]
+        self.become_follower(view, Some(from), out);
+        self.view_leader = Some(from);
+        self.heard_leader = Some(self.now);
+        self.failures = 0;
+        self.reset_election_timer();
+        if self.log.view_at(previous.index) != Some(previous.view) {
+            // [raft L39-L40]
+            let hint = self.log.last_with_view_up_to(previous.index, previous.view);
+            let outcome = AppendOutcome::Rejected { asked: previous.index, hint: self.log.position(hint) };
+            return self.answer_append(from, round, outcome, out);
+        }
+        let empty = entries.is_empty();
+        if let Err(why) = self.take_entries(previous.index, entries, out) {
+            return reject(out, from, why);
+        }
+        // [raft L44]
+        self.commit_to(commit.min(end), out);
+        // [raft L45-L46]
+        let matched = if empty { end.min(self.log.durable()) } else { end };
+        self.answer_append(from, round, AppendOutcome::Matched(matched), out);
+    }
+
+    /// Skips what is there already, replaces what departs, appends the rest. [raft L41-L43]
+    fn take_entries(
+        &mut self,
+        previous: Index,
+        entries: Vec<Entry>,
+        out: &mut Effects,
+    ) -> Result<(), Reject> {
+        let mut index = previous;
+        for entry in entries {
+            index = index.next();
+            match self.log.view_at(index) {
+                Some(view) if view == entry.view => continue,
+                Some(_) if index <= self.commit => {
+                    return Err(Reject::NotAllowed("raft: replaces what is committed"));
+                }
+                Some(_) => self.truncate(index.previous()),
+                None => {}
+            }
+            self.append(entry, out);
+        }
+        Ok(())
+    }
+
+    fn truncate(&mut self, last: Index) {
+        assert!(last >= self.commit, "INV-RAFT-11: what is committed is never replaced");
+        assert!(!matches!(self.role, Role::Leader(_)), "INV-RAFT-12: a leader never replaces its own log");
+        self.log.truncate(last);
+    }
+
+    fn answer_append(&mut self, to: ReplicaId, round: u64, outcome: AppendOutcome, out: &mut Effects) {
+        let after = match outcome {
+            AppendOutcome::Matched(index) => self.pending_up_to(index),
+            AppendOutcome::Rejected { .. } => self.view_pending(),
+        };
+        send(out, to, RaftMessage::AppendEntriesReply { view: self.view, round, outcome }, after);
+    }
+}

@@ -1,0 +1,67 @@
+//! What must hold after every step. A failure is a bug of ours and stops the replica.
+//!
+//! Most are asserted where they could break; those that follow from the state as a whole stand here.
+
+use super::{Raft, Role};
+use quorate_types::{RecordId, Slot};
+
+impl Raft {
+    pub(super) fn check_invariants(&self, thorough: bool) {
+        let last = self.log.last();
+        assert!(self.commit <= last.index, "INV-RAFT-5: commit {} within the log {last}", self.commit);
+        assert!(
+            self.delivered <= self.commit,
+            "INV-RAFT-13: delivered {} <= {}",
+            self.delivered,
+            self.commit
+        );
+        assert!(last.view <= self.view, "INV-RAFT-2: log {last} not ahead of {}", self.view);
+        assert!(self.durable_record <= self.records, "INV-RAFT-8: {} numbered", self.records);
+        self.check_durable();
+        self.check_role();
+        if thorough {
+            self.log.check();
+            assert!(
+                self.decided == Slot::new(self.log.slots_at(self.delivered)),
+                "INV-RAFT-13: {}",
+                self.decided
+            );
+        }
+    }
+
+    fn check_durable(&self) {
+        let durable = self.log.durable();
+        assert!(durable <= self.log.last().index, "INV-RAFT-7: durable {durable} within the log");
+        let record = self.log.record_at(durable);
+        assert!(record <= self.durable_record, "INV-RAFT-7: index {durable} needs {record}");
+        let next = self.log.record_at(durable.next());
+        assert!(
+            next == RecordId::ZERO || next > self.durable_record,
+            "INV-RAFT-7: index {durable} is the last"
+        );
+    }
+
+    fn check_role(&self) {
+        let leads = self.leader == Some(self.config.me);
+        let leader = matches!(self.role, Role::Leader(_));
+        assert!(leads == leader, "INV-RAFT-9: leads exactly as leader");
+        if let Some(known) = self.leader {
+            assert!(self.view_leader == Some(known), "INV-RAFT-2: a view has one leader");
+        }
+        if let Role::Leader(lead) = &self.role {
+            assert!(self.voted == Some(self.config.me), "INV-RAFT-9: a leader voted for itself");
+            assert!(lead.start <= self.log.last().index, "INV-RAFT-12: a leader keeps its log");
+            assert!(self.log.last().view == self.view, "INV-RAFT-10: a leader's log ends in its view");
+            for peer in &lead.peers {
+                let (matched, next) = (peer.matched, peer.next);
+                assert!(
+                    matched < next && next <= self.log.last().index.next(),
+                    "INV-RAFT-5: {}: {next}",
+                    peer.id
+                );
+            }
+        } else if let Role::Candidate(_) = self.role {
+            assert!(self.voted == Some(self.config.me), "INV-RAFT-9: a candidate votes for itself");
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! The instance's log as Raft sees it: recent entries in memory, and for every older one just enough to name it.
+//!
+//! Runs are the compact part: a run is a stretch of entries of one view and one kind whose records lie one after the
+//! other in the log on disk. From the runs follow, for any index, its view, its record and the slots up to it. They stay
+//! in memory for ever (a run spans up to 4 MiB, so a terabyte of log takes some ten megabytes) and survive truncation.
+//! Batches are kept from some index on; older ones are read back from disk.
+//!
+//! Record ids grow with the index, also across truncation, since a replaced entry gets a new record. So "durable up to
+//! record r" translates into one index, and the record of a replaced entry can never vouch for its replacement.
+//!
+//! Tests: tests/log.rs.
+
+use quorate_types::{RecordId, View};
+use quorate_wire::raft::{Entry, EntryBody, Index, Position};
+use std::collections::VecDeque;
+
+/// A run has no more entries, so that a question to the disk stays small.
+const RUN_ENTRIES: u64 = 4096;
+/// A run ends with the entry that reaches this size. Also the size of one question to the disk.
+pub(super) const RUN_BYTES: u64 = 4 << 20;
+/// What an entry costs beside its payload, about.
+const ENTRY_OVERHEAD: u64 = 32;
+
+/// How much of the log an entry takes.
+pub(super) fn entry_bytes(entry: &Entry) -> u64 {
+    match &entry.body {
+        EntryBody::ViewStart => ENTRY_OVERHEAD,
+        EntryBody::Batch(batch) => ENTRY_OVERHEAD + batch.bytes().len() as u64,
+    }
+}
+
+/// Entries `first..` of one view and kind, with records `record..`, up to the next run.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    first: Index,
+    view: View,
+    record: RecordId,
+    /// Whether its entries hold batches.
+    batches: bool,
+    /// Slots before `first`.
+    slots: u64,
+    /// Bytes before `first`, about.
+    bytes: u64,
+}
+
+/// An entry in memory, with the totals up to and including it.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) entry: Entry,
+    pub(super) record: RecordId,
+    pub(super) slots: u64,
+    bytes: u64,
+}
+
+/// The log of one instance.
+#[derive(Debug)]
+pub(super) struct Log {
+    runs: Vec<Run>,
+    kept: VecDeque<Kept>,
+    /// Index of `kept[0]`; one past the end when nothing is kept.
+    first_kept: Index,
+    kept_bytes: u64,
+    last: Position,
+    slots: u64,
+    bytes: u64,
+    durable: Index,
+}
+
+impl Log {
+    pub(super) fn new() -> Self {
+        Self {
+            runs: Vec::new(),
+            kept: VecDeque::new(),
+            first_kept: Index::new(1),
+            kept_bytes: 0,
+            last: Position::ZERO,
+            slots: 0,
+            bytes: 0,
+            durable: Index::ZERO,
+        }
+    }
+
+    /// The end of the log.
+    pub(super) fn last(&self) -> Position {
+        self.last
+    }
+    /// How many slots all entries stand for.
+    pub(super) fn slots(&self) -> u64 {
+        self.slots
+    }
+    /// How many bytes all entries take, about.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+    /// Every entry up to here is durable.
+    pub(super) fn durable(&self) -> Index {
+        self.durable
+    }
+    /// The first entry in memory.
+    pub(super) fn first_kept(&self) -> Index {
+        self.first_kept
+    }
+    /// Bytes in memory.
+    pub(super) fn kept_bytes(&self) -> u64 {
+        self.kept_bytes
+    }
+
+    /// The entry, if it is in memory.
+    pub(super) fn get(&self, index: Index) -> Option<&Kept> {
+        let at = index.number().checked_sub(self.first_kept.number())?;
+        self.kept.get(usize::try_from(at).ok()?)
+    }
+
+    fn run_at(&self, index: Index) -> Option<(usize, &Run)> {
+        if index == Index::ZERO || index > self.last.index {
+            return None;
+        }
+        let at = match self.runs.last() {
+            Some(run) if run.first <= index => self.runs.len() - 1,
+            _ => self.runs.partition_point(|run| run.first <= index) - 1,
+        };
+        Some((at, &self.runs[at]))
+    }
+
+    /// The view of an entry; of index 0, too. None beyond the end.
+    pub(super) fn view_at(&self, index: Index) -> Option<View> {
+        match self.get(index) {
+            Some(kept) => Some(kept.entry.view),
+            None if index == Index::ZERO => Some(View::ZERO),
+            None => self.run_at(index).map(|(_, run)| run.view),
+        }
+    }
+    /// The position of an index that is not beyond the end.
+    pub(super) fn position(&self, index: Index) -> Position {
+        let view = self.view_at(index).expect("INV-RAFT-5: asked only for positions within the log");
+        Position::new(index, view)
+    }
+    /// The record that holds an entry; the zeroth for index 0.
+    pub(super) fn record_at(&self, index: Index) -> RecordId {
+        match self.get(index) {
+            Some(kept) => kept.record,
+            None => self
+                .run_at(index)
+                .map_or(RecordId::ZERO, |(_, run)| run.record.plus(index.number() - run.first.number())),
+        }
+    }
+    /// How many slots the entries up to `index` stand for.
+    pub(super) fn slots_at(&self, index: Index) -> u64 {
+        match self.get(index) {
+            Some(kept) => kept.slots,
+            None => self.run_at(index).map_or(0, |(_, run)| {
+                run.slots + if run.batches { index.number() - run.first.number() + 1 } else { 0 }
+            }),
+        }
+    }
+    /// How many bytes the entries up to `index` take: exact in memory, within one run's size elsewhere.
+    pub(super) fn bytes_at(&self, index: Index) -> u64 {
+        if let Some(kept) = self.get(index) {
+            return kept.bytes;
+        }
+        let Some((at, run)) = self.run_at(index) else { return 0 };
+        let (end, end_bytes) = match self.runs.get(at + 1) {
+            Some(next) => (next.first, next.bytes),
+            None => (self.last.index.next(), self.bytes),
+        };
+        let count = u128::from(end.number() - run.first.number());
+        let wanted = u128::from(index.number() - run.first.number() + 1);
+        run.bytes + (u128::from(end_bytes.saturating_sub(run.bytes)) * wanted / count) as u64
+    }
+
+    /// The last index, up to `limit` and the end, whose view is not above `view`.
+    pub(super) fn last_with_view_up_to(&self, limit: Index, view: View) -> Index {
+        let runs = self.runs.partition_point(|run| run.view <= view);
+        let end = match self.runs.get(runs) {
+            Some(beyond) => beyond.first.previous(),
+            None => self.last.index,
+        };
+        end.min(limit)
+    }
+
+    /// Adds an entry at the end, not durable yet.
+    pub(super) fn push(&mut self, entry: Entry, record: RecordId) {
+        assert!(entry.view >= self.last.view, "INV-RAFT-4: views grow along the log");
+        let index = self.last.index.next();
+        let batches = matches!(entry.body, EntryBody::Batch(_));
+        let extends = self.runs.last().is_some_and(|run| {
+            let count = index.number() - run.first.number();
+            run.view == entry.view
+                && run.batches == batches
+                && run.record.plus(count) == record
+                && count < RUN_ENTRIES
+                && self.bytes.saturating_sub(run.bytes) < RUN_BYTES
+        });
+        if !extends {
+            let (slots, bytes) = (self.slots, self.bytes);
+            self.runs.push(Run { first: index, view: entry.view, record, batches, slots, bytes });
+        }
+        let size = entry_bytes(&entry);
+        self.slots += u64::from(batches);
+        self.bytes += size;
+        self.kept_bytes += size;
+        self.last = Position::new(index, entry.view);
+        self.kept.push_back(Kept { entry, record, slots: self.slots, bytes: self.bytes });
+    }
+
+    /// Forgets everything after `last`.
+    pub(super) fn truncate(&mut self, last: Index) {
+        if last >= self.last.index {
+            return;
+        }
+        let (slots, bytes, position) = (self.slots_at(last), self.bytes_at(last), self.position(last));
+        while self.last.index > last {
+            if let Some(gone) = self.kept.pop_back() {
+                self.kept_bytes -= entry_bytes(&gone.entry);
+                self.last.index = self.last.index.previous();
+            } else {
+                self.first_kept = last.next();
+                break;
+            }
+        }
+        while self.runs.last().is_some_and(|run| run.first > last) {
+            self.runs.pop();
+        }
+        (self.slots, self.bytes, self.last) = (slots, bytes, position);
+        self.durable = self.durable.min(last);
+    }
+
+    /// Every record up to this one is durable.
+    pub(super) fn advance_durable(&mut self, record: RecordId) {
+        while self.durable < self.last.index {
+            let next = self.durable.next();
+            if self.record_at(next) > record {
+                break;
+            }
+            self.durable = next;
+        }
+    }
+
+    /// Drops the first entry in memory, which the runs still describe.
+    pub(super) fn evict_first(&mut self) {
+        if let Some(gone) = self.kept.pop_front() {
+            self.kept_bytes -= entry_bytes(&gone.entry);
+            self.first_kept = self.first_kept.next();
+        }
+    }
+
+    /// Entries from `from` on: at least one, else up to `max_bytes` and `max_count`. `from` is in memory.
+    pub(super) fn take(&self, from: Index, max_bytes: usize, max_count: usize) -> Vec<Entry> {
+        let Some(at) = from.number().checked_sub(self.first_kept.number()) else { return Vec::new() };
+        let at = at as usize;
+        let mut bytes = 0;
+        let mut count = 0;
+        for kept in self.kept.iter().skip(at).take(max_count) {
+            bytes += entry_bytes(&kept.entry);
+            if count > 0 && bytes > max_bytes as u64 {
+                break;
+            }
+            count += 1;
+        }
+        self.kept.iter().skip(at).take(count).map(|kept| kept.entry.clone()).collect()
+    }
+
+    /// The records of the entries `from..=to` that one question to the disk may ask for: at least one, else up to the
+    /// end of the run in which they would exceed [`RUN_BYTES`].
+    pub(super) fn records_to_load(&self, from: Index, to: Index) -> Vec<RecordId> {
+        let mut records = Vec::new();
+        let Some((mut at, run)) = self.run_at(from) else { return records };
+        let start = run.bytes;
+        let mut index = from;
+        while let Some(run) = self.runs.get(at) {
+            let end = self.runs.get(at + 1).map_or(self.last.index, |next| next.first.previous()).min(to);
+            let full =
+                self.bytes_at(end).saturating_sub(start) > RUN_BYTES || records.len() >= RUN_ENTRIES as usize;
+            if index > end || (full && !records.is_empty()) {
+                break;
+            }
+            while index <= end {
+                records.push(run.record.plus(index.number() - run.first.number()));
+                index = index.next();
+            }
+            at += 1;
+        }
+        records
+    }
+
+    /// Compares every run and entry with its neighbours.
+    pub(super) fn check(&self) {
+        let (mut slots, mut view, mut record, mut expect) = (0, View::ZERO, RecordId::ZERO, Index::new(1));
+        for (at, run) in self.runs.iter().enumerate() {
+            let end = self.runs.get(at + 1).map_or(self.last.index.next(), |next| next.first);
+            assert!(run.first == expect && end > run.first, "INV-RAFT-3: the log has no gap: {run:?}");
+            assert!(
+                run.view >= view && run.view > View::ZERO,
+                "INV-RAFT-4: views grow along the log: {run:?}"
+            );
+            assert!(run.record > record, "INV-RAFT-7: record ids grow along the log: {run:?}");
+            assert!(run.slots == slots, "INV-RAFT-6: slots count batches: {run:?}");
+            let count = end.number() - run.first.number();
+            slots += if run.batches { count } else { 0 };
+            (view, record, expect) = (run.view, run.record.plus(count - 1), end);
+        }
+        assert!(expect == self.last.index.next() && view == self.last.view, "INV-RAFT-3: the log has no gap");
+        assert!(slots == self.slots, "INV-RAFT-6: slots count batches");
+        let mut index = self.first_kept;
+        for kept in &self.kept {
+            let (_, run) = self.run_at(index).expect("INV-RAFT-3: what is kept is within the log");
+            let offset = index.number() - run.first.number();
+            assert!(
+                kept.entry.view == run.view && kept.record == run.record.plus(offset),
+                "INV-RAFT-3 at {index}"
+            );
+            let batches = if run.batches { offset + 1 } else { 0 };
+            assert!(kept.slots == run.slots + batches, "INV-RAFT-6: slots count batches, at {index}");
+            index = index.next();
+        }
+        assert!(index == self.last.index.next(), "INV-RAFT-3: what is kept reaches the log's end");
+    }
+}

@@ -1,0 +1,108 @@
+//! What a leader knows of one follower: how far it got, and how fast entries may be sent to it.
+//!
+//! A follower is probed (one message, then wait) until it accepts a position; then entries flow ahead of the answers,
+//! up to a window. A rejection or a new connection leads back to probing.
+
+use super::log::Log;
+use super::persist::Pending;
+use quorate_types::{ReplicaId, Time};
+use quorate_wire::raft::Index;
+
+/// How entries are sent to a follower.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flow {
+    /// Where its log departs from the leader's is not known: one message at a time.
+    Probe {
+        /// The one message is out; heartbeats repeat its question.
+        sent: bool,
+    },
+    /// It accepted a position; entries are sent as they come.
+    Stream,
+}
+
+/// One follower, as its leader sees it.
+#[derive(Debug)]
+pub(super) struct Progress {
+    pub(super) id: ReplicaId,
+    /// Its log is the leader's, durably, up to here.
+    pub(super) matched: Index,
+    /// The next entry to send.
+    pub(super) next: Index,
+    pub(super) flow: Flow,
+    /// When something of this view last arrived from it.
+    pub(super) heard: Time,
+    /// The last round of heartbeats that it answered.
+    pub(super) round: u64,
+    /// The commit index that it was told, as far as its log reaches.
+    pub(super) commit_sent: Index,
+    /// Old entries that are being read from disk for it.
+    pub(super) load: Option<Pending>,
+    /// It needs entries that are neither in memory nor on disk.
+    pub(super) cut_off: bool,
+    matched_bytes: u64,
+    sent_bytes: u64,
+}
+
+impl Progress {
+    pub(super) fn new(id: ReplicaId, next: Index, now: Time) -> Self {
+        Self {
+            id,
+            matched: Index::ZERO,
+            next,
+            flow: Flow::Probe { sent: false },
+            heard: now,
+            round: 0,
+            commit_sent: Index::ZERO,
+            load: None,
+            cut_off: false,
+            matched_bytes: 0,
+            sent_bytes: 0,
+        }
+    }
+
+    /// Bytes that were sent and not acknowledged.
+    pub(super) fn in_flight(&self) -> u64 {
+        self.sent_bytes.saturating_sub(self.matched_bytes)
+    }
+
+    /// Everything before `next` was sent.
+    pub(super) fn set_next(&mut self, next: Index, log: &Log) {
+        self.next = next;
+        self.sent_bytes = log.bytes_at(next.previous());
+    }
+
+    /// It accepted a position, and is durable up to `matched`.
+    pub(super) fn accept(&mut self, matched: Index, log: &Log) {
+        self.flow = Flow::Stream;
+        self.cut_off = false;
+        if matched > self.matched {
+            self.matched = matched;
+            self.matched_bytes = log.bytes_at(matched);
+        }
+        if self.next <= self.matched {
+            self.set_next(self.matched.next(), log);
+        }
+    }
+
+    /// Its log ends before, or departs at, the position before `next`: look there. Says whether the rejection was news.
+    pub(super) fn reject(&mut self, asked: Index, next: Index, log: &Log) -> bool {
+        let stale = match self.flow {
+            Flow::Probe { .. } => asked != self.next.previous(),
+            Flow::Stream => asked <= self.matched,
+        };
+        if stale || asked <= self.matched {
+            return false;
+        }
+        self.set_next(next.max(self.matched.next()), log);
+        self.flow = Flow::Probe { sent: false };
+        true
+    }
+
+    /// What was sent may be lost: begin again behind what it acknowledged.
+    pub(super) fn probe_again(&mut self, log: &Log) {
+        if self.flow == Flow::Stream {
+            self.set_next(self.matched.next(), log);
+        }
+        self.flow = Flow::Probe { sent: false };
+    }
+}

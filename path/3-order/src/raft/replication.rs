@@ -1,0 +1,347 @@
+//! The leader's part: entries flow to the followers while they go to its own disk, heartbeats keep it in office, and what
+//! a quorum holds durably is committed. docs/protocols/raft.md L28-L36, L52-L60.
+//!
+//! INV-RAFT-7, INV-RAFT-10, INV-RAFT-14. Tests: tests/replication.rs, tests/commit.rs.
+
+use super::log::Log;
+use super::progress::{Flow, Progress};
+use super::reads::LeaderReads;
+use super::transfer::Transfer;
+use super::{Raft, RaftConfig, Role, reject, send};
+use crate::{Effects, Stored};
+use quorate_types::{Reject, ReplicaId, Time, View};
+use quorate_wire::Batch;
+use quorate_wire::raft::{AppendOutcome, ENTRIES_MAX, Entry, EntryBody, Index, RaftMessage};
+
+/// What a replica keeps only while it leads.
+#[derive(Debug)]
+pub(super) struct Leading {
+    /// The index of this view's first record.
+    pub(super) start: Index,
+    /// The other members.
+    pub(super) peers: Vec<Progress>,
+    /// Slots and bytes of the log up to the commit index, or to `start` where that is later.
+    pub(super) settled: (u64, u64),
+    /// Rounds of heartbeats begun so far; each message carries it, each answer repeats it.
+    pub(super) round: u64,
+    pub(super) reads: LeaderReads,
+    pub(super) transfer: Option<Transfer>,
+    pub(super) heartbeat_due: Time,
+    /// When followers are told of a commit that no entry carried to them.
+    pub(super) commit_due: Option<Time>,
+}
+
+impl Leading {
+    pub(super) fn new(config: &RaftConfig, start: Index, now: Time) -> Self {
+        let others = config.members.iter().filter(|id| **id != config.me);
+        Self {
+            start,
+            peers: others.map(|id| Progress::new(*id, start, now)).collect(),
+            settled: (0, 0),
+            round: 0,
+            reads: LeaderReads::default(),
+            transfer: None,
+            heartbeat_due: now.plus(config.heartbeat),
+            commit_due: None,
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Time {
+        let transfer = self.transfer.as_ref().map(|transfer| transfer.due);
+        [self.commit_due, transfer].into_iter().flatten().fold(self.heartbeat_due, Time::min)
+    }
+
+    fn peer_mut(&mut self, id: ReplicaId) -> Option<&mut Progress> {
+        self.peers.iter_mut().find(|peer| peer.id == id)
+    }
+}
+
+/// What it takes to send entries, borrowed apart from the followers' progress.
+struct Sender<'a> {
+    view: View,
+    commit: Index,
+    round: u64,
+    log: &'a Log,
+    config: &'a RaftConfig,
+    loads: &'a mut u64,
+    out: &'a mut Effects,
+}
+
+impl Sender<'_> {
+    /// Sends what the follower lacks, as far as its window allows. [raft L30-L33]
+    fn entries(&mut self, peer: &mut Progress) {
+        match peer.flow {
+            Flow::Probe { sent: true } => {}
+            Flow::Probe { sent: false } => {
+                let entries = self.log.take(peer.next, self.config.message_bytes_max, ENTRIES_MAX);
+                self.append(peer, entries);
+                peer.flow = Flow::Probe { sent: true };
+            }
+            Flow::Stream => {
+                while peer.next <= self.log.last().index && peer.in_flight() < self.config.window_bytes as u64
+                {
+                    if peer.next < self.log.first_kept() {
+                        self.load(peer);
+                        break;
+                    }
+                    let entries = self.log.take(peer.next, self.config.message_bytes_max, ENTRIES_MAX);
+                    self.stream(peer, entries);
+                }
+            }
+        }
+    }
+
+    fn stream(&mut self, peer: &mut Progress, entries: Vec<Entry>) {
+        let next = peer.next.plus(entries.len() as u64);
+        self.append(peer, entries);
+        peer.set_next(next, self.log);
+    }
+
+    /// Old entries come from the disk, if there is one. [raft L50]
+    fn load(&mut self, peer: &mut Progress) {
+        if !self.config.reload {
+            peer.cut_off = true;
+        } else if peer.load.is_none() {
+            let to = self.log.first_kept().previous();
+            peer.load = Raft::load(self.log, self.loads, peer.next, to, self.out);
+        }
+    }
+
+    /// Sends entries that were read back, in messages of the usual size.
+    fn loaded(&mut self, peer: &mut Progress, entries: Vec<Entry>) {
+        let (mut message, mut bytes) = (Vec::new(), 0);
+        for entry in entries {
+            let size = super::log::entry_bytes(&entry);
+            let full = bytes + size > self.config.message_bytes_max as u64 || message.len() == ENTRIES_MAX;
+            if full && !message.is_empty() {
+                self.stream(peer, std::mem::take(&mut message));
+                bytes = 0;
+            }
+            bytes += size;
+            message.push(entry);
+        }
+        if !message.is_empty() {
+            self.stream(peer, message);
+        }
+    }
+
+    /// One message with these entries, which follow what was sent before; with none it is a heartbeat.
+    fn append(&mut self, peer: &mut Progress, entries: Vec<Entry>) {
+        let previous = self.log.position(peer.next.previous());
+        let reached = previous.index.plus(entries.len() as u64);
+        peer.commit_sent = peer.commit_sent.max(self.commit.min(reached));
+        let (view, commit, round) = (self.view, self.commit, self.round);
+        send(self.out, peer.id, RaftMessage::AppendEntries { view, previous, commit, round, entries }, None);
+    }
+}
+
+impl Raft {
+    /// Runs `work` on the leader's state, if this replica leads.
+    fn lead(&mut self, out: &mut Effects, work: impl FnOnce(&mut Leading, &mut Sender<'_>)) {
+        let Role::Leader(lead) = &mut self.role else { return };
+        let mut sender = Sender {
+            view: self.view,
+            commit: self.commit,
+            round: lead.round,
+            log: &self.log,
+            config: &self.config,
+            loads: &mut self.loads,
+            out,
+        };
+        work(lead, &mut sender);
+    }
+
+    /// [raft L28-L29]
+    pub(super) fn on_propose(&mut self, batch: Batch, out: &mut Effects) {
+        if !matches!(&self.role, Role::Leader(lead) if lead.transfer.is_none()) {
+            return;
+        }
+        self.append(Entry { view: self.view, body: EntryBody::Batch(batch) }, out);
+        self.replicate(out);
+    }
+
+    /// Sends every follower what it lacks.
+    pub(super) fn replicate(&mut self, out: &mut Effects) {
+        self.lead(out, |lead, sender| {
+            for peer in &mut lead.peers {
+                sender.entries(peer);
+            }
+        });
+    }
+
+    /// What was sent to this follower may be lost. [raft L34]
+    pub(super) fn probe_again(&mut self, peer: ReplicaId, out: &mut Effects) {
+        self.lead(out, |lead, sender| {
+            if let Some(peer) = lead.peer_mut(peer) {
+                peer.probe_again(sender.log);
+                sender.entries(peer);
+            }
+        });
+    }
+
+    /// An empty message to every follower: keeps the office, asks whether what was sent arrived, carries the round.
+    pub(super) fn heartbeat(&mut self, out: &mut Effects) {
+        let due = self.now.plus(self.config.heartbeat);
+        self.lead(out, |lead, sender| {
+            lead.heartbeat_due = due;
+            for peer in &mut lead.peers {
+                sender.append(peer, Vec::new());
+            }
+        });
+    }
+
+    /// Tells `who`, or everybody, of a commit that did not reach it yet. [raft L36]
+    pub(super) fn tell_commit(&mut self, who: Option<ReplicaId>, out: &mut Effects) {
+        self.lead(out, |lead, sender| {
+            for peer in lead.peers.iter_mut().filter(|peer| who.is_none_or(|id| id == peer.id)) {
+                if peer.commit_sent < sender.commit.min(peer.next.previous()) {
+                    sender.append(peer, Vec::new());
+                }
+            }
+        });
+    }
+
+    pub(super) fn on_leader_deadline(&mut self, out: &mut Effects) {
+        let Role::Leader(lead) = &mut self.role else { return };
+        let heartbeat = self.now >= lead.heartbeat_due;
+        let commit = lead.commit_due.is_some_and(|due| self.now >= due);
+        if heartbeat || commit {
+            lead.commit_due = None;
+        }
+        if heartbeat {
+            if !self.hears_quorum() {
+                return self.become_follower(self.view, None, out);
+            }
+            self.heartbeat(out);
+            self.repeat_transfer(out);
+        } else if commit {
+            self.tell_commit(None, out);
+        }
+        self.expire_transfer();
+    }
+
+    /// [raft L55]
+    fn hears_quorum(&self) -> bool {
+        let Role::Leader(lead) = &self.role else { return false };
+        let silent = |peer: &&Progress| self.now.since(peer.heard) >= self.config.election_max;
+        let heard = lead.peers.len() - lead.peers.iter().filter(silent).count();
+        heard + 1 >= self.quorum
+    }
+
+    pub(super) fn on_append_entries_reply(
+        &mut self,
+        from: ReplicaId,
+        view: View,
+        round: u64,
+        outcome: AppendOutcome,
+        out: &mut Effects,
+    ) {
+        if view > self.view {
+            return self.become_follower(view, None, out);
+        }
+        let Role::Leader(lead) = &mut self.role else { return };
+        if view < self.view {
+            return;
+        }
+        let beyond = match outcome {
+            AppendOutcome::Matched(index) => index > self.log.last().index,
+            AppendOutcome::Rejected { asked, hint } => asked == Index::ZERO || hint.index > asked,
+        };
+        if beyond || round > lead.round {
+            return reject(out, from, Reject::Malformed("raft: answer to nothing that was sent"));
+        }
+        let Some(peer) = lead.peer_mut(from) else { return };
+        peer.heard = self.now;
+        peer.round = peer.round.max(round);
+        match outcome {
+            AppendOutcome::Matched(index) => peer.accept(index, &self.log),
+            AppendOutcome::Rejected { asked, hint } => {
+                // [raft L35] The leader's last position that the follower may have, too.
+                let limit = hint.index.min(asked.previous());
+                let found = self.log.last_with_view_up_to(limit, hint.view);
+                peer.reject(asked, found.next(), &self.log);
+            }
+        }
+        self.advance_commit(out);
+        self.lead(out, |lead, sender| {
+            if let Some(peer) = lead.peer_mut(from) {
+                sender.entries(peer);
+            }
+        });
+        self.confirm_reads(out);
+        self.advance_transfer(out);
+    }
+
+    /// Commits what a quorum holds durably, if it is of this view. [raft L52-L54]
+    pub(super) fn advance_commit(&mut self, out: &mut Effects) {
+        let Role::Leader(lead) = &mut self.role else { return };
+        let own = self.log.durable();
+        // The highest index that a quorum reached: the members are few, so each is tried.
+        let mut reached = Index::ZERO;
+        for candidate in lead.peers.iter().map(|peer| peer.matched).chain([own]) {
+            let holders = lead.peers.iter().filter(|peer| peer.matched >= candidate).count();
+            if candidate > reached && holders + usize::from(own >= candidate) >= self.quorum {
+                reached = candidate;
+            }
+        }
+        if reached <= self.commit || reached < lead.start {
+            return;
+        }
+        assert!(
+            self.log.view_at(reached) == Some(self.view),
+            "INV-RAFT-10: a leader counts entries of its own view"
+        );
+        let first = self.commit < lead.start;
+        lead.settled = (self.log.slots_at(reached), self.log.bytes_at(reached));
+        if lead.commit_due.is_none() && !lead.peers.is_empty() {
+            lead.commit_due = Some(self.now.plus(self.config.commit_delay));
+        }
+        self.commit_to(reached, out);
+        if first {
+            self.begin_held_reads(out);
+        }
+    }
+
+    /// This replica leads no more.
+    pub(super) fn end_leadership(&mut self, lead: Leading, out: &mut Effects) {
+        self.fail_leader_reads(lead.reads, out);
+    }
+
+    pub(super) fn on_loaded_for_follower(&mut self, load: u64, records: Vec<Stored>, out: &mut Effects) {
+        let Role::Leader(lead) = &mut self.role else { return };
+        let asked = |peer: &&mut Progress| peer.load.is_some_and(|pending| pending.load == load);
+        let Some(peer) = lead.peers.iter_mut().find(asked) else { return };
+        let (id, Some(pending)) = (peer.id, peer.load.take()) else { return };
+        let entries = match self.loaded_entries(pending, records) {
+            Ok(entries) => entries,
+            Err(why) => return self.halt(why, out),
+        };
+        self.lead(out, |lead, sender| {
+            if let Some(peer) = lead.peer_mut(id) {
+                // It may have been sent back, or have got ahead, since.
+                if peer.flow == Flow::Stream && peer.next == pending.first {
+                    sender.loaded(peer, entries);
+                }
+                sender.entries(peer);
+            }
+        });
+    }
+
+    /// Batches proposed in this view and not decided, with their bytes.
+    pub(super) fn proposed_and_open(&self) -> (usize, usize) {
+        let Role::Leader(lead) = &self.role else { return (0, 0) };
+        let (slots, bytes) = lead.settled;
+        ((self.log.slots() - slots) as usize, self.log.bytes().saturating_sub(bytes) as usize)
+    }
+
+    pub(super) fn member_status(&self) -> Vec<(ReplicaId, u64, bool)> {
+        let Role::Leader(lead) = &self.role else { return Vec::new() };
+        let all = self.log.bytes();
+        let describe = |peer: &Progress| {
+            let lacks = all.saturating_sub(self.log.bytes_at(peer.matched));
+            let heard = self.now.since(peer.heard) < self.config.election_max;
+            (peer.id, if peer.cut_off { u64::MAX } else { lacks }, heard)
+        };
+        lead.peers.iter().map(describe).collect()
+    }
+}

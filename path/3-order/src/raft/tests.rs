@@ -1,0 +1,14 @@
+//! Tests of Raft: `chaos` runs whole clusters through random schedules, the others look at one delicate point each.
+
+mod cache;
+mod chaos;
+mod commit;
+mod election;
+mod hostile;
+mod log;
+mod one;
+mod reads;
+mod replication;
+mod restart;
+mod transfer;
+mod world;

@@ -1,0 +1,173 @@
+//! Random schedules: a phase in which everything goes wrong and nothing wrong may be decided, then healing, after which
+//! everything must go on.
+
+use super::world::{World, replica};
+use crate::{Input, Order};
+use crate::raft::RaftConfig;
+use quorate_types::Span;
+
+/// Small enough that windows fill, messages split and entries have to be read back.
+fn tight(config: RaftConfig) -> RaftConfig {
+    RaftConfig { window_bytes: 1500, message_bytes_max: 400, cache_bytes: 1200, ..config }
+}
+
+fn memory(config: RaftConfig) -> RaftConfig {
+    RaftConfig { reload: false, ..config }
+}
+
+/// One thing goes wrong, or right again.
+fn mischief(world: &mut World) {
+    let members = world.members() as u64;
+    let (one, other) = (world.random.below(members) as usize, world.random.below(members) as usize);
+    match world.random.below(14) {
+        0 | 1 if world.is_up(one) => world.crash(one),
+        0..=3 => {
+            if !world.is_up(one) {
+                world.start(one);
+            }
+        }
+        4 => {
+            world.cut.insert((one, other));
+        }
+        5 => {
+            for peer in 0..world.members() {
+                world.cut.insert((one, peer));
+                world.cut.insert((peer, one));
+            }
+        }
+        6 | 7 => world.cut.clear(),
+        8 => world.connection(one, other, false),
+        9 => world.connection(one, other, true),
+        10 => {
+            let target = (world.random.below(2) == 0).then(|| replica(other));
+            world.step(one, Input::Transfer(target));
+        }
+        11 => world.delay_max = Span::from_millis(1 + world.random.below(4) * world.random.below(30)),
+        12 => world.sync_max = Span::from_millis(1 + world.random.below(3) * world.random.below(100)),
+        _ => world.lost = world.random.below(3) * world.random.below(150),
+    }
+}
+
+fn work(world: &mut World) {
+    for _ in 0..world.random.below(6) {
+        let at = world.random.below(world.members() as u64) as usize;
+        if world.is_up(at) && world.raft(at).status().leader.is_some() {
+            match world.random.below(3) {
+                0 => world.read(at),
+                _ => {
+                    // Also where nobody leads: it must be dropped.
+                    let at = world.leader().filter(|_| world.random.below(8) > 0).unwrap_or(at);
+                    let size = world.random.below(300) as usize;
+                    world.propose(at, size);
+                }
+            }
+        }
+    }
+}
+
+fn heal(world: &mut World, context: &str) {
+    (world.lost, world.doubled) = (0, 0);
+    world.delay_max = Span::from_millis(2);
+    world.sync_max = Span::from_millis(4);
+    world.cut.clear();
+    for at in 0..world.members() {
+        if !world.is_up(at) {
+            world.start(at);
+        }
+    }
+    for at in 0..world.members() {
+        for peer in 0..at {
+            world.connection(at, peer, true);
+        }
+    }
+    world.run(Span::from_secs(5));
+    let leader = world.leader().unwrap_or_else(|| panic!("nobody leads, {context}"));
+    let before = world.decided();
+    for _ in 0..5 {
+        world.propose(leader, 100);
+    }
+    let confirmed = world.reads_confirmed;
+    let open = world.reads_open() as u64;
+    for at in 0..world.members() {
+        world.read(at);
+    }
+    world.run(Span::from_secs(2));
+    assert_eq!(world.decided(), before + 5, "{context}");
+    for at in 0..world.members() {
+        assert_eq!(world.decided_at(at), before + 5, "replica {at}, {context}");
+    }
+    let all = open + world.members() as u64;
+    assert!(open == 0 && world.reads_confirmed - confirmed == all, "reads are answered, {context}");
+    assert!(world.read_up_to <= world.decided() as u64, "a read waits for ever, {context}");
+    world.check();
+}
+
+fn schedule(seed: u64, members: usize, configure: fn(RaftConfig) -> RaftConfig, crashes: bool) {
+    let context = format!("seed {seed}, {members} members");
+    let mut world = World::new(seed, members, configure);
+    world.doubled = world.random.below(2) * 30;
+    for round in 0..60 {
+        let span = world.random.below(120);
+        world.run(Span::from_millis(span));
+        work(&mut world);
+        if world.random.below(3) == 0 {
+            if crashes {
+                mischief(&mut world);
+            } else {
+                quiet_mischief(&mut world);
+            }
+        }
+        if round % 10 == 0 {
+            world.check();
+        }
+    }
+    heal(&mut world, &context);
+}
+
+/// Without crashes, for the mode in which a crash forgets everything.
+fn quiet_mischief(world: &mut World) {
+    let before: Vec<_> = (0..world.members()).map(|at| world.is_up(at)).collect();
+    if world.random.below(2) == 0 {
+        world.lost = world.random.below(200);
+    } else {
+        let (one, other) = (world.random.below(3) as usize, world.random.below(3) as usize);
+        world.cut.insert((one, other));
+    }
+    if world.random.below(3) == 0 {
+        world.cut.clear();
+    }
+    assert!(before.iter().all(|up| *up));
+}
+
+fn seeds(default: u64) -> std::ops::Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let first = number("RAFT_SEED").unwrap_or(0);
+    first..first + number("RAFT_SEEDS").unwrap_or(default)
+}
+
+/// Three members, everything goes wrong, entries have to be read back all the time.
+#[test]
+fn three_members_survive_random_schedules() {
+    seeds(600).for_each(|seed| schedule(seed, 3, tight, true));
+}
+
+/// Five members, the usual sizes.
+#[test]
+fn five_members_survive_random_schedules() {
+    seeds(300).for_each(|seed| schedule(seed, 5, |config| config, true));
+}
+
+/// One and two members: the smallest quorums.
+#[test]
+fn the_smallest_clusters_survive_random_schedules() {
+    seeds(150).for_each(|seed| {
+        schedule(seed, 1, tight, true);
+        schedule(seed, 2, tight, true);
+    });
+}
+
+/// Without a disk to read back from, as long as the cache holds what a follower lacks.
+#[test]
+fn memory_mode_survives_lossy_links() {
+    seeds(200).for_each(|seed| schedule(seed, 3, memory, false));
+}

@@ -1,0 +1,111 @@
+//! What a service may know about the command it runs, and the only randomness it may use.
+
+use quorate_types::{AgreedTime, ClientId, Seq, SessionId};
+
+/// Who asks, where in the log the command stands, and what time it is. The same on every replica; a service that takes
+/// time or randomness from anywhere else is not deterministic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Context {
+    client: ClientId,
+    session: SessionId,
+    seq: Seq,
+    time: AgreedTime,
+    seed: u64,
+    request: u32,
+    command: u32,
+}
+
+impl Context {
+    /// A context with a place in the log and a time, of no session.
+    pub const fn at(seq: Seq, time: AgreedTime) -> Self {
+        Self {
+            client: ClientId::new(0),
+            session: SessionId::NONE,
+            seq,
+            time,
+            seed: 0,
+            request: 0,
+            command: 0,
+        }
+    }
+    /// The same, with the batch's seed.
+    #[must_use]
+    pub const fn with_seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+    /// The same, for this session of this client.
+    #[must_use]
+    pub const fn with_session(self, client: ClientId, session: SessionId) -> Self {
+        Self { client, session, ..self }
+    }
+    /// The same, for the request with this index in the batch.
+    #[must_use]
+    pub const fn with_request(self, request: u32) -> Self {
+        Self { request, ..self }
+    }
+    /// The same, for the command with this index in the request.
+    #[must_use]
+    pub const fn with_command(self, command: u32) -> Self {
+        Self { command, ..self }
+    }
+
+    /// Who asks; client 0 in queries and when a deadline is reached.
+    pub const fn client(&self) -> ClientId {
+        self.client
+    }
+    /// In which session; none in queries and when a deadline is reached.
+    pub const fn session(&self) -> SessionId {
+        self.session
+    }
+    /// The batch's position in the global log; in queries, the last one that was executed.
+    pub const fn seq(&self) -> Seq {
+        self.seq
+    }
+    /// The agreed time.
+    pub const fn time(&self) -> AgreedTime {
+        self.time
+    }
+    /// Which request of the batch, from 0.
+    pub const fn request_index(&self) -> u32 {
+        self.request
+    }
+    /// Which command of the request, from 0.
+    pub const fn command_index(&self) -> u32 {
+        self.command
+    }
+    /// A seed that every replica computes alike and that differs from command to command.
+    pub const fn seed(&self) -> u64 {
+        let mut state = Random::new(self.seed).next();
+        state = Random::new(state ^ self.seq.number()).next();
+        Random::new(state ^ ((self.request as u64) << 32 | self.command as u64)).next()
+    }
+    /// A generator that starts from [`Self::seed`]: the same numbers on every replica.
+    pub const fn random(&self) -> Random {
+        Random::new(self.seed())
+    }
+}
+
+/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). Not for secrets: the leader chose the seed, and clients may guess it.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// A generator whose numbers all follow from `seed`.
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next number.
+    pub const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `end`; 0 when `end` is 0.
+    pub const fn below(&mut self, end: u64) -> u64 {
+        ((self.next() as u128 * end as u128) >> 64) as u64
+    }
+}

@@ -1,0 +1,105 @@
+//! How the requests of one batch ended: what stage 6 sends to those clients that are connected here.
+
+use quorate_types::{ClientId, RequestNumber, Seq, SessionId};
+use quorate_wire::{Reply, ReplyStatus};
+use std::ops::Range;
+
+/// How one request ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Whose request; for an opening the new session, or none when it was refused.
+    pub session: SessionId,
+    /// Which; for an opening the client's nonce.
+    pub number: RequestNumber,
+    /// How it ended.
+    pub status: ReplyStatus,
+    /// Where the reply's body lies in [`Outcomes::arena`].
+    pub body: Range<usize>,
+    /// Who wants to open a session, when that is what was asked: its connection is found by client and nonce, since
+    /// no session led to it before.
+    pub opening: Option<ClientId>,
+    /// A repeated request whose answer is left out, since this batch's replies are over their limit. No reply is sent;
+    /// the client asks again.
+    pub withheld: bool,
+}
+
+/// The outcomes of one batch, one for each request, in the batch's order, with their replies in one buffer. Reused from
+/// batch to batch.
+#[derive(Debug, Default)]
+pub struct Outcomes {
+    seq: Seq,
+    list: Vec<Outcome>,
+    arena: Vec<u8>,
+}
+
+/// More than this is given back once it is no longer needed.
+const ARENA_KEPT: usize = 4 << 20;
+
+impl Outcomes {
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Whose outcomes these are.
+    pub fn seq(&self) -> Seq {
+        self.seq
+    }
+    /// All outcomes in order.
+    pub fn list(&self) -> &[Outcome] {
+        &self.list
+    }
+    /// The bytes that the outcomes' ranges are about.
+    pub fn arena(&self) -> &[u8] {
+        &self.arena
+    }
+    /// The replies to send, in order.
+    pub fn replies(&self) -> impl Iterator<Item = (&Outcome, Reply<'_>)> {
+        self.list.iter().filter(|outcome| !outcome.withheld).map(|outcome| (outcome, self.reply(outcome)))
+    }
+    /// An outcome as the reply that the client gets.
+    pub fn reply(&self, outcome: &Outcome) -> Reply<'_> {
+        let body = &self.arena[outcome.body.clone()];
+        Reply { session: outcome.session, number: outcome.number, status: outcome.status, body }
+    }
+
+    pub(crate) fn begin(&mut self, seq: Seq) {
+        self.seq = seq;
+        self.list.clear();
+        self.arena.clear();
+        self.arena.shrink_to(ARENA_KEPT);
+    }
+    /// Adds an outcome whose body `write` appends and whose status it returns. Gives back the body.
+    pub(crate) fn push(
+        &mut self,
+        session: SessionId,
+        number: RequestNumber,
+        write: impl FnOnce(&mut Vec<u8>) -> ReplyStatus,
+    ) -> &[u8] {
+        let start = self.arena.len();
+        let status = write(&mut self.arena);
+        let body = start..self.arena.len();
+        self.list.push(Outcome {
+            session,
+            number,
+            status,
+            body: body.clone(),
+            opening: None,
+            withheld: false,
+        });
+        &self.arena[body]
+    }
+    pub(crate) fn push_opening(&mut self, client: ClientId, nonce: RequestNumber, opened: Option<SessionId>) {
+        let status = if opened.is_some() { ReplyStatus::SessionOpened } else { ReplyStatus::SessionLimit };
+        let session = opened.unwrap_or(SessionId::NONE);
+        let body = self.arena.len()..self.arena.len();
+        let opening = Some(client);
+        self.list.push(Outcome { session, number: nonce, status, body, opening, withheld: false });
+    }
+    pub(crate) fn push_withheld(&mut self, session: SessionId, number: RequestNumber, status: ReplyStatus) {
+        let body = self.arena.len()..self.arena.len();
+        self.list.push(Outcome { session, number, status, body, opening: None, withheld: true });
+    }
+    pub(crate) fn last_status(&self) -> Option<ReplyStatus> {
+        self.list.last().map(|outcome| outcome.status)
+    }
+}

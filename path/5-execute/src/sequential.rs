@@ -1,0 +1,242 @@
+//! The plain executor: one request after the other, on the lane that calls it. Other executors stand beside this file.
+//!
+//! Stage 5 (execute). In: delivered batches. Out: [`Outcomes`].
+//!
+//! A batch's order: time moves on, sessions expire, the service's deadline is reached, then each request in turn.
+//!
+//! Invariants: INV-EXEC-1 (every seq is executed once, in order), INV-EXEC-2 (a delivered batch is well formed: stage 2
+//! checked it), INV-EXEC-3 (agreed time never goes back), INV-EXEC-4 (equal histories give equal outcomes and equal
+//! checkpoint bytes). Tests: `tests/`.
+
+use crate::checkpoint::{CheckpointError, CheckpointSink, CheckpointSource, read_exact, read_u64};
+use crate::context::Context;
+use crate::outcomes::Outcomes;
+use crate::service::{BatchReplies, ReplySink, ReplyTooLarge, Service};
+use crate::sessions::{Lookup, SessionLimits, SessionTable, Verdict};
+use quorate_types::{AgreedTime, ClientId, Items, ItemsBuilder, RequestNumber, Seq, SessionId};
+use quorate_wire::{Batch, ReplyStatus, RequestHeader, RequestKind};
+
+/// First bytes of an executor's checkpoint; the last one is the format's version.
+const MAGIC: [u8; 8] = *b"quoexec\x01";
+
+/// The service, the sessions, and how far execution got.
+pub struct Executor {
+    service: Box<dyn Service>,
+    sessions: SessionTable,
+    seq: Seq,
+    time: AgreedTime,
+    replies: BatchReplies,
+}
+
+impl Executor {
+    /// An executor before the first batch. `start_time` is what the cluster agreed on when it was set up.
+    pub fn new(service: Box<dyn Service>, limits: SessionLimits, start_time: AgreedTime) -> Self {
+        let replies = replies_for(&limits);
+        let sessions = SessionTable::new(limits);
+        Self { service, sessions, seq: Seq::ZERO, time: start_time, replies }
+    }
+
+    /// Runs the next batch. `out` holds its outcomes, and only these, afterwards.
+    ///
+    /// # Panics
+    /// When `seq` is not the next, or the batch was never checked: bugs of ours.
+    pub fn execute(&mut self, seq: Seq, batch: &Batch, out: &mut Outcomes) {
+        assert_eq!(seq, self.seq.next(), "INV-EXEC-1: batches are executed in order, each once");
+        let header = batch.header();
+        self.time = self.time.max(header.time);
+        self.seq = seq;
+        out.begin(seq);
+        self.sessions.expire(self.time);
+        let ctx = Context::at(seq, self.time).with_seed(header.seed);
+        if self.service.next_deadline().is_some_and(|deadline| deadline <= self.time) {
+            self.service.deadline_reached(&ctx.with_request(u32::MAX));
+        }
+        for (index, request) in batch.requests().enumerate() {
+            let (header, body, _) = request.expect("INV-EXEC-2: a delivered batch is well formed");
+            match header.kind {
+                RequestKind::OpenSession => self.open(header.number, body, out),
+                _ => self.run(&header, body, &ctx.with_request(index as u32), out),
+            }
+        }
+    }
+
+    fn open(&mut self, nonce: RequestNumber, body: &[u8], out: &mut Outcomes) {
+        let client = *body.first_chunk::<8>().expect("INV-EXEC-2: an opening names its client");
+        let client = ClientId::new(u64::from_le_bytes(client));
+        out.push_opening(client, nonce, self.sessions.open(client, nonce.number(), self.time));
+    }
+
+    fn run(&mut self, header: &RequestHeader, body: &[u8], ctx: &Context, out: &mut Outcomes) {
+        let full = out.arena().len() as u64 > self.sessions.limits().reply_bytes_per_batch_max;
+        let (id, number) = (header.session, header.number);
+        let verdict = self.sessions.verdict(header);
+        if let Verdict::Run { client } = verdict {
+            if header.kind == RequestKind::CloseSession {
+                self.sessions.remove(id);
+                out.push(id, number, no_replies);
+            } else if full {
+                out.push(id, number, |_| ReplyStatus::Overloaded);
+            } else {
+                self.run_next(header, body, &ctx.with_session(client, id), out);
+            }
+            return;
+        }
+        // A session that keeps too much can still be closed: that frees what it keeps.
+        if verdict == Verdict::Overloaded && header.kind == RequestKind::CloseSession {
+            self.sessions.remove(id);
+            out.push(id, number, no_replies);
+            return;
+        }
+        answer(id, number, verdict, full, out);
+    }
+
+    /// The session's next request, which there is room for.
+    fn run_next(&mut self, header: &RequestHeader, body: &[u8], ctx: &Context, out: &mut Outcomes) {
+        let (service, replies) = (&mut self.service, &mut self.replies);
+        let body = out.push(header.session, header.number, |arena| {
+            if header.kind == RequestKind::Empty {
+                return no_replies(arena);
+            }
+            let commands = Items::parse(body).expect("INV-EXEC-2: commands are a list");
+            // Empty commands take no bytes: without this a few bytes could stand for billions of them.
+            if commands.len() > body.len() {
+                arena.extend_from_slice(b"not executed: more commands than the request has bytes");
+                return ReplyStatus::TooLarge;
+            }
+            replies.clear();
+            service.execute_batch(commands, ctx, replies);
+            match replies.write_to(arena) {
+                Ok(()) => ReplyStatus::Done,
+                Err(ReplyTooLarge { max }) => {
+                    let text = "executed, but its replies are over reply_bytes_per_request_max";
+                    arena.extend_from_slice(format!("{text} ({max} bytes)").as_bytes());
+                    ReplyStatus::TooLarge
+                }
+            }
+        });
+        let (body, status) = (body.len(), out.last_status().unwrap_or(ReplyStatus::Done));
+        let body = &out.arena()[out.arena().len() - body..];
+        self.sessions.record(header.session, header.number, status, body, self.time);
+    }
+
+    /// Answers a read from the state as it is; appends to `out`.
+    ///
+    /// # Errors
+    /// When the answer is over the limit for replies; `out` is as it was.
+    pub fn query(&self, query: &[u8], out: &mut Vec<u8>) -> Result<(), ReplyTooLarge> {
+        let max = self.replies.max();
+        let mut sink = ReplySink::new(out, max);
+        self.service.query(query, &Context::at(self.seq, self.time), &mut sink);
+        if sink.overflown() {
+            sink.restart();
+            return Err(ReplyTooLarge { max });
+        }
+        Ok(())
+    }
+
+    /// What admission may know of a request before it is ordered.
+    pub fn lookup(&self, session: SessionId, number: RequestNumber) -> Lookup<'_> {
+        self.sessions.lookup(session, number)
+    }
+    /// The last number that a session executed, while it lives.
+    pub fn last_number(&self, session: SessionId) -> Option<RequestNumber> {
+        self.sessions.last_number(session)
+    }
+    /// Whose session it is, while it lives.
+    pub fn client(&self, session: SessionId) -> Option<ClientId> {
+        self.sessions.client(session)
+    }
+    /// The last batch executed.
+    pub fn seq(&self) -> Seq {
+        self.seq
+    }
+    /// The agreed time.
+    pub fn time(&self) -> AgreedTime {
+        self.time
+    }
+    /// How many sessions live.
+    pub fn session_count(&self) -> usize {
+        self.sessions.len()
+    }
+    /// When the service wants to be called. Once this is over and nothing else is ordered, a leader submits an empty
+    /// batch with the time.
+    pub fn next_deadline(&self) -> Option<AgreedTime> {
+        self.service.next_deadline()
+    }
+    /// The sessions.
+    pub fn sessions(&self) -> &SessionTable {
+        &self.sessions
+    }
+
+    /// Writes the whole state: `magic (8) | seq u64 | agreed time u64 | sessions | the service's bytes to the end`.
+    /// Executors with equal histories write equal bytes.
+    ///
+    /// # Errors
+    /// When the sink fails.
+    pub fn checkpoint(&self, out: &mut dyn CheckpointSink) -> Result<(), CheckpointError> {
+        out.write(&MAGIC)?;
+        out.write(&self.seq.number().to_le_bytes())?;
+        out.write(&self.time.nanos().to_le_bytes())?;
+        self.sessions.checkpoint(out)?;
+        self.service.checkpoint(out)
+    }
+
+    /// Replaces the whole state, limits included, by the one in a checkpoint.
+    ///
+    /// # Errors
+    /// When the source fails or holds no checkpoint. The service may then be half restored: do not use this executor.
+    pub fn restore(&mut self, from: &mut dyn CheckpointSource) -> Result<(), CheckpointError> {
+        let mut magic = [0; 8];
+        read_exact(from, &mut magic)?;
+        if magic != MAGIC {
+            return Err(CheckpointError::Malformed("not an executor's checkpoint of this version"));
+        }
+        let seq = Seq::new(read_u64(from)?);
+        let time = AgreedTime::from_nanos(read_u64(from)?);
+        let sessions = SessionTable::restored(from, time)?;
+        self.service.restore(from)?;
+        self.replies = replies_for(sessions.limits());
+        (self.sessions, self.seq, self.time) = (sessions, seq, time);
+        Ok(())
+    }
+
+    /// Panics with the name of an invariant that does not hold. `thorough` goes through all sessions.
+    pub fn invariants(&self, thorough: bool) {
+        if thorough {
+            self.sessions.invariants();
+        }
+    }
+}
+
+fn replies_for(limits: &SessionLimits) -> BatchReplies {
+    BatchReplies::new(usize::try_from(limits.reply_bytes_per_request_max).unwrap_or(usize::MAX))
+}
+
+/// The reply to a request without commands: a list of none.
+fn no_replies(arena: &mut Vec<u8>) -> ReplyStatus {
+    ItemsBuilder::new().write_to(arena);
+    ReplyStatus::Done
+}
+
+/// The outcome of a request that does not run now.
+fn answer(id: SessionId, number: RequestNumber, verdict: Verdict<'_>, full: bool, out: &mut Outcomes) {
+    match verdict {
+        Verdict::Answered { status, .. } if full => out.push_withheld(id, number, status),
+        _ => {
+            out.push(id, number, |arena| match verdict {
+                Verdict::Answered { status, body } => {
+                    arena.extend_from_slice(body);
+                    status
+                }
+                Verdict::Forgotten => ReplyStatus::ReplyForgotten,
+                Verdict::Expected(expected) => {
+                    arena.extend_from_slice(&expected.number().to_le_bytes());
+                    ReplyStatus::ExpectedNumber
+                }
+                Verdict::Overloaded => ReplyStatus::Overloaded,
+                Verdict::Expired => ReplyStatus::SessionExpired,
+                Verdict::Run { .. } => unreachable!("INV-SESSION-1: a request that is to run is run"),
+            });
+        }
+    }
+}

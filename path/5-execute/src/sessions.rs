@@ -1,0 +1,406 @@
+//! Sessions and the replies they keep: what decides whether a request runs. Part of stage 5, and of the replicated
+//! state; every verdict follows from the log alone.
+//!
+//! The rules (docs/decisions/0001-reply-cache-beside-the-sessions.md):
+//! - A session is opened through the log by client and nonce. The same client and nonce give the same session for as
+//!   long as it lives and executed nothing, so an opening may be sent again. After that they open another one: a
+//!   client that starts anew with an old nonce must not be answered with replies to what its former life asked. A late
+//!   copy of an opening then costs a session that nobody uses, until it expires.
+//! - A new session gets the lowest vacant place, and that place's next generation. Sessions are capped in number, in
+//!   total and for each client.
+//! - A session dies when its client closes it, or when for [`SessionLimits::ttl`] of agreed time it executed nothing.
+//! - Request `last + 1` runs. A lower number is answered with the reply kept for it; a higher one is told which is
+//!   expected.
+//! - Replies from the lowest unanswered number on are kept. A request carries that number; it only grows, and never
+//!   beyond the request's own number or the one expected, whatever a client claims. It counts also when the request that
+//!   carries it does not run.
+//! - A request does not run, and does not use up its number, while its session, or all sessions together, keep too much.
+//!
+//! Invariants: INV-SESSION-1 (numbers run once, in order, without a gap), INV-SESSION-2 (kept replies are exactly
+//! those from the lowest unanswered number to the last), INV-SESSION-3 (caps hold), INV-SESSION-4 (an id names one session for
+//! ever), INV-SESSION-5 (every session is queued for expiry no later than it is due), INV-SESSION-6 (the bytes kept
+//! are counted right). Tests: `tests/session_model.rs`, `tests/checkpoints.rs`, `tests/exactly_once.rs`.
+
+mod checkpoint;
+mod replies;
+
+use quorate_types::{AgreedTime, ClientId, RequestNumber, SessionId, Span};
+use quorate_wire::{ReplyStatus, RequestHeader};
+use replies::Replies;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+/// What bounds sessions. All replicas of a cluster must begin with the same limits, since verdicts depend on them; from
+/// then on they travel in checkpoints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionLimits {
+    /// Sessions at once. 100,000 by default.
+    pub sessions_max: u32,
+    /// Sessions of one client at once. 10,000 by default.
+    pub sessions_per_client_max: u32,
+    /// How long a session lives without executing anything, in agreed time. 60 s by default.
+    pub ttl: Span,
+    /// How far beyond the lowest unanswered number a number may be. 1024 by default.
+    pub window: u64,
+    /// While a session keeps more bytes of replies than this, nothing of it runs. 4 MiB by default.
+    pub reply_bytes_max: u64,
+    /// The most bytes in the replies to one request. A little over 1 MiB by default, so that a reply which carries a value
+    /// of 1 MiB fits with what is around it.
+    pub reply_bytes_per_request_max: u64,
+    /// Once the replies to one batch have more bytes than this, the rest of it does not run. 64 MiB by default: small
+    /// requests with large replies must not fill the memory of all replicas at once.
+    pub reply_bytes_per_batch_max: u64,
+    /// While all sessions together keep more bytes of replies than this, nothing runs until sessions say what they
+    /// have received, or expire. 1 GiB by default.
+    pub reply_bytes_total_max: u64,
+}
+
+impl Default for SessionLimits {
+    fn default() -> Self {
+        Self {
+            sessions_max: 100_000,
+            sessions_per_client_max: 10_000,
+            ttl: Span::from_secs(60),
+            window: 1024,
+            reply_bytes_max: 4 << 20,
+            reply_bytes_per_request_max: (1 << 20) + (64 << 10),
+            reply_bytes_per_batch_max: 64 << 20,
+            reply_bytes_total_max: 1 << 30,
+        }
+    }
+}
+
+/// What is to be done with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict<'a> {
+    /// Run it, then call [`SessionTable::record`].
+    Run {
+        /// Whose session it is.
+        client: ClientId,
+    },
+    /// It ran before; this was the answer.
+    Answered {
+        /// How it ended then.
+        status: ReplyStatus,
+        /// What came with that.
+        body: &'a [u8],
+    },
+    /// It ran before, and the client said that it has the answer.
+    Forgotten,
+    /// Requests before it are missing; this number is the next.
+    Expected(RequestNumber),
+    /// Too many replies are kept.
+    Overloaded,
+    /// There is no such session any more.
+    Expired,
+}
+
+/// What is known of a request before it is ordered. Only a hint for admission: what counts is the verdict at its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup<'a> {
+    /// Not executed so far.
+    Fresh,
+    /// Executed; this was the answer.
+    Done {
+        /// How it ended.
+        status: ReplyStatus,
+        /// What came with that.
+        body: &'a [u8],
+    },
+    /// Executed, and its reply is forgotten.
+    Forgotten,
+    /// No such session here, now: it may have been opened by a batch that this replica did not execute yet.
+    UnknownSession,
+}
+
+#[derive(Debug)]
+struct Session {
+    client: ClientId,
+    nonce: u64,
+    /// The last number executed.
+    last: u64,
+    /// The lowest number whose reply the client may lack; replies from here to `last` are kept.
+    lowest: u64,
+    /// The agreed time when it was opened or last executed something.
+    last_active: AgreedTime,
+    replies: Replies,
+}
+
+#[derive(Debug)]
+struct Place {
+    /// How often it was given out.
+    generation: u32,
+    session: Option<Session>,
+}
+
+/// All sessions, found by their place.
+#[derive(Debug)]
+pub struct SessionTable {
+    limits: SessionLimits,
+    places: Vec<Place>,
+    /// Places without a session.
+    vacant: BinaryHeap<Reverse<u32>>,
+    /// Sessions that executed nothing yet, by client and nonce.
+    openings: BTreeMap<(ClientId, u64), u32>,
+    per_client: BTreeMap<ClientId, u32>,
+    /// When to look whether a session expired: one entry for each session, never later than it is due, so that requests
+    /// need not touch it; and left-overs of closed ones.
+    expiry: BinaryHeap<Reverse<(AgreedTime, SessionId)>>,
+    live: u32,
+    kept_bytes: u64,
+}
+
+impl SessionTable {
+    /// No sessions.
+    pub fn new(limits: SessionLimits) -> Self {
+        Self {
+            limits,
+            places: Vec::new(),
+            vacant: BinaryHeap::new(),
+            openings: BTreeMap::new(),
+            per_client: BTreeMap::new(),
+            expiry: BinaryHeap::new(),
+            live: 0,
+            kept_bytes: 0,
+        }
+    }
+    /// The limits.
+    pub fn limits(&self) -> &SessionLimits {
+        &self.limits
+    }
+    /// How many sessions live.
+    pub fn len(&self) -> usize {
+        self.live as usize
+    }
+    /// Whether none lives.
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+    /// Bytes of replies that all sessions keep.
+    pub fn kept_bytes(&self) -> u64 {
+        self.kept_bytes
+    }
+    /// Whose session this is, while it lives.
+    pub fn client(&self, id: SessionId) -> Option<ClientId> {
+        self.session(id).map(|session| session.client)
+    }
+    /// The last number that this session executed, while it lives.
+    pub fn last_number(&self, id: SessionId) -> Option<RequestNumber> {
+        self.session(id).map(|session| RequestNumber::new(session.last))
+    }
+
+    fn session(&self, id: SessionId) -> Option<&Session> {
+        let place = self.places.get(id.index as usize)?;
+        place.session.as_ref().filter(|_| place.generation == id.generation)
+    }
+    fn session_mut(&mut self, id: SessionId) -> Option<&mut Session> {
+        let place = self.places.get_mut(id.index as usize)?;
+        place.session.as_mut().filter(|_| place.generation == id.generation)
+    }
+
+    /// Ends every session whose time is over at `now`. Which ones these are follows from the table alone, and what is left
+    /// does not depend on the order of ending them.
+    pub fn expire(&mut self, now: AgreedTime) {
+        while let Some(Reverse((due, id))) = self.expiry.peek().copied()
+            && due <= now
+        {
+            self.expiry.pop();
+            let Some(session) = self.session(id) else { continue };
+            let due = session.last_active.plus(self.limits.ttl);
+            if due <= now {
+                self.remove(id);
+            } else {
+                self.expiry.push(Reverse((due, id)));
+            }
+        }
+    }
+
+    /// Opens a session, or finds the one that was opened by the same request. `None` when a cap is reached.
+    pub fn open(&mut self, client: ClientId, nonce: u64, now: AgreedTime) -> Option<SessionId> {
+        if let Some(index) = self.openings.get(&(client, nonce)) {
+            return Some(SessionId { index: *index, generation: self.places[*index as usize].generation });
+        }
+        let of_client = self.per_client.get(&client).copied().unwrap_or(0);
+        if self.live >= self.limits.sessions_max || of_client >= self.limits.sessions_per_client_max {
+            return None;
+        }
+        let index = self.vacant.pop().map_or(self.places.len() as u32, |Reverse(index)| index);
+        if index as usize == self.places.len() {
+            self.places.push(Place { generation: 0, session: None });
+        }
+        let id = SessionId { index, generation: self.places[index as usize].generation + 1 };
+        let replies = Replies::default();
+        self.install(id, Session { client, nonce, last: 0, lowest: 1, last_active: now, replies });
+        Some(id)
+    }
+
+    /// Puts a session where there is none and enters it everywhere.
+    fn install(&mut self, id: SessionId, session: Session) {
+        let place = &mut self.places[id.index as usize];
+        assert!(place.session.is_none() && place.generation <= id.generation, "INV-SESSION-4 {id}");
+        place.generation = id.generation;
+        if session.last == 0 {
+            self.openings.insert((session.client, session.nonce), id.index);
+        }
+        *self.per_client.entry(session.client).or_insert(0) += 1;
+        self.expiry.push(Reverse((session.last_active.plus(self.limits.ttl), id)));
+        self.live += 1;
+        self.kept_bytes += session.replies.byte_len();
+        place.session = Some(session);
+    }
+
+    /// Ends a session, if it lives.
+    pub fn remove(&mut self, id: SessionId) {
+        if self.session(id).is_none() {
+            return;
+        }
+        let Some(session) = self.places[id.index as usize].session.take() else { return };
+        if session.last == 0 {
+            self.openings.remove(&(session.client, session.nonce));
+        }
+        if let Some(count) = self.per_client.get_mut(&session.client) {
+            *count -= 1;
+            if *count == 0 {
+                self.per_client.remove(&session.client);
+            }
+        }
+        self.live -= 1;
+        self.kept_bytes -= session.replies.byte_len();
+        self.leave_vacant(id.index);
+        self.tidy_expiry();
+    }
+
+    /// A place whose generations are used up is never given out again: an id names one session for ever.
+    fn leave_vacant(&mut self, index: u32) {
+        if self.places[index as usize].generation < u32::MAX {
+            self.vacant.push(Reverse(index));
+        }
+    }
+
+    /// Left-overs of closed sessions may not outgrow the living: whoever opens and closes at a high rate would otherwise
+    /// fill the memory for as long as sessions live.
+    fn tidy_expiry(&mut self) {
+        if self.expiry.len() > 2 * self.live as usize + 64 {
+            let mut expiry = std::mem::take(&mut self.expiry);
+            expiry.retain(|Reverse((_, id))| self.session(*id).is_some());
+            self.expiry = expiry;
+        }
+    }
+
+    /// What is to be done with a request of a session. Takes over the lowest unanswered number that it carries.
+    pub fn verdict(&mut self, header: &RequestHeader) -> Verdict<'_> {
+        self.forget_answered(header);
+        let (window, per_session, total) =
+            (self.limits.window, self.limits.reply_bytes_max, self.limits.reply_bytes_total_max);
+        let kept_bytes = self.kept_bytes;
+        let number = header.number.number();
+        let Some(session) = self.session(header.session) else { return Verdict::Expired };
+        if number <= session.last {
+            return match session.kept(number) {
+                Some((status, body)) => Verdict::Answered { status, body },
+                None => Verdict::Forgotten,
+            };
+        }
+        if number > session.last + 1 {
+            return Verdict::Expected(RequestNumber::new(session.last + 1));
+        }
+        let full = number > session.lowest.saturating_add(window)
+            || session.replies.byte_len() > per_session
+            || kept_bytes > total;
+        // The last number of all is never used: one more is always there to be expected.
+        if full || number == u64::MAX { Verdict::Overloaded } else { Verdict::Run { client: session.client } }
+    }
+
+    /// The client has the replies below the lowest unanswered number. It can not have any to numbers that did not run.
+    fn forget_answered(&mut self, header: &RequestHeader) {
+        let Some(session) = self.session_mut(header.session) else { return };
+        let claimed = header.lowest_unanswered.number().min(header.number.number());
+        let lowest = claimed.min(session.last + 1);
+        if lowest <= session.lowest {
+            return;
+        }
+        let before = session.replies.byte_len();
+        session.replies.forget((lowest - session.lowest) as usize);
+        session.lowest = lowest;
+        let freed = before - session.replies.byte_len();
+        self.kept_bytes -= freed;
+    }
+
+    /// Enters how a request ended that [`Self::verdict`] told to run.
+    ///
+    /// # Panics
+    /// When it is not the next of a living session: a bug of the executor's.
+    pub fn record(
+        &mut self,
+        id: SessionId,
+        number: RequestNumber,
+        status: ReplyStatus,
+        body: &[u8],
+        now: AgreedTime,
+    ) {
+        let session = self.session_mut(id).expect("INV-SESSION-1: a request that ran has its session");
+        assert_eq!(number.number(), session.last + 1, "INV-SESSION-1 {id}: numbers run in order");
+        session.last = number.number();
+        session.last_active = now;
+        session.replies.push(status, body);
+        session.check();
+        let first = (session.last == 1).then_some((session.client, session.nonce));
+        self.kept_bytes += body.len() as u64;
+        if let Some(opening) = first {
+            self.openings.remove(&opening);
+        }
+    }
+
+    /// What is known of a request that is not ordered yet.
+    pub fn lookup(&self, id: SessionId, number: RequestNumber) -> Lookup<'_> {
+        let Some(session) = self.session(id) else { return Lookup::UnknownSession };
+        if number.number() > session.last {
+            return Lookup::Fresh;
+        }
+        match session.kept(number.number()) {
+            Some((status, body)) => Lookup::Done { status, body },
+            None => Lookup::Forgotten,
+        }
+    }
+
+    /// Panics with the name of an invariant that does not hold; goes through everything.
+    pub fn invariants(&self) {
+        let (mut live, mut kept_bytes, mut unused) = (0, 0, 0);
+        let mut per_client = BTreeMap::new();
+        for place in &self.places {
+            let Some(session) = &place.session else { continue };
+            session.check();
+            live += 1;
+            kept_bytes += session.replies.byte_len();
+            unused += usize::from(session.last == 0);
+            *per_client.entry(session.client).or_insert(0) += 1;
+        }
+        assert_eq!(unused, self.openings.len(), "INV-SESSION-1: openings are those of unused sessions");
+        assert_eq!((live, &per_client), (self.live, &self.per_client), "INV-SESSION-3: sessions are counted");
+        assert!(live <= self.limits.sessions_max, "INV-SESSION-3: the cap on sessions holds");
+        let largest = per_client.values().max().copied().unwrap_or(0);
+        assert!(largest <= self.limits.sessions_per_client_max, "INV-SESSION-3: the cap on a client holds");
+        let mut queued = 0;
+        for Reverse((due, id)) in &self.expiry {
+            if let Some(session) = self.session(*id) {
+                queued += 1;
+                assert!(
+                    *due <= session.last_active.plus(self.limits.ttl),
+                    "INV-SESSION-5 {id} is queued too late"
+                );
+            }
+        }
+        assert_eq!(queued, self.live, "INV-SESSION-5: every session is queued once");
+        assert_eq!(kept_bytes, self.kept_bytes, "INV-SESSION-6: kept bytes are counted");
+    }
+}
+
+impl Session {
+    fn kept(&self, number: u64) -> Option<(ReplyStatus, &[u8])> {
+        self.replies.get(usize::try_from(number.checked_sub(self.lowest)?).ok()?)
+    }
+    fn check(&self) {
+        let kept = (self.last + 1).checked_sub(self.lowest);
+        assert_eq!(kept, Some(self.replies.len() as u64), "INV-SESSION-2: kept replies are lowest..=last");
+    }
+}

@@ -1,0 +1,136 @@
+//! The session table's part of a checkpoint. Equal tables give equal bytes: places in order, and nothing of how the
+//! table is held in memory.
+//!
+//! ```text
+//! limits     sessions_max u32 | sessions_per_client_max u32 | ttl u64 | window u64 | reply_bytes_max u64
+//!            | reply_bytes_per_request_max u64 | reply_bytes_per_batch_max u64 | reply_bytes_total_max u64
+//! table      place count u32 | places ...
+//! place      generation u32 | live u8 (0 or 1), and if live: session
+//! session    client u64 | nonce u64 | last u64 | lowest unanswered u64 | last active u64
+//!            | (last - lowest unanswered + 1) times: status u8, length u32, body
+//! ```
+
+use super::replies::Replies;
+use super::{Place, Session, SessionLimits, SessionTable};
+use crate::checkpoint::{
+    CheckpointError, CheckpointSink, CheckpointSource, read_append, read_u8, read_u32, read_u64,
+};
+use quorate_types::{AgreedTime, ClientId, SessionId, Span};
+use quorate_wire::ReplyStatus;
+
+impl SessionTable {
+    pub(crate) fn checkpoint(&self, out: &mut dyn CheckpointSink) -> Result<(), CheckpointError> {
+        let limits = &self.limits;
+        out.write(&limits.sessions_max.to_le_bytes())?;
+        out.write(&limits.sessions_per_client_max.to_le_bytes())?;
+        for number in [
+            limits.ttl.nanos(),
+            limits.window,
+            limits.reply_bytes_max,
+            limits.reply_bytes_per_request_max,
+            limits.reply_bytes_per_batch_max,
+            limits.reply_bytes_total_max,
+        ] {
+            out.write(&number.to_le_bytes())?;
+        }
+        out.write(&(self.places.len() as u32).to_le_bytes())?;
+        self.places.iter().try_for_each(|place| write_place(place, out))
+    }
+
+    /// The table that was written, with the limits that were written: they decide verdicts, so the cluster's count and
+    /// not this replica's. `time` is the agreed time of the same checkpoint.
+    pub(crate) fn restored(
+        from: &mut dyn CheckpointSource,
+        time: AgreedTime,
+    ) -> Result<Self, CheckpointError> {
+        let limits = SessionLimits {
+            sessions_max: read_u32(from)?,
+            sessions_per_client_max: read_u32(from)?,
+            ttl: Span::from_nanos(read_u64(from)?),
+            window: read_u64(from)?,
+            reply_bytes_max: read_u64(from)?,
+            reply_bytes_per_request_max: read_u64(from)?,
+            reply_bytes_per_batch_max: read_u64(from)?,
+            reply_bytes_total_max: read_u64(from)?,
+        };
+        let mut table = Self::new(limits);
+        for index in 0..read_u32(from)? {
+            let generation = read_u32(from)?;
+            table.places.push(Place { generation, session: None });
+            match read_u8(from)? {
+                0 => table.leave_vacant(index),
+                1 => {
+                    let session = read_session(from, &table.limits, time)?;
+                    table.take_back(SessionId { index, generation }, session)?;
+                }
+                _ => return Err(CheckpointError::Malformed("whether a session lives")),
+            }
+        }
+        Ok(table)
+    }
+
+    fn take_back(&mut self, id: SessionId, session: Session) -> Result<(), CheckpointError> {
+        if id.generation == 0 || self.live == self.limits.sessions_max {
+            return Err(CheckpointError::Malformed("a session too many"));
+        }
+        if session.last == 0 && self.openings.contains_key(&(session.client, session.nonce)) {
+            return Err(CheckpointError::Malformed("two sessions with one nonce"));
+        }
+        self.install(id, session);
+        Ok(())
+    }
+}
+
+fn write_place(place: &Place, out: &mut dyn CheckpointSink) -> Result<(), CheckpointError> {
+    out.write(&place.generation.to_le_bytes())?;
+    let Some(session) = &place.session else { return out.write(&[0]) };
+    out.write(&[1])?;
+    let numbers =
+        [session.client.number(), session.nonce, session.last, session.lowest, session.last_active.nanos()];
+    for number in numbers {
+        out.write(&number.to_le_bytes())?;
+    }
+    for (status, body) in session.replies.iter() {
+        out.write(&[status as u8])?;
+        out.write(&(body.len() as u32).to_le_bytes())?;
+        out.write(body)?;
+    }
+    Ok(())
+}
+
+fn read_session(
+    from: &mut dyn CheckpointSource,
+    limits: &SessionLimits,
+    time: AgreedTime,
+) -> Result<Session, CheckpointError> {
+    let mut session = Session {
+        client: ClientId::new(read_u64(from)?),
+        nonce: read_u64(from)?,
+        last: read_u64(from)?,
+        lowest: read_u64(from)?,
+        last_active: AgreedTime::from_nanos(read_u64(from)?),
+        replies: Replies::default(),
+    };
+    let numbers_fit = session.lowest >= 1
+        && session.last < u64::MAX
+        && session.lowest <= session.last + 1
+        && session.last - (session.lowest - 1) <= limits.window.saturating_add(1);
+    if !numbers_fit || session.last_active > time {
+        return Err(CheckpointError::Malformed("a session's numbers"));
+    }
+    let mut body = Vec::new();
+    for _ in session.lowest..=session.last {
+        let status = ReplyStatus::from_number(read_u8(from)?)
+            .filter(|status| matches!(status, ReplyStatus::Done | ReplyStatus::TooLarge))
+            .ok_or(CheckpointError::Malformed("a reply's status"))?;
+        let len = read_u32(from)?;
+        // A text that says which limit was broken may be longer than a very low limit.
+        if u64::from(len) > limits.reply_bytes_per_request_max.max(256) {
+            return Err(CheckpointError::Malformed("a reply's length"));
+        }
+        body.clear();
+        read_append(from, len as usize, &mut body)?;
+        session.replies.push(status, &body);
+    }
+    Ok(session)
+}

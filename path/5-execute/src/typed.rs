@@ -1,0 +1,130 @@
+//! Services over ordinary Rust types: serde and postcard hide the bytes.
+//!
+//! A reply's first byte says how it went: [`DONE`] and then the value, [`UNDECODABLE`] when the command or query was
+//! none of this service, [`UNENCODABLE`] when the service's reply could not be written.
+
+use crate::checkpoint::{CheckpointError, CheckpointSink, CheckpointSource, read_all};
+use crate::context::Context;
+use crate::service::{ReplySink, Service};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt;
+
+const DONE: u8 = 0;
+const UNDECODABLE: u8 = 1;
+const UNENCODABLE: u8 = 2;
+
+/// A deterministic service over its own types; [`Typed`] makes a [`Service`] of it. Its checkpoint is what serde makes
+/// of it: fields of ordered types only (no hash map), so that equal states give equal bytes. Command types should not
+/// contain themselves: a client could nest them until the stack ends.
+pub trait TypedService: Serialize + DeserializeOwned + Send {
+    /// What is ordered.
+    type Command: DeserializeOwned;
+    /// The reply to it.
+    type Reply: Serialize;
+    /// What is read.
+    type Query: DeserializeOwned;
+    /// The answer to it.
+    type Answer: Serialize;
+
+    /// Runs one command.
+    fn execute(&mut self, command: Self::Command, ctx: &Context) -> Self::Reply;
+    /// Answers one query.
+    fn query(&self, query: Self::Query, ctx: &Context) -> Self::Answer;
+}
+
+/// The adapter from [`TypedService`] to [`Service`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Typed<T>(pub T);
+
+impl<T: TypedService> Service for Typed<T> {
+    fn execute(&mut self, command: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
+        match decode(command) {
+            Some(command) => write_value(&self.0.execute(command, ctx), reply),
+            None => reply.write(&[UNDECODABLE]),
+        }
+    }
+
+    fn query(&self, query: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
+        match decode(query) {
+            Some(query) => write_value(&self.0.query(query, ctx), reply),
+            None => reply.write(&[UNDECODABLE]),
+        }
+    }
+
+    fn checkpoint(&self, out: &mut dyn CheckpointSink) -> Result<(), CheckpointError> {
+        let bytes = postcard::to_stdvec(&self.0).map_err(|why| CheckpointError::Storage(why.to_string()))?;
+        out.write(&bytes)
+    }
+
+    fn restore(&mut self, from: &mut dyn CheckpointSource) -> Result<(), CheckpointError> {
+        let bytes = read_all(from, usize::MAX)?;
+        self.0 = decode(&bytes).ok_or(CheckpointError::Malformed("the service's state"))?;
+        Ok(())
+    }
+}
+
+/// Bytes left over are an error: a command of a newer form would otherwise half-decode as an older one.
+fn decode<V: DeserializeOwned>(bytes: &[u8]) -> Option<V> {
+    postcard::take_from_bytes(bytes).ok().filter(|(_, rest)| rest.is_empty()).map(|(value, _)| value)
+}
+
+fn write_value(value: &impl Serialize, reply: &mut ReplySink<'_>) {
+    reply.write(&[DONE]);
+    if postcard::to_io(value, &mut *reply).is_err() {
+        reply.restart();
+        reply.write(&[UNENCODABLE]);
+    }
+}
+
+/// Why a typed call has no value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TypedError {
+    /// The service could not read the command or query: client and service are of different versions. It did nothing.
+    Undecodable,
+    /// The service ran the command, and its reply could not be encoded.
+    Unencodable,
+    /// The reply is none of this type.
+    UnknownReply,
+    /// The command could not be encoded; says why.
+    Command(String),
+}
+
+impl fmt::Display for TypedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Undecodable => f.write_str(
+                "the service could not read the command and did nothing; do client and service use the same types?",
+            ),
+            Self::Unencodable => f.write_str("the service ran the command, but its reply could not be encoded"),
+            Self::UnknownReply => {
+                f.write_str("the reply is not of the expected type; do client and service use the same types?")
+            }
+            Self::Command(why) => write!(f, "the command could not be encoded: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for TypedError {}
+
+/// A command or query as a typed service reads it.
+///
+/// # Errors
+/// When the value's own `Serialize` fails.
+pub fn encode_command(command: &impl Serialize) -> Result<Vec<u8>, TypedError> {
+    postcard::to_stdvec(command).map_err(|why| TypedError::Command(why.to_string()))
+}
+
+/// The value in a typed service's reply or answer.
+///
+/// # Errors
+/// When the service could not read what it was asked, or the reply is of another type.
+pub fn decode_reply<R: DeserializeOwned>(reply: &[u8]) -> Result<R, TypedError> {
+    match reply.split_first() {
+        Some((&DONE, value)) => decode(value).ok_or(TypedError::UnknownReply),
+        Some((&UNDECODABLE, [])) => Err(TypedError::Undecodable),
+        Some((&UNENCODABLE, [])) => Err(TypedError::Unencodable),
+        _ => Err(TypedError::UnknownReply),
+    }
+}

@@ -1,0 +1,354 @@
+//! Reads that wait: weak ones until the state is as new as what the client has seen, strong ones until a leader
+//! confirmed a position and the state has reached it.
+//!
+//! Stage 6 (reply). A strong read is linearizable since its position is asked for after the read arrived, and holds all
+//! that was decided before (ReadIndex: Ongaro, "Consensus: Bridging Theory and Practice", 2014, section 6.4). Strong reads
+//! that arrive in one turn share one question, a group.
+//!
+//! Invariants: INV-READ-1 (a strong read runs only when everything up to its group's confirmed seq is executed, and any
+//! read only when everything up to the seq that its client saw is), INV-READ-2 (a read ends once: it runs, or fails, or its
+//! connection is gone), INV-READ-3 (waiting reads are bounded in number and bytes).
+//! Tests: `reads/tests.rs`.
+
+use quorate_types::{ConnId, Seq, Span, Time};
+use quorate_wire::{ReadConsistency, ReadRequest};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What bounds waiting reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadLimits {
+    /// Reads that wait at once. 65,536 by default.
+    pub reads_max: usize,
+    /// Bytes of their queries. 64 MiB by default.
+    pub bytes_max: usize,
+    /// How long a read waits before it is told that there is no leader. 5 s by default.
+    pub patience: Span,
+}
+
+impl Default for ReadLimits {
+    fn default() -> Self {
+        Self { reads_max: 65_536, bytes_max: 64 << 20, patience: Span::from_secs(5) }
+    }
+}
+
+/// What becomes of a read that just arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Asked {
+    /// Run it now.
+    Now,
+    /// It waits.
+    Waits,
+    /// There is no room; it was not kept.
+    Overloaded,
+}
+
+/// Whose read it is, for the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ReadKey {
+    /// The connection that asked.
+    pub conn: ConnId,
+    /// The client's number for the read.
+    pub read: u64,
+}
+
+/// A read that may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read<'a> {
+    /// Whose it is.
+    pub key: ReadKey,
+    /// What the service is asked.
+    pub query: &'a [u8],
+}
+
+/// A strong read in a group; its query lies in the group's buffer.
+#[derive(Debug)]
+struct Member {
+    key: ReadKey,
+    seen: Seq,
+    deadline: Time,
+    start: usize,
+    len: usize,
+}
+
+/// Strong reads that share a question. Members come in the order of their deadlines.
+#[derive(Debug, Default)]
+struct Group {
+    members: Vec<Member>,
+    /// Members before this one have ended.
+    ended: usize,
+    queries: Vec<u8>,
+    confirmed: Option<Seq>,
+}
+
+/// A read that waits for nothing but a seq.
+#[derive(Debug)]
+struct Waiting {
+    key: ReadKey,
+    deadline: Time,
+    query: Box<[u8]>,
+}
+
+#[derive(Debug, Default)]
+struct OfConn {
+    reads: usize,
+    closed: bool,
+}
+
+/// A group's buffers larger than this are not kept for the next.
+const QUERIES_KEPT: usize = 1 << 20;
+const MEMBERS_KEPT: usize = 8192;
+
+/// The waiting reads of one replica.
+#[derive(Debug)]
+pub struct ReadPath {
+    limits: ReadLimits,
+    gathering: Group,
+    groups: BTreeMap<u64, Group>,
+    last_group: u64,
+    /// By the seq that they wait for, then in the order of arrival.
+    waiting: BTreeMap<(Seq, u64), Waiting>,
+    deadlines: BTreeSet<(Time, Seq, u64)>,
+    last_waiting: u64,
+    conns: BTreeMap<ConnId, OfConn>,
+    spare: Vec<Group>,
+    reads: usize,
+    bytes: usize,
+}
+
+impl ReadPath {
+    /// No reads.
+    pub fn new(limits: ReadLimits) -> Self {
+        Self {
+            limits,
+            gathering: Group::default(),
+            groups: BTreeMap::new(),
+            last_group: 0,
+            waiting: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            last_waiting: 0,
+            conns: BTreeMap::new(),
+            spare: Vec::new(),
+            reads: 0,
+            bytes: 0,
+        }
+    }
+
+    /// A client asks. `executed` is the last seq that was executed here.
+    pub fn ask(&mut self, now: Time, executed: Seq, conn: ConnId, read: &ReadRequest<'_>) -> Asked {
+        if read.consistency == ReadConsistency::Weak && read.seen <= executed {
+            return Asked::Now;
+        }
+        if self.reads >= self.limits.reads_max || read.query.len() > self.limits.bytes_max - self.bytes {
+            return Asked::Overloaded;
+        }
+        self.reads += 1;
+        self.bytes += read.query.len();
+        self.conns.entry(conn).or_default().reads += 1;
+        let deadline = now.plus(self.limits.patience);
+        let key = ReadKey { conn, read: read.read };
+        match read.consistency {
+            ReadConsistency::Weak => self.wait(read.seen, key, deadline, read.query),
+            ReadConsistency::Strong => {
+                let start = self.gathering.queries.len();
+                self.gathering.queries.extend_from_slice(read.query);
+                let len = read.query.len();
+                self.gathering.members.push(Member { key, seen: read.seen, deadline, start, len });
+            }
+        }
+        Asked::Waits
+    }
+
+    fn wait(&mut self, seq: Seq, key: ReadKey, deadline: Time, query: &[u8]) {
+        self.last_waiting += 1;
+        self.waiting.insert((seq, self.last_waiting), Waiting { key, deadline, query: query.into() });
+        self.deadlines.insert((deadline, seq, self.last_waiting));
+    }
+
+    /// The strong reads that came since the last call, as one group: its number is what a leader is asked to confirm.
+    /// Call it once a turn, after the turn's reads; reads that come later are in the next group.
+    pub fn take_group(&mut self) -> Option<u64> {
+        if self.gathering.members.is_empty() {
+            return None;
+        }
+        let spare = self.spare.pop().unwrap_or_default();
+        let group = std::mem::replace(&mut self.gathering, spare);
+        self.last_group += 1;
+        self.groups.insert(self.last_group, group);
+        Some(self.last_group)
+    }
+
+    /// Everything that was decided before the group was taken is executed once `seq` is.
+    pub fn confirmed(&mut self, group: u64, seq: Seq) {
+        let Some(group) = self.groups.get_mut(&group) else { return };
+        if group.confirmed.is_none() {
+            group.confirmed = Some(seq);
+        }
+    }
+
+    /// Nobody confirms this group: its reads end, and are handed to `fail` for the answer that there is no leader.
+    pub fn failed(&mut self, group: u64, mut fail: impl FnMut(ReadKey)) {
+        let Some(group) = self.groups.remove(&group) else { return };
+        for member in &group.members[group.ended..] {
+            if self.end(member.key, member.len) {
+                fail(member.key);
+            }
+        }
+        self.recycle(group);
+    }
+
+    /// Hands to `run` every read that may run now that everything up to `executed` is.
+    pub fn ready(&mut self, executed: Seq, mut run: impl FnMut(Read<'_>)) {
+        while let Some(entry) = self.waiting.first_entry()
+            && entry.key().0 <= executed
+        {
+            let ((seq, order), read) = entry.remove_entry();
+            self.deadlines.remove(&(read.deadline, seq, order));
+            if self.end(read.key, read.query.len()) {
+                run(Read { key: read.key, query: &read.query });
+            }
+        }
+        if self.groups.is_empty() {
+            return;
+        }
+        let is_ready = |group: &Group| group.confirmed.is_some_and(|seq| seq <= executed);
+        let ready: Vec<u64> =
+            self.groups.iter().filter(|(_, group)| is_ready(group)).map(|(number, _)| *number).collect();
+        for number in ready {
+            let Some(group) = self.groups.remove(&number) else { continue };
+            self.run_group(group, executed, &mut run);
+        }
+    }
+
+    fn run_group(&mut self, group: Group, executed: Seq, run: &mut impl FnMut(Read<'_>)) {
+        let confirmed = group.confirmed.is_some_and(|seq| seq <= executed);
+        assert!(confirmed, "INV-READ-1: a strong read runs when its confirmed seq is executed");
+        for member in &group.members[group.ended..] {
+            let query = &group.queries[member.start..member.start + member.len];
+            if member.seen > executed {
+                // Rare: the client saw more than was confirmed, elsewhere and weakly. It is still owed no less.
+                self.wait(member.seen, member.key, member.deadline, query);
+            } else if self.end(member.key, member.len) {
+                run(Read { key: member.key, query });
+            }
+        }
+        self.recycle(group);
+    }
+
+    /// Ends the reads whose patience is over; `fail` answers them that there is no leader.
+    pub fn expire(&mut self, now: Time, mut fail: impl FnMut(ReadKey)) {
+        while let Some(&(deadline, seq, order)) = self.deadlines.first()
+            && deadline <= now
+        {
+            self.deadlines.pop_first();
+            let Some(read) = self.waiting.remove(&(seq, order)) else { continue };
+            if self.end(read.key, read.query.len()) {
+                fail(read.key);
+            }
+        }
+        let mut gathering = std::mem::take(&mut self.gathering);
+        self.expire_group(&mut gathering, now, &mut fail);
+        if gathering.ended == gathering.members.len() {
+            gathering.clear();
+        }
+        self.gathering = gathering;
+        let mut groups = std::mem::take(&mut self.groups);
+        groups.retain(|_, group| {
+            self.expire_group(group, now, &mut fail);
+            group.ended < group.members.len()
+        });
+        self.groups = groups;
+    }
+
+    fn expire_group(&mut self, group: &mut Group, now: Time, fail: &mut impl FnMut(ReadKey)) {
+        while let Some(member) = group.members.get(group.ended)
+            && member.deadline <= now
+        {
+            group.ended += 1;
+            if self.end(member.key, member.len) {
+                fail(member.key);
+            }
+        }
+    }
+
+    /// Counts a read out, and says whether anybody still waits for its answer.
+    fn end(&mut self, key: ReadKey, len: usize) -> bool {
+        assert!(self.reads >= 1 && self.bytes >= len, "INV-READ-2: a read ends once");
+        self.reads -= 1;
+        self.bytes -= len;
+        let Some(of_conn) = self.conns.get_mut(&key.conn) else { return false };
+        of_conn.reads -= 1;
+        let wanted = !of_conn.closed;
+        if of_conn.reads == 0 {
+            self.conns.remove(&key.conn);
+        }
+        wanted
+    }
+
+    /// The connection is gone: its reads never run. They keep their room until their turn comes, at most until their
+    /// deadline, so that closing costs no search.
+    pub fn drop_conn(&mut self, conn: ConnId) {
+        if let Some(of_conn) = self.conns.get_mut(&conn) {
+            of_conn.closed = true;
+        }
+    }
+
+    /// When to call [`Self::expire`], if nothing happens before.
+    pub fn deadline(&self) -> Option<Time> {
+        let first = |group: &Group| group.members.get(group.ended).map(|member| member.deadline);
+        let groups = self.groups.values().chain([&self.gathering]).filter_map(first).min();
+        let waiting = self.deadlines.first().map(|(deadline, _, _)| *deadline);
+        groups.into_iter().chain(waiting).min()
+    }
+
+    /// How many reads wait, those of closed connections included.
+    pub fn len(&self) -> usize {
+        self.reads
+    }
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.reads == 0
+    }
+    /// Bytes of the queries that wait.
+    pub fn byte_len(&self) -> usize {
+        self.bytes
+    }
+
+    fn recycle(&mut self, mut group: Group) {
+        let small = group.queries.capacity() <= QUERIES_KEPT && group.members.capacity() <= MEMBERS_KEPT;
+        if small && self.spare.len() < 4 {
+            group.clear();
+            self.spare.push(group);
+        }
+    }
+
+    /// Panics with the name of an invariant that does not hold. `thorough` counts all reads.
+    pub fn invariants(&self, thorough: bool) {
+        let within = self.reads <= self.limits.reads_max && self.bytes <= self.limits.bytes_max;
+        assert!(within, "INV-READ-3: waiting reads are bounded");
+        if !thorough {
+            return;
+        }
+        let groups = || self.groups.values().chain([&self.gathering]);
+        let members = || groups().flat_map(|group| &group.members[group.ended..]);
+        let reads = members().count() + self.waiting.len();
+        let bytes = members().map(|member| member.len).sum::<usize>()
+            + self.waiting.values().map(|read| read.query.len()).sum::<usize>();
+        assert_eq!((reads, bytes), (self.reads, self.bytes), "INV-READ-3: waiting reads are counted");
+        let of_conns: usize = self.conns.values().map(|of_conn| of_conn.reads).sum();
+        assert_eq!(of_conns, self.reads, "INV-READ-2: every read has its connection");
+        assert_eq!(self.deadlines.len(), self.waiting.len(), "INV-READ-2: every waiting read has a deadline");
+    }
+}
+
+impl Group {
+    fn clear(&mut self) {
+        self.members.clear();
+        self.queries.clear();
+        self.ended = 0;
+        self.confirmed = None;
+    }
+}
+
+#[cfg(test)]
+mod tests;

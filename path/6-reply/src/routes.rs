@@ -1,0 +1,244 @@
+//! Which connection waits for the replies of which session, and the replies that go out this turn.
+//!
+//! Stage 6 (reply). Before: execution's outcomes. After: the host, which sends what [`Routes::drain`] gives.
+//!
+//! A session's place leads straight to its connection, so a reply costs no search. Replies gather in one buffer for
+//! each connection that has any, are cut where a frame would get too large, and leave once a turn.
+//! Tests: `routes/tests.rs`.
+
+use quorate_execute::Outcomes;
+use quorate_types::{ClientId, ConnId, RequestNumber, SessionId};
+use quorate_wire::Reply;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What bounds the routes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteLimits {
+    /// Places of sessions that can be bound: the cap on sessions, and some more for places that are used up.
+    /// 101,024 by default.
+    pub places_max: u32,
+    /// Openings that one connection may have under way. 1024 by default.
+    pub openings_per_conn_max: u32,
+    /// A frame's body gets no longer than this, unless a single reply is. 1 MiB by default.
+    pub frame_bytes_max: usize,
+}
+
+impl Default for RouteLimits {
+    fn default() -> Self {
+        Self { places_max: 101_024, openings_per_conn_max: 1024, frame_bytes_max: 1 << 20 }
+    }
+}
+
+/// A first buffer that spares small frames most of their growth.
+const FRAME_BEGIN: usize = 512;
+/// Bytes of a reply's fixed part.
+const REPLY_HEADER: usize = 24;
+
+/// Where a session's replies go. Stays when its connection goes; the connection's id tells.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bound {
+    generation: u32,
+    line: u32,
+    conn: ConnId,
+}
+
+/// One connection that something is bound to.
+#[derive(Debug)]
+struct Line {
+    conn: ConnId,
+    openings: u32,
+    /// This turn's replies that are in no finished frame yet.
+    buffer: Vec<u8>,
+}
+
+/// The routes of one replica.
+#[derive(Debug)]
+pub struct Routes {
+    limits: RouteLimits,
+    sessions: Vec<Bound>,
+    lines: Vec<Line>,
+    vacant: Vec<u32>,
+    by_conn: BTreeMap<ConnId, u32>,
+    openings: BTreeMap<(ClientId, RequestNumber), ConnId>,
+    openings_by_conn: BTreeSet<(ConnId, ClientId, RequestNumber)>,
+    /// Frames that were full before the turn's end.
+    full: Vec<(ConnId, Vec<u8>)>,
+    /// Lines with replies in their buffer, in the order in which they got their first.
+    pending: Vec<u32>,
+}
+
+impl Routes {
+    /// No routes.
+    pub fn new(limits: RouteLimits) -> Self {
+        Self {
+            limits,
+            sessions: Vec::new(),
+            lines: Vec::new(),
+            vacant: Vec::new(),
+            by_conn: BTreeMap::new(),
+            openings: BTreeMap::new(),
+            openings_by_conn: BTreeSet::new(),
+            full: Vec::new(),
+            pending: Vec::new(),
+        }
+    }
+
+    /// From now on this session's replies go to this connection. The caller has made sure that the session is open and
+    /// that it belongs to the client on this connection. `false` when no such place can be.
+    pub fn bind(&mut self, session: SessionId, conn: ConnId) -> bool {
+        if session.index >= self.limits.places_max || session == SessionId::NONE {
+            return false;
+        }
+        let place = session.index as usize;
+        if let Some(bound) = self.sessions.get(place)
+            && bound.generation == session.generation
+            && bound.conn == conn
+            && self.line(bound).is_some()
+        {
+            return true;
+        }
+        let line = self.line_of(conn);
+        if place >= self.sessions.len() {
+            self.sessions.resize(place + 1, Bound::default());
+        }
+        self.sessions[place] = Bound { generation: session.generation, line, conn };
+        true
+    }
+
+    /// This connection wants to open a session, and waits for the outcome. `false` when it has too many under way.
+    pub fn bind_opening(&mut self, client: ClientId, nonce: RequestNumber, conn: ConnId) -> bool {
+        if self.openings.get(&(client, nonce)) == Some(&conn) {
+            return true;
+        }
+        let line = self.line_of(conn) as usize;
+        if self.lines[line].openings >= self.limits.openings_per_conn_max {
+            return false;
+        }
+        self.take_opening(client, nonce);
+        self.lines[line].openings += 1;
+        self.openings.insert((client, nonce), conn);
+        self.openings_by_conn.insert((conn, client, nonce));
+        true
+    }
+
+    fn take_opening(&mut self, client: ClientId, nonce: RequestNumber) -> Option<ConnId> {
+        let conn = self.openings.remove(&(client, nonce))?;
+        self.openings_by_conn.remove(&(conn, client, nonce));
+        if let Some(line) = self.by_conn.get(&conn) {
+            self.lines[*line as usize].openings -= 1;
+        }
+        Some(conn)
+    }
+
+    /// The connection is gone: what it waits for is dropped.
+    pub fn unbind_conn(&mut self, conn: ConnId) {
+        let first = (conn, ClientId::new(0), RequestNumber::ZERO);
+        while let Some(&(of, client, nonce)) = self.openings_by_conn.range(first..).next()
+            && of == conn
+        {
+            self.take_opening(client, nonce);
+        }
+        let Some(index) = self.by_conn.remove(&conn) else { return };
+        let line = &mut self.lines[index as usize];
+        line.conn = ConnId::ZERO;
+        if !line.buffer.is_empty() {
+            line.buffer = Vec::new();
+            self.pending.retain(|pending| *pending != index);
+        }
+        self.full.retain(|(of, _)| *of != conn);
+        self.vacant.push(index);
+    }
+
+    /// Where a session's replies go now.
+    pub fn conn(&self, session: SessionId) -> Option<ConnId> {
+        let bound = self.sessions.get(session.index as usize)?;
+        let line = self.line(bound).filter(|_| bound.generation == session.generation);
+        line.map(|_| bound.conn)
+    }
+
+    /// Hands this batch's replies to the connections that wait for them, if they are here.
+    pub fn route(&mut self, outcomes: &Outcomes) {
+        for (outcome, reply) in outcomes.replies() {
+            if let Some(client) = outcome.opening {
+                let Some(conn) = self.take_opening(client, outcome.number) else { continue };
+                if outcome.session != SessionId::NONE {
+                    self.bind(outcome.session, conn);
+                }
+                self.answer(conn, &reply);
+            } else {
+                self.answer_session(&reply);
+            }
+        }
+    }
+
+    /// A reply to the connection that its session is bound to, if there is one.
+    pub fn answer_session(&mut self, reply: &Reply<'_>) {
+        let Some(bound) = self.sessions.get(reply.session.index as usize) else { return };
+        if bound.generation == reply.session.generation && self.line(bound).is_some() {
+            self.append(bound.line, reply);
+        }
+    }
+
+    /// A reply to this connection, also when nothing was bound to it: what admission answers by itself.
+    pub fn answer(&mut self, conn: ConnId, reply: &Reply<'_>) {
+        let line = self.line_of(conn);
+        self.append(line, reply);
+    }
+
+    fn append(&mut self, index: u32, reply: &Reply<'_>) {
+        let line = &mut self.lines[index as usize];
+        let len = REPLY_HEADER + reply.body.len();
+        if line.buffer.is_empty() {
+            self.pending.push(index);
+        } else if line.buffer.len() + len > self.limits.frame_bytes_max {
+            self.full.push((line.conn, std::mem::take(&mut line.buffer)));
+        }
+        if line.buffer.capacity() == 0 {
+            line.buffer.reserve(FRAME_BEGIN.max(len));
+        }
+        reply.write_to(&mut line.buffer);
+    }
+
+    /// Takes this turn's frame bodies. Those of one connection come in the order in which they must be sent.
+    pub fn drain(&mut self) -> impl Iterator<Item = (ConnId, Vec<u8>)> {
+        let lines = &mut self.lines;
+        self.full.drain(..).chain(self.pending.drain(..).map(move |index| {
+            let line = &mut lines[index as usize];
+            (line.conn, std::mem::take(&mut line.buffer))
+        }))
+    }
+
+    /// Whether there is nothing to send.
+    pub fn is_empty(&self) -> bool {
+        self.pending.is_empty() && self.full.is_empty()
+    }
+
+    /// Bytes of replies that wait for [`Self::drain`].
+    pub fn byte_len(&self) -> usize {
+        let pending = self.pending.iter().map(|index| self.lines[*index as usize].buffer.len());
+        self.full.iter().map(|(_, body)| body.len()).chain(pending).sum()
+    }
+
+    fn line(&self, bound: &Bound) -> Option<&Line> {
+        self.lines
+            .get(bound.line as usize)
+            .filter(|line| line.conn == bound.conn && bound.conn != ConnId::ZERO)
+    }
+
+    fn line_of(&mut self, conn: ConnId) -> u32 {
+        if let Some(line) = self.by_conn.get(&conn) {
+            return *line;
+        }
+        let fresh = Line { conn, openings: 0, buffer: Vec::new() };
+        let index = self.vacant.pop().unwrap_or(self.lines.len() as u32);
+        match self.lines.get_mut(index as usize) {
+            Some(line) => *line = fresh,
+            None => self.lines.push(fresh),
+        }
+        self.by_conn.insert(conn, index);
+        index
+    }
+}
+
+#[cfg(test)]
+mod tests;

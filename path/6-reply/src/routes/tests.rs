@@ -1,0 +1,229 @@
+//! Outcomes of a real executor, routed to connections.
+
+use super::{RouteLimits, Routes};
+use quorate_execute::{
+    CheckpointError, CheckpointSink, CheckpointSource, Context, Executor, Outcomes, ReplySink, Service,
+    SessionLimits,
+};
+use quorate_types::{AgreedTime, ClientId, ConnId, ItemsBuilder, RequestNumber, SessionId};
+use quorate_wire::{Batch, BatchHeader, Reply, ReplyStatus, RequestHeader, RequestKind};
+use std::collections::BTreeMap;
+
+/// Answers each command with itself.
+struct Mirror;
+
+impl Service for Mirror {
+    fn execute(&mut self, command: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
+        reply.write(command);
+    }
+    fn query(&self, _: &[u8], _: &Context, _: &mut ReplySink<'_>) {}
+    fn checkpoint(&self, _: &mut dyn CheckpointSink) -> Result<(), CheckpointError> {
+        Ok(())
+    }
+    fn restore(&mut self, _: &mut dyn CheckpointSource) -> Result<(), CheckpointError> {
+        Ok(())
+    }
+}
+
+struct World {
+    executor: Executor,
+    out: Outcomes,
+    routes: Routes,
+    requests: Vec<u8>,
+    count: u32,
+}
+
+/// What a connection got: its frames, each as (session, number, status, length of the body).
+type Got = BTreeMap<ConnId, Vec<Vec<(SessionId, u64, ReplyStatus, usize)>>>;
+
+impl World {
+    fn new(limits: RouteLimits) -> Self {
+        let executor = Executor::new(Box::new(Mirror), SessionLimits::default(), AgreedTime::ZERO);
+        let mut world =
+            Self { executor, out: Outcomes::new(), routes: Routes::new(limits), requests: vec![], count: 0 };
+        Batch::begin(&mut world.requests);
+        world
+    }
+    fn push(&mut self, session: SessionId, number: u64, kind: RequestKind, body: &[u8]) {
+        let number = RequestNumber::new(number);
+        let len = body.len() as u32;
+        RequestHeader { session, number, lowest_unanswered: number, kind, len }.write_to(&mut self.requests);
+        self.requests.extend_from_slice(body);
+        self.count += 1;
+    }
+    fn open(&mut self, client: u64, nonce: u64) {
+        self.push(SessionId::NONE, nonce, RequestKind::OpenSession, &client.to_le_bytes());
+    }
+    fn say(&mut self, session: SessionId, number: u64, len: usize) {
+        let mut commands = ItemsBuilder::new();
+        commands.push(&vec![1; len]);
+        let mut body = vec![];
+        commands.write_to(&mut body);
+        self.push(session, number, RequestKind::Commands, &body);
+    }
+    /// Executes what was asked, routes the outcomes, and takes the turn's frames.
+    fn turn(&mut self) -> Got {
+        let mut requests = vec![];
+        Batch::begin(&mut requests);
+        std::mem::swap(&mut requests, &mut self.requests);
+        let header = BatchHeader { time: AgreedTime::ZERO, seed: 0, count: std::mem::take(&mut self.count) };
+        let batch = Batch::seal(requests, header);
+        self.executor.execute(self.executor.seq().next(), &batch, &mut self.out);
+        self.routes.route(&self.out);
+        self.drain()
+    }
+    fn drain(&mut self) -> Got {
+        let mut got = Got::new();
+        let expected = self.routes.byte_len();
+        let mut bytes = 0;
+        for (conn, frame) in self.routes.drain() {
+            bytes += frame.len();
+            let replies = Reply::walk(&frame).map(|reply| {
+                let reply = reply.expect("what is sent decodes");
+                (reply.session, reply.number.number(), reply.status, reply.body.len())
+            });
+            got.entry(conn).or_default().push(replies.collect());
+        }
+        assert_eq!(bytes, expected);
+        assert!(self.routes.is_empty());
+        got
+    }
+}
+
+fn conn(number: u64) -> ConnId {
+    ConnId::new(number)
+}
+
+fn id(index: u32, generation: u32) -> SessionId {
+    SessionId { index, generation }
+}
+
+/// Opened sessions are bound to whoever asked; their replies follow, and other connections get theirs.
+#[test]
+fn replies_find_their_connections() {
+    let mut world = World::new(RouteLimits::default());
+    for (client, on) in [(1, 10), (2, 20), (3, 30)] {
+        assert!(world.routes.bind_opening(ClientId::new(client), RequestNumber::new(7), conn(on)));
+        world.open(client, 7);
+    }
+    world.open(4, 7);
+    let got = world.turn();
+    assert_eq!(got.len(), 3, "nobody here asked for client 4");
+    assert_eq!(got[&conn(20)], [vec![(id(1, 1), 7, ReplyStatus::SessionOpened, 0)]]);
+    for (index, len) in [(2, 5), (0, 3), (2, 6), (3, 9)] {
+        let number = world.executor.last_number(id(index, 1)).map_or(1, |last| last.number() + 1);
+        world.say(id(index, 1), number + u64::from(len == 6), len);
+    }
+    let got = world.turn();
+    assert_eq!(got.len(), 2);
+    assert_eq!(got[&conn(10)], [vec![(id(0, 1), 1, ReplyStatus::Done, 11)]]);
+    let both = vec![(id(2, 1), 1, ReplyStatus::Done, 13), (id(2, 1), 2, ReplyStatus::Done, 14)];
+    assert_eq!(got[&conn(30)], [both]);
+    assert!(world.drain().is_empty());
+}
+
+/// A session that turns up on another connection gets its replies there; a closed connection gets nothing, and its
+/// place can be taken by another.
+#[test]
+fn a_session_moves_and_a_connection_goes() {
+    let mut world = World::new(RouteLimits::default());
+    world.open(1, 1);
+    world.open(1, 2);
+    world.turn();
+    assert!(world.routes.bind(id(0, 1), conn(1)) && world.routes.bind(id(1, 1), conn(2)));
+    assert!(world.routes.bind(id(0, 1), conn(2)));
+    assert_eq!(world.routes.conn(id(0, 1)), Some(conn(2)));
+    world.say(id(0, 1), 1, 1);
+    assert_eq!(world.turn().keys().collect::<Vec<_>>(), [&conn(2)]);
+    world.routes.unbind_conn(conn(2));
+    assert_eq!(world.routes.conn(id(0, 1)), None);
+    // Connection 3 takes the place that connection 2 had; what was bound to 2 must not reach 3.
+    world.routes.answer(
+        conn(3),
+        &Reply {
+            session: id(9, 9),
+            number: RequestNumber::new(1),
+            status: ReplyStatus::Overloaded,
+            body: b"",
+        },
+    );
+    world.say(id(0, 1), 2, 1);
+    world.say(id(1, 1), 1, 1);
+    let got = world.turn();
+    assert_eq!(got.len(), 1);
+    assert_eq!(got[&conn(3)], [vec![(id(9, 9), 1, ReplyStatus::Overloaded, 0)]]);
+    assert!(world.routes.bind(id(0, 1), conn(3)));
+    assert_eq!(world.routes.conn(id(0, 2)), None, "another generation is another session");
+    world.say(id(0, 1), 3, 1);
+    assert_eq!(world.turn()[&conn(3)].len(), 1);
+}
+
+/// A connection that goes takes with it what was about to be sent and what it wanted to open.
+#[test]
+fn what_a_closed_connection_waited_for_is_dropped() {
+    let mut world = World::new(RouteLimits { frame_bytes_max: 100, ..RouteLimits::default() });
+    let (client, nonce) = (ClientId::new(1), RequestNumber::new(1));
+    assert!(world.routes.bind_opening(client, nonce, conn(1)));
+    for number in 0..5 {
+        let number = RequestNumber::new(number);
+        let reply = Reply { session: id(0, 1), number, status: ReplyStatus::Overloaded, body: &[0; 30] };
+        world.routes.answer(conn(1), &reply);
+        world.routes.answer(conn(2), &reply);
+    }
+    world.routes.unbind_conn(conn(1));
+    assert_eq!(world.drain().keys().collect::<Vec<_>>(), [&conn(2)]);
+    world.open(1, 1);
+    assert!(world.turn().is_empty());
+    // The client came back elsewhere and asked again.
+    assert!(world.routes.bind_opening(client, nonce, conn(3)));
+    world.open(1, 1);
+    assert_eq!(world.turn()[&conn(3)], [vec![(id(0, 1), 1, ReplyStatus::SessionOpened, 0)]]);
+    assert_eq!(world.routes.conn(id(0, 1)), Some(conn(3)));
+}
+
+/// Frames are cut at the limit, between replies, in order; a single reply over it is a frame of its own.
+#[test]
+fn frames_are_cut() {
+    let mut world = World::new(RouteLimits { frame_bytes_max: 150, ..RouteLimits::default() });
+    assert!(world.routes.bind_opening(ClientId::new(1), RequestNumber::new(1), conn(1)));
+    world.open(1, 1);
+    world.turn();
+    for (number, len) in [(1, 30), (2, 30), (3, 30), (4, 500), (5, 1)] {
+        world.say(id(0, 1), number, len);
+    }
+    let got = world.turn();
+    let numbers: Vec<Vec<u64>> =
+        got[&conn(1)].iter().map(|frame| frame.iter().map(|reply| reply.1).collect()).collect();
+    assert_eq!(numbers, [vec![1, 2], vec![3], vec![4], vec![5]]);
+}
+
+/// Peers name session places and nonces; neither may cost unbounded memory.
+#[test]
+fn what_peers_name_is_bounded() {
+    let mut routes =
+        Routes::new(RouteLimits { places_max: 10, openings_per_conn_max: 3, ..RouteLimits::default() });
+    assert!(!routes.bind(id(10, 1), conn(1)) && !routes.bind(id(u32::MAX, 1), conn(1)));
+    assert!(!routes.bind(SessionId::NONE, conn(1)));
+    assert!(routes.bind(id(9, 1), conn(1)));
+    let client = ClientId::new(1);
+    let taken =
+        (0..9).filter(|nonce| routes.bind_opening(client, RequestNumber::new(*nonce), conn(1))).count();
+    assert_eq!(taken, 3);
+    assert!(routes.bind_opening(client, RequestNumber::new(0), conn(1)), "one that is under way already");
+    assert!(routes.bind_opening(client, RequestNumber::new(0), conn(2)), "the client moved");
+    assert!(routes.bind_opening(client, RequestNumber::new(5), conn(1)), "which made room");
+    routes.unbind_conn(conn(1));
+    routes.unbind_conn(conn(1));
+    assert!(routes.openings.len() == 1 && routes.openings_by_conn.len() == 1);
+}
+
+/// A session that was refused is said to be so, to who asked.
+#[test]
+fn a_refused_opening_is_answered() {
+    let mut world = World::new(RouteLimits::default());
+    let limits = SessionLimits { sessions_max: 0, ..SessionLimits::default() };
+    world.executor = Executor::new(Box::new(Mirror), limits, AgreedTime::ZERO);
+    assert!(world.routes.bind_opening(ClientId::new(1), RequestNumber::new(1), conn(1)));
+    world.open(1, 1);
+    assert_eq!(world.turn()[&conn(1)], [vec![(SessionId::NONE, 1, ReplyStatus::SessionLimit, 0)]]);
+}

@@ -1,0 +1,110 @@
+//! The commands that call cargo.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub(crate) type Done = Result<(), String>;
+
+pub(crate) fn lint(root: &Path) -> Done {
+    cargo(root, &["fmt", "--all", "--check"])?;
+    cargo(root, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+}
+
+pub(crate) fn docs(root: &Path) -> Done {
+    let mut command = cargo_command(root, &["doc", "--workspace", "--no-deps"]);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    run(command)
+}
+
+pub(crate) fn test(root: &Path, more: &[String]) -> Done {
+    let args: Vec<&str> =
+        ["test", "--workspace"].into_iter().chain(more.iter().map(String::as_str)).collect();
+    cargo(root, &args)
+}
+
+pub(crate) fn bench(root: &Path) -> Done {
+    cargo(root, &["build", "--release", "--package", "quorate-cli"])?;
+    let program = target_directory(root)?.join("release/quorate");
+    // the floor last, so that each figure stands beside it in the output of one run
+    for bench in ["append", "kv", "floor"] {
+        let mut command = Command::new(&program);
+        command.args(["bench", bench]).current_dir(root);
+        run(command)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn fuzz(root: &Path, seconds: Option<&str>) -> Done {
+    let seconds: u32 = match seconds {
+        None => 60,
+        Some(s) => s.parse().map_err(|_| format!("fuzz: {s:?} is no number of seconds"))?,
+    };
+    let manifest = root.join("fuzz/Cargo.toml");
+    let text =
+        std::fs::read_to_string(&manifest).map_err(|e| format!("fuzz: {}: {e}", manifest.display()))?;
+    let targets = fuzz_targets(&text)?;
+    let found = Command::new("cargo").args(["+nightly", "fuzz", "--version"]).output();
+    if !found.is_ok_and(|o| o.status.success()) {
+        return Err("fuzz: needs a nightly toolchain and cargo-fuzz:\n  rustup toolchain install nightly\n  cargo install cargo-fuzz\n\
+             The stable tests run the same targets over the stored inputs: cargo test --workspace"
+            .into());
+    }
+    for target in targets {
+        let mut command = Command::new("cargo");
+        command.args(["+nightly", "fuzz", "run", &target, "--", &format!("-max_total_time={seconds}")]);
+        command.current_dir(root);
+        run(command)?;
+    }
+    Ok(())
+}
+
+/// The names of the fuzz targets: the binaries of the fuzz package.
+fn fuzz_targets(manifest: &str) -> Result<Vec<String>, String> {
+    let table: toml::Table = manifest.parse().map_err(|e| format!("fuzz/Cargo.toml: {e}"))?;
+    let bins = table.get("bin").and_then(toml::Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let names: Vec<String> = bins.iter().filter_map(|b| Some(b.get("name")?.as_str()?.to_string())).collect();
+    if names.is_empty() { Err("fuzz/Cargo.toml names no target ([[bin]])".into()) } else { Ok(names) }
+}
+
+/// What `cargo metadata` says of this workspace, without its dependencies' own.
+pub(crate) fn metadata(root: &Path) -> Result<serde_json::Value, String> {
+    let output = cargo_command(root, &["metadata", "--format-version", "1", "--no-deps"])
+        .output()
+        .map_err(|e| format!("cargo metadata: {e}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|e| format!("cargo metadata: {e}"))
+}
+
+fn target_directory(root: &Path) -> Result<PathBuf, String> {
+    let metadata = metadata(root)?;
+    let directory = metadata["target_directory"].as_str();
+    Ok(PathBuf::from(directory.ok_or("cargo metadata names no target directory")?))
+}
+
+fn cargo(root: &Path, args: &[&str]) -> Done {
+    run(cargo_command(root, args))
+}
+
+fn cargo_command(root: &Path, args: &[&str]) -> Command {
+    // the cargo that runs us, so that one toolchain does it all
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(args).current_dir(root);
+    command
+}
+
+fn run(mut command: Command) -> Done {
+    let args: Vec<_> = command.get_args().map(|a| a.to_string_lossy().into_owned()).collect();
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy();
+    let line = format!("{program} {}", args.join(" "));
+    eprintln!("> {line}");
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{line}: {status}")),
+        Err(e) => Err(format!("{line}: {e}")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,53 @@
+//! Automation of this repository: `cargo xtask <command>`. The gate (`.ci/run`) and people call the same commands.
+
+mod commands;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const HELP: &str = "cargo xtask <command>
+
+  tidy             check the source itself: paths in the docs, dependency direction, lengths, words, invariants ...
+  lint             formatting, and clippy with warnings as errors
+  docs             build the documentation with warnings as errors
+  test [args]      cargo test --workspace [args]
+  ci               tidy, lint, docs: what the gate runs beside the tests
+  bench            release build, then `quorate bench append`, `kv` and `floor`
+  fuzz [seconds]   run each fuzz target so long (default 60)";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let root = root();
+    let rest = args.get(1..).unwrap_or_default();
+    let done = match args.first().map(String::as_str) {
+        Some("tidy") => tidy::run(&root),
+        Some("lint") => commands::lint(&root),
+        Some("docs") => commands::docs(&root),
+        Some("test") => commands::test(&root, rest),
+        Some("ci") => {
+            tidy::run(&root).and_then(|()| commands::lint(&root)).and_then(|()| commands::docs(&root))
+        }
+        Some("bench") => commands::bench(&root),
+        Some("fuzz") => commands::fuzz(&root, rest.first().map(String::as_str)),
+        Some("help" | "--help" | "-h") => {
+            println!("{HELP}");
+            Ok(())
+        }
+        _ => Err(HELP.into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The root of the repository: cargo says where this package lies, one folder below it.
+fn root() -> PathBuf {
+    let here = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    here.parent().unwrap_or(Path::new(".")).to_path_buf()
+}

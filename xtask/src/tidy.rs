@@ -1,0 +1,89 @@
+//! Checks of the source itself. Each check is a file under `tidy/`, a function from the repository's text to
+//! problems; its tests are small made-up repositories.
+
+mod citations;
+mod deps;
+mod headers;
+mod invariants;
+mod lengths;
+mod markdown;
+mod paths;
+mod references;
+mod repo;
+mod rust;
+mod scripts;
+mod words;
+
+use repo::Repo;
+use std::path::Path;
+
+/// What the checks found.
+#[derive(Default)]
+pub(crate) struct Findings {
+    problems: Vec<String>,
+    /// Checks that had nothing to look at yet.
+    notes: Vec<String>,
+}
+
+impl Findings {
+    /// A problem in line `line` (from 1) of the file `path`.
+    fn at(&mut self, path: &str, line: usize, what: impl AsRef<str>) {
+        self.problems.push(format!("{path}:{line}: {}", what.as_ref()));
+    }
+
+    /// A problem of a whole file, or of a file that is not there.
+    fn file(&mut self, path: &str, what: impl AsRef<str>) {
+        self.problems.push(format!("{path}: {}", what.as_ref()));
+    }
+
+    fn note(&mut self, what: impl Into<String>) {
+        self.notes.push(what.into());
+    }
+}
+
+type Check = fn(&Repo, &mut Findings);
+
+/// Checks of the text. The direction of dependencies is asked of cargo, see `deps`.
+const CHECKS: [(&str, Check); 9] = [
+    ("paths", paths::check),
+    ("lengths", lengths::check),
+    ("words", words::check),
+    ("invariants", invariants::check),
+    ("citations", citations::check),
+    ("references", references::check),
+    ("headers", headers::check),
+    ("scripts", scripts::check),
+    ("protocols", deps::check_protocols),
+];
+
+pub(crate) fn run(root: &Path) -> Result<(), String> {
+    let repo = Repo::read(root).map_err(|e| format!("tidy: {}: {e}", root.display()))?;
+    let packages = deps::packages(root, &crate::commands::metadata(root)?)?;
+    let mut failed = 0;
+    let mut report = |name: &str, findings: Findings| {
+        for note in &findings.notes {
+            println!("tidy {name}: note: {note}");
+        }
+        for problem in &findings.problems {
+            println!("tidy {name}: {problem}");
+        }
+        failed += findings.problems.len();
+    };
+    for (name, check) in CHECKS {
+        let mut findings = Findings::default();
+        check(&repo, &mut findings);
+        report(name, findings);
+    }
+    let mut findings = Findings::default();
+    deps::check(&packages, &mut findings);
+    report("deps", findings);
+    if failed == 0 {
+        println!("tidy: {} checks, no problem", CHECKS.len() + 1);
+        Ok(())
+    } else {
+        Err(format!("tidy: {failed} problems"))
+    }
+}
+
+#[cfg(test)]
+mod tests;
