@@ -71,7 +71,7 @@ impl Connection {
             let want = self.read_size;
             let buffer = self.reader.buffer(want);
             let filled = buffer.len();
-            let room = want.max(buffer.capacity() - filled).min(READ_MAX);
+            let room = want;
             buffer.resize(filled + room, 0);
             let read = self.stream.read(&mut buffer[filled..]);
             buffer.truncate(filled + *read.as_ref().unwrap_or(&0));
@@ -98,6 +98,27 @@ impl Connection {
             }
         }
         Ok(())
+    }
+
+    /// Reads and forgets what the other side still sends on a connection that is being closed: closing with unread bytes would
+    /// take the last words back that were sent.
+    pub(crate) fn discard(&mut self) -> Result<(), End> {
+        let mut bytes = [0; READ_MIN];
+        for _ in 0..TURN_BYTES / READ_MIN {
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return Err(End::Closed),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(_) => return Err(End::Closed),
+            }
+        }
+        Err(End::Closed) // it sends and sends, and does not listen
+    }
+
+    /// Nothing more will be sent.
+    pub(crate) fn finish(&mut self) {
+        let _ = self.stream.shutdown(std::net::Shutdown::Write);
     }
 
     pub(crate) fn send(&mut self, frame: OutFrame) {

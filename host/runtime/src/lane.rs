@@ -9,9 +9,9 @@ use crossbeam_channel::Receiver;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 use quorate_node::{Effect, Effects, Event, Input, Node};
-use quorate_types::{ConnId, Halt, ReplicaId, Time};
+use quorate_types::{ConnId, Halt, ReplicaId, Span, Time};
 use quorate_wire::{FrameKind, OutFrame};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
@@ -26,6 +26,8 @@ const FIRST_CONN: u64 = 2;
 const OUT_BYTES_MAX: usize = 256 << 20;
 /// While so much waits to be sent to a connection, nothing more is read from it.
 const OUT_BYTES_SLOW: usize = 4 << 20;
+/// How long the other side of a connection that is being closed may take to close it, too.
+const CLOSING: Span = Span::from_millis(1000);
 /// How long what was sent last may take to leave when the lane ends.
 const LINGER: Duration = Duration::from_millis(200);
 
@@ -50,6 +52,8 @@ pub(crate) struct Lane {
     /// Connections that the system will not tell us about again, although there may be more to read.
     unread: Vec<ConnId>,
     dialing: BTreeMap<ConnId, ReplicaId>,
+    /// Connections that wait for the other side to close, too, and until when.
+    closing: VecDeque<(Time, ConnId)>,
     next_conn: u64,
     effects: Effects,
     halt: Option<Halt>,
@@ -62,6 +66,7 @@ impl Lane {
             connections: BTreeMap::new(),
             unread: Vec::new(),
             dialing: BTreeMap::new(),
+            closing: VecDeque::new(),
             next_conn: FIRST_CONN,
             effects: Effects::new(),
             halt: None,
@@ -128,6 +133,11 @@ impl Lane {
         }
         while let Ok(completion) = self.parts.completions.try_recv() {
             self.on_completion(now, completion);
+        }
+        while self.closing.front().is_some_and(|(until, _)| *until <= now) {
+            if let Some((_, conn)) = self.closing.pop_front() {
+                self.drop_connection(conn);
+            }
         }
         if self.parts.node.deadline().is_some_and(|deadline| deadline <= now) {
             self.step(now, Input::Deadline);
@@ -204,7 +214,13 @@ impl Lane {
 
     fn read(&mut self, now: Time, conn: ConnId) {
         let Some(connection) = self.connections.get_mut(&conn) else { return };
-        if connection.connecting || connection.closing {
+        if connection.connecting {
+            return;
+        }
+        if connection.closing {
+            if connection.discard().is_err() {
+                self.drop_connection(conn);
+            }
             return;
         }
         if connection.out_bytes() > OUT_BYTES_SLOW {
@@ -268,6 +284,7 @@ impl Lane {
                 Effect::Close(conn) => {
                     if let Some(connection) = self.connections.get_mut(&conn) {
                         connection.closing = true;
+                        self.closing.push_back((now.plus(CLOSING), conn));
                         written.push(conn);
                     }
                 }
@@ -309,8 +326,10 @@ impl Lane {
         let was_slow = connection.out_bytes() > OUT_BYTES_SLOW;
         let ended = connection.write().is_err() || connection.out_bytes() > OUT_BYTES_MAX;
         if connection.closing {
-            if ended || connection.out_bytes() == 0 {
+            if ended {
                 self.drop_connection(conn);
+            } else if connection.out_bytes() == 0 {
+                connection.finish();
             }
         } else if ended {
             self.drop_connection(conn);

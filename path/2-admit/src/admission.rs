@@ -4,7 +4,9 @@
 //! INV-ADMIT-2: the bytes admitted and not decided yet never exceed the limit by more than one request.
 
 use quorate_types::{AgreedTime, RequestNumber, SessionId};
-use quorate_wire::{Batch, BatchHeader, Reply, ReplyStatus, RequestHeader, RequestKind, Requests};
+use quorate_wire::{
+    Batch, BatchHeader, REQUEST_HEADER, Reply, ReplyStatus, RequestHeader, RequestKind, Requests,
+};
 use std::collections::{BTreeSet, VecDeque};
 
 /// How much is admitted. Sizes in bytes.
@@ -133,6 +135,9 @@ impl Admission {
         if self.open.len() >= self.limits.batch_bytes {
             self.roll();
         }
+        let headers = (self.full.len() + 1) * Batch::HEADER + REQUEST_HEADER;
+        let most = self.limits.queue_bytes_max + self.limits.request_bytes_max + headers;
+        assert!(self.waiting_bytes() <= most, "INV-ADMIT-2 {} bytes wait, over {most}", self.waiting_bytes());
     }
 
     /// Sets the open batch aside as large enough.
@@ -223,6 +228,13 @@ impl Admission {
             }
             self.entered.resize(index + 1, (0, RequestNumber::ZERO));
         }
+        let (generation, entered) = self.entered[index];
+        assert!(
+            generation != header.session.generation || entered < header.number,
+            "INV-ADMIT-1 {} {} enters after {entered}",
+            header.session,
+            header.number
+        );
         self.entered[index] = (header.session.generation, header.number);
         true
     }
