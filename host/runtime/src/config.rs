@@ -246,6 +246,26 @@ fn kv() -> String {
 }
 
 impl Config {
+    /// A configuration with nothing but defaults.
+    pub fn new(cluster: ClusterId, replica: u16, data: PathBuf, members: Vec<MemberConfig>) -> Self {
+        Self {
+            cluster: cluster.to_string(),
+            replica,
+            listen: None,
+            data,
+            fault_model: FaultModelChoice::default(),
+            protocol: Protocol::default(),
+            instances: one(),
+            service: kv(),
+            members,
+            durability: DurabilityConfig::default(),
+            timing: TimingConfig::default(),
+            limits: LimitsConfig::default(),
+            sessions: SessionsConfig::default(),
+            network: NetworkConfig::default(),
+        }
+    }
+
     /// Reads a configuration file; a relative data directory is taken from where the file is.
     ///
     /// # Errors

@@ -62,7 +62,8 @@ pub struct Status {
     /// Their bytes.
     pub in_flight_bytes: usize,
     /// What the leader knows of each other member: the member, how many bytes of the log it lacks, and whether it was
-    /// heard of lately. Empty elsewhere.
+    /// heard of lately. Empty elsewhere. `u64::MAX` bytes: it needs entries that are neither in memory nor on disk, and can
+    /// not catch up.
     pub members: Vec<(ReplicaId, u64, bool)>,
 }
 

@@ -95,7 +95,10 @@ pub fn read_all(from: &mut dyn CheckpointSource, max: usize) -> Result<Vec<u8>, 
 }
 
 /// The next `len` bytes, appended to `out` piece by piece: a length that a damaged checkpoint states reserves nothing.
-pub(crate) fn read_append(
+///
+/// # Errors
+/// When the source ends before that, or fails.
+pub fn read_append(
     from: &mut dyn CheckpointSource,
     len: usize,
     out: &mut Vec<u8>,

@@ -52,7 +52,7 @@ mod service;
 mod sessions;
 mod typed;
 
-pub use checkpoint::{CheckpointError, CheckpointSink, CheckpointSource, read_all, read_exact};
+pub use checkpoint::{CheckpointError, CheckpointSink, CheckpointSource, read_all, read_append, read_exact};
 pub use context::{Context, Random};
 pub use outcomes::{Outcome, Outcomes};
 pub use sequential::Executor;

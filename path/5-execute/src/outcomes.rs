@@ -68,25 +68,18 @@ impl Outcomes {
         self.arena.clear();
         self.arena.shrink_to(ARENA_KEPT);
     }
-    /// Adds an outcome whose body `write` appends and whose status it returns. Gives back the body.
+    /// Adds an outcome whose body `write` appends and whose status it returns. Gives back the reply.
     pub(crate) fn push(
         &mut self,
         session: SessionId,
         number: RequestNumber,
         write: impl FnOnce(&mut Vec<u8>) -> ReplyStatus,
-    ) -> &[u8] {
+    ) -> Reply<'_> {
         let start = self.arena.len();
         let status = write(&mut self.arena);
         let body = start..self.arena.len();
-        self.list.push(Outcome {
-            session,
-            number,
-            status,
-            body: body.clone(),
-            opening: None,
-            withheld: false,
-        });
-        &self.arena[body]
+        self.list.push(Outcome { session, number, status, body, opening: None, withheld: false });
+        Reply { session, number, status, body: &self.arena[start..] }
     }
     pub(crate) fn push_opening(&mut self, client: ClientId, nonce: RequestNumber, opened: Option<SessionId>) {
         let status = if opened.is_some() { ReplyStatus::SessionOpened } else { ReplyStatus::SessionLimit };
@@ -98,8 +91,5 @@ impl Outcomes {
     pub(crate) fn push_withheld(&mut self, session: SessionId, number: RequestNumber, status: ReplyStatus) {
         let body = self.arena.len()..self.arena.len();
         self.list.push(Outcome { session, number, status, body, opening: None, withheld: true });
-    }
-    pub(crate) fn last_status(&self) -> Option<ReplyStatus> {
-        self.list.last().map(|outcome| outcome.status)
     }
 }

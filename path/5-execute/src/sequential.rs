@@ -70,30 +70,24 @@ impl Executor {
         let full = out.arena().len() as u64 > self.sessions.limits().reply_bytes_per_batch_max;
         let (id, number) = (header.session, header.number);
         let verdict = self.sessions.verdict(header);
-        if let Verdict::Run { client } = verdict {
-            if header.kind == RequestKind::CloseSession {
+        match verdict {
+            // Closing frees what the session keeps, so it needs no room.
+            Verdict::Run { .. } | Verdict::Overloaded if header.kind == RequestKind::CloseSession => {
                 self.sessions.remove(id);
                 out.push(id, number, no_replies);
-            } else if full {
-                out.push(id, number, |_| ReplyStatus::Overloaded);
-            } else {
-                self.run_next(header, body, &ctx.with_session(client, id), out);
             }
-            return;
+            Verdict::Run { .. } if full => {
+                out.push(id, number, |_| ReplyStatus::Overloaded);
+            }
+            Verdict::Run { client } => self.run_next(header, body, &ctx.with_session(client, id), out),
+            _ => answer(id, number, verdict, full, out),
         }
-        // A session that keeps too much can still be closed: that frees what it keeps.
-        if verdict == Verdict::Overloaded && header.kind == RequestKind::CloseSession {
-            self.sessions.remove(id);
-            out.push(id, number, no_replies);
-            return;
-        }
-        answer(id, number, verdict, full, out);
     }
 
     /// The session's next request, which there is room for.
     fn run_next(&mut self, header: &RequestHeader, body: &[u8], ctx: &Context, out: &mut Outcomes) {
         let (service, replies) = (&mut self.service, &mut self.replies);
-        let body = out.push(header.session, header.number, |arena| {
+        let reply = out.push(header.session, header.number, |arena| {
             if header.kind == RequestKind::Empty {
                 return no_replies(arena);
             }
@@ -114,9 +108,7 @@ impl Executor {
                 }
             }
         });
-        let (body, status) = (body.len(), out.last_status().unwrap_or(ReplyStatus::Done));
-        let body = &out.arena()[out.arena().len() - body..];
-        self.sessions.record(header.session, header.number, status, body, self.time);
+        self.sessions.record(header.session, header.number, reply.status, reply.body, self.time);
     }
 
     /// Answers a read from the state as it is; appends to `out`.

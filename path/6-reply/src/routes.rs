@@ -179,7 +179,7 @@ impl Routes {
         }
     }
 
-    /// A reply to this connection, also when nothing was bound to it: what admission answers by itself.
+    /// A reply to this connection, which must be open, also when nothing was bound to it: what admission answers itself.
     pub fn answer(&mut self, conn: ConnId, reply: &Reply<'_>) {
         let line = self.line_of(conn);
         self.append(line, reply);

@@ -1,4 +1,4 @@
-//! Elections: pre-vote, vote, and every change of role. docs/protocols/raft.md L9-L29.
+//! Elections: pre-vote, vote, and every change of role. docs/protocols/raft.md L9-L27.
 //!
 //! A candidate asks first whether it would win (pre-vote), so that a replica which was cut off does not push the others
 //! into a higher view. A voter that heard of a live leader lately refuses, unless the leader itself wants the change. A

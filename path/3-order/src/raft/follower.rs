@@ -54,9 +54,10 @@ impl Raft {
             Err(why) => return reject(out, from, why),
         };
         if view < self.view {
-            // [raft L37] The answer's view tells a former leader that it is one.
-            let outcome = AppendOutcome::Rejected { asked: previous.index, hint: self.log.last() };
-            return self.answer_append(from, round, outcome, out);
+            // [raft L37] Only the view counts: it tells a former leader that it is one. Nothing of the message is repeated,
+            // since the sender may lead our view by the time it reads this, and must not take it for an answer there.
+            let outcome = AppendOutcome::Rejected { asked: Index::ZERO, hint: Position::ZERO };
+            return self.answer_append(from, 0, outcome, out);
         }
         if view == self.view && self.view_leader.is_some_and(|leader| leader != from) {
             return reject(out, from, Reject::NotAllowed("raft: a second leader in one view"));

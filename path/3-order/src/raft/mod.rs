@@ -4,7 +4,7 @@
 //!
 //! Source: Ongaro and Ousterhout, "In Search of an Understandable Consensus Algorithm", USENIX ATC 2014; pre-vote,
 //! check-quorum, leader transfer and ReadIndex from Ongaro's dissertation, sections 9.6, 6.2, 3.10 and 6.4. Retold line by
-//! line in docs/protocols/raft.md, with the deviations and what is not implemented; `[raft L12]` cites a line there.
+//! line in docs/protocols/raft.md, with the deviations and what is not implemented; a citation such as `[raft L1]` (what is kept) names a line there.
 //!
 //! Where to look: `log` (entries in memory and a compact table of all others), `persist` (records), `election`,
 //! `replication` (the leader), `progress` (one follower as its leader sees it), `follower`, `delivery` (decided slots,
@@ -251,7 +251,7 @@ impl Raft {
         if let Role::Leader(_) = self.role {
             self.probe_again(peer, out);
         } else if self.leader.is_none() && self.member(peer).is_some() {
-            // What failed for want of a peer may work now.
+            // [raft L11] What failed for want of a peer may work now.
             self.failures = 0;
             let due = self.random_election_due();
             self.election_due = self.election_due.min(due);
@@ -292,6 +292,7 @@ impl Order for Raft {
         // A late answer to a read of an earlier life must not answer one of this life.
         let mut numbers = Random::new(self.config.seed ^ now.nanos() ^ self.records.number().rotate_left(32));
         self.reads.begin(numbers.next() >> 1);
+        // [raft L9-L10]
         if self.config.members.len() == 1 {
             self.become_candidate(false, out);
         } else {

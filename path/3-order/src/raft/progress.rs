@@ -71,7 +71,7 @@ impl Progress {
         self.sent_bytes = log.bytes_at(next.previous());
     }
 
-    /// It accepted a position, and is durable up to `matched`.
+    /// It accepted a position, and is durable up to `matched`. [raft L57]
     pub(super) fn accept(&mut self, matched: Index, log: &Log) {
         self.flow = Flow::Stream;
         self.cut_off = false;

@@ -147,7 +147,9 @@ impl Raft {
             match reader {
                 Reader::Host(read) => out.push(Effect::ReadFailed { read }),
                 Reader::Member(to, read) => {
-                    send(out, to, RaftMessage::ReadIndexReply { view: self.view, read, slot: None }, None);
+                    // With a vote for its successor the leader enters that view before it leaves its office.
+                    let reply = RaftMessage::ReadIndexReply { view: self.view, read, slot: None };
+                    send(out, to, reply, self.view_pending());
                 }
             }
         }

@@ -1,5 +1,5 @@
 //! The leader's part: entries flow to the followers while they go to its own disk, heartbeats keep it in office, and what
-//! a quorum holds durably is committed. docs/protocols/raft.md L28-L36, L52-L60.
+//! a quorum holds durably is committed. docs/protocols/raft.md L25-L36, L52-L60.
 //!
 //! INV-RAFT-7, INV-RAFT-10, INV-RAFT-14. Tests: tests/replication.rs, tests/commit.rs.
 
@@ -180,6 +180,7 @@ impl Raft {
     }
 
     /// An empty message to every follower: keeps the office, asks whether what was sent arrived, carries the round.
+    /// [raft L56]
     pub(super) fn heartbeat(&mut self, out: &mut Effects) {
         let due = self.now.plus(self.config.heartbeat);
         self.lead(out, |lead, sender| {
@@ -236,6 +237,7 @@ impl Raft {
         outcome: AppendOutcome,
         out: &mut Effects,
     ) {
+        // [raft L58]
         if view > self.view {
             return self.become_follower(view, None, out);
         }
@@ -243,9 +245,12 @@ impl Raft {
         if view < self.view {
             return;
         }
+        // [raft L59]
         let beyond = match outcome {
             AppendOutcome::Matched(index) => index > self.log.last().index,
-            AppendOutcome::Rejected { asked, hint } => asked == Index::ZERO || hint.index > asked,
+            // Answers a message of an older view.
+            AppendOutcome::Rejected { asked: Index::ZERO, .. } => return,
+            AppendOutcome::Rejected { asked, hint } => hint.index > asked,
         };
         if beyond || round > lead.round {
             return reject(out, from, Reject::Malformed("raft: answer to nothing that was sent"));
@@ -302,7 +307,7 @@ impl Raft {
         }
     }
 
-    /// This replica leads no more.
+    /// This replica leads no more. [raft L60]
     pub(super) fn end_leadership(&mut self, lead: Leading, out: &mut Effects) {
         self.fail_leader_reads(lead.reads, out);
     }

@@ -2,13 +2,20 @@
 //! everything must go on.
 
 use super::world::{World, replica};
-use crate::{Input, Order};
 use crate::raft::RaftConfig;
+use crate::{Input, Order};
 use quorate_types::Span;
 
 /// Small enough that windows fill, messages split and entries have to be read back.
 fn tight(config: RaftConfig) -> RaftConfig {
     RaftConfig { window_bytes: 1500, message_bytes_max: 400, cache_bytes: 1200, ..config }
+}
+
+/// Elections all the time, and candidates that stand at the same moment.
+fn hasty(config: RaftConfig) -> RaftConfig {
+    let (heartbeat, hint_delay_max) = (Span::from_millis(8), Span::from_millis(1));
+    let (election_min, election_max) = (Span::from_millis(16), Span::from_millis(30));
+    RaftConfig { heartbeat, hint_delay_max, election_min, election_max, ..tight(config) }
 }
 
 fn memory(config: RaftConfig) -> RaftConfig {
@@ -20,8 +27,18 @@ fn mischief(world: &mut World) {
     let members = world.members() as u64;
     let (one, other) = (world.random.below(members) as usize, world.random.below(members) as usize);
     match world.random.below(14) {
-        0 | 1 if world.is_up(one) => world.crash(one),
-        0..=3 => {
+        0 | 1 => {
+            // Preferably where it hurts; sometimes back at once.
+            let hurt = (0..world.members()).find(|at| world.is_up(*at) && world.has_unsynced(*at));
+            let victim = hurt.unwrap_or(one);
+            if world.is_up(victim) {
+                world.crash(victim);
+                if world.random.below(2) == 0 {
+                    world.start(victim);
+                }
+            }
+        }
+        2 | 3 => {
             if !world.is_up(one) {
                 world.start(one);
             }
@@ -102,16 +119,28 @@ fn heal(world: &mut World, context: &str) {
     world.check();
 }
 
-fn schedule(seed: u64, members: usize, configure: fn(RaftConfig) -> RaftConfig, crashes: bool) {
+/// Rounds of up to so many milliseconds each.
+#[derive(Clone, Copy)]
+struct Pace {
+    rounds: u64,
+    millis: u64,
+    crashes: bool,
+}
+
+const USUAL: Pace = Pace { rounds: 60, millis: 120, crashes: true };
+const FAST: Pace = Pace { rounds: 250, millis: 12, crashes: true };
+const NO_CRASHES: Pace = Pace { crashes: false, ..USUAL };
+
+fn schedule(seed: u64, members: usize, configure: fn(RaftConfig) -> RaftConfig, pace: Pace) {
     let context = format!("seed {seed}, {members} members");
     let mut world = World::new(seed, members, configure);
     world.doubled = world.random.below(2) * 30;
-    for round in 0..60 {
-        let span = world.random.below(120);
+    for round in 0..pace.rounds {
+        let span = world.random.below(pace.millis);
         world.run(Span::from_millis(span));
         work(&mut world);
         if world.random.below(3) == 0 {
-            if crashes {
+            if pace.crashes {
                 mischief(&mut world);
             } else {
                 quiet_mischief(&mut world);
@@ -148,26 +177,36 @@ fn seeds(default: u64) -> std::ops::Range<u64> {
 /// Three members, everything goes wrong, entries have to be read back all the time.
 #[test]
 fn three_members_survive_random_schedules() {
-    seeds(600).for_each(|seed| schedule(seed, 3, tight, true));
+    seeds(600).for_each(|seed| schedule(seed, 3, tight, USUAL));
 }
 
 /// Five members, the usual sizes.
 #[test]
 fn five_members_survive_random_schedules() {
-    seeds(300).for_each(|seed| schedule(seed, 5, |config| config, true));
+    seeds(300).for_each(|seed| schedule(seed, 5, |config| config, USUAL));
+}
+
+/// Time-outs as long as the links and disks are slow: split votes, votes lost in crashes, leaders that do not know yet
+/// that they are none.
+#[test]
+fn hasty_elections_survive_random_schedules() {
+    seeds(600).for_each(|seed| {
+        schedule(seed, 3, hasty, FAST);
+        schedule(seed, 5, hasty, FAST);
+    });
 }
 
 /// One and two members: the smallest quorums.
 #[test]
 fn the_smallest_clusters_survive_random_schedules() {
     seeds(150).for_each(|seed| {
-        schedule(seed, 1, tight, true);
-        schedule(seed, 2, tight, true);
+        schedule(seed, 1, tight, USUAL);
+        schedule(seed, 2, tight, USUAL);
     });
 }
 
 /// Without a disk to read back from, as long as the cache holds what a follower lacks.
 #[test]
 fn memory_mode_survives_lossy_links() {
-    seeds(200).for_each(|seed| schedule(seed, 3, memory, false));
+    seeds(200).for_each(|seed| schedule(seed, 3, memory, NO_CRASHES));
 }

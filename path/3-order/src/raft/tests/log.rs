@@ -1,1 +1,123 @@
-//! Soon.
+//! The log compared with the simplest list that could be one.
+
+use super::one::{entry, index, start_of, view};
+use crate::Random;
+use crate::raft::log::{Log, RUN_BYTES, entry_bytes};
+use quorate_types::{RecordId, View};
+use quorate_wire::raft::{Entry, EntryBody, Index};
+
+struct Model {
+    entries: Vec<(Entry, RecordId)>,
+    durable: usize,
+}
+
+fn compare(log: &Log, model: &Model) {
+    log.check();
+    let count = model.entries.len() as u64;
+    assert_eq!(log.last().index, index(count));
+    assert_eq!(log.durable(), index(model.durable as u64));
+    let (mut slots, mut before) = (0, View::ZERO);
+    for (at, (entry, record)) in model.entries.iter().enumerate() {
+        let here = index(at as u64 + 1);
+        slots += u64::from(matches!(entry.body, EntryBody::Batch(_)));
+        assert_eq!(log.view_at(here), Some(entry.view));
+        assert_eq!(log.record_at(here), *record);
+        assert_eq!(log.slots_at(here), slots);
+        assert!(entry.view >= before);
+        before = entry.view;
+        if here >= log.first_kept() {
+            assert_eq!(log.get(here).map(|kept| &kept.entry), Some(entry));
+        }
+    }
+    assert_eq!(log.view_at(index(count + 1)), None);
+    assert_eq!(log.slots(), slots);
+    for wanted in 0..5 {
+        let limit = index(count / 2 + wanted);
+        let fits = |(entry, _): &&(Entry, RecordId)| entry.view <= view(wanted);
+        let expected = model.entries.iter().take(limit.number() as usize).take_while(fits).count();
+        assert_eq!(log.last_with_view_up_to(limit, view(wanted)), index(expected as u64));
+    }
+}
+
+/// Entries come, are replaced, become durable and leave the memory in any order; every question has the right answer.
+#[test]
+fn the_log_is_a_list() {
+    for seed in 0..300 {
+        let mut random = Random::new(seed);
+        let (mut log, mut model) = (Log::new(), Model { entries: Vec::new(), durable: 0 });
+        let (mut record, mut durable_record) = (0, 0);
+        for _ in 0..120 {
+            match random.below(10) {
+                0..=5 => {
+                    let last = log.last().view.number().max(1);
+                    let in_view = last + random.below(8) / 7;
+                    let new = if random.below(4) == 0 { start_of(in_view) } else { entry(in_view, 1) };
+                    // A record of another kind lies between them now and then.
+                    record += 1 + random.below(10) / 9;
+                    log.push(new.clone(), RecordId::new(record));
+                    model.entries.push((new, RecordId::new(record)));
+                }
+                6 => {
+                    let keep = (model.entries.len() as u64).saturating_sub(random.below(6));
+                    log.truncate(index(keep));
+                    model.entries.truncate(keep as usize);
+                    model.durable = model.durable.min(keep as usize);
+                }
+                7 | 8 => {
+                    durable_record = (durable_record + random.below(5)).min(record);
+                    log.advance_durable(RecordId::new(durable_record));
+                    let durable = |(_, id): &&(Entry, RecordId)| *id <= RecordId::new(durable_record);
+                    model.durable = model.entries.iter().take_while(durable).count();
+                }
+                _ => {
+                    while log.first_kept() <= log.durable() && random.below(4) > 0 {
+                        log.evict_first();
+                    }
+                }
+            }
+            compare(&log, &model);
+        }
+    }
+}
+
+/// A question to the disk takes about one run's bytes, and the questions together take everything.
+#[test]
+fn questions_to_the_disk_are_bounded() {
+    let mut log = Log::new();
+    let large = Entry { view: view(1), body: EntryBody::Batch(super::world::batch(1, 1 << 20)) };
+    let (mut expected, mut record) = (Vec::new(), 0);
+    for at in 0..40_u64 {
+        record += 1 + at % 3 / 2;
+        let entry = if at % 10 == 0 { start_of(1) } else { large.clone() };
+        log.push(entry, RecordId::new(record));
+        expected.push(RecordId::new(record));
+    }
+    let mut asked = Vec::new();
+    while asked.len() < expected.len() {
+        let from = index(asked.len() as u64 + 1);
+        let records = log.records_to_load(from, index(40));
+        assert!(!records.is_empty());
+        let bytes = log.bytes_at(from.plus(records.len() as u64 - 1)) - log.bytes_at(from.previous());
+        assert!(bytes <= RUN_BYTES + entry_bytes(&large), "{bytes} from {from}");
+        asked.extend(records);
+    }
+    assert_eq!(asked, expected);
+    assert_eq!(log.records_to_load(index(3), index(4)).len(), 2, "not beyond what was wanted");
+    assert!(log.records_to_load(index(41), index(50)).is_empty());
+    assert_eq!(log.position(Index::ZERO).view, View::ZERO);
+}
+
+/// A message takes at least one entry, and then no more than its bytes.
+#[test]
+fn messages_are_bounded() {
+    let mut log = Log::new();
+    for at in 1..=10 {
+        log.push(entry(1, at), RecordId::new(at));
+    }
+    let size = entry_bytes(&entry(1, 1)) as usize;
+    assert_eq!(log.take(index(1), 0, 100).len(), 1);
+    assert_eq!(log.take(index(1), 3 * size, 100).len(), 3);
+    assert_eq!(log.take(index(1), 3 * size + 1, 2).len(), 2);
+    assert_eq!(log.take(index(10), 1 << 20, 100).len(), 1);
+    assert!(log.take(index(11), 1 << 20, 100).is_empty());
+}

@@ -130,6 +130,10 @@ impl World {
     pub(super) fn reads_open(&self) -> usize {
         self.reads.len()
     }
+    /// Whether a crash would lose something.
+    pub(super) fn has_unsynced(&self, at: usize) -> bool {
+        !self.machines[at].unsynced.is_empty()
+    }
     /// Who may propose, the one in the highest view first.
     pub(super) fn leader(&self) -> Option<usize> {
         let leads = |at: &usize| self.is_up(*at) && self.raft(*at).leading();

@@ -1,0 +1,92 @@
+//! The client for threads that wait.
+
+use super::oneshot::block_on;
+use super::{Client, Encoded, Error, ReadOptions, ReadResult, Replies, Session};
+use bytes::Bytes;
+use quorate_types::ReplicaId;
+
+/// A [`Client`] whose calls wait on the calling thread. Not for use inside an asynchronous runtime.
+#[derive(Clone, Debug)]
+pub struct BlockingClient {
+    client: Client,
+}
+
+impl BlockingClient {
+    pub(crate) const fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// The asynchronous client behind it.
+    pub const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Opens a session.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn open_session(&self) -> Result<BlockingSession, Error> {
+        block_on(self.client.open_session()).map(|session| BlockingSession { session })
+    }
+
+    /// Reads.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn read(&self, query: impl Into<Bytes>, options: ReadOptions) -> Result<ReadResult, Error> {
+        block_on(self.client.read(query, options))
+    }
+
+    /// As [`Client::status`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn status(&self, replica: ReplicaId) -> Result<String, Error> {
+        block_on(self.client.status(replica))
+    }
+
+    /// As [`Client::transfer`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn transfer(&self, to: Option<ReplicaId>) -> Result<String, Error> {
+        block_on(self.client.transfer(to))
+    }
+}
+
+/// A [`Session`] whose calls wait on the calling thread.
+#[derive(Debug)]
+pub struct BlockingSession {
+    session: Session,
+}
+
+impl BlockingSession {
+    /// The asynchronous session behind it.
+    pub const fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Runs commands, all or none, and waits for the replies.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn call(&self, commands: impl Into<Encoded>) -> Result<Replies, Error> {
+        block_on(self.session.call(commands))
+    }
+
+    /// Runs one command.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn call_one(&self, command: &[u8]) -> Result<Replies, Error> {
+        block_on(self.session.call_one(command))
+    }
+
+    /// As [`Session::close`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn close(self) -> Result<(), Error> {
+        block_on(self.session.close())
+    }
+}

@@ -1,0 +1,137 @@
+//! How a client comes to be.
+
+use super::{BlockingClient, Client, driver};
+use quorate_client::Config;
+use quorate_types::{ClientId, ClusterId, ReplicaId, Span};
+use std::fmt;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a call waits unless told otherwise.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why there is no client.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The list of members is of no use.
+    Members(&'static str),
+    /// The system refused a thread or a poll.
+    Io(io::Error),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Members(why) => write!(f, "the list of members is of no use: {why}"),
+            Self::Io(error) => write!(f, "the client's thread can not be started: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+/// Describes a client. Only the members are needed.
+#[derive(Clone, Debug)]
+pub struct ClientBuilder {
+    config: Config,
+    members: Vec<(ReplicaId, String)>,
+    timeout: Duration,
+}
+
+impl Default for ClientBuilder {
+    fn default() -> Self {
+        let (client, seed) = (ClientId::new(random()), random());
+        Self { config: Config::new(client, seed), members: Vec::new(), timeout: TIMEOUT }
+    }
+}
+
+/// Randomness of the system: every state of the standard hasher has keys of its own.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+impl ClientBuilder {
+    /// Adds a member: its id, and where it listens, as `host:port`. A name is resolved each time it is dialed.
+    #[must_use]
+    pub fn member(mut self, replica: ReplicaId, address: impl Into<String>) -> Self {
+        self.members.push((replica, address.into()));
+        self
+    }
+    /// Adds several members.
+    #[must_use]
+    pub fn members(mut self, members: impl IntoIterator<Item = (ReplicaId, String)>) -> Self {
+        self.members.extend(members);
+        self
+    }
+    /// The cluster that is meant; without it, the first replica that answers decides.
+    #[must_use]
+    pub const fn cluster(mut self, cluster: ClusterId) -> Self {
+        self.config.cluster = Some(cluster);
+        self
+    }
+    /// Who this client is; random if not given. Caps on sessions hold per client.
+    #[must_use]
+    pub const fn client_id(mut self, client: ClientId) -> Self {
+        self.config.client = client;
+        self
+    }
+    /// How long a call, a read or an opening waits for its answer; 10 s if not given.
+    #[must_use]
+    pub const fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+    /// How long the cluster keeps idle sessions; they are kept alive at a third of it.
+    #[must_use]
+    pub const fn session_ttl(mut self, ttl: Duration) -> Self {
+        self.config.session_ttl = Span::from_millis(ttl.as_millis() as u64);
+        self
+    }
+    /// The most bytes of calls and reads that wait for their answers; more end with `Overloaded` at once.
+    #[must_use]
+    pub const fn queue_bytes_max(mut self, bytes: usize) -> Self {
+        self.config.queue_bytes_max = bytes;
+        self
+    }
+    /// The largest frame that is sent, and so about the largest call; the replicas' own limit must not be smaller.
+    #[must_use]
+    pub const fn frame_bytes_max(mut self, bytes: u32) -> Self {
+        self.config.frame_bytes_max = bytes;
+        self
+    }
+    /// Changes what has no method of its own.
+    #[must_use]
+    pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        change(&mut self.config);
+        self
+    }
+
+    /// The client. It connects in the background; nothing is waited for.
+    ///
+    /// # Errors
+    /// When the list of members is empty, longer than 64 or names one twice, or the system refuses a thread.
+    pub fn build(self) -> Result<Client, BuildError> {
+        let mut ids: Vec<ReplicaId> = self.members.iter().map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        if ids.is_empty() || ids.len() > 64 {
+            return Err(BuildError::Members("it must name 1 to 64"));
+        }
+        if ids.windows(2).any(|pair| pair[0] == pair[1]) || ids[0].number() == 0 {
+            return Err(BuildError::Members("each has an id of its own, from 1"));
+        }
+        let cluster = self.config.cluster;
+        let handle = driver::start(self.config, self.members.clone()).map_err(BuildError::Io)?;
+        Ok(Client { handle, members: Arc::new(self.members), cluster, timeout: self.timeout })
+    }
+
+    /// The client for threads that wait.
+    ///
+    /// # Errors
+    /// As [`Self::build`].
+    pub fn build_blocking(self) -> Result<BlockingClient, BuildError> {
+        self.build().map(BlockingClient::new)
+    }
+}

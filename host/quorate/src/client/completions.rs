@@ -1,0 +1,64 @@
+//! Answers in bursts, for programs with thousands of calls under way from one thread: no future and no wake-up for each.
+
+use super::{Error, Replies};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The end of one call that was submitted with a tag.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completed {
+    /// The tag that was handed in.
+    pub tag: u64,
+    /// How the call ended.
+    pub result: Result<Replies, Error>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    list: Mutex<Vec<Completed>>,
+    filled: Condvar,
+}
+
+impl Shared {
+    /// Appends a burst; one wake-up for all of it.
+    pub(crate) fn deliver(&self, burst: &mut Vec<Completed>) {
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        if list.is_empty() {
+            std::mem::swap(&mut *list, burst);
+        } else {
+            list.append(burst);
+        }
+        drop(list);
+        self.filled.notify_all();
+    }
+}
+
+/// Where the ends of submitted calls arrive. Cheap to clone; clones are the same queue.
+#[derive(Clone, Debug, Default)]
+pub struct CompletionQueue {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl CompletionQueue {
+    /// An empty queue.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Waits until something ended, at most for `timeout`, and puts all that ended into `batch`, which is emptied before.
+    /// Returns how many.
+    pub fn recv_batch(&self, batch: &mut Vec<Completed>, timeout: Duration) -> usize {
+        batch.clear();
+        let end = Instant::now() + timeout;
+        let mut list = self.shared.list.lock().unwrap_or_else(PoisonError::into_inner);
+        while list.is_empty() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return 0;
+            }
+            list = self.shared.filled.wait_timeout(list, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        std::mem::swap(&mut *list, batch);
+        batch.len()
+    }
+}

@@ -1,0 +1,541 @@
+//! The thread that drives the client core: one mio loop for all connections, one queue for all callers.
+//!
+//! A turn: sleep until something arrives, hand everything in, flush once, write. So whatever callers asked while the thread
+//! was busy travels together. Callers wake the thread only when it sleeps, or is about to: one wake-up per burst.
+
+use super::completions::{Completed, Shared as QueueShared};
+use super::oneshot::{Outcome, Shot};
+use super::resolve;
+use super::socket::{ReadEnd, Socket};
+use super::{Error, Replies};
+use bytes::Bytes;
+use mio::{Events, Interest, Poll, Token, Waker};
+use quorate_client::{CallId, ClientCore, Completion, Config, Effect, Effects, Input, SessionHandle};
+use quorate_types::{ConnId, ReplicaId, Time};
+use quorate_wire::ReadConsistency;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+const WAKER: Token = Token(0);
+/// How long the last handle's end may take: sessions are closed in that time, or left to expire.
+const LINGER: Duration = Duration::from_millis(200);
+/// No answer frame is larger; what replicas send is bounded by their own limits.
+const ANSWER_BYTES_MAX: u32 = 64 << 20;
+/// What an entry in the queue counts beside its bytes.
+const ASK_COST: usize = 128;
+
+/// Who is told of an end.
+#[derive(Debug)]
+pub(crate) enum Waiter {
+    Future(Arc<Shot>),
+    Queue { queue: Arc<QueueShared>, tag: u64 },
+    Nobody,
+}
+
+impl Waiter {
+    /// Tells it outside of a turn.
+    fn tell(self, outcome: Outcome) {
+        match self {
+            Self::Future(shot) => drop(shot.deliver(outcome)),
+            Self::Queue { queue, tag } => queue.deliver(&mut vec![completed(tag, outcome)]),
+            Self::Nobody => {}
+        }
+    }
+}
+
+fn completed(tag: u64, outcome: Outcome) -> Completed {
+    let result = match outcome {
+        Ok(Completion::Replies(body)) => Ok(Replies::new(body)),
+        Ok(_) => Err(Error::SessionClosed),
+        Err(error) => Err(error),
+    };
+    Completed { tag, result }
+}
+
+/// What callers ask.
+#[derive(Debug)]
+pub(crate) enum Ask {
+    Open { deadline: Time },
+    Call { session: SessionHandle, commands: Bytes, deadline: Time },
+    Close { session: SessionHandle, deadline: Time },
+    Read { consistency: ReadConsistency, replica: Option<ReplicaId>, query: Bytes, deadline: Time },
+    Resolved { conn: ConnId, replica: ReplicaId, addresses: Result<Vec<SocketAddr>, String> },
+    Shutdown,
+}
+
+impl Ask {
+    const fn cost(&self) -> usize {
+        ASK_COST
+            + match self {
+                Self::Call { commands, .. } => commands.len(),
+                Self::Read { query, .. } => query.len(),
+                _ => 0,
+            }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Inbox {
+    asks: Vec<(Ask, Waiter)>,
+    bytes: usize,
+    closed: bool,
+}
+
+/// What callers and the thread share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    inbox: Mutex<Inbox>,
+    bytes_max: usize,
+    /// The thread will look at the queue before it sleeps.
+    awake: AtomicBool,
+    waker: Waker,
+    /// Who leads, as a number; 0 when unknown.
+    pub(crate) leader: AtomicU16,
+    start: Instant,
+}
+
+impl Shared {
+    pub(crate) fn time(&self, at: Instant) -> Time {
+        let nanos = at.saturating_duration_since(self.start).as_nanos();
+        Time::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX).saturating_add(1))
+    }
+
+    /// The moment after this time-out.
+    pub(crate) fn deadline(&self, timeout: Duration) -> Time {
+        let nanos = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        Time::from_nanos(self.time(Instant::now()).nanos().saturating_add(nanos))
+    }
+
+    /// Queues something for the thread. When that can not be, whoever waits is told at once.
+    pub(crate) fn ask(&self, ask: Ask, waiter: Waiter) {
+        let cost = ask.cost();
+        let urgent = matches!(ask, Ask::Shutdown | Ask::Resolved { .. } | Ask::Close { .. });
+        let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let refused = if inbox.closed {
+            Some(Error::Stopped { outcome_unknown: false })
+        } else if !urgent && inbox.bytes > 0 && inbox.bytes + cost > self.bytes_max {
+            Some(Error::Overloaded { outcome_unknown: false })
+        } else {
+            None
+        };
+        if let Some(error) = refused {
+            drop(inbox);
+            return waiter.tell(Err(error));
+        }
+        inbox.bytes += cost;
+        inbox.asks.push((ask, waiter));
+        drop(inbox);
+        if !self.awake.swap(true, Ordering::SeqCst)
+            && let Err(error) = self.waker.wake()
+        {
+            tracing::error!(%error, "the client's thread can not be woken");
+        }
+    }
+}
+
+/// Held by everything that uses the thread; it ends when the last one is dropped.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Handle {
+    /// Closes a session that nobody waits for.
+    pub(crate) fn close_unwatched(&self, session: SessionHandle) {
+        let deadline = self.shared.deadline(Duration::from_secs(10));
+        self.shared.ask(Ask::Close { session, deadline }, Waiter::Nobody);
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.ask(Ask::Shutdown, Waiter::Nobody);
+    }
+}
+
+/// A connection, or what is on the way to one.
+#[derive(Debug)]
+enum Conn {
+    /// The name is being resolved.
+    Resolving,
+    /// Made or in the making; these addresses are left to try.
+    Socket(Box<Socket>, Vec<SocketAddr>),
+}
+
+struct Driver {
+    core: ClientCore,
+    out: Effects,
+    shared: Arc<Shared>,
+    poll: Poll,
+    members: Vec<(ReplicaId, String)>,
+    /// Members whose name a thread is resolving.
+    resolving: Vec<ReplicaId>,
+    conns: BTreeMap<ConnId, Conn>,
+    waiters: Vec<Option<Waiter>>,
+    free: Vec<usize>,
+    bursts: Vec<(Arc<QueueShared>, Vec<Completed>)>,
+    /// Connections with more to read.
+    readable: Vec<ConnId>,
+    asks: Vec<(Ask, Waiter)>,
+    ends_at: Option<Instant>,
+}
+
+/// Starts the thread.
+pub(crate) fn start(config: Config, members: Vec<(ReplicaId, String)>) -> io::Result<Arc<Handle>> {
+    let poll = Poll::new()?;
+    let waker = Waker::new(poll.registry(), WAKER)?;
+    let shared = Arc::new(Shared {
+        inbox: Mutex::default(),
+        bytes_max: config.queue_bytes_max,
+        awake: AtomicBool::new(true),
+        waker,
+        leader: AtomicU16::new(0),
+        start: Instant::now(),
+    });
+    let ids: Vec<ReplicaId> = members.iter().map(|(id, _)| *id).collect();
+    let driver = Driver {
+        core: ClientCore::new(config, &ids),
+        out: Effects::new(),
+        shared: Arc::clone(&shared),
+        poll,
+        members,
+        resolving: Vec::new(),
+        conns: BTreeMap::new(),
+        waiters: Vec::new(),
+        free: Vec::new(),
+        bursts: Vec::new(),
+        readable: Vec::new(),
+        asks: Vec::new(),
+        ends_at: None,
+    };
+    std::thread::Builder::new().name("quorate-client".to_owned()).spawn(move || driver.run())?;
+    Ok(Arc::new(Handle { shared }))
+}
+
+impl Driver {
+    fn run(mut self) {
+        let mut events = Events::with_capacity(256);
+        loop {
+            let timeout = self.sleep_for();
+            if let Err(error) = self.poll.poll(&mut events, timeout)
+                && error.kind() != io::ErrorKind::Interrupted
+            {
+                tracing::error!(%error, "the client's thread can not wait for its sockets and ends");
+                return;
+            }
+            self.shared.awake.store(true, Ordering::SeqCst);
+            let now = self.shared.time(Instant::now());
+            for conn in std::mem::take(&mut self.readable) {
+                self.read(now, conn);
+            }
+            for event in &events {
+                if event.token() != WAKER {
+                    let conn = ConnId::new(event.token().0 as u64);
+                    let readable = event.is_readable() || event.is_read_closed() || event.is_error();
+                    self.ready(now, conn, readable, event.is_writable() || event.is_error());
+                }
+            }
+            self.take_asks(now);
+            if self.core.deadline().is_some_and(|due| due <= now) {
+                self.core.step(now, Input::Deadline, &mut self.out);
+            }
+            self.settle(now);
+            self.deliver_bursts();
+            if self.ended() {
+                return;
+            }
+        }
+    }
+
+    /// How long to sleep; announces the sleep, so that callers wake us from here on.
+    fn sleep_for(&self) -> Option<Duration> {
+        self.shared.awake.store(false, Ordering::SeqCst);
+        let waiting = !self.shared.inbox.lock().unwrap_or_else(PoisonError::into_inner).asks.is_empty();
+        if waiting || !self.readable.is_empty() {
+            self.shared.awake.store(true, Ordering::SeqCst);
+            return Some(Duration::ZERO);
+        }
+        let now = self.shared.time(Instant::now());
+        let due = self.core.deadline().map(|due| Duration::from_nanos(due.since(now).nanos()));
+        let end = self.ends_at.map(|end| end.saturating_duration_since(Instant::now()));
+        due.into_iter().chain(end).min()
+    }
+
+    /// Whether the last handle is gone and nothing is left to do, or no time to do it.
+    fn ended(&self) -> bool {
+        let Some(end) = self.ends_at else { return false };
+        let idle = self.core.waiting() == (0, 0)
+            && self.conns.values().all(|conn| !matches!(conn, Conn::Socket(socket, _) if socket.has_output()));
+        idle || Instant::now() >= end
+    }
+
+    // Callers.
+
+    fn take_asks(&mut self, now: Time) {
+        let mut asks = std::mem::take(&mut self.asks);
+        {
+            let mut inbox = self.shared.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::swap(&mut inbox.asks, &mut asks);
+            inbox.bytes = 0;
+        }
+        for (ask, waiter) in asks.drain(..) {
+            self.take_ask(now, ask, waiter);
+        }
+        self.asks = asks;
+    }
+
+    fn take_ask(&mut self, now: Time, ask: Ask, waiter: Waiter) {
+        let input = match ask {
+            Ask::Open { deadline } => Input::Open { call: self.number(waiter), deadline: Some(deadline) },
+            Ask::Call { session, commands, deadline } => {
+                Input::Call { call: self.number(waiter), session, commands, deadline: Some(deadline) }
+            }
+            Ask::Close { session, deadline } => {
+                Input::Close { call: Some(self.number(waiter)), session, deadline: Some(deadline) }
+            }
+            Ask::Read { consistency, replica, query, deadline } => {
+                let deadline = Some(deadline);
+                Input::Read { call: self.number(waiter), reader: 0, consistency, replica, query, deadline }
+            }
+            Ask::Resolved { conn, replica, addresses } => {
+                self.resolving.retain(|id| *id != replica);
+                if self.conns.contains_key(&conn) {
+                    self.connect(now, conn, addresses);
+                }
+                return;
+            }
+            Ask::Shutdown => {
+                self.ends_at = Some(Instant::now() + LINGER);
+                return;
+            }
+        };
+        self.core.step(now, input, &mut self.out);
+    }
+
+    fn number(&mut self, waiter: Waiter) -> CallId {
+        let index = self.free.pop().unwrap_or(self.waiters.len());
+        if index == self.waiters.len() {
+            self.waiters.push(Some(waiter));
+        } else {
+            self.waiters[index] = Some(waiter);
+        }
+        CallId(index as u64)
+    }
+
+    fn complete(&mut self, now: Time, call: CallId, outcome: Outcome) {
+        let index = call.0 as usize;
+        let waiter = self.waiters[index].take().expect("INV-CLIENT-1: a call completes once");
+        self.free.push(index);
+        match waiter {
+            Waiter::Nobody => {}
+            Waiter::Future(shot) => {
+                if let Some(Ok(Completion::Opened(session))) = shot.deliver(outcome) {
+                    self.core.step(now, Input::Close { call: None, session, deadline: None }, &mut self.out);
+                }
+            }
+            Waiter::Queue { queue, tag } => {
+                let completed = completed(tag, outcome);
+                match self.bursts.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &queue)) {
+                    Some((_, burst)) => burst.push(completed),
+                    None => self.bursts.push((queue, vec![completed])),
+                }
+            }
+        }
+    }
+
+    fn deliver_bursts(&mut self) {
+        for (queue, burst) in &mut self.bursts {
+            if !burst.is_empty() {
+                queue.deliver(burst);
+            }
+        }
+        // A queue that only we hold has no reader any more.
+        self.bursts.retain(|(queue, _)| Arc::strong_count(queue) > 1);
+    }
+
+    // Effects.
+
+    /// Flushes and does what the core wants, until it wants nothing more.
+    fn settle(&mut self, now: Time) {
+        loop {
+            self.core.flush(now, &mut self.out);
+            if self.out.is_empty() {
+                return;
+            }
+            let mut out = std::mem::take(&mut self.out);
+            let mut written = Vec::new();
+            for effect in out.drain() {
+                self.effect(now, effect, &mut written);
+            }
+            for conn in written {
+                self.write(now, conn);
+            }
+        }
+    }
+
+    fn effect(&mut self, now: Time, effect: Effect, written: &mut Vec<ConnId>) {
+        match effect {
+            Effect::Dial { conn, replica } => self.dial(now, conn, replica),
+            Effect::Close(conn) => self.drop_conn(conn),
+            Effect::Send { conn, frame } => {
+                if let Some(Conn::Socket(socket, _)) = self.conns.get_mut(&conn) {
+                    socket.push(frame);
+                    if !written.contains(&conn) {
+                        written.push(conn);
+                    }
+                }
+            }
+            Effect::Completed { call, result } => self.complete(now, call, result),
+            Effect::Problem { replica, text } => tracing::debug!(%replica, text, "connection lost"),
+            Effect::Leader(leader) => {
+                let number = leader.map_or(0, ReplicaId::number);
+                self.shared.leader.store(number, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn dial(&mut self, now: Time, conn: ConnId, replica: ReplicaId) {
+        let Some((_, address)) = self.members.iter().find(|(id, _)| *id == replica) else { return };
+        self.conns.insert(conn, Conn::Resolving);
+        if let Ok(address) = address.parse::<SocketAddr>() {
+            return self.connect(now, conn, Ok(vec![address]));
+        }
+        // Resolving a name can block for long, so a thread of its own does it: one at a time for each member.
+        if self.resolving.contains(&replica) {
+            return self.connect(now, conn, Err(format!("the name in {address} is still being resolved")));
+        }
+        self.resolving.push(replica);
+        let shared = Arc::clone(&self.shared);
+        if let Err(error) = resolve::in_background(address.clone(), move |addresses| {
+            shared.ask(Ask::Resolved { conn, replica, addresses }, Waiter::Nobody);
+        }) {
+            self.resolving.retain(|id| *id != replica);
+            self.connect(now, conn, Err(format!("no thread to resolve the name: {error}")));
+        }
+    }
+
+    /// Tries the addresses in turn until one takes the connection.
+    fn connect(&mut self, now: Time, conn: ConnId, addresses: Result<Vec<SocketAddr>, String>) {
+        let why = match addresses {
+            Ok(addresses) => match self.connect_first(conn, addresses) {
+                Ok(()) => return,
+                Err(error) => error.to_string(),
+            },
+            Err(why) => why,
+        };
+        self.lost(now, conn, why);
+    }
+
+    fn connect_first(&mut self, conn: ConnId, addresses: Vec<SocketAddr>) -> io::Result<()> {
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        let mut left = addresses.into_iter();
+        while let Some(address) = left.next() {
+            let socket = Socket::connect(address, ANSWER_BYTES_MAX).and_then(|mut socket| {
+                let token = Token(conn.number() as usize);
+                let interest = Interest::READABLE | Interest::WRITABLE;
+                self.poll.registry().register(&mut socket.stream, token, interest)?;
+                Ok(socket)
+            });
+            match socket {
+                Ok(socket) => {
+                    self.conns.insert(conn, Conn::Socket(Box::new(socket), left.collect()));
+                    return Ok(());
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn drop_conn(&mut self, conn: ConnId) {
+        if let Some(Conn::Socket(mut socket, _)) = self.conns.remove(&conn) {
+            // Dropping the socket takes it out of the poll, too; an error here means that it never was in it.
+            let _ = self.poll.registry().deregister(&mut socket.stream);
+        }
+    }
+
+    fn lost(&mut self, now: Time, conn: ConnId, why: String) {
+        self.drop_conn(conn);
+        self.core.step(now, Input::Closed { conn, why }, &mut self.out);
+    }
+
+    // Sockets.
+
+    fn ready(&mut self, now: Time, conn: ConnId, readable: bool, writable: bool) {
+        let Some(Conn::Socket(socket, _)) = self.conns.get_mut(&conn) else { return };
+        if !socket.connected {
+            match socket.check_connected() {
+                Ok(true) => self.core.step(now, Input::Connected(conn), &mut self.out),
+                Ok(false) => return,
+                Err(error) => return self.connect_failed(now, conn, &error),
+            }
+        } else if writable {
+            socket.unblock();
+            self.write(now, conn);
+        }
+        if readable {
+            self.read(now, conn);
+        }
+    }
+
+    /// The next address, if there is one.
+    fn connect_failed(&mut self, now: Time, conn: ConnId, error: &io::Error) {
+        let left = match self.conns.get_mut(&conn) {
+            Some(Conn::Socket(_, left)) => std::mem::take(left),
+            _ => Vec::new(),
+        };
+        self.drop_conn(conn);
+        if left.is_empty() { self.lost(now, conn, error.to_string()) } else { self.connect(now, conn, Ok(left)) }
+    }
+
+    fn read(&mut self, now: Time, conn: ConnId) {
+        let Some(Conn::Socket(socket, _)) = self.conns.get_mut(&conn) else { return };
+        let (core, out) = (&mut self.core, &mut self.out);
+        match socket.read(|frame| core.step(now, Input::Frame { conn, frame }, out)) {
+            Ok(ReadEnd::Drained) => {}
+            Ok(ReadEnd::More) => self.readable.push(conn),
+            Err(error) => self.lost(now, conn, error.to_string()),
+        }
+    }
+
+    fn write(&mut self, now: Time, conn: ConnId) {
+        let Some(Conn::Socket(socket, _)) = self.conns.get_mut(&conn) else { return };
+        match socket.write() {
+            Ok(0) => {}
+            Ok(bytes) => self.core.step(now, Input::Written { conn, bytes }, &mut self.out),
+            Err(error) => self.lost(now, conn, error.to_string()),
+        }
+    }
+}
+
+impl Drop for Driver {
+    /// Nobody waits for ever, however the thread ends.
+    fn drop(&mut self) {
+        let asks = {
+            let mut inbox = self.shared.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+            inbox.closed = true;
+            std::mem::take(&mut inbox.asks)
+        };
+        for (_, waiter) in asks {
+            waiter.tell(Err(Error::Stopped { outcome_unknown: false }));
+        }
+        if !std::thread::panicking() {
+            self.core.step(self.shared.time(Instant::now()), Input::Stop, &mut self.out);
+            let mut out = std::mem::take(&mut self.out);
+            for effect in out.drain() {
+                if let Effect::Completed { call, result } = effect
+                    && let Some(waiter) = self.waiters[call.0 as usize].take()
+                {
+                    waiter.tell(result);
+                }
+            }
+        }
+        for waiter in self.waiters.drain(..).flatten() {
+            waiter.tell(Err(Error::Stopped { outcome_unknown: true }));
+        }
+    }
+}

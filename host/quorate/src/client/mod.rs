@@ -1,0 +1,189 @@
+//! The client: sessions that run commands exactly once, reads, and an operator's questions.
+//!
+//! One thread owns all connections (`driver.rs`); the logic is the crate `quorate-client`. Futures need no particular
+//! runtime; [`BlockingClient`] waits on the calling thread; [`Client::submit`] with a [`CompletionQueue`] serves programs
+//! with thousands of calls under way.
+//!
+//! An [`Error`] says whether the commands may have run ([`Error::is_outcome_unknown`]). Tests: tests/client.rs.
+
+mod admin;
+mod blocking;
+mod builder;
+mod commands;
+mod completions;
+mod driver;
+mod oneshot;
+mod resolve;
+mod session;
+mod socket;
+
+pub use blocking::{BlockingClient, BlockingSession};
+pub use builder::{BuildError, ClientBuilder};
+pub use commands::{Commands, Encoded, Replies};
+pub use completions::{Completed, CompletionQueue};
+pub use quorate_client::Error;
+pub use quorate_types::{ClientId, ClusterId, ReplicaId, Seq};
+pub use quorate_wire::ReadConsistency;
+pub use session::Session;
+
+use admin::Question;
+use bytes::Bytes;
+use driver::{Ask, Handle, Waiter};
+use oneshot::{Outcome, Waiting};
+use quorate_client::Completion;
+use quorate_wire::FrameKind;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// How up to date the answer must be.
+    pub consistency: ReadConsistency,
+    /// Only from this replica; from any if `None`.
+    pub replica: Option<ReplicaId>,
+    /// How long to wait for the answer; the client's own time-out if `None`.
+    pub timeout: Option<Duration>,
+}
+
+impl ReadOptions {
+    /// Sees everything that was acknowledged before.
+    pub const STRONG: Self = Self { consistency: ReadConsistency::Strong, replica: None, timeout: None };
+    /// May be old, but never older than what this client saw before.
+    pub const WEAK: Self = Self { consistency: ReadConsistency::Weak, replica: None, timeout: None };
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self::STRONG
+    }
+}
+
+/// The answer to a read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadResult {
+    /// The state that was read: everything up to this seq had been executed.
+    pub seq: Seq,
+    /// What the service answered.
+    pub body: Bytes,
+}
+
+/// A connection to a cluster. Cheap to clone; clones share everything. Its thread ends with the last clone, session and
+/// unfinished call.
+#[derive(Clone, Debug)]
+pub struct Client {
+    handle: Arc<Handle>,
+    members: Arc<Vec<(ReplicaId, String)>>,
+    cluster: Option<ClusterId>,
+    timeout: Duration,
+}
+
+impl Client {
+    /// Describes a client.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+
+    /// The members that this client was told of.
+    pub fn members(&self) -> impl Iterator<Item = (ReplicaId, &str)> {
+        self.members.iter().map(|(id, address)| (*id, address.as_str()))
+    }
+
+    /// Who leads, as far as this client heard.
+    pub fn leader(&self) -> Option<ReplicaId> {
+        Some(self.handle.shared.leader.load(Ordering::Relaxed)).filter(|id| *id != 0).map(ReplicaId::new)
+    }
+
+    /// Opens a session.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn open_session(&self) -> Result<Session, Error> {
+        let deadline = self.handle.shared.deadline(self.timeout);
+        match self.ask(Ask::Open { deadline }).await? {
+            Completion::Opened(session) => Ok(Session::new(self.clone(), session)),
+            _ => Err(Error::SessionClosed),
+        }
+    }
+
+    /// Reads. The request is under way when this returns; the future waits for the answer.
+    pub fn read(
+        &self,
+        query: impl Into<Bytes>,
+        options: ReadOptions,
+    ) -> impl Future<Output = Result<ReadResult, Error>> + Send + 'static {
+        let deadline = self.handle.shared.deadline(options.timeout.unwrap_or(self.timeout));
+        let ReadOptions { consistency, replica, .. } = options;
+        let waiting = self.ask(Ask::Read { consistency, replica, query: query.into(), deadline });
+        async move {
+            match waiting.await? {
+                Completion::Read { seq, body } => Ok(ReadResult { seq, body }),
+                _ => Err(Error::SessionClosed),
+            }
+        }
+    }
+
+    /// Runs commands in a session and reports the end to `queue` under this tag: for many calls from one thread.
+    pub fn submit(&self, session: &Session, commands: impl Into<Encoded>, tag: u64, queue: &CompletionQueue) {
+        let deadline = self.handle.shared.deadline(session.timeout());
+        let ask = Ask::Call { session: session.handle(), commands: commands.into().0, deadline };
+        self.handle.shared.ask(ask, Waiter::Queue { queue: Arc::clone(&queue.shared), tag });
+    }
+
+    /// Asks one replica how it is; a JSON document.
+    ///
+    /// # Errors
+    /// When it can not be reached, or does not answer in time.
+    pub async fn status(&self, replica: ReplicaId) -> Result<String, Error> {
+        let body = self.question(replica, FrameKind::StatusRequest, Vec::new(), FrameKind::Status).await?;
+        Ok(String::from_utf8_lossy(&body).into_owned())
+    }
+
+    /// Asks the leader to hand over to this member, or to the one that is furthest; returns what it says to that, a line
+    /// of text.
+    ///
+    /// # Errors
+    /// When no leader is known, it can not be reached, or does not answer in time.
+    pub async fn transfer(&self, to: Option<ReplicaId>) -> Result<String, Error> {
+        let detail = "no leader is known".to_owned();
+        let leader = self.leader().ok_or(Error::DeadlineExceeded { outcome_unknown: false, detail })?;
+        let payload = to.map_or(0, ReplicaId::number).to_le_bytes().to_vec();
+        let body = self.question(leader, FrameKind::TransferRequest, payload, FrameKind::TransferReply).await?;
+        Ok(String::from_utf8_lossy(&body).into_owned())
+    }
+
+    async fn question(
+        &self,
+        replica: ReplicaId,
+        kind: FrameKind,
+        payload: Vec<u8>,
+        answer: FrameKind,
+    ) -> Result<Bytes, Error> {
+        let (_, address) =
+            self.members.iter().find(|(id, _)| *id == replica).ok_or(Error::UnknownReplica(replica))?;
+        let (address, cluster, timeout) = (address.clone(), self.cluster, self.timeout);
+        let question = Question { replica, address, cluster, kind, payload, answer, timeout };
+        let (waiting, shot) = Waiting::new(Arc::clone(&self.handle));
+        std::thread::Builder::new()
+            .name("quorate-admin".to_owned())
+            .spawn(move || {
+                let body = question.ask().map(|body| Completion::Read { seq: Seq::ZERO, body });
+                // Whoever asked may be gone by now.
+                drop(shot.deliver(body));
+            })
+            .map_err(|error| Error::Connection { replica, text: format!("no thread to ask it: {error}") })?;
+        match waiting.await? {
+            Completion::Read { body, .. } => Ok(body),
+            _ => Err(Error::SessionClosed),
+        }
+    }
+
+    /// Queues something; the future waits for its end.
+    fn ask(&self, ask: Ask) -> impl Future<Output = Outcome> + Send + 'static {
+        let (waiting, shot) = Waiting::new(Arc::clone(&self.handle));
+        self.handle.shared.ask(ask, Waiter::Future(shot));
+        waiting
+    }
+}

@@ -1,0 +1,147 @@
+//! A whole cluster in one process, on real sockets and a real disk: for a service's own tests, and for trying things out.
+
+use quorate_execute::Service;
+use quorate_runtime::{
+    Config, DataDirectory, DirectoryError, Durability, Identity, MemberConfig, Options, Replica, Running,
+    StartError,
+};
+use quorate_types::{ClusterId, Incarnation, ReplicaId};
+use rand::TryRngCore as _;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Several replicas of one service in this process, each in a folder of its own below one directory.
+///
+/// Stopping a replica here ends its threads after the writes that are under way; killing a process is what the program's
+/// `chaos kill` does.
+pub struct LocalCluster {
+    configs: Vec<Config>,
+    running: Vec<Option<Running>>,
+    service: Box<dyn Fn() -> Box<dyn Service> + Send>,
+}
+
+impl LocalCluster {
+    /// Starts `replicas` replicas, each with a service of its own from `service`, keeping data below `directory`, which is
+    /// made or must be empty.
+    ///
+    /// # Errors
+    /// Why the cluster can not be set up or a replica does not start.
+    pub fn start(
+        directory: &Path,
+        replicas: u16,
+        service: impl Fn() -> Box<dyn Service> + Send + 'static,
+    ) -> Result<Self, StartError> {
+        Self::start_with(directory, replicas, service, |_| {}, |_| Options::default())
+    }
+
+    /// The same, with the configuration of each replica changed by `configure`, and its parts replaced by `options`.
+    ///
+    /// # Errors
+    /// Why the cluster can not be set up or a replica does not start.
+    pub fn start_with(
+        directory: &Path,
+        replicas: u16,
+        service: impl Fn() -> Box<dyn Service> + Send + 'static,
+        configure: impl Fn(&mut Config),
+        options: impl Fn(ReplicaId) -> Options,
+    ) -> Result<Self, StartError> {
+        let mut configs = set_up(directory, replicas)?;
+        configs.iter_mut().for_each(configure);
+        let running = configs.iter().map(|_| None).collect();
+        let mut cluster = Self { configs, running, service: Box::new(service) };
+        for id in 1..=replicas {
+            let replica = ReplicaId::new(id);
+            cluster.restart_with(replica, options(replica))?;
+        }
+        Ok(cluster)
+    }
+
+    /// The replicas and their addresses, for a client.
+    pub fn members(&self) -> Vec<(ReplicaId, String)> {
+        self.configs[0].members.iter().map(|m| (ReplicaId::new(m.replica), m.address.clone())).collect()
+    }
+
+    /// The configuration of a replica.
+    pub fn config(&self, replica: ReplicaId) -> Option<&Config> {
+        self.configs.get(usize::from(replica.number()).checked_sub(1)?)
+    }
+
+    /// Whether a replica runs; one whose disk failed does not.
+    pub fn is_running(&self, replica: ReplicaId) -> bool {
+        let at = usize::from(replica.number()).wrapping_sub(1);
+        self.running.get(at).and_then(Option::as_ref).is_some_and(|running| !running.is_finished())
+    }
+
+    /// Stops a replica, if it runs, and says why it had stopped by itself, if it had.
+    pub fn stop(&mut self, replica: ReplicaId) -> Option<quorate_types::Halt> {
+        let at = usize::from(replica.number()).wrapping_sub(1);
+        self.running.get_mut(at)?.take()?.stop().err()
+    }
+
+    /// Starts a replica again.
+    ///
+    /// # Errors
+    /// Why it does not start.
+    pub fn restart(&mut self, replica: ReplicaId) -> Result<(), StartError> {
+        self.restart_with(replica, Options::default())
+    }
+
+    /// Starts a replica again, with parts of it replaced.
+    ///
+    /// # Errors
+    /// Why it does not start.
+    ///
+    /// # Panics
+    /// When there is no such replica.
+    pub fn restart_with(&mut self, replica: ReplicaId, options: Options) -> Result<(), StartError> {
+        self.stop(replica);
+        let at = usize::from(replica.number()).wrapping_sub(1);
+        let config = self.configs.get(at).expect("a replica of this cluster").clone();
+        let started = Replica::new(config, (self.service)()).with(options).start()?;
+        self.running[at] = Some(started);
+        Ok(())
+    }
+}
+
+/// Makes the data directories and configurations of a new cluster on free ports of this machine.
+fn set_up(directory: &Path, replicas: u16) -> Result<Vec<Config>, StartError> {
+    let io = |what| move |why| StartError::Io { what, why };
+    // Held until all are chosen, so that no port is chosen twice.
+    let ports: Vec<TcpListener> = (0..replicas)
+        .map(|_| TcpListener::bind("127.0.0.1:0"))
+        .collect::<Result<_, _>>()
+        .map_err(io("choosing a port"))?;
+    let cluster = ClusterId::new(u128::from(random()) << 64 | u128::from(random()));
+    let start_time_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+    let mut members = Vec::new();
+    for (id, port) in (1..=replicas).zip(&ports) {
+        let address = port.local_addr().map_err(io("choosing a port"))?.to_string();
+        members.push(MemberConfig { replica: id, address, incarnation: Incarnation::new(random()).to_string() });
+    }
+    let mut configs = Vec::new();
+    for member in &members {
+        let data: PathBuf = directory.join(format!("replica-{}", member.replica));
+        let identity = Identity {
+            cluster,
+            replica: member.replica,
+            incarnation: Incarnation::parse(&member.incarnation).unwrap_or_default(),
+            log_id: random(),
+            start_time_ns,
+        };
+        DataDirectory::create(&data, &identity).map_err(|error: DirectoryError| error)?;
+        let mut config = Config::new(cluster, member.replica, data, members.clone());
+        config.durability.mode = Durability::Group;
+        // Small files: several replicas share this disk.
+        config.durability.segment_mib = 24;
+        configs.push(config);
+    }
+    Ok(configs)
+}
+
+fn random() -> u64 {
+    // Without the system's randomness the time still tells clusters apart.
+    rand::rngs::SysRng.try_next_u64().unwrap_or_else(|_| {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
+    })
+}

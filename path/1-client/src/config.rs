@@ -1,0 +1,67 @@
+//! What a client may be told; the defaults suit a cluster in one or a few data centres.
+
+use quorate_types::{ClientId, ClusterId, Span};
+
+/// The settings of one client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Who this client is; caps on sessions hold per client.
+    pub client: ClientId,
+    /// The cluster that is meant. Without one, the first replica that answers decides it.
+    pub cluster: Option<ClusterId>,
+    /// Everything random follows from it: nonces and the jitter of waiting times. Two clients must not share one.
+    pub seed: u64,
+    /// The first wait before a replica is dialed again.
+    pub dial_back_off_min: Span,
+    /// The longest wait before a replica is dialed again.
+    pub dial_back_off_max: Span,
+    /// How long a connection may take to be made, and again as long to be welcomed.
+    pub dial_timeout: Span,
+    /// How long the cluster keeps an idle session; it is kept alive after a third of that.
+    pub session_ttl: Span,
+    /// How many requests of one session are under way at once; must be below the replicas' window.
+    pub window: u32,
+    /// The largest payload of a frame, hence of one request or query, too.
+    pub frame_bytes_max: u32,
+    /// Bytes of calls and reads that have no answer yet. More are refused at once.
+    pub queue_bytes_max: usize,
+    /// Bytes that were handed to one connection and not yet written to it; more wait in the queue.
+    pub connection_bytes_max: usize,
+    /// Sessions open or being opened.
+    pub sessions_max: usize,
+    /// After so long without an answer from the leader, the others are asked who leads.
+    pub suspect_after: Span,
+    /// After so long without an answer, the requests of a session are sent again.
+    pub resend_after: Span,
+    /// After so long without an answer, a read goes to another replica, too.
+    pub hedge_after: Span,
+    /// The first wait after a refusal.
+    pub retry_min: Span,
+    /// The longest wait after a refusal.
+    pub retry_max: Span,
+}
+
+impl Config {
+    /// The defaults for this client; `seed` must differ between clients.
+    pub const fn new(client: ClientId, seed: u64) -> Self {
+        Self {
+            client,
+            cluster: None,
+            seed,
+            dial_back_off_min: Span::from_millis(20),
+            dial_back_off_max: Span::from_secs(1),
+            dial_timeout: Span::from_secs(2),
+            session_ttl: Span::from_secs(60),
+            window: 1024,
+            frame_bytes_max: 1 << 20,
+            queue_bytes_max: 64 << 20,
+            connection_bytes_max: 8 << 20,
+            sessions_max: 65_536,
+            suspect_after: Span::from_millis(500),
+            resend_after: Span::from_secs(2),
+            hedge_after: Span::from_millis(100),
+            retry_min: Span::from_millis(1),
+            retry_max: Span::from_millis(50),
+        }
+    }
+}
