@@ -1,0 +1,207 @@
+//! Disks that fill up, refuse and fail, and clocks that jump: no healthy replica stops, nothing acknowledged is lost.
+
+mod common;
+
+use bytes::Bytes;
+use common::{Cluster, OptionsOf, RawClient};
+use quorate_runtime::{Clock, Disk, Durability, FileDisk, MonotonicClock, Options};
+use quorate_types::{Halt, SessionId, Span, Time};
+use quorate_wire::{ReadConsistency, ReadStatus, ReplyStatus};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+const EDQUOT: i32 = 122;
+const EROFS: i32 = 30;
+
+/// What is wrong with one replica's disk: an error number of the system, or 0.
+#[derive(Default)]
+struct Faults {
+    prepare: AtomicI32,
+    write: AtomicI32,
+    sync: AtomicI32,
+}
+
+impl Faults {
+    fn check(fault: &AtomicI32) -> io::Result<()> {
+        match fault.load(Ordering::SeqCst) {
+            0 => Ok(()),
+            number => Err(io::Error::from_raw_os_error(number)),
+        }
+    }
+}
+
+struct FaultyDisk(FileDisk, Arc<Faults>);
+
+impl Disk for FaultyDisk {
+    fn segments(&self) -> io::Result<Vec<u64>> {
+        self.0.segments()
+    }
+    fn read_segment(&self, segment: u64) -> io::Result<Bytes> {
+        self.0.read_segment(segment)
+    }
+    fn read(&self, segment: u64, offset: u64, len: u32) -> io::Result<Bytes> {
+        self.0.read(segment, offset, len)
+    }
+    fn write(&self, segment: u64, offset: u64, pieces: &[Bytes]) -> io::Result<()> {
+        Faults::check(&self.1.write)?;
+        self.0.write(segment, offset, pieces)
+    }
+    fn sync(&self, segments: &[u64]) -> io::Result<()> {
+        Faults::check(&self.1.sync)?;
+        self.0.sync(segments)
+    }
+    fn prepare(&self, segment: u64, bytes: u64) -> io::Result<()> {
+        Faults::check(&self.1.prepare)?;
+        self.0.prepare(segment, bytes)
+    }
+}
+
+/// A cluster with one set of faults per replica.
+fn faulty_cluster(directory: &Path) -> (Cluster, Vec<Arc<Faults>>) {
+    let faults: Vec<Arc<Faults>> = (0..3).map(|_| Arc::default()).collect();
+    let root: PathBuf = directory.to_owned();
+    let options: OptionsOf = {
+        let faults = faults.clone();
+        Box::new(move |at| {
+            let log = root.join(format!("r{}", at + 1)).join("log");
+            let disk = FaultyDisk(FileDisk::new(&log, None).unwrap(), faults[at].clone());
+            Options { disk: Some(Arc::new(disk)), ..Options::default() }
+        })
+    };
+    (common::cluster_with(directory, 3, Durability::Group, options), faults)
+}
+
+/// One large request per call, until a disk is full or `most` were executed; gives how many were.
+fn fill(client: &mut RawClient, session: SessionId, from: u64, most: u64) -> u64 {
+    let values = vec![0u64; 100_000];
+    for number in from..from + most {
+        if client.add(session, number, &values).is_none() {
+            return number - from;
+        }
+    }
+    most
+}
+
+fn wait(what: &str, mut done: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !done() {
+        assert!(Instant::now() < until, "{what}: not within twenty seconds");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_writes_and_takes_them_again_when_there_is_room() {
+    let directory = tempfile::tempdir().unwrap();
+    let (cluster, faults) = faulty_cluster(directory.path());
+    let (_, mut client) = cluster.leader();
+    let session = client.open(1);
+    assert_eq!(client.add(session, 1, &[7]), Some(vec![7]));
+    faults.iter().for_each(|fault| fault.prepare.store(ENOSPC, Ordering::SeqCst));
+    let written = fill(&mut client, session, 2, 200);
+    assert!(written < 200, "the segments that are ready hold less");
+    assert_eq!(client.refused, Some(ReplyStatus::DiskFull));
+    // Reads go on, and so do elections: nobody has stopped.
+    assert_eq!(client.read(ReadConsistency::Strong, 0).2, 7);
+    assert!(cluster.running.iter().flatten().all(|running| !running.is_finished()));
+    faults.iter().for_each(|fault| fault.prepare.store(0, Ordering::SeqCst));
+    wait("writes are taken again", || client.add(session, 2 + written, &[1]) == Some(vec![8]));
+}
+
+#[test]
+fn a_follower_with_a_full_disk_catches_up_when_there_is_room() {
+    let directory = tempfile::tempdir().unwrap();
+    let (cluster, faults) = faulty_cluster(directory.path());
+    let (leader, mut client) = cluster.leader();
+    let session = client.open(1);
+    let follower = (leader + 1) % 3;
+    faults[follower].prepare.store(EDQUOT, Ordering::SeqCst);
+    assert_eq!(fill(&mut client, session, 1, 120), 120, "the others are a majority");
+    faults[follower].prepare.store(0, Ordering::SeqCst);
+    let seq = client.read(ReadConsistency::Strong, 0).1;
+    let mut reader = RawClient::connect(cluster.configs[follower].listen_address()).unwrap();
+    wait("the follower catches up", || reader.read(ReadConsistency::Weak, 0).1 >= seq);
+}
+
+#[test]
+fn a_replica_whose_sync_fails_stops_and_the_others_go_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut cluster, faults) = faulty_cluster(directory.path());
+    let (leader, mut client) = cluster.leader();
+    let session = client.open(1);
+    assert_eq!(client.add(session, 1, &[7]), Some(vec![7]));
+    faults[leader].sync.store(EIO, Ordering::SeqCst);
+    // Nobody knows whether this one is executed.
+    let answer = client.add(session, 2, &[1]);
+    wait("the replica stops", || cluster.running[leader].as_ref().is_some_and(|r| r.is_finished()));
+    let halt = cluster.stop(leader).expect_err("it stopped by itself");
+    assert!(matches!(&halt, Halt::LogWriteFailed { .. }), "{halt}");
+    assert!(halt.to_string().contains("Repair or replace the disk"), "{halt}");
+    let (other, mut client) = cluster.leader();
+    assert_ne!(other, leader);
+    let sum = client.add(session, 2, &[1]);
+    assert_eq!(sum, Some(vec![8]), "executed once, whatever became of the first attempt ({answer:?})");
+    // Its disk was repaired: it reads back what is there and takes part again.
+    faults[leader].sync.store(0, Ordering::SeqCst);
+    cluster.start(leader);
+    let mut reader = RawClient::connect(cluster.configs[leader].listen_address()).unwrap();
+    wait("it reads strongly", || {
+        let (status, _, value) = reader.read(ReadConsistency::Strong, 0);
+        status == ReadStatus::Done && value == 8
+    });
+}
+
+#[test]
+fn a_replica_whose_disk_turns_read_only_stops_and_the_others_go_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut cluster, faults) = faulty_cluster(directory.path());
+    let (leader, mut client) = cluster.leader();
+    let session = client.open(1);
+    let follower = (leader + 2) % 3;
+    faults[follower].write.store(EROFS, Ordering::SeqCst);
+    assert_eq!(client.add(session, 1, &[7]), Some(vec![7]));
+    assert_eq!(client.add(session, 2, &[1]), Some(vec![8]));
+    wait("the replica stops", || cluster.running[follower].as_ref().is_some_and(|r| r.is_finished()));
+    let halt = cluster.stop(follower).expect_err("it stopped by itself").to_string();
+    assert!(halt.contains("Read-only file system"), "{halt}");
+    assert_eq!(client.add(session, 3, &[1]), Some(vec![9]));
+}
+
+struct JumpingClock(MonotonicClock, Arc<AtomicU64>);
+
+impl Clock for JumpingClock {
+    fn now(&self) -> Time {
+        self.0.now().plus(Span::from_nanos(self.1.load(Ordering::SeqCst)))
+    }
+}
+
+#[test]
+fn clocks_that_jump_lose_nothing_and_stop_nobody() {
+    let directory = tempfile::tempdir().unwrap();
+    let jumps: Vec<Arc<AtomicU64>> = (0..3).map(|_| Arc::default()).collect();
+    let options: OptionsOf = {
+        let jumps = jumps.clone();
+        Box::new(move |at| {
+            let clock = JumpingClock(MonotonicClock::new(), jumps[at].clone());
+            Options { clock: Some(Arc::new(clock)), ..Options::default() }
+        })
+    };
+    let mut cluster = common::cluster_with(directory.path(), 3, Durability::Group, options);
+    let mut sum = 0;
+    for (round, at) in [0usize, 1, 2, 0, 1, 2].into_iter().enumerate() {
+        // Under the session's time to live, so that it must survive; then over it.
+        let jump = if round < 3 { Span::from_secs(10) } else { Span::from_secs(3600) };
+        jumps[at].fetch_add(jump.nanos(), Ordering::SeqCst);
+        let (_, mut client) = cluster.leader();
+        let session = client.open(round as u64 + 1);
+        sum += 1;
+        assert_eq!(client.add(session, 1, &[1]), Some(vec![sum]));
+    }
+    assert!(cluster.running.iter().flatten().all(|running| !running.is_finished()));
+    (0..3).for_each(|at| cluster.stop(at).unwrap());
+}
