@@ -1,1 +1,14 @@
-//! The key-value service: put, get, delete, scan, compare-and-swap, transactions.
+//! The key-value service: put, get, delete, scan, compare-and-swap, transactions; and a service to measure with.
+//!
+//! [`Kv`] is an ordinary [`quorate_execute::Service`]. A client encodes a [`KvCommand`] or [`KvQuery`] and decodes a
+//! [`KvReply`]; the bytes are drawn in docs/formats/kv.md. Gets and scans are queries (weak or strong reads) and also
+//! commands (ordered like writes). Start with `service.rs`. Tests: `tests/`.
+
+mod codec;
+pub mod fuzzing;
+mod service;
+mod tally;
+
+pub use codec::{Compare, Condition, KvCommand, KvError, KvQuery, KvReply, Malformed, Operation, Scan};
+pub use service::{Kv, KvConfig};
+pub use tally::{Tally, Totals};

@@ -1,8 +1,21 @@
-//! Quorate, a replication engine: what users depend on.
+//! Quorate makes any deterministic service fault tolerant.
 //!
-//! [`client`] talks to a cluster, asynchronously on any runtime ([`client::Client`]) or blocking
-//! ([`client::BlockingClient`]).
+//! Write a [`Service`] (or a [`TypedService`], when commands are ordinary Rust types), run it on several machines as a
+//! [`Replica`], and call it through a [`Client`] or a [`BlockingClient`]. [`LocalCluster`] runs a whole cluster in one
+//! process, for a service's own tests.
+//!
+//! `examples/counter.rs` is a whole service with a test that stops its leader.
 
 pub mod client;
+mod local;
 
 pub use client::{BlockingClient, Client, Error};
+pub use local::LocalCluster;
+pub use quorate_execute::{
+    BatchReplies, CheckpointError, CheckpointSink, CheckpointSource, Context, ReplySink, Service, Typed, TypedError,
+    TypedService, decode_reply, encode_command,
+};
+pub use quorate_runtime::{
+    Clock, Config, ConfigError, Disk, Durability, MemberConfig, Options, Replica, Running, StartError,
+};
+pub use quorate_types::{AgreedTime, ClientId, ClusterId, Halt, Items, ReplicaId, RequestNumber, Seq, SessionId};

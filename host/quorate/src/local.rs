@@ -6,7 +6,7 @@ use quorate_runtime::{
     StartError,
 };
 use quorate_types::{ClusterId, Incarnation, ReplicaId};
-use rand::TryRngCore as _;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -139,9 +139,7 @@ fn set_up(directory: &Path, replicas: u16) -> Result<Vec<Config>, StartError> {
     Ok(configs)
 }
 
+/// Randomness of the system: every state of the standard hasher has keys of its own.
 fn random() -> u64 {
-    // Without the system's randomness the time still tells clusters apart.
-    rand::rngs::SysRng.try_next_u64().unwrap_or_else(|_| {
-        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
-    })
+    RandomState::new().build_hasher().finish()
 }

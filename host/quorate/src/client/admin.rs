@@ -96,7 +96,9 @@ fn receive(stream: &mut TcpStream, reader: &mut FrameReader, end: Instant) -> Re
         match stream.read(&mut room) {
             Ok(0) => return Err("the replica closed the connection".to_owned()),
             Ok(read) => reader.buffer(read).extend_from_slice(&room[..read]),
-            Err(error) if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {
+            Err(error)
+                if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) =>
+            {
                 return Err("no answer in time".to_owned());
             }
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}

@@ -67,8 +67,8 @@ impl From<&Commands> for Encoded {
     }
 }
 
-impl From<&Self> for Encoded {
-    fn from(encoded: &Self) -> Self {
+impl From<&Encoded> for Encoded {
+    fn from(encoded: &Encoded) -> Self {
         encoded.clone()
     }
 }

@@ -269,7 +269,10 @@ impl Driver {
     fn ended(&self) -> bool {
         let Some(end) = self.ends_at else { return false };
         let idle = self.core.waiting() == (0, 0)
-            && self.conns.values().all(|conn| !matches!(conn, Conn::Socket(socket, _) if socket.has_output()));
+            && self
+                .conns
+                .values()
+                .all(|conn| !matches!(conn, Conn::Socket(socket, _) if socket.has_output()));
         idle || Instant::now() >= end
     }
 
@@ -489,7 +492,11 @@ impl Driver {
             _ => Vec::new(),
         };
         self.drop_conn(conn);
-        if left.is_empty() { self.lost(now, conn, error.to_string()) } else { self.connect(now, conn, Ok(left)) }
+        if left.is_empty() {
+            self.lost(now, conn, error.to_string())
+        } else {
+            self.connect(now, conn, Ok(left))
+        }
     }
 
     fn read(&mut self, now: Time, conn: ConnId) {

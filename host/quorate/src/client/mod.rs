@@ -24,17 +24,19 @@ pub use completions::{Completed, CompletionQueue};
 pub use quorate_client::Error;
 pub use quorate_types::{ClientId, ClusterId, ReplicaId, Seq};
 pub use quorate_wire::ReadConsistency;
-pub use session::Session;
+pub use session::{CallFuture, Session};
 
 use admin::Question;
 use bytes::Bytes;
 use driver::{Ask, Handle, Waiter};
-use oneshot::{Outcome, Waiting};
+use oneshot::Waiting;
 use quorate_client::Completion;
 use quorate_wire::FrameKind;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// How to read.
@@ -109,20 +111,10 @@ impl Client {
     }
 
     /// Reads. The request is under way when this returns; the future waits for the answer.
-    pub fn read(
-        &self,
-        query: impl Into<Bytes>,
-        options: ReadOptions,
-    ) -> impl Future<Output = Result<ReadResult, Error>> + Send + 'static {
+    pub fn read(&self, query: impl Into<Bytes>, options: ReadOptions) -> ReadFuture {
         let deadline = self.handle.shared.deadline(options.timeout.unwrap_or(self.timeout));
         let ReadOptions { consistency, replica, .. } = options;
-        let waiting = self.ask(Ask::Read { consistency, replica, query: query.into(), deadline });
-        async move {
-            match waiting.await? {
-                Completion::Read { seq, body } => Ok(ReadResult { seq, body }),
-                _ => Err(Error::SessionClosed),
-            }
-        }
+        ReadFuture { waiting: self.ask(Ask::Read { consistency, replica, query: query.into(), deadline }) }
     }
 
     /// Runs commands in a session and reports the end to `queue` under this tag: for many calls from one thread.
@@ -150,7 +142,8 @@ impl Client {
         let detail = "no leader is known".to_owned();
         let leader = self.leader().ok_or(Error::DeadlineExceeded { outcome_unknown: false, detail })?;
         let payload = to.map_or(0, ReplicaId::number).to_le_bytes().to_vec();
-        let body = self.question(leader, FrameKind::TransferRequest, payload, FrameKind::TransferReply).await?;
+        let body =
+            self.question(leader, FrameKind::TransferRequest, payload, FrameKind::TransferReply).await?;
         Ok(String::from_utf8_lossy(&body).into_owned())
     }
 
@@ -181,9 +174,27 @@ impl Client {
     }
 
     /// Queues something; the future waits for its end.
-    fn ask(&self, ask: Ask) -> impl Future<Output = Outcome> + Send + 'static {
+    fn ask(&self, ask: Ask) -> Waiting {
         let (waiting, shot) = Waiting::new(Arc::clone(&self.handle));
         self.handle.shared.ask(ask, Waiter::Future(shot));
         waiting
+    }
+}
+
+/// Waits for the answer to one read.
+#[derive(Debug)]
+#[must_use = "the read is under way, but nobody gets its answer"]
+pub struct ReadFuture {
+    waiting: Waiting,
+}
+
+impl Future for ReadFuture {
+    type Output = Result<ReadResult, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.waiting).poll(cx).map(|outcome| match outcome? {
+            Completion::Read { seq, body } => Ok(ReadResult { seq, body }),
+            _ => Err(Error::SessionClosed),
+        })
     }
 }

@@ -1,9 +1,12 @@
 //! A session of a client.
 
 use super::driver::Ask;
-use super::{Client, Commands, Encoded, Error, Replies};
+use super::oneshot::Waiting;
+use super::{Client, Encoded, Error, Replies};
 use quorate_client::{Completion, SessionHandle};
 use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// A session: its calls run in the order in which they were made, each exactly once. Dropping it closes it, after what
@@ -38,25 +41,15 @@ impl Session {
 
     /// Runs commands, all or none. They are under way when this returns; the future waits for the replies, and dropping it
     /// withdraws nothing. Many calls may be under way.
-    pub fn call(
-        &self,
-        commands: impl Into<Encoded>,
-    ) -> impl Future<Output = Result<Replies, Error>> + Send + 'static + use<'_, impl Into<Encoded>> {
+    pub fn call(&self, commands: impl Into<Encoded>) -> CallFuture {
         let deadline = self.client.handle.shared.deadline(self.timeout);
-        let waiting = self.client.ask(Ask::Call { session: self.handle, commands: commands.into().0, deadline });
-        async move {
-            match waiting.await? {
-                Completion::Replies(body) => Ok(Replies::new(body)),
-                _ => Err(Error::SessionClosed),
-            }
-        }
+        let ask = Ask::Call { session: self.handle, commands: commands.into().0, deadline };
+        CallFuture { waiting: self.client.ask(ask) }
     }
 
-    /// Runs one command and waits for its reply.
-    pub fn call_one(&self, command: &[u8]) -> impl Future<Output = Result<Replies, Error>> + Send + 'static {
-        let mut commands = Commands::new();
-        commands.push(command);
-        self.call(&commands)
+    /// Runs one command.
+    pub fn call_one(&self, command: &[u8]) -> CallFuture {
+        self.call(Encoded::one(command))
     }
 
     /// Closes the session after what was asked before, and waits until the cluster has done so.
@@ -67,6 +60,24 @@ impl Session {
         self.open = false;
         let deadline = self.client.handle.shared.deadline(self.timeout);
         self.client.ask(Ask::Close { session: self.handle, deadline }).await.map(drop)
+    }
+}
+
+/// Waits for the replies of one call.
+#[derive(Debug)]
+#[must_use = "the call is under way, but nobody learns how it ends"]
+pub struct CallFuture {
+    waiting: Waiting,
+}
+
+impl Future for CallFuture {
+    type Output = Result<Replies, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.waiting).poll(cx).map(|outcome| match outcome? {
+            Completion::Replies(body) => Ok(Replies::new(body)),
+            _ => Err(Error::SessionClosed),
+        })
     }
 }
 

@@ -47,7 +47,14 @@ impl Socket {
         #[cfg(any(target_os = "linux", target_os = "freebsd"))]
         let _ = socket.set_tcp_congestion(b"reno");
         let reader = FrameReader::new(frame_bytes_max);
-        Ok(Self { stream, connected: false, reader, read_room: READ_MIN, out: VecDeque::new(), blocked: true })
+        Ok(Self {
+            stream,
+            connected: false,
+            reader,
+            read_room: READ_MIN,
+            out: VecDeque::new(),
+            blocked: true,
+        })
     }
 
     /// Whether the connection is made by now.
@@ -82,7 +89,8 @@ impl Socket {
     pub(crate) fn write(&mut self) -> io::Result<usize> {
         let mut total = 0;
         while !self.blocked && !self.out.is_empty() {
-            let slices: Vec<IoSlice<'_>> = self.out.iter().take(SLICES).map(|part| IoSlice::new(part)).collect();
+            let slices: Vec<IoSlice<'_>> =
+                self.out.iter().take(SLICES).map(|part| IoSlice::new(part)).collect();
             match self.stream.write_vectored(&slices) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => {
@@ -120,7 +128,12 @@ impl Socket {
             let result = self.stream.read(&mut buffer[before..]);
             buffer.truncate(before + result.as_ref().map_or(0, |read| *read));
             match result {
-                Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the replica closed the connection")),
+                Ok(0) => {
+                    return Err(io::Error::new(
+                        io::ErrorKind::UnexpectedEof,
+                        "the replica closed the connection",
+                    ));
+                }
                 Ok(read) => {
                     if read == room {
                         self.read_room = (self.read_room * 2).min(READ_MAX);

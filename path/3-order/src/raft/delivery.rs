@@ -79,7 +79,8 @@ impl Raft {
             let full = self.log.kept_bytes() > self.config.cache_bytes as u64;
             let delivered = first <= self.delivered;
             let spare = delivered && (first <= all_matched || full);
-            if !spare && !(full && self.config.reload) {
+            let reloadable = full && self.config.reload;
+            if !(spare || reloadable) {
                 break;
             }
             self.log.evict_first();

@@ -12,7 +12,7 @@ use super::Raft;
 use crate::{Effect, Effects, Stored};
 use bytes::Bytes;
 use quorate_types::{Halt, RecordId, ReplicaId, View};
-use quorate_wire::raft::{Entry, Index};
+use quorate_wire::raft::{Entry, EntryBody, Index};
 
 /// [`Stored::kind`] of an entry.
 pub const RECORD_ENTRY: u8 = 1;
@@ -184,7 +184,9 @@ impl Raft {
         let mut expected = pending.first;
         for record in records {
             let (index, entry) = read_entry(record)?;
-            if index != expected || self.log.view_at(index) != Some(entry.view) {
+            let slots = self.log.slots_at(expected) - self.log.slots_at(expected.previous());
+            let same_kind = matches!(entry.body, EntryBody::Batch(_)) == (slots == 1);
+            if index != expected || self.log.view_at(index) != Some(entry.view) || !same_kind {
                 return Err(inconsistent(format!(
                     "index {expected} was asked for, {index} of {} read",
                     entry.view

@@ -97,7 +97,7 @@ impl Sender<'_> {
         peer.set_next(next, self.log);
     }
 
-    /// Old entries come from the disk, if there is one. [raft L50]
+    /// Old entries come from the disk, if there is one. [raft L33]
     fn load(&mut self, peer: &mut Progress) {
         if !self.config.reload {
             peer.cut_off = true;

@@ -177,7 +177,7 @@ fn seeds(default: u64) -> std::ops::Range<u64> {
 /// Three members, everything goes wrong, entries have to be read back all the time.
 #[test]
 fn three_members_survive_random_schedules() {
-    seeds(600).for_each(|seed| schedule(seed, 3, tight, USUAL));
+    seeds(500).for_each(|seed| schedule(seed, 3, tight, USUAL));
 }
 
 /// Five members, the usual sizes.
@@ -190,7 +190,7 @@ fn five_members_survive_random_schedules() {
 /// that they are none.
 #[test]
 fn hasty_elections_survive_random_schedules() {
-    seeds(600).for_each(|seed| {
+    seeds(150).for_each(|seed| {
         schedule(seed, 3, hasty, FAST);
         schedule(seed, 5, hasty, FAST);
     });

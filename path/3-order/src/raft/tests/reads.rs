@@ -156,3 +156,20 @@ fn a_members_open_reads_are_bounded() {
     });
     assert_eq!(rejected.count(), 200 - 64);
 }
+
+/// A restarted replica numbers its questions anew, so that an answer to a question of its earlier life is known as one.
+#[test]
+fn questions_of_two_lives_have_different_numbers() {
+    let mut numbers = Vec::new();
+    let mut disk = Vec::new();
+    for _ in 0..3 {
+        let mut one = One::restored(3, disk, |config| config);
+        let leader = append(1 + numbers.len() as u64, at(0, 0), 0, vec![]);
+        one.receive(1, leader);
+        let (_, question) = sent_to(&one.step(Input::Read(1)), 1);
+        let RaftMessage::ReadIndex { read, .. } = question else { panic!("{question:?}") };
+        assert!(!numbers.contains(&read));
+        numbers.push(read);
+        disk = one.disk;
+    }
+}

@@ -1,0 +1,283 @@
+//! The harness for Raft. What it prints is described in scripts/raft/README.md; `show` makes it.
+//!
+//! Commands (`R` is a replica, `R->S` a link):
+//!
+//! - `cluster n=3 [seed=] [autosync=off] [window=] [message=] [cache=] [reload=off]`: a new cluster, all connected.
+//! - `elect R`: R's deadline comes, messages flow until it leads and all know; prints outcomes only.
+//! - `expire R [quiet]`: R's deadline comes. `wait 50ms [still] [quiet]`: time passes for all; messages arrive at once, with
+//!   `still` not at all.
+//! - `deliver R->S [n]`, `deliver all`: the first message(s) on a link; everything that is under way, but not what follows
+//!   from it. `run [quiet]`: everything, until nothing is under way. `flying`: what is under way.
+//! - `drop R->S [n]`, `duplicate R->S`: the first message(s) are lost; a copy of the first goes to the end of the link.
+//! - `cut R`, `cut R->S`, `heal`: messages are lost silently. `disconnect R S`, `connect R S`: both notice.
+//! - `crash R`, `restart R`: what is not durable is gone; nobody is told until the restart connects it.
+//! - `autosync on|off [R]`, `sync R [up to record]`: when what is written becomes durable. `autoload on|off`, `load R`:
+//!   when reads from the log are answered.
+//! - `propose R "a" "b"` (or `size=` bytes each), `read R number`, `transfer R [S]`.
+//! - `status`, `log R`: print. `forge R->S Message key=value`: a message that R never sent.
+//!
+//! `quiet` prints only what a user of the protocol sees: decisions, leaders, reads, refusals.
+
+mod forge;
+mod record;
+mod show;
+
+pub use record::check_send;
+
+use crate::world::{Event, World};
+use crate::{Command, Harness};
+use quorate_order::raft::{Raft, RaftConfig};
+use quorate_order::{Input, Order};
+use quorate_types::{AgreedTime, ItemsBuilder, RecordId, ReplicaId, RequestNumber, SessionId, Span};
+use quorate_wire::{Batch, BatchHeader, OrderMessage, write_request};
+
+/// Runs the commands of a script; nothing exists before `cluster`.
+#[derive(Default)]
+pub struct Cluster {
+    world: Option<World>,
+    requests: u64,
+}
+
+/// A batch with one request, which holds one command.
+pub fn batch(number: u64, command: &[u8]) -> Batch {
+    let mut commands = ItemsBuilder::new();
+    commands.push(command);
+    let mut bytes = Vec::new();
+    Batch::begin(&mut bytes);
+    let number = RequestNumber::new(number);
+    write_request(&mut bytes, SessionId { index: 1, generation: 1 }, number, number, &commands);
+    Batch::seal(bytes, BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 1 })
+}
+
+fn replica(name: &str, world: &World) -> Result<ReplicaId, String> {
+    let id = name.strip_prefix('r').and_then(|number| number.parse().ok()).map(ReplicaId::new);
+    id.filter(|id| world.members().contains(id)).ok_or_else(|| format!("{name} is no replica"))
+}
+
+fn link(name: &str, world: &World) -> Result<(ReplicaId, ReplicaId), String> {
+    let (from, to) = name.split_once("->").ok_or_else(|| format!("{name} is no link, like r1->r2"))?;
+    Ok((replica(from, world)?, replica(to, world)?))
+}
+
+fn on_off(word: &str) -> Result<bool, String> {
+    match word {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(format!("{word} is neither on nor off")),
+    }
+}
+
+fn span(text: &str) -> Result<Span, String> {
+    let millis = |digits: &str| digits.parse::<u64>().map_err(|_| format!("{text} is no time"));
+    match text.strip_suffix("ms") {
+        Some(digits) => Ok(Span::from_millis(millis(digits)?)),
+        None => Ok(Span::from_millis(millis(text.strip_suffix('s').unwrap_or(text))?.saturating_mul(1000))),
+    }
+}
+
+fn flags(words: &[String], known: &[&str]) -> Result<(), String> {
+    match words.iter().find(|word| !known.contains(&word.as_str())) {
+        Some(word) => Err(format!("{word} means nothing here")),
+        None => Ok(()),
+    }
+}
+
+fn new_world(command: &Command) -> Result<World, String> {
+    command.only_options(&["n", "seed", "autosync", "window", "message", "cache", "reload"])?;
+    let n = command.number("n")?.ok_or("how many? n=3")?;
+    let n = u16::try_from(n).ok().filter(|n| (1..=9).contains(n)).ok_or("n is 1 to 9")?;
+    let option = |key| command.options.get(key).map_or(Ok(true), |word| on_off(word));
+    let (autosync, reload) = (option("autosync")?, option("reload")?);
+    let [window, message, cache] = ["window", "message", "cache"].map(|key| command.number(key));
+    let (window, message, cache) = (window?, message?, cache?);
+    let build = move |me, members: &[ReplicaId], seed| -> Box<dyn Order> {
+        let mut config = RaftConfig::new(me, members.to_vec(), seed);
+        let set = |field: &mut usize, value: Option<u64>| *field = value.map_or(*field, |v| v as usize);
+        set(&mut config.window_bytes, window);
+        set(&mut config.message_bytes_max, message);
+        set(&mut config.cache_bytes, cache);
+        config.reload = reload;
+        Box::new(Raft::new(config))
+    };
+    let mut world = World::new(n, command.number("seed")?.unwrap_or(1), autosync, Box::new(build));
+    world.check_sends(check_send);
+    Ok(world)
+}
+
+impl Harness for Cluster {
+    fn run(&mut self, command: &Command) -> Result<String, String> {
+        if command.name == "cluster" {
+            self.world = Some(new_world(command)?);
+        }
+        let mut world = self.world.take().ok_or("there is no cluster yet")?;
+        let done = self.apply(&mut world, command);
+        let mut events = world.take_events();
+        let quiet = matches!(command.name.as_str(), "run" | "wait" | "expire")
+            && command.args.iter().any(|word| word == "quiet");
+        if quiet || command.name == "elect" {
+            events.retain(is_outcome);
+        }
+        let mut output = show::events(&events);
+        output.push_str(&done?);
+        self.world = Some(world);
+        Ok(output)
+    }
+}
+
+/// What a user of the protocol sees, beside messages and records.
+fn is_outcome(event: &Event) -> bool {
+    match event {
+        Event::Sent(..)
+        | Event::Lost(..)
+        | Event::Held(..)
+        | Event::Persisted(..)
+        | Event::Durable(..)
+        | Event::Loading(..) => false,
+        Event::Decided(..)
+        | Event::Leader(..)
+        | Event::ReadConfirmed(..)
+        | Event::ReadFailed(..)
+        | Event::Rejected(..)
+        | Event::Halted(..) => true,
+    }
+}
+
+impl Cluster {
+    /// Carries out a command; gives what it prints beside events.
+    fn apply(&mut self, world: &mut World, command: &Command) -> Result<String, String> {
+        let args: Vec<&str> = command.args.iter().map(String::as_str).collect();
+        if !matches!(command.name.as_str(), "cluster" | "propose" | "forge") {
+            command.only_options(&[])?;
+        }
+        match (command.name.as_str(), args.as_slice()) {
+            ("cluster", []) => {}
+            ("status", []) => return Ok(show::status(world)),
+            ("log", [r]) => return Ok(show::log(world, replica(r, world)?)),
+            ("flying", []) => return Ok(show::flying(world)),
+            ("propose", [r, commands @ ..]) => self.propose(world, command, r, commands)?,
+            ("read", [r, number]) => {
+                let read = number.parse().map_err(|_| format!("{number} is no number"))?;
+                world.step(replica(r, world)?, Input::Read(read));
+            }
+            ("transfer", [r]) => world.step(replica(r, world)?, Input::Transfer(None)),
+            ("transfer", [r, to]) => {
+                let to = replica(to, world)?;
+                world.step(replica(r, world)?, Input::Transfer(Some(to)));
+            }
+            ("forge", [ends, name, ..]) => {
+                let (from, to) = link(ends, world)?;
+                world.send(from, to, OrderMessage::Raft(forge::message(name, command)?));
+            }
+            ("elect", [r]) => {
+                let r = replica(r, world)?;
+                world.expire(r).then_some(()).ok_or("it has no deadline")?;
+                world.wait(Span::from_millis(5), true);
+                (world.leader() == Some(r)).then_some(()).ok_or("it does not lead")?;
+            }
+            ("expire", [r]) | ("expire", [r, "quiet"]) => {
+                let r = replica(r, world)?;
+                world.expire(r).then_some(()).ok_or("it has no deadline")?;
+            }
+            ("wait", [time, rest @ ..]) => {
+                flags(&command.args[1..], &["still", "quiet"])?;
+                world.wait(span(time)?, !rest.contains(&"still"));
+            }
+            _ => return network(world, command, &args),
+        }
+        Ok(String::new())
+    }
+
+    fn propose(
+        &mut self,
+        world: &mut World,
+        command: &Command,
+        r: &str,
+        commands: &[&str],
+    ) -> Result<(), String> {
+        command.only_options(&["size"])?;
+        let r = replica(r, world)?;
+        let size = command.number("size")?.unwrap_or(0) as usize;
+        for text in commands {
+            self.requests += 1;
+            let mut bytes = text.as_bytes().to_vec();
+            bytes.resize(bytes.len().max(size), b'.');
+            world.step(r, Input::Propose(batch(self.requests, &bytes)));
+        }
+        if commands.is_empty() { Err("propose what?".into()) } else { Ok(()) }
+    }
+}
+
+/// The commands that concern messages and connections.
+fn network(world: &mut World, command: &Command, args: &[&str]) -> Result<String, String> {
+    let counted = |ends: &str, count: &str, world: &World| {
+        let count: usize = count.parse().map_err(|_| format!("{count} is no number"))?;
+        link(ends, world).map(|ends| (ends, count))
+    };
+    match (command.name.as_str(), args) {
+        ("run", []) => world.run(),
+        ("run", ["quiet"]) => world.run(),
+        ("deliver", ["all"]) => world.deliver_round(),
+        ("deliver" | "drop", [ends]) | ("deliver" | "drop", [ends, ..]) if args.len() <= 2 => {
+            let ((from, to), count) = counted(ends, args.get(1).unwrap_or(&"1"), world)?;
+            for _ in 0..count {
+                let there =
+                    if command.name == "drop" { world.drop_first(from, to) } else { world.deliver(from, to) };
+                there.then_some(()).ok_or("nothing is under way on this link")?;
+            }
+        }
+        ("duplicate", [ends]) => {
+            let (from, to) = link(ends, world)?;
+            world.duplicate(from, to).then_some(()).ok_or("nothing is under way on this link")?;
+        }
+        ("cut", [name]) if name.contains("->") => {
+            let (from, to) = link(name, world)?;
+            world.cut(from, to);
+        }
+        ("cut", [name]) => {
+            let id = replica(name, world)?;
+            for other in world.members().to_vec() {
+                world.cut(id, other);
+                world.cut(other, id);
+            }
+        }
+        ("heal", []) => world.heal(),
+        ("disconnect", [a, b]) => world.disconnect(replica(a, world)?, replica(b, world)?),
+        ("connect", [a, b]) => world.connect(replica(a, world)?, replica(b, world)?),
+        _ => return disks(world, command, args),
+    }
+    Ok(String::new())
+}
+
+/// The commands that concern disks and lives.
+fn disks(world: &mut World, command: &Command, args: &[&str]) -> Result<String, String> {
+    match (command.name.as_str(), args) {
+        ("autosync", [word, rest @ ..]) if rest.len() <= 1 => {
+            let autosync = on_off(word)?;
+            let ids = match rest {
+                [r] => vec![replica(r, world)?],
+                _ => world.members().to_vec(),
+            };
+            ids.into_iter().for_each(|id| world.set_autosync(id, autosync));
+        }
+        ("sync", [r]) => world.sync(replica(r, world)?, None),
+        ("sync", [r, record]) => {
+            let record = record.parse().map_err(|_| format!("{record} is no number"))?;
+            world.sync(replica(r, world)?, Some(RecordId::new(record)));
+        }
+        ("autoload", [word]) => world.set_autoload(on_off(word)?),
+        ("load", [r]) => {
+            let id = replica(r, world)?;
+            world.load(id).then_some(()).ok_or("it asked for nothing")?;
+        }
+        ("crash", [r]) => world.crash(replica(r, world)?),
+        ("restart", [r]) => {
+            let id = replica(r, world)?;
+            if world.order(id).is_some() {
+                return Err("it is up".into());
+            }
+            world.restart(id);
+        }
+        _ => return Err("no such command, or not with these arguments".into()),
+    }
+    Ok(String::new())
+}

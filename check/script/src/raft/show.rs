@@ -1,0 +1,216 @@
+//! Events, messages and replicas as text.
+
+use super::record::{OnDisk, read_record};
+use crate::world::{Event, World};
+use quorate_order::Stored;
+use quorate_types::{Items, ReplicaId};
+use quorate_wire::raft::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
+use quorate_wire::{Batch, OrderMessage};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// A list shows no more entries.
+const ENTRIES_SHOWN: usize = 6;
+
+/// One line per event; neighbours that differ only in a replica share one.
+pub(super) fn events(events: &[Event]) -> String {
+    // What changes between neighbours, what comes before it on the line, and what after it.
+    let mut lines: Vec<(String, Vec<ReplicaId>, String)> = Vec::new();
+    for event in events {
+        let (before, who, after) = line(event);
+        match lines.last_mut() {
+            Some((b, all, a)) if *b == before && *a == after && !all.contains(&who) => all.push(who),
+            _ => lines.push((before, vec![who], after)),
+        }
+    }
+    let mut out = String::new();
+    for (before, all, after) in lines {
+        let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+        let _ = writeln!(out, "{before}{}  {after}", all.join(","));
+    }
+    out
+}
+
+fn line(event: &Event) -> (String, ReplicaId, String) {
+    let alone = |who: &ReplicaId, what: String| (String::new(), *who, what);
+    match event {
+        Event::Sent(from, to, OrderMessage::Raft(m)) => (format!("{from} > "), *to, message(m)),
+        Event::Lost(from, to, OrderMessage::Raft(m)) => (format!("{from} x "), *to, message(m)),
+        Event::Held(from, to, OrderMessage::Raft(m), after) => {
+            (format!("{from} | "), *to, format!("{} (waits for {after})", message(m)))
+        }
+        Event::Persisted(by, id, record) => alone(by, format!("writes {id}: {}", stored(record))),
+        Event::Durable(by, id) => alone(by, format!("durable up to {id}")),
+        Event::Decided(by, slot, batch) => alone(by, format!("decided {slot} {}", self::batch(batch))),
+        Event::Leader(by, view, leader) => alone(
+            by,
+            match leader {
+                Some(leader) if leader == by => format!("leads {view}"),
+                Some(leader) => format!("follows {leader} in {view}"),
+                None => format!("knows no leader in {view}"),
+            },
+        ),
+        Event::ReadConfirmed(by, read, slot) => alone(by, format!("read {read} may run after {slot}")),
+        Event::ReadFailed(by, read) => alone(by, format!("read {read} failed")),
+        Event::Loading(by, load, records) => {
+            let (first, last) = (records.first().copied().unwrap_or_default(), records.last());
+            let last = last.copied().unwrap_or_default();
+            alone(by, format!("loads {} records, {first} to {last} (question {load})", records.len()))
+        }
+        Event::Rejected(by, from, why) => alone(by, format!("refuses {from}: {why}")),
+        Event::Halted(by, why) => alone(by, format!("halts: {why}")),
+    }
+}
+
+pub(super) fn message(message: &RaftMessage) -> String {
+    let mut out = String::new();
+    let flag = |set: bool, word: &'static str| if set { word } else { "" };
+    let _ = match message {
+        RaftMessage::RequestVote { view, last, pre, transfer } => {
+            let (pre, transfer) = (flag(*pre, " pre"), flag(*transfer, " transfer"));
+            write!(out, "RequestVote {view} last={last}{pre}{transfer}")
+        }
+        RaftMessage::RequestVoteReply { view, granted, pre } => {
+            let word = if *granted { "granted" } else { "refused" };
+            write!(out, "RequestVoteReply {view} {word}{}", flag(*pre, " pre"))
+        }
+        RaftMessage::AppendEntries { view, previous, commit, round, entries } => {
+            let entries =
+                if entries.is_empty() { String::new() } else { format!(" {}", list(*previous, entries)) };
+            write!(out, "AppendEntries {view} prev={previous} commit={commit} round={round}{entries}")
+        }
+        RaftMessage::AppendEntriesReply { view, round, outcome } => {
+            let outcome = match outcome {
+                AppendOutcome::Matched(index) => format!("matched={index}"),
+                AppendOutcome::Rejected { asked, hint } => format!("rejected asked={asked} hint={hint}"),
+            };
+            write!(out, "AppendEntriesReply {view} round={round} {outcome}")
+        }
+        RaftMessage::TimeoutNow { view } => write!(out, "TimeoutNow {view}"),
+        RaftMessage::ReadIndex { view, read: _ } => write!(out, "ReadIndex {view}"),
+        RaftMessage::ReadIndexReply { view, read: _, slot: Some(slot) } => {
+            write!(out, "ReadIndexReply {view} slot={slot}")
+        }
+        RaftMessage::ReadIndexReply { view, read: _, slot: None } => {
+            write!(out, "ReadIndexReply {view} not leading")
+        }
+    };
+    out
+}
+
+fn list(previous: Position, entries: &[Entry]) -> String {
+    let text = |at: usize| {
+        let position = Position::new(previous.index.plus(at as u64 + 1), entries[at].view);
+        format!("{position} {}", body(&entries[at].body))
+    };
+    let mut shown: Vec<String> = (0..entries.len().min(ENTRIES_SHOWN)).map(text).collect();
+    if entries.len() > ENTRIES_SHOWN {
+        shown.push(format!("... {}", text(entries.len() - 1)));
+    }
+    format!("[{}]", shown.join(", "))
+}
+
+fn body(body: &EntryBody) -> String {
+    match body {
+        EntryBody::ViewStart => "start".into(),
+        EntryBody::Batch(batch) => self::batch(batch),
+    }
+}
+
+/// The commands of a batch.
+pub(super) fn batch(batch: &Batch) -> String {
+    let mut shown = Vec::new();
+    for request in batch.requests() {
+        let Ok((_, commands, _)) = request else { return "(damaged)".into() };
+        let Ok(commands) = Items::parse(commands) else { return "(damaged)".into() };
+        shown.extend(commands.iter().map(|command| {
+            match String::from_utf8_lossy(command).trim_end_matches('.') {
+                text if text.len() == command.len() => format!("\"{text}\""),
+                text => format!("\"{text}...\""),
+            }
+        }));
+    }
+    shown.join("+")
+}
+
+fn stored(record: &Stored) -> String {
+    match read_record(record) {
+        Some(OnDisk::Entry(index, entry)) => {
+            format!("entry {} {}", Position::new(index, entry.view), body(&entry.body))
+        }
+        Some(OnDisk::Vote(view, Some(whom))) => format!("{view}, vote for {whom}"),
+        Some(OnDisk::Vote(view, None)) => format!("{view}, no vote"),
+        None => format!("a record of kind {} that is unreadable", record.kind),
+    }
+}
+
+/// What a replica's disk says its log is; what is not durable stands in parentheses.
+pub(super) fn log(world: &World, id: ReplicaId) -> String {
+    let (records, durable) = world.disk(id);
+    let mut entries: BTreeMap<Index, (Entry, bool)> = BTreeMap::new();
+    let mut vote = "v0, no vote".to_string();
+    for (number, record) in (1..).zip(records) {
+        let safe = number <= durable.number();
+        match read_record(record) {
+            Some(OnDisk::Entry(index, entry)) => {
+                entries.retain(|at, _| *at < index);
+                entries.insert(index, (entry, safe));
+            }
+            Some(OnDisk::Vote(..)) => {
+                vote = if safe { stored(record) } else { format!("({})", stored(record)) };
+            }
+            None => return format!("{id}  unreadable\n"),
+        }
+    }
+    let text = |(index, (entry, safe)): (&Index, &(Entry, bool))| {
+        let text = format!("{} {}", Position::new(*index, entry.view), body(&entry.body));
+        if *safe { text } else { format!("({text})") }
+    };
+    let entries: Vec<String> = entries.iter().map(text).collect();
+    format!("{id}  {vote}: {}\n", if entries.is_empty() { "empty".into() } else { entries.join(", ") })
+}
+
+/// A line per replica.
+pub(super) fn status(world: &World) -> String {
+    let mut out = String::new();
+    for id in world.members() {
+        let Some(order) = world.order(*id) else {
+            let _ = writeln!(out, "{id}  down");
+            continue;
+        };
+        let status = order.status();
+        let role = match status.leader {
+            _ if status.leading => "leads".to_string(),
+            Some(leader) if leader == *id => "leads, proposes nothing".to_string(),
+            Some(leader) => format!("follows {leader}"),
+            None => "knows no leader".to_string(),
+        };
+        let _ = write!(out, "{id}  {} {role}, decided {}", status.view, status.decided);
+        if status.in_flight > 0 {
+            let _ = write!(out, ", {} in flight", status.in_flight);
+        }
+        for (member, lacks, heard) in status.members {
+            let lacks = match lacks {
+                0 => "has everything".to_string(),
+                u64::MAX => "is cut off".to_string(),
+                _ => "lacks entries".to_string(),
+            };
+            let _ = write!(out, ", {member} {lacks}{}", if heard { "" } else { " and is silent" });
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// A line per message that is under way, link by link.
+pub(super) fn flying(world: &World) -> String {
+    let mut out = String::new();
+    for from in world.members() {
+        for to in world.members() {
+            for OrderMessage::Raft(m) in world.flying(*from, *to) {
+                let _ = writeln!(out, "{from} > {to}  {}", message(m));
+            }
+        }
+    }
+    out
+}

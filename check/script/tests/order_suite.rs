@@ -1,0 +1,83 @@
+//! What every ordering protocol promises, whatever it is made of: one suite, generic over a [`Protocol`].
+//! `order_suite!` runs it for clusters of one, three and five. INV-SCRIPT-1 to 7, asserted by the world after every step,
+//! are part of each test.
+
+mod suite;
+
+use quorate_order::raft::{Raft, RaftConfig};
+use quorate_script::raft::check_send;
+use suite::Protocol;
+
+const RAFT: Protocol = Protocol {
+    make: |me, members, seed| Box::new(Raft::new(RaftConfig::new(me, members.to_vec(), seed))),
+    check_send,
+    garbage: suite::garbage::raft,
+};
+
+/// Raft with so little memory and so small messages that old entries are read back from the log all the time.
+const RAFT_IN_A_NUTSHELL: Protocol = Protocol {
+    make: |me, members, seed| {
+        let mut config = RaftConfig::new(me, members.to_vec(), seed);
+        (config.cache_bytes, config.message_bytes_max, config.window_bytes) = (300, 200, 500);
+        Box::new(Raft::new(config))
+    },
+    ..RAFT
+};
+
+macro_rules! order_suite {
+    ($name:ident, $protocol:ident) => {
+        mod $name {
+            use super::{$protocol as PROTOCOL, suite};
+
+            order_suite!(@one PROTOCOL, alone, 1);
+            order_suite!(@one PROTOCOL, of_three, 3);
+            order_suite!(@one PROTOCOL, of_five, 5);
+
+            #[test]
+            fn garbage_never_panics() {
+                suite::garbage_never_panics(PROTOCOL);
+            }
+        }
+    };
+    (@one $build:ident, $name:ident, $n:literal) => {
+        mod $name {
+            use super::{$build as PROTOCOL, suite};
+
+            #[test]
+            fn all_decide_the_same_in_the_order_of_proposing() {
+                suite::all_decide_the_same_in_the_order_of_proposing(PROTOCOL, $n);
+            }
+            #[test]
+            fn everything_is_decided_again_after_a_restart() {
+                suite::everything_is_decided_again_after_a_restart(PROTOCOL, $n);
+            }
+            #[test]
+            fn a_leader_alone_decides_nothing_and_confirms_no_read() {
+                suite::a_leader_alone_decides_nothing_and_confirms_no_read(PROTOCOL, $n);
+            }
+            #[test]
+            fn a_read_sees_what_was_decided_before() {
+                suite::a_read_sees_what_was_decided_before(PROTOCOL, $n);
+            }
+            #[test]
+            fn proposals_elsewhere_are_dropped() {
+                suite::proposals_elsewhere_are_dropped(PROTOCOL, $n);
+            }
+            #[test]
+            fn office_is_handed_over() {
+                suite::office_is_handed_over(PROTOCOL, $n);
+            }
+            #[test]
+            fn chaos_is_survived() {
+                suite::chaos_is_survived(PROTOCOL, $n);
+            }
+            #[test]
+            fn the_same_inputs_give_the_same_effects() {
+                suite::the_same_inputs_give_the_same_effects(PROTOCOL, $n);
+            }
+        }
+    };
+}
+
+order_suite!(raft, RAFT);
+order_suite!(raft_in_a_nutshell, RAFT_IN_A_NUTSHELL);

@@ -1,0 +1,166 @@
+//! One replica among peers that send anything at all. It may refuse, follow or decide nonsense (with crash faults peers are
+//! believed), but it never panics, and its own invariants hold.
+
+use super::{Protocol, proposal};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use quorate_order::{Effect, Effects, Input, Order, Stored};
+use quorate_types::{RecordId, ReplicaId, Span, Time, View};
+use quorate_wire::raft::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
+use quorate_wire::{OrderMessage, Verified};
+
+#[derive(Clone, Debug)]
+enum Poke {
+    Receive(u16, OrderMessage),
+    Expire,
+    Pass(u64),
+    Sync,
+    Propose(u64),
+    Read(u64),
+    Transfer(Option<u16>),
+    Connected(u16),
+    Disconnected(u16),
+}
+
+/// A replica by itself, with a disk.
+struct Lone {
+    order: Box<dyn Order>,
+    now: Time,
+    disk: Vec<Stored>,
+}
+
+impl Lone {
+    fn step(&mut self, input: Input) {
+        let mut inputs = vec![input];
+        while let Some(input) = inputs.pop() {
+            let mut effects = Effects::new();
+            self.order.step(self.now, input, &mut effects);
+            self.order.invariants(true);
+            for effect in effects.drain() {
+                match effect {
+                    Effect::Persist { id, record, .. } => {
+                        self.disk.push(record);
+                        assert_eq!(id.number(), self.disk.len() as u64, "records are numbered without gaps");
+                    }
+                    Effect::Load { load, records } => {
+                        let read = |id: &RecordId| self.disk[id.number() as usize - 1].clone();
+                        inputs.push(Input::Loaded { load, records: records.iter().map(read).collect() });
+                    }
+                    Effect::Halt(why) => panic!("a peer made it halt: {why}"),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn poke(&mut self, poke: Poke) {
+        match poke {
+            Poke::Receive(from, message) => {
+                self.step(Input::Receive(Verified::vouch(ReplicaId::new(from), message)));
+            }
+            Poke::Expire => {
+                if let Some(deadline) = self.order.deadline() {
+                    self.now = self.now.max(deadline);
+                    self.step(Input::Deadline);
+                }
+            }
+            Poke::Pass(millis) => self.now = self.now.plus(Span::from_millis(millis)),
+            Poke::Sync => self.step(Input::Durable(RecordId::new(self.disk.len() as u64))),
+            Poke::Propose(number) => self.step(Input::Propose(proposal(number))),
+            Poke::Read(read) => self.step(Input::Read(read)),
+            Poke::Transfer(to) => self.step(Input::Transfer(to.map(ReplicaId::new))),
+            Poke::Connected(peer) => self.step(Input::Connected(ReplicaId::new(peer))),
+            Poke::Disconnected(peer) => self.step(Input::Disconnected(ReplicaId::new(peer))),
+        }
+    }
+}
+
+fn poke(message: BoxedStrategy<OrderMessage>) -> impl Strategy<Value = Poke> {
+    let anybody = || 0u16..5;
+    prop_oneof![
+        12 => (anybody(), message).prop_map(|(from, message)| Poke::Receive(from, message)),
+        3 => Just(Poke::Expire),
+        1 => (0u64..700).prop_map(Poke::Pass),
+        4 => Just(Poke::Sync),
+        2 => (0u64..100).prop_map(Poke::Propose),
+        2 => any::<u64>().prop_map(Poke::Read),
+        1 => prop::option::of(anybody()).prop_map(Poke::Transfer),
+        1 => anybody().prop_map(Poke::Connected),
+        1 => anybody().prop_map(Poke::Disconnected),
+    ]
+}
+
+/// Feeds many sequences of messages; afterwards the replica restarts with what it wrote.
+pub(crate) fn garbage_never_panics(protocol: Protocol) {
+    let members: Vec<ReplicaId> = (1..=3).map(ReplicaId::new).collect();
+    let mut runner =
+        TestRunner::new(ProptestConfig { cases: 1000, failure_persistence: None, ..Default::default() });
+    let result = runner.run(&prop::collection::vec(poke((protocol.garbage)()), 1..80), |pokes| {
+        let mut lone =
+            Lone { order: (protocol.make)(members[0], &members, 5), now: Time::ZERO, disk: vec![] };
+        lone.order.start(Time::ZERO, &mut Effects::new());
+        pokes.into_iter().for_each(|poke| lone.poke(poke));
+        let mut again = (protocol.make)(members[0], &members, 6);
+        for (id, record) in (1..).zip(&lone.disk) {
+            prop_assert_eq!(again.restore(RecordId::new(id), record.clone()), Ok(()));
+        }
+        again.start(lone.now, &mut Effects::new());
+        again.invariants(true);
+        Ok(())
+    });
+    if let Err(why) = result {
+        panic!("{why}");
+    }
+}
+
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![20 => 0u64..7, 1 => Just(u64::MAX), 1 => Just(u64::MAX - 1), 1 => Just(1 << 62), 1 => any::<u64>()]
+}
+
+fn view() -> impl Strategy<Value = View> {
+    number().prop_map(View::new)
+}
+
+fn index() -> impl Strategy<Value = Index> {
+    number().prop_map(Index::new)
+}
+
+fn position() -> impl Strategy<Value = Position> {
+    (index(), view()).prop_map(|(index, view)| Position::new(index, view))
+}
+
+fn entry() -> impl Strategy<Value = Entry> {
+    let body = prop::option::of(0u64..4)
+        .prop_map(|b| b.map_or(EntryBody::ViewStart, |n| EntryBody::Batch(proposal(n))));
+    (view(), body).prop_map(|(view, body)| Entry { view, body })
+}
+
+/// Messages of Raft with small numbers, which often fit together, and a few absurd ones.
+pub(crate) fn raft() -> BoxedStrategy<OrderMessage> {
+    let flags = || any::<(bool, bool)>();
+    let outcome = prop_oneof![
+        index().prop_map(AppendOutcome::Matched),
+        (index(), position()).prop_map(|(asked, hint)| AppendOutcome::Rejected { asked, hint }),
+    ];
+    let entries = prop::collection::vec(entry(), 0..4).prop_map(|mut entries| {
+        entries.sort_by_key(|entry| entry.view);
+        entries
+    });
+    prop_oneof![
+        2 => (view(), position(), flags())
+            .prop_map(|(view, last, (pre, transfer))| RaftMessage::RequestVote { view, last, pre, transfer }),
+        3 => (view(), flags())
+            .prop_map(|(view, (granted, pre))| RaftMessage::RequestVoteReply { view, granted, pre }),
+        4 => (view(), position(), index(), number(), entries).prop_map(|(view, previous, commit, round, entries)| {
+            RaftMessage::AppendEntries { view, previous, commit, round, entries }
+        }),
+        3 => (view(), number(), outcome)
+            .prop_map(|(view, round, outcome)| RaftMessage::AppendEntriesReply { view, round, outcome }),
+        1 => view().prop_map(|view| RaftMessage::TimeoutNow { view }),
+        1 => (view(), number()).prop_map(|(view, read)| RaftMessage::ReadIndex { view, read }),
+        1 => (view(), number(), prop::option::of(number()))
+            .prop_map(|(view, read, slot)| RaftMessage::ReadIndexReply { view, read, slot }),
+    ]
+    .prop_map(OrderMessage::Raft)
+    .boxed()
+}

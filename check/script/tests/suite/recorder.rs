@@ -1,0 +1,63 @@
+//! Writes down every input and effect of a protocol.
+
+use quorate_order::{Effects, Input, Order, Status, Stored};
+use quorate_types::{Halt, RecordId, ReplicaId, Time};
+use std::sync::{Arc, Mutex};
+
+/// A protocol whose inputs and effects become lines of text.
+pub(crate) struct Recorder {
+    inner: Box<dyn Order>,
+    me: ReplicaId,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Recorder {
+    pub(crate) fn new(inner: Box<dyn Order>, me: ReplicaId, lines: Arc<Mutex<Vec<String>>>) -> Self {
+        Self { inner, me, lines }
+    }
+
+    fn record(&self, what: &str, mut effects: Effects, out: &mut Effects) {
+        let mut lines = self.lines.lock().expect("nobody panicked");
+        lines.push(format!("{} {what}", self.me));
+        for effect in effects.drain() {
+            lines.push(format!("{} -> {effect:?}", self.me));
+            out.push(effect);
+        }
+        lines.push(format!("{} then {:?} {:?}", self.me, self.inner.deadline(), self.inner.status()));
+    }
+}
+
+impl Order for Recorder {
+    fn restore(&mut self, id: RecordId, record: Stored) -> Result<(), Halt> {
+        self.inner.restore(id, record)
+    }
+    fn start(&mut self, now: Time, out: &mut Effects) {
+        let mut effects = Effects::new();
+        self.inner.start(now, &mut effects);
+        self.record(&format!("start {now:?}"), effects, out);
+    }
+    fn step(&mut self, now: Time, input: Input, out: &mut Effects) {
+        let what = format!("{now:?} {input:?}");
+        let mut effects = Effects::new();
+        self.inner.step(now, input, &mut effects);
+        self.record(&what, effects, out);
+    }
+    fn deadline(&self) -> Option<Time> {
+        self.inner.deadline()
+    }
+    fn status(&self) -> Status {
+        self.inner.status()
+    }
+    fn leading(&self) -> bool {
+        self.inner.leading()
+    }
+    fn settled(&self) -> bool {
+        self.inner.settled()
+    }
+    fn in_flight(&self) -> (usize, usize) {
+        self.inner.in_flight()
+    }
+    fn invariants(&self, thorough: bool) {
+        self.inner.invariants(thorough);
+    }
+}

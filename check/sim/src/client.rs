@@ -1,0 +1,404 @@
+//! A simulated client: the real client core, and a workload that it carries out.
+//!
+//! Every value and token is written once, so that what is read says who wrote it.
+
+use crate::plan::{Plan, Workload};
+use crate::random::Rng;
+use crate::replica::CLUSTER;
+use crate::service::{APPEND, LIST};
+use bytes::Bytes;
+use quorate_client::{
+    CallId, ClientCore, Completion, Config, Effects, Error, Input, SessionHandle,
+};
+use quorate_history::{Answer, Event, Op, Outcome};
+use quorate_kv::{Condition, KvCommand, KvQuery, KvReply, Operation};
+use quorate_types::{ClientId, Items, ItemsBuilder, ReplicaId, Span, Time};
+use quorate_wire::ReadConsistency;
+use std::collections::BTreeMap;
+
+/// How an operation reaches the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Ordered with the writes.
+    Command,
+    /// A read that sees all that was acknowledged before.
+    Strong,
+    /// A read that may be old.
+    Weak,
+}
+
+/// One operation and how it ended.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// Client and number.
+    pub id: (u32, u32),
+    /// Key or list.
+    pub key: String,
+    /// What was asked.
+    pub op: Op,
+    /// How.
+    pub way: Way,
+    /// When it was asked, in virtual time.
+    pub call: u64,
+    /// When it ended.
+    pub ret: Option<u64>,
+    /// How it ended; none while it is open.
+    pub outcome: Option<Outcome>,
+    /// What came back.
+    pub reply: Vec<u8>,
+    /// The seq that came with a read.
+    pub seq: u64,
+    /// It had no deadline.
+    pub patient: bool,
+    /// Why it did not end well.
+    pub why: String,
+}
+
+#[derive(Debug)]
+enum Asked {
+    Open,
+    Call(Vec<usize>),
+    Read(usize),
+}
+
+/// One client.
+pub struct Client {
+    /// The real core.
+    pub core: ClientCore,
+    /// Its effects, reused.
+    pub effects: Effects,
+    /// Everything it did.
+    pub done: Vec<Done>,
+    number: u32,
+    rng: Rng,
+    session: Option<SessionHandle>,
+    opening: bool,
+    /// When it may try to open a session again.
+    open_at: u64,
+    open: BTreeMap<u64, Asked>,
+    next_call: u64,
+    started: u32,
+    /// No operation before this time.
+    next_at: u64,
+    workload: Workload,
+    /// The last value that it saw of each key, to compare with.
+    seen: BTreeMap<String, Option<String>>,
+    /// The final reads: begun, finished.
+    finals: (bool, usize),
+}
+
+impl Client {
+    /// Client `number`, from 1.
+    pub fn new(plan: &Plan, number: u32) -> Self {
+        let mut rng = Rng::of(plan.seed, 500 + u64::from(number));
+        let members: Vec<ReplicaId> = (1..=plan.replicas as u16).map(ReplicaId::new).collect();
+        let config = Config {
+            cluster: Some(CLUSTER),
+            session_ttl: Span::from_millis(plan.sessions.0),
+            window: (plan.sessions.1 - 1) as u32,
+            resend_after: Span::from_millis(rng.pick(&[200, 2000])),
+            ..Config::new(ClientId::new(u64::from(number)), rng.next())
+        };
+        Self {
+            core: ClientCore::new(config, &members),
+            effects: Effects::new(),
+            done: Vec::new(),
+            number,
+            rng,
+            session: None,
+            opening: false,
+            open_at: 0,
+            open: BTreeMap::new(),
+            next_call: 1,
+            started: 0,
+            next_at: 0,
+            workload: plan.workload.clone(),
+            seen: BTreeMap::new(),
+            finals: (false, 0),
+        }
+    }
+
+    /// Whether all operations of the workload ended.
+    pub fn is_done(&self) -> bool {
+        self.started >= self.workload.operations && self.open.is_empty()
+    }
+
+    /// Whether the last reads ended, too.
+    pub fn is_over(&self) -> bool {
+        self.finals.0 && self.open.is_empty()
+    }
+
+    /// When it wants to do something by itself.
+    pub fn next_at(&self) -> Option<u64> {
+        if self.started >= self.workload.operations || self.opening {
+            return None;
+        }
+        if self.session.is_none() {
+            return Some(self.open_at);
+        }
+        (self.open.len() < self.workload.at_once).then_some(self.next_at)
+    }
+
+    /// Reads every key and list once more.
+    pub fn final_reads(&mut self, now: u64, local: Time) {
+        self.finals.0 = true;
+        for key in 0..self.workload.keys {
+            for (key, list) in [(format!("k{key}"), false), (format!("l{key}"), true)] {
+                self.read(now, local, key, list, ReadConsistency::Strong, None);
+            }
+        }
+    }
+
+    /// Asks what is due.
+    pub fn act(&mut self, now: u64, local: Time) {
+        while self.next_at().is_some_and(|at| at <= now) {
+            if self.session.is_none() {
+                self.opening = true;
+                let call = self.ask(Asked::Open);
+                self.core.step(local, Input::Open { call, deadline: None }, &mut self.effects);
+                return;
+            }
+            self.operate(now, local);
+            self.next_at = now + self.rng.below(self.workload.pause + 1);
+        }
+    }
+
+    fn ask(&mut self, asked: Asked) -> CallId {
+        let call = self.next_call;
+        self.next_call += 1;
+        self.open.insert(call, asked);
+        CallId(call)
+    }
+
+    fn operate(&mut self, now: u64, local: Time) {
+        let total: u64 = self.workload.shares.iter().sum();
+        let mut draw = self.rng.below(total);
+        let mut kind = 0;
+        while draw >= self.workload.shares[kind] {
+            draw -= self.workload.shares[kind];
+            kind += 1;
+        }
+        let deadline = self
+            .rng
+            .chance(self.workload.deadlines)
+            .then(|| local.plus(Span::from_millis(self.rng.spread(5, 3000))));
+        let key = self.rng.below(self.workload.keys);
+        match kind {
+            1 => self.read(now, local, format!("k{key}"), false, ReadConsistency::Strong, deadline),
+            6 => {
+                let list = self.rng.chance(300);
+                let name = format!("{}{key}", if list { 'l' } else { 'k' });
+                self.read(now, local, name, list, ReadConsistency::Weak, deadline);
+            }
+            7 => self.read(now, local, format!("l{key}"), true, ReadConsistency::Strong, deadline),
+            _ => self.call(now, local, kind, deadline),
+        }
+    }
+
+    fn begin(&mut self, now: u64, key: String, op: Op, way: Way, patient: bool) -> usize {
+        let number = self.done.len() as u32;
+        self.done.push(Done {
+            id: (self.number, number),
+            key,
+            op,
+            way,
+            call: now,
+            ret: None,
+            outcome: None,
+            reply: Vec::new(),
+            seq: 0,
+            patient,
+            why: String::new(),
+        });
+        number as usize
+    }
+
+    fn read(
+        &mut self,
+        now: u64,
+        local: Time,
+        key: String,
+        list: bool,
+        consistency: ReadConsistency,
+        deadline: Option<Time>,
+    ) {
+        let mut query = Vec::new();
+        if list {
+            query.push(LIST);
+            query.extend_from_slice(key.as_bytes());
+        } else {
+            KvQuery::Get { key: key.as_bytes() }.encode(&mut query);
+        }
+        let (op, way) = match consistency {
+            ReadConsistency::Strong => (Op::Get, Way::Strong),
+            ReadConsistency::Weak => (Op::ReadWeak, Way::Weak),
+        };
+        let index = self.begin(now, key, op, way, deadline.is_none());
+        self.started += u32::from(!self.finals.0);
+        let call = self.ask(Asked::Read(index));
+        let query = Bytes::from(query);
+        let reader = u64::from(self.number);
+        let input = Input::Read { call, reader, consistency, replica: None, query, deadline };
+        self.core.step(local, input, &mut self.effects);
+    }
+
+    fn call(&mut self, now: u64, local: Time, kind: usize, deadline: Option<Time>) {
+        let Some(session) = self.session else { return };
+        let count = self.rng.range(1, self.workload.batch);
+        let mut items = ItemsBuilder::new();
+        let mut indexes = Vec::new();
+        for _ in 0..count {
+            let (key, op) = self.choose(kind);
+            let index = self.begin(now, key, op, Way::Command, deadline.is_none());
+            items.push(&command(&self.done[index]));
+            indexes.push(index);
+            self.started += 1;
+        }
+        let mut commands = Vec::new();
+        items.write_to(&mut commands);
+        let call = self.ask(Asked::Call(indexes));
+        let input = Input::Call { call, session, commands: commands.into(), deadline };
+        self.core.step(local, input, &mut self.effects);
+    }
+
+    fn choose(&mut self, kind: usize) -> (String, Op) {
+        let key = self.rng.below(self.workload.keys);
+        let token = format!("{}.{}", self.number, self.done.len());
+        let padding = self.rng.below(self.workload.padding + 1) as usize;
+        let value = format!("{token}{}", "-".repeat(padding));
+        let name = format!("k{key}");
+        match kind {
+            2 => (name, Op::Get),
+            3 => (name, Op::Delete),
+            4 => {
+                let expect = self.seen.get(&name).cloned().unwrap_or_default();
+                (name, Op::Cas { expect, value })
+            }
+            5 => (format!("l{key}"), Op::Append { value: token }),
+            _ => (name, Op::Put { value }),
+        }
+    }
+
+    /// The core says how something ended.
+    pub fn completed(&mut self, now: u64, local: Time, call: CallId, result: Result<Completion, Error>) {
+        match self.open.remove(&call.0) {
+            None => panic!("INV-CLIENT-1 call {} completes once", call.0),
+            Some(Asked::Open) => {
+                self.opening = false;
+                match result {
+                    Ok(Completion::Opened(session)) => self.session = Some(session),
+                    _ => self.open_at = now + 50_000_000,
+                }
+            }
+            Some(Asked::Call(indexes)) => {
+                if let Err(Error::SessionExpired { .. } | Error::SessionBroken { .. } | Error::SessionClosed) = result
+                    && let Some(session) = self.session.take()
+                {
+                    self.open_at = now;
+                    let close = Input::Close { call: None, session, deadline: None };
+                    self.core.step(local, close, &mut self.effects);
+                }
+                self.end_call(now, &indexes, result);
+            }
+            Some(Asked::Read(index)) => match result {
+                Ok(Completion::Read { seq, body }) => {
+                    self.done[index].seq = seq.number();
+                    self.end(now, index, Ok(body.to_vec()));
+                }
+                Ok(other) => self.end(now, index, Err(Error::SessionBroken {
+                    outcome_unknown: true,
+                    detail: format!("a read ended with {other:?}"),
+                })),
+                Err(error) => self.end(now, index, Err(error)),
+            },
+        }
+    }
+
+    fn end_call(&mut self, now: u64, indexes: &[usize], result: Result<Completion, Error>) {
+        match result {
+            Ok(Completion::Replies(body)) => {
+                let items = Items::parse(&body).expect("the client core checked the list");
+                assert!(items.len() == indexes.len(), "INV-SIM-2 a reply to every command");
+                for (index, reply) in indexes.iter().zip(items.iter()) {
+                    self.end(now, *index, Ok(reply.to_vec()));
+                }
+            }
+            Ok(_) => panic!("INV-CLIENT-1 a call ends with replies"),
+            Err(error) => indexes.iter().for_each(|index| self.end(now, *index, Err(error.clone()))),
+        }
+    }
+
+    fn end(&mut self, now: u64, index: usize, result: Result<Vec<u8>, Error>) {
+        let done = &mut self.done[index];
+        done.ret = Some(now);
+        done.outcome = Some(match result {
+            Ok(reply) => {
+                done.reply = reply;
+                let answer = answer(done);
+                if let (Op::Get, Answer::Value(value)) = (&done.op, &answer) {
+                    self.seen.insert(done.key.clone(), value.clone());
+                }
+                Outcome::Ok { ret: now, answer }
+            }
+            Err(error) => {
+                done.why = error.to_string();
+                let unknown = error.is_outcome_unknown() || error == Error::ReplyForgotten;
+                if unknown { Outcome::Unknown { ret: Some(now) } } else { Outcome::Fail { ret: Some(now) } }
+            }
+        });
+    }
+
+    /// The operations as a history.
+    pub fn events(&self) -> impl Iterator<Item = Event> {
+        self.done.iter().map(|done| Event {
+            client: u64::from(done.id.0),
+            key: done.key.clone(),
+            op: done.op.clone(),
+            call: done.call,
+            outcome: done.outcome.clone().unwrap_or(Outcome::Unknown { ret: None }),
+        })
+    }
+}
+
+/// The command's bytes.
+fn command(done: &Done) -> Vec<u8> {
+    let mut out = done.id.0.to_le_bytes().to_vec();
+    out.extend_from_slice(&done.id.1.to_le_bytes());
+    let key = done.key.as_bytes();
+    match &done.op {
+        Op::Put { value } => KvCommand::One(Operation::Put { key, value: value.as_bytes() }).encode(&mut out),
+        Op::Delete => KvCommand::One(Operation::Delete { key }).encode(&mut out),
+        Op::Cas { expect, value } => {
+            let condition =
+                expect.as_ref().map_or(Condition::Absent, |value| Condition::Equals(value.as_bytes()));
+            KvCommand::Swap { key, condition, value: value.as_bytes() }.encode(&mut out);
+        }
+        Op::Append { value } => {
+            out.push(APPEND);
+            out.extend_from_slice(key);
+            out.push(0);
+            out.extend_from_slice(value.as_bytes());
+        }
+        _ => KvCommand::One(Operation::Get { key }).encode(&mut out),
+    }
+    out
+}
+
+/// What the service answered, as the history has it.
+fn answer(done: &Done) -> Answer {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if done.key.starts_with('l') {
+        return match done.op {
+            Op::Append { .. } => Answer::Done,
+            _ => Answer::Value(Some(text(&done.reply))),
+        };
+    }
+    match (&done.op, KvReply::decode(&done.reply)) {
+        (Op::Put { .. }, Ok(KvReply::Put { .. })) => Answer::Done,
+        (Op::Get | Op::ReadWeak, Ok(KvReply::Value(value))) => Answer::Value(value.map(text)),
+        (Op::Delete, Ok(KvReply::Deleted { existed })) => Answer::Flag(existed),
+        (Op::Cas { .. }, Ok(KvReply::Swapped)) => Answer::Flag(true),
+        (Op::Cas { .. }, Ok(KvReply::NotSwapped { .. })) => Answer::Flag(false),
+        (op, other) => panic!("INV-SIM-2 {op:?} was answered with {other:?}"),
+    }
+}

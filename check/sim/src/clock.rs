@@ -1,0 +1,52 @@
+//! A process's own clock: starts anywhere, runs too fast or too slow, jumps ahead. Never goes back, as a monotonic clock does
+//! not.
+
+use quorate_types::Time;
+
+const MILLION: i128 = 1_000_000;
+
+/// How virtual time and a process's own time belong together.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    local: u64,
+    since: u64,
+    /// Parts per million too fast, or too slow when negative.
+    drift: i64,
+}
+
+impl Clock {
+    /// A clock that shows `local` at virtual time `now`.
+    pub fn new(local: u64, now: u64, drift: i64) -> Self {
+        Self { local, since: now, drift }
+    }
+
+    /// What it shows.
+    pub fn read(&self, now: u64) -> Time {
+        let real = i128::from(now - self.since) * (MILLION + i128::from(self.drift)) / MILLION;
+        Time::from_nanos(self.local + real as u64)
+    }
+
+    /// The virtual time when it will show `time`, or now if it does already.
+    pub fn when(&self, now: u64, time: Time) -> u64 {
+        let Some(wait) = time.nanos().checked_sub(self.local) else { return now };
+        if wait > u64::MAX / 4 {
+            return u64::MAX / 2;
+        }
+        let rate = MILLION + i128::from(self.drift);
+        let real = (i128::from(wait) * MILLION + rate - 1) / rate;
+        now.max(self.since + real as u64)
+    }
+
+    /// Jumps ahead.
+    pub fn jump(&mut self, now: u64, by: u64) {
+        self.local = self.read(now).nanos() + by;
+        self.since = now;
+    }
+
+    /// Runs at another rate from now on.
+    pub fn set_drift(&mut self, now: u64, drift: i64) {
+        self.local = self.read(now).nanos();
+        self.since = now;
+        self.drift = drift;
+    }
+}

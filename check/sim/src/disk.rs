@@ -1,0 +1,132 @@
+//! A replica's disk: files of segments, what of them was synced, and what was only written.
+//!
+//! A write reaches the page cache; a sync makes it durable. When the process dies the page cache stays; when the machine
+//! stops, each 512-byte sector that was not synced is as before or as written.
+
+use crate::random::Rng;
+use bytes::Bytes;
+use quorate_log::{DiskFull, SECTOR};
+use std::collections::BTreeMap;
+
+/// What is on one disk.
+#[derive(Clone, Debug, Default)]
+pub struct Disk {
+    synced: BTreeMap<u64, Vec<u8>>,
+    pending: Vec<(u64, usize, Bytes)>,
+    /// There is no room for another segment.
+    pub full: bool,
+}
+
+impl Disk {
+    /// Whether nothing was ever made here.
+    pub fn is_empty(&self) -> bool {
+        self.synced.is_empty()
+    }
+
+    /// Makes a segment's file, durably.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn prepare(&mut self, segment: u64, bytes: u64) -> Result<(), DiskFull> {
+        if self.full {
+            return Err(DiskFull);
+        }
+        self.synced.entry(segment).or_insert_with(|| vec![0; bytes as usize]);
+        Ok(())
+    }
+
+    /// Writes into the page cache.
+    pub fn write(&mut self, segment: u64, offset: u64, bytes: Bytes) {
+        assert!(self.synced.contains_key(&segment), "INV-SIM-1 a write goes to a segment that was prepared");
+        self.pending.push((segment, offset as usize, bytes));
+    }
+
+    /// A write that was under way when the process died: some of its sectors reached the page cache.
+    pub fn write_partly(&mut self, segment: u64, offset: u64, bytes: &Bytes, rng: &mut Rng) {
+        let style = rng.below(3);
+        let whole = rng.below(bytes.len() as u64 / SECTOR as u64 + 1);
+        for (number, at) in (0..bytes.len()).step_by(SECTOR).enumerate() {
+            let written = match style {
+                0 => (number as u64) < whole,
+                1 => rng.chance(500),
+                _ => true,
+            };
+            if written {
+                let part = bytes.slice(at..(at + SECTOR).min(bytes.len()));
+                self.write(segment, offset + at as u64, part);
+            }
+        }
+    }
+
+    /// Makes what was written to these segments durable.
+    pub fn sync(&mut self, segments: &[u64]) {
+        let synced = &mut self.synced;
+        self.pending.retain(|(segment, offset, bytes)| {
+            let done = segments.contains(segment);
+            if done {
+                put(synced, *segment, *offset, bytes);
+            }
+            !done
+        });
+    }
+
+    /// The machine stops.
+    pub fn power_loss(&mut self, rng: &mut Rng) {
+        let style = rng.below(5);
+        for (segment, offset, bytes) in std::mem::take(&mut self.pending) {
+            let whole = match style {
+                0 => Some(false),
+                1 => Some(true),
+                2 => Some(rng.chance(500)),
+                _ => None,
+            };
+            for at in (0..bytes.len()).step_by(SECTOR) {
+                if whole.unwrap_or_else(|| rng.below(4) < style - 2) {
+                    let part = &bytes[at..(at + SECTOR).min(bytes.len())];
+                    put(&mut self.synced, segment, offset + at, part);
+                }
+            }
+        }
+    }
+
+    /// Flips a bit in what was synced, at a position in the log. Whether there is anything at that position.
+    pub fn rot(&mut self, segment: u64, offset: u64, bit: u8) -> bool {
+        let byte = self.synced.get_mut(&segment).and_then(|file| file.get_mut(offset as usize));
+        byte.map(|byte| *byte ^= 1 << (bit % 8)).is_some()
+    }
+
+    /// The segments that exist.
+    pub fn segments(&self) -> Vec<u64> {
+        self.synced.keys().copied().collect()
+    }
+
+    /// What a process reads of a segment.
+    pub fn segment(&self, segment: u64) -> Bytes {
+        let mut file = self.synced.get(&segment).cloned().unwrap_or_default();
+        for (number, offset, bytes) in &self.pending {
+            if *number == segment {
+                file[*offset..offset + bytes.len()].copy_from_slice(bytes);
+            }
+        }
+        file.into()
+    }
+
+    /// What a process reads of a part of a segment.
+    pub fn read(&self, segment: u64, offset: u64, len: u32) -> Bytes {
+        let (start, end) = (offset as usize, offset as usize + len as usize);
+        let mut part = self.synced.get(&segment).map_or_else(Vec::new, |file| file[start..end].to_vec());
+        for (number, at, bytes) in &self.pending {
+            let (low, high) = (start.max(*at), end.min(at + bytes.len()));
+            if *number == segment && low < high {
+                part[low - start..high - start].copy_from_slice(&bytes[low - at..high - at]);
+            }
+        }
+        part.into()
+    }
+}
+
+fn put(files: &mut BTreeMap<u64, Vec<u8>>, segment: u64, offset: usize, bytes: &[u8]) {
+    if let Some(file) = files.get_mut(&segment) {
+        file[offset..offset + bytes.len()].copy_from_slice(bytes);
+    }
+}

@@ -1,0 +1,371 @@
+//! What a seed decides before anything runs: the cluster, its configuration, the workload, and the faults with their times.
+//!
+//! Every run draws its own subset of everything (swarm testing: Groce and others, ISSTA 2012): a run with few kinds of faults
+//! reaches states that a run with all of them never does. The faults are a plain list, so that a failing run can be made
+//! smaller by leaving some out.
+
+use crate::net::NetPlan;
+use crate::random::Rng;
+use quorate_log::{LogConfig, SyncMode};
+use std::fmt;
+
+const MS: u64 = 1_000_000;
+
+/// One fault. Replicas and processes by number, from 0; times in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The process dies and starts again; what it wrote stays in the page cache.
+    Crash {
+        /// Which replica.
+        who: usize,
+        /// For how long.
+        time: u64,
+    },
+    /// The machine stops: what was not synced is lost or torn.
+    PowerLoss {
+        /// Which replica.
+        who: usize,
+        /// For how long.
+        time: u64,
+    },
+    /// All machines stop at once.
+    Blackout {
+        /// For how long.
+        time: u64,
+    },
+    /// The process does nothing.
+    Pause {
+        /// Which.
+        who: usize,
+        /// For how long.
+        time: u64,
+    },
+    /// Nothing gets from one process to another; the other way round it does.
+    Cut {
+        /// From.
+        from: usize,
+        /// To.
+        to: usize,
+        /// For how long.
+        time: u64,
+    },
+    /// Nothing gets from this set of processes to the others, nor back.
+    Partition {
+        /// The set, as bits.
+        group: u64,
+        /// For how long.
+        time: u64,
+    },
+    /// All connections between two processes break.
+    Reset {
+        /// One.
+        a: usize,
+        /// The other.
+        b: usize,
+    },
+    /// A bit flips in what is sent from one to the other.
+    Damage {
+        /// From.
+        from: usize,
+        /// To.
+        to: usize,
+    },
+    /// A link is slow.
+    Slow {
+        /// From.
+        from: usize,
+        /// To.
+        to: usize,
+        /// By how much.
+        by: u64,
+        /// For how long.
+        time: u64,
+    },
+    /// A disk finishes nothing.
+    Stall {
+        /// Whose.
+        who: usize,
+        /// For how long.
+        time: u64,
+    },
+    /// A disk has no room for more segments.
+    Full {
+        /// Whose.
+        who: usize,
+        /// For how long.
+        time: u64,
+    },
+    /// A clock jumps ahead.
+    Jump {
+        /// Whose.
+        who: usize,
+        /// By how much.
+        by: u64,
+    },
+    /// A clock runs at another rate.
+    Drift {
+        /// Whose.
+        who: usize,
+        /// Parts per million.
+        rate: i64,
+    },
+    /// An operator asks a replica to hand leadership over.
+    Transfer {
+        /// Whom.
+        who: usize,
+        /// To whom; 0 for the most advanced one.
+        to: u16,
+    },
+    /// A bit flips in a replica's log, at a place that is known to be synced; then the replica starts again.
+    Rot {
+        /// Whose.
+        who: usize,
+        /// Where, in parts of 65,536 of what is known to be synced.
+        part: u16,
+    },
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
+/// What clients do.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// Operations of each client.
+    pub operations: u32,
+    /// How many of them one client has open at once, at most.
+    pub at_once: usize,
+    /// The most commands in one call.
+    pub batch: u64,
+    /// Keys, and lists.
+    pub keys: u64,
+    /// The most time between one operation and the next.
+    pub pause: u64,
+    /// The share of each kind: put, get, ordered get, delete, cas, append, weak read, list read.
+    pub shares: [u64; 8],
+    /// In so many of 1000 cases a call has a deadline.
+    pub deadlines: u64,
+    /// Bytes that are added to values.
+    pub padding: u64,
+}
+
+/// Everything that is decided before a run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Where it comes from.
+    pub seed: u64,
+    /// How many replicas.
+    pub replicas: usize,
+    /// How many clients.
+    pub clients: usize,
+    /// The log's sizes and durability.
+    pub log: LogConfig,
+    /// The network.
+    pub net: NetPlan,
+    /// The workload.
+    pub workload: Workload,
+    /// Raft's times: heartbeat, least and most election time, in milliseconds.
+    pub timing: (u64, u64, u64),
+    /// Raft's sizes: window, message, cache, in bytes.
+    pub sizes: (usize, usize, usize),
+    /// Admission: largest batch, queue.
+    pub admission: (usize, usize),
+    /// Batches in flight, and their bytes.
+    pub in_flight: (usize, usize),
+    /// How long a session lives when idle, in milliseconds, and its window.
+    pub sessions: (u64, u64),
+    /// How long the disk takes, least and most, in nanoseconds.
+    pub disk: (u64, u64),
+    /// How far a clock may be off, in parts per million.
+    pub drift: u64,
+    /// Faults with their times, in order.
+    pub faults: Vec<(u64, Fault)>,
+    /// When faults are over.
+    pub heal_at: u64,
+    /// How long after that everything must be done.
+    pub bound: u64,
+}
+
+/// What is chosen by the caller rather than by the seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// The cluster's size; otherwise the seed decides.
+    pub replicas: Option<usize>,
+    /// Whether there are faults at all.
+    pub faults: bool,
+    /// Durability; otherwise mostly `group`.
+    pub sync: Option<SyncMode>,
+    /// Operations of each client are multiplied by this.
+    pub length: u32,
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self { replicas: None, faults: true, sync: None, length: 1 }
+    }
+}
+
+impl Plan {
+    /// The plan of this seed.
+    pub fn new(seed: u64, profile: &Profile) -> Self {
+        let mut rng = Rng::of(seed, 1);
+        let chosen = rng.pick(&[1, 2, 3, 3, 3, 3, 3, 4, 5, 5, 5, 7]);
+        let replicas = profile.replicas.unwrap_or(chosen);
+        let clients = rng.range(1, 4) as usize;
+        let drawn = rng.pick(&[
+            SyncMode::Group,
+            SyncMode::Group,
+            SyncMode::Group,
+            SyncMode::Group,
+            SyncMode::Group,
+            SyncMode::Group,
+            SyncMode::Async,
+            SyncMode::Memory,
+        ]);
+        let sync = profile.sync.unwrap_or(drawn);
+        let block = rng.pick(&[4096, 8192]);
+        let log = LogConfig {
+            segment_bytes: rng.pick(&[32 << 10, 64 << 10, 256 << 10]),
+            block_bytes_max: block,
+            reserve_bytes: 2048,
+            in_flight_max: rng.range(1, 4) as usize,
+            segments_ahead: rng.range(1, 2),
+            unsynced_bytes_max: 16 << 10,
+            sync,
+        };
+        let base = rng.spread(20_000, 5 * MS);
+        let net = NetPlan {
+            delay: (base, base * rng.range(1, 4)),
+            jitter: rng.spread(10_000, 5 * MS),
+            bandwidth: rng.chance(250).then(|| rng.spread(200, 100_000)),
+            split: rng.pick(&[0, 50, 500]),
+            spike: rng.pick(&[0, 0, 5, 30]),
+        };
+        let heartbeat = rng.pick(&[20, 50]);
+        let election = heartbeat * rng.range(5, 8);
+        let mut plan = Self {
+            seed,
+            replicas,
+            clients,
+            log,
+            net,
+            workload: workload(&mut rng, profile.length),
+            timing: (heartbeat, election, election * 2),
+            sizes: (
+                rng.pick(&[1, 4 << 10, 1 << 20]),
+                rng.pick(&[1, 2 << 10, 64 << 10]),
+                rng.pick(&[0, 1 << 10, 16 << 10, 1 << 20]),
+            ),
+            admission: (rng.pick(&[1, 256, 1024]), rng.pick(&[1024, 4096, 64 << 10])),
+            in_flight: (rng.range(1, 4) as usize, rng.pick(&[1, 2048, 64 << 10])),
+            sessions: (rng.pick(&[2_000, 10_000, 60_000]), rng.pick(&[4, 16, 1024])),
+            disk: (rng.spread(10_000, MS), rng.spread(MS, 20 * MS)),
+            drift: rng.pick(&[0, 100, 20_000]),
+            faults: Vec::new(),
+            heal_at: 0,
+            bound: 60_000 * MS,
+        };
+        plan.heal_at = rng.range(2_000, 8_000) * MS;
+        if profile.faults {
+            plan.faults = faults(&plan, &mut rng);
+        }
+        plan
+    }
+
+    /// One line for people.
+    pub fn summary(&self) -> String {
+        format!(
+            "{} replicas, {} clients, {:?}, segments of {} KiB, {} operations each, {} faults in {:.1} s",
+            self.replicas,
+            self.clients,
+            self.log.sync,
+            self.log.segment_bytes >> 10,
+            self.workload.operations,
+            self.faults.len(),
+            self.heal_at as f64 / 1e9
+        )
+    }
+}
+
+fn workload(rng: &mut Rng, length: u32) -> Workload {
+    let mut shares = [0; 8];
+    for share in &mut shares {
+        *share = if rng.chance(300) { 0 } else { rng.range(1, 10) };
+    }
+    if shares[0] + shares[4] + shares[5] == 0 {
+        shares[0] = 5;
+    }
+    Workload {
+        operations: rng.range(10, 60) as u32 * length,
+        at_once: rng.pick(&[1, 2, 8]),
+        batch: rng.pick(&[1, 1, 4]),
+        keys: rng.range(1, 5),
+        pause: rng.spread(MS, 400 * MS),
+        shares,
+        deadlines: rng.pick(&[0, 0, 200]),
+        padding: rng.pick(&[0, 0, 100, 400]),
+    }
+}
+
+/// Which kinds of faults a mode of durability survives: a replica that lost its memory, or what it had acknowledged, would be
+/// another replica.
+fn kinds(plan: &Plan) -> Vec<u8> {
+    match plan.log.sync {
+        SyncMode::Group => (0..16).collect(),
+        SyncMode::Async => (0..16).filter(|kind| ![1, 2, 14].contains(kind)).collect(),
+        SyncMode::Memory => (3..16).filter(|kind| ![9, 10, 14].contains(kind)).collect(),
+    }
+}
+
+fn faults(plan: &Plan, rng: &mut Rng) -> Vec<(u64, Fault)> {
+    let mut allowed = kinds(plan);
+    let keep = rng.range(30, 100) * 10;
+    allowed.retain(|kind| {
+        // Rot takes a replica away for good, so it is rare.
+        rng.chance(if *kind == 14 { keep / 4 } else { keep })
+    });
+    let every = rng.spread(20 * MS, 1000 * MS);
+    let mut list = Vec::new();
+    let mut at = rng.range(0, 1000) * MS;
+    let mut lost = 0;
+    while at < plan.heal_at && !allowed.is_empty() {
+        let kind = rng.pick(&allowed);
+        let fault = draw(kind, plan, rng);
+        let rots = matches!(fault, Fault::Rot { .. });
+        // Never more than a minority: what a majority lost is lost.
+        if !rots || lost < (plan.replicas - 1) / 2 {
+            lost += usize::from(rots);
+            list.push((at, fault));
+        }
+        at += rng.range(0, every * 2);
+    }
+    list
+}
+
+fn draw(kind: u8, plan: &Plan, rng: &mut Rng) -> Fault {
+    let (replicas, all) = (plan.replicas as u64, (plan.replicas + plan.clients) as u64);
+    let who = rng.below(replicas) as usize;
+    let time = rng.spread(MS, 3000 * MS);
+    let from = rng.below(all) as usize;
+    let to = rng.below(if from < plan.replicas { all } else { replicas }) as usize;
+    match kind {
+        0 => Fault::Crash { who, time },
+        1 => Fault::PowerLoss { who, time },
+        2 => Fault::Blackout { time },
+        3 => Fault::Pause { who: from, time },
+        4 => Fault::Cut { from, to, time },
+        5 | 6 => Fault::Partition { group: rng.below(1 << all), time },
+        7 => Fault::Reset { a: from, b: to },
+        8 => Fault::Damage { from, to },
+        9 => Fault::Stall { who, time },
+        10 => Fault::Full { who, time },
+        11 => Fault::Jump { who: from, by: rng.spread(MS, 20_000 * MS) },
+        12 => Fault::Drift { who: from, rate: rng.range(0, 200_000) as i64 - 100_000 },
+        13 => Fault::Transfer { who, to: rng.below(replicas + 1) as u16 },
+        14 => Fault::Rot { who, part: rng.next() as u16 },
+        _ => Fault::Slow { from, to, by: time / 10, time },
+    }
+}

@@ -1,0 +1,98 @@
+//! What replicas and clients have in common: a life, a clock, connections, and things that arrived.
+
+use crate::clock::Clock;
+use bytes::Bytes;
+use quorate_log::{DiskFull, SyncId, WriteId};
+use quorate_types::{ConnId, ReplicaId};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Something that a process will look at in its next turn.
+#[derive(Clone, Debug)]
+pub enum Arrival {
+    /// Somebody connected.
+    Accepted(ConnId),
+    /// A connection that was dialed exists.
+    Dialed(ConnId, ReplicaId),
+    /// A connection could not be made.
+    DialFailed(ConnId, ReplicaId),
+    /// Bytes; who sent them, and when.
+    Bytes(ConnId, Bytes),
+    /// The other side ended the connection.
+    End(ConnId),
+    /// Bytes left.
+    Left(ConnId, usize),
+    /// The disk completed a write.
+    Written(WriteId),
+    /// The disk completed a sync.
+    Synced(SyncId),
+    /// A segment was prepared, or not.
+    Prepared(u64, Result<(), DiskFull>),
+    /// Records were read back.
+    Loaded(u64, Vec<Bytes>),
+}
+
+/// One process.
+#[derive(Debug)]
+pub struct Process {
+    /// How often it was started.
+    pub life: u32,
+    /// Whether it runs.
+    pub up: bool,
+    /// How many faults keep it from doing anything.
+    pub pauses: u32,
+    /// Its clock.
+    pub clock: Clock,
+    /// What arrived.
+    pub inbox: VecDeque<Arrival>,
+    /// Its connections: what it calls them, and what the network calls them.
+    pub conns: BTreeMap<ConnId, u64>,
+    /// The next connection's number.
+    pub next_conn: u64,
+    /// A turn is scheduled.
+    pub turn: bool,
+    /// When its timer is set to, in virtual time.
+    pub wake: Option<u64>,
+    /// It is busy until then.
+    pub busy: u64,
+}
+
+impl Process {
+    /// A process that does not run yet.
+    pub fn new(clock: Clock) -> Self {
+        Self {
+            life: 0,
+            up: false,
+            pauses: 0,
+            clock,
+            inbox: VecDeque::new(),
+            conns: BTreeMap::new(),
+            next_conn: 2,
+            turn: false,
+            wake: None,
+            busy: 0,
+        }
+    }
+
+    /// Another life begins.
+    pub fn start(&mut self, clock: Clock) {
+        self.life += 1;
+        self.up = true;
+        self.clock = clock;
+        self.inbox.clear();
+        self.conns.clear();
+        self.next_conn = 2;
+        self.turn = false;
+        self.wake = None;
+    }
+
+    /// A number for a new connection.
+    pub fn conn(&mut self) -> ConnId {
+        self.next_conn += 1;
+        ConnId::new(self.next_conn - 1)
+    }
+
+    /// Whether it does something when it is woken.
+    pub fn runs(&self) -> bool {
+        self.up && self.pauses == 0
+    }
+}

@@ -1,0 +1,148 @@
+//! Asks each replica how it is: an operator needs an answer, or the reason why there is none, from each of them.
+
+use crate::cluster::Cluster;
+use crate::failure::{Doing as _, Outcome};
+use quorate::BlockingClient;
+use quorate_types::ReplicaId;
+use serde::Deserialize;
+use std::time::{Duration, Instant};
+
+/// Who has not answered after this counts as unreachable.
+const ANSWER: Duration = Duration::from_secs(1);
+/// How often we ask again while we wait for something.
+const ASK_AGAIN: Duration = Duration::from_millis(10);
+
+/// What a replica says of itself; a part of what it sends.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Status {
+    pub(crate) view: u64,
+    pub(crate) leader: Option<u16>,
+    pub(crate) leading: bool,
+    pub(crate) decided: u64,
+    pub(crate) executed: u64,
+    pub(crate) sessions: u64,
+    pub(crate) log: LogStatus,
+    pub(crate) members: Vec<MemberStatus>,
+    pub(crate) problems: Vec<String>,
+    pub(crate) process: Process,
+    /// The whole answer.
+    #[serde(skip)]
+    pub(crate) raw: serde_json::Value,
+}
+
+/// The log of a replica.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct LogStatus {
+    pub(crate) durability: String,
+}
+
+/// Another replica, as the leader sees it.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct MemberStatus {
+    pub(crate) replica: u16,
+    pub(crate) lag_bytes: u64,
+}
+
+/// The process of a replica.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Process {
+    pub(crate) memory_bytes: u64,
+    pub(crate) cpu_user_s: f64,
+    pub(crate) cpu_system_s: f64,
+}
+
+/// What became of asking one replica.
+pub(crate) struct Answer {
+    pub(crate) replica: ReplicaId,
+    pub(crate) address: String,
+    /// Its status, or why there is none.
+    pub(crate) status: Result<Status, String>,
+}
+
+/// Somebody who asks.
+pub(crate) struct Admin {
+    client: BlockingClient,
+    members: Vec<(ReplicaId, String)>,
+}
+
+impl Admin {
+    /// For the replicas of this cluster.
+    pub(crate) fn new(cluster: &Cluster) -> Outcome<Self> {
+        let builder = quorate::Client::builder().members(cluster.members.clone()).cluster(cluster.id);
+        let client = builder.timeout(ANSWER).build_blocking().doing("ask the replicas")?;
+        Ok(Self { client, members: cluster.members.clone() })
+    }
+
+    /// Asks all replicas at once.
+    pub(crate) fn ask_all(&self) -> Vec<Answer> {
+        std::thread::scope(|scope| {
+            let asked: Vec<_> = self
+                .members
+                .iter()
+                .map(|(replica, address)| (*replica, address, scope.spawn(|| self.ask(*replica))))
+                .collect();
+            asked
+                .into_iter()
+                .map(|(replica, address, thread)| {
+                    let status = thread.join().unwrap_or_else(|_| Err("asking it failed".into()));
+                    Answer { replica, address: address.clone(), status }
+                })
+                .collect()
+        })
+    }
+
+    /// Asks one replica; says why it did not answer.
+    pub(crate) fn ask(&self, replica: ReplicaId) -> Result<Status, String> {
+        let text = self.client.status(replica).map_err(|why| match why {
+            quorate::Error::Connection { text, .. } => text,
+            other => other.to_string(),
+        })?;
+        let raw: serde_json::Value = serde_json::from_str(&text)
+            .map_err(|why| format!("its answer is no JSON document: {why}"))?;
+        let status = Status::deserialize(&raw)
+            .map_err(|why| format!("its answer is of another version of this program: {why}"))?;
+        Ok(Status { raw, ..status })
+    }
+
+    /// Waits until somebody leads.
+    pub(crate) fn wait_for_leader(&self, limit: Duration) -> Option<ReplicaId> {
+        let until = Instant::now() + limit;
+        loop {
+            if let Some(leader) = leader(&self.ask_all()) {
+                return Some(leader);
+            }
+            if Instant::now() >= until {
+                return None;
+            }
+            std::thread::sleep(ASK_AGAIN);
+        }
+    }
+
+    /// Waits until this replica answers.
+    pub(crate) fn wait_for(&self, replica: ReplicaId, limit: Duration) -> bool {
+        let until = Instant::now() + limit;
+        loop {
+            if self.ask(replica).is_ok() {
+                return true;
+            }
+            if Instant::now() >= until {
+                return false;
+            }
+            std::thread::sleep(ASK_AGAIN);
+        }
+    }
+}
+
+/// Who leads: a replica that says so itself, in the highest view of those that do.
+pub(crate) fn leader(answers: &[Answer]) -> Option<ReplicaId> {
+    let answered = answers.iter().filter_map(|answer| Some((answer.replica, answer.status.as_ref().ok()?)));
+    answered.filter(|(_, status)| status.leading).max_by_key(|(_, status)| status.view).map(|(replica, _)| replica)
+}
+
+/// How many replicas know that `leader` leads.
+pub(crate) fn followers_of(answers: &[Answer], leader: ReplicaId) -> usize {
+    let knows = |answer: &&Answer| {
+        answer.status.as_ref().is_ok_and(|status| status.leader == Some(leader.number()))
+    };
+    answers.iter().filter(knows).count()
+}

@@ -1,0 +1,260 @@
+//! The load generator: sessions, calls that are sent again as they are answered, and what was measured of them.
+//!
+//! One thread, which is the caller's. The client's own thread does the sockets. A latency is the time from just before a
+//! call is handed to the client until its answer is taken out of the client's queue.
+
+use super::cpu::{self, Cpu};
+use super::progress::Progress;
+use super::target::Target;
+use crate::failure::{Failure, Outcome};
+use hdrhistogram::Histogram;
+use quorate::client::{Client, Completed, CompletionQueue, Encoded, Replies, Session};
+use std::time::{Duration, Instant};
+
+/// A benchmark that no answer reaches for so long has failed.
+const STALL: Duration = Duration::from_secs(30);
+/// How often the replicas and the clock are looked at; answers are taken as they come.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What a benchmark sends and what it makes of the answers.
+pub(super) trait Work {
+    /// The next call of this slot.
+    fn next(&mut self, slot: usize) -> Encoded;
+    /// A call of this slot was answered.
+    ///
+    /// # Errors
+    /// When the answer is none that the service gives.
+    fn answered(&mut self, slot: usize, replies: &Replies) -> Outcome<()>;
+}
+
+/// How much, how long.
+pub(super) struct Plan {
+    /// Sessions.
+    pub(super) sessions: usize,
+    /// Calls outstanding in all sessions together.
+    pub(super) slots: usize,
+    /// What one call counts.
+    pub(super) commands_per_call: u64,
+    pub(super) warm: Duration,
+    pub(super) measure: Duration,
+}
+
+/// What was measured.
+pub(super) struct Measured {
+    pub(super) seconds: f64,
+    /// Commands answered in the measured time.
+    pub(super) commands: u64,
+    /// Of calls that were sent and answered in the measured time, in nanoseconds.
+    pub(super) latency: Histogram<u64>,
+    /// Per replica, in the measured time; empty when they are not on this machine.
+    pub(super) replicas_cpu: Vec<Cpu>,
+    pub(super) load_cpu: Cpu,
+    /// Processor seconds that anything else used in the measured time.
+    pub(super) others_cpu_s: Option<f64>,
+    /// Bytes that each replica held at the end.
+    pub(super) memory: Vec<u64>,
+    /// Calls that ended with an error, and the first of them.
+    pub(super) errors: u64,
+    pub(super) first_error: Option<String>,
+    /// Calls of which it is not known whether they ran.
+    pub(super) unknown: u64,
+}
+
+/// A call that is under way.
+struct Slot {
+    session: usize,
+    sent: Instant,
+}
+
+/// What the system says at one moment.
+struct Look {
+    at: Instant,
+    replicas: Vec<Cpu>,
+    load: Cpu,
+    machine_s: f64,
+}
+
+impl Look {
+    fn take(target: &Target) -> Outcome<Self> {
+        Ok(Self {
+            at: Instant::now(),
+            replicas: target.pids.iter().map(|pid| cpu::of_process(*pid)).collect::<Outcome<_>>()?,
+            load: cpu::of_process(std::process::id())?,
+            machine_s: cpu::of_machine_s(),
+        })
+    }
+}
+
+struct Generator<'a> {
+    client: Client,
+    queue: CompletionQueue,
+    sessions: Vec<Session>,
+    slots: Vec<Slot>,
+    work: &'a mut dyn Work,
+    outstanding: usize,
+    answered: u64,
+    errors: u64,
+    first_error: Option<String>,
+    unknown: u64,
+}
+
+/// Sends and counts as planned; returns when everything that was sent was answered.
+pub(super) fn run(target: &mut Target, plan: &Plan, work: &mut dyn Work, title: &str) -> Outcome<Measured> {
+    let mut generator = Generator::new(target, plan, work)?;
+    let progress = Progress::new(title, plan.warm + plan.measure);
+    let start = Instant::now();
+    generator.start();
+    generator.until(target, start + plan.warm, None, |_| ())?;
+    let (before, answered_before) = (Look::take(target)?, generator.answered);
+    let mut latency = Histogram::new(3).map_err(|why| Failure::new(format!("no histogram: {why}")))?;
+    let end = before.at + plan.measure;
+    generator.until(target, end, Some((before.at, &mut latency)), |answered| {
+        let rate = (answered - answered_before) * plan.commands_per_call;
+        let seconds = before.at.elapsed().as_secs_f64().max(0.001);
+        progress.at(start.elapsed(), || format!("{}/s", super::report::amount(rate as f64 / seconds)));
+    })?;
+    let (after, answered) = (Look::take(target)?, generator.answered - answered_before);
+    let memory = target.pids.iter().map(|pid| cpu::memory_of(*pid)).collect::<Outcome<_>>()?;
+    generator.drain(target)?;
+
+    let replicas_cpu: Vec<Cpu> =
+        after.replicas.iter().zip(&before.replicas).map(|(after, before)| after.since(*before)).collect();
+    let load_cpu = after.load.since(before.load);
+    let ours = replicas_cpu.iter().fold(load_cpu, |all, cpu| all.plus(*cpu)).total_s();
+    let others_cpu_s = (!replicas_cpu.is_empty()).then(|| (after.machine_s - before.machine_s - ours).max(0.0));
+    Ok(Measured {
+        seconds: (after.at - before.at).as_secs_f64(),
+        commands: answered * plan.commands_per_call,
+        latency,
+        replicas_cpu,
+        load_cpu,
+        others_cpu_s,
+        memory,
+        errors: generator.errors,
+        first_error: generator.first_error,
+        unknown: generator.unknown,
+    })
+}
+
+impl<'a> Generator<'a> {
+    fn new(target: &Target, plan: &Plan, work: &'a mut dyn Work) -> Outcome<Self> {
+        let sessions = open(target, plan.sessions)?;
+        let now = Instant::now();
+        Ok(Self {
+            client: target.client.client().clone(),
+            queue: CompletionQueue::new(),
+            slots: (0..plan.slots).map(|slot| Slot { session: slot % sessions.len(), sent: now }).collect(),
+            sessions,
+            work,
+            outstanding: 0,
+            answered: 0,
+            errors: 0,
+            first_error: None,
+            unknown: 0,
+        })
+    }
+
+    fn start(&mut self) {
+        (0..self.slots.len()).for_each(|slot| self.send(slot, Instant::now()));
+    }
+
+    fn send(&mut self, slot: usize, now: Instant) {
+        let commands = self.work.next(slot);
+        let Slot { session, sent } = &mut self.slots[slot];
+        *sent = now;
+        self.client.submit(&self.sessions[*session], commands, slot as u64, &self.queue);
+        self.outstanding += 1;
+    }
+
+    /// Sends again what is answered, until then. Records latencies of calls that were sent at or after the given moment.
+    fn until(
+        &mut self,
+        target: &mut Target,
+        end: Instant,
+        mut record: Option<(Instant, &mut Histogram<u64>)>,
+        mut look: impl FnMut(u64),
+    ) -> Outcome<()> {
+        let mut batch: Vec<Completed> = Vec::new();
+        let mut looked = Instant::now();
+        loop {
+            let now = Instant::now();
+            if now >= end {
+                return Ok(());
+            }
+            if now - looked >= LOOK {
+                looked = now;
+                target.check()?;
+                look(self.answered);
+            }
+            self.queue.recv_batch(&mut batch, LOOK.min(end - now));
+            let now = Instant::now();
+            for completed in batch.drain(..) {
+                let slot = completed.tag as usize;
+                let sent = self.slots[slot].sent;
+                let answered = self.take(completed)?;
+                if let Some((since, histogram)) = &mut record
+                    && answered
+                    && sent >= *since
+                {
+                    // Three digits up to an hour and more: no latency is out of range.
+                    histogram.saturating_record((now - sent).as_nanos() as u64);
+                }
+                if !answered {
+                    // Whatever it is that refuses us gets a moment.
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                self.send(slot, now);
+            }
+        }
+    }
+
+    /// Waits for what is under way.
+    fn drain(&mut self, target: &mut Target) -> Outcome<()> {
+        let mut batch: Vec<Completed> = Vec::new();
+        let until = Instant::now() + STALL;
+        while self.outstanding > 0 {
+            target.check()?;
+            if Instant::now() >= until {
+                return Err(Failure::new(format!("{} calls were not answered in time", self.outstanding)));
+            }
+            self.queue.recv_batch(&mut batch, LOOK);
+            for completed in batch.drain(..) {
+                self.take(completed)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, completed: Completed) -> Outcome<bool> {
+        self.outstanding -= 1;
+        match completed.result {
+            Ok(replies) => {
+                self.work.answered(completed.tag as usize, &replies)?;
+                self.answered += 1;
+                Ok(true)
+            }
+            Err(error) => {
+                self.errors += 1;
+                self.unknown += u64::from(error.is_outcome_unknown());
+                self.first_error.get_or_insert_with(|| error.to_string());
+                Ok(false)
+            }
+        }
+    }
+}
+
+/// Opens sessions, all at once.
+fn open(target: &Target, count: usize) -> Outcome<Vec<Session>> {
+    let client = target.client.client();
+    let opening: Vec<_> = (0..count).map(|_| Box::pin(client.open_session())).collect();
+    super::target::wait_all(opening)
+        .into_iter()
+        .map(|opened| {
+            opened.map(|mut session| {
+                session.set_timeout(STALL);
+                session
+            })
+        })
+        .collect::<Result<_, _>>()
+        .map_err(|why| Failure::new(format!("can not open {count} sessions: {why}")))
+}

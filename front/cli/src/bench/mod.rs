@@ -1,0 +1,40 @@
+//! `quorate bench`: how fast, and how much of it the machine would allow.
+//!
+//! Each benchmark starts three replicas of its own, processes of this same program, unless it is pointed at a cluster that
+//! runs already. A figure stands beside the null program's (`bench floor`) from the same command: floor, ours, floor, and
+//! so on, since what else the machine does changes from minute to minute.
+//!
+//! Files: `options` (the command line), `temporary` (the replicas), `load` (the load generator), `append`, `kv`, `idle`,
+//! `floor` (one benchmark each), `series` (floor and ours in turns), `machine` and `cpu` (what the system says),
+//! `report` and `progress` (what people see). Tests: front/cli/tests.
+
+mod append;
+mod cpu;
+mod floor;
+mod idle;
+mod kv;
+mod load;
+mod machine;
+mod options;
+mod progress;
+mod report;
+mod series;
+mod target;
+mod temporary;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use options::Args;
+
+use crate::failure::Outcome;
+use options::Command;
+
+/// Runs one benchmark and prints what it found.
+pub(crate) fn run(args: Args) -> Outcome {
+    match args.command {
+        Command::Append(append) => append::run(&append, args.json),
+        Command::Kv(kv) => kv::run(&kv, args.json),
+        Command::Floor(floor) => floor::run(&floor, args.json),
+        Command::Idle(idle) => idle::run(&idle, args.json),
+    }
+}

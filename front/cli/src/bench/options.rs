@@ -1,0 +1,166 @@
+//! The command line of the benchmarks.
+
+use crate::cluster::ClusterArgs;
+use crate::failure::{Failure, Outcome};
+use crate::init::DurabilityChoice;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Measure how fast a cluster is, beside what the machine allows.
+///
+/// Every figure comes with that of the null program from the same command: the fastest thing that only replicates, without
+/// sessions, elections, recovery or a service. Times are those of the load generator; processor time is that of the replicas,
+/// and the load generator's apart.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  quorate bench append --durability memory
+  quorate bench kv --callers 1000 --repeat 3
+  quorate bench kv --callers 1 --durability group
+  quorate bench floor --json
+  quorate bench idle --secs 60")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(super) command: Command,
+    /// Print one JSON document instead of a table
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Command {
+    /// Thousands of small commands per call, counted and summed by the service
+    Append(AppendArgs),
+    /// Many callers, each with a session and one put outstanding
+    Kv(KvArgs),
+    /// The null program alone: what the machine allows
+    Floor(FloorArgs),
+    /// Memory and processor time of three replicas that nobody uses
+    Idle(IdleArgs),
+}
+
+/// What every measurement of ours takes.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Measurement {
+    #[command(flatten)]
+    pub(super) cluster: ClusterArgs,
+    /// When a write counts as durable [default: group]; a cluster that runs already has its own
+    #[arg(long, value_enum, conflicts_with_all = ["dir", "config"])]
+    pub(super) durability: Option<DurabilityChoice>,
+    /// Where the benchmark's own cluster and the null program keep their logs: on the disk that is to be measured
+    #[arg(long, value_name = "DIR", default_value = ".quorate/bench")]
+    pub(super) scratch: PathBuf,
+    /// How long to measure, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    pub(super) secs: f64,
+    /// How long to run before measuring, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    pub(super) warm: f64,
+    /// How often to measure, with the null program before, between and after
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    pub(super) repeat: u32,
+    /// Do not run the null program
+    #[arg(long)]
+    pub(super) no_floor: bool,
+}
+
+impl Measurement {
+    /// Refuses what can not run, and says why.
+    pub(super) fn check(&self) -> Outcome<()> {
+        seconds("--secs", self.secs)?;
+        if self.warm != 0.0 {
+            seconds("--warm", self.warm)?;
+        }
+        if !(1..=1000).contains(&self.repeat) {
+            return Err(Failure::usage("--repeat is 1 to 1000"));
+        }
+        Ok(())
+    }
+    /// Whether a cluster of our own is to be started.
+    pub(super) fn own_cluster(&self) -> bool {
+        self.cluster.dir.is_none() && self.cluster.config.is_none()
+    }
+    pub(super) fn durability(&self) -> DurabilityChoice {
+        self.durability.unwrap_or(DurabilityChoice::Group)
+    }
+}
+
+/// The seconds that an option names, within what makes sense.
+pub(super) fn seconds(option: &str, value: f64) -> Outcome<Duration> {
+    if (0.05..=86_400.0).contains(&value) {
+        Ok(Duration::from_secs_f64(value))
+    } else {
+        Err(Failure::usage(format!("{option} is 0.05 to 86400 seconds")))
+    }
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct AppendArgs {
+    #[command(flatten)]
+    pub(super) measurement: Measurement,
+    /// Commands in one call
+    #[arg(long, value_name = "COUNT", default_value_t = 4096)]
+    pub(super) commands_per_call: usize,
+    /// Commands outstanding: sent and not yet answered
+    #[arg(long, value_name = "COUNT", default_value_t = 65_536)]
+    pub(super) window: usize,
+    /// Size of a command in bytes: at least 16, a multiple of 8
+    #[arg(long, value_name = "BYTES", default_value_t = 16)]
+    pub(super) bytes: usize,
+    /// Sessions that share the calls
+    #[arg(long, value_name = "COUNT", default_value_t = 4)]
+    pub(super) sessions: usize,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct KvArgs {
+    #[command(flatten)]
+    pub(super) measurement: Measurement,
+    /// Callers: each has a session of its own and one request outstanding; all share the connections
+    #[arg(long, value_name = "COUNT", default_value_t = 1000)]
+    pub(super) callers: usize,
+    /// Keys of 16 random bytes to choose from
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000_000)]
+    pub(super) keys: u64,
+    /// Size of a value in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 16)]
+    pub(super) value_bytes: usize,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct FloorArgs {
+    /// What a replica does before it counts a command as held: nothing (memory), write it (async), write and sync it (group)
+    /// [default: memory, then group]
+    #[arg(long, value_enum)]
+    pub(super) durability: Option<DurabilityChoice>,
+    /// Commands outstanding [default: 65536, then 1]
+    #[arg(long, value_name = "COUNT")]
+    pub(super) window: Option<u64>,
+    /// Size of a command in bytes, at least 16
+    #[arg(long, value_name = "BYTES", default_value_t = 16)]
+    pub(super) bytes: usize,
+    /// Where the logs are kept: on the disk that is to be measured
+    #[arg(long, value_name = "DIR", default_value = ".quorate/bench")]
+    pub(super) scratch: PathBuf,
+    /// How long to measure each, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3.0)]
+    pub(super) secs: f64,
+    /// How long to run before measuring, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.5)]
+    pub(super) warm: f64,
+    /// How often to measure
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    pub(super) repeat: u32,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct IdleArgs {
+    /// When a write counts as durable
+    #[arg(long, value_enum, default_value_t = DurabilityChoice::Group)]
+    pub(super) durability: DurabilityChoice,
+    /// Where the cluster keeps its logs
+    #[arg(long, value_name = "DIR", default_value = ".quorate/bench")]
+    pub(super) scratch: PathBuf,
+    /// How long to measure, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
+    pub(super) secs: f64,
+}

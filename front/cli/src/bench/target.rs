@@ -1,0 +1,123 @@
+//! The cluster that is measured: our own, or one that runs already.
+
+use super::options::Measurement;
+use super::temporary::Temporary;
+use crate::cluster::Cluster;
+use crate::failure::{Doing as _, Failure, Outcome};
+use crate::init::{self, ServiceChoice};
+use quorate::client::{BlockingClient, Client};
+use quorate_types::ReplicaId;
+use serde::Deserialize;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long a cluster may take to elect a leader and answer.
+const START: Duration = Duration::from_secs(20);
+
+/// A cluster and a client of it.
+pub(super) struct Target {
+    // Before the processes, so that it ends first.
+    pub(super) client: BlockingClient,
+    own: Option<Temporary>,
+    pub(super) replicas: Vec<ReplicaId>,
+    /// The processes in the order of `replicas`; empty when they are not on this machine.
+    pub(super) pids: Vec<u32>,
+    /// `group`, `async` or `memory`.
+    pub(super) durability: String,
+}
+
+/// What we need of a replica's status.
+#[derive(Deserialize)]
+struct Status {
+    log: Log,
+    process: Process,
+}
+
+#[derive(Deserialize)]
+struct Log {
+    durability: String,
+}
+
+#[derive(Deserialize)]
+struct Process {
+    pid: u32,
+}
+
+impl Target {
+    /// Starts a cluster with this service, or finds the one that was named.
+    pub(super) fn open(measurement: &Measurement, service: ServiceChoice) -> Outcome<Self> {
+        if measurement.own_cluster() {
+            let durability = measurement.durability();
+            let own = Temporary::start(&measurement.scratch, service, durability)?;
+            let client = connect(&own.cluster)?;
+            let replicas = own.cluster.members.iter().map(|(replica, _)| *replica).collect();
+            let pids = own.pids();
+            let mut target =
+                Self { client, own: Some(own), replicas, pids, durability: init::name(durability) };
+            target.wait()?;
+            return Ok(target);
+        }
+        let cluster = Cluster::find(&measurement.cluster)?;
+        let client = connect(&cluster)?;
+        let replicas: Vec<ReplicaId> = cluster.members.iter().map(|(replica, _)| *replica).collect();
+        let mut durability = None;
+        let mut pids = Vec::new();
+        for (replica, address) in &cluster.members {
+            let Ok(text) = client.status(*replica) else { continue };
+            let status: Status = serde_json::from_str(&text)
+                .doing(format_args!("read the status of {replica}; is it of another version?"))?;
+            durability.get_or_insert(status.log.durability);
+            if is_here(address, status.process.pid) {
+                pids.push(status.process.pid);
+            }
+        }
+        let durability = durability.ok_or_else(|| {
+            Failure::new("no replica of that cluster answers: see `quorate status` for each of them")
+        })?;
+        if pids.len() < replicas.len() {
+            pids.clear();
+        }
+        let mut target = Self { client, own: None, replicas, pids, durability };
+        target.wait()?;
+        Ok(target)
+    }
+
+    /// Waits until the cluster answers.
+    fn wait(&mut self) -> Outcome<()> {
+        let until = Instant::now() + START;
+        loop {
+            self.check()?;
+            match self.client.open_session() {
+                // A session that was just opened closes when it is dropped.
+                Ok(_) => return Ok(()),
+                Err(why) if Instant::now() >= until => {
+                    return Err(Failure::new(format!("the cluster does not answer: {why}")));
+                }
+                Err(_) => std::thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+
+    /// Fails when a replica of ours ended.
+    pub(super) fn check(&mut self) -> Outcome<()> {
+        self.own.as_mut().map_or(Ok(()), Temporary::check)
+    }
+}
+
+fn connect(cluster: &Cluster) -> Outcome<BlockingClient> {
+    Client::builder()
+        .members(cluster.members.clone())
+        .cluster(cluster.id)
+        .timeout(START)
+        .frame_bytes_max(4 << 20)
+        .queue_bytes_max(256 << 20)
+        .build_blocking()
+        .doing("start the client")
+}
+
+/// Whether the process with this id, of a replica at this address, is one of this machine.
+fn is_here(address: &str, pid: u32) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let local = host == "localhost" || host == "[::1]" || host.starts_with("127.");
+    local && Path::new(&format!("/proc/{pid}")).exists()
+}

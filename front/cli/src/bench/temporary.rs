@@ -1,0 +1,125 @@
+//! A cluster of our own: three processes of this program on loopback, gone with their data when the benchmark ends.
+
+use crate::cluster::Cluster;
+use crate::failure::{Doing as _, Failure, Outcome};
+use crate::init::{self, DurabilityChoice, Plan, REPLICA_FILE, ServiceChoice, replica_directory};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// As many as one failure takes.
+pub(super) const REPLICAS: u16 = 3;
+/// How long a replica may take to stop cleanly.
+const STOP: Duration = Duration::from_secs(5);
+/// The names of our directories begin with it; the id of our process follows.
+const PREFIX: &str = "cluster-";
+
+/// The processes and their directory.
+pub(super) struct Temporary {
+    pub(super) cluster: Cluster,
+    children: Vec<Child>,
+    directory: PathBuf,
+}
+
+impl Temporary {
+    /// Starts the cluster. To be called from the main thread: the replicas end with the thread that started them.
+    pub(super) fn start(scratch: &Path, service: ServiceChoice, durability: DurabilityChoice) -> Outcome<Self> {
+        fs::create_dir_all(scratch).doing(format_args!("make {}", scratch.display()))?;
+        sweep(scratch);
+        let directory = scratch.join(format!("{PREFIX}{}", std::process::id()));
+        let plan = Plan { members: addresses()?, durability, service, made_by: "quorate bench" };
+        let cluster = init::make(&directory, &plan)?;
+        // From here on what was made is removed, also when a process does not start.
+        let mut made = Self { cluster, children: Vec::new(), directory };
+        for (replica, _) in &plan.members {
+            let child = start(&replica_directory(&made.directory, *replica))?;
+            made.children.push(child);
+        }
+        Ok(made)
+    }
+
+    /// The ids of the processes, in the order of the replicas' ids.
+    pub(super) fn pids(&self) -> Vec<u32> {
+        self.children.iter().map(Child::id).collect()
+    }
+
+    /// Fails when a replica ended, with what it said last.
+    pub(super) fn check(&mut self) -> Outcome<()> {
+        for (child, replica) in self.children.iter_mut().zip(1..) {
+            if let Ok(Some(status)) = child.try_wait() {
+                let log = replica_directory(&self.directory, replica).join("log.txt");
+                let said = fs::read_to_string(log).unwrap_or_default();
+                let last: Vec<&str> = said.lines().rev().take(5).collect();
+                let last: Vec<&str> = last.into_iter().rev().collect();
+                return Err(Failure::new(format!(
+                    "replica {replica} ended by itself ({status}); it said last:\n{}",
+                    last.join("\n")
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        for child in &self.children {
+            // One that ended meanwhile can not be signalled, which is as good.
+            if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+                let _ = kill_process(pid, Signal::TERM);
+            }
+        }
+        let until = Instant::now() + STOP;
+        for child in &mut self.children {
+            while Instant::now() < until && matches!(child.try_wait(), Ok(None)) {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        // What is left behind is removed by the next benchmark.
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn start(place: &Path) -> Outcome<Child> {
+    let shown = place.display();
+    let log = File::create(place.join("log.txt")).doing(format_args!("write {shown}/log.txt"))?;
+    let out = log.try_clone().doing(format_args!("write {shown}/log.txt"))?;
+    let program = std::env::current_exe().doing("find this program's own file")?;
+    Command::new(program)
+        .arg("serve")
+        .arg("--config")
+        .arg(place.join(REPLICA_FILE))
+        .arg(format!("--die-with-parent={}", std::process::id()))
+        .stdin(Stdio::null())
+        .stdout(out)
+        .stderr(log)
+        .spawn()
+        .doing(format_args!("start the replica in {shown}"))
+}
+
+/// Ports that are free now, held together until all are found.
+fn addresses() -> Outcome<Vec<(u16, String)>> {
+    let mut held = Vec::new();
+    for replica in 1..=REPLICAS {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).doing("find a free port")?;
+        let address = listener.local_addr().doing("find a free port")?;
+        held.push((replica, address.to_string(), listener));
+    }
+    Ok(held.into_iter().map(|(replica, address, _)| (replica, address)).collect())
+}
+
+/// Removes what benchmarks left that were killed.
+fn sweep(scratch: &Path) {
+    for entry in fs::read_dir(scratch).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix(PREFIX)).and_then(|pid| pid.parse::<u32>().ok());
+        if pid.is_some_and(|pid| pid == std::process::id() || !Path::new(&format!("/proc/{pid}")).exists()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Which cluster a command is about: `client.toml`, and the order in which it is looked for.
+//!
+//! `--config`, `--dir`, the environment variable `QUORATE_CONFIG`, then `./.quorate/dev`.
+
+use crate::failure::{Failure, Outcome};
+use quorate_types::{ClusterId, FaultModel, Quorums, ReplicaId};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// The name of the file that tells clients where the cluster is.
+pub(crate) const CLIENT_FILE: &str = "client.toml";
+/// Where `dev` keeps its cluster unless told otherwise.
+pub(crate) const DEV_DIRECTORY: &str = ".quorate/dev";
+const VARIABLE: &str = "QUORATE_CONFIG";
+
+/// Which cluster.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct ClusterArgs {
+    /// The directory that `quorate dev` or `quorate init` made [default: ./.quorate/dev]
+    #[arg(long, value_name = "DIR", conflicts_with = "config")]
+    pub(crate) dir: Option<PathBuf>,
+    /// The file client.toml of the cluster [default: the one that QUORATE_CONFIG names]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// `client.toml`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClientFile {
+    cluster: String,
+    members: Vec<MemberAddress>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MemberAddress {
+    replica: u16,
+    address: String,
+}
+
+/// A cluster as its clients know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cluster {
+    /// Its id.
+    pub(crate) id: ClusterId,
+    /// Its replicas, and where they listen.
+    pub(crate) members: Vec<(ReplicaId, String)>,
+    /// The directory of `client.toml`, where `dev` has its control socket, too.
+    pub(crate) directory: PathBuf,
+}
+
+impl Cluster {
+    /// Finds the cluster that is meant.
+    ///
+    /// # Errors
+    /// Says where it was looked for, and what to do.
+    pub(crate) fn find(args: &ClusterArgs) -> Outcome<Self> {
+        if let Some(file) = &args.config {
+            return Self::read(file, "Name an existing file with --config");
+        }
+        if let Some(directory) = &args.dir {
+            let remedy = "Name a directory that `quorate dev` or `quorate init` made, or start a cluster there with \
+                          `quorate dev --dir`";
+            return Self::read(&directory.join(CLIENT_FILE), remedy);
+        }
+        if let Some(file) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
+            return Self::read(Path::new(&file), "Correct the environment variable QUORATE_CONFIG");
+        }
+        let file = Path::new(DEV_DIRECTORY).join(CLIENT_FILE);
+        if !file.exists() {
+            return Err(Failure::usage(format!(
+                "no cluster is known here: there is no {}.\nStart one with `quorate dev`, or name one with --dir, --config \
+                 or the environment variable {VARIABLE}",
+                file.display()
+            )));
+        }
+        Self::read(&file, "Start a cluster anew with `quorate dev --fresh`")
+    }
+
+    /// Reads a `client.toml`.
+    pub(crate) fn read(file: &Path, remedy: &str) -> Outcome<Self> {
+        let shown = file.display();
+        let text = std::fs::read_to_string(file)
+            .map_err(|why| Failure::usage(format!("can not read {shown}: {why}. {remedy}")))?;
+        let parsed: ClientFile = toml::from_str(&text)
+            .map_err(|why| Failure::usage(format!("{shown} is not usable: {why}\n{remedy}")))?;
+        let id = ClusterId::parse(&parsed.cluster).ok_or_else(|| {
+            Failure::usage(format!("{shown} is not usable: cluster: an id has 32 hexadecimal digits. {remedy}"))
+        })?;
+        if parsed.members.is_empty() {
+            return Err(Failure::usage(format!("{shown} is not usable: members: there are none. {remedy}")));
+        }
+        Ok(Self {
+            id,
+            members: parsed.members.into_iter().map(|m| (ReplicaId::new(m.replica), m.address)).collect(),
+            directory: file.parent().map(Path::to_path_buf).unwrap_or_default(),
+        })
+    }
+
+    /// The text of the `client.toml` of this cluster.
+    pub(crate) fn to_toml(&self) -> String {
+        let file = ClientFile {
+            cluster: self.id.to_string(),
+            members: self
+                .members
+                .iter()
+                .map(|(replica, address)| MemberAddress { replica: replica.number(), address: address.clone() })
+                .collect(),
+        };
+        // A string and a list of such pairs can always be written.
+        let text = toml::to_string(&file).unwrap_or_default();
+        format!("# Where the cluster is, for clients: `quorate --config` and QUORATE_CONFIG name this file.\n{text}")
+    }
+
+    /// How many replicas make a majority.
+    pub(crate) fn majority(&self) -> usize {
+        let members = u32::try_from(self.members.len()).unwrap_or(u32::MAX).max(1);
+        Quorums::new(FaultModel::Crash, members).agreement() as usize
+    }
+
+    /// Whether `quorate dev` looks after this cluster now or did so before.
+    pub(crate) fn is_dev(&self) -> bool {
+        self.directory.join(crate::dev::MARKER).exists()
+    }
+
+    /// This member's address.
+    pub(crate) fn address(&self, replica: ReplicaId) -> Option<&str> {
+        self.members.iter().find(|(id, _)| *id == replica).map(|(_, address)| address.as_str())
+    }
+}

@@ -1,0 +1,234 @@
+//! The replicas of `dev`: processes of this same program, started, paused, killed and looked after.
+
+use crate::control::{Action, ChildReport, Life};
+use crate::failure::{Doing as _, Failure, Outcome};
+use crate::init::{REPLICA_FILE, replica_directory};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// A log that is longer is moved away.
+const LOG_BYTES_MAX: u64 = 16 << 20;
+/// How long a replica may take to stop cleanly.
+const STOP: Duration = Duration::from_secs(5);
+/// So much of the end of a log is shown.
+const TAIL_LINES: usize = 8;
+
+/// One replica.
+pub(super) struct Replica {
+    id: u16,
+    config: PathBuf,
+    log: PathBuf,
+    child: Option<Child>,
+    life: Life,
+}
+
+/// A replica ended although nobody asked it to.
+pub(super) struct Death {
+    pub(super) replica: u16,
+    pub(super) status: ExitStatus,
+    pub(super) log: PathBuf,
+    /// The last lines that it logged.
+    pub(super) tail: String,
+}
+
+impl Replica {
+    fn start(&mut self) -> Outcome<()> {
+        let log = || OpenOptions::new().create(true).append(true).open(&self.log);
+        let doing = format!("write {}", self.log.display());
+        let (out, error) = (log().doing(&doing)?, log().doing(&doing)?);
+        let program = std::env::current_exe().doing("find this program's own file")?;
+        // From the main thread only: the child ends with the thread that started it.
+        let child = Command::new(program)
+            .arg("serve")
+            .arg("--config")
+            .arg(&self.config)
+            .arg(format!("--die-with-parent={}", std::process::id()))
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(error)
+            .spawn()
+            .doing(format_args!("start replica {}", self.id))?;
+        self.child = Some(child);
+        self.life = Life::Running;
+        Ok(())
+    }
+
+    fn signal(&self, signal: Signal) -> Outcome<()> {
+        let pid = self.child.as_ref().and_then(|child| Pid::from_raw(i32::try_from(child.id()).ok()?));
+        let Some(pid) = pid else { return Ok(()) };
+        kill_process(pid, signal).doing(format_args!("send a signal to replica {}", self.id))
+    }
+
+    /// Notices the end of the process.
+    fn reap(&mut self) -> Option<ExitStatus> {
+        let status = self.child.as_mut()?.try_wait().ok()??;
+        self.child = None;
+        Some(status)
+    }
+
+    fn is_up(&self) -> bool {
+        self.child.is_some()
+    }
+
+    fn act(&mut self, action: Action) -> Outcome<()> {
+        let (id, life) = (self.id, self.life);
+        let not = |why: &str| Err(Failure::new(format!("replica {id} {why}")));
+        match (action, life) {
+            (Action::List, _) => Ok(()),
+            (Action::Kill | Action::Pause | Action::Resume, Life::Killed | Life::Ended) => {
+                not(&format!("is down: start it again with `quorate chaos restart {id}`"))
+            }
+            (Action::Pause, Life::Paused) => {
+                not(&format!("is paused already: let it go on with `quorate chaos resume {id}`"))
+            }
+            (Action::Resume, Life::Running) => not("is not paused"),
+            (Action::Kill, _) => {
+                // Before the signal, so that its end does not count as one of its own.
+                self.life = Life::Killed;
+                self.signal(Signal::KILL)?;
+                let ended = self.child.take().map(|mut child| child.wait());
+                ended.transpose().doing(format_args!("wait for the end of replica {id}")).map(|_| ())
+            }
+            (Action::Pause, _) => {
+                self.life = Life::Paused;
+                self.signal(Signal::STOP)
+            }
+            (Action::Resume, _) => {
+                self.life = Life::Running;
+                self.signal(Signal::CONT)
+            }
+            (Action::Restart, _) => {
+                self.ask_to_stop();
+                self.stop_until(Instant::now() + STOP);
+                self.start()
+            }
+        }
+    }
+
+    fn ask_to_stop(&mut self) {
+        // One that ended meanwhile can not be signalled, which is as good.
+        let _ = self.signal(Signal::TERM);
+        if self.life == Life::Paused {
+            let _ = self.signal(Signal::CONT);
+        }
+        self.life = Life::Killed;
+    }
+
+    fn stop_until(&mut self, until: Instant) {
+        while self.is_up() && self.reap().is_none() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    fn report(&self) -> ChildReport {
+        ChildReport { replica: self.id, pid: self.child.as_ref().map(Child::id), life: self.life }
+    }
+
+    /// The child holds the file open and appends, so its content is moved and not the file.
+    fn bound_log(&self) {
+        let long = std::fs::metadata(&self.log).is_ok_and(|facts| facts.len() > LOG_BYTES_MAX);
+        if long && std::fs::copy(&self.log, self.log.with_extension("old.txt")).is_ok() {
+            let _ = OpenOptions::new().write(true).open(&self.log).and_then(|file| file.set_len(0));
+        }
+    }
+}
+
+/// All replicas.
+pub(super) struct Children {
+    replicas: Vec<Replica>,
+}
+
+impl Children {
+    /// Those of the cluster in `directory`, not started yet.
+    pub(super) fn new(directory: &Path, ids: impl Iterator<Item = u16>) -> Self {
+        let replica = |id| {
+            let place = replica_directory(directory, id);
+            let (config, log) = (place.join(REPLICA_FILE), place.join("log.txt"));
+            Replica { id, config, log, child: None, life: Life::Killed }
+        };
+        Self { replicas: ids.map(replica).collect() }
+    }
+
+    /// Starts all.
+    pub(super) fn start(&mut self) -> Outcome<()> {
+        self.replicas.iter_mut().try_for_each(Replica::start)
+    }
+
+    /// Does this to these replicas.
+    pub(super) fn act(&mut self, action: Action, replicas: &[u16]) -> Outcome<Vec<ChildReport>> {
+        if let Some(unknown) = replicas.iter().find(|id| !self.replicas.iter().any(|r| r.id == **id)) {
+            return Err(Failure::new(format!("there is no replica {unknown} in this cluster")));
+        }
+        for replica in self.replicas.iter_mut().filter(|replica| replicas.contains(&replica.id)) {
+            replica.act(action)?;
+        }
+        Ok(self.reports())
+    }
+
+    /// How all are.
+    pub(super) fn reports(&self) -> Vec<ChildReport> {
+        self.replicas.iter().map(Replica::report).collect()
+    }
+
+    /// Those that ended by themselves since the last call.
+    pub(super) fn deaths(&mut self) -> Vec<Death> {
+        let mut deaths = Vec::new();
+        for replica in &mut self.replicas {
+            let asked = !matches!(replica.life, Life::Running | Life::Paused);
+            let Some(status) = replica.reap() else { continue };
+            if !asked {
+                replica.life = Life::Ended;
+                let (log, tail) = (replica.log.clone(), tail(&replica.log));
+                deaths.push(Death { replica: replica.id, status, log, tail });
+            }
+        }
+        deaths
+    }
+
+    /// How many processes there are.
+    pub(super) fn up(&self) -> usize {
+        self.replicas.iter().filter(|replica| replica.is_up()).count()
+    }
+
+    /// Keeps their logs from filling the disk.
+    pub(super) fn bound_logs(&self) {
+        self.replicas.iter().for_each(Replica::bound_log);
+    }
+
+    /// Stops all, cleanly where they are quick enough.
+    pub(super) fn stop(&mut self) {
+        self.replicas.iter_mut().for_each(Replica::ask_to_stop);
+        let until = Instant::now() + STOP;
+        self.replicas.iter_mut().for_each(|replica| replica.stop_until(until));
+    }
+}
+
+impl Drop for Children {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn tail(log: &Path) -> String {
+    let read = || {
+        let mut file = File::open(log)?;
+        let len = file.metadata()?.len();
+        file.seek(SeekFrom::Start(len.saturating_sub(8 << 10)))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        std::io::Result::Ok(bytes)
+    };
+    let bytes = read().unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    let last = &lines[lines.len().saturating_sub(TAIL_LINES)..];
+    last.iter().map(|line| format!("  | {line}\n")).collect()
+}

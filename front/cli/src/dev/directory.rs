@@ -1,0 +1,191 @@
+//! The directory of a `dev` cluster: made at the first start, used again later, thrown away with `--fresh`.
+//!
+//! Only a directory with the marker file is ever thrown away, and only one process uses it at a time.
+
+use super::Args;
+use crate::cluster::{CLIENT_FILE, Cluster};
+use crate::failure::{Doing as _, Failure, Outcome};
+use crate::init::{self, DurabilityChoice, Plan, ServiceChoice};
+use crate::random;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, OpenOptions};
+use std::net::TcpListener;
+use std::ops::Range;
+use std::path::Path;
+
+/// Says that `dev` made the directory, and with which choices.
+pub(crate) const MARKER: &str = "dev.toml";
+const LOCK: &str = "dev.lock";
+/// Below the ports that the system gives to outgoing connections, so that they are still free at the next start.
+const PORTS: Range<u16> = 20_000..32_000;
+
+/// What the marker says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Choices {
+    pub(super) replicas: u16,
+    pub(super) durability: DurabilityChoice,
+    pub(super) service: ServiceChoice,
+}
+
+/// A directory that this process holds.
+pub(super) struct DevDirectory {
+    pub(super) cluster: Cluster,
+    pub(super) choices: Choices,
+    /// Whether it was made just now.
+    pub(super) made: bool,
+    _lock: File,
+}
+
+/// Takes the directory, and makes the cluster in it where there is none.
+pub(super) fn open(args: &Args) -> Outcome<DevDirectory> {
+    let path = args.dir.as_path();
+    let shown = path.display();
+    refuse_foreign(path)?;
+    fs::create_dir_all(path).doing(format_args!("make {shown}"))?;
+    let lock = lock(path)?;
+    if args.fresh {
+        clear(path)?;
+    }
+    let marker = path.join(MARKER);
+    let made = !marker.exists();
+    let choices = if made { make(path, args)? } else { read(&marker, args)? };
+    let cluster = Cluster::read(&path.join(CLIENT_FILE), "Start over with `quorate dev --fresh`")?;
+    if choices.durability == DurabilityChoice::Memory && ran_before(path, &cluster) {
+        return Err(Failure::new(format!(
+            "the cluster in {shown} ran with durability \"memory\": what it had acknowledged ended with its processes, so it can \
+             not be continued. Start over with `quorate dev --fresh`, which throws that directory away"
+        )));
+    }
+    Ok(DevDirectory { cluster, choices, made, _lock: lock })
+}
+
+/// Leaves alone what `dev` did not make.
+fn refuse_foreign(path: &Path) -> Outcome<()> {
+    let mut entries = match fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error).doing(format_args!("read {}", path.display())),
+    };
+    // A first start that was interrupted leaves the lock only, or the lock and a cluster that never ran.
+    let ours = path.join(MARKER).exists() || path.join(LOCK).exists();
+    if ours || entries.next().is_none() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{} is not empty, and `quorate dev` did not make it: choose another directory with --dir",
+        path.display()
+    )))
+}
+
+fn lock(path: &Path) -> Outcome<File> {
+    let file = path.join(LOCK);
+    let lock = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&file)
+        .doing(format_args!("write {}", file.display()))?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+        Failure::new(format!(
+            "another `quorate dev` runs on {}: use that one, stop it with Ctrl-C, or choose another directory with --dir",
+            path.display()
+        ))
+    })?;
+    Ok(lock)
+}
+
+/// Removes everything but the lock, which is held; the marker goes last, so that an interruption changes nothing about whose
+/// directory this is.
+fn clear(path: &Path) -> Outcome<()> {
+    let remove = |name: &Path| {
+        let entry = path.join(name);
+        let removed = if entry.is_dir() { fs::remove_dir_all(&entry) } else { fs::remove_file(&entry) };
+        removed.doing(format_args!("remove {}", entry.display()))
+    };
+    for entry in fs::read_dir(path).doing(format_args!("read {}", path.display()))? {
+        let name = entry.doing(format_args!("read {}", path.display()))?.file_name();
+        if name != LOCK && name != MARKER {
+            remove(Path::new(&name))?;
+        }
+    }
+    if path.join(MARKER).exists() { remove(Path::new(MARKER)) } else { Ok(()) }
+}
+
+fn make(path: &Path, args: &Args) -> Outcome<Choices> {
+    // What an interrupted first start left was never used.
+    clear(path)?;
+    let choices = Choices {
+        replicas: args.replicas.unwrap_or(3),
+        durability: args.durability.unwrap_or(DurabilityChoice::Group),
+        service: args.service.unwrap_or(ServiceChoice::Kv),
+    };
+    let ports = match args.port_base {
+        Some(base) => (base..).take(usize::from(choices.replicas)).collect(),
+        None => free_ports(choices.replicas)?,
+    };
+    let plan = Plan {
+        members: (1..=choices.replicas).zip(ports).map(|(id, port)| (id, format!("127.0.0.1:{port}"))).collect(),
+        durability: choices.durability,
+        service: choices.service,
+        made_by: "quorate dev",
+    };
+    init::make(path, &plan)?;
+    let text = toml::to_string(&choices).doing("write down the choices")?;
+    let text = format!("# `quorate dev` made this directory, and may throw it away with --fresh.\n{text}");
+    // Last: a directory without it was not finished.
+    fs::write(path.join(MARKER), text).doing(format_args!("write {}", path.join(MARKER).display()))?;
+    Ok(choices)
+}
+
+fn read(marker: &Path, args: &Args) -> Outcome<Choices> {
+    let remedy = "Start over with `quorate dev --fresh`, or choose another directory with --dir";
+    let shown = marker.display();
+    let text = fs::read_to_string(marker).doing(format_args!("read {shown}"))?;
+    let choices: Choices =
+        toml::from_str(&text).map_err(|why| Failure::new(format!("{shown} is not usable: {why}\n{remedy}")))?;
+    let differ = |what: &str, has: String, wanted: String| {
+        Err(Failure::usage(format!(
+            "the cluster in {} has {what} {has}, not {wanted}, and can not be changed. {remedy}",
+            args.dir.display()
+        )))
+    };
+    match (args.replicas, args.durability, args.service) {
+        (Some(wanted), _, _) if wanted != choices.replicas => {
+            differ("--replicas", choices.replicas.to_string(), wanted.to_string())
+        }
+        (_, Some(wanted), _) if wanted != choices.durability => {
+            differ("--durability", init::name(choices.durability), init::name(wanted))
+        }
+        (_, _, Some(wanted)) if wanted != choices.service => {
+            differ("--service", init::name(choices.service), init::name(wanted))
+        }
+        _ => Ok(choices),
+    }
+}
+
+/// Whether a replica of this cluster was ever started: it keeps a note of each run.
+fn ran_before(path: &Path, cluster: &Cluster) -> bool {
+    let ran = |id: u16| init::replica_directory(path, id).join("data/run.toml").exists();
+    cluster.members.iter().any(|(replica, _)| ran(replica.number()))
+}
+
+/// Ports that nobody listens on now.
+fn free_ports(count: u16) -> Outcome<Vec<u16>> {
+    const TRIES: usize = 1000;
+    // Held all together until the last one is found, so that no port is found twice.
+    let mut held = Vec::new();
+    let mut ports = Vec::new();
+    for _ in 0..TRIES {
+        if ports.len() == usize::from(count) {
+            return Ok(ports);
+        }
+        let offset = random::number()? % u64::from(PORTS.end - PORTS.start);
+        let port = PORTS.start + u16::try_from(offset).unwrap_or_default();
+        if let Ok(listener) = TcpListener::bind(("127.0.0.1", port)) {
+            held.push(listener);
+            ports.push(port);
+        }
+    }
+    Err(Failure::new("no free ports were found on 127.0.0.1: name the first one to use with --port-base"))
+}

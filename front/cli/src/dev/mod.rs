@@ -1,0 +1,309 @@
+//! `quorate dev`: a whole cluster on this machine in one command.
+//!
+//! A supervisor of `serve` processes, which end when it ends. `directory` makes and keeps the files, `children` the processes;
+//! `quorate chaos` reaches it through the socket of `crate::control`. One thread does everything to the processes, since each
+//! of them ends with the thread that started it; the others tell that thread what happened. Tests: tests/smoke.rs.
+
+mod children;
+mod directory;
+
+pub(crate) use directory::MARKER;
+
+use crate::admin::{self, Admin};
+use crate::cluster::{CLIENT_FILE, DEV_DIRECTORY};
+use crate::control::{self, Request, Response, SOCKET};
+use crate::failure::{Doing as _, Failure, Outcome};
+use crate::init::{self, DurabilityChoice, ServiceChoice};
+use crate::print;
+use children::Children;
+use clap::ValueEnum;
+use directory::DevDirectory;
+use quorate_types::ReplicaId;
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use std::fmt::Write as _;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+use std::process::{ExitCode, ExitStatus};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+/// Run a whole cluster on this machine.
+///
+/// Starts the replicas as processes of their own, waits until one of them leads, says where everything is, and stays until
+/// Ctrl-C, which is always safe. The data stays in the directory, and the next start goes on with it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  quorate dev                                    three replicas, durable, data in ./.quorate/dev
+  quorate dev --replicas 5 --dir /tmp/five       another cluster beside it
+  quorate dev --fresh --durability memory        throw the data away; start over without a disk
+
+In another terminal:
+  quorate status                                 how it is
+  quorate kv put greeting hello                  write and read
+  quorate chaos kill leader                      see how long writes stall")]
+pub(crate) struct Args {
+    /// How many replicas [default: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    replicas: Option<u16>,
+    /// Where the data is
+    #[arg(long, value_name = "DIR", default_value = DEV_DIRECTORY)]
+    dir: PathBuf,
+    /// When a write counts as durable [default: group]
+    #[arg(long, value_enum)]
+    durability: Option<DurabilityChoice>,
+    /// Which faults the cluster survives
+    #[arg(long, value_enum, default_value_t = FaultModel::Crash)]
+    fault_model: FaultModel,
+    /// How replicas agree
+    #[arg(long, value_enum, default_value_t = Protocol::Raft)]
+    protocol: Protocol,
+    /// How many ordering instances share the work
+    #[arg(long, value_name = "R", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1))]
+    instances: u16,
+    /// Which service the replicas run [default: kv]
+    #[arg(long, value_enum)]
+    service: Option<ServiceChoice>,
+    /// The first port; the other replicas take the ones after it [default: free ones]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65_000))]
+    port_base: Option<u16>,
+    /// Without encryption, which this version does not have anyway: replicas listen on this machine only
+    #[arg(long)]
+    plain: bool,
+    /// Throw away what a former `quorate dev` left in the directory
+    #[arg(long)]
+    fresh: bool,
+    /// Print one JSON document when the cluster is ready, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+/// Which faults the cluster survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FaultModel {
+    /// Replicas stop and come back
+    Crash,
+}
+
+/// How replicas agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Protocol {
+    /// Raft
+    Raft,
+}
+
+/// What the supervising thread is told.
+enum Event {
+    /// A signal came.
+    Signal(i32),
+    /// Somebody asks something on the control socket, and waits there.
+    Asked(Request, UnixStream),
+}
+
+/// How often the logs' lengths are looked at.
+const HOUSEKEEPING: Duration = Duration::from_secs(5);
+/// How often we look whether the cluster is ready.
+const LOOK: Duration = Duration::from_millis(10);
+/// After so long without a leader we say so.
+const SLOW: Duration = Duration::from_secs(10);
+
+pub(crate) fn run(args: Args) -> Outcome {
+    let started = Instant::now();
+    let (events, inbox) = channel();
+    // Before there are processes to be orphaned.
+    listen_to_signals(events.clone())?;
+    let directory = directory::open(&args)?;
+    let ids = directory.cluster.members.iter().map(|(replica, _)| replica.number());
+    let mut dev = Dev {
+        admin: Admin::new(&directory.cluster)?,
+        children: Children::new(&args.dir, ids),
+        directory,
+        args,
+    };
+    listen_to_requests(&dev, events)?;
+    dev.children.start()?;
+    let ended = dev.supervise(started, &inbox);
+    dev.children.stop();
+    let _ = std::fs::remove_file(dev.directory.cluster.directory.join(SOCKET));
+    ended.map(|()| ExitCode::SUCCESS)
+}
+
+struct Dev {
+    directory: DevDirectory,
+    children: Children,
+    admin: Admin,
+    args: Args,
+}
+
+impl Dev {
+    /// Until it is told to end.
+    fn supervise(&mut self, started: Instant, inbox: &Receiver<Event>) -> Outcome<()> {
+        if !self.wait_until_ready(started, inbox)? {
+            return Ok(());
+        }
+        loop {
+            match inbox.recv_timeout(HOUSEKEEPING) {
+                Ok(event) if self.on_event(event) => return Ok(()),
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) => self.children.bound_logs(),
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+        }
+    }
+
+    /// False when it was told to end.
+    fn wait_until_ready(&mut self, started: Instant, inbox: &Receiver<Event>) -> Outcome<bool> {
+        let mut told = false;
+        loop {
+            match inbox.recv_timeout(LOOK) {
+                Ok(event) if self.on_event(event) => return Ok(false),
+                _ => {}
+            }
+            let majority = self.directory.cluster.majority();
+            if self.children.up() < majority {
+                return Err(Failure::new(format!(
+                    "fewer than {majority} replicas are left, so the cluster can not start; why they ended stands above"
+                )));
+            }
+            let answers = self.admin.ask_all();
+            if let Some(leader) = admin::leader(&answers)
+                && admin::followers_of(&answers, leader) >= majority
+            {
+                self.announce(started.elapsed(), leader)?;
+                return Ok(true);
+            }
+            if !told && started.elapsed() > SLOW {
+                told = true;
+                let logs = self.args.dir.join("replica-*").join("log.txt");
+                eprintln!("still no leader after {} s; what the replicas say is in {}", SLOW.as_secs(), logs.display());
+            }
+        }
+    }
+
+    /// Whether it is time to end.
+    fn on_event(&mut self, event: Event) -> bool {
+        match event {
+            Event::Signal(SIGCHLD) => {
+                for death in self.children.deaths() {
+                    let (replica, log) = (death.replica, death.log.display());
+                    eprintln!(
+                        "replica {replica} ended by itself ({}). The end of its log, {log}:\n{}Start it again with `quorate \
+                         chaos restart {replica}`",
+                        ending(death.status),
+                        death.tail
+                    );
+                }
+                false
+            }
+            Event::Signal(_) => true,
+            Event::Asked(request, stream) => {
+                let response = match self.children.act(request.action, &request.replicas) {
+                    Ok(reports) => Response::Done(reports),
+                    Err(why) => Response::Error(why.to_string()),
+                };
+                // Whoever asked may be gone.
+                let _ = control::write_line(&stream, &response);
+                false
+            }
+        }
+    }
+
+    fn announce(&self, after: Duration, leader: ReplicaId) -> Outcome<()> {
+        let text = if self.args.json { self.ready_json(after, leader) } else { self.ready_text(after, leader) };
+        print::line(text).map(|_| ())
+    }
+
+    fn ready_json(&self, after: Duration, leader: ReplicaId) -> String {
+        let directory = &self.directory.cluster.directory;
+        let replicas: Vec<serde_json::Value> = self
+            .children
+            .reports()
+            .into_iter()
+            .zip(&self.directory.cluster.members)
+            .map(|(report, (replica, address))| {
+                let place = init::replica_directory(directory, replica.number());
+                serde_json::json!({
+                    "replica": replica.number(),
+                    "address": address,
+                    "pid": report.pid,
+                    "directory": place,
+                })
+            })
+            .collect();
+        serde_json::json!({
+            "ready_ms": after.as_millis() as u64,
+            "cluster": self.directory.cluster.id.to_string(),
+            "leader": leader.number(),
+            "durability": self.directory.choices.durability,
+            "service": self.directory.choices.service,
+            "dir": directory,
+            "client_config": directory.join(CLIENT_FILE),
+            "control_socket": directory.join(SOCKET),
+            "pid": std::process::id(),
+            "replicas": replicas,
+        })
+        .to_string()
+    }
+
+    fn ready_text(&self, after: Duration, leader: ReplicaId) -> String {
+        let DevDirectory { cluster, choices, made, .. } = &self.directory;
+        let mut text = format!("ready in {} ms: {} replicas", after.as_millis(), cluster.members.len());
+        text.push_str(if *made { "\n" } else { ", with the data of the run before\n" });
+        for (replica, address) in &cluster.members {
+            let role = if *replica == leader { "  leader" } else { "" };
+            let _ = writeln!(text, "  replica {:<3} {address}{role}", replica.number());
+        }
+        let shown = self.args.dir.display();
+        let _ = write!(
+            text,
+            "durability   {}\nservice      {}\ndata         {shown}\nclients      {shown}/{CLIENT_FILE}\n\nIn another terminal:\n",
+            init::name(choices.durability),
+            init::name(choices.service),
+        );
+        let dir = if self.args.dir.as_os_str() == DEV_DIRECTORY { String::new() } else { format!(" --dir {shown}") };
+        for (command, what) in [("status", "how it is"), ("chaos kill leader", "how long writes stall")] {
+            let _ = writeln!(text, "  quorate {:<40} {what}", format!("{command}{dir}"));
+        }
+        if choices.service == ServiceChoice::Kv {
+            let _ = writeln!(text, "  quorate {:<40} write", format!("kv put greeting hello{dir}"));
+            let _ = writeln!(text, "  quorate {:<40} read", format!("kv get greeting{dir}"));
+        }
+        text.push_str("Ctrl-C stops it; the data stays.");
+        text
+    }
+}
+
+fn ending(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "for no known reason".into(),
+    }
+}
+
+fn listen_to_signals(events: Sender<Event>) -> Outcome<()> {
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCHLD])
+        .doing("take notice of signals")?;
+    let run = move || signals.forever().for_each(|signal| drop(events.send(Event::Signal(signal))));
+    std::thread::Builder::new().name("signals".into()).spawn(run).doing("start a thread").map(drop)
+}
+
+fn listen_to_requests(dev: &Dev, events: Sender<Event>) -> Outcome<()> {
+    let directory = &dev.directory.cluster.directory;
+    let listener = control::listen(directory)
+        .doing(format_args!("listen on {}", directory.join(SOCKET).display()))?;
+    let run = move || {
+        for stream in listener.incoming().flatten() {
+            // Whoever connects and says nothing must not keep others waiting for long.
+            let heard = stream.set_read_timeout(Some(Duration::from_secs(1)));
+            match heard.and_then(|()| control::read_line::<Request>(&stream)) {
+                Ok(Some(request)) => drop(events.send(Event::Asked(request, stream))),
+                Ok(None) => {}
+                Err(why) => {
+                    let _ = control::write_line(&stream, &Response::Error(format!("not a request: {why}")));
+                }
+            }
+        }
+    };
+    std::thread::Builder::new().name("control".into()).spawn(run).doing("start a thread").map(drop)
+}

@@ -1,0 +1,216 @@
+//! `quorate init`: makes the directories of a new cluster. `dev` makes its own in the same way.
+
+use crate::cluster::{CLIENT_FILE, Cluster};
+use crate::failure::{Doing as _, Failure, Outcome};
+use crate::{print, random};
+use clap::ValueEnum;
+use quorate_runtime::{DataDirectory, Identity};
+use quorate_types::{ClusterId, Incarnation, ReplicaId};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Make the directories of a new cluster, one per replica.
+///
+/// Makes DIR/replica-1, DIR/replica-2 and so on, each with a configuration and an empty data directory, and DIR/client.toml
+/// for clients. Copy each replica's directory to its machine and start it there with `quorate serve`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  quorate init --dir prod --members 1=10.0.0.1:7000,2=10.0.0.2:7000,3=10.0.0.3:7000
+  quorate serve --config prod/replica-1/replica.toml")]
+pub(crate) struct Args {
+    /// Where to make them; must not exist, or be empty
+    #[arg(long, value_name = "DIR")]
+    dir: PathBuf,
+    /// The replicas and where they listen, for each other and for clients
+    #[arg(long, value_name = "ID=HOST:PORT,...", required = true, value_delimiter = ',', value_parser = parse_member)]
+    members: Vec<(u16, String)>,
+    /// When a write counts as durable
+    #[arg(long, value_enum, default_value_t = DurabilityChoice::Group)]
+    durability: DurabilityChoice,
+    /// Which service the replicas run
+    #[arg(long, value_enum, default_value_t = ServiceChoice::Kv)]
+    service: ServiceChoice,
+}
+
+/// When a write counts as durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum DurabilityChoice {
+    /// When a majority has synced it to disk; one sync serves all that waits
+    Group,
+    /// When a majority has written it; synced a little later
+    Async,
+    /// When a majority has it in memory; a replica that stops may not come back
+    Memory,
+}
+
+/// Which service runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ServiceChoice {
+    /// The key-value store
+    Kv,
+    /// Counts and sums what it gets, to measure with
+    Tally,
+}
+
+/// The word for it on the command line and in files.
+pub(crate) fn name(choice: impl ValueEnum) -> String {
+    choice.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
+/// A cluster to be made.
+pub(crate) struct Plan {
+    /// Replica ids and addresses.
+    pub(crate) members: Vec<(u16, String)>,
+    pub(crate) durability: DurabilityChoice,
+    pub(crate) service: ServiceChoice,
+    /// Which command made it, for the head of the files.
+    pub(crate) made_by: &'static str,
+}
+
+/// Where the files of a replica are.
+pub(crate) fn replica_directory(cluster: &Path, replica: u16) -> PathBuf {
+    cluster.join(format!("replica-{replica}"))
+}
+
+/// The name of a replica's configuration in its directory.
+pub(crate) const REPLICA_FILE: &str = "replica.toml";
+
+pub(crate) fn run(args: Args) -> Outcome {
+    let Args { dir, members, durability, service } = args;
+    refuse_used(&dir)?;
+    let plan = Plan { members, durability, service, made_by: "quorate init" };
+    let cluster = make(&dir, &plan)?;
+    print::line(summary(&dir, &cluster))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn summary(dir: &Path, cluster: &Cluster) -> String {
+    let mut text = format!("cluster {} is made in {}\n\n", cluster.id, dir.display());
+    text.push_str("Copy each directory to the machine of its replica and start it there:\n");
+    for (replica, address) in &cluster.members {
+        let place = replica_directory(dir, replica.number());
+        let _ = writeln!(text, "  {address:<24} quorate serve --config {}/{REPLICA_FILE}", place.display());
+    }
+    let client = dir.join(CLIENT_FILE);
+    let _ = write!(
+        text,
+        "Each directory is for one replica and one machine: a copy that runs twice is refused.\n\nClients need {}:\n  \
+         quorate status --config {}",
+        client.display(),
+        client.display()
+    );
+    text
+}
+
+fn refuse_used(dir: &Path) -> Outcome<()> {
+    match std::fs::read_dir(dir).map(|mut entries| entries.next().is_some()) {
+        Ok(true) => Err(Failure::usage(format!(
+            "{} exists and is not empty: choose another directory, or remove it if nothing in it is needed",
+            dir.display()
+        ))),
+        Ok(false) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error).doing(format_args!("read {}", dir.display())),
+    }
+}
+
+/// Makes everything that a cluster consists of, in `dir`.
+///
+/// # Errors
+/// When members make no cluster, or the system refuses.
+pub(crate) fn make(dir: &Path, plan: &Plan) -> Outcome<Cluster> {
+    check_members(&plan.members)?;
+    let id = ClusterId::new(random::wide_number()?);
+    // The only wall-clock time that the cluster ever knows: its own clock begins there, the same for all.
+    let start = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let start_time_ns = u64::try_from(start).unwrap_or_default();
+    let mut incarnations = Vec::new();
+    for _ in &plan.members {
+        incarnations.push(Incarnation::new(random::number()?));
+    }
+    for ((replica, _), incarnation) in plan.members.iter().zip(&incarnations) {
+        let place = replica_directory(dir, *replica);
+        let identity = Identity {
+            cluster: id,
+            replica: *replica,
+            incarnation: *incarnation,
+            log_id: random::number()?,
+            start_time_ns,
+        };
+        DataDirectory::create(&place.join("data"), &identity).map_err(|why| Failure::new(why.to_string()))?;
+        let file = place.join(REPLICA_FILE);
+        let text = replica_toml(id, *replica, &incarnations, plan);
+        std::fs::write(&file, text).doing(format_args!("write {}", file.display()))?;
+    }
+    let members = plan.members.iter().map(|(replica, address)| (ReplicaId::new(*replica), address.clone()));
+    let cluster = Cluster { id, members: members.collect(), directory: dir.to_owned() };
+    let file = dir.join(CLIENT_FILE);
+    std::fs::write(&file, cluster.to_toml()).doing(format_args!("write {}", file.display()))?;
+    Ok(cluster)
+}
+
+fn replica_toml(cluster: ClusterId, replica: u16, incarnations: &[Incarnation], plan: &Plan) -> String {
+    let mut text = format!(
+        "# Replica {replica}; made by `{}`. docs/configuration.md explains every key.\n\
+         cluster = \"{cluster}\"\n\
+         replica = {replica}\n\
+         data = \"data\"\n\
+         service = \"{}\"\n\
+         \n\
+         [durability]\n\
+         mode = \"{}\"\n",
+        plan.made_by,
+        name(plan.service),
+        name(plan.durability),
+    );
+    for ((member, address), incarnation) in plan.members.iter().zip(incarnations) {
+        let _ = write!(
+            text,
+            "\n[[members]]\nreplica = {member}\naddress = \"{address}\"\nincarnation = \"{incarnation}\"\n"
+        );
+    }
+    text
+}
+
+fn check_members(members: &[(u16, String)]) -> Outcome<()> {
+    if members.is_empty() || members.len() > 64 {
+        return Err(Failure::usage(format!("a cluster has 1 to 64 replicas, not {}", members.len())));
+    }
+    for (at, (replica, address)) in members.iter().enumerate() {
+        for (other, other_address) in &members[..at] {
+            if replica == other {
+                return Err(Failure::usage(format!("replica {replica} is named twice: give each an id of its own")));
+            }
+            if address == other_address {
+                return Err(Failure::usage(format!(
+                    "replicas {other} and {replica} have the same address {address}: give each its own"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn parse_member(text: &str) -> Result<(u16, String), String> {
+    let wrong = |why: &str| format!("{why}; a member is ID=HOST:PORT, as in 1=10.0.0.1:7000");
+    let (replica, address) = text.split_once('=').ok_or_else(|| wrong("there is no ="))?;
+    let replica: u16 = replica.trim().parse().map_err(|_| wrong("the id is no number from 1 to 65535"))?;
+    if replica == 0 {
+        return Err(wrong("ids begin at 1"));
+    }
+    let address = address.trim();
+    let (host, port) = address.rsplit_once(':').ok_or_else(|| wrong("the port is missing"))?;
+    // What may stand in a name or address, IPv6 in brackets included; everything else would need quoting in files.
+    let plain = |c: char| c.is_ascii_alphanumeric() || ".-_:[]%".contains(c);
+    if host.is_empty() || !host.chars().all(plain) {
+        return Err(wrong("the host is no name and no address"));
+    }
+    if !port.parse::<u16>().is_ok_and(|port| port != 0) {
+        return Err(wrong("the port is no number from 1 to 65535"));
+    }
+    Ok((replica, address.to_owned()))
+}

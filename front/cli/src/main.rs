@@ -1,0 +1,90 @@
+//! The program `quorate`: a local cluster in one command, replicas, status, the key-value commands, faults on request.
+//!
+//! Each command is a module with its arguments and a `run`. `cluster` finds the cluster that is meant, `admin` asks replicas
+//! how they are, `control` is the socket between `chaos` and `dev`. Errors are `failure::Failure`: what happened, why, what to
+//! do, and an exit code (1, or 2 for a wrong command line or configuration). Tests with real processes: tests/.
+
+mod admin;
+mod bench;
+mod chaos;
+mod cluster;
+mod control;
+mod dev;
+mod failure;
+mod init;
+mod kv;
+mod print;
+mod random;
+mod serve;
+mod status;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Replication for any deterministic service: commands run on several replicas, in one order, exactly once.
+#[derive(Debug, Parser)]
+#[command(name = "quorate", version, propagate_version = true, after_help = "First steps:
+  quorate dev                       a cluster on this machine; leave it running
+  quorate status                    in another terminal: how it is
+  quorate kv put greeting hello     write, and read with `quorate kv get greeting`
+  quorate chaos kill leader         see how long writes stall
+
+Commands find the cluster by --dir, --config, the environment variable QUORATE_CONFIG, then ./.quorate/dev.
+Exit codes: 0 success, 1 failure, 2 wrong command line or configuration.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Dev(dev::Args),
+    Init(init::Args),
+    Serve(serve::Args),
+    Status(status::Args),
+    Kv(kv::Args),
+    Chaos(chaos::Args),
+    Bench(bench::Args),
+    Completions(CompletionsArgs),
+}
+
+/// Print the completions for a shell.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  quorate completions bash > ~/.local/share/bash-completion/completions/quorate
+  quorate completions zsh > ~/.zfunc/_quorate
+  quorate completions fish > ~/.config/fish/completions/quorate.fish")]
+struct CompletionsArgs {
+    /// Which shell
+    #[arg(value_enum)]
+    shell: clap_complete::Shell,
+}
+
+fn main() -> ExitCode {
+    // `bench floor` starts this program again as its own null program.
+    quorate_floor::maybe_child();
+    let ended = match Cli::parse().command {
+        Command::Dev(args) => dev::run(args),
+        Command::Init(args) => init::run(args),
+        Command::Serve(args) => serve::run(args),
+        Command::Status(args) => status::run(&args),
+        Command::Kv(args) => kv::run(args),
+        Command::Chaos(args) => chaos::run(&args),
+        Command::Bench(args) => bench::run(args),
+        Command::Completions(args) => completions(args.shell),
+    };
+    ended.unwrap_or_else(|failure| {
+        eprintln!("error: {failure}");
+        failure.code()
+    })
+}
+
+fn completions(shell: clap_complete::Shell) -> failure::Outcome {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "quorate", &mut script);
+    print::bytes(&script)?;
+    Ok(ExitCode::SUCCESS)
+}

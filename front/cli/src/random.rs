@@ -1,0 +1,20 @@
+//! Random numbers from the operating system, for ids that must differ from everybody else's.
+
+use crate::failure::{Doing as _, Outcome};
+use rand::TryRng as _;
+use rand::rngs::SysRng;
+
+/// A random number that is not 0, which often means "none".
+pub(crate) fn number() -> Outcome<u64> {
+    loop {
+        let number = SysRng.try_next_u64().doing("get random numbers from the operating system")?;
+        if number != 0 {
+            return Ok(number);
+        }
+    }
+}
+
+/// Twice as long.
+pub(crate) fn wide_number() -> Outcome<u128> {
+    Ok(u128::from(number()?) << 64 | u128::from(number()?))
+}

@@ -1,0 +1,147 @@
+//! `quorate serve`: runs one replica until it is told to stop.
+
+use crate::failure::{Doing as _, Failure, Outcome};
+use crate::print;
+use clap::ValueEnum;
+use quorate_execute::Service;
+use quorate_kv::{Kv, KvConfig, Tally};
+use quorate_runtime::{Config, Options, Replica, Running, StartError};
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+use tracing_subscriber::EnvFilter;
+
+/// Run one replica until it is stopped.
+///
+/// Prints one line when it listens. Stops cleanly on SIGINT and SIGTERM, with exit code 0. Ends with exit code 1 when it can
+/// not start or its disk can not be trusted any more, and with 2 when the command line or the configuration is wrong.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  quorate serve --config prod/replica-1/replica.toml
+  QUORATE_LOG=debug quorate serve --config replica.toml --log-format json 2> log.json
+
+Environment:
+  QUORATE_LOG   what is logged: error, warn, info (the default), debug, trace, or a list such as info,quorate_runtime=debug")]
+pub(crate) struct Args {
+    /// The configuration of the replica; docs/configuration.md explains every key
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// How the log is written to standard error
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+    /// Append a line to this file for each completed sync of the log, to check durability from outside
+    #[arg(long, value_name = "FILE")]
+    sync_trace: Option<PathBuf>,
+    /// End when the process that started this one ends; PID names that process, in case it has ended already
+    #[arg(long, value_name = "PID", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
+    die_with_parent: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    /// Lines for people
+    Text,
+    /// One JSON document a line, for programs
+    Json,
+}
+
+/// How often we look whether the replica stopped by itself. A signal is not waited for: it comes at once.
+const LOOK: Duration = Duration::from_millis(500);
+
+pub(crate) fn run(args: Args) -> Outcome {
+    if let Some(parent) = args.die_with_parent {
+        die_with_parent(parent)?;
+    }
+    start_log(args.log_format)?;
+    // Before anything else: a signal that comes while the log is read back must not be lost.
+    let signals = stop_signals()?;
+    let config = Config::read(&args.config).map_err(|why| Failure::usage(why.to_string()))?;
+    let service = service(&config)?;
+    let (cluster, replica) = (config.cluster.clone(), config.replica);
+    let options = Options { sync_trace: args.sync_trace, ..Options::default() };
+    let running = Replica::new(config, service).with(options).start().map_err(|why| match why {
+        StartError::Config(_) => Failure::usage(why.to_string()),
+        _ => Failure::new(format!("replica {replica} does not start: {why}")),
+    })?;
+    print::line(format!(
+        "replica {replica} of cluster {cluster} is ready on {} (pid {})",
+        running.address(),
+        std::process::id()
+    ))?;
+    wait(&running, &signals);
+    running.stop().map_err(|why| Failure::new(format!("replica {replica} stopped by itself: {why}")))?;
+    tracing::info!("stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn wait(running: &Running, signals: &Receiver<i32>) {
+    loop {
+        match signals.recv_timeout(LOOK) {
+            Ok(_) | Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) if running.is_finished() => return,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+fn stop_signals() -> Outcome<Receiver<i32>> {
+    let (sender, receiver) = channel();
+    let mut signals =
+        signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).doing("take notice of signals")?;
+    std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            for signal in signals.forever() {
+                // Nobody listens any more once the replica is stopping: a second Ctrl-C changes nothing.
+                let _ = sender.send(signal);
+            }
+        })
+        .doing("start a thread")?;
+    Ok(receiver)
+}
+
+fn service(config: &Config) -> Outcome<Box<dyn Service>> {
+    match config.service.as_str() {
+        "kv" => Ok(Box::new(Kv::new(KvConfig::default()))),
+        "tally" => Ok(Box::new(Tally::default())),
+        other => Err(Failure::usage(format!(
+            "the configuration is not usable: service: there is no \"{other}\"; this program has \"kv\" and \"tally\""
+        ))),
+    }
+}
+
+fn start_log(format: LogFormat) -> Outcome<()> {
+    let wanted = std::env::var("QUORATE_LOG").unwrap_or_default();
+    let wanted = if wanted.is_empty() { "info" } else { wanted.as_str() };
+    let filter = EnvFilter::try_new(wanted).map_err(|why| {
+        Failure::usage(format!(
+            "the environment variable QUORATE_LOG is \"{wanted}\", which is no filter ({why}): use error, warn, info, debug or \
+             trace"
+        ))
+    })?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
+    match format {
+        LogFormat::Text => log.with_target(false).init(),
+        LogFormat::Json => log.json().init(),
+    }
+    Ok(())
+}
+
+/// SIGKILL and not SIGTERM: a replica that is paused would not see the latter, and stay.
+fn die_with_parent(parent: u32) -> Outcome<()> {
+    set_parent_process_death_signal(Some(Signal::KILL)).doing("bind this process to its parent")?;
+    // From here on a parent that ends takes us along; if it ended before, nobody would tell us.
+    let now = getppid();
+    let expected = i32::try_from(parent).ok().and_then(Pid::from_raw);
+    let gone = match expected {
+        Some(expected) => now != Some(expected),
+        None => now.is_none_or(Pid::is_init),
+    };
+    if gone {
+        return Err(Failure::new("the process that started this one has ended, so this one ends, too"));
+    }
+    Ok(())
+}

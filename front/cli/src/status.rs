@@ -1,0 +1,166 @@
+//! `quorate status`: asks every replica how it is.
+
+use crate::admin::{self, Admin, Answer, Status};
+use crate::cluster::{Cluster, ClusterArgs};
+use crate::failure::Outcome;
+use crate::print;
+use quorate_types::ReplicaId;
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+/// Ask every replica how it is.
+///
+/// Exit code 0 when a majority answers and one of them leads, 1 when not.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  quorate status
+  quorate status --config prod/client.toml
+  quorate status --json | jq .leader
+
+Columns: `lag` is what a replica lacks of the leader's log; `memory` and `cpu` are of its process since its start.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let cluster = Cluster::find(&args.cluster)?;
+    let answers = Admin::new(&cluster)?.ask_all();
+    let leader = admin::leader(&answers);
+    let answered = answers.iter().filter(|answer| answer.status.is_ok()).count();
+    let healthy = leader.is_some() && answered >= cluster.majority();
+    let problems = problems(&cluster, &answers, leader);
+    let text = if args.json {
+        json(&cluster, &answers, leader, healthy, &problems)
+    } else {
+        text(&cluster, &answers, leader, &problems)
+    };
+    print::line(text)?;
+    Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn json(
+    cluster: &Cluster,
+    answers: &[Answer],
+    leader: Option<ReplicaId>,
+    healthy: bool,
+    problems: &[String],
+) -> String {
+    let replicas: Vec<serde_json::Value> = answers
+        .iter()
+        .map(|answer| match &answer.status {
+            Ok(status) => serde_json::json!({
+                "replica": answer.replica.number(),
+                "address": answer.address,
+                "reachable": true,
+                "status": status.raw,
+            }),
+            Err(why) => serde_json::json!({
+                "replica": answer.replica.number(),
+                "address": answer.address,
+                "reachable": false,
+                "error": why,
+            }),
+        })
+        .collect();
+    serde_json::json!({
+        "cluster": cluster.id.to_string(),
+        "leader": leader.map(ReplicaId::number),
+        "healthy": healthy,
+        "replicas": replicas,
+        "problems": problems,
+    })
+    .to_string()
+}
+
+fn text(cluster: &Cluster, answers: &[Answer], leader: Option<ReplicaId>, problems: &[String]) -> String {
+    let head = [
+        "replica", "address", "role", "view", "decided", "executed", "lag", "sessions", "memory", "cpu", "durability",
+    ];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let led_by = answers.iter().find(|answer| Some(answer.replica) == leader);
+    let led_by = led_by.and_then(|answer| answer.status.as_ref().ok());
+    for answer in answers {
+        let mut row = vec![answer.replica.number().to_string(), answer.address.clone()];
+        match &answer.status {
+            Ok(status) => row.extend(cells(answer.replica, status, led_by)),
+            Err(_) => row.push("unreachable".into()),
+        }
+        rows.push(row);
+    }
+    let mut text = format!("cluster {}\n{}", cluster.id, table(&rows));
+    for problem in problems {
+        let _ = write!(text, "\nproblem: {problem}");
+    }
+    text
+}
+
+fn cells(replica: ReplicaId, status: &Status, leader: Option<&Status>) -> Vec<String> {
+    let lag = leader.and_then(|leader| leader.members.iter().find(|m| m.replica == replica.number()));
+    vec![
+        if status.leading { "leader" } else { "follower" }.to_owned(),
+        status.view.to_string(),
+        status.decided.to_string(),
+        status.executed.to_string(),
+        if status.leading { "-".to_owned() } else { lag.map_or("?".to_owned(), |lag| size(lag.lag_bytes)) },
+        status.sessions.to_string(),
+        size(status.process.memory_bytes),
+        format!("{:.1} s", status.process.cpu_user_s + status.process.cpu_system_s),
+        status.log.durability.clone(),
+    ]
+}
+
+/// Columns as wide as they must be.
+fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(String::len).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let lines = rows.iter().map(|row| {
+        let cells: Vec<String> =
+            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        cells.join("  ").trim_end().to_owned()
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+    }
+}
+
+fn problems(cluster: &Cluster, answers: &[Answer], leader: Option<ReplicaId>) -> Vec<String> {
+    let mut problems = Vec::new();
+    for answer in answers {
+        let replica = answer.replica.number();
+        match &answer.status {
+            Ok(status) => {
+                problems.extend(status.problems.iter().map(|text| format!("replica {replica}: {text}")));
+            }
+            Err(why) => {
+                let remedy = if cluster.is_dev() {
+                    format!("`quorate chaos restart {replica}`, or `quorate dev` if none runs")
+                } else {
+                    "start it with `quorate serve`, or check the network".to_owned()
+                };
+                problems.push(format!("replica {replica} is unreachable at {}: {why}; {remedy}", answer.address));
+            }
+        }
+    }
+    let answered = answers.iter().filter(|answer| answer.status.is_ok()).count();
+    let majority = cluster.majority();
+    if answered < majority {
+        problems.push(format!(
+            "{answered} of {} replicas answer, {majority} are needed: writes and strong reads wait until then",
+            answers.len()
+        ));
+    } else if leader.is_none() {
+        problems.push("nobody leads now; an election takes less than a second, so ask again".into());
+    }
+    problems
+}
