@@ -19,3 +19,8 @@ pub use quorate_runtime::{
     Clock, Config, ConfigError, Disk, Durability, MemberConfig, Options, Replica, Running, StartError,
 };
 pub use quorate_types::{AgreedTime, ClientId, ClusterId, Halt, Items, ReplicaId, RequestNumber, Seq, SessionId};
+
+/// The programs in README.md, compiled by the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;
