@@ -28,8 +28,10 @@ impl Node {
 
     fn on_requests(&mut self, now: Time, conn: ConnId, bytes: &[u8], out: &mut Effects) {
         if !self.instance.order.leading() {
-            // Not taken, and the client is told where to go.
-            return out.send(conn, self.leader_notice().frame());
+            // Not taken, and the client is told where to go. A leader that hands over can not say where yet.
+            let mut notice = self.leader_notice();
+            notice.leader = notice.leader.filter(|leader| *leader != self.config.members.me());
+            return out.send(conn, notice.frame());
         }
         self.bind(conn, bytes);
         let room = if self.log.has_room() { Room::Yes } else { Room::DiskFull };
@@ -117,7 +119,8 @@ impl Node {
         "begun".into()
     }
 
-    fn status(&self) -> NodeStatus {
+    /// Where this replica stands.
+    pub fn status(&self) -> NodeStatus {
         let order = self.instance.order.status();
         let peers: Vec<PeerStatus> = self
             .peers

@@ -125,6 +125,11 @@ impl Node {
             .min()
     }
 
+    /// What was executed so far; for checks.
+    pub fn executor(&self) -> &Executor {
+        &self.executor
+    }
+
     /// Panics with the name of an invariant that does not hold; `thorough` scans everything.
     pub fn invariants(&self, thorough: bool) {
         self.instance.order.invariants(thorough);
