@@ -110,7 +110,8 @@ pub enum ReplyStatus {
     ExpectedNumber = 4,
     /// No room now; not executed. Later ones of the session are refused, too, until this one is sent again.
     Overloaded = 5,
-    /// Over a size limit; not executed, and would never be. The body says which limit.
+    /// Over a size limit. The body is a text that says which, and begins with "executed" when only the reply was too large,
+    /// else with "not executed".
     TooLarge = 6,
     /// No more sessions are opened now, for this client or at all.
     SessionLimit = 7,

@@ -60,12 +60,20 @@ macro_rules! order_suite {
                 suite::a_read_sees_what_was_decided_before(PROTOCOL, $n);
             }
             #[test]
+            fn answers_from_before_a_read_do_not_confirm_it() {
+                suite::answers_from_before_a_read_do_not_confirm_it(PROTOCOL, $n);
+            }
+            #[test]
             fn proposals_elsewhere_are_dropped() {
                 suite::proposals_elsewhere_are_dropped(PROTOCOL, $n);
             }
             #[test]
             fn office_is_handed_over() {
                 suite::office_is_handed_over(PROTOCOL, $n);
+            }
+            #[test]
+            fn votes_survive_restarts() {
+                suite::votes_survive_restarts(PROTOCOL, $n);
             }
             #[test]
             fn chaos_is_survived() {

@@ -279,8 +279,14 @@ impl Client {
         }
     }
 
-    /// The core says how something ended.
-    pub fn completed(&mut self, now: u64, local: Time, call: CallId, result: Result<Completion, Error>) {
+    /// The core says how something ended; gives the operations that ended with it.
+    pub fn completed(
+        &mut self,
+        now: u64,
+        local: Time,
+        call: CallId,
+        result: Result<Completion, Error>,
+    ) -> Vec<usize> {
         match self.open.remove(&call.0) {
             None => panic!("INV-CLIENT-1 call {} completes once", call.0),
             Some(Asked::Open) => {
@@ -289,6 +295,7 @@ impl Client {
                     Ok(Completion::Opened(session)) => self.session = Some(session),
                     _ => self.open_at = now + 50_000_000,
                 }
+                Vec::new()
             }
             Some(Asked::Call(indexes)) => {
                 if let Err(Error::SessionExpired { .. } | Error::SessionBroken { .. } | Error::SessionClosed) = result
@@ -299,8 +306,17 @@ impl Client {
                     self.core.step(local, close, &mut self.effects);
                 }
                 self.end_call(now, &indexes, result);
+                indexes
             }
-            Some(Asked::Read(index)) => match result {
+            Some(Asked::Read(index)) => {
+                self.end_read(now, index, result);
+                vec![index]
+            }
+        }
+    }
+
+    fn end_read(&mut self, now: u64, index: usize, result: Result<Completion, Error>) {
+        match result {
                 Ok(Completion::Read { seq, body }) => {
                     self.done[index].seq = seq.number();
                     self.end(now, index, Ok(body.to_vec()));
@@ -310,7 +326,6 @@ impl Client {
                     detail: format!("a read ended with {other:?}"),
                 })),
                 Err(error) => self.end(now, index, Err(error)),
-            },
         }
     }
 
@@ -390,7 +405,7 @@ fn answer(done: &Done) -> Answer {
     if done.key.starts_with('l') {
         return match done.op {
             Op::Append { .. } => Answer::Done,
-            _ => Answer::Value(Some(text(&done.reply))),
+            _ => Answer::Value((!done.reply.is_empty()).then(|| text(&done.reply))),
         };
     }
     match (&done.op, KvReply::decode(&done.reply)) {

@@ -1,1 +1,25 @@
-//! The deterministic simulator.
+//! Runs whole clusters and their clients in one thread on virtual time, from one seed, with everything going wrong, and checks
+//! what clients saw and what replicas did. The code that runs is the real one: host/node, the client core, the wire format,
+//! the log.
+//!
+//! Start with `world.rs` (one run), then `plan.rs` (what a seed decides) and `checks.rs` (what must hold). docs/testing.md tells
+//! how to repeat a failure, and how to write a scenario, a fault and a checker.
+
+pub mod campaign;
+pub mod checks;
+pub mod client;
+pub mod clock;
+pub mod disk;
+pub mod net;
+pub mod plan;
+pub mod process;
+pub mod queue;
+pub mod random;
+pub mod replica;
+pub mod service;
+pub mod trace;
+pub mod world;
+
+pub use plan::{Fault, Plan, Profile};
+pub use trace::Level;
+pub use world::{Report, World};

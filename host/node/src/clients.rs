@@ -14,9 +14,16 @@ use quorate_wire::{
 };
 
 impl Node {
-    pub(crate) fn on_client_frame(&mut self, now: Time, conn: ConnId, frame: Frame, out: &mut Effects) {
+    pub(crate) fn on_client_frame(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        client: ClientId,
+        frame: Frame,
+        out: &mut Effects,
+    ) {
         match ClientMessage::decode(frame) {
-            Ok(ClientMessage::Requests(bytes)) => self.on_requests(now, conn, &bytes, out),
+            Ok(ClientMessage::Requests(bytes)) => self.on_requests(now, conn, client, &bytes, out),
             Ok(ClientMessage::Reads(bytes)) => {
                 for read in ReadRequest::walk(&bytes).flatten() {
                     self.on_read(now, conn, &read);
@@ -26,14 +33,16 @@ impl Node {
         }
     }
 
-    fn on_requests(&mut self, now: Time, conn: ConnId, bytes: &[u8], out: &mut Effects) {
+    fn on_requests(&mut self, now: Time, conn: ConnId, client: ClientId, bytes: &[u8], out: &mut Effects) {
         if !self.instance.order.leading() {
             // Not taken, and the client is told where to go. A leader that hands over can not say where yet.
             let mut notice = self.leader_notice();
             notice.leader = notice.leader.filter(|leader| *leader != self.config.members.me());
             return out.send(conn, notice.frame());
         }
-        self.bind(conn, bytes);
+        if let Err(text) = self.bind(conn, client, bytes) {
+            return self.reject(now, conn, text, out);
+        }
         let room = if self.log.has_room() { Room::Yes } else { Room::DiskFull };
         let in_flight = self.instance.order.in_flight().1;
         let executor = &self.executor;
@@ -61,17 +70,26 @@ impl Node {
         }
     }
 
-    /// Notes that replies to these requests go to this connection.
-    fn bind(&mut self, conn: ConnId, bytes: &[u8]) {
+    /// Notes that replies to these requests go to this connection. A client speaks for its own sessions only.
+    fn bind(&mut self, conn: ConnId, client: ClientId, bytes: &[u8]) -> Result<(), String> {
         for (header, body, _) in Requests::new(bytes).flatten() {
             // What can not be bound is over a limit and is answered by nobody; its client asks again.
             if header.kind == RequestKind::OpenSession {
-                let client = body.first_chunk::<8>().map_or(0, |id| u64::from_le_bytes(*id));
-                self.routes.bind_opening(ClientId::new(client), header.number, conn);
+                let opener = body.first_chunk::<8>().map_or(0, |id| u64::from_le_bytes(*id));
+                if opener != client.number() {
+                    return Err(format!("{client} opens a session for c{opener}"));
+                }
+                self.routes.bind_opening(client, header.number, conn);
             } else {
-                self.routes.bind(header.session, conn);
+                match self.executor.client(header.session) {
+                    Some(owner) if owner != client => {
+                        return Err(format!("{client} uses {} of {owner}", header.session));
+                    }
+                    Some(_) | None => self.routes.bind(header.session, conn),
+                };
             }
         }
+        Ok(())
     }
 
     fn on_read(&mut self, now: Time, conn: ConnId, read: &ReadRequest<'_>) {

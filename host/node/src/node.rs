@@ -144,7 +144,7 @@ impl Node {
     fn on_frame(&mut self, now: Time, conn: ConnId, frame: Frame, out: &mut Effects) {
         match self.peers.conn(conn) {
             Some(Conn::From(replica)) => self.on_peer_frame(now, conn, replica, frame, out),
-            Some(Conn::Client(_)) => self.on_client_frame(now, conn, frame, out),
+            Some(Conn::Client(client)) => self.on_client_frame(now, conn, client, frame, out),
             Some(Conn::Admin) => self.on_admin_frame(now, conn, frame, out),
             Some(Conn::Stranger { .. }) => {
                 let notice = self.leader_notice();

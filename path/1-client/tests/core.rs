@@ -440,3 +440,86 @@ fn stop_answers_everything_once() {
     }
     assert_eq!(world.client.deadline(), None);
 }
+
+#[test]
+fn a_gap_is_filled_at_once_and_without_a_storm() {
+    let (mut world, handle) = session();
+    let (before, seen) = (world.now, world.requests_seen);
+    world.lose = 1;
+    for call in 0..200 {
+        world.call(call, handle, &call.to_le_bytes(), None);
+    }
+    world.run_until(|world| world.done.len() == 201);
+    assert!(world.now.since(before) < Span::from_millis(100), "{:?}", world.now.since(before));
+    // Each of the 199 refusals could have sent everything again.
+    assert!(world.requests_seen - seen < 1000, "{}", world.requests_seen - seen);
+    assert_eq!(ran(&world).len(), 200);
+}
+
+#[test]
+fn what_got_lost_at_a_leader_that_goes_on_is_sent_again() {
+    let (mut world, handle) = session();
+    let other = world.opened_session(1001);
+    world.lose = 1;
+    world.call(1, handle, b"lost", None);
+    let before = world.now;
+    // The other session keeps the leader above suspicion.
+    for call in 100..130 {
+        world.call(call, other, b"x", None);
+        world.run_for(Span::from_millis(100));
+    }
+    assert_eq!(replies(wait(&mut world, 1)), b"lost");
+    assert!(world.now.since(before) <= Span::from_millis(3000));
+}
+
+#[test]
+fn a_leader_that_leads_anew_gets_everything_again() {
+    let (mut world, handle) = session();
+    world.lose = 1;
+    world.call(1, handle, b"lost", None);
+    world.run_for(Span::from_millis(10));
+    assert!(!world.done.contains_key(&CallId(1)));
+    world.elect(Some(0));
+    let before = world.now;
+    assert_eq!(replies(wait(&mut world, 1)), b"lost");
+    assert!(world.now.since(before) < Span::from_millis(10));
+}
+
+#[test]
+fn without_a_leader_everybody_is_asked_now_and_then() {
+    let (mut world, handle) = session();
+    world.run_for(Span::from_millis(20));
+    world.elect(None);
+    world.run_for(Span::from_millis(20));
+    // Nobody tells of the new leader by itself.
+    world.leader = Some(2);
+    world.view += 1;
+    world.call(1, handle, b"x", None);
+    let (before, frames) = (world.now, world.frames.len());
+    assert_eq!(replies(wait(&mut world, 1)), b"x");
+    assert!(world.now.since(before) < Span::from_millis(100));
+    assert!(world.frames.len() - frames < 12);
+    // And for long, it is not asked often.
+    world.elect(None);
+    world.call(2, handle, b"x", None);
+    let frames = world.frames.len();
+    world.run_for(Span::from_secs(10));
+    assert!((30..150).contains(&(world.frames.len() - frames)), "{}", world.frames.len() - frames);
+}
+
+#[test]
+fn a_close_takes_no_replies_with_it() {
+    let (mut world, handle) = session();
+    world.run_for(Span::from_millis(20));
+    for call in 1..10 {
+        world.call(call, handle, b"x", None);
+    }
+    world.input(Input::Close { call: Some(CallId(50)), session: handle, deadline: None });
+    // All of it is executed, and the answers are lost with the connection.
+    world.run_until(|world| world.sessions.values().all(|session| session.ran.len() == 9));
+    world.cut(0);
+    assert_eq!(wait(&mut world, 50), Ok(Completion::Closed));
+    for call in 1..10 {
+        assert_eq!(replies(wait(&mut world, call)), b"x");
+    }
+}

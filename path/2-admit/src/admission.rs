@@ -171,7 +171,7 @@ impl Admission {
         executed: &impl Fn(SessionId, RequestNumber) -> Executed<'a>,
     ) -> Verdict<'a> {
         if body.len() > self.limits.request_bytes_max {
-            return Verdict::Answer(ReplyStatus::TooLarge, b"");
+            return Verdict::Answer(ReplyStatus::TooLarge, b"not executed: the request is over the size limit");
         }
         let refusal = if room == Room::DiskFull {
             Some(Verdict::Answer(ReplyStatus::DiskFull, b""))

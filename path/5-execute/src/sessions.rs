@@ -391,6 +391,7 @@ impl SessionTable {
             }
         }
         assert_eq!(queued, self.live, "INV-SESSION-5: every session is queued once");
+        assert!(self.expiry.len() <= 2 * self.live as usize + 64, "INV-SESSION-5: the queue is bounded");
         assert_eq!(kept_bytes, self.kept_bytes, "INV-SESSION-6: kept bytes are counted");
     }
 }

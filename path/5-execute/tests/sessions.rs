@@ -186,17 +186,21 @@ fn a_session_that_keeps_too_much_is_refused() {
     assert_eq!(done, [Done, Done, Done, Done, Done, Done, Overloaded]);
 }
 
-/// Opening and closing at a high rate leaves nothing behind but the places' generations.
+/// Opening and closing at a high rate leaves nothing behind but the places' generations, and those that live on still
+/// expire in time.
 #[test]
 fn opening_and_closing_leaves_nothing_behind() {
     let mut replica = Replica::new(limits());
+    let kept = replica.opened(2, 1);
+    let bytes = replica.checkpoint().len();
     for nonce in 0..2000 {
         let id = replica.opened(1, nonce);
-        assert_eq!(id, SessionId { index: 0, generation: nonce as u32 + 1 });
+        assert_eq!(id, SessionId { index: 1, generation: nonce as u32 + 1 });
         assert_eq!(replica.one(0, close(id, 1)).status, Done);
     }
-    assert_eq!(replica.executor.session_count(), 0);
-    assert!(replica.checkpoint().len() < 120);
+    assert_eq!(replica.executor.session_count(), 1);
+    assert_eq!(replica.checkpoint().len(), bytes + 5);
+    assert_eq!(replica.one(100, empty(kept, 1, 1)).status, SessionExpired);
 }
 
 /// Replies come in the order of the commands, and a request may have none.

@@ -4,7 +4,7 @@ mod chaos;
 pub(crate) mod garbage;
 mod recorder;
 
-pub(crate) use chaos::chaos_is_survived;
+pub(crate) use chaos::{chaos_is_survived, votes_survive_restarts};
 pub(crate) use garbage::garbage_never_panics;
 
 use proptest::strategy::BoxedStrategy;
@@ -153,6 +153,53 @@ pub(crate) fn a_read_sees_what_was_decided_before(protocol: Protocol, n: u16) {
     confirmed.sort_unstable();
     let n = u64::from(n);
     assert_eq!(confirmed, (1..=n).chain(101..=100 + n).collect::<Vec<_>>(), "each is confirmed, once");
+}
+
+/// Delivers everything under way between these replicas, and nothing else.
+fn run_among(world: &mut World, some: &[ReplicaId]) {
+    let mut busy = true;
+    while std::mem::take(&mut busy) {
+        for from in some {
+            some.iter().for_each(|to| busy |= world.deliver(*from, *to));
+        }
+    }
+}
+
+/// A leader is asked to read while answers to what it said before are still under way to it, and meanwhile another was elected
+/// and decided more: those answers must not confirm the read.
+pub(crate) fn answers_from_before_a_read_do_not_confirm_it(protocol: Protocol, n: u16) {
+    if n == 1 {
+        return;
+    }
+    let mut world = world(protocol, n, 17);
+    let old = leader(&mut world);
+    world.wait(Span::from_secs(1), true);
+    world.take_events();
+    let others: Vec<ReplicaId> = world.members().iter().copied().filter(|id| *id != old).collect();
+    world.expire(old);
+    for other in &others {
+        while world.deliver(old, *other) {}
+    }
+    for attempt in 0..100 {
+        if world.leader() != Some(old) {
+            break;
+        }
+        world.expire(others[attempt % others.len()]);
+        run_among(&mut world, &others);
+    }
+    let new = world.leader().expect("the others elect one of them");
+    assert_ne!(new, old);
+    world.step(new, Input::Propose(proposal(1)));
+    run_among(&mut world, &others);
+    assert_eq!(world.decided().len(), 1);
+    world.step(old, Input::Read(7));
+    for other in &others {
+        while world.deliver(*other, old) {}
+    }
+    world.run();
+    for event in world.take_events() {
+        assert!(!matches!(event, Event::ReadConfirmed(_, 7, slot) if slot < Slot::FIRST), "a stale read");
+    }
 }
 
 /// A batch proposed to a replica that does not lead leaves no trace.

@@ -9,6 +9,11 @@ use super::target::Target;
 use crate::failure::{Failure, Outcome};
 use hdrhistogram::Histogram;
 use quorate::client::{Client, Completed, CompletionQueue, Encoded, Replies, Session};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 /// A benchmark that no answer reaches for so long has failed.
@@ -247,7 +252,7 @@ impl<'a> Generator<'a> {
 fn open(target: &Target, count: usize) -> Outcome<Vec<Session>> {
     let client = target.client.client();
     let opening: Vec<_> = (0..count).map(|_| Box::pin(client.open_session())).collect();
-    super::target::wait_all(opening)
+    all(opening)
         .into_iter()
         .map(|opened| {
             opened.map(|mut session| {
@@ -257,4 +262,27 @@ fn open(target: &Target, count: usize) -> Outcome<Vec<Session>> {
         })
         .collect::<Result<_, _>>()
         .map_err(|why| Failure::new(format!("can not open {count} sessions: {why}")))
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits for all of them; all are under way from the beginning.
+pub(super) fn all<F: Future>(mut futures: Vec<Pin<Box<F>>>) -> Vec<F::Output> {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let begun: Vec<_> = futures.iter_mut().map(|future| future.as_mut().poll(&mut context)).collect();
+    let mut wait = |(mut polled, mut future): (Poll<F::Output>, Pin<Box<F>>)| loop {
+        match polled {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
+        polled = future.as_mut().poll(&mut context);
+    };
+    begun.into_iter().zip(futures).map(&mut wait).collect()
 }

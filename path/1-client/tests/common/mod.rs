@@ -94,6 +94,8 @@ pub struct World {
     pub lag: BTreeMap<usize, u64>,
     pub delay_max: u64,
     pub requests_seen: u64,
+    /// So many requests are taken and then lost without a word.
+    pub lose: usize,
 }
 
 pub fn config(seed: u64) -> Config {
@@ -148,6 +150,7 @@ impl World {
             lag: BTreeMap::new(),
             delay_max: 1_000_000,
             requests_seen: 0,
+            lose: 0,
         }
     }
 
@@ -346,6 +349,10 @@ impl World {
         for request in Requests::new(payload) {
             let (header, _, whole) = request.expect("well formed");
             self.requests_seen += 1;
+            if self.lose > 0 {
+                self.lose -= 1;
+                continue;
+            }
             let status =
                 if refused.contains(&header.session.number()) || self.random.chance(self.overload_percent) {
                     Some(ReplyStatus::Overloaded)

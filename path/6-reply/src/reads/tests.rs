@@ -202,6 +202,28 @@ struct Known {
     deadline: u64,
 }
 
+/// What ran and what failed was still owed an answer, and what ran was not too early.
+fn settle(
+    open: &mut BTreeMap<u64, Known>,
+    confirmed: &BTreeMap<u64, u64>,
+    executed: u64,
+    ran: &[u64],
+    failed: &[u64],
+) -> Result<(), TestCaseError> {
+    for read in ran {
+        let known = open.remove(read).expect("it was asked, is not closed, and did not end before");
+        prop_assert!(known.seen <= executed);
+        if known.strong {
+            let at = known.group.and_then(|group| confirmed.get(&group)).expect("it is confirmed");
+            prop_assert!(*at <= executed);
+        }
+    }
+    for read in failed {
+        prop_assert!(open.remove(read).is_some(), "it was asked, is not closed, and did not end before");
+    }
+    Ok(())
+}
+
 proptest! {
     /// Whatever happens in whatever order: no read runs too early, none runs or fails twice, a closed connection's are never
     /// heard of again, and after its deadline none is left.
@@ -262,17 +284,7 @@ proptest! {
                     open.retain(|_, known| known.conn != gone);
                 }
             }
-            for read in ran {
-                let known = open.remove(&read).expect("it was asked, is not closed, and did not end before");
-                prop_assert!(known.seen <= executed);
-                if known.strong {
-                    let at = known.group.and_then(|group| confirmed.get(&group)).expect("it is confirmed");
-                    prop_assert!(*at <= executed);
-                }
-            }
-            for read in failed {
-                prop_assert!(open.remove(&read).is_some(), "it was asked, is not closed, and did not end before");
-            }
+            settle(&mut open, &confirmed, executed, &ran, &failed)?;
             path.invariants(true);
         }
         let mut left: Vec<u64> = vec![];

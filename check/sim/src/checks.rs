@@ -1,0 +1,37 @@
+//! The checkers, one file each. Some look after every step, some once at the end.
+//!
+//! | checker | promise |
+//! | --- | --- |
+//! | `agreement` | INV-SIM-AGREE: all replicas execute the same commands in the same order, with the same replies |
+//! | `states` | INV-SIM-STATE: at equal seq, sessions, agreed time and service state are equal, byte for byte |
+//! | `once` | INV-SIM-ONCE: an operation runs at most once; an acknowledged one once, a failed one never |
+//! | `acked` | INV-SIM-ACKED: what was acknowledged is executed somewhere at that moment, and everywhere in the end |
+//! | `linear` | INV-SIM-LINEAR: what clients saw is linearizable, list by list and key by key |
+//! | `reads` | INV-SIM-READS: a read's answer is the state at the seq that it names, and one reader never goes back |
+//! | `bounded` | INV-SIM-BOUNDED: queues stay under their limits |
+//! | `progress` | INV-SIM-PROGRESS: once faults are over, everything that was asked ends in time |
+
+pub mod acked;
+pub mod agreement;
+pub mod bounded;
+pub mod linear;
+pub mod once;
+pub mod progress;
+pub mod reads;
+pub mod states;
+
+/// What a checker found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Which checker, or `panic`.
+    pub checker: &'static str,
+    /// What is wrong.
+    pub text: String,
+}
+
+impl Failure {
+    /// A finding of this checker.
+    pub fn new(checker: &'static str, text: impl Into<String>) -> Self {
+        Self { checker, text: text.into() }
+    }
+}

@@ -1,0 +1,36 @@
+//! INV-SIM-AGREE: all replicas, in all their lives, execute the same commands in the same order, in the same batches, with the
+//! same agreed time, randomness and replies.
+
+use super::Failure;
+use crate::service::Row;
+
+/// What was executed by whoever executed it first.
+#[derive(Debug, Default)]
+pub struct Agreement {
+    rows: Vec<Row>,
+}
+
+impl Agreement {
+    /// A replica executed its command number `index`. Whether it is the first to do so.
+    ///
+    /// # Errors
+    /// When another replica executed something else there.
+    pub fn executed(&mut self, name: &str, index: usize, row: &Row) -> Result<bool, Failure> {
+        match self.rows.get(index) {
+            None => {
+                self.rows.push(row.clone());
+                Ok(true)
+            }
+            Some(first) if first == row => Ok(false),
+            Some(first) => Err(Failure::new(
+                "agreement",
+                format!("command {} of {name} is {row:?}, and was {first:?} elsewhere", index + 1),
+            )),
+        }
+    }
+
+    /// All commands in order.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+}

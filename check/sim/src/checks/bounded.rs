@@ -1,0 +1,33 @@
+//! INV-SIM-BOUNDED: what a replica queues stays under its limit, by no more than one request; what waits on one connection
+//! stays small, since nothing here asks for much.
+
+use super::Failure;
+use crate::plan::Plan;
+use crate::replica::REQUEST_MAX;
+use quorate_node::NodeStatus;
+
+/// What may be on its way in one direction of one connection. The workloads are small: more is a loop.
+pub const ON_THE_WAY_MAX: usize = 8 << 20;
+
+/// Looks at a replica.
+///
+/// # Errors
+/// When it queues too much.
+pub fn queued(name: &str, plan: &Plan, status: &NodeStatus) -> Result<(), Failure> {
+    let max = plan.admission.1 + REQUEST_MAX + 64;
+    if status.queue_bytes > max {
+        return Err(Failure::new("bounded", format!("{name} queues {} bytes of {max}", status.queue_bytes)));
+    }
+    Ok(())
+}
+
+/// Looks at the network.
+///
+/// # Errors
+/// When too much is on its way.
+pub fn on_the_way(bytes: usize) -> Result<(), Failure> {
+    if bytes > ON_THE_WAY_MAX {
+        return Err(Failure::new("bounded", format!("{bytes} bytes are on their way on one connection")));
+    }
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! INV-SIM-PROGRESS: once faults are over, every operation ends in time, and one without a deadline ends well unless its
+//! session expired; then all replicas that can run reach the same seq.
+
+use super::Failure;
+use crate::client::Done;
+use quorate_history::Outcome;
+
+/// Events that a run may have for each virtual second; more is a loop that never ends.
+pub const EVENTS_PER_SECOND: u64 = 2_000_000;
+
+/// Time is up.
+pub fn late(open: &[String]) -> Failure {
+    Failure::new("progress", format!("still open when time was up: {}", open.join("; ")))
+}
+
+/// Looks at how an operation ended.
+///
+/// # Errors
+/// When an operation that could wait was given up.
+pub fn patient(done: &Done) -> Result<(), Failure> {
+    let given_up = done.patient && !matches!(done.outcome, Some(Outcome::Ok { .. }) | None);
+    let known = ["session", "lacks", "replies", "too large"];
+    if given_up && !known.iter().any(|word| done.why.contains(word)) {
+        return Err(Failure::new("progress", format!("{done:?} had no deadline, and ended with: {}", done.why)));
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! INV-SIM-READS: a read's answer is the state at the seq that it names, and what one client reads never goes back, except that
+//! reads which were open at the same time may end in any order.
+
+use super::Failure;
+use crate::client::{Done, Way};
+use crate::service::{LIST, Row, Watched};
+use quorate_execute::{Context, ReplySink, Service};
+use quorate_history::Outcome;
+use quorate_kv::KvQuery;
+use quorate_types::{AgreedTime, Seq};
+
+/// Judges all reads against what was executed.
+///
+/// # Errors
+/// Names the first read that broke a promise.
+pub fn judge(dones: &[&Done], rows: &[Row]) -> Result<(), Failure> {
+    let answered = |done: &&&Done| done.way != Way::Command && matches!(done.outcome, Some(Outcome::Ok { .. }));
+    let mut reads: Vec<&Done> = dones.iter().filter(answered).copied().collect();
+    reads.sort_by_key(|done| done.seq);
+    let mut service = Watched::new(None);
+    let mut rows = rows.iter().peekable();
+    for read in &reads {
+        while let Some(row) = rows.next_if(|row| row.seq <= read.seq) {
+            let mut reply = Vec::new();
+            let ctx = Context::at(Seq::new(row.seq), AgreedTime::from_nanos(row.time));
+            service.execute(&row.command, &ctx, &mut ReplySink::new(&mut reply, 1 << 20));
+        }
+        let mut query = Vec::new();
+        if read.key.starts_with('l') {
+            query.push(LIST);
+            query.extend_from_slice(read.key.as_bytes());
+        } else {
+            KvQuery::Get { key: read.key.as_bytes() }.encode(&mut query);
+        }
+        let mut reply = Vec::new();
+        service.query(&query, &Context::at(Seq::ZERO, AgreedTime::ZERO), &mut ReplySink::new(&mut reply, 1 << 20));
+        if reply != read.reply {
+            let (is, was) = (String::from_utf8_lossy(&reply), String::from_utf8_lossy(&read.reply));
+            let text = format!("{read:?}: at seq {} the answer is {is:?}, and it was {was:?}", read.seq);
+            return Err(Failure::new("reads", text));
+        }
+    }
+    never_back(&reads)
+}
+
+/// A read that was asked after another one of the same client had ended is at least as new.
+fn never_back(reads: &[&Done]) -> Result<(), Failure> {
+    for later in reads {
+        let before = reads.iter().filter(|read| {
+            read.id.0 == later.id.0 && read.ret.is_some_and(|ret| ret < later.call) && read.seq > later.seq
+        });
+        if let Some(before) = before.max_by_key(|read| read.seq) {
+            let text = format!("{later:?} went back to seq {}, after {before:?} at {}", later.seq, before.seq);
+            return Err(Failure::new("reads", text));
+        }
+    }
+    Ok(())
+}
+
+/// The seq up to which a strong read must see: the newest command that was acknowledged before it was asked.
+///
+/// # Errors
+/// When a strong read is older.
+pub fn fresh(dones: &[&Done], rows: &[Row], index_of: impl Fn((u32, u32)) -> Option<usize>) -> Result<(), Failure> {
+    let mut acked: Vec<(u64, u64)> = dones
+        .iter()
+        .filter(|done| done.way == Way::Command && matches!(done.outcome, Some(Outcome::Ok { .. })))
+        .filter_map(|done| Some((done.ret?, rows.get(index_of(done.id)?)?.seq)))
+        .collect();
+    acked.sort_unstable();
+    for at in 1..acked.len() {
+        acked[at].1 = acked[at].1.max(acked[at - 1].1);
+    }
+    for read in dones.iter().filter(|done| done.way == Way::Strong) {
+        if !matches!(read.outcome, Some(Outcome::Ok { .. })) {
+            continue;
+        }
+        let before = acked.partition_point(|(ret, _)| *ret < read.call);
+        let least = before.checked_sub(1).map_or(0, |at| acked[at].1);
+        if read.seq < least {
+            let text = format!("{read:?} saw seq {}, and {least} was acknowledged before it was asked", read.seq);
+            return Err(Failure::new("reads", text));
+        }
+    }
+    Ok(())
+}
+

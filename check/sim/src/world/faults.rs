@@ -1,0 +1,212 @@
+//! Breaks things, and makes them whole again.
+
+use super::{MS, Phase, World};
+use crate::plan::Fault;
+use crate::queue::Event;
+use crate::trace::Level;
+use bytes::Bytes;
+use quorate_node::Input;
+use quorate_wire::{Frame, FrameKind, Hello, Role};
+
+impl World {
+    pub(super) fn begin_fault(&mut self, index: usize) {
+        let fault = self.plan.faults[index].1;
+        self.trace.line(Level::Main, self.now, None, "fault", || fault.to_string());
+        let lasts = match fault {
+            Fault::Crash { who, time } => self.crash(who, false, time),
+            Fault::PowerLoss { who, time } => self.crash(who, true, time),
+            Fault::Blackout { time } => {
+                for who in 0..self.plan.replicas {
+                    let time = time + self.rng.below(100 * MS);
+                    self.crash(who, true, time);
+                }
+                None
+            }
+            Fault::Pause { who, time } => {
+                self.processes[who].pauses += 1;
+                Some(time)
+            }
+            Fault::Cut { from, to, time } => {
+                self.cut(from, to);
+                Some(time)
+            }
+            Fault::Partition { group, time } => {
+                self.across(group).into_iter().for_each(|(from, to)| self.cut(from, to));
+                Some(time)
+            }
+            Fault::Reset { a, b } => {
+                self.net.between(a, b).into_iter().for_each(|conn| self.time_out(conn));
+                None
+            }
+            Fault::Damage { from, to } => {
+                self.net.damage(from, to);
+                None
+            }
+            Fault::Slow { from, to, by, time } => {
+                self.net.slow(from, to, by);
+                Some(time)
+            }
+            Fault::Stall { who, time } => {
+                self.replicas[who].stalls += 1;
+                Some(time)
+            }
+            Fault::Full { who, time } => {
+                self.replicas[who].disk.full = true;
+                Some(time)
+            }
+            Fault::Jump { who, by } => {
+                self.processes[who].clock.jump(self.now, by);
+                self.processes[who].wake = None;
+                self.wake(who);
+                None
+            }
+            Fault::Drift { who, rate } => {
+                self.processes[who].clock.set_drift(self.now, rate);
+                self.processes[who].wake = None;
+                self.wake(who);
+                None
+            }
+            Fault::Transfer { who, to } => {
+                self.transfer(who, to);
+                None
+            }
+            Fault::Rot { who, part } => self.rot(who, part),
+        };
+        if let Some(time) = lasts {
+            self.queue.push(self.now + time, Event::Ends { index });
+        }
+    }
+
+    pub(super) fn end_fault(&mut self, index: usize) {
+        if self.phase != Phase::Safety {
+            return;
+        }
+        let fault = self.plan.faults[index].1;
+        self.trace.line(Level::Main, self.now, None, "ends", || fault.to_string());
+        match fault {
+            Fault::Pause { who, .. } => self.resume(who),
+            Fault::Cut { from, to, .. } => self.net.join(self.now, from, to, &mut self.queue),
+            Fault::Partition { group, .. } => {
+                for (from, to) in self.across(group) {
+                    self.net.join(self.now, from, to, &mut self.queue);
+                }
+            }
+            Fault::Slow { from, to, .. } => self.net.slow(from, to, 0),
+            Fault::Stall { who, .. } => {
+                self.replicas[who].stalls = self.replicas[who].stalls.saturating_sub(1);
+                self.resume_disk(who);
+            }
+            Fault::Full { who, .. } => self.replicas[who].disk.full = false,
+            _ => {}
+        }
+    }
+
+    fn across(&self, group: u64) -> Vec<(usize, usize)> {
+        let size = self.processes.len();
+        let inside = |who: usize| group >> who & 1 == 1;
+        (0..size * size)
+            .map(|pair| (pair / size, pair % size))
+            .filter(|(from, to)| inside(*from) != inside(*to))
+            .collect()
+    }
+
+    fn cut(&mut self, from: usize, to: usize) {
+        self.net.cut(from, to);
+        for conn in self.net.between(from, to) {
+            // Some connections time out while nothing gets through; the others wait for better times.
+            if self.rng.chance(300) {
+                let wait = self.rng.spread(10 * MS, 10_000 * MS);
+                self.queue.push(self.now + wait, Event::TimeOut { conn });
+            }
+        }
+    }
+
+    fn resume(&mut self, who: usize) {
+        self.processes[who].pauses = self.processes[who].pauses.saturating_sub(1);
+        if who < self.plan.replicas {
+            self.resume_disk(who);
+        }
+        self.wake(who);
+    }
+
+    fn crash(&mut self, who: usize, machine: bool, time: u64) -> Option<u64> {
+        if self.processes[who].up {
+            self.end_life(who, machine);
+            let life = self.processes[who].life;
+            self.queue.push(self.now + time, Event::Start { who, life });
+        } else if machine {
+            self.replicas[who].die(true);
+        }
+        None
+    }
+
+    /// A replica's process ends, and its connections with it.
+    pub(super) fn end_life(&mut self, who: usize, machine: bool) {
+        self.trace.line(Level::Main, self.now, Some(who), "dies", || format!("machine: {machine}"));
+        self.processes[who].up = false;
+        self.processes[who].pauses = 0;
+        self.processes[who].inbox.clear();
+        self.replicas[who].die(machine);
+        for (id, conn) in std::mem::take(&mut self.processes[who].conns) {
+            let Some(side) = self.net.side(conn, who, id) else { continue };
+            if machine {
+                let wait = self.rng.spread(MS, 3_000 * MS);
+                self.net.vanish(self.now, conn, side, wait, &mut self.queue);
+            } else if self.rng.chance(500) {
+                self.net.vanish(self.now, conn, side, 0, &mut self.queue);
+            } else {
+                self.net.close(self.now, conn, side, &mut self.queue);
+            }
+        }
+    }
+
+    /// An operator asks for a transfer, on a connection that is just there.
+    fn transfer(&mut self, who: usize, to: u16) {
+        if !self.processes[who].runs() {
+            return;
+        }
+        let local = self.processes[who].clock.read(self.now);
+        let conn = self.processes[who].conn();
+        let hello = Hello::new(crate::replica::CLUSTER, None, Role::Admin).frame().to_vec();
+        let hello = Frame { kind: FrameKind::Hello, payload: Bytes::copy_from_slice(&hello[quorate_wire::FRAME_HEADER..]) };
+        let ask = Frame { kind: FrameKind::TransferRequest, payload: Bytes::copy_from_slice(&to.to_le_bytes()) };
+        let replica = &mut self.replicas[who];
+        if let Some(node) = &mut replica.node {
+            node.step(local, Input::Accepted(conn), &mut replica.effects);
+            node.step(local, Input::Frame { conn, frame: hello }, &mut replica.effects);
+            node.step(local, Input::Frame { conn, frame: ask }, &mut replica.effects);
+            node.step(local, Input::Closed(conn), &mut replica.effects);
+        }
+        self.wake(who);
+    }
+
+    /// A bit flips below what is known to be synced; the replica notices when it starts again, or when it reads there.
+    fn rot(&mut self, who: usize, part: u16) -> Option<u64> {
+        let below = self.replicas[who].witnessed;
+        if below > 0 {
+            let at = (below - 1) * u64::from(part) / 65_536;
+            let size = self.plan.log.segment_bytes;
+            self.replicas[who].disk.rot(at / size, at % size, part as u8);
+        }
+        self.crash(who, false, 50 * MS)
+    }
+
+    /// Faults are over: everything works again, and everybody starts who can.
+    pub(super) fn heal(&mut self) {
+        self.trace.line(Level::Main, self.now, None, "heal", String::new);
+        self.phase = Phase::Liveness;
+        self.net.heal(self.now, &mut self.queue);
+        for who in 0..self.processes.len() {
+            self.processes[who].pauses = 0;
+            if who < self.plan.replicas {
+                self.replicas[who].stalls = 0;
+                self.replicas[who].disk.full = false;
+                self.resume_disk(who);
+                if !self.processes[who].up {
+                    self.start_replica(who);
+                }
+            }
+            self.wake(who);
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Drives the nodes, as host/runtime does, and their disks.
+
+use super::{MS, World};
+use crate::clock::Clock;
+use crate::process::Arrival;
+use crate::queue::Event;
+use crate::replica::{Job, NoStart, Replica, SideJob};
+use crate::trace::Level;
+use quorate_node::{Effect, Input};
+use quorate_types::{ConnId, Time};
+use quorate_wire::FrameKind;
+
+impl World {
+    pub(super) fn start_replica(&mut self, who: usize) {
+        if self.replicas[who].halt.is_some() {
+            return;
+        }
+        let life = self.processes[who].life;
+        let config = Replica::config(&self.plan, who, life + 1);
+        match self.replicas[who].recover(&self.plan, config) {
+            Ok(()) => {}
+            Err(NoStart::Full) => {
+                self.queue.push(self.now + 300 * MS, Event::Start { who, life });
+                return;
+            }
+            Err(NoStart::Halt(halt)) => return self.halted(who, halt),
+        }
+        let drift = self.rng.range(0, self.plan.drift * 2) as i64 - self.plan.drift as i64;
+        let clock = Clock::new(self.rng.spread(1, 1_000_000 * MS), self.now, drift);
+        self.processes[who].start(clock);
+        self.trace.line(Level::Main, self.now, Some(who), "start", || format!("life {}", life + 1));
+        let local = self.processes[who].clock.read(self.now);
+        let replica = &mut self.replicas[who];
+        if let Some(node) = &mut replica.node {
+            node.start(local, &mut replica.effects);
+        }
+        self.perform(who, local);
+        self.after_steps(who);
+        self.wake(who);
+    }
+
+    pub(super) fn halted(&mut self, who: usize, halt: quorate_types::Halt) {
+        self.trace.mix(&[0xdead, who as u64]);
+        self.trace.line(Level::Main, self.now, Some(who), "halt", || halt.to_string());
+        self.end_life(who, false);
+        let expected = self.plan.faults.iter().any(
+            |(_, fault)| matches!(fault, crate::plan::Fault::Rot { who: rotten, .. } if *rotten == who),
+        );
+        if !expected {
+            let text = format!("{} halts without a reason: {halt}", self.trace.name(who));
+            self.fail(crate::checks::Failure::new("halt", text));
+        }
+        self.replicas[who].halt = Some(halt);
+    }
+
+    fn step(&mut self, who: usize, local: Time, input: Input) {
+        let replica = &mut self.replicas[who];
+        if let Some(node) = &mut replica.node {
+            node.step(local, input, &mut replica.effects);
+        }
+    }
+
+    /// Gives a replica its turn; says when its next deadline is, in virtual time.
+    pub(super) fn replica_turn(&mut self, who: usize, arrived: Vec<Arrival>) -> Option<u64> {
+        let local = self.processes[who].clock.read(self.now);
+        for arrival in arrived {
+            self.replica_arrival(who, local, arrival);
+        }
+        if self.replicas[who].node.as_ref()?.deadline().is_some_and(|deadline| deadline <= local) {
+            self.step(who, local, Input::Deadline);
+        }
+        self.step(who, local, Input::TurnEnd);
+        self.perform(who, local);
+        self.after_steps(who);
+        let deadline = self.replicas[who].node.as_ref()?.deadline()?;
+        Some(self.processes[who].clock.when(self.now, deadline))
+    }
+
+    fn replica_arrival(&mut self, who: usize, local: Time, arrival: Arrival) {
+        match arrival {
+            Arrival::Accepted(conn) => self.step(who, local, Input::Accepted(conn)),
+            Arrival::Dialed(conn, replica) => self.step(who, local, Input::Dialed { conn, replica }),
+            Arrival::DialFailed(_, replica) => self.step(who, local, Input::DialFailed(replica)),
+            Arrival::Bytes(conn, bytes) => self.replica_bytes(who, local, conn, &bytes),
+            Arrival::End(conn) => self.replica_end(who, local, conn),
+            Arrival::Left(..) => {}
+            Arrival::Written(id) => self.step(who, local, Input::Written(id)),
+            Arrival::Synced(id) => self.step(who, local, Input::Synced(id)),
+            Arrival::Prepared(segment, result) => self.step(who, local, Input::Prepared { segment, result }),
+            Arrival::Loaded(load, records) => self.step(who, local, Input::Loaded { load, records }),
+        }
+    }
+
+    fn replica_end(&mut self, who: usize, local: Time, conn: ConnId) {
+        if self.processes[who].conns.contains_key(&conn) {
+            self.hang_up(who, conn);
+            self.step(who, local, Input::Closed(conn));
+        }
+    }
+
+    fn replica_bytes(&mut self, who: usize, local: Time, id: ConnId, bytes: &[u8]) {
+        let Some(conn) = self.processes[who].conns.get(&id).copied() else { return };
+        let Some(side) = self.net.side(conn, who, id) else { return };
+        let Some(found) = self.net.conn(conn) else { return };
+        let reader = &mut found.ends[side].reader;
+        let (node, effects) = match &mut self.replicas[who] {
+            Replica { node: Some(node), effects, .. } => (node, effects),
+            _ => return,
+        };
+        // What the node asked for since the last turn's end counts at once.
+        if let Some(limit) = effects.frame_limit(id) {
+            reader.set_limit(limit);
+        }
+        reader.buffer(bytes.len()).extend_from_slice(bytes);
+        let ended = loop {
+            match reader.frame() {
+                Ok(None) => break false,
+                Err(_) => break true,
+                Ok(Some(frame)) => {
+                    let handshake = matches!(frame.kind, FrameKind::Hello | FrameKind::Welcome);
+                    let kind = frame.kind;
+                    self.trace.line(Level::All, self.now, Some(who), "frame", || format!("{id} {kind:?}"));
+                    node.step(local, Input::Frame { conn: id, frame }, effects);
+                    if handshake && let Some(limit) = effects.frame_limit(id) {
+                        reader.set_limit(limit);
+                    }
+                }
+            }
+        };
+        if ended {
+            self.trace.line(Level::Main, self.now, Some(who), "damaged", || format!("{id}"));
+            self.replica_end(who, local, id);
+        }
+    }
+
+    /// Does what the node wants, until nothing is left.
+    fn perform(&mut self, who: usize, local: Time) {
+        loop {
+            let effects: Vec<Effect> = self.replicas[who].effects.drain().collect();
+            if effects.is_empty() {
+                break;
+            }
+            for effect in effects {
+                self.perform_one(who, effect);
+                if self.replicas[who].node.is_none() {
+                    return;
+                }
+            }
+            self.step(who, local, Input::TurnEnd);
+        }
+        self.run_disk(who);
+    }
+
+    fn perform_one(&mut self, who: usize, effect: Effect) {
+        match effect {
+            Effect::Dial(replica) => {
+                let id = self.processes[who].conn();
+                self.dial(who, id, replica);
+            }
+            Effect::Close(conn) => self.hang_up(who, conn),
+            Effect::Send { conn, frame } => {
+                let kind = frame.kind();
+                self.trace
+                    .line(Level::All, self.now, Some(who), "send", || format!("{conn} {kind:?} {}", frame.len()));
+                self.send(who, conn, &frame.to_vec());
+            }
+            Effect::FrameLimit { conn: id, bytes } => {
+                if let Some(conn) = self.processes[who].conns.get(&id).copied()
+                    && let Some(side) = self.net.side(conn, who, id)
+                    && let Some(conn) = self.net.conn(conn)
+                {
+                    conn.ends[side].reader.set_limit(bytes);
+                }
+            }
+            Effect::Disk(work) => {
+                self.trace.line(Level::All, self.now, Some(who), "disk", || format!("{work:?}"));
+                self.replicas[who].submit(work);
+            }
+            Effect::Load { load, places } => {
+                self.replicas[who].side.push_back(SideJob::Load(load, places));
+            }
+            Effect::Status { .. } => {}
+            Effect::Event(event) => {
+                self.trace.line(Level::Main, self.now, Some(who), "event", || format!("{event:?}"));
+            }
+            Effect::Halt(halt) => self.halted(who, halt),
+        }
+    }
+
+    /// Checks that hold after every step.
+    fn after_steps(&mut self, who: usize) {
+        let name = self.trace.name(who);
+        let rows = self.replicas[who].tap.drain();
+        for row in &rows {
+            let index = self.replicas[who].executed;
+            self.replicas[who].executed += 1;
+            self.trace.mix(&[row.seq, u64::from(row.op.0) << 32 | u64::from(row.op.1)]);
+            let first = self.agreement.executed(&name, index, row);
+            let checked = match first {
+                Ok(true) => self.once.ran(index, row),
+                Ok(false) => Ok(()),
+                Err(failure) => Err(failure),
+            };
+            if let Err(failure) = checked {
+                return self.fail(failure);
+            }
+        }
+        let thorough = self.rng.chance(10);
+        let Some(node) = &self.replicas[who].node else { return };
+        node.invariants(thorough);
+        // Comparing states costs more than running: often enough to name the seq where they part.
+        if !rows.is_empty() && node.executor().seq().number().is_multiple_of(4)
+            && let Err(failure) = self.states.look(&name, node.executor())
+        {
+            self.fail(failure);
+        }
+    }
+
+    /// Lets the writer and the helper begin what waits.
+    pub(super) fn run_disk(&mut self, who: usize) {
+        let life = self.processes[who].life;
+        let (low, high) = self.plan.disk;
+        let replica = &mut self.replicas[who];
+        if replica.at_disk.is_empty() && !replica.jobs.is_empty() {
+            replica.begin_writing();
+            let at = self.now + replica.rng.range(low, high);
+            self.queue.push(at, Event::Disk { who, life });
+        }
+        if !replica.side_busy && !replica.side.is_empty() {
+            replica.side_busy = true;
+            let at = self.now + replica.rng.range(low, high);
+            self.queue.push(at, Event::Side { who, life });
+        }
+    }
+
+    pub(super) fn disk_done(&mut self, who: usize, life: u32) {
+        if self.processes[who].life != life || !self.processes[who].up {
+            return;
+        }
+        let replica = &mut self.replicas[who];
+        if replica.stalls > 0 || self.processes[who].pauses > 0 {
+            replica.held.0 = true;
+            return;
+        }
+        let done = replica.end_writing();
+        self.trace.mix(&[who as u64, done.len() as u64]);
+        for job in done {
+            let arrival = match job {
+                Job::Write(write) => Arrival::Written(write.id),
+                Job::Sync(id, _) => Arrival::Synced(id),
+            };
+            self.arrive(who, arrival);
+        }
+        self.run_disk(who);
+    }
+
+    pub(super) fn side_done(&mut self, who: usize, life: u32) {
+        if self.processes[who].life != life || !self.processes[who].up {
+            return;
+        }
+        let segment_bytes = self.plan.log.segment_bytes;
+        let replica = &mut self.replicas[who];
+        if replica.stalls > 0 || self.processes[who].pauses > 0 {
+            replica.held.1 = true;
+            return;
+        }
+        replica.side_busy = false;
+        let Some(job) = replica.side.pop_front() else { return };
+        let arrival = match job {
+            SideJob::Prepare(segment) => {
+                Arrival::Prepared(segment, replica.disk.prepare(segment, segment_bytes))
+            }
+            SideJob::Load(load, places) => {
+                let read = places.iter().map(|p| replica.disk.read(p.segment, p.offset, p.len)).collect();
+                Arrival::Loaded(load, read)
+            }
+        };
+        self.arrive(who, arrival);
+        self.run_disk(who);
+    }
+
+    /// What was held up while the disk was stalled, or the process paused, goes on.
+    pub(super) fn resume_disk(&mut self, who: usize) {
+        if self.replicas[who].stalls > 0 || self.processes[who].pauses > 0 {
+            return;
+        }
+        let life = self.processes[who].life;
+        let (writer, helper) = std::mem::take(&mut self.replicas[who].held);
+        if writer {
+            self.disk_done(who, life);
+        }
+        if helper {
+            self.side_done(who, life);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! `bench floor`: the null program alone, with many commands outstanding and with one.
+
+use super::machine::Machine;
+use super::options::{FloorArgs, seconds};
+use super::progress::Progress;
+use super::report::{self, FloorRun};
+use super::series::sync_of;
+use crate::failure::{Failure, Outcome};
+use crate::init::{self, DurabilityChoice};
+use crate::print;
+use quorate_floor::Config;
+use serde::Serialize;
+use std::process::ExitCode;
+
+#[derive(Serialize)]
+struct Floor {
+    durability: String,
+    window: u64,
+    per_s_median: f64,
+    p50_us_median: f64,
+    runs: Vec<FloorRun>,
+}
+
+#[derive(Serialize)]
+struct Document {
+    benchmark: &'static str,
+    command_bytes: usize,
+    replicas: usize,
+    machine: Machine,
+    floors: Vec<Floor>,
+}
+
+pub(super) fn run(args: &FloorArgs, json: bool) -> Outcome {
+    seconds("--secs", args.secs)?;
+    if !(1..=1000).contains(&args.repeat) {
+        return Err(Failure::usage("--repeat is 1 to 1000"));
+    }
+    let machine = Machine::ask(&args.scratch);
+    let durabilities = args.durability.map_or(vec![DurabilityChoice::Memory, DurabilityChoice::Group], |d| vec![d]);
+    let windows = args.window.map_or(vec![65_536, 1], |window| vec![window]);
+    let mut floors = Vec::new();
+    for durability in &durabilities {
+        for window in &windows {
+            floors.push(measure(args, &init::name(*durability), *window)?);
+        }
+    }
+    let replicas = 1 + Config::default().followers;
+    let document = Document { benchmark: "floor", command_bytes: args.bytes, replicas, machine, floors };
+    if json {
+        print::line(report::json(&document)?)?;
+    } else {
+        print::line(table(&document))?;
+    }
+    let agree = document.floors.iter().flat_map(|floor| &floor.runs).all(|run| run.replicas_agree);
+    Ok(if agree { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn measure(args: &FloorArgs, durability: &str, window: u64) -> Outcome<Floor> {
+    let _progress = Progress::waiting(&format!("floor {durability}, {window} outstanding"));
+    let config = Config {
+        window,
+        command_bytes: args.bytes,
+        batch_bytes: Config::default().batch_bytes.max(args.bytes),
+        sync: sync_of(durability),
+        dir: args.scratch.join(format!("floor-{}", std::process::id())),
+        seconds: args.secs,
+        warm_up_seconds: args.warm,
+        ..Config::default()
+    };
+    let mut runs = Vec::new();
+    for _ in 0..args.repeat {
+        let report = quorate_floor::run(&config).map_err(|why| match why {
+            quorate_floor::Error::Config(_) => Failure::usage(why.to_string()),
+            _ => Failure::new(why.to_string()),
+        })?;
+        runs.push(FloorRun::of(&report));
+    }
+    // What the runs left is an empty directory.
+    let _ = std::fs::remove_dir(&config.dir);
+    Ok(Floor {
+        durability: durability.to_owned(),
+        window,
+        per_s_median: report::median(runs.iter().map(|run| run.per_s)),
+        p50_us_median: report::median(runs.iter().map(|run| run.p50_us)),
+        runs,
+    })
+}
+
+fn table(document: &Document) -> String {
+    let Document { command_bytes, replicas, machine, floors, .. } = document;
+    let mut lines =
+        vec![format!("the null program: {replicas} replicas, {command_bytes} B commands, no faults survived")];
+    lines.push("  durability  outstanding   commands/s   p50 us   p99 us   per replica CPU s".into());
+    for floor in floors {
+        for run in &floor.runs {
+            lines.push(format!(
+                "  {:<10}  {:>11}  {:>11}  {:>7.0}  {:>7.0}  {:>18}{}",
+                floor.durability,
+                floor.window,
+                report::amount(run.per_s),
+                run.p50_us,
+                run.p99_us,
+                run.per_replica_cpu_s.map_or("-".into(), report::amount),
+                if run.replicas_agree { "" } else { "  REPLICAS DIFFER" },
+            ));
+        }
+    }
+    lines.push(report::machine_lines(machine));
+    lines.join("\n")
+}

@@ -1,0 +1,109 @@
+//! `bench idle`: what three replicas cost that nobody uses.
+
+use super::cpu::{self, tick_s};
+use super::machine::Machine;
+use super::options::{IdleArgs, Measurement, seconds};
+use super::progress::Progress;
+use super::report;
+use super::target::Target;
+use crate::cluster::ClusterArgs;
+use crate::failure::Outcome;
+use crate::init::{self, ServiceChoice};
+use crate::print;
+use serde::Serialize;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// From the start until nothing is left of it.
+const SETTLE: Duration = Duration::from_secs(2);
+
+#[derive(Serialize)]
+struct Replica {
+    replica: u16,
+    leads: bool,
+    memory_mib: f64,
+    cpu_percent_of_a_core: f64,
+}
+
+#[derive(Serialize)]
+struct Document {
+    benchmark: &'static str,
+    durability: String,
+    fault_model: &'static str,
+    seconds: f64,
+    /// No figure of processor time is finer than this.
+    cpu_resolution_percent: f64,
+    replicas: Vec<Replica>,
+    machine: Machine,
+}
+
+pub(super) fn run(args: &IdleArgs, json: bool) -> Outcome {
+    let length = seconds("--secs", args.secs)?;
+    let measurement = Measurement {
+        cluster: ClusterArgs::default(),
+        durability: Some(args.durability),
+        scratch: args.scratch.clone(),
+        secs: args.secs,
+        warm: 0.0,
+        repeat: 1,
+        no_floor: true,
+    };
+    let machine = Machine::ask(&args.scratch);
+    let mut target = Target::open(&measurement, ServiceChoice::Kv)?;
+    std::thread::sleep(SETTLE);
+    let before = target.pids.iter().map(|pid| cpu::of_process(*pid)).collect::<Outcome<Vec<_>>>()?;
+    let start = Instant::now();
+    {
+        let progress = Progress::new("idle", length);
+        while start.elapsed() < length {
+            std::thread::sleep(Duration::from_millis(250).min(length.saturating_sub(start.elapsed())));
+            target.check()?;
+            progress.at(start.elapsed(), String::new);
+        }
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    let leader = target.client.client().leader();
+    let mut replicas = Vec::new();
+    for ((replica, pid), before) in target.replicas.iter().zip(&target.pids).zip(before) {
+        let used = cpu::of_process(*pid)?.since(before).total_s();
+        replicas.push(Replica {
+            replica: replica.number(),
+            leads: leader == Some(*replica),
+            memory_mib: cpu::memory_of(*pid)? as f64 / f64::from(1 << 20),
+            cpu_percent_of_a_core: used / seconds * 100.0,
+        });
+    }
+    let document = Document {
+        benchmark: "idle",
+        durability: init::name(args.durability),
+        fault_model: "crash",
+        seconds,
+        cpu_resolution_percent: 2.0 * tick_s() / seconds * 100.0,
+        replicas,
+        machine,
+    };
+    print::line(if json { report::json(&document)? } else { table(&document) })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(document: &Document) -> String {
+    let mut lines = vec![format!(
+        "idle: durability {}, fault model {}, {} replicas, one client connected, {:.1} s",
+        document.durability,
+        document.fault_model,
+        document.replicas.len(),
+        document.seconds
+    )];
+    for replica in &document.replicas {
+        lines.push(format!(
+            "  r{}{}  {:>6.1} MiB  {:>5.2} % of a core",
+            replica.replica,
+            if replica.leads { " leads" } else { "      " },
+            replica.memory_mib,
+            replica.cpu_percent_of_a_core
+        ));
+    }
+    lines.push(format!("  (processor time is right to within {:.2} %)", document.cpu_resolution_percent));
+    lines.push(report::machine_lines(&document.machine));
+    lines.join("\n")
+}

@@ -1,0 +1,298 @@
+//! What a benchmark found: as a table for people, as one JSON document for programs.
+
+use super::cpu::{Cpu, tick_s};
+use super::machine::Machine;
+use crate::failure::{Doing as _, Outcome};
+use crate::print;
+use hdrhistogram::Histogram;
+use quorate_floor::Report;
+use serde::Serialize;
+
+/// What was measured.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Subject {
+    pub(super) benchmark: &'static str,
+    pub(super) payload: String,
+    pub(super) load: String,
+    /// What is counted.
+    pub(super) unit: &'static str,
+}
+
+/// Whether the cluster has what it acknowledged.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Check {
+    /// Null when it could not be checked.
+    passed: Option<bool>,
+    text: String,
+}
+
+impl Check {
+    pub(super) fn passed(text: impl Into<String>) -> Self {
+        Self { passed: Some(true), text: text.into() }
+    }
+    pub(super) fn failed(text: impl Into<String>) -> Self {
+        Self { passed: Some(false), text: text.into() }
+    }
+    pub(super) fn not_done(text: impl Into<String>) -> Self {
+        Self { passed: None, text: text.into() }
+    }
+}
+
+/// Microseconds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct LatencyUs {
+    samples: u64,
+    p50: f64,
+    p90: f64,
+    p99: f64,
+    p99_9: f64,
+    max: f64,
+}
+
+impl LatencyUs {
+    /// Of nanoseconds.
+    pub(super) fn of(histogram: &Histogram<u64>) -> Self {
+        let at = |quantile: f64| histogram.value_at_quantile(quantile) as f64 / 1000.0;
+        let samples = histogram.len();
+        let max = histogram.max() as f64 / 1000.0;
+        Self { samples, p50: at(0.5), p90: at(0.9), p99: at(0.99), p99_9: at(0.999), max }
+    }
+}
+
+/// What one replica used in the measured time.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct ReplicaUse {
+    pub(super) replica: u16,
+    pub(super) leads: bool,
+    pub(super) cpu: Cpu,
+    /// At the end.
+    pub(super) memory_mib: f64,
+}
+
+/// One run of ours.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct OwnRun {
+    pub(super) seconds: f64,
+    pub(super) commands: u64,
+    pub(super) per_s: f64,
+    pub(super) latency_us: LatencyUs,
+    /// All replicas together; null when they are elsewhere, or used too little to tell.
+    pub(super) per_replica_cpu_s: Option<f64>,
+    pub(super) replicas: Vec<ReplicaUse>,
+    pub(super) load_cpu: Cpu,
+    /// Processor seconds that other processes used meanwhile.
+    pub(super) others_cpu_s: Option<f64>,
+    pub(super) errors: u64,
+    pub(super) first_error: Option<String>,
+    pub(super) check: Check,
+}
+
+/// One run of the null program.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct FloorRun {
+    pub(super) window: u64,
+    pub(super) seconds: f64,
+    pub(super) per_s: f64,
+    pub(super) p50_us: f64,
+    pub(super) p99_us: f64,
+    pub(super) per_replica_cpu_s: Option<f64>,
+    pub(super) replicas_agree: bool,
+}
+
+impl FloorRun {
+    pub(super) fn of(report: &Report) -> Self {
+        let cpu = report.replicas_cpu();
+        let cpu_s = cpu.user_s + cpu.system_s;
+        Self {
+            window: report.config.window,
+            seconds: report.seconds,
+            per_s: report.commits_per_s,
+            p50_us: report.latency.p50_us,
+            p99_us: report.latency.p99_us,
+            per_replica_cpu_s: (cpu_s >= 10.0 * tick_s()).then(|| report.commits as f64 / cpu_s),
+            replicas_agree: report.agree,
+        }
+    }
+}
+
+/// A figure, with everything that it depends on.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Figure {
+    #[serde(flatten)]
+    subject: Subject,
+    durability: String,
+    fault_model: &'static str,
+    protocol: &'static str,
+    replicas: usize,
+    per_s_median: f64,
+    p50_us_median: f64,
+    floor_per_s_median: Option<f64>,
+    floor_p50_us_median: Option<f64>,
+    /// Ours over the floor's, medians of the runs that took turns: the rate, and the median latency.
+    rate_ratio: Option<f64>,
+    p50_ratio: Option<f64>,
+    per_replica_cpu_s_median: Option<f64>,
+    /// Processor time is counted in steps of this many seconds.
+    cpu_tick_s: f64,
+    machine: Machine,
+    floors: Vec<FloorRun>,
+    runs: Vec<OwnRun>,
+}
+
+impl Figure {
+    pub(super) fn new(
+        subject: Subject,
+        durability: String,
+        replicas: usize,
+        machine: Machine,
+        runs: Vec<impl Into<OwnRun>>,
+        floors: Vec<FloorRun>,
+    ) -> Self {
+        let runs: Vec<OwnRun> = runs.into_iter().map(Into::into).collect();
+        let per_s = median(runs.iter().map(|run| run.per_s));
+        let p50 = median(runs.iter().map(|run| run.latency_us.p50));
+        let floor = |of: fn(&FloorRun) -> f64| (!floors.is_empty()).then(|| median(floors.iter().map(of)));
+        let (floor_per_s, floor_p50) = (floor(|run| run.per_s), floor(|run| run.p50_us));
+        let per_cpu: Vec<f64> = runs.iter().filter_map(|run| run.per_replica_cpu_s).collect();
+        Self {
+            subject,
+            durability,
+            fault_model: "crash",
+            protocol: "raft",
+            replicas,
+            per_s_median: per_s,
+            p50_us_median: p50,
+            floor_per_s_median: floor_per_s,
+            floor_p50_us_median: floor_p50,
+            rate_ratio: floor_per_s.map(|floor| per_s / floor),
+            p50_ratio: floor_p50.map(|floor| p50 / floor),
+            per_replica_cpu_s_median: (!per_cpu.is_empty()).then(|| median(per_cpu.into_iter())),
+            cpu_tick_s: tick_s(),
+            machine,
+            floors,
+            runs,
+        }
+    }
+
+    /// Whether no check failed and no call did.
+    pub(super) fn ok(&self) -> bool {
+        self.runs.iter().all(|run| run.check.passed == Some(true) && run.errors == 0)
+            && self.floors.iter().all(|floor| floor.replicas_agree)
+    }
+
+    pub(super) fn print(&self, as_json: bool) -> Outcome<()> {
+        print::line(if as_json { json(self)? } else { self.table() }).map(drop)
+    }
+
+    fn table(&self) -> String {
+        let Self { subject, .. } = self;
+        let beside = match (self.floor_per_s_median, self.rate_ratio) {
+            (Some(floor), Some(ratio)) => format!(", {ratio:.3} of the null program's {}/s", amount(floor)),
+            _ => " (the null program was not run)".into(),
+        };
+        let mut lines = vec![
+            format!("{}: {} {}/s{beside}", subject.benchmark, amount(self.per_s_median), subject.unit),
+            format!(
+                "  durability {}, fault model {}, {}, {} replicas",
+                self.durability, self.fault_model, self.protocol, self.replicas
+            ),
+            format!("  {}; {}", subject.payload, subject.load),
+        ];
+        if let (Some(floor), Some(ratio)) = (self.floor_p50_us_median, self.p50_ratio) {
+            let ours = self.p50_us_median;
+            lines.push(format!("  median latency {ours:.0} us, {ratio:.2} times the null program's {floor:.0} us"));
+        }
+        if let Some(per_cpu) = self.per_replica_cpu_s_median {
+            lines.push(format!("  {} {} per replica CPU second, all replicas together", amount(per_cpu), subject.unit));
+        }
+        for floor in &self.floors {
+            lines.push(format!(
+                "  null program: {}/s, p50 {:.0} us, p99 {:.0} us, {} per replica CPU second",
+                amount(floor.per_s),
+                floor.p50_us,
+                floor.p99_us,
+                floor.per_replica_cpu_s.map_or("-".into(), amount)
+            ));
+        }
+        self.runs.iter().for_each(|run| lines.push(run.table()));
+        lines.push(machine_lines(&self.machine));
+        lines.join("\n")
+    }
+}
+
+impl OwnRun {
+    fn table(&self) -> String {
+        let LatencyUs { samples, p50, p90, p99, p99_9, max } = self.latency_us;
+        let mut lines = vec![
+            format!("  ours: {}/s over {:.1} s", amount(self.per_s), self.seconds),
+            format!(
+                "    latency of a call in us: p50 {p50:.0}, p90 {p90:.0}, p99 {p99:.0}, p99.9 {p99_9:.0}, max {max:.0} ({samples} calls)"
+            ),
+        ];
+        for replica in &self.replicas {
+            let ReplicaUse { replica, leads, cpu, memory_mib } = replica;
+            let leads = if *leads { " leads" } else { "" };
+            lines.push(format!(
+                "    r{replica}{leads}: {:.2} s user + {:.2} s system, {memory_mib:.0} MiB",
+                cpu.user_s, cpu.system_s
+            ));
+        }
+        let others = self.others_cpu_s.map(|others| format!("; other processes: {others:.2} s"));
+        lines.push(format!(
+            "    load generator: {:.2} s user + {:.2} s system{}; each CPU time is right to within {:.0} ms",
+            self.load_cpu.user_s,
+            self.load_cpu.system_s,
+            others.unwrap_or_default(),
+            2000.0 * tick_s()
+        ));
+        if let Some(error) = &self.first_error {
+            lines.push(format!("    {} calls FAILED, the first one: {error}", self.errors));
+        }
+        let verdict = match self.check.passed {
+            Some(true) => "checked",
+            Some(false) => "CHECK FAILED",
+            None => "not checked",
+        };
+        lines.push(format!("    {verdict}: {}", self.check.text));
+        lines.join("\n")
+    }
+}
+
+/// The machine, for people.
+pub(super) fn machine_lines(machine: &Machine) -> String {
+    let Machine { cpu, cores, memory_gib, kernel, file_system, congestion_control_default, load_average } = machine;
+    format!(
+        "  machine: {cpu}, {cores} cores, {memory_gib} GiB, {kernel}, logs on {file_system}\n  \
+         sockets: reno (default of the system: {congestion_control_default}); load average before: {load_average}"
+    )
+}
+
+pub(super) fn json(document: &impl Serialize) -> Outcome<String> {
+    serde_json::to_string_pretty(document).doing("write JSON")
+}
+
+/// Of an even number of values the mean of the two in the middle; of none, 0.
+pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
+    match values.len() {
+        0 => 0.0,
+        len => (values[(len - 1) / 2] + values[len / 2]) / 2.0,
+    }
+}
+
+/// Three digits and a letter: 17.6 M.
+pub(super) fn amount(value: f64) -> String {
+    let (scaled, letter) = match value {
+        v if v >= 1e9 => (v / 1e9, " G"),
+        v if v >= 1e6 => (v / 1e6, " M"),
+        v if v >= 1e3 => (v / 1e3, " k"),
+        v => (v, ""),
+    };
+    let digits = match scaled {
+        s if s >= 99.95 => 0,
+        s if s >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{scaled:.digits$}{letter}")
+}

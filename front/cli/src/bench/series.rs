@@ -1,0 +1,119 @@
+//! Floor and ours in turns, and the figure that follows.
+
+use super::cpu::{Cpu, tick_s};
+use super::load::Measured;
+use super::machine::Machine;
+use super::options::Measurement;
+use super::progress::Progress;
+use super::report::{Check, Figure, FloorRun, LatencyUs, OwnRun, ReplicaUse, Subject};
+use super::target::Target;
+use crate::failure::{Failure, Outcome};
+use crate::init::{self, DurabilityChoice};
+use quorate_floor::{Config as FloorConfig, Sync};
+use std::process::ExitCode;
+
+/// One run of ours, and what it ran on.
+pub(super) struct Run {
+    own: OwnRun,
+    durability: String,
+    replicas: usize,
+}
+
+impl Run {
+    pub(super) fn new(target: &Target, measured: Measured, check: Check) -> Self {
+        let leader = target.client.client().leader();
+        let total = measured.replicas_cpu.iter().fold(Cpu::default(), |all, cpu| all.plus(*cpu)).total_s();
+        let replicas = target.replicas.iter().zip(measured.replicas_cpu.iter().zip(&measured.memory));
+        let own = OwnRun {
+            seconds: measured.seconds,
+            commands: measured.commands,
+            per_s: measured.commands as f64 / measured.seconds,
+            latency_us: LatencyUs::of(&measured.latency),
+            // Below a few ticks the quotient would say more about the clock than about us.
+            per_replica_cpu_s: (total >= 10.0 * tick_s()).then(|| measured.commands as f64 / total),
+            replicas: replicas
+                .map(|(replica, (cpu, memory))| ReplicaUse {
+                    replica: replica.number(),
+                    leads: leader == Some(*replica),
+                    cpu: *cpu,
+                    memory_mib: *memory as f64 / f64::from(1 << 20),
+                })
+                .collect(),
+            load_cpu: measured.load_cpu,
+            others_cpu_s: measured.others_cpu_s,
+            errors: measured.errors,
+            first_error: measured.first_error,
+            check,
+        };
+        Self { own, durability: target.durability.clone(), replicas: target.replicas.len() }
+    }
+}
+
+/// What is measured, how often, beside which floor.
+pub(super) struct Series<'a> {
+    pub(super) measurement: &'a Measurement,
+    pub(super) subject: Subject,
+    pub(super) floor: FloorConfig,
+    pub(super) json: bool,
+}
+
+impl Series<'_> {
+    /// Measures floor, ours, floor, ours, ..., floor, and prints the figure. A failed check is exit code 1.
+    pub(super) fn run(self, mut measure: impl FnMut(&str) -> Outcome<Run>) -> Outcome {
+        let repeat = self.measurement.repeat;
+        let machine = Machine::ask(&self.measurement.scratch);
+        let mut floors = Vec::new();
+        let mut runs: Vec<Run> = Vec::new();
+        // A cluster that runs already has a durability of its own, which is known after the first run only.
+        let floor_first = self.measurement.own_cluster();
+        if floor_first {
+            floors.extend(self.floor_run(&init::name(self.measurement.durability()))?);
+        }
+        for number in 1..=repeat {
+            runs.push(measure(&format!("{} {number}/{repeat}", self.subject.benchmark))?);
+            if let Some(run) = runs.last() {
+                floors.extend(self.floor_run(&run.durability)?);
+            }
+        }
+        let Some(last) = runs.last() else { return Err(Failure::new("nothing was measured")) };
+        let (durability, replicas) = (last.durability.clone(), last.replicas);
+        let figure = Figure::new(self.subject, durability, replicas, machine, runs, floors);
+        figure.print(self.json)?;
+        Ok(if figure.ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    fn floor_run(&self, durability: &str) -> Outcome<Option<FloorRun>> {
+        if self.measurement.no_floor {
+            return Ok(None);
+        }
+        let _progress = Progress::waiting("the null program");
+        let config = FloorConfig { sync: sync_of(durability), ..self.floor.clone() };
+        let report = quorate_floor::run(&config).map_err(|why| Failure::new(why.to_string()))?;
+        Ok(Some(FloorRun::of(&report)))
+    }
+}
+
+impl From<Run> for OwnRun {
+    fn from(run: Run) -> Self {
+        run.own
+    }
+}
+
+/// The null program's counterpart of a measurement; window and sizes are the caller's to set.
+pub(super) fn floor_config(measurement: &Measurement) -> FloorConfig {
+    FloorConfig {
+        dir: measurement.scratch.join(format!("floor-{}", std::process::id())),
+        // Before and after: together it gets as long as ours.
+        seconds: (measurement.secs / 2.0).max(0.5),
+        ..FloorConfig::default()
+    }
+}
+
+/// What the null program must do to promise as much.
+pub(super) fn sync_of(durability: &str) -> Sync {
+    match durability {
+        name if name == init::name(DurabilityChoice::Memory) => Sync::Memory,
+        name if name == init::name(DurabilityChoice::Async) => Sync::Write,
+        _ => Sync::Fdatasync,
+    }
+}

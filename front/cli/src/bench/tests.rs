@@ -1,0 +1,95 @@
+//! The parts that need no cluster.
+
+use super::{append, cpu, kv, load, machine, report, series};
+use quorate_floor::Sync;
+use quorate_kv::Totals;
+use quorate_types::Items;
+use std::path::Path;
+
+#[test]
+fn numbered_commands_are_a_list_that_adds_up() {
+    for bytes in [16, 24, 40] {
+        let (body, sum) = append::body(5, bytes, 100);
+        let items = Items::parse(&body).expect("a list");
+        let mut totals = Totals::default();
+        items.iter().for_each(|command| totals.add(command));
+        assert_eq!((totals.count, totals.sum), (5, sum));
+        assert!(items.iter().all(|command| command.len() == bytes));
+        let first = items.iter().next().and_then(|command| command.first_chunk::<8>().copied());
+        assert_eq!(first.map(u64::from_le_bytes), Some(101));
+    }
+}
+
+#[test]
+fn processor_time_is_found_behind_any_name() {
+    let stat = "42 (a ) b (c)) S 1 42 42 0 -1 4194304 100 0 0 0 250 75 0 0 20 0 3 0 12345 1000 50";
+    let cpu = cpu::parse_stat(stat).expect("a line of /proc/PID/stat");
+    assert!((cpu.user_s - 250.0 * cpu::tick_s()).abs() < 1e-9);
+    assert!((cpu.system_s - 75.0 * cpu::tick_s()).abs() < 1e-9);
+    assert!(cpu::parse_stat("42 (short) S 1").is_none());
+}
+
+#[test]
+fn our_own_processor_time_grows() {
+    let me = std::process::id();
+    let before = cpu::of_process(me).expect("our own /proc entry");
+    let mut random = kv::Random(7);
+    let mut sum = 0u64;
+    while cpu::of_process(me).expect("our own /proc entry").since(before).total_s() < 3.0 * cpu::tick_s() {
+        sum = (0..100_000).fold(sum, |sum, _| sum.wrapping_add(random.next()));
+    }
+    assert!(sum != 0 && cpu::memory_of(me).expect("our own memory") > 0 && cpu::of_machine_s() > 0.0);
+}
+
+#[test]
+fn the_innermost_mount_counts() {
+    let here = std::env::current_dir().expect("a working directory");
+    let here = here.to_str().expect("a path in UTF-8").replace(' ', "\\040");
+    let mounts = format!("a / ext4 rw 0 0\nb {here} xfs rw 0 0\nc /nowhere tmpfs rw 0 0\n");
+    assert_eq!(machine::file_system(Path::new("does/not/exist/yet"), &mounts), "xfs");
+    assert_eq!(machine::file_system(Path::new("/"), &mounts), "ext4");
+    assert_eq!(machine::file_system(Path::new("/"), ""), "unknown");
+}
+
+#[test]
+fn medians_and_amounts() {
+    assert_eq!(report::median([3.0, 1.0, 2.0].into_iter()), 2.0);
+    assert_eq!(report::median([4.0, 1.0, 2.0, 3.0].into_iter()), 2.5);
+    assert_eq!(report::median(std::iter::empty()), 0.0);
+    let shown = [0.5, 12.34, 999.96, 53_488_000.0, 2e9].map(report::amount);
+    assert_eq!(shown, ["0.50", "12.3", "1000", "53.5 M", "2.00 G"]);
+}
+
+#[test]
+fn keys_are_the_same_in_every_run_and_differ() {
+    let keys: std::collections::BTreeSet<_> = (0..10_000).map(kv::key).collect();
+    assert_eq!(keys.len(), 10_000);
+    assert_eq!(kv::key(5), kv::key(5));
+}
+
+#[test]
+fn the_floor_promises_what_we_promise() {
+    assert_eq!(series::sync_of("memory"), Sync::Memory);
+    assert_eq!(series::sync_of("async"), Sync::Write);
+    assert_eq!(series::sync_of("group"), Sync::Fdatasync);
+}
+
+#[test]
+fn all_futures_are_waited_for() {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let mut sent = false;
+    let last = std::future::poll_fn(move |context| {
+        if !std::mem::replace(&mut sent, true) {
+            let waker = context.waker().clone();
+            let sender = sender.clone();
+            std::thread::spawn(move || {
+                let _ = sender.send(9);
+                waker.wake();
+            });
+        }
+        receiver.try_recv().map_or(std::task::Poll::Pending, std::task::Poll::Ready)
+    });
+    let futures: Vec<std::pin::Pin<Box<dyn Future<Output = i32>>>> = vec![Box::pin(last), Box::pin(async { 1 })];
+    let futures = futures.into_iter().map(Box::pin).collect();
+    assert_eq!(load::all(futures), [9, 1]);
+}

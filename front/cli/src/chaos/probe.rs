@@ -1,0 +1,163 @@
+//! The writer that shows what a fault does: one session, one small write after the other.
+
+use crate::cluster::Cluster;
+use crate::failure::{Doing as _, Outcome};
+use quorate_kv::{KvCommand, Operation};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// So long it writes before the fault, and after writes flow again.
+const AROUND: Duration = Duration::from_millis(500);
+/// After so long without writes we give up.
+const GIVE_UP: Duration = Duration::from_secs(30);
+/// A shorter interval between two writes is no interruption.
+const SMOOTH: Duration = Duration::from_millis(50);
+const PAUSE: Duration = Duration::from_millis(1);
+/// Where the probe writes. It leaves no value behind.
+const KEY: &[u8] = b"quorate-chaos-probe";
+
+/// What it found.
+pub(super) enum Gap {
+    /// The longest time without a completed write; none before the fault if `from_fault`.
+    Measured { longest: Duration, from_fault: bool },
+    /// Writes did not flow again in time.
+    NotOver(Duration),
+    /// There is no majority to write to.
+    NoMajority,
+}
+
+impl Gap {
+    pub(super) fn millis(&self) -> Option<u64> {
+        match self {
+            Self::Measured { longest, .. } => Some(longest.as_millis() as u64),
+            Self::NotOver(_) | Self::NoMajority => None,
+        }
+    }
+
+    pub(super) fn text(&self) -> Option<String> {
+        match self {
+            Self::Measured { longest, from_fault: false } => {
+                Some(format!("longest time without a completed write: {} ms", longest.as_millis()))
+            }
+            Self::Measured { longest, from_fault: true } => {
+                Some(format!("writes did not flow before; the first one completed after {} ms", longest.as_millis()))
+            }
+            Self::NotOver(waited) => Some(format!(
+                "writes do not flow steadily {} s after it; `quorate status` says how the cluster is",
+                waited.as_secs()
+            )),
+            Self::NoMajority => None,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    completed: Mutex<Vec<Instant>>,
+    fault: Mutex<Option<Instant>>,
+}
+
+/// A writer at work.
+pub(super) struct Probe {
+    shared: Arc<Shared>,
+    thread: JoinHandle<()>,
+}
+
+impl Probe {
+    /// Starts writing, and lets it write for a while.
+    pub(super) fn start(cluster: &Cluster) -> Outcome<Self> {
+        let builder = quorate::Client::builder().members(cluster.members.clone()).cluster(cluster.id);
+        let client = builder.timeout(GIVE_UP).build_blocking().doing("start a client")?;
+        let shared = Arc::new(Shared::default());
+        let thread = std::thread::Builder::new()
+            .name("probe".into())
+            .spawn({
+                let shared = shared.clone();
+                move || write(&client, &shared)
+            })
+            .doing("start a thread")?;
+        std::thread::sleep(AROUND);
+        Ok(Self { shared, thread })
+    }
+
+    /// The fault comes now.
+    pub(super) fn mark(&self) {
+        *self.shared.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Waits until writes flow again, and says how long they did not.
+    pub(super) fn finish(self, majority: bool) -> Gap {
+        let fault = self.shared.fault.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or_else(Instant::now);
+        let mut gap = Gap::NoMajority;
+        while majority {
+            std::thread::sleep(Duration::from_millis(10));
+            let now = Instant::now();
+            let completed = self.shared.completed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some(found) = measure(&completed, fault, now) {
+                gap = found;
+                break;
+            }
+            if now.duration_since(fault) > GIVE_UP {
+                gap = Gap::NotOver(GIVE_UP);
+                break;
+            }
+        }
+        self.shared.stop.store(true, Ordering::Release);
+        // A write that waits for a majority would keep us; its session expires by itself.
+        if matches!(gap, Gap::Measured { .. }) {
+            let _ = self.thread.join();
+        }
+        gap
+    }
+}
+
+fn write(client: &quorate::BlockingClient, shared: &Shared) {
+    let encode = |operation| {
+        let mut bytes = Vec::new();
+        KvCommand::One(operation).encode(&mut bytes);
+        bytes
+    };
+    let put = encode(Operation::Put { key: KEY, value: b"probe" });
+    let stopped = || shared.stop.load(Ordering::Acquire);
+    while !stopped() {
+        let Ok(session) = client.open_session() else {
+            std::thread::sleep(PAUSE);
+            continue;
+        };
+        while !stopped() {
+            if session.call_one(&put).is_err() {
+                break;
+            }
+            shared.completed.lock().unwrap_or_else(PoisonError::into_inner).push(Instant::now());
+            std::thread::sleep(PAUSE);
+        }
+        if stopped() {
+            let _ = session.call_one(&encode(Operation::Delete { key: KEY }));
+        }
+        let _ = session.close();
+    }
+}
+
+/// The longest interval between two writes that ended after the fault, once writes have flowed for a while since.
+fn measure(completed: &[Instant], fault: Instant, now: Instant) -> Option<Gap> {
+    let first_after = completed.partition_point(|at| *at < fault);
+    let before = &completed[..first_after];
+    // On a slow machine writes are far apart without any fault.
+    let usual = before.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default();
+    let smooth = SMOOTH.max(usual * 4);
+    let from = before.last().copied().unwrap_or(fault);
+    let (mut longest, mut flows_since, mut last) = (Duration::ZERO, fault, from);
+    for at in &completed[first_after..] {
+        let interval = at.saturating_duration_since(last);
+        longest = longest.max(interval);
+        if interval > smooth {
+            flows_since = *at;
+        }
+        last = *at;
+    }
+    let steady = now.saturating_duration_since(flows_since) >= AROUND && now.saturating_duration_since(last) <= smooth;
+    (steady && first_after < completed.len()).then_some(Gap::Measured { longest, from_fault: before.is_empty() })
+}

@@ -1,0 +1,106 @@
+//! Replicas are killed and paused while clients work: nothing acknowledged is lost, nothing runs twice, all agree in the end.
+//!
+//! QUORATE_KILLS=500 makes it longer, QUORATE_SEED repeats its choices (not the timing of the machine). When it fails, the
+//! directory with all logs and the history stays, and is named.
+
+#[path = "kills/mod.rs"]
+mod kills;
+
+use kills::cluster::{Cluster, Life, REPLICAS};
+use kills::load::{Load, Plan};
+use kills::random::{self, Random};
+use kills::verify;
+use std::time::{Duration, Instant};
+
+#[test]
+fn killed_and_paused_replicas_lose_nothing_and_repeat_nothing() {
+    let mut random = Random::from_environment("kills");
+    let wanted = random::number("QUORATE_KILLS", 20);
+    let mut cluster = Cluster::started("kills", &mut random);
+    let plan = Plan::default();
+    let mut load = Load::start(&cluster, plan, &mut random);
+    load.wait_for_progress(100, &mut cluster);
+    let (mut kills, mut leaders, mut rounds) = (0, 0, 0);
+    let begin = Instant::now();
+    while kills < wanted || leaders * 2 < wanted {
+        rounds += 1;
+        if random.percent(35) {
+            pause(&mut cluster, &mut random);
+        }
+        let victims = choose(&mut cluster, &mut random, rounds);
+        leaders += u64::from(victims.leader);
+        for at in victims.replicas {
+            cluster.kill(at);
+            kills += 1;
+        }
+        if cluster.count(Life::Up) >= 2 && random.percent(50) {
+            // Two of three go on.
+            load.wait_for_progress(20, &mut cluster);
+        } else {
+            nap(&mut random, 20, 600);
+        }
+        if cluster.count(Life::Down) > 0 && random.percent(20) {
+            kills += kill_while_it_starts(&mut cluster, &mut random);
+        }
+        cluster.heal();
+        if random.percent(80) {
+            load.wait_for_progress(40, &mut cluster);
+        } else {
+            nap(&mut random, 0, 300);
+        }
+    }
+    let took = begin.elapsed();
+    let answered = verify::finish(&mut cluster, &mut load, plan.keys);
+    println!("{kills} kills, {leaders} of leaders, in {took:?}; {answered} operations answered");
+    assert!(answered > 20 * kills, "only {answered} operations were answered between {kills} kills");
+}
+
+struct Victims {
+    replicas: Vec<usize>,
+    leader: bool,
+}
+
+/// Who is killed: the leader every second time, else somebody, sometimes two of them, sometimes all.
+fn choose(cluster: &mut Cluster, random: &mut Random, round: u64) -> Victims {
+    let leader = cluster.leader();
+    let first = match leader {
+        Some(leader) if round % 2 == 0 => leader,
+        _ => random.below(REPLICAS as u64) as usize,
+    };
+    let more = match random.below(100) {
+        0..70 => 0,
+        70..88 => 1,
+        _ => 2,
+    };
+    let replicas: Vec<usize> = (0..=more).map(|step| (first + step) % REPLICAS).collect();
+    let leader = leader.is_some_and(|leader| replicas.contains(&leader));
+    Victims { replicas, leader }
+}
+
+/// Somebody stands still for a while, at times long enough for another to lead meanwhile.
+fn pause(cluster: &mut Cluster, random: &mut Random) {
+    let at = match cluster.leader() {
+        Some(leader) if random.percent(50) => leader,
+        _ => random.below(REPLICAS as u64) as usize,
+    };
+    cluster.pause(at);
+    nap(random, 50, 1500);
+    // If not, it is killed as it stands, or goes on when the others were killed.
+    if random.percent(70) {
+        cluster.resume(at);
+    }
+}
+
+/// Starts a replica and kills it while it reads its log back, or soon after.
+fn kill_while_it_starts(cluster: &mut Cluster, random: &mut Random) -> u64 {
+    let down = (0..REPLICAS).find(|at| cluster.life(*at) == Life::Down);
+    let Some(at) = down else { return 0 };
+    cluster.start(at);
+    nap(random, 0, 120);
+    cluster.kill(at);
+    1
+}
+
+fn nap(random: &mut Random, from_ms: u64, to_ms: u64) {
+    std::thread::sleep(Duration::from_millis(random.between(from_ms, to_ms)));
+}

@@ -1,0 +1,315 @@
+//! Three replicas as processes of the real program, which are killed, paused and started again.
+//!
+//! All of them are started from the test's own thread: a child ends with the thread that started it.
+
+use super::random::Random;
+use quorate::{BlockingClient, Client, ClusterId, ReplicaId};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::fs::OpenOptions;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+pub(crate) const REPLICAS: usize = 3;
+/// How long the cluster may take for anything, on a machine that has much else to do.
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+const ASK: Duration = Duration::from_millis(500);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    Up,
+    Paused,
+    Down,
+}
+
+struct Process {
+    life: Life,
+    child: Option<Child>,
+    /// How often it was started.
+    lives: u32,
+}
+
+/// A cluster; its processes and its directory go with it, but the directory stays when the test fails.
+pub(crate) struct Cluster {
+    directory: TempDir,
+    pub(crate) id: ClusterId,
+    pub(crate) members: Vec<(ReplicaId, String)>,
+    processes: Vec<Process>,
+    admin: BlockingClient,
+}
+
+impl Cluster {
+    /// Made, not started. `segment_mib` is the size of the log's files.
+    pub(crate) fn new(name: &str, segment_mib: u64, random: &mut Random) -> Self {
+        let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let directory = tempfile::Builder::new().prefix(&format!("{name}-")).tempdir_in(place).unwrap();
+        let ports = ports(random);
+        let members: Vec<(ReplicaId, String)> = (1..=REPLICAS as u16)
+            .zip(ports)
+            .map(|(id, port)| (ReplicaId::new(id), format!("127.0.0.1:{port}")))
+            .collect();
+        let list: Vec<String> = members.iter().map(|(id, address)| format!("{}={address}", id.number())).collect();
+        let made = quorate().arg("init").arg("--dir").arg(directory.path().join("c")).arg("--members");
+        let made = made.arg(list.join(",")).output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let root = directory.path().join("c");
+        for replica in 1..=REPLICAS {
+            let file = root.join(format!("replica-{replica}/replica.toml"));
+            let text = std::fs::read_to_string(&file).unwrap();
+            let mode = "mode = \"group\"\n";
+            assert!(text.contains(mode), "{text}");
+            std::fs::write(&file, text.replace(mode, &format!("{mode}segment_mib = {segment_mib}\n"))).unwrap();
+        }
+        let client = std::fs::read_to_string(root.join("client.toml")).unwrap();
+        let id = client.lines().find_map(|line| line.strip_prefix("cluster = ")).expect("an id");
+        let id = ClusterId::parse(id.trim_matches('"')).expect("an id");
+        let admin = Client::builder().members(members.clone()).cluster(id).timeout(ASK).build_blocking().unwrap();
+        let processes =
+            (0..REPLICAS).map(|_| Process { life: Life::Down, child: None, lives: 0 }).collect();
+        Self { directory, id, members, processes, admin }
+    }
+
+    /// Made and started, and somebody leads.
+    pub(crate) fn started(name: &str, random: &mut Random) -> Self {
+        let mut cluster = Self::new(name, 20, random);
+        (0..REPLICAS).for_each(|at| cluster.start(at));
+        cluster.wait_for_leader();
+        cluster
+    }
+
+    pub(crate) fn root(&self) -> PathBuf {
+        self.directory.path().join("c")
+    }
+
+    /// Where everything of this replica is.
+    pub(crate) fn home(&self, at: usize) -> PathBuf {
+        self.root().join(format!("replica-{}", at + 1))
+    }
+
+    /// The directory with its segments.
+    pub(crate) fn log(&self, at: usize) -> PathBuf {
+        self.home(at).join("data/log")
+    }
+
+    /// What all its lives synced, each in a file of its own: a line that a kill cut off must not spoil the next.
+    pub(crate) fn traces(&self, at: usize) -> Vec<PathBuf> {
+        (1..=self.processes[at].lives).map(|life| self.home(at).join(format!("sync-{life}.jsonl"))).collect()
+    }
+
+    /// What the replica printed, in all its lives.
+    pub(crate) fn printed(&self, at: usize) -> String {
+        std::fs::read_to_string(self.home(at).join("printed.txt")).unwrap_or_default()
+    }
+
+    pub(crate) fn replica(&self, at: usize) -> ReplicaId {
+        self.members[at].0
+    }
+
+    pub(crate) fn life(&self, at: usize) -> Life {
+        self.processes[at].life
+    }
+
+    pub(crate) fn count(&self, life: Life) -> usize {
+        self.processes.iter().filter(|process| process.life == life).count()
+    }
+
+    /// A client; `timeout` bounds each of its calls.
+    pub(crate) fn client(&self, timeout: Duration) -> BlockingClient {
+        let builder = Client::builder().members(self.members.clone()).cluster(self.id);
+        builder.timeout(timeout).build_blocking().unwrap()
+    }
+
+    pub(crate) fn start(&mut self, at: usize) {
+        assert_eq!(self.processes[at].life, Life::Down);
+        let home = self.home(at);
+        let process = &mut self.processes[at];
+        process.lives += 1;
+        let printed = OpenOptions::new().create(true).append(true).open(home.join("printed.txt")).unwrap();
+        let child = quorate()
+            .arg("serve")
+            .arg("--config")
+            .arg(home.join("replica.toml"))
+            .arg("--sync-trace")
+            .arg(home.join(format!("sync-{}.jsonl", process.lives)))
+            .arg(format!("--die-with-parent={}", std::process::id()))
+            .stdin(Stdio::null())
+            .stdout(printed.try_clone().unwrap())
+            .stderr(printed)
+            .spawn()
+            .unwrap();
+        process.child = Some(child);
+        process.life = Life::Up;
+    }
+
+    /// As if its machine lost power, but for what the system had not yet written.
+    pub(crate) fn kill(&mut self, at: usize) {
+        self.check_running(at);
+        self.signal(at, Signal::KILL);
+        let status = self.processes[at].child.take().unwrap().wait().unwrap();
+        self.processes[at].life = Life::Down;
+        assert!(status.code().is_none(), "replica {} ended by itself: {status}\n{}", at + 1, self.tail(at));
+    }
+
+    pub(crate) fn pause(&mut self, at: usize) {
+        self.check_running(at);
+        self.signal(at, Signal::STOP);
+        self.processes[at].life = Life::Paused;
+    }
+
+    pub(crate) fn resume(&mut self, at: usize) {
+        self.signal(at, Signal::CONT);
+        self.processes[at].life = Life::Up;
+    }
+
+    /// Starts what is down, lets go on what is paused.
+    pub(crate) fn heal(&mut self) {
+        for at in 0..REPLICAS {
+            match self.processes[at].life {
+                Life::Up => {}
+                Life::Paused => self.resume(at),
+                Life::Down => self.start(at),
+            }
+        }
+    }
+
+    /// Waits until a process that is to refuse to run has ended.
+    pub(crate) fn wait_for_end(&mut self, at: usize) -> ExitStatus {
+        let mut status = None;
+        wait("the process ends", || {
+            status = self.processes[at].child.as_mut().and_then(|child| child.try_wait().unwrap());
+            status.is_some()
+        });
+        self.processes[at].child = None;
+        self.processes[at].life = Life::Down;
+        status.expect("it ended")
+    }
+
+    /// A replica that ends although nobody killed it is a failure, whatever the clients saw.
+    pub(crate) fn check_all_running(&mut self) {
+        for at in 0..REPLICAS {
+            if self.processes[at].life != Life::Down {
+                self.check_running(at);
+            }
+        }
+    }
+
+    fn check_running(&mut self, at: usize) {
+        let child = self.processes[at].child.as_mut().expect("it was started");
+        if let Some(status) = child.try_wait().unwrap() {
+            panic!("replica {} ended by itself: {status}\n{}", at + 1, self.tail(at));
+        }
+    }
+
+    fn signal(&self, at: usize, signal: Signal) {
+        let child = self.processes[at].child.as_ref().expect("it was started");
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// The last lines that it printed.
+    pub(crate) fn tail(&self, at: usize) -> String {
+        let printed = self.printed(at);
+        let lines: Vec<&str> = printed.lines().collect();
+        lines[lines.len().saturating_sub(15)..].join("\n")
+    }
+
+    /// What the replica says of itself, if it answers.
+    pub(crate) fn status(&self, at: usize) -> Option<Value> {
+        if self.processes[at].life != Life::Up {
+            return None;
+        }
+        self.admin.status(self.replica(at)).ok().and_then(|text| serde_json::from_str(&text).ok())
+    }
+
+    /// Who leads: a replica that says so itself, in the highest view of those that do.
+    pub(crate) fn leader(&self) -> Option<usize> {
+        let leading = (0..REPLICAS).filter_map(|at| {
+            let status = self.status(at).filter(|status| status["leading"] == true)?;
+            Some((status["view"].as_u64()?, at))
+        });
+        leading.max().map(|(_, at)| at)
+    }
+
+    pub(crate) fn wait_for_leader(&mut self) -> usize {
+        let mut leader = None;
+        wait("somebody leads", || {
+            self.check_all_running();
+            leader = self.leader();
+            leader.is_some()
+        });
+        leader.expect("somebody leads")
+    }
+
+    /// Asks the leader to hand over to this replica, until it leads.
+    pub(crate) fn make_leader(&mut self, at: usize) {
+        wait("the leader hands over", || {
+            self.check_all_running();
+            if self.leader() == Some(at) {
+                return true;
+            }
+            let client = self.client(ASK);
+            // The client learns who leads as soon as it is connected to anybody.
+            let _ = client.open_session();
+            let _ = client.transfer(Some(self.replica(at)));
+            false
+        });
+    }
+
+    /// Waits until all replicas executed the same.
+    pub(crate) fn wait_until_even(&mut self) -> u64 {
+        let mut even = 0;
+        wait("all replicas executed the same", || {
+            self.check_all_running();
+            let executed: Vec<Option<u64>> =
+                (0..REPLICAS).map(|at| self.status(at)?["executed"].as_u64()).collect();
+            even = executed[0].unwrap_or_default();
+            executed.iter().all(|one| one.is_some() && *one == executed[0])
+        });
+        even
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for process in &mut self.processes {
+            if let Some(child) = &mut process.child {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+        }
+        if std::thread::panicking() {
+            self.directory.disable_cleanup(true);
+            println!("everything is kept in {}", self.root().display());
+        }
+    }
+}
+
+/// The program under test.
+pub(crate) fn quorate() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_quorate"))
+}
+
+pub(crate) fn wait(what: &str, mut done: impl FnMut() -> bool) {
+    let until = Instant::now() + LIMIT;
+    while !done() {
+        assert!(Instant::now() < until, "{what}: not within {} s", LIMIT.as_secs());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Ports that no outgoing connection takes while their replica is down: below the range that the system picks from.
+fn ports(random: &mut Random) -> Vec<u16> {
+    // Tests that run at the same time with the same seed must not meet.
+    let mut random = Random::new(random.next() ^ u64::from(std::process::id()) << 32);
+    let mut ports = Vec::new();
+    while ports.len() < REPLICAS {
+        let port = random.between(12_000, 31_000) as u16;
+        if !ports.contains(&port) && TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            ports.push(port);
+        }
+    }
+    ports
+}

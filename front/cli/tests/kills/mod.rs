@@ -1,0 +1,11 @@
+//! What the tests with killed processes share: three `quorate serve` processes, clients that write down what they saw, and the
+//! judgement at the end.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+pub(crate) mod chains;
+pub(crate) mod cluster;
+pub(crate) mod load;
+pub(crate) mod random;
+pub(crate) mod recorder;
+pub(crate) mod verify;
