@@ -412,12 +412,22 @@ impl World {
 
     /// The power of a replica fails: what is not durable is gone. Nobody is told.
     pub fn crash(&mut self, id: ReplicaId) {
+        self.stop(id);
+        self.links.iter_mut().filter(|((_, to), _)| *to == id).for_each(|(_, link)| link.clear());
+    }
+
+    fn stop(&mut self, id: ReplicaId) {
         let replica = self.replicas.get_mut(&id).expect("a member");
         replica.order = None;
         replica.disk.truncate(replica.durable.number() as usize);
         replica.held.clear();
         replica.loading.clear();
-        self.links.iter_mut().filter(|((_, to), _)| *to == id).for_each(|(_, link)| link.clear());
+    }
+
+    /// A replica restarts so fast that what is under way to it arrives in its next life, and nobody notices.
+    pub fn bounce(&mut self, id: ReplicaId) {
+        self.stop(id);
+        self.start(id);
     }
 
     /// A replica that is down comes back with what is durable, and is connected.

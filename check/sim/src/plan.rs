@@ -244,6 +244,7 @@ impl Plan {
             split: rng.pick(&[0, 50, 500]),
             spike: rng.pick(&[0, 0, 5, 30]),
         };
+        let heal_at = rng.range(2_000, 8_000) * MS;
         let heartbeat = rng.pick(&[20, 50]);
         let election = heartbeat * rng.range(5, 8);
         let mut plan = Self {
@@ -252,7 +253,7 @@ impl Plan {
             clients,
             log,
             net,
-            workload: workload(&mut rng, profile.length),
+            workload: workload(&mut rng, heal_at, profile.length),
             timing: (heartbeat, election, election * 2),
             sizes: (
                 rng.pick(&[1, 4 << 10, 1 << 20]),
@@ -265,10 +266,9 @@ impl Plan {
             disk: (rng.spread(10_000, MS), rng.spread(MS, 20 * MS)),
             drift: rng.pick(&[0, 100, 20_000]),
             faults: Vec::new(),
-            heal_at: 0,
+            heal_at,
             bound: 60_000 * MS,
         };
-        plan.heal_at = rng.range(2_000, 8_000) * MS;
         if profile.faults {
             plan.faults = faults(&plan, &mut rng);
         }
@@ -290,7 +290,11 @@ impl Plan {
     }
 }
 
-fn workload(rng: &mut Rng, length: u32) -> Workload {
+/// The operations are spread over the whole time in which faults happen, or come in one burst somewhere.
+fn workload(rng: &mut Rng, heal_at: u64, length: u32) -> Workload {
+    let operations = rng.range(20, 120) as u32 * length;
+    let even = heal_at / u64::from(operations);
+    let pause = if rng.chance(800) { even * rng.range(1, 4) } else { rng.spread(MS, 400 * MS) };
     let mut shares = [0; 8];
     for share in &mut shares {
         *share = if rng.chance(300) { 0 } else { rng.range(1, 10) };
@@ -299,11 +303,11 @@ fn workload(rng: &mut Rng, length: u32) -> Workload {
         shares[0] = 5;
     }
     Workload {
-        operations: rng.range(10, 60) as u32 * length,
+        operations,
         at_once: rng.pick(&[1, 2, 8]),
         batch: rng.pick(&[1, 1, 4]),
         keys: rng.range(1, 5),
-        pause: rng.spread(MS, 400 * MS),
+        pause,
         shares,
         deadlines: rng.pick(&[0, 0, 200]),
         padding: rng.pick(&[0, 0, 100, 400]),

@@ -97,8 +97,8 @@ impl Admin {
             quorate::Error::Connection { text, .. } => text,
             other => other.to_string(),
         })?;
-        let raw: serde_json::Value = serde_json::from_str(&text)
-            .map_err(|why| format!("its answer is no JSON document: {why}"))?;
+        let raw: serde_json::Value =
+            serde_json::from_str(&text).map_err(|why| format!("its answer is no JSON document: {why}"))?;
         let status = Status::deserialize(&raw)
             .map_err(|why| format!("its answer is of another version of this program: {why}"))?;
         Ok(Status { raw, ..status })
@@ -136,13 +136,15 @@ impl Admin {
 /// Who leads: a replica that says so itself, in the highest view of those that do.
 pub(crate) fn leader(answers: &[Answer]) -> Option<ReplicaId> {
     let answered = answers.iter().filter_map(|answer| Some((answer.replica, answer.status.as_ref().ok()?)));
-    answered.filter(|(_, status)| status.leading).max_by_key(|(_, status)| status.view).map(|(replica, _)| replica)
+    answered
+        .filter(|(_, status)| status.leading)
+        .max_by_key(|(_, status)| status.view)
+        .map(|(replica, _)| replica)
 }
 
 /// How many replicas know that `leader` leads.
 pub(crate) fn followers_of(answers: &[Answer], leader: ReplicaId) -> usize {
-    let knows = |answer: &&Answer| {
-        answer.status.as_ref().is_ok_and(|status| status.leader == Some(leader.number()))
-    };
+    let knows =
+        |answer: &&Answer| answer.status.as_ref().is_ok_and(|status| status.leader == Some(leader.number()));
     answers.iter().filter(knows).count()
 }

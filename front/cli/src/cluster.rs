@@ -86,7 +86,9 @@ impl Cluster {
         let parsed: ClientFile = toml::from_str(&text)
             .map_err(|why| Failure::usage(format!("{shown} is not usable: {why}\n{remedy}")))?;
         let id = ClusterId::parse(&parsed.cluster).ok_or_else(|| {
-            Failure::usage(format!("{shown} is not usable: cluster: an id has 32 hexadecimal digits. {remedy}"))
+            Failure::usage(format!(
+                "{shown} is not usable: cluster: an id has 32 hexadecimal digits. {remedy}"
+            ))
         })?;
         if parsed.members.is_empty() {
             return Err(Failure::usage(format!("{shown} is not usable: members: there are none. {remedy}")));
@@ -105,12 +107,17 @@ impl Cluster {
             members: self
                 .members
                 .iter()
-                .map(|(replica, address)| MemberAddress { replica: replica.number(), address: address.clone() })
+                .map(|(replica, address)| MemberAddress {
+                    replica: replica.number(),
+                    address: address.clone(),
+                })
                 .collect(),
         };
         // A string and a list of such pairs can always be written.
         let text = toml::to_string(&file).unwrap_or_default();
-        format!("# Where the cluster is, for clients: `quorate --config` and QUORATE_CONFIG name this file.\n{text}")
+        format!(
+            "# Where the cluster is, for clients: `quorate --config` and QUORATE_CONFIG name this file.\n{text}"
+        )
     }
 
     /// How many replicas make a majority.

@@ -183,7 +183,9 @@ fn check_members(members: &[(u16, String)]) -> Outcome<()> {
     for (at, (replica, address)) in members.iter().enumerate() {
         for (other, other_address) in &members[..at] {
             if replica == other {
-                return Err(Failure::usage(format!("replica {replica} is named twice: give each an id of its own")));
+                return Err(Failure::usage(format!(
+                    "replica {replica} is named twice: give each an id of its own"
+                )));
             }
             if address == other_address {
                 return Err(Failure::usage(format!(

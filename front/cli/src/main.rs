@@ -26,14 +26,19 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Replication for any deterministic service: commands run on several replicas, in one order, exactly once.
 #[derive(Debug, Parser)]
-#[command(name = "quorate", version, propagate_version = true, after_help = "First steps:
+#[command(
+    name = "quorate",
+    version,
+    propagate_version = true,
+    after_help = "First steps:
   quorate dev                       a cluster on this machine; leave it running
   quorate status                    in another terminal: how it is
   quorate kv put greeting hello     write, and read with `quorate kv get greeting`
   quorate chaos kill leader         see how long writes stall
 
 Commands find the cluster by --dir, --config, the environment variable QUORATE_CONFIG, then ./.quorate/dev.
-Exit codes: 0 success, 1 failure, 2 wrong command line or configuration.")]
+Exit codes: 0 success, 1 failure, 2 wrong command line or configuration."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

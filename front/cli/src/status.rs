@@ -78,7 +78,17 @@ fn json(
 
 fn text(cluster: &Cluster, answers: &[Answer], leader: Option<ReplicaId>, problems: &[String]) -> String {
     let head = [
-        "replica", "address", "role", "view", "decided", "executed", "lag", "sessions", "memory", "cpu", "durability",
+        "replica",
+        "address",
+        "role",
+        "view",
+        "decided",
+        "executed",
+        "lag",
+        "sessions",
+        "memory",
+        "cpu",
+        "durability",
     ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let led_by = answers.iter().find(|answer| Some(answer.replica) == leader);
@@ -148,7 +158,8 @@ fn problems(cluster: &Cluster, answers: &[Answer], leader: Option<ReplicaId>) ->
                 } else {
                     "start it with `quorate serve`, or check the network".to_owned()
                 };
-                problems.push(format!("replica {replica} is unreachable at {}: {why}; {remedy}", answer.address));
+                problems
+                    .push(format!("replica {replica} is unreachable at {}: {why}; {remedy}", answer.address));
             }
         }
     }

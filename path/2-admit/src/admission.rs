@@ -171,7 +171,10 @@ impl Admission {
         executed: &impl Fn(SessionId, RequestNumber) -> Executed<'a>,
     ) -> Verdict<'a> {
         if body.len() > self.limits.request_bytes_max {
-            return Verdict::Answer(ReplyStatus::TooLarge, b"not executed: the request is over the size limit");
+            return Verdict::Answer(
+                ReplyStatus::TooLarge,
+                b"not executed: the request is over the size limit",
+            );
         }
         let refusal = if room == Room::DiskFull {
             Some(Verdict::Answer(ReplyStatus::DiskFull, b""))
@@ -187,6 +190,9 @@ impl Admission {
             let client = body.first_chunk::<8>().map_or(0, |id| u64::from_le_bytes(*id));
             let fresh = self.opening.insert((client, header.number.number()));
             return if fresh { Verdict::Admit } else { Verdict::InFlight };
+        }
+        if header.session == SessionId::NONE {
+            return Verdict::Answer(ReplyStatus::SessionExpired, b"");
         }
         let last = match executed(header.session, header.number) {
             Executed::Done(status, body) => return Verdict::Answer(status, body),

@@ -8,7 +8,21 @@ use crate::replica::{Job, NoStart, Replica, SideJob};
 use crate::trace::Level;
 use quorate_node::{Effect, Input};
 use quorate_types::{ConnId, Time};
-use quorate_wire::FrameKind;
+use quorate_wire::{Frame, FrameKind, OrderMessage};
+
+/// A frame for people.
+fn show(conn: ConnId, frame: &Frame) -> String {
+    if frame.kind == FrameKind::Order
+        && let Ok((_, OrderMessage::Raft(message))) = OrderMessage::decode(frame.payload.clone())
+    {
+        let mut text = format!("{message:?}");
+        if let Some((at, _)) = text.char_indices().nth(300) {
+            text.truncate(at);
+        }
+        return format!("{conn} {text}");
+    }
+    format!("{conn} {:?}, {} bytes", frame.kind, frame.payload.len())
+}
 
 impl World {
     pub(super) fn start_replica(&mut self, who: usize) {
@@ -118,8 +132,7 @@ impl World {
                 Err(_) => break true,
                 Ok(Some(frame)) => {
                     let handshake = matches!(frame.kind, FrameKind::Hello | FrameKind::Welcome);
-                    let kind = frame.kind;
-                    self.trace.line(Level::All, self.now, Some(who), "frame", || format!("{id} {kind:?}"));
+                    self.trace.line(Level::All, self.now, Some(who), "frame", || show(id, &frame));
                     node.step(local, Input::Frame { conn: id, frame }, effects);
                     if handshake && let Some(limit) = effects.frame_limit(id) {
                         reader.set_limit(limit);
@@ -177,6 +190,8 @@ impl World {
                 self.replicas[who].submit(work);
             }
             Effect::Load { load, places } => {
+                let count = places.len();
+                self.trace.line(Level::All, self.now, Some(who), "load", || format!("{load}: {count} records"));
                 self.replicas[who].side.push_back(SideJob::Load(load, places));
             }
             Effect::Status { .. } => {}

@@ -27,7 +27,10 @@ pub(super) fn run(args: &AppendArgs, json: bool) -> Outcome {
     let floor = FloorConfig { window, command_bytes: args.bytes, ..series::floor_config(&args.measurement) };
     let subject = Subject {
         benchmark: "append",
-        payload: format!("{} B commands, {} per call, one reply per call", args.bytes, args.commands_per_call),
+        payload: format!(
+            "{} B commands, {} per call, one reply per call",
+            args.bytes, args.commands_per_call
+        ),
         load: format!("{} commands outstanding, {} sessions, 1 client", args.window, sessions(args)),
         unit: "commands",
     };
@@ -40,7 +43,9 @@ fn check(args: &AppendArgs) -> Outcome<()> {
         return Err(Failure::usage("--bytes is at least 16 and a multiple of 8"));
     }
     if args.commands_per_call == 0 || args.commands_per_call.saturating_mul(args.bytes) > CALL_BYTES_MAX {
-        return Err(Failure::usage("--commands-per-call times --bytes is at least one command and at most 2 MiB"));
+        return Err(Failure::usage(
+            "--commands-per-call times --bytes is at least one command and at most 2 MiB",
+        ));
     }
     if args.window < args.commands_per_call {
         return Err(Failure::usage("--window is at least --commands-per-call"));
@@ -100,7 +105,9 @@ impl Work for Append {
     fn answered(&mut self, _: usize, replies: &Replies) -> Outcome<()> {
         match replies.first().and_then(Totals::decode) {
             Some(_) => Ok(()),
-            None => Err(Failure::new("the cluster's service is not \"tally\": set `service` in its configuration")),
+            None => Err(Failure::new(
+                "the cluster's service is not \"tally\": set `service` in its configuration",
+            )),
         }
     }
 }
@@ -125,8 +132,9 @@ pub(super) fn body(commands: usize, bytes: usize, first: u64) -> (Vec<u8>, u64) 
 fn strong(target: &Target) -> Outcome<Totals> {
     let read = target.client.read(Bytes::new(), ReadOptions::STRONG);
     let body = read.map_err(|why| Failure::new(format!("can not read the totals: {why}")))?.body;
-    Totals::decode(&body)
-        .ok_or_else(|| Failure::usage("the cluster's service is not \"tally\": set `service` in its configuration"))
+    Totals::decode(&body).ok_or_else(|| {
+        Failure::usage("the cluster's service is not \"tally\": set `service` in its configuration")
+    })
 }
 
 /// The leader's totals must be right at once, the others' as soon as they caught up.
@@ -140,8 +148,11 @@ fn verify(target: &Target, expected: Totals) -> Outcome<Check> {
     }
     let until = Instant::now() + CATCH_UP;
     for replica in &target.replicas {
-        let options =
-            ReadOptions { replica: Some(*replica), timeout: Some(Duration::from_secs(2)), ..ReadOptions::WEAK };
+        let options = ReadOptions {
+            replica: Some(*replica),
+            timeout: Some(Duration::from_secs(2)),
+            ..ReadOptions::WEAK
+        };
         loop {
             let read = target.client.read(Bytes::new(), options);
             let found = read.as_ref().ok().and_then(|read| Totals::decode(&read.body));
@@ -151,7 +162,8 @@ fn verify(target: &Target, expected: Totals) -> Outcome<Check> {
             if Instant::now() >= until {
                 let found = found.map_or_else(|| "nothing".to_owned(), |totals| totals.count.to_string());
                 let expected = expected.count;
-                let text = format!("{replica} has {found} of {expected} commands {} s later", CATCH_UP.as_secs());
+                let text =
+                    format!("{replica} has {found} of {expected} commands {} s later", CATCH_UP.as_secs());
                 return Ok(Check::failed(text));
             }
             std::thread::sleep(Duration::from_millis(20));

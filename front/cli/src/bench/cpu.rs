@@ -37,8 +37,10 @@ pub(super) fn tick_s() -> f64 {
 
 /// What this process has used so far.
 pub(super) fn of_process(pid: u32) -> Outcome<Cpu> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).doing(format_args!("look at process {pid}"))?;
-    parse_stat(&stat).ok_or_else(|| Failure::new(format!("can not read /proc/{pid}/stat: not as Linux writes it")))
+    let stat =
+        fs::read_to_string(format!("/proc/{pid}/stat")).doing(format_args!("look at process {pid}"))?;
+    parse_stat(&stat)
+        .ok_or_else(|| Failure::new(format!("can not read /proc/{pid}/stat: not as Linux writes it")))
 }
 
 /// The command's name, in parentheses, may hold anything; the fields after it do not.
@@ -51,7 +53,8 @@ pub(super) fn parse_stat(stat: &str) -> Option<Cpu> {
 
 /// Bytes of memory that this process holds now.
 pub(super) fn memory_of(pid: u32) -> Outcome<u64> {
-    let statm = fs::read_to_string(format!("/proc/{pid}/statm")).doing(format_args!("look at process {pid}"))?;
+    let statm =
+        fs::read_to_string(format!("/proc/{pid}/statm")).doing(format_args!("look at process {pid}"))?;
     let pages = statm.split_whitespace().nth(1).and_then(|field| field.parse::<u64>().ok());
     let pages = pages.ok_or_else(|| Failure::new(format!("can not read /proc/{pid}/statm")))?;
     Ok(pages * rustix::param::page_size() as u64)

@@ -36,7 +36,8 @@ pub(super) fn run(args: &FloorArgs, json: bool) -> Outcome {
         return Err(Failure::usage("--repeat is 1 to 1000"));
     }
     let machine = Machine::ask(&args.scratch);
-    let durabilities = args.durability.map_or(vec![DurabilityChoice::Memory, DurabilityChoice::Group], |d| vec![d]);
+    let durabilities =
+        args.durability.map_or(vec![DurabilityChoice::Memory, DurabilityChoice::Group], |d| vec![d]);
     let windows = args.window.map_or(vec![65_536, 1], |window| vec![window]);
     let mut floors = Vec::new();
     for durability in &durabilities {
@@ -88,8 +89,9 @@ fn measure(args: &FloorArgs, durability: &str, window: u64) -> Outcome<Floor> {
 
 fn table(document: &Document) -> String {
     let Document { command_bytes, replicas, machine, floors, .. } = document;
-    let mut lines =
-        vec![format!("the null program: {replicas} replicas, {command_bytes} B commands, no faults survived")];
+    let mut lines = vec![format!(
+        "the null program: {replicas} replicas, {command_bytes} B commands, no faults survived"
+    )];
     lines.push("  durability  outstanding   commands/s   p50 us   p99 us   per replica CPU s".into());
     for floor in floors {
         for run in &floor.runs {

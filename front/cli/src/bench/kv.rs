@@ -88,7 +88,9 @@ impl Work for Puts {
     fn answered(&mut self, _: usize, replies: &Replies) -> Outcome<()> {
         match replies.first().map(KvReply::decode) {
             Some(Ok(KvReply::Put { .. })) => Ok(()),
-            other => Err(Failure::new(format!("a put was answered with {other:?}: is the cluster's service \"kv\"?"))),
+            other => Err(Failure::new(format!(
+                "a put was answered with {other:?}: is the cluster's service \"kv\"?"
+            ))),
         }
     }
 }
@@ -134,8 +136,11 @@ fn verify(target: &Target, sample: &[[u8; 16]]) -> Outcome<Check> {
     }
     let until = Instant::now() + CATCH_UP;
     for replica in &target.replicas {
-        let options =
-            ReadOptions { replica: Some(*replica), timeout: Some(Duration::from_secs(2)), ..ReadOptions::WEAK };
+        let options = ReadOptions {
+            replica: Some(*replica),
+            timeout: Some(Duration::from_secs(2)),
+            ..ReadOptions::WEAK
+        };
         loop {
             let weak: Vec<_> = sample.iter().map(|key| Box::pin(read(key, options))).collect();
             let answers = load::all(weak);
@@ -145,7 +150,10 @@ fn verify(target: &Target, sample: &[[u8; 16]]) -> Outcome<Check> {
                 break;
             }
             if Instant::now() >= until {
-                return Ok(Check::failed(format!("{replica} agrees on {equal} of {} keys only", expected.len())));
+                return Ok(Check::failed(format!(
+                    "{replica} agrees on {equal} of {} keys only",
+                    expected.len()
+                )));
             }
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -200,10 +200,16 @@ impl Figure {
         ];
         if let (Some(floor), Some(ratio)) = (self.floor_p50_us_median, self.p50_ratio) {
             let ours = self.p50_us_median;
-            lines.push(format!("  median latency {ours:.0} us, {ratio:.2} times the null program's {floor:.0} us"));
+            lines.push(format!(
+                "  median latency {ours:.0} us, {ratio:.2} times the null program's {floor:.0} us"
+            ));
         }
         if let Some(per_cpu) = self.per_replica_cpu_s_median {
-            lines.push(format!("  {} {} per replica CPU second, all replicas together", amount(per_cpu), subject.unit));
+            lines.push(format!(
+                "  {} {} per replica CPU second, all replicas together",
+                amount(per_cpu),
+                subject.unit
+            ));
         }
         for floor in &self.floors {
             lines.push(format!(
@@ -260,7 +266,8 @@ impl OwnRun {
 
 /// The machine, for people.
 pub(super) fn machine_lines(machine: &Machine) -> String {
-    let Machine { cpu, cores, memory_gib, kernel, file_system, congestion_control_default, load_average } = machine;
+    let Machine { cpu, cores, memory_gib, kernel, file_system, congestion_control_default, load_average } =
+        machine;
     format!(
         "  machine: {cpu}, {cores} cores, {memory_gib} GiB, {kernel}, logs on {file_system}\n  \
          sockets: reno (default of the system: {congestion_control_default}); load average before: {load_average}"

@@ -26,7 +26,11 @@ pub(super) struct Temporary {
 
 impl Temporary {
     /// Starts the cluster. To be called from the main thread: the replicas end with the thread that started them.
-    pub(super) fn start(scratch: &Path, service: ServiceChoice, durability: DurabilityChoice) -> Outcome<Self> {
+    pub(super) fn start(
+        scratch: &Path,
+        service: ServiceChoice,
+        durability: DurabilityChoice,
+    ) -> Outcome<Self> {
         fs::create_dir_all(scratch).doing(format_args!("make {}", scratch.display()))?;
         sweep(scratch);
         let directory = scratch.join(format!("{PREFIX}{}", std::process::id()));
@@ -117,7 +121,8 @@ fn addresses() -> Outcome<Vec<(u16, String)>> {
 fn sweep(scratch: &Path) {
     for entry in fs::read_dir(scratch).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix(PREFIX)).and_then(|pid| pid.parse::<u32>().ok());
+        let pid =
+            name.to_str().and_then(|name| name.strip_prefix(PREFIX)).and_then(|pid| pid.parse::<u32>().ok());
         if pid.is_some_and(|pid| pid == std::process::id() || !Path::new(&format!("/proc/{pid}")).exists()) {
             let _ = fs::remove_dir_all(entry.path());
         }

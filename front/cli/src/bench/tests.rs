@@ -89,7 +89,8 @@ fn all_futures_are_waited_for() {
         }
         receiver.try_recv().map_or(std::task::Poll::Pending, std::task::Poll::Ready)
     });
-    let futures: Vec<std::pin::Pin<Box<dyn Future<Output = i32>>>> = vec![Box::pin(last), Box::pin(async { 1 })];
+    let futures: Vec<std::pin::Pin<Box<dyn Future<Output = i32>>>> =
+        vec![Box::pin(last), Box::pin(async { 1 })];
     let futures = futures.into_iter().map(Box::pin).collect();
     assert_eq!(load::all(futures), [9, 1]);
 }

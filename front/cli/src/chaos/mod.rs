@@ -101,7 +101,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(probe) = &probe {
         probe.mark();
     }
-    let reports = control::call(&cluster.directory, &Request { action: action(args.fault), replicas: replicas.clone() })?;
+    let reports = control::call(
+        &cluster.directory,
+        &Request { action: action(args.fault), replicas: replicas.clone() },
+    )?;
     if args.fault == Fault::Restart {
         wait_until_back(&admin, &replicas)?;
     }

@@ -41,9 +41,10 @@ impl Gap {
             Self::Measured { longest, from_fault: false } => {
                 Some(format!("longest time without a completed write: {} ms", longest.as_millis()))
             }
-            Self::Measured { longest, from_fault: true } => {
-                Some(format!("writes did not flow before; the first one completed after {} ms", longest.as_millis()))
-            }
+            Self::Measured { longest, from_fault: true } => Some(format!(
+                "writes did not flow before; the first one completed after {} ms",
+                longest.as_millis()
+            )),
             Self::NotOver(waited) => Some(format!(
                 "writes do not flow steadily {} s after it; `quorate status` says how the cluster is",
                 waited.as_secs()
@@ -90,7 +91,8 @@ impl Probe {
 
     /// Waits until writes flow again, and says how long they did not.
     pub(super) fn finish(self, majority: bool) -> Gap {
-        let fault = self.shared.fault.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or_else(Instant::now);
+        let fault =
+            self.shared.fault.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or_else(Instant::now);
         let mut gap = Gap::NoMajority;
         while majority {
             std::thread::sleep(Duration::from_millis(10));
@@ -158,6 +160,8 @@ fn measure(completed: &[Instant], fault: Instant, now: Instant) -> Option<Gap> {
         }
         last = *at;
     }
-    let steady = now.saturating_duration_since(flows_since) >= AROUND && now.saturating_duration_since(last) <= smooth;
-    (steady && first_after < completed.len()).then_some(Gap::Measured { longest, from_fault: before.is_empty() })
+    let steady =
+        now.saturating_duration_since(flows_since) >= AROUND && now.saturating_duration_since(last) <= smooth;
+    (steady && first_after < completed.len())
+        .then_some(Gap::Measured { longest, from_fault: before.is_empty() })
 }

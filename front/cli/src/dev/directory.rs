@@ -125,7 +125,10 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
         None => free_ports(choices.replicas)?,
     };
     let plan = Plan {
-        members: (1..=choices.replicas).zip(ports).map(|(id, port)| (id, format!("127.0.0.1:{port}"))).collect(),
+        members: (1..=choices.replicas)
+            .zip(ports)
+            .map(|(id, port)| (id, format!("127.0.0.1:{port}")))
+            .collect(),
         durability: choices.durability,
         service: choices.service,
         made_by: "quorate dev",
@@ -142,8 +145,8 @@ fn read(marker: &Path, args: &Args) -> Outcome<Choices> {
     let remedy = "Start over with `quorate dev --fresh`, or choose another directory with --dir";
     let shown = marker.display();
     let text = fs::read_to_string(marker).doing(format_args!("read {shown}"))?;
-    let choices: Choices =
-        toml::from_str(&text).map_err(|why| Failure::new(format!("{shown} is not usable: {why}\n{remedy}")))?;
+    let choices: Choices = toml::from_str(&text)
+        .map_err(|why| Failure::new(format!("{shown} is not usable: {why}\n{remedy}")))?;
     let differ = |what: &str, has: String, wanted: String| {
         Err(Failure::usage(format!(
             "the cluster in {} has {what} {has}, not {wanted}, and can not be changed. {remedy}",

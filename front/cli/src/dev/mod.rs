@@ -143,8 +143,11 @@ impl Dev {
         }
         loop {
             match inbox.recv_timeout(HOUSEKEEPING) {
-                Ok(event) if self.on_event(event) => return Ok(()),
-                Ok(_) => {}
+                Ok(event) => {
+                    if self.on_event(event) {
+                        return Ok(());
+                    }
+                }
                 Err(RecvTimeoutError::Timeout) => self.children.bound_logs(),
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
@@ -155,9 +158,10 @@ impl Dev {
     fn wait_until_ready(&mut self, started: Instant, inbox: &Receiver<Event>) -> Outcome<bool> {
         let mut told = false;
         loop {
-            match inbox.recv_timeout(LOOK) {
-                Ok(event) if self.on_event(event) => return Ok(false),
-                _ => {}
+            if let Ok(event) = inbox.recv_timeout(LOOK)
+                && self.on_event(event)
+            {
+                return Ok(false);
             }
             let majority = self.directory.cluster.majority();
             if self.children.up() < majority {
@@ -175,7 +179,11 @@ impl Dev {
             if !told && started.elapsed() > SLOW {
                 told = true;
                 let logs = self.args.dir.join("replica-*").join("log.txt");
-                eprintln!("still no leader after {} s; what the replicas say is in {}", SLOW.as_secs(), logs.display());
+                eprintln!(
+                    "still no leader after {} s; what the replicas say is in {}",
+                    SLOW.as_secs(),
+                    logs.display()
+                );
             }
         }
     }
@@ -209,7 +217,8 @@ impl Dev {
     }
 
     fn announce(&self, after: Duration, leader: ReplicaId) -> Outcome<()> {
-        let text = if self.args.json { self.ready_json(after, leader) } else { self.ready_text(after, leader) };
+        let text =
+            if self.args.json { self.ready_json(after, leader) } else { self.ready_text(after, leader) };
         print::line(text).map(|_| ())
     }
 
@@ -260,7 +269,11 @@ impl Dev {
             init::name(choices.durability),
             init::name(choices.service),
         );
-        let dir = if self.args.dir.as_os_str() == DEV_DIRECTORY { String::new() } else { format!(" --dir {shown}") };
+        let dir = if self.args.dir.as_os_str() == DEV_DIRECTORY {
+            String::new()
+        } else {
+            format!(" --dir {shown}")
+        };
         for (command, what) in [("status", "how it is"), ("chaos kill leader", "how long writes stall")] {
             let _ = writeln!(text, "  quorate {:<40} {what}", format!("{command}{dir}"));
         }
@@ -290,8 +303,8 @@ fn listen_to_signals(events: Sender<Event>) -> Outcome<()> {
 
 fn listen_to_requests(dev: &Dev, events: Sender<Event>) -> Outcome<()> {
     let directory = &dev.directory.cluster.directory;
-    let listener = control::listen(directory)
-        .doing(format_args!("listen on {}", directory.join(SOCKET).display()))?;
+    let listener =
+        control::listen(directory).doing(format_args!("listen on {}", directory.join(SOCKET).display()))?;
     let run = move || {
         for stream in listener.incoming().flatten() {
             // Whoever connects and says nothing must not keep others waiting for long.

@@ -203,8 +203,9 @@ impl Common {
         if !self.hex {
             return Ok(bytes.to_vec());
         }
-        show::unhex(bytes)
-            .ok_or_else(|| Failure::usage(format!("with --hex, {what} is an even number of hexadecimal digits")))
+        show::unhex(bytes).ok_or_else(|| {
+            Failure::usage(format!("with --hex, {what} is an even number of hexadecimal digits"))
+        })
     }
     fn value(&self, text: Option<&OsString>) -> Outcome<Vec<u8>> {
         match text.filter(|text| *text != "-") {
@@ -265,7 +266,9 @@ fn put(args: &Put) -> Outcome {
     let common = &args.common;
     let (key, value) = (common.input(&args.key, "a key")?, common.value(args.value.as_ref())?);
     let replies = common.write(&KvCommand::One(Operation::Put { key: &key, value: &value }))?;
-    let KvReply::Put { replaced } = decode(replies.first().unwrap_or_default())? else { return Err(unexpected()) };
+    let KvReply::Put { replaced } = decode(replies.first().unwrap_or_default())? else {
+        return Err(unexpected());
+    };
     let text = if common.json {
         serde_json::json!({ "done": true, "replaced": replaced }).to_string()
     } else {
@@ -329,7 +332,11 @@ fn options(reading: &Reading) -> ReadOptions {
     }
 }
 
-fn read(client: &BlockingClient, query: &KvQuery<'_>, reading: &Reading) -> Outcome<quorate::client::ReadResult> {
+fn read(
+    client: &BlockingClient,
+    query: &KvQuery<'_>,
+    reading: &Reading,
+) -> Outcome<quorate::client::ReadResult> {
     let mut bytes = Vec::new();
     query.encode(&mut bytes);
     client.read(bytes, options(reading)).map_err(|why| {
@@ -357,7 +364,11 @@ fn get(args: &Get) -> Outcome {
     let Some(value) = value else {
         return Err(Failure::new(format!("the key {} has no value", show.text(&key))));
     };
-    if args.raw { print::bytes(value)? } else { print::line(show.text(value))? };
+    if args.raw {
+        print::bytes(value)?
+    } else {
+        print::line(show.text(value))?
+    };
     Ok(ExitCode::SUCCESS)
 }
 

@@ -8,7 +8,7 @@
 //! is that token again.
 
 use super::load::{Worker, is_over};
-use quorate::{CompletionQueue, Encoded};
+use quorate::client::{CompletionQueue, Encoded, Session};
 use quorate_history::{Answer, Event, Op, Outcome};
 use quorate_kv::{Compare, Condition, KvCommand, KvReply, Operation};
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ pub(crate) fn run(mut worker: Worker) {
 }
 
 /// Appends to one chain until something fails. Whether the session is of no use any more.
-fn one_chain(worker: &mut Worker, session: &quorate::Session, queue: &CompletionQueue, name: &str) -> bool {
+fn one_chain(worker: &mut Worker, session: &Session, queue: &CompletionQueue, name: &str) -> bool {
     let mut under_way: BTreeMap<u64, u64> = BTreeMap::new();
     let (mut next, mut failed, mut over, mut batch) = (1, false, false, Vec::new());
     // All up to this one succeeded.

@@ -3,7 +3,7 @@
 //! All of them are started from the test's own thread: a child ends with the thread that started it.
 
 use super::random::Random;
-use quorate::{BlockingClient, Client, ClusterId, ReplicaId};
+use quorate::client::{BlockingClient, Client, ClusterId, ReplicaId};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs::OpenOptions;
@@ -51,24 +51,25 @@ impl Cluster {
             .zip(ports)
             .map(|(id, port)| (ReplicaId::new(id), format!("127.0.0.1:{port}")))
             .collect();
-        let list: Vec<String> = members.iter().map(|(id, address)| format!("{}={address}", id.number())).collect();
-        let made = quorate().arg("init").arg("--dir").arg(directory.path().join("c")).arg("--members");
-        let made = made.arg(list.join(",")).output().unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let list: Vec<String> =
+            members.iter().map(|(id, address)| format!("{}={address}", id.number())).collect();
         let root = directory.path().join("c");
+        let made = quorate().args(["init", "--members", &list.join(","), "--dir"]).arg(&root).output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         for replica in 1..=REPLICAS {
             let file = root.join(format!("replica-{replica}/replica.toml"));
             let text = std::fs::read_to_string(&file).unwrap();
             let mode = "mode = \"group\"\n";
             assert!(text.contains(mode), "{text}");
-            std::fs::write(&file, text.replace(mode, &format!("{mode}segment_mib = {segment_mib}\n"))).unwrap();
+            std::fs::write(&file, text.replace(mode, &format!("{mode}segment_mib = {segment_mib}\n")))
+                .unwrap();
         }
         let client = std::fs::read_to_string(root.join("client.toml")).unwrap();
         let id = client.lines().find_map(|line| line.strip_prefix("cluster = ")).expect("an id");
         let id = ClusterId::parse(id.trim_matches('"')).expect("an id");
-        let admin = Client::builder().members(members.clone()).cluster(id).timeout(ASK).build_blocking().unwrap();
-        let processes =
-            (0..REPLICAS).map(|_| Process { life: Life::Down, child: None, lives: 0 }).collect();
+        let admin =
+            Client::builder().members(members.clone()).cluster(id).timeout(ASK).build_blocking().unwrap();
+        let processes = (0..REPLICAS).map(|_| Process { life: Life::Down, child: None, lives: 0 }).collect();
         Self { directory, id, members, processes, admin }
     }
 

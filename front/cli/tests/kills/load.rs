@@ -6,8 +6,8 @@ use super::chains;
 use super::cluster::{Cluster, LIMIT, REPLICAS};
 use super::random::Random;
 use super::recorder::{self, Recorder};
-use quorate::{
-    BlockingClient, BlockingSession, CompletionQueue, Encoded, Error, ReadConsistency, ReadOptions, ReplicaId,
+use quorate::client::{
+    BlockingClient, BlockingSession, CompletionQueue, Encoded, Error, ReadConsistency, ReadOptions, ReplicaId, Replies, Seq,
 };
 use quorate_history::{Answer, Event, Op, Outcome};
 use quorate_kv::KvReply;
@@ -52,7 +52,7 @@ impl Load {
         let mut threads = Vec::new();
         for number in 0..plan.waiting + plan.pipelined + plan.chains {
             // Some give up soon, and do not know what became of their writes; others wait long enough to know.
-            let timeout = if number % 3 == 0 { Duration::from_millis(700) } else { Duration::from_secs(10) };
+            let timeout = if number % 3 == 0 { Duration::from_millis(250) } else { Duration::from_secs(10) };
             let worker = Worker {
                 recorder: recorder.clone(),
                 client: cluster.client(timeout),
@@ -68,7 +68,8 @@ impl Load {
                 _ if number < plan.waiting + plan.pipelined => Worker::run_pipelined,
                 _ => Worker::run_chains,
             };
-            let spawned = std::thread::Builder::new().name(format!("client-{number}")).spawn(move || run(worker));
+            let spawned =
+                std::thread::Builder::new().name(format!("client-{number}")).spawn(move || run(worker));
             threads.push(spawned.unwrap());
         }
         Self { recorder, threads, history: cluster.root().join("history.jsonl") }
@@ -82,7 +83,10 @@ impl Load {
             if Instant::now() >= until {
                 let tails: Vec<String> = (0..REPLICAS).map(|at| cluster.tail(at)).collect();
                 let progress = self.recorder.answered() - from;
-                panic!("{progress} of {more} operations in {LIMIT:?}; last printed:\n{}", tails.join("\n---\n"));
+                panic!(
+                    "{progress} of {more} operations in {LIMIT:?}; last printed:\n{}",
+                    tails.join("\n---\n")
+                );
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -162,10 +166,12 @@ impl Worker {
         (key, op)
     }
 
-    fn learn(&mut self, key: &str, op: &Op, result: &Result<quorate::Replies, Error>) {
+    fn learn(&mut self, key: &str, op: &Op, result: &Result<Replies, Error>) {
         let Ok(replies) = result else { return };
         let now = match (op, replies.first().map(KvReply::decode)) {
-            (Op::Put { value }, _) | (Op::Cas { value, .. }, Some(Ok(KvReply::Swapped))) => Some(value.clone()),
+            (Op::Put { value }, _) | (Op::Cas { value, .. }, Some(Ok(KvReply::Swapped))) => {
+                Some(value.clone())
+            }
             (_, Some(Ok(KvReply::Value(value) | KvReply::NotSwapped { current: value }))) => {
                 value.map(recorder::text)
             }
@@ -175,7 +181,7 @@ impl Worker {
     }
 
     fn run_waiting(mut self) {
-        let mut read_seq = quorate::Seq::ZERO;
+        let mut read_seq = Seq::ZERO;
         while let Some(session) = self.open() {
             while !self.recorder.is_stopped() {
                 self.rest();
@@ -196,7 +202,7 @@ impl Worker {
     }
 
     /// A read past the session: strong through any replica or one of them, or weak through one.
-    fn read(&mut self, read_seq: &mut quorate::Seq) {
+    fn read(&mut self, read_seq: &mut Seq) {
         let key = self.key();
         let replica = Some(ReplicaId::new(self.random.between(1, REPLICAS as u64) as u16));
         let short = Some(Duration::from_millis(700));
@@ -217,7 +223,9 @@ impl Worker {
                 }
                 *read_seq = read.seq.max(*read_seq);
                 match KvReply::decode(&read.body) {
-                    Ok(KvReply::Value(value)) => Outcome::Ok { ret, answer: Answer::Value(value.map(recorder::text)) },
+                    Ok(KvReply::Value(value)) => {
+                        Outcome::Ok { ret, answer: Answer::Value(value.map(recorder::text)) }
+                    }
                     other => return self.recorder.fault(format!("a get was answered with {other:?}")),
                 }
             }

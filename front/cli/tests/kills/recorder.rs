@@ -1,6 +1,6 @@
 //! What all clients saw, on one clock, and how the store's commands are said in the words of a history.
 
-use quorate::{Error, Replies};
+use quorate::client::{Error, Replies};
 use quorate_history::{Answer, Event, Op, Outcome, Writer};
 use quorate_kv::{Condition, KvCommand, KvQuery, KvReply, Operation};
 use std::path::Path;
@@ -146,7 +146,9 @@ pub(crate) fn command(key: &str, op: &Op) -> Vec<u8> {
         Op::Delete => KvCommand::One(Operation::Delete { key }),
         Op::Cas { expect, value } => KvCommand::Swap {
             key,
-            condition: expect.as_ref().map_or(Condition::Absent, |expect| Condition::Equals(expect.as_bytes())),
+            condition: expect
+                .as_ref()
+                .map_or(Condition::Absent, |expect| Condition::Equals(expect.as_bytes())),
             value: value.as_bytes(),
         },
         _ => KvCommand::One(Operation::Get { key }),

@@ -4,7 +4,7 @@ use super::chains;
 use super::cluster::{Cluster, LIMIT, REPLICAS};
 use super::load::Load;
 use super::recorder;
-use quorate::{BlockingClient, ReadOptions};
+use quorate::client::{BlockingClient, ReadOptions};
 use quorate_history::report::Conclusion;
 use quorate_history::{Answer, Event, History, Op, Options, Outcome};
 use quorate_kv::{KvQuery, KvReply, Scan};
@@ -32,7 +32,9 @@ pub(crate) fn finish(cluster: &mut Cluster, load: &mut Load, keys: u64) -> u64 {
         .recorder
         .events()
         .iter()
-        .filter(|event| matches!(event.op, Op::Append { .. }) && !events.iter().any(|read| read.key == event.key))
+        .filter(|event| {
+            matches!(event.op, Op::Append { .. }) && !events.iter().any(|read| read.key == event.key)
+        })
         .map(|event| Event { key: event.key.clone(), ..empty_read(load.recorder.now()) })
         .collect();
     events.into_iter().chain(absent).for_each(|event| load.recorder.push(event));

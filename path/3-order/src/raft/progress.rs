@@ -60,9 +60,10 @@ impl Progress {
         }
     }
 
-    /// Bytes that were sent and not acknowledged.
+    /// Bytes that were sent and not acknowledged, about. Exactly 0 when everything was acknowledged: entries that left the
+    /// memory are only estimated, and no answer would come that corrects the estimate.
     pub(super) fn in_flight(&self) -> u64 {
-        self.sent_bytes.saturating_sub(self.matched_bytes)
+        if self.next <= self.matched.next() { 0 } else { self.sent_bytes.saturating_sub(self.matched_bytes) }
     }
 
     /// Everything before `next` was sent.

@@ -1,0 +1,56 @@
+//! A few dozen seeds with all faults, and all that ever found something: `seeds.txt`, one line each.
+
+use quorate_sim::campaign::{Campaign, run, run_seed};
+use quorate_sim::{Level, Profile};
+
+fn jobs() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(4)
+}
+
+fn clean(first: u64, count: u64) {
+    let campaign = Campaign { profile: Profile::default(), first, count, jobs: jobs(), failures_max: 3 };
+    let summary = run(&campaign, |_, _| {});
+    let told: Vec<String> = summary
+        .failures
+        .iter()
+        .map(|report| format!("seed {}: {:?}; repeat: quorate sim --seed {}", report.seed, report.failure, report.seed))
+        .collect();
+    assert!(told.is_empty(), "{}", told.join("\n"));
+    assert_eq!(summary.runs, count);
+    assert!(summary.commands > count, "the clusters did something: {summary:?}");
+}
+
+#[test]
+fn random_seeds_run_clean() {
+    clean(1, 60);
+}
+
+#[test]
+fn the_same_seed_runs_the_same_and_others_do_not() {
+    let profile = Profile::default();
+    let hash = |seed| run_seed(seed, &profile, Level::Hash).0.hash;
+    let mut hashes: Vec<u64> = (1..=6).map(hash).collect();
+    assert_eq!(hashes, (1..=6).map(hash).collect::<Vec<_>>(), "a seed decides everything");
+    hashes.sort_unstable();
+    hashes.dedup();
+    assert_eq!(hashes.len(), 6, "different seeds run differently");
+}
+
+#[test]
+fn a_trace_changes_nothing() {
+    let profile = Profile::default();
+    let (quiet, nothing) = run_seed(7, &profile, Level::Hash);
+    let (told, trace) = run_seed(7, &profile, Level::All);
+    assert_eq!((quiet.hash, quiet.events), (told.hash, told.events));
+    assert!(nothing.lines.is_empty() && trace.text().lines().count() > 100);
+}
+
+#[test]
+fn seeds_that_found_something_run_clean() {
+    for line in include_str!("../seeds.txt").lines().filter(|line| !line.starts_with('#')) {
+        let seed = line.split_whitespace().next().and_then(|word| word.parse().ok());
+        let seed = seed.unwrap_or_else(|| panic!("seeds.txt: {line:?} begins with no seed"));
+        let (report, _) = run_seed(seed, &Profile::default(), Level::Hash);
+        assert!(report.failure.is_none(), "seed {seed} ({line}): {:?}", report.failure);
+    }
+}
