@@ -130,9 +130,4 @@ impl Cluster {
     pub(crate) fn is_dev(&self) -> bool {
         self.directory.join(crate::dev::MARKER).exists()
     }
-
-    /// This member's address.
-    pub(crate) fn address(&self, replica: ReplicaId) -> Option<&str> {
-        self.members.iter().find(|(id, _)| *id == replica).map(|(_, address)| address.as_str())
-    }
 }

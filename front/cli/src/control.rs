@@ -73,9 +73,18 @@ pub(crate) struct ChildReport {
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Response {
     /// Done.
-    Done(Vec<ChildReport>),
+    Done(Done),
     /// Not, or not all, done.
     Error(String),
+}
+
+/// What was done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Done {
+    /// To whom: those asked for that it could be done to.
+    pub(crate) changed: Vec<u16>,
+    /// How all replicas are afterwards.
+    pub(crate) replicas: Vec<ChildReport>,
 }
 
 /// Listens in this directory. A socket that a former `dev` left is replaced: the caller holds the directory's lock.
@@ -92,7 +101,7 @@ pub(crate) fn listen(directory: &Path) -> io::Result<UnixListener> {
 ///
 /// # Errors
 /// When none runs there, or it says no.
-pub(crate) fn call(directory: &Path, request: &Request) -> Outcome<Vec<ChildReport>> {
+pub(crate) fn call(directory: &Path, request: &Request) -> Outcome<Done> {
     let shown = directory.display();
     let (_held, path) = socket_path(directory)
         .map_err(|why| Failure::new(format!("can not open {shown}: {why}. Name the directory with --dir")))?;
@@ -103,7 +112,7 @@ pub(crate) fn call(directory: &Path, request: &Request) -> Outcome<Vec<ChildRepo
         ))
     })?;
     match exchange(stream, request) {
-        Ok(Response::Done(children)) => Ok(children),
+        Ok(Response::Done(done)) => Ok(done),
         Ok(Response::Error(why)) => Err(Failure::new(why)),
         Err(why) => Err(Failure::new(format!("the `quorate dev` on {shown} does not answer: {why}"))),
     }

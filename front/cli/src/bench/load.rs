@@ -277,13 +277,19 @@ impl Wake for Unpark {
 pub(super) fn all<F: Future>(mut futures: Vec<Pin<Box<F>>>) -> Vec<F::Output> {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut context = Context::from_waker(&waker);
+    // The first look sets all of them going.
     let begun: Vec<_> = futures.iter_mut().map(|future| future.as_mut().poll(&mut context)).collect();
-    let mut wait = |(mut polled, mut future): (Poll<F::Output>, Pin<Box<F>>)| loop {
-        match polled {
-            Poll::Ready(output) => return output,
-            Poll::Pending => std::thread::park(),
+    let finish = |(begun, mut future): (Poll<F::Output>, Pin<Box<F>>)| {
+        if let Poll::Ready(output) = begun {
+            return output;
         }
-        polled = future.as_mut().poll(&mut context);
+        // Looks before it sleeps: what woke us for this one may have come while another one was waited for.
+        loop {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+                return output;
+            }
+            std::thread::park();
+        }
     };
-    begun.into_iter().zip(futures).map(&mut wait).collect()
+    begun.into_iter().zip(futures).map(finish).collect()
 }

@@ -126,6 +126,8 @@ pub(super) struct Figure {
     replicas: usize,
     per_s_median: f64,
     p50_us_median: f64,
+    /// False when a check failed or was not possible, or a call failed: such a figure means nothing.
+    valid: bool,
     floor_per_s_median: Option<f64>,
     floor_p50_us_median: Option<f64>,
     /// Ours over the floor's, medians of the runs that took turns: the rate, and the median latency.
@@ -153,6 +155,8 @@ impl Figure {
         let p50 = median(runs.iter().map(|run| run.latency_us.p50));
         let floor = |of: fn(&FloorRun) -> f64| (!floors.is_empty()).then(|| median(floors.iter().map(of)));
         let (floor_per_s, floor_p50) = (floor(|run| run.per_s), floor(|run| run.p50_us));
+        let valid = runs.iter().all(|run| run.check.passed == Some(true) && run.errors == 0)
+            && floors.iter().all(|floor| floor.replicas_agree);
         let per_cpu: Vec<f64> = runs.iter().filter_map(|run| run.per_replica_cpu_s).collect();
         Self {
             subject,
@@ -162,6 +166,7 @@ impl Figure {
             replicas,
             per_s_median: per_s,
             p50_us_median: p50,
+            valid,
             floor_per_s_median: floor_per_s,
             floor_p50_us_median: floor_p50,
             rate_ratio: floor_per_s.map(|floor| per_s / floor),
@@ -174,10 +179,9 @@ impl Figure {
         }
     }
 
-    /// Whether no check failed and no call did.
+    /// Whether every check passed and no call failed.
     pub(super) fn ok(&self) -> bool {
-        self.runs.iter().all(|run| run.check.passed == Some(true) && run.errors == 0)
-            && self.floors.iter().all(|floor| floor.replicas_agree)
+        self.valid
     }
 
     pub(super) fn print(&self, as_json: bool) -> Outcome<()> {
@@ -190,8 +194,9 @@ impl Figure {
             (Some(floor), Some(ratio)) => format!(", {ratio:.3} of the null program's {}/s", amount(floor)),
             _ => " (the null program was not run)".into(),
         };
+        let valid = if self.ok() { "" } else { "NOT VALID, see below. " };
         let mut lines = vec![
-            format!("{}: {} {}/s{beside}", subject.benchmark, amount(self.per_s_median), subject.unit),
+            format!("{valid}{}: {} {}/s{beside}", subject.benchmark, amount(self.per_s_median), subject.unit),
             format!(
                 "  durability {}, fault model {}, {}, {} replicas",
                 self.durability, self.fault_model, self.protocol, self.replicas

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 /// How long a cluster may take to elect a leader and answer.
 const START: Duration = Duration::from_secs(20);
+/// What a replica that keeps up may lack for a moment on a cluster that others use, too.
+const LAG_BYTES_MAX: u64 = 1 << 20;
 
 /// A cluster and a client of it.
 pub(super) struct Target {
@@ -31,6 +33,14 @@ pub(super) struct Target {
 struct Status {
     log: Log,
     process: Process,
+    /// The others, as the leader sees them.
+    members: Vec<Member>,
+}
+
+#[derive(Deserialize)]
+struct Member {
+    lag_bytes: u64,
+    active: bool,
 }
 
 #[derive(Deserialize)]
@@ -82,20 +92,33 @@ impl Target {
         Ok(target)
     }
 
-    /// Waits until the cluster answers.
+    /// Waits until the cluster answers and the leader replicates to every other replica: a figure for three replicas must
+    /// not be one for two.
     fn wait(&mut self) -> Outcome<()> {
         let until = Instant::now() + START;
         loop {
             self.check()?;
-            match self.client.open_session() {
+            let why = match self.client.open_session() {
                 // A session that was just opened closes when it is dropped.
-                Ok(_) => return Ok(()),
-                Err(why) if Instant::now() >= until => {
-                    return Err(Failure::new(format!("the cluster does not answer: {why}")));
-                }
-                Err(_) => std::thread::sleep(Duration::from_millis(10)),
+                Ok(_) if self.all_follow() => return Ok(()),
+                Ok(_) => "the leader does not reach all replicas; see `quorate status`".to_owned(),
+                Err(why) => why.to_string(),
+            };
+            if Instant::now() >= until {
+                return Err(Failure::new(format!("the cluster is not ready to be measured: {why}")));
             }
+            std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// Whether the leader says that all others are there and lack little.
+    pub(super) fn all_follow(&self) -> bool {
+        let leader = self.client.client().leader();
+        let status = leader.and_then(|leader| self.client.status(leader).ok());
+        let status = status.and_then(|text| serde_json::from_str::<Status>(&text).ok());
+        let Some(status) = status else { return false };
+        let there = status.members.iter().filter(|member| member.active && member.lag_bytes <= LAG_BYTES_MAX);
+        there.count() + 1 == self.replicas.len()
     }
 
     /// Fails when a replica of ours ended.

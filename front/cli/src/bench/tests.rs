@@ -74,23 +74,29 @@ fn the_floor_promises_what_we_promise() {
     assert_eq!(series::sync_of("group"), Sync::Fdatasync);
 }
 
-#[test]
-fn all_futures_are_waited_for() {
-    let (sender, receiver) = std::sync::mpsc::channel();
-    let mut sent = false;
-    let last = std::future::poll_fn(move |context| {
-        if !std::mem::replace(&mut sent, true) {
-            let waker = context.waker().clone();
-            let sender = sender.clone();
+/// A future that a thread completes after so many milliseconds.
+fn later(value: u64) -> impl Future<Output = u64> {
+    let done = std::sync::Arc::new(std::sync::Mutex::new(None));
+    let mut begun = false;
+    std::future::poll_fn(move |context| {
+        if !std::mem::replace(&mut begun, true) {
+            let (waker, done) = (context.waker().clone(), done.clone());
             std::thread::spawn(move || {
-                let _ = sender.send(9);
+                std::thread::sleep(std::time::Duration::from_millis(value));
+                *done.lock().expect("no panic") = Some(value);
                 waker.wake();
             });
         }
-        receiver.try_recv().map_or(std::task::Poll::Pending, std::task::Poll::Ready)
-    });
-    let futures: Vec<std::pin::Pin<Box<dyn Future<Output = i32>>>> =
-        vec![Box::pin(last), Box::pin(async { 1 })];
-    let futures = futures.into_iter().map(Box::pin).collect();
-    assert_eq!(load::all(futures), [9, 1]);
+        match done.lock().expect("no panic").take() {
+            Some(value) => std::task::Poll::Ready(value),
+            None => std::task::Poll::Pending,
+        }
+    })
+}
+
+/// Also those that are done while an earlier one is still waited for: nobody wakes us for them again.
+#[test]
+fn all_futures_are_waited_for_whatever_their_order() {
+    let futures = [60, 1, 30, 2].map(|value| Box::pin(later(value)));
+    assert_eq!(load::all(futures.into()), [60, 1, 30, 2]);
 }

@@ -101,14 +101,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(probe) = &probe {
         probe.mark();
     }
-    let reports = control::call(
-        &cluster.directory,
-        &Request { action: action(args.fault), replicas: replicas.clone() },
-    )?;
+    let done = control::call(&cluster.directory, &Request { action: action(args.fault), replicas })?;
+    let replicas = done.changed;
     if args.fault == Fault::Restart {
         wait_until_back(&admin, &replicas)?;
     }
-    let majority = running(&reports) >= cluster.majority();
+    let majority = running(&done.replicas) >= cluster.majority();
     let gap = probe.map(|probe| probe.finish(majority));
     let leader_after = if majority { admin.wait_for_leader(LEADER) } else { None };
     let result = Happened { replicas, leader_before, leader_after, gap, majority };

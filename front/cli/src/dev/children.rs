@@ -1,6 +1,6 @@
 //! The replicas of `dev`: processes of this same program, started, paused, killed and looked after.
 
-use crate::control::{Action, ChildReport, Life};
+use crate::control::{Action, ChildReport, Done, Life};
 use crate::failure::{Doing as _, Failure, Outcome};
 use crate::init::{REPLICA_FILE, replica_directory};
 use rustix::process::{Pid, Signal, kill_process};
@@ -74,34 +74,40 @@ impl Replica {
         self.child.is_some()
     }
 
-    fn act(&mut self, action: Action) -> Outcome<()> {
-        let (id, life) = (self.id, self.life);
-        let not = |why: &str| Err(Failure::new(format!("replica {id} {why}")));
-        match (action, life) {
-            (Action::List, _) => Ok(()),
+    /// Why this can not be done to it now.
+    fn objection(&self, action: Action) -> Option<String> {
+        let id = self.id;
+        match (action, self.life) {
             (Action::Kill | Action::Pause | Action::Resume, Life::Killed | Life::Ended) => {
-                not(&format!("is down: start it again with `quorate chaos restart {id}`"))
+                Some(format!("replica {id} is down: start it again with `quorate chaos restart {id}`"))
             }
             (Action::Pause, Life::Paused) => {
-                not(&format!("is paused already: let it go on with `quorate chaos resume {id}`"))
+                Some(format!("replica {id} is paused already: let it go on with `quorate chaos resume {id}`"))
             }
-            (Action::Resume, Life::Running) => not("is not paused"),
-            (Action::Kill, _) => {
+            (Action::Resume, Life::Running) => Some(format!("replica {id} is not paused")),
+            _ => None,
+        }
+    }
+
+    fn act(&mut self, action: Action) -> Outcome<()> {
+        match action {
+            Action::List => Ok(()),
+            Action::Kill => {
                 // Before the signal, so that its end does not count as one of its own.
                 self.life = Life::Killed;
                 self.signal(Signal::KILL)?;
                 let ended = self.child.take().map(|mut child| child.wait());
-                ended.transpose().doing(format_args!("wait for the end of replica {id}")).map(|_| ())
+                ended.transpose().doing(format_args!("wait for the end of replica {}", self.id)).map(|_| ())
             }
-            (Action::Pause, _) => {
+            Action::Pause => {
                 self.life = Life::Paused;
                 self.signal(Signal::STOP)
             }
-            (Action::Resume, _) => {
+            Action::Resume => {
                 self.life = Life::Running;
                 self.signal(Signal::CONT)
             }
-            (Action::Restart, _) => {
+            Action::Restart => {
                 self.ask_to_stop();
                 self.stop_until(Instant::now() + STOP);
                 self.start()
@@ -162,15 +168,29 @@ impl Children {
         self.replicas.iter_mut().try_for_each(Replica::start)
     }
 
-    /// Does this to these replicas.
-    pub(super) fn act(&mut self, action: Action, replicas: &[u16]) -> Outcome<Vec<ChildReport>> {
+    /// Does this to those of these replicas that it can be done to.
+    ///
+    /// # Errors
+    /// When there are none, or the system refuses.
+    pub(super) fn act(&mut self, action: Action, replicas: &[u16]) -> Outcome<Done> {
         if let Some(unknown) = replicas.iter().find(|id| !self.replicas.iter().any(|r| r.id == **id)) {
             return Err(Failure::new(format!("there is no replica {unknown} in this cluster")));
         }
+        let mut changed = Vec::new();
+        let mut objection = None;
         for replica in self.replicas.iter_mut().filter(|replica| replicas.contains(&replica.id)) {
-            replica.act(action)?;
+            match replica.objection(action) {
+                Some(why) => objection = objection.or(Some(why)),
+                None => {
+                    replica.act(action)?;
+                    changed.push(replica.id);
+                }
+            }
         }
-        Ok(self.reports())
+        match objection {
+            Some(why) if changed.is_empty() => Err(Failure::new(why)),
+            _ => Ok(Done { changed, replicas: self.reports() }),
+        }
     }
 
     /// How all are.

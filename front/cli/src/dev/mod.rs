@@ -206,7 +206,7 @@ impl Dev {
             Event::Signal(_) => true,
             Event::Asked(request, stream) => {
                 let response = match self.children.act(request.action, &request.replicas) {
-                    Ok(reports) => Response::Done(reports),
+                    Ok(done) => Response::Done(done),
                     Err(why) => Response::Error(why.to_string()),
                 };
                 // Whoever asked may be gone.

@@ -54,7 +54,8 @@ impl Cluster {
         let list: Vec<String> =
             members.iter().map(|(id, address)| format!("{}={address}", id.number())).collect();
         let root = directory.path().join("c");
-        let made = quorate().args(["init", "--members", &list.join(","), "--dir"]).arg(&root).output().unwrap();
+        let made =
+            quorate().args(["init", "--members", &list.join(","), "--dir"]).arg(&root).output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         for replica in 1..=REPLICAS {
             let file = root.join(format!("replica-{replica}/replica.toml"));

@@ -7,7 +7,8 @@ use super::cluster::{Cluster, LIMIT, REPLICAS};
 use super::random::Random;
 use super::recorder::{self, Recorder};
 use quorate::client::{
-    BlockingClient, BlockingSession, CompletionQueue, Encoded, Error, ReadConsistency, ReadOptions, ReplicaId, Replies, Seq,
+    BlockingClient, BlockingSession, CompletionQueue, Encoded, Error, ReadConsistency, ReadOptions,
+    ReplicaId, Replies, Seq,
 };
 use quorate_history::{Answer, Event, Op, Outcome};
 use quorate_kv::KvReply;

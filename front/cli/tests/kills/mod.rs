@@ -8,4 +8,5 @@ pub(crate) mod cluster;
 pub(crate) mod load;
 pub(crate) mod random;
 pub(crate) mod recorder;
+pub(crate) mod scramble;
 pub(crate) mod verify;

@@ -69,6 +69,36 @@ fn a_leader_reads_back_for_a_follower() {
     assert_eq!(got, 31);
 }
 
+/// Sizes of entries that left the memory are estimates that change as the log grows: they never keep a window closed when all
+/// that was sent is acknowledged.
+#[test]
+fn a_small_window_opens_when_all_is_acknowledged() {
+    let mut one = One::with(3, |config| RaftConfig { window_bytes: 1, ..tiny(config) });
+    one.elect();
+    one.sync();
+    one.receive(1, matched(1, 1));
+    let mut next = 1;
+    let mut got = 0;
+    for round in 1..=20 {
+        let mut effects = one.receive(2, matched(1, got));
+        while loads(&effects) > 0 {
+            effects = one.answer_load(&effects);
+            got += entries_to(&effects, 2) as u64;
+        }
+        assert!(got >= round, "round {round}: everything up to {got} is acknowledged, and nothing more was sent");
+        for _ in 0..3 {
+            one.step(Input::Propose(super::world::batch(next, 100 * next as usize)));
+            next += 1;
+        }
+        one.sync();
+        let mut effects = one.receive(1, matched(1, next));
+        while loads(&effects) > 0 {
+            effects = one.answer_load(&effects);
+            got += entries_to(&effects, 2) as u64;
+        }
+    }
+}
+
 /// Without a disk to read from the follower is cut off, and the status says so; the others go on.
 #[test]
 fn without_reload_a_late_follower_is_cut_off() {

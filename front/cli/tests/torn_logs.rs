@@ -1,0 +1,91 @@
+//! Power cuts: what was never synced is spoiled before a killed replica starts again, and nothing acknowledged is missing.
+//! What was synced is never touched, but in the control: there the replica must notice, and refuse.
+//!
+//! QUORATE_ROUNDS=200 makes it longer, QUORATE_SEED repeats its choices.
+
+#[path = "kills/mod.rs"]
+mod kills;
+
+use kills::cluster::{Cluster, REPLICAS};
+use kills::load::{Load, Plan};
+use kills::random::{self, Random};
+use kills::scramble::{self, Damage};
+use kills::verify;
+use std::time::Duration;
+
+#[test]
+fn a_torn_tail_loses_nothing_that_was_acknowledged() {
+    let mut random = Random::from_environment("torn_logs");
+    let rounds = random::number("QUORATE_ROUNDS", 14);
+    let mut cluster = Cluster::started("torn", &mut random);
+    let plan = Plan { pause: Duration::from_millis(4), ..Plan::default() };
+    let mut load = Load::start(&cluster, plan, &mut random);
+    let (mut scrambled, mut everybody) = (0, 0);
+    for _ in 0..rounds {
+        load.wait_for_progress(random.between(50, 300), &mut cluster);
+        // A moment at which a sync is at work as likely as not.
+        std::thread::sleep(Duration::from_micros(random.below(5_000)));
+        let first = random.below(REPLICAS as u64) as usize;
+        let count = [1, 2, 3, 3][random.below(4) as usize];
+        let down: Vec<usize> = (0..count).map(|step| (first + step) % REPLICAS).collect();
+        everybody += u64::from(count == REPLICAS);
+        down.iter().for_each(|at| cluster.kill(*at));
+        for at in &down {
+            scrambled += scramble::scramble(&cluster, *at, &mut random);
+        }
+        cluster.heal();
+        if random.percent(20) {
+            // The power comes back for a moment only.
+            std::thread::sleep(Duration::from_millis(random.below(200)));
+            down.iter().for_each(|at| cluster.kill(*at));
+            for at in &down {
+                scrambled += scramble::scramble(&cluster, *at, &mut random);
+            }
+            cluster.heal();
+        }
+    }
+    let answered = verify::finish(&mut cluster, &mut load, plan.keys);
+    println!(
+        "{rounds} rounds, {everybody} with all replicas; {scrambled} segments spoiled; {answered} operations"
+    );
+    assert!(u64::from(scrambled) >= rounds, "only {scrambled} segments were spoiled in {rounds} rounds");
+    let cuts = (0..REPLICAS).map(|at| cluster.printed(at).matches("was never synced and is ignored").count());
+    assert!(
+        cuts.sum::<usize>() > 0,
+        "no replica ever found a torn tail: the test spoils nothing that matters"
+    );
+}
+
+#[test]
+fn damage_below_synced_data_stops_that_replica_and_no_other() {
+    let mut random = Random::from_environment("damage");
+    let mut cluster = Cluster::started("damage", &mut random);
+    let plan = Plan { waiting: 3, pipelined: 1, chains: 1, ..Plan::default() };
+    let mut load = Load::start(&cluster, plan, &mut random);
+    load.wait_for_progress(400, &mut cluster);
+    for _ in 0..4 {
+        let victim = random.below(REPLICAS as u64) as usize;
+        cluster.kill(victim);
+        let damage = Damage::new(&cluster, victim, &mut random);
+        let before = cluster.printed(victim).len();
+        cluster.start(victim);
+        let status = cluster.wait_for_end(victim);
+        let printed = cluster.printed(victim).split_off(before);
+        assert_eq!(status.code(), Some(1), "{printed}");
+        for part in [
+            "the log is damaged at byte",
+            "lies below data that was synced",
+            "Do not delete the directory",
+            "set up a replacement",
+        ] {
+            assert!(printed.contains(part), "it does not say \"{part}\":\n{printed}");
+        }
+        assert!(!printed.contains("is ready on"), "it must not have taken part:\n{printed}");
+        // The other two go on.
+        load.wait_for_progress(100, &mut cluster);
+        damage.repair();
+        cluster.start(victim);
+        load.wait_for_progress(50, &mut cluster);
+    }
+    verify::finish(&mut cluster, &mut load, plan.keys);
+}
