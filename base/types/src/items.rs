@@ -165,7 +165,8 @@ impl ItemsBuilder {
         self.push_len(self.bytes.len() - before);
     }
     fn push_len(&mut self, len: usize) {
-        let len = u32::try_from(len).ok().filter(|len| *len != MIXED).expect("a list's string is under 4 GiB");
+        let len =
+            u32::try_from(len).ok().filter(|len| *len != MIXED).expect("a list's string is under 4 GiB");
         self.lens.push(len);
     }
     /// How many strings so far.

@@ -6,6 +6,7 @@ mod error;
 mod ids;
 mod items;
 mod quorum;
+mod random;
 mod time;
 
 pub use error::{Halt, Reject};
@@ -15,4 +16,5 @@ pub use ids::{
 };
 pub use items::{ItemError, Items, ItemsBuilder, ItemsIter};
 pub use quorum::{FaultModel, Quorums};
+pub use random::Random;
 pub use time::{AgreedTime, Span, Time};

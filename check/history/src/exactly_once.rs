@@ -6,7 +6,7 @@
 //! - lists (append): `appends.rs` checks that every acknowledged token is in the list exactly once, an unknown
 //!   one at most once, a failed one never, and all in a legal order.
 //!
-//! Each rule is sound: a history of a correct store never breaks it. A rule that cannot be executed (values
+//! Each rule is sound: a history of a correct store never breaks it. A rule that can not be checked (values
 //! that were written twice, a list that nobody read in the end) makes the verdict `Unknown` or is counted,
 //! and never passes in silence.
 //! Tests: `tests/exactly_once.rs`, `tests/known_histories.rs`.
@@ -91,7 +91,7 @@ pub enum Verdict {
     Ok,
     /// Some are.
     Violation,
-    /// No rule is broken, but some could not be executed.
+    /// No rule is broken, but some could not be checked.
     Unknown {
         /// Why not.
         why: String,

@@ -10,14 +10,15 @@
 //! INV-CLIENT-8: after a flush, the next deadline is later than now: the client never spins.
 //! Tests: tests/core.rs (one situation each), tests/cluster.rs (random faults against a model of a cluster).
 
+use crate::back_off::back_off;
 use crate::config::Config;
 use crate::effects::{Effect, Effects, Input};
 use crate::link::{Link, LinkState};
-use crate::random::Random;
 use crate::reads::Reads;
 use crate::session::NEVER;
 use crate::sessions::Sessions;
 use bytes::Bytes;
+use quorate_types::Random;
 use quorate_types::{ClusterId, ConnId, ReplicaId, Span, Time, View};
 use quorate_wire::{
     FORMAT_MAX, FORMAT_MIN, Frame, FrameKind, Hello, LeaderNotice, Refusal, RefusalReason, ReplicaMessage,
@@ -360,7 +361,7 @@ impl ClientCore {
         } else if ours && leader != Some(from) && self.target_hold.is_none() {
             // Others say that it leads, and it has not learned so yet: what we sent was not taken.
             let (min, max) = (self.config.retry_min, self.config.suspect_after);
-            let wait = self.random.back_off(self.target_holds, min, max);
+            let wait = back_off(&mut self.random, self.target_holds, min, max);
             self.target_holds = self.target_holds.saturating_add(1);
             self.target_hold = Some(now.plus(wait));
             self.sending_on = None;
@@ -405,7 +406,8 @@ impl ClientCore {
 
     fn arm_probe(&mut self, now: Time) {
         let config = &self.config;
-        let wait = self.random.back_off(self.probe_attempt, config.dial_back_off_min, config.suspect_after);
+        let wait =
+            back_off(&mut self.random, self.probe_attempt, config.dial_back_off_min, config.suspect_after);
         self.probe_attempt = self.probe_attempt.saturating_add(1);
         self.probe_at = Some(now.plus(wait));
     }

@@ -10,13 +10,13 @@
 //! Start with `core.rs` (connections and the leader), then `session.rs` (one session's queue) and `sessions.rs`.
 //! Tests: tests/core.rs, tests/cluster.rs.
 
+mod back_off;
 mod config;
 mod core;
 mod effects;
 mod encode;
 mod error;
 mod link;
-mod random;
 mod reads;
 mod session;
 mod sessions;

@@ -2,8 +2,9 @@
 //!
 //! INV-CLIENT-7: at most one connection per member, and no connection number is used twice.
 
+use crate::back_off::back_off;
 use crate::config::Config;
-use crate::random::Random;
+use quorate_types::Random;
 use quorate_types::{ConnId, ReplicaId, Time};
 
 /// A connection that lasted so many dial time-outs was a good one: the waits start small again.
@@ -84,7 +85,7 @@ impl Link {
         {
             self.attempt = 0;
         }
-        let wait = random.back_off(self.attempt, config.dial_back_off_min, config.dial_back_off_max);
+        let wait = back_off(random, self.attempt, config.dial_back_off_min, config.dial_back_off_max);
         self.attempt = self.attempt.saturating_add(1);
         let retry_at = now.plus(wait);
         self.state = LinkState::Down { retry_at };

@@ -6,6 +6,7 @@
 //! INV-CLIENT-6: the reads of one reader never go back: no answer is taken that is older than the newest one seen when the
 //! read was asked.
 
+use crate::back_off::back_off;
 use crate::core::{ClientCore, GRAIN};
 use crate::effects::{CallId, Completion, Effects};
 use crate::encode::{FrameWriter, READ_HEADER};
@@ -175,7 +176,7 @@ impl ClientCore {
             self.links[link].reads.push(id);
             config.hedge_after.times(1 << read.attempt.min(4))
         } else if read.on == 0 {
-            self.random.back_off(read.attempt, config.retry_min, config.retry_max)
+            back_off(&mut self.random, read.attempt, config.retry_min, config.retry_max)
         } else {
             // Everybody has it. What was asked long ago may be lost there: ask again.
             if now.since(read.asked) >= config.resend_after {
@@ -268,7 +269,7 @@ impl ClientCore {
         // Refused, or older than asked for: elsewhere, after a while.
         read.on &= !(1 << from);
         read.refused = Some(reply.status);
-        let wait = self.random.back_off(read.attempt, self.config.retry_min, self.config.retry_max);
+        let wait = back_off(&mut self.random, read.attempt, self.config.retry_min, self.config.retry_max);
         read.due = now.plus(wait).min(read.deadline);
         self.reads.due = self.reads.due.min(read.due);
         true

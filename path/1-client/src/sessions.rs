@@ -6,6 +6,7 @@
 //! Timers of sessions are not kept one by one: `due` is a lower bound of all of them, and when it comes all sessions are
 //! looked at. Deadlines are long and seldom reached, so that is far cheaper than a queue of timers.
 
+use crate::back_off::back_off;
 use crate::core::{ClientCore, GRAIN};
 use crate::effects::{CallId, Completion, Effect, Effects, SessionHandle};
 use crate::encode::FrameWriter;
@@ -430,8 +431,12 @@ impl ClientCore {
                 opening.open_sends = opening.open_sends.saturating_sub(1);
                 opening.refused = Some(reply.status);
                 opening.sent = false;
-                let until =
-                    now.plus(self.random.back_off(session.refusals, config.retry_min, config.retry_max));
+                let until = now.plus(back_off(
+                    &mut self.random,
+                    session.refusals,
+                    config.retry_min,
+                    config.retry_max,
+                ));
                 session.refusals = session.refusals.saturating_add(1);
                 session.hold_until = Some(until);
                 self.sessions.due = self.sessions.due.min(until);
@@ -456,7 +461,7 @@ impl ClientCore {
         session.refused = Some(status);
         session.rewind(number);
         if session.hold_until.is_none() {
-            let wait = self.random.back_off(session.refusals, config.retry_min, config.retry_max);
+            let wait = back_off(&mut self.random, session.refusals, config.retry_min, config.retry_max);
             session.refusals = session.refusals.saturating_add(1);
             let until = now.plus(wait);
             session.hold_until = Some(until);
@@ -489,7 +494,7 @@ impl ClientCore {
             session.rewind(wanted);
             self.sessions.mark_dirty(index);
         } else if session.recheck.is_none() {
-            let wait = self.random.back_off(session.refusals, config.retry_min, config.retry_max);
+            let wait = back_off(&mut self.random, session.refusals, config.retry_min, config.retry_max);
             session.refusals = session.refusals.saturating_add(1);
             session.recheck = Some((now.plus(wait), wanted));
             self.sessions.due = self.sessions.due.min(now.plus(wait));
@@ -506,7 +511,8 @@ impl ClientCore {
         let detail = String::from_utf8_lossy(&body[..body.len().min(256)]).into_owned();
         if let Some(before) = entry.too_large.as_mut().filter(|before| before.copies > 0) {
             before.copies -= 1;
-            let wait = self.random.back_off(session.refusals, self.config.retry_min, self.config.retry_max);
+            let wait =
+                back_off(&mut self.random, session.refusals, self.config.retry_min, self.config.retry_max);
             session.recheck.get_or_insert((now.plus(wait), number));
             self.sessions.due = self.sessions.due.min(now.plus(wait));
             return true;

@@ -10,10 +10,9 @@
 
 mod effects;
 pub mod raft;
-mod random;
 
 pub use effects::{Effect, Effects, Stored};
-pub use random::Random;
+pub use quorate_types::Random;
 
 use quorate_types::{Halt, RecordId, ReplicaId, Slot, Time, View};
 use quorate_wire::{Batch, OrderMessage, Verified};

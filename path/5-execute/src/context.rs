@@ -1,6 +1,6 @@
 //! What a service may know about the command it runs, and the only randomness it may use.
 
-use quorate_types::{AgreedTime, ClientId, Seq, SessionId};
+use quorate_types::{AgreedTime, ClientId, Random, Seq, SessionId};
 
 /// Who asks, where in the log the command stands, and what time it is. The same on every replica; a service that takes
 /// time or randomness from anywhere else is not deterministic.
@@ -79,33 +79,9 @@ impl Context {
         state = Random::new(state ^ self.seq.number()).next();
         Random::new(state ^ ((self.request as u64) << 32 | self.command as u64)).next()
     }
-    /// A generator that starts from [`Self::seed`]: the same numbers on every replica.
+    /// A generator that starts from [`Self::seed`]: the same numbers on every replica. Not for secrets: the leader chose
+    /// the seed, and clients may guess it.
     pub const fn random(&self) -> Random {
         Random::new(self.seed())
-    }
-}
-
-/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). Not for secrets: the leader chose the seed, and clients may guess it.
-#[derive(Clone, Debug)]
-pub struct Random(u64);
-
-impl Random {
-    /// A generator whose numbers all follow from `seed`.
-    pub const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// The next number.
-    pub const fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `end`; 0 when `end` is 0.
-    pub const fn below(&mut self, end: u64) -> u64 {
-        ((self.next() as u128 * end as u128) >> 64) as u64
     }
 }

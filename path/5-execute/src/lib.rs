@@ -53,8 +53,9 @@ mod sessions;
 mod typed;
 
 pub use checkpoint::{CheckpointError, CheckpointSink, CheckpointSource, read_all, read_append, read_exact};
-pub use context::{Context, Random};
+pub use context::Context;
 pub use outcomes::{Outcome, Outcomes};
+pub use quorate_types::Random;
 pub use sequential::Executor;
 pub use service::{BatchReplies, ReplySink, ReplyTooLarge, Service};
 pub use sessions::{Lookup, SessionLimits, SessionTable, Verdict};

@@ -85,7 +85,10 @@ fn a_small_window_opens_when_all_is_acknowledged() {
             effects = one.answer_load(&effects);
             got += entries_to(&effects, 2) as u64;
         }
-        assert!(got >= round, "round {round}: everything up to {got} is acknowledged, and nothing more was sent");
+        assert!(
+            got >= round,
+            "round {round}: everything up to {got} is acknowledged, and nothing more was sent"
+        );
         for _ in 0..3 {
             one.step(Input::Propose(super::world::batch(next, 100 * next as usize)));
             next += 1;

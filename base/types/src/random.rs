@@ -1,6 +1,6 @@
-//! The seeded generator that is handed to a protocol; there is no other randomness in it.
+//! The seeded generator that is handed to whatever needs randomness; the core has no other.
 
-/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): small, fast, good enough for time-outs, and the same everywhere.
+/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): small, fast, good enough for time-outs and jitter, and the same everywhere. Not for secrets.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
