@@ -24,7 +24,8 @@ fn catch_panics() {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
             if QUIET.with(|quiet| *quiet.borrow()) {
-                let at = info.location().map_or_else(String::new, |at| format!("{}:{}", at.file(), at.line()));
+                let at =
+                    info.location().map_or_else(String::new, |at| format!("{}:{}", at.file(), at.line()));
                 PANIC.with(|panic| *panic.borrow_mut() = Some(at));
             } else {
                 before(info);

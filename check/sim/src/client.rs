@@ -7,9 +7,7 @@ use crate::random::Rng;
 use crate::replica::CLUSTER;
 use crate::service::{APPEND, LIST};
 use bytes::Bytes;
-use quorate_client::{
-    CallId, ClientCore, Completion, Config, Effects, Error, Input, SessionHandle,
-};
+use quorate_client::{CallId, ClientCore, Completion, Config, Effects, Error, Input, SessionHandle};
 use quorate_history::{Answer, Event, Op, Outcome};
 use quorate_kv::{Condition, KvCommand, KvQuery, KvReply, Operation};
 use quorate_types::{ClientId, Items, ItemsBuilder, ReplicaId, Span, Time};
@@ -298,7 +296,8 @@ impl Client {
                 Vec::new()
             }
             Some(Asked::Call(indexes)) => {
-                if let Err(Error::SessionExpired { .. } | Error::SessionBroken { .. } | Error::SessionClosed) = result
+                if let Err(Error::SessionExpired { .. } | Error::SessionBroken { .. } | Error::SessionClosed) =
+                    result
                     && let Some(session) = self.session.take()
                 {
                     self.open_at = now;
@@ -317,15 +316,19 @@ impl Client {
 
     fn end_read(&mut self, now: u64, index: usize, result: Result<Completion, Error>) {
         match result {
-                Ok(Completion::Read { seq, body }) => {
-                    self.done[index].seq = seq.number();
-                    self.end(now, index, Ok(body.to_vec()));
-                }
-                Ok(other) => self.end(now, index, Err(Error::SessionBroken {
+            Ok(Completion::Read { seq, body }) => {
+                self.done[index].seq = seq.number();
+                self.end(now, index, Ok(body.to_vec()));
+            }
+            Ok(other) => self.end(
+                now,
+                index,
+                Err(Error::SessionBroken {
                     outcome_unknown: true,
                     detail: format!("a read ended with {other:?}"),
-                })),
-                Err(error) => self.end(now, index, Err(error)),
+                }),
+            ),
+            Err(error) => self.end(now, index, Err(error)),
         }
     }
 

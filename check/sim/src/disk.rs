@@ -95,6 +95,11 @@ impl Disk {
         byte.map(|byte| *byte ^= 1 << (bit % 8)).is_some()
     }
 
+    /// How large a segment is, if there is one.
+    pub fn segment_bytes(&self) -> Option<u64> {
+        self.synced.values().next().map(|file| file.len() as u64)
+    }
+
     /// The segments that exist.
     pub fn segments(&self) -> Vec<u64> {
         self.synced.keys().copied().collect()

@@ -121,7 +121,16 @@ impl Net {
             slow: 0,
         };
         let links = (0..size * size).map(|_| link(&mut rng)).collect();
-        Self { plan, conns: BTreeMap::new(), dials: BTreeMap::new(), next: 1, links, size, rng, healed: false }
+        Self {
+            plan,
+            conns: BTreeMap::new(),
+            dials: BTreeMap::new(),
+            next: 1,
+            links,
+            size,
+            rng,
+            healed: false,
+        }
     }
 
     fn link(&mut self, from: usize, to: usize) -> &mut Link {

@@ -123,6 +123,18 @@ pub enum Fault {
         /// Where, in parts of 65,536 of what is known to be synced.
         part: u16,
     },
+    /// A disk is lost altogether: its replica stays away, since it would be another one.
+    Lose {
+        /// Whose.
+        who: usize,
+    },
+}
+
+impl Fault {
+    /// Whether it takes a replica away for good, or may.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::Rot { .. } | Self::Lose { .. })
+    }
 }
 
 impl fmt::Display for Fault {
@@ -318,9 +330,9 @@ fn workload(rng: &mut Rng, heal_at: u64, length: u32) -> Workload {
 /// another replica.
 fn kinds(plan: &Plan) -> Vec<u8> {
     match plan.log.sync {
-        SyncMode::Group => (0..16).collect(),
-        SyncMode::Async => (0..16).filter(|kind| ![1, 2, 14].contains(kind)).collect(),
-        SyncMode::Memory => (3..16).filter(|kind| ![9, 10, 14].contains(kind)).collect(),
+        SyncMode::Group => (0..17).collect(),
+        SyncMode::Async => (0..17).filter(|kind| ![1, 2, 14].contains(kind)).collect(),
+        SyncMode::Memory => (3..17).filter(|kind| ![9, 10, 14].contains(kind)).collect(),
     }
 }
 
@@ -328,8 +340,8 @@ fn faults(plan: &Plan, rng: &mut Rng) -> Vec<(u64, Fault)> {
     let mut allowed = kinds(plan);
     let keep = rng.range(30, 100) * 10;
     allowed.retain(|kind| {
-        // Rot takes a replica away for good, so it is rare.
-        rng.chance(if *kind == 14 { keep / 4 } else { keep })
+        // What takes a replica away for good is rare.
+        rng.chance(if [14, 16].contains(kind) { keep / 4 } else { keep })
     });
     let every = rng.spread(20 * MS, 1000 * MS);
     let mut list = Vec::new();
@@ -338,10 +350,9 @@ fn faults(plan: &Plan, rng: &mut Rng) -> Vec<(u64, Fault)> {
     while at < plan.heal_at && !allowed.is_empty() {
         let kind = rng.pick(&allowed);
         let fault = draw(kind, plan, rng);
-        let rots = matches!(fault, Fault::Rot { .. });
         // Never more than a minority: what a majority lost is lost.
-        if !rots || lost < (plan.replicas - 1) / 2 {
-            lost += usize::from(rots);
+        if !fault.is_final() || lost < (plan.replicas - 1) / 2 {
+            lost += usize::from(fault.is_final());
             list.push((at, fault));
         }
         at += rng.range(0, every * 2);
@@ -370,6 +381,7 @@ fn draw(kind: u8, plan: &Plan, rng: &mut Rng) -> Fault {
         12 => Fault::Drift { who: from, rate: rng.range(0, 200_000) as i64 - 100_000 },
         13 => Fault::Transfer { who, to: rng.below(replicas + 1) as u16 },
         14 => Fault::Rot { who, part: rng.next() as u16 },
+        16 => Fault::Lose { who },
         _ => Fault::Slow { from, to, by: time / 10, time },
     }
 }

@@ -78,6 +78,8 @@ pub struct Replica {
 pub enum NoStart {
     /// There is no room on the disk; later there may be.
     Full,
+    /// It died while it was reading the log back.
+    Interrupted,
     /// Its log can not be trusted.
     Halt(Halt),
 }
@@ -154,11 +156,11 @@ impl Replica {
         }
     }
 
-    /// Reads the log back, rewrites and syncs its tail, and makes the node.
+    /// Reads the log back, rewrites and syncs its tail, and makes the node. Unless it is `calm`, that may be interrupted.
     ///
     /// # Errors
     /// When it can not start.
-    pub fn recover(&mut self, plan: &Plan, config: NodeConfig) -> Result<(), NoStart> {
+    pub fn recover(&mut self, plan: &Plan, config: NodeConfig, calm: bool) -> Result<(), NoStart> {
         self.tap = Tap::default();
         self.executed = 0;
         let service = Box::new(Watched::new(Some(self.tap.clone())));
@@ -188,6 +190,12 @@ impl Replica {
         for part in &recovered.rewrite {
             self.disk.write(part.segment, part.offset, part.data.clone());
             rewritten.push(part.segment);
+            if !calm && self.rng.chance(50) {
+                if log.sync == SyncMode::Group && self.rng.chance(500) {
+                    self.disk.power_loss(&mut self.rng);
+                }
+                return Err(NoStart::Interrupted);
+            }
         }
         self.disk.sync(&rewritten);
         self.witnessed = self.witnessed.max(recovered.synced_to);
@@ -247,6 +255,13 @@ impl Replica {
             }
         }
         self.jobs.clear();
+        // A file that was being made is there, or is not.
+        if let Some(SideJob::Prepare(segment)) = self.side.pop_front()
+            && let Some(bytes) = self.disk.segment_bytes()
+            && self.rng.chance(500)
+        {
+            let _ = self.disk.prepare(segment, bytes);
+        }
         self.side.clear();
         self.side_busy = false;
         self.held = (false, false);

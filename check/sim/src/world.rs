@@ -304,7 +304,8 @@ impl World {
         let arrived = self.net.deliver(self.now, number, from, &mut self.queue);
         let Some(conn) = self.net.conn(number) else { return };
         let (sender, sender_id) = (conn.ends[from].who, conn.ends[from].id);
-        let (receiver, id, open) = (conn.ends[1 - from].who, conn.ends[1 - from].id, conn.ends[1 - from].open);
+        let (receiver, id, open) =
+            (conn.ends[1 - from].who, conn.ends[1 - from].id, conn.ends[1 - from].open);
         let sender_open = conn.ends[from].open;
         for chunk in arrived {
             let Some(bytes) = chunk.bytes else {

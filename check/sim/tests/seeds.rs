@@ -13,7 +13,9 @@ fn clean(first: u64, count: u64) {
     let told: Vec<String> = summary
         .failures
         .iter()
-        .map(|report| format!("seed {}: {:?}; repeat: quorate sim --seed {}", report.seed, report.failure, report.seed))
+        .map(|report| {
+            format!("seed {}: {:?}; repeat: quorate sim --seed {}", report.seed, report.failure, report.seed)
+        })
         .collect();
     assert!(told.is_empty(), "{}", told.join("\n"));
     assert_eq!(summary.runs, count);

@@ -52,6 +52,7 @@ fn reads_and_writes(cluster: &Cluster) {
     cluster.run_with_input(&["kv", "put", "bytes", "-"], &bytes).ok();
     let raw = cluster.command(&["kv", "get", "bytes", "--raw"]).output().expect("the program runs");
     assert_eq!(raw.stdout, bytes);
+    assert_eq!(cluster.ok(&["kv", "get", "6279746573", "--hex-input", "--hex"]), "00ff0a80");
     assert_eq!(cluster.ok(&["kv", "get", "bytes"]), r"\x00\xff\n\x80");
 
     for key in ["user/1", "user/2", "user/3", "usher"] {
@@ -165,10 +166,10 @@ fn a_replica_that_ends_by_itself_is_reported() {
     let cluster = Cluster::start(&[]);
     let pid = cluster.ready["replicas"][0]["pid"].as_i64().expect("a process id");
     let pid = rustix::process::Pid::from_raw(pid as i32).expect("a process id");
-    rustix::process::kill_process(pid, rustix::process::Signal::SEGV).expect("a signal can be sent");
+    rustix::process::kill_process(pid, rustix::process::Signal::ABORT).expect("a signal can be sent");
     wait_until("it is reported", || {
         let said = cluster.dev_said();
-        said.contains("replica 1 ended by itself (signal 11)") && said.contains("is ready on")
+        said.contains("replica 1 ended by itself (signal 6)") && said.contains("is ready on")
     });
     cluster.restart(1);
     cluster.wait_until_equal();

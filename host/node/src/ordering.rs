@@ -88,7 +88,7 @@ impl Instance {
     }
 
     /// Appends what waits for room, in order.
-    fn write(&mut self, log: &mut Log) -> Result<(), Halt> {
+    pub(crate) fn write(&mut self, log: &mut Log) -> Result<(), Halt> {
         while let Some((own, record, class)) = self.unwritten.pop_front() {
             match log.append(record.clone(), class) {
                 Ok(id) => self.records.push(own, id),

@@ -63,12 +63,24 @@ impl Node {
         }
         self.run_reads();
         self.send_replies(out);
-        while let Some(effect) = self.log.poll() {
-            out.push(Effect::Disk(effect));
-        }
+        self.run_log(out);
         let unsynced = self.config.log.sync == SyncMode::Async && self.log.position() > self.log.synced_to();
         if unsynced && self.turn.retry.is_none() {
             self.turn.retry = Some(now.plus(SYNC_DELAY));
+        }
+    }
+
+    /// Gives the log what waits for room, and the disk what the log wants done. Room comes with a new segment, and also when
+    /// what is queued goes out: then nothing else would say so.
+    fn run_log(&mut self, out: &mut Effects) {
+        loop {
+            if let Err(halt) = self.instance.write(&mut self.log) {
+                return out.push(Effect::Halt(halt));
+            }
+            match self.log.poll() {
+                Some(effect) => out.push(Effect::Disk(effect)),
+                None => return,
+            }
         }
     }
 

@@ -127,7 +127,21 @@ impl Disk for FileDisk {
     }
 
     fn read_segment(&self, segment: u64) -> io::Result<Bytes> {
-        std::fs::read(self.path(segment)).map(Bytes::from)
+        const PIECE: usize = 64 << 10;
+        let file = self.file(segment)?;
+        let len = usize::try_from(file.metadata()?.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        // Most of a segment may never have been written. Where the file holds zeros this memory is left alone, so that the
+        // system need not provide it.
+        let mut bytes = vec![0; len];
+        let mut piece = [0; PIECE];
+        for (at, place) in bytes.chunks_mut(PIECE).enumerate() {
+            let piece = &mut piece[..place.len()];
+            file.read_exact_at(piece, (at * PIECE) as u64)?;
+            if piece.iter().any(|byte| *byte != 0) {
+                place.copy_from_slice(piece);
+            }
+        }
+        Ok(Bytes::from(bytes))
     }
 
     fn read(&self, segment: u64, offset: u64, len: u32) -> io::Result<Bytes> {

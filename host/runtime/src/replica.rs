@@ -7,6 +7,7 @@ use crate::disk::{Disk, FileDisk};
 use crate::disk_thread::{DiskThreads, Mailbox};
 use crate::lane::{Lane, Parts, WAKER};
 use crate::network;
+use bytes::Bytes;
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use quorate_execute::Service;
@@ -280,7 +281,10 @@ fn recover(
     for segment in &segments {
         let bytes = disk.read_segment(*segment).map_err(io_error("reading the log"))?;
         recovery.segment(*segment, &bytes, &mut records)?;
-        for (id, record) in records.drain(..) {
+        for (id, mut record) in records.drain(..) {
+            // What the protocol keeps of it must not keep the whole segment in memory.
+            record.payload = Bytes::copy_from_slice(&record.payload);
+            record.head = Bytes::copy_from_slice(&record.head);
             restoring.record(id, record).map_err(StartError::Halt)?;
         }
     }

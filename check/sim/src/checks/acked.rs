@@ -2,8 +2,8 @@
 //! that can run have.
 
 use super::Failure;
-use crate::client::{Done, Way};
 use crate::checks::once::Once;
+use crate::client::{Done, Way};
 use quorate_history::Outcome;
 
 /// Looks at an operation that just ended.

@@ -21,7 +21,10 @@ pub fn patient(done: &Done) -> Result<(), Failure> {
     let given_up = done.patient && !matches!(done.outcome, Some(Outcome::Ok { .. }) | None);
     let known = ["session", "lacks", "replies", "too large"];
     if given_up && !known.iter().any(|word| done.why.contains(word)) {
-        return Err(Failure::new("progress", format!("{done:?} had no deadline, and ended with: {}", done.why)));
+        return Err(Failure::new(
+            "progress",
+            format!("{done:?} had no deadline, and ended with: {}", done.why),
+        ));
     }
     Ok(())
 }

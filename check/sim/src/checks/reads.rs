@@ -14,7 +14,8 @@ use quorate_types::{AgreedTime, Seq};
 /// # Errors
 /// Names the first read that broke a promise.
 pub fn judge(dones: &[&Done], rows: &[Row]) -> Result<(), Failure> {
-    let answered = |done: &&&Done| done.way != Way::Command && matches!(done.outcome, Some(Outcome::Ok { .. }));
+    let answered =
+        |done: &&&Done| done.way != Way::Command && matches!(done.outcome, Some(Outcome::Ok { .. }));
     let mut reads: Vec<&Done> = dones.iter().filter(answered).copied().collect();
     reads.sort_by_key(|done| done.seq);
     let mut service = Watched::new(None);
@@ -33,7 +34,11 @@ pub fn judge(dones: &[&Done], rows: &[Row]) -> Result<(), Failure> {
             KvQuery::Get { key: read.key.as_bytes() }.encode(&mut query);
         }
         let mut reply = Vec::new();
-        service.query(&query, &Context::at(Seq::ZERO, AgreedTime::ZERO), &mut ReplySink::new(&mut reply, 1 << 20));
+        service.query(
+            &query,
+            &Context::at(Seq::ZERO, AgreedTime::ZERO),
+            &mut ReplySink::new(&mut reply, 1 << 20),
+        );
         if reply != read.reply {
             let (is, was) = (String::from_utf8_lossy(&reply), String::from_utf8_lossy(&read.reply));
             let text = format!("{read:?}: at seq {} the answer is {is:?}, and it was {was:?}", read.seq);
@@ -50,7 +55,8 @@ fn never_back(reads: &[&Done]) -> Result<(), Failure> {
             read.id.0 == later.id.0 && read.ret.is_some_and(|ret| ret < later.call) && read.seq > later.seq
         });
         if let Some(before) = before.max_by_key(|read| read.seq) {
-            let text = format!("{later:?} went back to seq {}, after {before:?} at {}", later.seq, before.seq);
+            let text =
+                format!("{later:?} went back to seq {}, after {before:?} at {}", later.seq, before.seq);
             return Err(Failure::new("reads", text));
         }
     }
@@ -61,7 +67,11 @@ fn never_back(reads: &[&Done]) -> Result<(), Failure> {
 ///
 /// # Errors
 /// When a strong read is older.
-pub fn fresh(dones: &[&Done], rows: &[Row], index_of: impl Fn((u32, u32)) -> Option<usize>) -> Result<(), Failure> {
+pub fn fresh(
+    dones: &[&Done],
+    rows: &[Row],
+    index_of: impl Fn((u32, u32)) -> Option<usize>,
+) -> Result<(), Failure> {
     let mut acked: Vec<(u64, u64)> = dones
         .iter()
         .filter(|done| done.way == Way::Command && matches!(done.outcome, Some(Outcome::Ok { .. })))
@@ -78,10 +88,10 @@ pub fn fresh(dones: &[&Done], rows: &[Row], index_of: impl Fn((u32, u32)) -> Opt
         let before = acked.partition_point(|(ret, _)| *ret < read.call);
         let least = before.checked_sub(1).map_or(0, |at| acked[at].1);
         if read.seq < least {
-            let text = format!("{read:?} saw seq {}, and {least} was acknowledged before it was asked", read.seq);
+            let text =
+                format!("{read:?} saw seq {}, and {least} was acknowledged before it was asked", read.seq);
             return Err(Failure::new("reads", text));
         }
     }
     Ok(())
 }
-

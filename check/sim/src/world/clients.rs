@@ -102,15 +102,17 @@ impl World {
             Effect::Close(conn) => self.hang_up(who, conn),
             Effect::Send { conn, frame } => {
                 let kind = frame.kind();
-                self.trace
-                    .line(Level::All, self.now, Some(who), "send", || format!("{conn} {kind:?} {}", frame.len()));
+                self.trace.line(Level::All, self.now, Some(who), "send", || {
+                    format!("{conn} {kind:?} {}", frame.len())
+                });
                 self.send(who, conn, &frame.to_vec());
             }
             Effect::Completed { call, result } => {
                 self.trace.mix(&[who as u64, call.0, u64::from(result.is_ok())]);
                 let index = who - self.plan.replicas;
                 let shown = format!("{result:?}");
-                self.trace.line(Level::Main, self.now, Some(who), "done", || format!("call {}: {shown}", call.0));
+                self.trace
+                    .line(Level::Main, self.now, Some(who), "done", || format!("call {}: {shown}", call.0));
                 let ended = self.clients[index].completed(self.now, local, call, result);
                 for number in ended {
                     let done = &self.clients[index].done[number];

@@ -6,6 +6,7 @@ use crate::queue::Event;
 use crate::trace::Level;
 use bytes::Bytes;
 use quorate_node::Input;
+use quorate_types::Halt;
 use quorate_wire::{Frame, FrameKind, Hello, Role};
 
 impl World {
@@ -71,6 +72,14 @@ impl World {
                 None
             }
             Fault::Rot { who, part } => self.rot(who, part),
+            Fault::Lose { who } => {
+                if self.processes[who].up {
+                    self.end_life(who, true);
+                }
+                let why = "its disk is lost".into();
+                self.replicas[who].halt.get_or_insert(Halt::LogInconsistent { why });
+                None
+            }
         };
         if let Some(time) = lasts {
             self.queue.push(self.now + time, Event::Ends { index });
@@ -168,8 +177,12 @@ impl World {
         let local = self.processes[who].clock.read(self.now);
         let conn = self.processes[who].conn();
         let hello = Hello::new(crate::replica::CLUSTER, None, Role::Admin).frame().to_vec();
-        let hello = Frame { kind: FrameKind::Hello, payload: Bytes::copy_from_slice(&hello[quorate_wire::FRAME_HEADER..]) };
-        let ask = Frame { kind: FrameKind::TransferRequest, payload: Bytes::copy_from_slice(&to.to_le_bytes()) };
+        let hello = Frame {
+            kind: FrameKind::Hello,
+            payload: Bytes::copy_from_slice(&hello[quorate_wire::FRAME_HEADER..]),
+        };
+        let ask =
+            Frame { kind: FrameKind::TransferRequest, payload: Bytes::copy_from_slice(&to.to_le_bytes()) };
         let replica = &mut self.replicas[who];
         if let Some(node) = &mut replica.node {
             node.step(local, Input::Accepted(conn), &mut replica.effects);

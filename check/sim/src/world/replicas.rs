@@ -1,13 +1,15 @@
 //! Drives the nodes, as host/runtime does, and their disks.
 
-use super::{MS, World};
+use super::{MS, Phase, World};
+use crate::checks::Failure;
 use crate::clock::Clock;
+use crate::plan::Fault;
 use crate::process::Arrival;
 use crate::queue::Event;
 use crate::replica::{Job, NoStart, Replica, SideJob};
 use crate::trace::Level;
 use quorate_node::{Effect, Input};
-use quorate_types::{ConnId, Time};
+use quorate_types::{ConnId, Halt, Time};
 use quorate_wire::{Frame, FrameKind, OrderMessage};
 
 /// A frame for people.
@@ -31,9 +33,10 @@ impl World {
         }
         let life = self.processes[who].life;
         let config = Replica::config(&self.plan, who, life + 1);
-        match self.replicas[who].recover(&self.plan, config) {
+        let calm = self.phase != Phase::Safety;
+        match self.replicas[who].recover(&self.plan, config, calm) {
             Ok(()) => {}
-            Err(NoStart::Full) => {
+            Err(NoStart::Full | NoStart::Interrupted) => {
                 self.queue.push(self.now + 300 * MS, Event::Start { who, life });
                 return;
             }
@@ -53,16 +56,18 @@ impl World {
         self.wake(who);
     }
 
-    pub(super) fn halted(&mut self, who: usize, halt: quorate_types::Halt) {
+    pub(super) fn halted(&mut self, who: usize, halt: Halt) {
         self.trace.mix(&[0xdead, who as u64]);
         self.trace.line(Level::Main, self.now, Some(who), "halt", || halt.to_string());
         self.end_life(who, false);
-        let expected = self.plan.faults.iter().any(
-            |(_, fault)| matches!(fault, crate::plan::Fault::Rot { who: rotten, .. } if *rotten == who),
-        );
+        let expected = self
+            .plan
+            .faults
+            .iter()
+            .any(|(_, fault)| matches!(fault, Fault::Rot { who: rotten, .. } if *rotten == who));
         if !expected {
             let text = format!("{} halts without a reason: {halt}", self.trace.name(who));
-            self.fail(crate::checks::Failure::new("halt", text));
+            self.fail(Failure::new("halt", text));
         }
         self.replicas[who].halt = Some(halt);
     }
@@ -173,8 +178,9 @@ impl World {
             Effect::Close(conn) => self.hang_up(who, conn),
             Effect::Send { conn, frame } => {
                 let kind = frame.kind();
-                self.trace
-                    .line(Level::All, self.now, Some(who), "send", || format!("{conn} {kind:?} {}", frame.len()));
+                self.trace.line(Level::All, self.now, Some(who), "send", || {
+                    format!("{conn} {kind:?} {}", frame.len())
+                });
                 self.send(who, conn, &frame.to_vec());
             }
             Effect::FrameLimit { conn: id, bytes } => {
@@ -191,7 +197,8 @@ impl World {
             }
             Effect::Load { load, places } => {
                 let count = places.len();
-                self.trace.line(Level::All, self.now, Some(who), "load", || format!("{load}: {count} records"));
+                self.trace
+                    .line(Level::All, self.now, Some(who), "load", || format!("{load}: {count} records"));
                 self.replicas[who].side.push_back(SideJob::Load(load, places));
             }
             Effect::Status { .. } => {}
@@ -224,7 +231,8 @@ impl World {
         let Some(node) = &self.replicas[who].node else { return };
         node.invariants(thorough);
         // Comparing states costs more than running: often enough to name the seq where they part.
-        if !rows.is_empty() && node.executor().seq().number().is_multiple_of(4)
+        if !rows.is_empty()
+            && node.executor().seq().number().is_multiple_of(4)
             && let Err(failure) = self.states.look(&name, node.executor())
         {
             self.fail(failure);

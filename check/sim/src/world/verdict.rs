@@ -24,7 +24,8 @@ impl World {
                 self.phase = Phase::CatchUp;
             }
             Phase::CatchUp => {
-                let mut seqs = self.replicas.iter().filter_map(|replica| Some(replica.node.as_ref()?.executor().seq()));
+                let mut seqs =
+                    self.replicas.iter().filter_map(|replica| Some(replica.node.as_ref()?.executor().seq()));
                 let first = seqs.next();
                 return seqs.all(|seq| Some(seq) == first);
             }
@@ -38,7 +39,13 @@ impl World {
         let mut open = Vec::new();
         for client in &self.clients {
             for done in client.done.iter().filter(|done| done.outcome.is_none()).take(3) {
-                open.push(format!("{:?} {} {} since {:.3} s", done.id, done.op, done.key, done.call as f64 / 1e9));
+                open.push(format!(
+                    "{:?} {} {} since {:.3} s",
+                    done.id,
+                    done.op,
+                    done.key,
+                    done.call as f64 / 1e9
+                ));
             }
         }
         for (who, replica) in self.replicas.iter().enumerate() {
@@ -48,8 +55,13 @@ impl World {
                     let status = node.status();
                     open.push(format!(
                         "{name} view {} leader {:?} decided {} executed {} durable {}/{} full {}",
-                        status.view, status.leader, status.decided, status.executed, status.log.durable,
-                        status.log.appended, status.log.disk_full
+                        status.view,
+                        status.leader,
+                        status.decided,
+                        status.executed,
+                        status.log.durable,
+                        status.log.appended,
+                        status.log.disk_full
                     ));
                 }
                 None => open.push(format!("{name} does not run: {:?}", replica.halt)),

@@ -25,6 +25,7 @@ struct Floor {
 struct Document {
     benchmark: &'static str,
     command_bytes: usize,
+    batch_kib: usize,
     replicas: usize,
     machine: Machine,
     floors: Vec<Floor>,
@@ -46,7 +47,14 @@ pub(super) fn run(args: &FloorArgs, json: bool) -> Outcome {
         }
     }
     let replicas = 1 + Config::default().followers;
-    let document = Document { benchmark: "floor", command_bytes: args.bytes, replicas, machine, floors };
+    let document = Document {
+        benchmark: "floor",
+        command_bytes: args.bytes,
+        batch_kib: args.batch_kib,
+        replicas,
+        machine,
+        floors,
+    };
     if json {
         print::line(report::json(&document)?)?;
     } else {
@@ -61,7 +69,7 @@ fn measure(args: &FloorArgs, durability: &str, window: u64) -> Outcome<Floor> {
     let config = Config {
         window,
         command_bytes: args.bytes,
-        batch_bytes: Config::default().batch_bytes.max(args.bytes),
+        batch_bytes: args.batch_kib.saturating_mul(1 << 10),
         sync: sync_of(durability),
         dir: args.scratch.join(format!("floor-{}", std::process::id())),
         seconds: args.secs,
@@ -88,9 +96,9 @@ fn measure(args: &FloorArgs, durability: &str, window: u64) -> Outcome<Floor> {
 }
 
 fn table(document: &Document) -> String {
-    let Document { command_bytes, replicas, machine, floors, .. } = document;
+    let Document { command_bytes, batch_kib, replicas, machine, floors, .. } = document;
     let mut lines = vec![format!(
-        "the null program: {replicas} replicas, {command_bytes} B commands, no faults survived"
+        "the null program: {replicas} replicas, {command_bytes} B commands, frames up to {batch_kib} KiB, no faults survived"
     )];
     lines.push("  durability  outstanding   commands/s   p50 us   p99 us   per replica CPU s".into());
     for floor in floors {

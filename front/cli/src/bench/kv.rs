@@ -28,9 +28,8 @@ pub(super) fn run(args: &KvArgs, json: bool) -> Outcome {
         return Err(Failure::usage("--keys is at least 1, --value-bytes at most 65536"));
     }
     let command_bytes = 16 + args.value_bytes.max(1);
-    let base = series::floor_config(&args.measurement);
-    let batch_bytes = base.batch_bytes.max(command_bytes);
-    let floor = FloorConfig { window: args.callers as u64, command_bytes, batch_bytes, ..base };
+    let window = args.callers as u64;
+    let floor = FloorConfig { window, command_bytes, ..series::floor_config(&args.measurement) };
     let subject = Subject {
         benchmark: "kv",
         payload: format!("puts of {} B under 16 B, {} keys", args.value_bytes, args.keys),

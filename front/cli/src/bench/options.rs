@@ -138,6 +138,9 @@ pub(super) struct FloorArgs {
     /// Size of a command in bytes, at least 16
     #[arg(long, value_name = "BYTES", default_value_t = 16)]
     pub(super) bytes: usize,
+    /// The most commands in one frame, in KiB, at most 1024: the larger, the faster
+    #[arg(long, value_name = "KIB", default_value_t = super::series::FLOOR_BATCH_BYTES >> 10)]
+    pub(super) batch_kib: usize,
     /// Where the logs are kept: on the disk that is to be measured
     #[arg(long, value_name = "DIR", default_value = ".quorate/bench")]
     pub(super) scratch: PathBuf,

@@ -91,6 +91,7 @@ pub(super) struct OwnRun {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct FloorRun {
     pub(super) window: u64,
+    pub(super) batch_bytes: usize,
     pub(super) seconds: f64,
     pub(super) per_s: f64,
     pub(super) p50_us: f64,
@@ -105,6 +106,7 @@ impl FloorRun {
         let cpu_s = cpu.user_s + cpu.system_s;
         Self {
             window: report.config.window,
+            batch_bytes: report.config.batch_bytes,
             seconds: report.seconds,
             per_s: report.commits_per_s,
             p50_us: report.latency.p50_us,
@@ -218,7 +220,8 @@ impl Figure {
         }
         for floor in &self.floors {
             lines.push(format!(
-                "  null program: {}/s, p50 {:.0} us, p99 {:.0} us, {} per replica CPU second",
+                "  null program (frames up to {} KiB): {}/s, p50 {:.0} us, p99 {:.0} us, {} per replica CPU second",
+                floor.batch_bytes >> 10,
                 amount(floor.per_s),
                 floor.p50_us,
                 floor.p99_us,

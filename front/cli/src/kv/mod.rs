@@ -54,9 +54,12 @@ struct Common {
     /// How long to wait for the answer, as in 500ms or 2s
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
     timeout: Duration,
-    /// Keys and values are in hexadecimal digits, given and printed
+    /// Print keys and values in hexadecimal digits
     #[arg(long)]
     hex: bool,
+    /// Keys and values on the command line are in hexadecimal digits
+    #[arg(long)]
+    hex_input: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -123,7 +126,8 @@ struct Delete {
 #[command(after_help = "Examples:
   quorate kv scan
   quorate kv scan --prefix user/ --keys-only
-  quorate kv scan --start a --end b --limit 100")]
+  quorate kv scan --start a --end b --limit 100
+  quorate kv scan --hex --start 00ff --hex-input")]
 struct ScanArgs {
     /// The first key
     #[arg(long, value_name = "KEY")]
@@ -200,11 +204,11 @@ impl Common {
     /// A key or value from the command line.
     fn input(&self, text: &OsString, what: &str) -> Outcome<Vec<u8>> {
         let bytes = text.as_bytes();
-        if !self.hex {
+        if !self.hex_input {
             return Ok(bytes.to_vec());
         }
         show::unhex(bytes).ok_or_else(|| {
-            Failure::usage(format!("with --hex, {what} is an even number of hexadecimal digits"))
+            Failure::usage(format!("with --hex-input, {what} is an even number of hexadecimal digits"))
         })
     }
     fn value(&self, text: Option<&OsString>) -> Outcome<Vec<u8>> {

@@ -3,6 +3,7 @@
 //! All of them are started from the test's own thread: a child ends with the thread that started it.
 
 use super::random::Random;
+use super::tmpfs::Tmpfs;
 use quorate::client::{BlockingClient, Client, ClusterId, ReplicaId};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -39,6 +40,7 @@ pub(crate) struct Cluster {
     pub(crate) members: Vec<(ReplicaId, String)>,
     processes: Vec<Process>,
     admin: BlockingClient,
+    mounts: Vec<Tmpfs>,
 }
 
 impl Cluster {
@@ -71,7 +73,7 @@ impl Cluster {
         let admin =
             Client::builder().members(members.clone()).cluster(id).timeout(ASK).build_blocking().unwrap();
         let processes = (0..REPLICAS).map(|_| Process { life: Life::Down, child: None, lives: 0 }).collect();
-        Self { directory, id, members, processes, admin }
+        Self { directory, id, members, processes, admin, mounts: Vec::new() }
     }
 
     /// Made and started, and somebody leads.
@@ -80,6 +82,26 @@ impl Cluster {
         (0..REPLICAS).for_each(|at| cluster.start(at));
         cluster.wait_for_leader();
         cluster
+    }
+
+    /// Moves the data of these replicas, which never ran, to a small disk of their own; returns where that is.
+    ///
+    /// # Errors
+    /// When this machine does not let us mount one.
+    pub(crate) fn move_to_tmpfs(&mut self, replicas: &[usize], mib: u64) -> Result<PathBuf, String> {
+        let place = self.root().join("small");
+        std::fs::create_dir(&place).unwrap();
+        self.mounts.push(Tmpfs::mount(&place, mib)?);
+        for at in replicas {
+            let (data, there) = (self.home(*at).join("data"), place.join(format!("data-{}", at + 1)));
+            std::fs::create_dir(&there).unwrap();
+            for file in std::fs::read_dir(&data).unwrap().map(Result::unwrap) {
+                std::fs::copy(file.path(), there.join(file.file_name())).unwrap();
+            }
+            std::fs::remove_dir_all(&data).unwrap();
+            std::os::unix::fs::symlink(&there, &data).unwrap();
+        }
+        Ok(place)
     }
 
     pub(crate) fn root(&self) -> PathBuf {
@@ -282,6 +304,7 @@ impl Drop for Cluster {
                 let _ = child.wait();
             }
         }
+        self.mounts.clear();
         if std::thread::panicking() {
             self.directory.disable_cleanup(true);
             println!("everything is kept in {}", self.root().display());

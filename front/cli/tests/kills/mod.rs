@@ -9,4 +9,5 @@ pub(crate) mod load;
 pub(crate) mod random;
 pub(crate) mod recorder;
 pub(crate) mod scramble;
+pub(crate) mod tmpfs;
 pub(crate) mod verify;

@@ -90,7 +90,7 @@ fn a_small_window_opens_when_all_is_acknowledged() {
             "round {round}: everything up to {got} is acknowledged, and nothing more was sent"
         );
         for _ in 0..3 {
-            one.step(Input::Propose(super::world::batch(next, 100 * next as usize)));
+            one.step(Input::Propose(super::world::batch(next, 10_000 - 100 * next as usize)));
             next += 1;
         }
         one.sync();
