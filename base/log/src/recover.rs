@@ -22,7 +22,7 @@ use crate::format::{Bad, BlockHeader, FORMAT_VERSION, Record, SECTOR};
 use crate::index::Index;
 use crate::writer::{Log, Resume};
 use bytes::Bytes;
-use quorate_types::{Halt, RecordId};
+use quorate_types::{Halt, RecordId, planted};
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -302,7 +302,8 @@ impl Recovery {
             return Err(Halt::LogInconsistent { why }.into());
         };
         let segment_bytes = self.config.segment_bytes;
-        let mark = chain.synced_to;
+        let mark = if planted("recovery-trusts-unsynced") { self.position } else { chain.synced_to };
+        let chain = Chain { synced_to: mark, ..chain };
         let mut rewrite: Vec<Rewrite> = self
             .kept
             .iter()

@@ -17,10 +17,10 @@
 
 use crate::block::{self, Built};
 use crate::config::{Class, LogConfig, SyncMode};
-use crate::format::{BLOCK_HEADER, BlockHeader, Record, whole_sectors};
+use crate::format::{BLOCK_HEADER, BlockHeader, RECORD_HEADER, Record, whole_sectors};
 use crate::index::{Index, Place};
 use bytes::Bytes;
-use quorate_types::RecordId;
+use quorate_types::{RecordId, planted};
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::{Range, RangeInclusive};
@@ -236,7 +236,7 @@ impl Log {
 
     /// The most bytes that one record's head and payload may have together.
     pub fn record_bytes_max(&self) -> u64 {
-        (self.config.block_bytes_max - BLOCK_HEADER - crate::format::RECORD_HEADER) as u64
+        (self.config.block_bytes_max - BLOCK_HEADER - RECORD_HEADER) as u64
     }
 
     /// Whether `need` more bytes fit behind the queue with `reserve` bytes to spare, in segments that are ready.
@@ -300,7 +300,7 @@ impl Log {
         self.next_write += 1;
         let last = next.previous();
         self.in_flight.push_back(InFlight { id, end: self.position, last });
-        let sync = self.config.sync == SyncMode::Group;
+        let sync = self.config.sync == SyncMode::Group && !planted("durable-when-written");
         Some(Write { id, segment, offset, data: pieces, sync, end: self.position, last })
     }
 
@@ -421,6 +421,14 @@ impl Log {
     pub fn has_room(&self) -> bool {
         let largest = self.config.block_bytes_max as u64;
         self.config.sync == SyncMode::Memory || self.fits(largest, self.config.reserve_bytes)
+    }
+
+    /// Whether records of class data would all be taken, given the bytes of each one's head and payload.
+    pub fn has_room_for(&self, records: impl Iterator<Item = u64>) -> bool {
+        let need = |bytes: u64| whole_sectors((BLOCK_HEADER + RECORD_HEADER) as u64 + bytes);
+        let needed = records.map(need).fold(0, u64::saturating_add);
+        self.config.sync == SyncMode::Memory
+            || (needed <= self.config.segment_bytes && self.fits(needed, self.config.reserve_bytes))
     }
 
     /// Every record up to this one is durable, as the mode defines it.

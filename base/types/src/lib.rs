@@ -5,6 +5,7 @@
 mod error;
 mod ids;
 mod items;
+mod planted;
 mod quorum;
 mod random;
 mod time;
@@ -15,6 +16,7 @@ pub use ids::{
     Slot, View,
 };
 pub use items::{ItemError, Items, ItemsBuilder, ItemsIter};
+pub use planted::{HAS_PLANTED, plant, planted};
 pub use quorum::{FaultModel, Quorums};
 pub use random::Random;
 pub use time::{AgreedTime, Span, Time};

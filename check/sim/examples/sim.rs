@@ -1,7 +1,7 @@
 //! Runs seeds: `sim <first> <count> [jobs]`, or one with its trace: `sim trace <seed> [all]`.
 
 use quorate_sim::campaign::{Campaign, run, run_seed};
-use quorate_sim::{Level, Plan, Profile};
+use quorate_sim::{Level, Plan, Profile, planted};
 use std::time::Instant;
 
 fn main() {
@@ -15,6 +15,15 @@ fn main() {
         println!("{}\n{plan:#?}", plan.summary());
         let (report, trace) = run_seed(seed, &profile, level);
         println!("{}{report:#?}", trace.text());
+        return;
+    }
+    if words.first().is_some_and(|word| word == "planted") {
+        for bug in planted::BUGS {
+            if words.get(1).is_none_or(|name| name == bug.name || name == "all") {
+                let found = planted::hunt(*bug, profile, number(2, 2000), 2);
+                println!("{}", planted::line(&found));
+            }
+        }
         return;
     }
     let campaign = Campaign {

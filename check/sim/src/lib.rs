@@ -12,6 +12,7 @@ pub mod clock;
 pub mod disk;
 pub mod net;
 pub mod plan;
+pub mod planted;
 pub mod process;
 pub mod queue;
 pub mod random;

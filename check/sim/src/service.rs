@@ -7,7 +7,9 @@ use quorate_execute::{
     CheckpointError, CheckpointSink, CheckpointSource, Context, ReplySink, Service, read_all,
 };
 use quorate_kv::{Kv, KvConfig};
+use quorate_types::planted;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The first byte of an append.
@@ -54,12 +56,14 @@ pub struct Watched {
     kv: Kv,
     lists: BTreeMap<Vec<u8>, Vec<u8>>,
     tap: Option<Tap>,
+    /// Only for a planted bug: a service that is not deterministic.
+    queries: AtomicU64,
 }
 
 impl Watched {
     /// An empty one that tells what it executes.
     pub fn new(tap: Option<Tap>) -> Self {
-        Self { kv: Kv::new(KvConfig::default()), lists: BTreeMap::new(), tap }
+        Self { kv: Kv::new(KvConfig::default()), lists: BTreeMap::new(), tap, queries: AtomicU64::new(0) }
     }
 
     fn run(&mut self, command: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
@@ -104,6 +108,7 @@ impl Service for Watched {
     }
 
     fn query(&self, query: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
+        self.queries.fetch_add(1, Ordering::Relaxed);
         match query.split_first() {
             Some((&LIST, list)) => reply.write(self.lists.get(list).map_or(&[], Vec::as_slice)),
             _ => self.kv.query(query, ctx, reply),
@@ -111,7 +116,9 @@ impl Service for Watched {
     }
 
     fn checkpoint(&self, out: &mut dyn CheckpointSink) -> Result<(), CheckpointError> {
-        out.write(&(self.lists.len() as u64).to_le_bytes())?;
+        let queries = self.queries.load(Ordering::Relaxed);
+        let extra = if planted("state-of-its-own") { queries << 32 } else { 0 };
+        out.write(&(self.lists.len() as u64 + extra).to_le_bytes())?;
         for (name, tokens) in &self.lists {
             out.write(&(name.len() as u32).to_le_bytes())?;
             out.write(&(tokens.len() as u32).to_le_bytes())?;

@@ -8,10 +8,13 @@ use quorate_execute::Lookup;
 use quorate_log::SyncMode;
 use quorate_order::Input as OrderInput;
 use quorate_reply::Asked;
-use quorate_types::{ClientId, ConnId, ReplicaId, Time};
+use quorate_types::{ClientId, ConnId, ReplicaId, Span, Time};
 use quorate_wire::{
     ClientMessage, Frame, FrameKind, OutFrame, ReadRequest, ReadStatus, RequestKind, Requests,
 };
+
+/// A leader with a full disk hands over at most this often.
+const HAND_OVER_AGAIN: Span = Span::from_secs(30);
 
 impl Node {
     pub(crate) fn on_client_frame(
@@ -67,6 +70,19 @@ impl Node {
         self.turn.answer = answer;
         if self.admission.is_full() {
             self.propose(now, out);
+        }
+        if room == Room::DiskFull {
+            self.hand_over(now, out);
+        }
+    }
+
+    /// The disk of this leader is full. Another one may have room, and then leads better. Not again at once: when all are full,
+    /// leadership must not go round and round.
+    fn hand_over(&mut self, now: Time, out: &mut Effects) {
+        if self.turn.handed_over.is_none_or(|at| now.since(at) >= HAND_OVER_AGAIN) {
+            self.turn.handed_over = Some(now);
+            self.instance.step(now, OrderInput::Transfer(None));
+            self.after_order(now, out);
         }
     }
 
@@ -171,7 +187,7 @@ impl Node {
                 durable: self.log.durable().number(),
                 appended: self.log.appended().number(),
                 position: self.log.position(),
-                disk_full: self.log.is_disk_full(),
+                disk_full: self.turn.disk_full,
             },
             members: order
                 .members
@@ -197,7 +213,7 @@ impl Node {
             problems
                 .push("no leader is known: writes wait until a majority of the replicas is connected".into());
         }
-        if self.log.is_disk_full() {
+        if self.turn.disk_full {
             problems
                 .push("the disk is full: writes are refused; free space, they resume by themselves".into());
         }

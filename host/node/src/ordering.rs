@@ -7,9 +7,12 @@ use bytes::Bytes;
 use quorate_log::{AppendError, Class, DiskFull, Log, Place, Record};
 use quorate_order::{Effect as OrderEffect, Effects as OrderEffects, Input as OrderInput, Order, Stored};
 use quorate_types::{ClientId, Halt, RecordId, ReplicaId, Seq, Slot, Time, View};
-use quorate_wire::raft::RaftMessage;
+use quorate_wire::raft::{EntryBody, RaftMessage};
 use quorate_wire::{Batch, OrderMessage, ReplyStatus, Verified};
 use std::collections::{BTreeMap, VecDeque};
+
+/// More than a protocol's own part of a batch's record takes.
+const ENTRY_HEAD_MAX: u64 = 64;
 
 /// A message that may not leave yet.
 #[derive(Debug)]
@@ -71,12 +74,21 @@ impl Instance {
         self.order.step(now, input, &mut self.effects);
     }
 
-    /// Whether what a message makes us persist has room. Entries without room are dropped as if lost on the way, while votes
-    /// and heartbeats pass: a replica with a full disk still takes part in elections.
+    /// Whether what a message makes us persist has room. Entries without room are dropped as if lost on the way, while votes,
+    /// heartbeats and the first record of a view pass: replicas with full disks still elect a leader, and it confirms reads.
+    ///
+    /// By the sizes of the entries, while a leader takes requests only as long as a block of any size fits: what it took fits
+    /// the others, too, so that a new leader finds a majority that can hold what it has.
     pub(crate) fn fits(&self, log: &Log, message: &Verified<OrderMessage>) -> bool {
-        let OrderMessage::Raft(raft) = message.message();
-        let grows = matches!(raft, RaftMessage::AppendEntries { entries, .. } if !entries.is_empty());
-        !grows || (log.has_room() && self.unwritten.is_empty())
+        let OrderMessage::Raft(RaftMessage::AppendEntries { entries, .. }) = message.message() else {
+            return true;
+        };
+        let batches = entries.iter().filter_map(|entry| match &entry.body {
+            EntryBody::ViewStart => None,
+            EntryBody::Batch(batch) => Some(batch.bytes().len() as u64 + ENTRY_HEAD_MAX),
+        });
+        let mut batches = batches.peekable();
+        batches.peek().is_none() || (self.unwritten.is_empty() && log.has_room_for(batches))
     }
 
     fn persist(&mut self, log: &mut Log, own: RecordId, record: Stored, vital: bool) -> Result<(), Halt> {
@@ -190,9 +202,10 @@ impl Node {
         result: Result<(), DiskFull>,
         out: &mut Effects,
     ) {
-        let was_full = self.log.is_disk_full();
+        // Kept until a segment is ready: while the log tries again it does not know whether there is room.
+        let (was_full, is_full) = (self.turn.disk_full, result.is_err());
+        self.turn.disk_full = is_full;
         self.log.prepared(segment, result);
-        let is_full = self.log.is_disk_full();
         if is_full {
             self.turn.retry_prepare_later(now);
         }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use quorate_execute::Executor;
 use quorate_log::{Log, SyncMode};
 use quorate_order::{Input as OrderInput, Random};
-use quorate_types::{AgreedTime, ConnId, Span, Time};
+use quorate_types::{AgreedTime, ConnId, Span, Time, planted};
 use quorate_wire::{FrameKind, OutFrame, ReadStatus, read_reply_header};
 use std::collections::BTreeMap;
 
@@ -24,6 +24,10 @@ pub(crate) struct Turn {
     proposed: AgreedTime,
     /// When to look for room again, or to sync.
     pub(crate) retry: Option<Time>,
+    /// The last segment that was asked for could not be made.
+    pub(crate) disk_full: bool,
+    /// When it handed over last since its disk is full.
+    pub(crate) handed_over: Option<Time>,
     /// Answers of admission, kept for its memory.
     pub(crate) answer: Vec<u8>,
     /// Answers to reads.
@@ -36,6 +40,8 @@ impl Turn {
             random: Random::new(seed ^ 0x74_75_72_6e),
             proposed: AgreedTime::ZERO,
             retry: None,
+            disk_full: false,
+            handed_over: None,
             answer: Vec::new(),
             answers: Answers::default(),
         }
@@ -74,7 +80,9 @@ impl Node {
     /// what is queued goes out: then nothing else would say so.
     fn run_log(&mut self, out: &mut Effects) {
         loop {
-            if let Err(halt) = self.instance.write(&mut self.log) {
+            if !planted("room-forgotten")
+                && let Err(halt) = self.instance.write(&mut self.log)
+            {
                 return out.push(Effect::Halt(halt));
             }
             match self.log.poll() {

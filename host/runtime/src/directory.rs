@@ -208,17 +208,22 @@ impl DataDirectory {
         Ok(directory)
     }
 
-    fn check_last_run(&self) -> Result<(), DirectoryError> {
+    /// What the last run noted; nothing in a directory that was never used.
+    fn last_run(&self) -> Result<Option<RunFile>, DirectoryError> {
         let text = match fs::read_to_string(self.path.join("run.toml")) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(why) => return Err(self.io("reading run.toml", why)),
         };
-        let run: RunFile = toml::from_str(&text).map_err(|why| DirectoryError::Damaged {
+        toml::from_str(&text).map(Some).map_err(|why| DirectoryError::Damaged {
             path: self.path.clone(),
             file: "run.toml",
             why: why.to_string(),
-        })?;
+        })
+    }
+
+    fn check_last_run(&self) -> Result<(), DirectoryError> {
+        let Some(run) = self.last_run()? else { return Ok(()) };
         match run.durability {
             Durability::Memory => Err(DirectoryError::MemoryLost),
             Durability::Async if !run.clean && run.boot != boot_id() => Err(DirectoryError::AsyncLost),
@@ -269,6 +274,11 @@ impl DataDirectory {
     /// # Errors
     /// When the system refuses.
     pub fn note_run(&self, durability: Durability, clean: bool) -> Result<(), DirectoryError> {
+        // With group durability nothing depends on how a run ended. So a replica starts also when not a byte is left.
+        let before = self.last_run()?.map(|run| run.durability);
+        if (durability, before) == (Durability::Group, Some(Durability::Group)) {
+            return Ok(());
+        }
         let run = RunFile { durability, boot: boot_id(), clean };
         let text = toml::to_string(&run).unwrap_or_default();
         write_durably(&self.path, "run.toml", &text).map_err(|why| self.io("writing run.toml", why))

@@ -3,7 +3,7 @@
 //! INV-ADMIT-1: while a replica leads, the requests of a session enter its batches with growing numbers, each at most once.
 //! INV-ADMIT-2: the bytes admitted and not decided yet never exceed the limit by more than one request.
 
-use quorate_types::{AgreedTime, RequestNumber, SessionId};
+use quorate_types::{AgreedTime, RequestNumber, SessionId, planted};
 use quorate_wire::{
     Batch, BatchHeader, REQUEST_HEADER, Reply, ReplyStatus, RequestHeader, RequestKind, Requests,
 };
@@ -86,6 +86,9 @@ impl Admission {
     /// Leadership of this replica begins or ends: what it had in flight is forgotten, and the open batch with it; clients send
     /// again what is unanswered.
     pub fn reset(&mut self) {
+        if planted("admission-not-reset") {
+            return;
+        }
         self.open.clear();
         self.count = 0;
         self.full.clear();
@@ -178,7 +181,7 @@ impl Admission {
         }
         let refusal = if room == Room::DiskFull {
             Some(Verdict::Answer(ReplyStatus::DiskFull, b""))
-        } else if pending >= self.limits.queue_bytes_max {
+        } else if pending >= self.limits.queue_bytes_max && !planted("queue-without-limit") {
             Some(Verdict::Answer(ReplyStatus::Overloaded, b""))
         } else {
             None

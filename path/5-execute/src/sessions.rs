@@ -24,7 +24,7 @@
 mod checkpoint;
 mod replies;
 
-use quorate_types::{AgreedTime, ClientId, RequestNumber, SessionId, Span};
+use quorate_types::{AgreedTime, ClientId, RequestNumber, SessionId, Span, planted};
 use quorate_wire::{ReplyStatus, RequestHeader};
 use replies::Replies;
 use std::cmp::Reverse;
@@ -295,6 +295,9 @@ impl SessionTable {
         let kept_bytes = self.kept_bytes;
         let number = header.number.number();
         let Some(session) = self.session(header.session) else { return Verdict::Expired };
+        if number <= session.last && planted("duplicate-runs") {
+            return Verdict::Run { client: session.client };
+        }
         if number <= session.last {
             return match session.kept(number) {
                 Some((status, body)) => Verdict::Answered { status, body },
@@ -315,6 +318,7 @@ impl SessionTable {
     fn forget_answered(&mut self, header: &RequestHeader) {
         let Some(session) = self.session_mut(header.session) else { return };
         let claimed = header.lowest_unanswered.number().min(header.number.number());
+        let claimed = if planted("answers-forgotten") { u64::MAX } else { claimed };
         let lowest = claimed.min(session.last + 1);
         if lowest <= session.lowest {
             return;
@@ -339,6 +343,9 @@ impl SessionTable {
         now: AgreedTime,
     ) {
         let session = self.session_mut(id).expect("INV-SESSION-1: a request that ran has its session");
+        if number.number() <= session.last && planted("duplicate-runs") {
+            return;
+        }
         assert_eq!(number.number(), session.last + 1, "INV-SESSION-1 {id}: numbers run in order");
         session.last = number.number();
         session.last_active = now;

@@ -10,7 +10,7 @@
 //! connection is gone), INV-READ-3 (waiting reads are bounded in number and bytes).
 //! Tests: `reads/tests.rs`.
 
-use quorate_types::{ConnId, Seq, Span, Time};
+use quorate_types::{ConnId, Seq, Span, Time, planted};
 use quorate_wire::{ReadConsistency, ReadRequest};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -136,7 +136,8 @@ impl ReadPath {
 
     /// A client asks. `executed` is the last seq that was executed here.
     pub fn ask(&mut self, now: Time, executed: Seq, conn: ConnId, read: &ReadRequest<'_>) -> Asked {
-        if read.consistency == ReadConsistency::Weak && read.seen <= executed {
+        let seen = if planted("weak-read-goes-back") { Seq::ZERO } else { read.seen };
+        if read.consistency == ReadConsistency::Weak && seen <= executed {
             return Asked::Now;
         }
         if self.reads >= self.limits.reads_max || read.query.len() > self.limits.bytes_max - self.bytes {
@@ -211,7 +212,8 @@ impl ReadPath {
         if self.groups.is_empty() {
             return;
         }
-        let is_ready = |group: &Group| group.confirmed.is_some_and(|seq| seq <= executed);
+        let early = planted("read-before-executed");
+        let is_ready = |group: &Group| group.confirmed.is_some_and(|seq| seq <= executed || early);
         let ready: Vec<u64> =
             self.groups.iter().filter(|(_, group)| is_ready(group)).map(|(number, _)| *number).collect();
         for number in ready {
@@ -222,7 +224,7 @@ impl ReadPath {
 
     fn run_group(&mut self, group: Group, executed: Seq, run: &mut impl FnMut(Read<'_>)) {
         let confirmed = group.confirmed.is_some_and(|seq| seq <= executed);
-        assert!(confirmed, "INV-READ-1: a strong read runs when its confirmed seq is executed");
+        assert!(confirmed || planted("read-before-executed"), "INV-READ-1: a strong read runs when its confirmed seq is executed");
         for member in &group.members[group.ended..] {
             let query = &group.queries[member.start..member.start + member.len];
             if member.seen > executed {

@@ -19,7 +19,7 @@ pub fn late(open: &[String]) -> Failure {
 /// When an operation that could wait was given up.
 pub fn patient(done: &Done) -> Result<(), Failure> {
     let given_up = done.patient && !matches!(done.outcome, Some(Outcome::Ok { .. }) | None);
-    let known = ["session", "lacks", "replies", "too large"];
+    let known = ["session", "too large"];
     if given_up && !known.iter().any(|word| done.why.contains(word)) {
         return Err(Failure::new(
             "progress",

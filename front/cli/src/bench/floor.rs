@@ -5,6 +5,7 @@ use super::options::{FloorArgs, seconds};
 use super::progress::Progress;
 use super::report::{self, FloorRun};
 use super::series::sync_of;
+use super::temporary::FLOOR_PREFIX;
 use crate::failure::{Failure, Outcome};
 use crate::init::{self, DurabilityChoice};
 use crate::print;
@@ -71,7 +72,7 @@ fn measure(args: &FloorArgs, durability: &str, window: u64) -> Outcome<Floor> {
         command_bytes: args.bytes,
         batch_bytes: args.batch_kib.saturating_mul(1 << 10),
         sync: sync_of(durability),
-        dir: args.scratch.join(format!("floor-{}", std::process::id())),
+        dir: args.scratch.join(format!("{FLOOR_PREFIX}{}", std::process::id())),
         seconds: args.secs,
         warm_up_seconds: args.warm,
         ..Config::default()

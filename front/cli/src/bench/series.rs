@@ -7,6 +7,7 @@ use super::options::Measurement;
 use super::progress::Progress;
 use super::report::{Check, Figure, FloorRun, LatencyUs, OwnRun, ReplicaUse, Subject};
 use super::target::Target;
+use super::temporary::FLOOR_PREFIX;
 use crate::failure::{Failure, Outcome};
 use crate::init::{self, DurabilityChoice};
 use quorate_floor::{Config as FloorConfig, Sync};
@@ -109,7 +110,7 @@ pub(super) const FLOOR_BATCH_BYTES: usize = 1 << 20;
 /// The null program's counterpart of a measurement; window and sizes are the caller's to set.
 pub(super) fn floor_config(measurement: &Measurement) -> FloorConfig {
     FloorConfig {
-        dir: measurement.scratch.join(format!("floor-{}", std::process::id())),
+        dir: measurement.scratch.join(format!("{FLOOR_PREFIX}{}", std::process::id())),
         // Before and after: together it gets as long as ours.
         seconds: (measurement.secs / 2.0).max(0.5),
         batch_bytes: FLOOR_BATCH_BYTES,

@@ -16,6 +16,8 @@ pub(super) const REPLICAS: u16 = 3;
 const STOP: Duration = Duration::from_secs(5);
 /// The names of our directories begin with it; the id of our process follows.
 const PREFIX: &str = "cluster-";
+/// And those of the null program's logs.
+pub(super) const FLOOR_PREFIX: &str = "floor-";
 
 /// The processes and their directory.
 pub(super) struct Temporary {

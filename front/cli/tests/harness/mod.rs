@@ -104,9 +104,9 @@ pub(crate) fn copy(from: &Path, to: &Path) {
         let path = entry.expect("a directory can be read").path();
         let target = to.join(path.file_name().expect("an entry has a name"));
         if path.is_dir() {
-            copy(&path, &target)
+            copy(&path, &target);
         } else {
-            drop(fs::copy(&path, &target).expect("a file can be copied"))
+            fs::copy(&path, &target).expect("a file can be copied");
         }
     }
 }
@@ -354,7 +354,7 @@ pub(crate) struct Made {
 }
 
 impl Made {
-    /// With these members; small segments, so that a start is quick.
+    /// With these members; the smallest segments that are allowed, so that a start is quick.
     pub(crate) fn new(members: &[(u16, String)]) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let list: Vec<String> = members.iter().map(|(id, address)| format!("{id}={address}")).collect();
@@ -362,7 +362,7 @@ impl Made {
         let path = made.path();
         quorate(&["init", "--dir", path.to_str().expect("UTF-8"), "--members", &list.join(",")]).ok();
         for (id, _) in members {
-            edit(&made.config(*id), "mode = \"group\"", "mode = \"group\"\nsegment_mib = 2");
+            edit(&made.config(*id), "mode = \"group\"", "mode = \"group\"\nsegment_mib = 20");
         }
         made
     }

@@ -9,7 +9,7 @@
 use super::replication::Leading;
 use super::{Raft, Role, VIEW_MAX, reject, send};
 use crate::Effects;
-use quorate_types::{Reject, ReplicaId, Span, Time, View};
+use quorate_types::{Reject, ReplicaId, Span, Time, View, planted};
 use quorate_wire::raft::{Entry, EntryBody, Position, RaftMessage};
 
 /// Failed elections in a row stretch the next time-out at most so many times.
@@ -169,7 +169,7 @@ impl Raft {
             reject(out, from, Reject::Malformed("raft: vote for a view that its own log reached"));
             return;
         }
-        let up_to_date = last >= self.log.last();
+        let up_to_date = last >= self.log.last() || planted("log-not-compared");
         // [raft L14] Neither votes nor goes to the higher view.
         let refused = view < self.view || (!transfer && view > self.view && self.leader_is_alive());
         if pre {
@@ -249,7 +249,8 @@ impl Raft {
         if votes.answers[at] != Some(true) {
             votes.answers[at] = Some(granted);
         }
-        let (for_it, against) = (votes.count(true), votes.count(false));
+        let for_it = votes.count(true) + usize::from(planted("vote-counted-twice"));
+        let against = votes.count(false);
         let own_counts = votes.answers[own] == Some(true);
         if for_it >= self.quorum && pre {
             self.become_candidate(false, out);

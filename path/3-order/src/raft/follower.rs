@@ -8,7 +8,7 @@
 
 use super::{Raft, Role, reject, send};
 use crate::Effects;
-use quorate_types::{Reject, ReplicaId, View};
+use quorate_types::{Reject, ReplicaId, View, planted};
 use quorate_wire::raft::{AppendOutcome, ENTRIES_MAX, Entry, Index, Position, RaftMessage};
 
 /// What no correct leader sends.
@@ -79,7 +79,8 @@ impl Raft {
             return reject(out, from, why);
         }
         // [raft L44]
-        self.commit_to(commit.min(end), out);
+        let end_known = if planted("commit-beyond-match") { self.log.last().index } else { end };
+        self.commit_to(commit.min(end_known), out);
         // [raft L45-L46]
         let matched = if empty { end.min(self.log.durable()) } else { end };
         self.answer_append(from, round, AppendOutcome::Matched(matched), out);
@@ -100,6 +101,7 @@ impl Raft {
                 Some(_) if index <= self.commit => {
                     return Err(Reject::NotAllowed("raft: replaces what is committed"));
                 }
+                Some(_) if planted("conflict-off-by-one") => self.truncate(index),
                 Some(_) => self.truncate(index.previous()),
                 None => {}
             }

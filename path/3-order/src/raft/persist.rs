@@ -11,7 +11,7 @@
 use super::Raft;
 use crate::{Effect, Effects, Stored};
 use bytes::Bytes;
-use quorate_types::{Halt, RecordId, ReplicaId, View};
+use quorate_types::{Halt, RecordId, ReplicaId, View, planted};
 use quorate_wire::raft::{Entry, EntryBody, Index};
 
 /// [`Stored::kind`] of an entry.
@@ -84,7 +84,9 @@ impl Raft {
     pub(super) fn append(&mut self, entry: Entry, out: &mut Effects) -> Index {
         let index = self.log.last().index.next();
         let id = self.next_record();
-        out.push(Effect::Persist { id, record: entry_record(index, &entry), vital: false });
+        // Without the first record of its view a leader can not even confirm a read.
+        let vital = matches!(entry.body, EntryBody::ViewStart);
+        out.push(Effect::Persist { id, record: entry_record(index, &entry), vital });
         self.log.push(entry, id);
         index
     }
@@ -103,13 +105,14 @@ impl Raft {
 
     /// The record that a message with our view must wait for, if it is not durable yet. [raft L5]
     pub(super) fn view_pending(&self) -> Option<RecordId> {
-        (self.view_record > self.durable_record).then_some(self.view_record)
+        let pending = self.view_record > self.durable_record && !planted("vote-before-sync");
+        pending.then_some(self.view_record)
     }
 
     /// The record that an acknowledgement of the log up to `index` must wait for.
     pub(super) fn pending_up_to(&self, index: Index) -> Option<RecordId> {
         let needed = self.log.record_at(index).max(self.view_record);
-        (needed > self.durable_record).then_some(needed)
+        (needed > self.durable_record && !planted("ack-before-sync")).then_some(needed)
     }
 
     /// [raft L7-L8]
@@ -124,6 +127,7 @@ impl Raft {
             }
             RECORD_VOTE => {
                 let (view, voted) = read_vote(&record)?;
+                let voted = voted.filter(|_| !planted("vote-lost-at-restart"));
                 let first = view == self.view && self.voted.is_none() && voted.is_some();
                 if view <= self.view && !first {
                     return Err(inconsistent(format!("a vote in {view} follows one in {}", self.view)));

@@ -5,7 +5,7 @@
 
 use super::log::Log;
 use super::persist::Pending;
-use quorate_types::{ReplicaId, Time};
+use quorate_types::{ReplicaId, Time, planted};
 use quorate_wire::raft::Index;
 
 /// How entries are sent to a follower.
@@ -63,7 +63,8 @@ impl Progress {
     /// Bytes that were sent and not acknowledged, about. Exactly 0 when everything was acknowledged: entries that left the
     /// memory are only estimated, and no answer would come that corrects the estimate.
     pub(super) fn in_flight(&self) -> u64 {
-        if self.next <= self.matched.next() { 0 } else { self.sent_bytes.saturating_sub(self.matched_bytes) }
+        let none = self.next <= self.matched.next() && !planted("window-by-estimate");
+        if none { 0 } else { self.sent_bytes.saturating_sub(self.matched_bytes) }
     }
 
     /// Everything before `next` was sent.

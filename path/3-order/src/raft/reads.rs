@@ -9,7 +9,7 @@
 
 use super::{Raft, Role, reject, send};
 use crate::{Effect, Effects};
-use quorate_types::{Reject, ReplicaId, Slot, Time, View};
+use quorate_types::{Reject, ReplicaId, Slot, Time, View, planted};
 use quorate_wire::raft::RaftMessage;
 
 /// No member has more reads waiting at the leader: a correct one has one.
@@ -85,7 +85,8 @@ impl Raft {
     fn accept_read(&mut self, reader: Reader, out: &mut Effects) {
         let slot = Slot::new(self.log.slots_at(self.commit));
         let Role::Leader(lead) = &mut self.role else { return };
-        let slot = (self.commit >= lead.start).then_some(slot);
+        let known = self.commit >= lead.start || planted("read-before-own-commit");
+        let slot = known.then_some(slot);
         lead.reads.waiting.push(LeaderRead { reader, slot });
         self.begin_round(out);
     }
@@ -103,7 +104,7 @@ impl Raft {
     /// Begins a round for all reads that wait, unless one is out. [raft L68]
     fn begin_round(&mut self, out: &mut Effects) {
         let Role::Leader(lead) = &mut self.role else { return };
-        let held = self.commit < lead.start;
+        let held = self.commit < lead.start && !planted("read-before-own-commit");
         if held || lead.reads.round != 0 || lead.reads.waiting.is_empty() {
             return;
         }
@@ -111,7 +112,7 @@ impl Raft {
         lead.reads.round = lead.round;
         std::mem::swap(&mut lead.reads.out, &mut lead.reads.waiting);
         self.heartbeat(out);
-        if self.config.members.len() == 1 {
+        if self.config.members.len() == 1 || planted("read-not-confirmed") {
             self.confirm_reads(out);
         }
     }
@@ -121,7 +122,7 @@ impl Raft {
         let Role::Leader(lead) = &mut self.role else { return };
         let round = lead.reads.round;
         let answered = lead.peers.iter().filter(|peer| peer.round >= round).count();
-        if round == 0 || answered + 1 < self.quorum {
+        if round == 0 || (answered + 1 < self.quorum && !planted("read-not-confirmed")) {
             return;
         }
         lead.reads.round = 0;

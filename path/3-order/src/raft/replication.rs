@@ -9,7 +9,7 @@ use super::reads::LeaderReads;
 use super::transfer::Transfer;
 use super::{Raft, RaftConfig, Role, reject, send};
 use crate::{Effects, Stored};
-use quorate_types::{Reject, ReplicaId, Time, View};
+use quorate_types::{Reject, ReplicaId, Time, View, planted};
 use quorate_wire::Batch;
 use quorate_wire::raft::{AppendOutcome, ENTRIES_MAX, Entry, EntryBody, Index, RaftMessage};
 
@@ -281,19 +281,21 @@ impl Raft {
     pub(super) fn advance_commit(&mut self, out: &mut Effects) {
         let Role::Leader(lead) = &mut self.role else { return };
         let own = self.log.durable();
+        let quorum = self.quorum - usize::from(planted("minority-decides") && self.quorum > 1);
         // The highest index that a quorum reached: the members are few, so each is tried.
         let mut reached = Index::ZERO;
         for candidate in lead.peers.iter().map(|peer| peer.matched).chain([own]) {
             let holders = lead.peers.iter().filter(|peer| peer.matched >= candidate).count();
-            if candidate > reached && holders + usize::from(own >= candidate) >= self.quorum {
+            if candidate > reached && holders + usize::from(own >= candidate) >= quorum {
                 reached = candidate;
             }
         }
-        if reached <= self.commit || reached < lead.start {
+        let older = reached < lead.start && !planted("older-view-by-counting");
+        if reached <= self.commit || older {
             return;
         }
         assert!(
-            self.log.view_at(reached) == Some(self.view),
+            self.log.view_at(reached) == Some(self.view) || planted("older-view-by-counting"),
             "INV-RAFT-10: a leader counts entries of its own view"
         );
         let first = self.commit < lead.start;

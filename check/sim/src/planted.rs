@@ -1,0 +1,80 @@
+//! The bugs that can be put back, and the table of how soon each is found.
+//!
+//! Their hooks are calls of `quorate_types::planted` beside the right code; they exist only in a build with `--cfg planted`.
+
+use crate::campaign::{Campaign, run};
+use crate::plan::Profile;
+use quorate_types::plant;
+
+/// A bug that can be put back.
+#[derive(Clone, Copy, Debug)]
+pub struct Bug {
+    /// Its name.
+    pub name: &'static str,
+    /// What is wrong.
+    pub what: &'static str,
+}
+
+const fn bug(name: &'static str, what: &'static str) -> Bug {
+    Bug { name, what }
+}
+
+/// All of them.
+pub const BUGS: &[Bug] = &[
+    bug("vote-counted-twice", "a candidate counts one vote twice"),
+    bug("vote-before-sync", "a vote leaves before its record is synced"),
+    bug("vote-lost-at-restart", "a restarted replica knows the view and forgot its vote"),
+    bug("log-not-compared", "a voter does not compare the candidate's log with its own"),
+    bug("older-view-by-counting", "a leader counts copies of an older view's entry as decided"),
+    bug("minority-decides", "a leader decides with one copy too few"),
+    bug("ack-before-sync", "a follower acknowledges entries before they are synced"),
+    bug("durable-when-written", "the log does not sync what it calls durable"),
+    bug("recovery-trusts-unsynced", "recovery takes what is readable for durable"),
+    bug("conflict-off-by-one", "a follower keeps the first entry that departs from the leader's log"),
+    bug("commit-beyond-match", "a follower decides entries that the leader did not vouch for"),
+    bug("read-not-confirmed", "a leader answers strong reads without asking whether it still leads"),
+    bug("read-before-own-commit", "a new leader answers strong reads before it decided anything"),
+    bug("read-before-executed", "a strong read runs before what it must see is executed"),
+    bug("weak-read-goes-back", "weak reads of one client go back in time"),
+    bug("duplicate-runs", "a request that arrives again runs again"),
+    bug("answers-forgotten", "replies are forgotten before the client has them"),
+    bug("admission-not-reset", "a leader that led before takes old requests for new ones in flight"),
+    bug("queue-without-limit", "admission takes whatever comes"),
+    bug("damage-unnoticed", "damaged frames are taken"),
+    bug("room-forgotten", "records that found no room wait for a segment that nobody asks for"),
+    bug("window-by-estimate", "a window stays closed because of an estimate"),
+    bug("state-of-its-own", "the service's state depends on what only one replica saw"),
+];
+
+/// How soon a bug was found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Which.
+    pub bug: Bug,
+    /// The checker that saw it, and the lowest failing seed among those that ran.
+    pub by: Option<(&'static str, u64)>,
+    /// How many seeds had run when it was found, or all.
+    pub seeds: u64,
+}
+
+/// Looks for one bug in at most `count` seeds.
+pub fn hunt(bug: Bug, profile: Profile, count: u64, jobs: usize) -> Found {
+    plant(Some(bug.name));
+    let campaign = Campaign { profile, first: 1, count, jobs, failures_max: 1 };
+    let summary = run(&campaign, |_, _| {});
+    plant(None);
+    let by = summary
+        .failures
+        .first()
+        .and_then(|report| report.failure.as_ref().map(|failure| (failure.checker, report.seed)));
+    Found { bug, by, seeds: by.map_or(summary.runs, |(_, seed)| seed) }
+}
+
+/// The table's line for a bug.
+pub fn line(found: &Found) -> String {
+    let (checker, seed) = match found.by {
+        Some((checker, seed)) => (checker, seed.to_string()),
+        None => ("not found", format!("> {}", found.seeds)),
+    };
+    format!("| `{}` | {} | `{checker}` | {seed} |", found.bug.name, found.bug.what)
+}
