@@ -425,7 +425,9 @@ impl Log {
 
     /// Whether records of class data would all be taken, given the bytes of each one's head and payload.
     pub fn has_room_for(&self, records: impl Iterator<Item = u64>) -> bool {
-        let need = |bytes: u64| whole_sectors((BLOCK_HEADER + RECORD_HEADER) as u64 + bytes);
+        let need = |bytes: u64| {
+            whole_sectors((BLOCK_HEADER + RECORD_HEADER) as u64 + bytes.min(u64::from(u32::MAX)))
+        };
         let needed = records.map(need).fold(0, u64::saturating_add);
         self.config.sync == SyncMode::Memory
             || (needed <= self.config.segment_bytes && self.fits(needed, self.config.reserve_bytes))

@@ -11,6 +11,7 @@
 //! ```
 
 use crate::codec::Put;
+use crate::frame::Payload;
 use bytes::Bytes;
 use quorate_types::{AgreedTime, Items, Reject, RequestNumber, SessionId};
 
@@ -156,10 +157,20 @@ pub struct BatchHeader {
 }
 
 /// What one slot decides: requests, a proposal for the time, and randomness. The unit of agreement.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Batch {
     bytes: Bytes,
+    /// Of the bytes, where it was sealed: each frame that carries them needs it.
+    crc: Option<u32>,
 }
+
+impl PartialEq for Batch {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl Eq for Batch {}
 
 impl Batch {
     /// Bytes of the header.
@@ -180,7 +191,8 @@ impl Batch {
         bytes[..8].copy_from_slice(&header.time.nanos().to_le_bytes());
         bytes[8..16].copy_from_slice(&header.seed.to_le_bytes());
         bytes[16..20].copy_from_slice(&header.count.to_le_bytes());
-        Self { bytes: Bytes::from(bytes) }
+        let crc = Some(crc32c::crc32c(&bytes));
+        Self { bytes: Bytes::from(bytes), crc }
     }
 
     /// Takes bytes from a peer or the log as a batch: checks every request, so that execution can not fail on them.
@@ -188,7 +200,7 @@ impl Batch {
     /// # Errors
     /// When a request does not decode or the count is wrong.
     pub fn decode(bytes: Bytes) -> Result<Self, Reject> {
-        let batch = Self { bytes };
+        let batch = Self { bytes, crc: None };
         if batch.bytes.len() < Self::HEADER {
             return Err(Reject::Malformed("batch: header"));
         }
@@ -217,6 +229,11 @@ impl Batch {
     /// The requests in order.
     pub fn requests(&self) -> Requests<'_> {
         Requests::new(&self.bytes[Self::HEADER..])
+    }
+
+    /// All bytes, shared, as part of a frame.
+    pub(crate) fn payload(&self) -> Payload {
+        Payload { bytes: self.bytes.clone(), crc: self.crc }
     }
 
     /// All bytes, shared.

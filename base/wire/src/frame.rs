@@ -126,18 +126,40 @@ pub struct OutFrame {
     payloads: Vec<Bytes>,
 }
 
+/// Bytes that a frame shares with others, with their checksum if it is known.
+#[derive(Clone, Debug)]
+pub(crate) struct Payload {
+    pub(crate) bytes: Bytes,
+    pub(crate) crc: Option<u32>,
+}
+
+impl From<Bytes> for Payload {
+    fn from(bytes: Bytes) -> Self {
+        Self { bytes, crc: None }
+    }
+}
+
 impl OutFrame {
     /// Frames `body` followed by `payloads`; `body` is copied once, payloads are shared.
     ///
     /// # Panics
     /// When the frame would be 4 GiB or larger: callers bound what they send by the frame limit.
     pub fn new(kind: FrameKind, body: &[u8], payloads: Vec<Bytes>) -> Self {
+        Self::with_payloads(kind, body, payloads.into_iter().map(Payload::from).collect())
+    }
+
+    /// The same; a payload whose checksum is known is not gone through again.
+    pub(crate) fn with_payloads(kind: FrameKind, body: &[u8], payloads: Vec<Payload>) -> Self {
         let mut crc = crc32c::crc32c(body);
         let mut len = body.len();
         for payload in &payloads {
-            crc = crc32c::crc32c_append(crc, payload);
-            len += payload.len();
+            crc = match payload.crc {
+                Some(own) => crc32c::crc32c_combine(crc, own, payload.bytes.len()),
+                None => crc32c::crc32c_append(crc, &payload.bytes),
+            };
+            len += payload.bytes.len();
         }
+        let payloads = payloads.into_iter().map(|payload| payload.bytes).collect();
         let len = u32::try_from(len).expect("a frame is under 4 GiB");
         let mut head = BytesMut::with_capacity(FRAME_HEADER + body.len());
         head.extend_from_slice(&encode_header(kind, len, crc));
@@ -169,18 +191,24 @@ impl OutFrame {
     }
 }
 
-/// Cuts a byte stream into frames. The host reads into the buffer; payloads that come out share its memory.
+/// Cuts a byte stream into frames. The host reads into [`Self::space`]; payloads that come out share that memory.
 #[derive(Debug)]
 pub struct FrameReader {
-    buffer: BytesMut,
+    /// Initialized throughout, so that reading into it clears no byte twice; the first `filled` bytes have arrived.
+    bytes: BytesMut,
+    filled: usize,
     frame_bytes_max: u32,
     header: Option<FrameHeader>,
 }
 
+/// Memory for a frame that is larger than what arrived of it grows by this much, or doubles: nobody makes us provide in advance
+/// what was merely announced.
+const GROWTH: usize = 256 << 10;
+
 impl FrameReader {
     /// A reader that refuses frames with more than `frame_bytes_max` bytes of payload.
     pub fn new(frame_bytes_max: u32) -> Self {
-        Self { buffer: BytesMut::new(), frame_bytes_max, header: None }
+        Self { bytes: BytesMut::new(), filled: 0, frame_bytes_max, header: None }
     }
 
     /// Another limit from the next frame on: a stranger may send a small hello only.
@@ -188,15 +216,37 @@ impl FrameReader {
         self.frame_bytes_max = frame_bytes_max;
     }
 
-    /// Where the host puts what it read. Has room for at least `at_least` bytes, or for the rest of the frame that is
-    /// arriving if that is more.
-    pub fn buffer(&mut self, at_least: usize) -> &mut BytesMut {
-        let missing = self.header.map_or(0, |h| (h.len as usize).saturating_sub(self.buffer.len()));
-        let want = at_least.max(missing);
-        if self.buffer.capacity() - self.buffer.len() < want {
-            self.buffer.reserve(want);
+    /// Where the host puts what it reads, at least a byte; then it calls [`Self::filled`]. Memory comes in chunks of about
+    /// `chunk` bytes, or as the frame that is arriving needs it.
+    pub fn space(&mut self, chunk: usize) -> &mut [u8] {
+        let missing = self.header.map_or(0, |header| (header.len as usize).saturating_sub(self.filled));
+        let want = missing.min(self.filled.max(GROWTH)).max(chunk / 4).max(1);
+        if self.bytes.len() - self.filled < want {
+            let mut bytes = BytesMut::zeroed(self.filled + want.max(chunk));
+            bytes[..self.filled].copy_from_slice(&self.bytes[..self.filled]);
+            self.bytes = bytes;
         }
-        &mut self.buffer
+        &mut self.bytes[self.filled..]
+    }
+
+    /// So many bytes were put at the beginning of the space.
+    ///
+    /// # Panics
+    /// When there was not that much space.
+    pub fn filled(&mut self, count: usize) {
+        assert!(count <= self.bytes.len() - self.filled, "no more was read than there is space");
+        self.filled += count;
+    }
+
+    /// Adds bytes that lie elsewhere.
+    pub fn push(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let space = self.space(bytes.len());
+            let count = bytes.len().min(space.len());
+            space[..count].copy_from_slice(&bytes[..count]);
+            self.filled(count);
+            bytes = &bytes[count..];
+        }
     }
 
     /// The next whole frame, or nothing when more bytes are needed.
@@ -207,17 +257,21 @@ impl FrameReader {
         let header = match self.header {
             Some(header) => header,
             None => {
-                let Some(bytes) = self.buffer.first_chunk::<FRAME_HEADER>() else { return Ok(None) };
+                let Some(bytes) = self.bytes[..self.filled].first_chunk::<FRAME_HEADER>() else {
+                    return Ok(None);
+                };
                 let header = FrameHeader::decode(bytes, self.frame_bytes_max)?;
-                self.buffer.advance(FRAME_HEADER);
+                self.bytes.advance(FRAME_HEADER);
+                self.filled -= FRAME_HEADER;
                 *self.header.insert(header)
             }
         };
-        if self.buffer.len() < header.len as usize {
+        if self.filled < header.len as usize {
             return Ok(None);
         }
         self.header = None;
-        let payload = self.buffer.split_to(header.len as usize).freeze();
+        let payload = self.bytes.split_to(header.len as usize).freeze();
+        self.filled -= payload.len();
         if crc32c::crc32c(&payload) != header.crc && !planted("damage-unnoticed") {
             return Err(Reject::Malformed("frame payload checksum"));
         }
@@ -226,6 +280,6 @@ impl FrameReader {
 
     /// Bytes that wait for the rest of their frame.
     pub fn pending(&self) -> usize {
-        self.buffer.len()
+        self.filled
     }
 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 pub fn stream(data: &[u8]) {
     let mut reader = FrameReader::new(1 << 20);
     for piece in data.chunks(7) {
-        reader.buffer(piece.len()).extend_from_slice(piece);
+        reader.push(piece);
         loop {
             match reader.frame() {
                 Ok(Some(frame)) => payload(frame),
@@ -68,6 +68,6 @@ fn payload(frame: Frame) {
 
 fn reread(encoded: &[u8]) -> Bytes {
     let mut reader = FrameReader::new(u32::MAX);
-    reader.buffer(encoded.len()).extend_from_slice(encoded);
+    reader.push(encoded);
     reader.frame().expect("what we encode decodes").expect("it is whole").payload
 }

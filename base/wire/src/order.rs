@@ -26,7 +26,7 @@ impl OrderMessage {
                 message.encode(&mut head)
             }
         };
-        OutFrame::new(FrameKind::Order, &head, payloads)
+        OutFrame::with_payloads(FrameKind::Order, &head, payloads)
     }
 
     /// Reads a message; batches in it share the frame's bytes and are checked request by request.

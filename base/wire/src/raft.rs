@@ -6,6 +6,7 @@
 
 use crate::batch::Batch;
 use crate::codec::{Put, Reader};
+use crate::frame::Payload;
 use bytes::Bytes;
 use quorate_types::{Reject, View};
 use std::fmt;
@@ -248,7 +249,7 @@ impl RaftMessage {
     ///
     /// # Panics
     /// When there are more than [`ENTRIES_MAX`] entries.
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) -> Vec<Bytes> {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) -> Vec<Payload> {
         let mut payloads = Vec::new();
         match self {
             Self::RequestVote { view, last, pre, transfer } => {
@@ -273,12 +274,14 @@ impl RaftMessage {
                 out.put_u64(*round);
                 out.put_u32(entries.len() as u32);
                 for entry in entries {
-                    let payload = entry.payload();
                     out.put_u64(entry.view.number());
                     out.put_u8(entry.kind());
-                    out.put_u32(payload.len() as u32);
-                    if !payload.is_empty() {
-                        payloads.push(payload);
+                    match &entry.body {
+                        EntryBody::ViewStart => out.put_u32(0),
+                        EntryBody::Batch(batch) => {
+                            out.put_u32(batch.bytes().len() as u32);
+                            payloads.push(batch.payload());
+                        }
                     }
                 }
             }

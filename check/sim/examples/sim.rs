@@ -1,56 +1,64 @@
-//! Runs seeds: `sim <first> <count> [jobs]`, or one with its trace: `sim trace <seed> [all]`.
+//! The simulator by itself: `sim [--seed N] [--first N] [--count N] [--jobs N] [--trace main|all] [--html FILE] [--log FILE]
+//! [--shrink] [--json] [--planted] [--plant BUG]`. `quorate sim` takes the same words.
 
-use quorate_sim::campaign::{Campaign, run, run_seed};
-use quorate_sim::{Level, Plan, Profile, planted};
-use std::time::Instant;
+use quorate_sim::Level;
+use quorate_sim::command::{Options, execute};
+use std::io::{self, Write as _};
+use std::process::ExitCode;
 
-fn main() {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let number = |at: usize, other: u64| words.get(at).and_then(|word| word.parse().ok()).unwrap_or(other);
-    let profile = Profile::default();
-    if words.first().is_some_and(|word| word == "trace") {
-        let level = if words.get(2).is_some_and(|word| word == "all") { Level::All } else { Level::Main };
-        let seed = number(1, 0);
-        let plan = Plan::new(seed, &profile);
-        println!("{}\n{plan:#?}", plan.summary());
-        let (report, trace) = run_seed(seed, &profile, level);
-        println!("{}{report:#?}", trace.text());
-        return;
-    }
-    if words.first().is_some_and(|word| word == "planted") {
-        for bug in planted::BUGS {
-            if words.get(1).is_none_or(|name| name == bug.name || name == "all") {
-                let found = planted::hunt(*bug, profile, number(2, 2000), 2);
-                println!("{}", planted::line(&found));
-            }
+fn options() -> Result<Options, String> {
+    let mut options = Options::default();
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or_else(|| format!("{word} takes a value"));
+        let number = |text: String| text.parse::<u64>().map_err(|why| format!("{text}: {why}"));
+        match word.as_str() {
+            "--seed" => options.seed = Some(number(value()?)?),
+            "--first" => options.first = number(value()?)?,
+            "--count" => options.count = number(value()?)?,
+            "--jobs" => options.jobs = number(value()?)? as usize,
+            "--trace" => options.trace = Some(if value()? == "all" { Level::All } else { Level::Main }),
+            "--html" => options.html = Some(value()?.into()),
+            "--log" => options.log = Some(value()?.into()),
+            "--shrink" => options.shrink = true,
+            "--json" => options.json = true,
+            "--planted" => options.planted = true,
+            "--plant" => quorate_types::plant(Some(&value()?)),
+            other => return Err(format!("{other} is no option of this program")),
         }
-        return;
     }
-    let campaign = Campaign {
-        profile,
-        first: number(0, 1),
-        count: number(1, 100),
-        jobs: number(2, 2) as usize,
-        failures_max: 20,
+    Ok(options)
+}
+
+fn main() -> ExitCode {
+    let options = match options() {
+        Ok(options) => options,
+        Err(why) => {
+            eprintln!("{why}");
+            return ExitCode::from(2);
+        }
     };
-    let begin = Instant::now();
-    let summary = run(&campaign, |_, report| {
-        if let Some(failure) = &report.failure {
-            let text: String = failure.text.chars().take(300).collect();
-            println!("seed {}: {}: {text}", report.seed, failure.checker);
+    let mut told = 0;
+    let done = execute(&options, &mut io::stdout().lock(), |progress| {
+        let tenth = progress.done * 10 / progress.total.max(1);
+        if tenth > told {
+            told = tenth;
+            let _ = writeln!(
+                io::stderr(),
+                "{} of {} seeds, {:.0} per second, {} failures",
+                progress.done,
+                progress.total,
+                progress.rate,
+                progress.failures
+            );
         }
     });
-    let wall = begin.elapsed().as_secs_f64();
-    println!(
-        "{} runs in {wall:.1} s ({:.1}/s), {:.0} cluster-seconds per second, {} events, {} commands, {} operations, \
-         {} failures, {} unjudged",
-        summary.runs,
-        summary.runs as f64 / wall,
-        summary.time as f64 / 1e9 / wall,
-        summary.events,
-        summary.commands,
-        summary.operations,
-        summary.failures.len(),
-        summary.unjudged
-    );
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::from(2)
+        }
+    }
 }

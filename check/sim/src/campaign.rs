@@ -94,7 +94,16 @@ pub struct Summary {
 }
 
 /// Runs all seeds; `tell` hears of each run as it ends.
-pub fn run(campaign: &Campaign, mut tell: impl FnMut(&Summary, &Report)) -> Summary {
+pub fn run(campaign: &Campaign, tell: impl FnMut(&Summary, &Report)) -> Summary {
+    run_where(campaign, |_| true, tell)
+}
+
+/// Runs those seeds that are wanted.
+pub fn run_where(
+    campaign: &Campaign,
+    wanted: impl Fn(u64) -> bool + Sync,
+    mut tell: impl FnMut(&Summary, &Report),
+) -> Summary {
     let next = AtomicU64::new(campaign.first);
     let end = campaign.first.saturating_add(campaign.count);
     let stop = AtomicBool::new(false);
@@ -102,10 +111,13 @@ pub fn run(campaign: &Campaign, mut tell: impl FnMut(&Summary, &Report)) -> Summ
     let mut summary = Summary::default();
     std::thread::scope(|scope| {
         for _ in 0..campaign.jobs.max(1) {
-            let (sender, next, stop) = (sender.clone(), &next, &stop);
+            let (sender, next, stop, wanted) = (sender.clone(), &next, &stop, &wanted);
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed < end && !wanted(seed) {
+                        continue;
+                    }
                     if seed >= end || sender.send(run_seed(seed, &campaign.profile, Level::Hash).0).is_err() {
                         return;
                     }

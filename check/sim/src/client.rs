@@ -95,7 +95,7 @@ impl Client {
             session_ttl: Span::from_millis(plan.sessions.0),
             window: (plan.sessions.1 - 1) as u32,
             resend_after: Span::from_millis(rng.pick(&[200, 2000])),
-            ..Config::new(ClientId::new(u64::from(number)), rng.next())
+            ..Config::new(ClientId::new(u64::from(number)), rng.number())
         };
         Self {
             core: ClientCore::new(config, &members),

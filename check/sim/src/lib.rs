@@ -9,7 +9,9 @@ pub mod campaign;
 pub mod checks;
 pub mod client;
 pub mod clock;
+pub mod command;
 pub mod disk;
+pub mod html;
 pub mod net;
 pub mod plan;
 pub mod planted;
@@ -18,6 +20,7 @@ pub mod queue;
 pub mod random;
 pub mod replica;
 pub mod service;
+pub mod shrink;
 pub mod trace;
 pub mod world;
 

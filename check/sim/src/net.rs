@@ -210,7 +210,7 @@ impl Net {
         let Some(conn) = self.conns.get(&number) else { return };
         let (a, b) = (conn.ends[from].who, conn.ends[1 - from].who);
         let delay = self.delay(a, b);
-        let flip = self.rng.next();
+        let flip = self.rng.number();
         let bandwidth = self.plan.bandwidth;
         let Some(conn) = self.conns.get_mut(&number) else { return };
         let pipe = &mut conn.pipes[from];

@@ -380,7 +380,7 @@ fn draw(kind: u8, plan: &Plan, rng: &mut Rng) -> Fault {
         11 => Fault::Jump { who: from, by: rng.spread(MS, 20_000 * MS) },
         12 => Fault::Drift { who: from, rate: rng.range(0, 200_000) as i64 - 100_000 },
         13 => Fault::Transfer { who, to: rng.below(replicas + 1) as u16 },
-        14 => Fault::Rot { who, part: rng.next() as u16 },
+        14 => Fault::Rot { who, part: rng.number() as u16 },
         16 => Fault::Lose { who },
         _ => Fault::Slow { from, to, by: time / 10, time },
     }

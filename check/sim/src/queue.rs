@@ -92,7 +92,7 @@ impl Queue {
     /// This will happen then.
     pub fn push(&mut self, at: u64, event: Event) {
         self.count += 1;
-        let tie = self.rng.next();
+        let tie = self.rng.number();
         self.heap.push(Reverse((at, tie, self.count, event)));
     }
 

@@ -1,33 +1,26 @@
 //! The only randomness of a run: generators that all follow from one seed.
 
-/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+use quorate_types::Random;
+
+/// The usual generator, with what a simulator draws beside plain numbers.
 #[derive(Clone, Debug)]
-pub struct Rng(u64);
+pub struct Rng(Random);
 
 impl Rng {
-    /// A generator whose numbers all follow from `seed`.
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
     /// A generator of its own for one part of the run, so that taking one number more here changes nothing there.
     pub fn of(seed: u64, part: u64) -> Self {
-        let mut mixed = Self(seed ^ part.wrapping_mul(0xd6e8_feb8_6659_fd93));
-        Self(mixed.next())
+        let mut mixed = Random::new(seed ^ part.wrapping_mul(0xd6e8_feb8_6659_fd93));
+        Self(Random::new(mixed.next()))
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+    pub fn number(&mut self) -> u64 {
+        self.0.next()
     }
 
     /// A number below `end`; 0 when `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
+        self.0.below(end)
     }
 
     /// A number from `low` to `high`, both included.

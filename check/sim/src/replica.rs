@@ -115,7 +115,7 @@ impl Replica {
             incarnation: incarnation(*id),
         };
         let members = Members::new(CLUSTER, me, ids.iter().map(member).collect());
-        let seed = Rng::of(plan.seed, 1000 + who as u64 * 7919 + u64::from(life)).next();
+        let seed = Rng::of(plan.seed, 1000 + who as u64 * 7919 + u64::from(life)).number();
         let (heartbeat, election_min, election_max) = plan.timing;
         let memory = plan.log.sync == SyncMode::Memory;
         let raft = RaftConfig {

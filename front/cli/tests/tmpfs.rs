@@ -63,9 +63,14 @@ impl Filler {
     fn check(&self) {
         for (at, done) in self.done.iter().enumerate() {
             let read = self.client.read(recorder::get(&format!("fill/{at}")), ReadOptions::STRONG).unwrap();
-            let Ok(KvReply::Value(Some(value))) = KvReply::decode(&read.body) else { panic!("no value of fill/{at}") };
+            let Ok(KvReply::Value(Some(value))) = KvReply::decode(&read.body) else {
+                panic!("no value of fill/{at}")
+            };
             let number: u64 = recorder::text(&value[..10]).parse().unwrap();
-            assert!(number >= *done && number < self.next, "fill/{at} holds {number}, acknowledged is {done}");
+            assert!(
+                number >= *done && number < self.next,
+                "fill/{at} holds {number}, acknowledged is {done}"
+            );
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod codec;
 pub mod fuzzing;
+mod ordered;
 mod service;
 mod tally;
 

@@ -4,11 +4,10 @@
 //! and an error reply names the limit. Tests: `tests/kv.rs`, `tests/kv_model.rs`.
 
 use crate::codec::{self, Condition, KvCommand, KvError, KvQuery, KvReply, Operation, Scan};
+use crate::ordered::OrderedMap;
 use quorate_execute::{
     CheckpointError, CheckpointSink, CheckpointSource, Context, ReplySink, Service, read_append, read_exact,
 };
-use std::collections::BTreeMap;
-use std::ops::Bound;
 
 /// What bounds commands. All replicas of a cluster must begin with the same, since replies depend on it; from then on it
 /// travels in checkpoints.
@@ -47,13 +46,13 @@ const MORE_BYTES: usize = 16;
 #[derive(Debug, Default)]
 pub struct Kv {
     config: KvConfig,
-    map: BTreeMap<Box<[u8]>, Vec<u8>>,
+    map: OrderedMap,
 }
 
 impl Kv {
     /// An empty store.
     pub fn new(config: KvConfig) -> Self {
-        Self { config, map: BTreeMap::new() }
+        Self { config, map: OrderedMap::default() }
     }
     /// How many keys have a value.
     pub fn len(&self) -> usize {
@@ -125,18 +124,18 @@ impl Kv {
         match operation {
             Operation::Put { key, value } => write_flag(reply, codec::PUT, self.put(key, value)),
             Operation::Get { key } => write_value(reply, self.get(key)),
-            Operation::Delete { key } => write_flag(reply, codec::DELETE, self.map.remove(*key).is_some()),
+            Operation::Delete { key } => write_flag(reply, codec::DELETE, self.map.remove(key)),
         }
     }
 
     fn get(&self, key: &[u8]) -> Option<&[u8]> {
-        self.map.get(key).map(Vec::as_slice)
+        self.map.get(key)
     }
 
     /// Overwrites in place where the memory that is there fits: no allocation on the most common path.
     fn put(&mut self, key: &[u8], value: &[u8]) -> bool {
         let Some(old) = self.map.get_mut(key) else {
-            self.map.insert(key.into(), value.to_vec());
+            self.map.insert(key, value.to_vec());
             return false;
         };
         if old.capacity() > 4 * value.len() + 64 {
@@ -159,10 +158,8 @@ impl Kv {
         let room = reply.room().saturating_sub(self.config.key_bytes_max as usize + MORE_BYTES);
         let bytes_max = reply.len() + room.min(self.config.scan_bytes_max as usize);
         reply.write(&[codec::ENTRIES]);
-        let end = if scan.end.is_empty() { Bound::Unbounded } else { Bound::Excluded(scan.end) };
-        let empty = !scan.end.is_empty() && scan.end <= scan.start;
-        let range = (!empty).then(|| self.map.range::<[u8], _>((Bound::Included(scan.start), end)));
-        for (entries, (key, value)) in (0u64..).zip(range.into_iter().flatten()) {
+        let end = (!scan.end.is_empty()).then_some(scan.end);
+        for (entries, (key, value)) in (0u64..).zip(self.map.range(scan.start, end)) {
             let full = reply.len() + key.len() + value.len() + MORE_BYTES > bytes_max;
             if entries == entries_max || (full && entries > 0) {
                 reply.write(&[codec::MORE]);
@@ -212,7 +209,7 @@ impl Service for Kv {
         ] {
             out.write(&number.to_le_bytes())?;
         }
-        for (key, value) in &self.map {
+        for (key, value) in self.map.range(b"", None) {
             out.write(&(key.len() as u32).to_le_bytes())?;
             out.write(&(value.len() as u32).to_le_bytes())?;
             out.write(key)?;
@@ -246,8 +243,7 @@ impl Service for Kv {
         if from.read(&mut [0])? != 0 {
             return Err(CheckpointError::Malformed("bytes after the last key"));
         }
-        // From a sorted list the tree is built at once.
-        *self = Self { config, map: entries.into_iter().collect() };
+        *self = Self { config, map: OrderedMap::from_sorted(entries) };
         Ok(())
     }
 }

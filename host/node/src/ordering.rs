@@ -88,7 +88,10 @@ impl Instance {
             EntryBody::Batch(batch) => Some(batch.bytes().len() as u64 + ENTRY_HEAD_MAX),
         });
         let mut batches = batches.peekable();
-        batches.peek().is_none() || (self.unwritten.is_empty() && log.has_room_for(batches))
+        // Many small entries count for more than a segment takes. While the disk is not full they may wait for room here: else
+        // such a message would never be taken.
+        let soon = !log.is_disk_full() && log.has_room();
+        batches.peek().is_none() || (self.unwritten.is_empty() && (soon || log.has_room_for(batches)))
     }
 
     fn persist(&mut self, log: &mut Log, own: RecordId, record: Stored, vital: bool) -> Result<(), Halt> {

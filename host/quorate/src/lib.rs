@@ -12,13 +12,15 @@ mod local;
 pub use client::{BlockingClient, Client, Error};
 pub use local::LocalCluster;
 pub use quorate_execute::{
-    BatchReplies, CheckpointError, CheckpointSink, CheckpointSource, Context, ReplySink, Service, Typed, TypedError,
-    TypedService, decode_reply, encode_command,
+    BatchReplies, CheckpointError, CheckpointSink, CheckpointSource, Context, ReplySink, Service, Typed,
+    TypedError, TypedService, decode_reply, encode_command,
 };
 pub use quorate_runtime::{
     Clock, Config, ConfigError, Disk, Durability, MemberConfig, Options, Replica, Running, StartError,
 };
-pub use quorate_types::{AgreedTime, ClientId, ClusterId, Halt, Items, ReplicaId, RequestNumber, Seq, SessionId};
+pub use quorate_types::{
+    AgreedTime, ClientId, ClusterId, Halt, Items, ReplicaId, RequestNumber, Seq, SessionId,
+};
 
 /// The programs in README.md, compiled by the tests.
 #[cfg(doctest)]

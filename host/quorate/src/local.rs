@@ -117,7 +117,11 @@ fn set_up(directory: &Path, replicas: u16) -> Result<Vec<Config>, StartError> {
     let mut members = Vec::new();
     for (id, port) in (1..=replicas).zip(&ports) {
         let address = port.local_addr().map_err(io("choosing a port"))?.to_string();
-        members.push(MemberConfig { replica: id, address, incarnation: Incarnation::new(random()).to_string() });
+        members.push(MemberConfig {
+            replica: id,
+            address,
+            incarnation: Incarnation::new(random()).to_string(),
+        });
     }
     let mut configs = Vec::new();
     for member in &members {

@@ -7,9 +7,9 @@ use quorate_wire::{Frame, FrameReader, OutFrame};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read as _, Write as _};
 
-/// What one read asks for at first, and at most.
+/// Memory for reading comes in chunks of this size at first, and of that size at most.
 const READ_MIN: usize = 4 << 10;
-const READ_MAX: usize = 512 << 10;
+const READ_MAX: usize = 256 << 10;
 /// One connection's share of a turn, so that a fast sender does not starve the others.
 const TURN_BYTES: usize = 2 << 20;
 const SLICES_MAX: usize = 64;
@@ -68,19 +68,19 @@ impl Connection {
         let mut taken = 0;
         self.unread = true;
         while taken < TURN_BYTES {
-            let want = self.read_size;
-            let buffer = self.reader.buffer(want);
-            let filled = buffer.len();
-            let room = want;
-            buffer.resize(filled + room, 0);
-            let read = self.stream.read(&mut buffer[filled..]);
-            buffer.truncate(filled + *read.as_ref().unwrap_or(&0));
-            match read {
+            let space = self.reader.space(self.read_size);
+            let room = space.len();
+            match self.stream.read(space) {
                 Ok(0) => return Err(End::Closed),
                 Ok(n) => {
+                    self.reader.filled(n);
                     taken += n;
-                    // Ask for about as much as comes: the room is cleared before each read.
-                    self.read_size = if n == room { (room * 2).min(READ_MAX) } else { n.max(READ_MIN) };
+                    // Memory in chunks that fit what comes: an idle connection holds little, a busy one reads much at once.
+                    if n == room {
+                        self.read_size = (self.read_size * 2).min(READ_MAX);
+                    } else if n < self.read_size / 8 {
+                        self.read_size = (self.read_size / 2).max(READ_MIN);
+                    }
                     while let Some(frame) = self.reader.frame().map_err(End::Bad)? {
                         on_frame(self, frame);
                     }

@@ -110,7 +110,42 @@ fn a_full_disk_refuses_writes_and_takes_them_again_when_there_is_room() {
     assert_eq!(client.read(ReadConsistency::Strong, 0).2, 7);
     assert!(cluster.running.iter().flatten().all(|running| !running.is_finished()));
     faults.iter().for_each(|fault| fault.prepare.store(0, Ordering::SeqCst));
-    wait("writes are taken again", || client.add(session, 2 + written, &[1]) == Some(vec![8]));
+    // The leader that was full handed over; whoever leads now takes it.
+    wait("writes are taken again", || {
+        cluster.leader().1.add(session, 2 + written, &[1]) == Some(vec![8])
+    });
+}
+
+#[test]
+fn full_disks_elect_a_leader_that_confirms_reads() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut cluster, faults) = faulty_cluster(directory.path());
+    let (leader, mut client) = cluster.leader();
+    let session = client.open(1);
+    assert_eq!(client.add(session, 1, &[7]), Some(vec![7]));
+    faults.iter().for_each(|fault| fault.prepare.store(ENOSPC, Ordering::SeqCst));
+    fill(&mut client, session, 2, 200);
+    assert_eq!(client.refused, Some(ReplyStatus::DiskFull));
+    drop(client);
+    cluster.stop(leader).unwrap();
+    let (other, mut client) = cluster.leader();
+    assert_ne!(other, leader);
+    let (status, _, value) = client.read(ReadConsistency::Strong, 0);
+    assert_eq!((status, value), (ReadStatus::Done, 7));
+}
+
+#[test]
+fn a_leader_with_a_full_disk_hands_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let (cluster, faults) = faulty_cluster(directory.path());
+    let (leader, mut client) = cluster.leader();
+    let session = client.open(1);
+    faults[leader].prepare.store(ENOSPC, Ordering::SeqCst);
+    let written = fill(&mut client, session, 1, 200);
+    assert_eq!(client.refused, Some(ReplyStatus::DiskFull));
+    wait("another one leads", || cluster.leader().0 != leader);
+    let (_, mut client) = cluster.leader();
+    assert_eq!(fill(&mut client, session, 1 + written, 100), 100, "the others have room");
 }
 
 #[test]

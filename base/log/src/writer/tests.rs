@@ -191,6 +191,35 @@ fn has_room_goes_false_before_any_data_is_refused() {
 }
 
 #[test]
+fn has_room_for_keeps_its_promise_and_reaches_further_than_has_room() {
+    let (mut kept, mut further) = (0, 0);
+    for seed in 0..300u64 {
+        let mut log = ready(config());
+        fill_up_to(&mut log, 16 + seed % 14);
+        let sizes: Vec<u64> = (0..1 + seed % 5).map(|i| (seed * 37 + i * 613) % 700).collect();
+        if !log.has_room_for(sizes.iter().map(|size| size + 4)) {
+            continue;
+        }
+        kept += 1;
+        further += u64::from(!log.has_room());
+        for size in &sizes {
+            append(&mut log, *size as usize);
+        }
+    }
+    assert!(kept > 50 && further > 5, "{kept} {further}");
+    assert!(!ready(config()).has_room_for([u64::MAX, 1].into_iter()));
+}
+
+fn fill_up_to(log: &mut Log, records: u64) {
+    for _ in 0..records {
+        append(log, 400);
+        for write in writes(log) {
+            log.written(write.id);
+        }
+    }
+}
+
+#[test]
 fn a_queue_of_mixed_sizes_that_was_accepted_always_fits() {
     // Nothing is written before the queue refuses, and no segment is added: INV-LOG-6 is asserted in poll.
     for seed in 0..200u64 {

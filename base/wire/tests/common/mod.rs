@@ -342,6 +342,6 @@ fn raft_line(message: &RaftMessage) -> String {
 /// What a reader with this limit makes of bytes that arrive at once.
 pub(crate) fn read_whole(bytes: &[u8], limit: u32) -> Result<Option<Frame>, Reject> {
     let mut reader = quorate_wire::FrameReader::new(limit);
-    reader.buffer(bytes.len()).extend_from_slice(bytes);
+    reader.push(bytes);
     reader.frame()
 }

@@ -77,7 +77,7 @@ impl World {
         let Some(side) = self.net.side(conn, who, id) else { return };
         let Some(found) = self.net.conn(conn) else { return };
         let reader = &mut found.ends[side].reader;
-        reader.buffer(bytes.len()).extend_from_slice(bytes);
+        reader.push(bytes);
         let mut frames = Vec::new();
         let ended = loop {
             match reader.frame() {

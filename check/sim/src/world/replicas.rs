@@ -130,7 +130,7 @@ impl World {
         if let Some(limit) = effects.frame_limit(id) {
             reader.set_limit(limit);
         }
-        reader.buffer(bytes.len()).extend_from_slice(bytes);
+        reader.push(bytes);
         let ended = loop {
             match reader.frame() {
                 Ok(None) => break false,

@@ -39,7 +39,7 @@ pub(super) fn run(args: &AppendArgs, json: bool) -> Outcome {
 
 fn check(args: &AppendArgs) -> Outcome<()> {
     args.measurement.check()?;
-    if args.bytes < 16 || args.bytes % 8 != 0 {
+    if args.bytes < 16 || !args.bytes.is_multiple_of(8) {
         return Err(Failure::usage("--bytes is at least 16 and a multiple of 8"));
     }
     if args.commands_per_call == 0 || args.commands_per_call.saturating_mul(args.bytes) > CALL_BYTES_MAX {

@@ -14,14 +14,21 @@ const AROUND: Duration = Duration::from_millis(500);
 const GIVE_UP: Duration = Duration::from_secs(30);
 /// A shorter interval between two writes is no interruption.
 const SMOOTH: Duration = Duration::from_millis(50);
+/// How often we look whether writes flow again.
+const LOOK: Duration = Duration::from_millis(10);
 const PAUSE: Duration = Duration::from_millis(1);
 /// Where the probe writes. It leaves no value behind.
 const KEY: &[u8] = b"quorate-chaos-probe";
 
 /// What it found.
 pub(super) enum Gap {
-    /// The longest time without a completed write; none before the fault if `from_fault`.
-    Measured { longest: Duration, from_fault: bool },
+    /// Writes flow.
+    Measured {
+        /// The longest time without a completed write.
+        longest: Duration,
+        /// None completed before the fault, so the time begins there.
+        from_fault: bool,
+    },
     /// Writes did not flow again in time.
     NotOver(Duration),
     /// There is no majority to write to.
@@ -91,28 +98,29 @@ impl Probe {
 
     /// Waits until writes flow again, and says how long they did not.
     pub(super) fn finish(self, majority: bool) -> Gap {
-        let fault =
-            self.shared.fault.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or_else(Instant::now);
-        let mut gap = Gap::NoMajority;
-        while majority {
-            std::thread::sleep(Duration::from_millis(10));
-            let now = Instant::now();
-            let completed = self.shared.completed.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            if let Some(found) = measure(&completed, fault, now) {
-                gap = found;
-                break;
-            }
-            if now.duration_since(fault) > GIVE_UP {
-                gap = Gap::NotOver(GIVE_UP);
-                break;
-            }
-        }
+        let gap = if majority { self.wait() } else { Gap::NoMajority };
         self.shared.stop.store(true, Ordering::Release);
         // A write that waits for a majority would keep us; its session expires by itself.
         if matches!(gap, Gap::Measured { .. }) {
             let _ = self.thread.join();
         }
         gap
+    }
+
+    fn wait(&self) -> Gap {
+        let fault = self.shared.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        let fault = fault.unwrap_or_else(Instant::now);
+        loop {
+            std::thread::sleep(LOOK);
+            let now = Instant::now();
+            let completed = self.shared.completed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some(gap) = measure(&completed, fault, now) {
+                return gap;
+            }
+            if now.duration_since(fault) > GIVE_UP {
+                return Gap::NotOver(GIVE_UP);
+            }
+        }
     }
 }
 

@@ -95,7 +95,7 @@ fn receive(stream: &mut TcpStream, reader: &mut FrameReader, end: Instant) -> Re
         stream.set_read_timeout(Some(left(end)?)).map_err(|error| error.to_string())?;
         match stream.read(&mut room) {
             Ok(0) => return Err("the replica closed the connection".to_owned()),
-            Ok(read) => reader.buffer(read).extend_from_slice(&room[..read]),
+            Ok(read) => reader.push(&room[..read]),
             Err(error)
                 if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) =>
             {

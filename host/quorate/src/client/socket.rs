@@ -120,13 +120,10 @@ impl Socket {
     /// Reads what is there and hands the frames to `take`.
     pub(crate) fn read(&mut self, mut take: impl FnMut(Frame)) -> io::Result<ReadEnd> {
         for _ in 0..READS_PER_TURN {
-            let buffer = self.reader.buffer(self.read_room);
-            let before = buffer.len();
-            // Room beyond what was asked for is used as well, up to a bound: a large frame arrives in few reads.
-            let room = (buffer.capacity() - before).min(READ_MAX);
-            buffer.resize(before + room, 0);
-            let result = self.stream.read(&mut buffer[before..]);
-            buffer.truncate(before + result.as_ref().map_or(0, |read| *read));
+            let space = self.reader.space(self.read_room);
+            let room = space.len();
+            let result = self.stream.read(space);
+            self.reader.filled(*result.as_ref().unwrap_or(&0));
             match result {
                 Ok(0) => {
                     return Err(io::Error::new(

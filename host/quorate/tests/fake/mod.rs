@@ -110,7 +110,7 @@ fn serve(state: &Mutex<State>, replica: usize, mut stream: TcpStream) {
         if read == 0 {
             break;
         }
-        reader.buffer(read).extend_from_slice(&room[..read]);
+        reader.push(&room[..read]);
         while let Some(frame) = reader.frame().expect("the client sends whole frames") {
             // One lock for all, as if this were one machine; it also keeps notices out of the middle of answers.
             let mut state = state.lock().expect("no panic");

@@ -119,7 +119,7 @@ impl RawClient {
             }
             let mut bytes = [0; 4096];
             let n = self.stream.read(&mut bytes).ok().filter(|n| *n > 0)?;
-            self.reader.buffer(n).extend_from_slice(&bytes[..n]);
+            self.reader.push(&bytes[..n]);
         }
     }
 

@@ -302,7 +302,7 @@ impl World {
         if self.paused.contains(&state.replica) {
             return;
         }
-        state.reader.buffer(bytes.len()).extend_from_slice(bytes);
+        state.reader.push(bytes);
         let mut frames = VecDeque::new();
         while let Some(frame) = state.reader.frame().expect("the client sends whole frames") {
             frames.push_back(frame);

@@ -30,7 +30,7 @@ use crate::{Effect, Effects, Input, Order, Random, Status, Stored};
 use election::Votes;
 use log::Log;
 use persist::Pending;
-use quorate_types::{FaultModel, Halt, Quorums, RecordId, Reject, ReplicaId, Slot, Span, Time, View};
+use quorate_types::{FaultModel, Halt, Quorums, RecordId, Reject, ReplicaId, Slot, Span, Time, View, planted};
 use quorate_wire::OrderMessage;
 use quorate_wire::raft::{Index, RaftMessage};
 use reads::FollowerReads;
@@ -289,6 +289,7 @@ impl Order for Raft {
         assert!(!self.started, "a protocol starts once");
         self.started = true;
         self.now = now;
+        self.voted = self.voted.filter(|_| !planted("vote-lost-at-restart"));
         // A late answer to a read of an earlier life must not answer one of this life.
         let mut numbers = Random::new(self.config.seed ^ now.nanos() ^ self.records.number().rotate_left(32));
         self.reads.begin(numbers.next() >> 1);

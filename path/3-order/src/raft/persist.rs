@@ -127,7 +127,6 @@ impl Raft {
             }
             RECORD_VOTE => {
                 let (view, voted) = read_vote(&record)?;
-                let voted = voted.filter(|_| !planted("vote-lost-at-restart"));
                 let first = view == self.view && self.voted.is_none() && voted.is_some();
                 if view <= self.view && !first {
                     return Err(inconsistent(format!("a vote in {view} follows one in {}", self.view)));

@@ -1,0 +1,264 @@
+//! `quorate sim`: what the command line asks for, done with plain arguments.
+
+use crate::campaign::{Campaign, Summary, run_plan, run_where};
+use crate::html;
+use crate::plan::{Plan, Profile};
+use crate::planted;
+use crate::shrink::shrink;
+use crate::trace::Level;
+use crate::world::Report;
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, Write};
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Runs that the shrinker may take.
+const SHRINK_RUNS: usize = 400;
+
+/// What to do.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What all runs share.
+    pub profile: Profile,
+    /// Only this seed, with what follows about one run.
+    pub seed: Option<u64>,
+    /// The first of many seeds.
+    pub first: u64,
+    /// How many.
+    pub count: u64,
+    /// Threads.
+    pub jobs: usize,
+    /// Machine-readable lines instead of text.
+    pub json: bool,
+    /// One run: print its trace.
+    pub trace: Option<Level>,
+    /// One run: write it as a page.
+    pub html: Option<PathBuf>,
+    /// One run: if it fails, make it smaller first.
+    pub shrink: bool,
+    /// Many runs: append a line for each here, and leave out those that are there already.
+    pub log: Option<PathBuf>,
+    /// The table of planted bugs instead; needs a build with `--cfg planted`.
+    pub planted: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            profile: Profile::default(),
+            seed: None,
+            first: 1,
+            count: 200,
+            jobs: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            json: false,
+            trace: None,
+            html: None,
+            shrink: false,
+            log: None,
+            planted: false,
+        }
+    }
+}
+
+/// How far a campaign is, for a progress bar.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Runs that ended.
+    pub done: u64,
+    /// All of them.
+    pub total: u64,
+    /// Runs per second.
+    pub rate: f64,
+    /// Failures so far.
+    pub failures: usize,
+}
+
+/// Does it. Whether every run was clean.
+///
+/// # Errors
+/// When a file or the output can not be written.
+pub fn execute(
+    options: &Options,
+    out: &mut dyn Write,
+    mut progress: impl FnMut(Progress),
+) -> io::Result<bool> {
+    if options.planted {
+        return hunt(options, out);
+    }
+    match options.seed {
+        Some(seed) => one(options, seed, out),
+        None => many(options, out, &mut progress),
+    }
+}
+
+fn as_json(report: &Report) -> serde_json::Value {
+    json!({
+        "seed": report.seed,
+        "trace_hash": format!("{:016x}", report.hash),
+        "events": report.events,
+        "virtual_s": report.time as f64 / 1e9,
+        "commands": report.commands,
+        "operations": report.operations,
+        "checker": report.failure.as_ref().map(|failure| failure.checker),
+        "failure": report.failure.as_ref().map(|failure| failure.text.clone()),
+        "unjudged": report.unjudged,
+    })
+}
+
+fn one(options: &Options, seed: u64, out: &mut dyn Write) -> io::Result<bool> {
+    let mut plan = Plan::new(seed, &options.profile);
+    if options.shrink
+        && let Some(shrunk) = shrink(&plan, SHRINK_RUNS)
+    {
+        if !options.json {
+            let (before, after) = (plan.faults.len(), shrunk.plan.faults.len());
+            writeln!(out, "{before} faults, {after} needed, found in {} runs:", shrunk.runs)?;
+            for (at, fault) in &shrunk.plan.faults {
+                writeln!(out, "{:>13.6}  {fault}", *at as f64 / 1e9)?;
+            }
+        }
+        plan = shrunk.plan;
+    }
+    let level = if options.html.is_some() { Level::All } else { options.trace.unwrap_or(Level::Hash) };
+    let (report, trace) = run_plan(plan.clone(), level);
+    if let Some(path) = &options.html {
+        std::fs::write(path, html::page(&plan, &report, &trace))?;
+    }
+    if options.json {
+        writeln!(out, "{}", as_json(&report))?;
+    } else {
+        if options.trace.is_some() {
+            write!(out, "{}", trace.text())?;
+        }
+        writeln!(out, "seed {seed}: {}", plan.summary())?;
+        tell(&report, out)?;
+    }
+    Ok(report.failure.is_none())
+}
+
+fn tell(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let seed = report.seed;
+    match &report.failure {
+        None => writeln!(
+            out,
+            "seed {seed}: clean; {} events, {} commands, {:.1} s of virtual time, trace hash {:016x}",
+            report.events,
+            report.commands,
+            report.time as f64 / 1e9,
+            report.hash
+        ),
+        Some(failure) => writeln!(
+            out,
+            "seed {seed}: {}: {}\n  see it again: quorate sim --seed {seed} --trace main --shrink",
+            failure.checker, failure.text
+        ),
+    }
+}
+
+fn many(options: &Options, out: &mut dyn Write, progress: &mut dyn FnMut(Progress)) -> io::Result<bool> {
+    let mut known = BTreeSet::new();
+    let mut log = match &options.log {
+        None => None,
+        Some(path) => {
+            if path.exists() {
+                known = clean_seeds(BufReader::new(File::open(path)?));
+            }
+            Some(OpenOptions::new().create(true).append(true).open(path)?)
+        }
+    };
+    let campaign = Campaign {
+        profile: options.profile,
+        first: options.first,
+        count: options.count,
+        jobs: options.jobs,
+        failures_max: 10,
+    };
+    let total = (campaign.first..campaign.first.saturating_add(campaign.count))
+        .filter(|seed| !known.contains(seed))
+        .count() as u64;
+    let begun = Instant::now();
+    let mut written = Ok(());
+    let summary = run_where(
+        &campaign,
+        |seed| !known.contains(&seed),
+        |summary, report| {
+            if let Some(log) = &mut log
+                && written.is_ok()
+            {
+                written = writeln!(log, "{}", as_json(report));
+            }
+            progress(Progress {
+                done: summary.runs,
+                total,
+                rate: summary.runs as f64 / begun.elapsed().as_secs_f64().max(1e-9),
+                failures: summary.failures.len(),
+            });
+        },
+    );
+    written?;
+    summarize(options, &summary, begun.elapsed().as_secs_f64(), out)?;
+    Ok(summary.failures.is_empty())
+}
+
+/// Seeds that a log of an earlier campaign calls clean. A line that was cut off counts for nothing.
+fn clean_seeds(log: impl io::BufRead) -> BTreeSet<u64> {
+    let values = log.lines().map_while(Result::ok).filter_map(|line| {
+        let value: serde_json::Value = serde_json::from_str(&line).ok()?;
+        value["failure"].is_null().then(|| value["seed"].as_u64())?
+    });
+    values.collect()
+}
+
+fn summarize(options: &Options, summary: &Summary, wall: f64, out: &mut dyn Write) -> io::Result<()> {
+    let rate = summary.runs as f64 / wall.max(1e-9);
+    let cluster = summary.time as f64 / 1e9 / wall.max(1e-9);
+    if options.json {
+        let failures: Vec<_> = summary.failures.iter().map(as_json).collect();
+        return writeln!(
+            out,
+            "{}",
+            json!({
+                "runs": summary.runs,
+                "seeds_per_s": rate,
+                "cluster_seconds_per_s": cluster,
+                "wall_s": wall,
+                "events": summary.events,
+                "commands": summary.commands,
+                "operations": summary.operations,
+                "unjudged": summary.unjudged,
+                "failures": failures,
+            })
+        );
+    }
+    for report in &summary.failures {
+        tell(report, out)?;
+    }
+    writeln!(
+        out,
+        "{} runs in {wall:.1} s: {rate:.0} seeds and {cluster:.0} cluster-seconds per second; {} events, {} commands, {} \
+         operations; {} failures, {} histories too hard to judge",
+        summary.runs,
+        summary.events,
+        summary.commands,
+        summary.operations,
+        summary.failures.len(),
+        summary.unjudged
+    )
+}
+
+fn hunt(options: &Options, out: &mut dyn Write) -> io::Result<bool> {
+    if !quorate_types::HAS_PLANTED {
+        writeln!(out, "this build holds no planted bugs: build it with RUSTFLAGS=\"--cfg planted\"")?;
+        return Ok(false);
+    }
+    writeln!(out, "| bug | what is wrong | seen by | seeds |\n| --- | --- | --- | --- |")?;
+    let mut all = true;
+    for bug in planted::BUGS {
+        let found = planted::hunt(*bug, options.profile, options.count, options.jobs);
+        all &= found.by.is_some();
+        writeln!(out, "{}", planted::line(&found))?;
+    }
+    Ok(all)
+}
