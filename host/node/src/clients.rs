@@ -6,7 +6,7 @@ use crate::status::{LogStatus, MemberStatus, NodeStatus, PeerStatus};
 use quorate_admit::{Executed, Room};
 use quorate_execute::Lookup;
 use quorate_log::SyncMode;
-use quorate_order::Input as OrderInput;
+use quorate_order::{Input as OrderInput, Status as OrderStatus};
 use quorate_reply::Asked;
 use quorate_types::{ClientId, ConnId, ReplicaId, Span, Time};
 use quorate_wire::{
@@ -202,20 +202,26 @@ impl Node {
             batches: self.counts.batches,
             reads: self.counts.reads,
             rejected: self.counts.rejected,
-            problems: self.problems(&peers, order.leader),
+            problems: self.problems(&peers, &order),
             peers,
         }
     }
 
-    fn problems(&self, peers: &[PeerStatus], leader: Option<ReplicaId>) -> Vec<String> {
+    fn problems(&self, peers: &[PeerStatus], order: &OrderStatus) -> Vec<String> {
         let mut problems = Vec::new();
-        if leader.is_none() {
+        if order.leader.is_none() {
             problems
                 .push("no leader is known: writes wait until a majority of the replicas is connected".into());
         }
         if self.turn.disk_full {
             problems
                 .push("the disk is full: writes are refused; free space, they resume by themselves".into());
+        }
+        for (replica, _, _) in order.members.iter().filter(|(_, lag, _)| *lag == u64::MAX) {
+            problems.push(format!(
+                "{replica} lacks more than is kept in memory and can not catch up: set the cluster up anew, or use another \
+                 durability than memory"
+            ));
         }
         for peer in peers {
             match &peer.refusal {

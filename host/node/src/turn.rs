@@ -99,7 +99,7 @@ impl Node {
             let (batches, bytes) = self.instance.order.in_flight();
             let few = batches < self.config.batches_in_flight_max;
             let large = self.admission.is_full() && bytes < self.config.bytes_in_flight_max;
-            if !few && !large {
+            if (!few && !large) || self.instance.order.holds_back() {
                 break;
             }
             let time = self.propose_time(now);

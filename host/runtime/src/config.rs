@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 
 use crate::directory::Identity;
 
+/// In memory mode a replica that needs what left the cache is lost, so the cache has at least this many bytes.
+const MEMORY_CACHE_BYTES: usize = 128 << 20;
+
 /// What is wrong with a configuration, and where.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -115,7 +118,7 @@ pub struct TimingConfig {
 
 impl Default for TimingConfig {
     fn default() -> Self {
-        Self { heartbeat_ms: 50, election_min_ms: 300, election_max_ms: 600 }
+        Self { heartbeat_ms: 80, election_min_ms: 300, election_max_ms: 600 }
     }
 }
 
@@ -397,7 +400,10 @@ impl Config {
             heartbeat: Span::from_millis(self.timing.heartbeat_ms),
             election_min: Span::from_millis(self.timing.election_min_ms),
             election_max: Span::from_millis(self.timing.election_max_ms),
-            cache_bytes: self.limits.cache_bytes,
+            cache_bytes: match log.sync {
+                SyncMode::Memory => self.limits.cache_bytes.max(MEMORY_CACHE_BYTES),
+                SyncMode::Group | SyncMode::Async => self.limits.cache_bytes,
+            },
             reload: log.sync != SyncMode::Memory,
             ..RaftConfig::new(me, ids, seed)
         };

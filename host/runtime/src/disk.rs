@@ -8,6 +8,7 @@ use std::io::{self, IoSlice, Write as _};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Segments of the log. Called from several threads: the one that writes and syncs, and the one that prepares and reads.
 pub trait Disk: Send + Sync {
@@ -44,15 +45,21 @@ pub trait Disk: Send + Sync {
 }
 
 /// Segments as files of one directory, `00000000.segment` and so on. They are filled with zeros ahead of time, so that a sync
-/// of a block changes no metadata: that halves its time.
+/// of a block changes no metadata: that nearly halves its time. Under load that fills segments quickly the zeros would cost as much
+/// as the data, and syncs are large anyway; then only the space is reserved.
 #[derive(Debug)]
 pub struct FileDisk {
     directory: PathBuf,
     files: Mutex<BTreeMap<u64, Arc<File>>>,
     /// By segment, where the last write ended: what the next sync covers.
     written: Mutex<BTreeMap<u64, u64>>,
+    /// When the last segment was made.
+    prepared: Mutex<Option<Instant>>,
     trace: Option<Mutex<File>>,
 }
+
+/// Segments that are needed more often than this are not filled with zeros.
+const FILL_INTERVAL: Duration = Duration::from_secs(10);
 
 impl FileDisk {
     /// The segments in `directory`, which exists. With `trace`, one JSON line is appended there per completed sync: the segment
@@ -66,6 +73,7 @@ impl FileDisk {
             directory: directory.to_owned(),
             files: Mutex::new(BTreeMap::new()),
             written: Mutex::new(BTreeMap::new()),
+            prepared: Mutex::new(None),
             trace: trace.map(Mutex::new),
         })
     }
@@ -84,7 +92,14 @@ impl FileDisk {
         Ok(file)
     }
 
-    fn fill(&self, path: &Path, bytes: u64) -> io::Result<()> {
+    /// Reserves the space of a segment; it reads as zeros.
+    fn reserve(path: &Path, bytes: u64) -> io::Result<()> {
+        let file = OpenOptions::new().create(true).truncate(true).write(true).open(path)?;
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes)?;
+        file.sync_all()
+    }
+
+    fn fill(path: &Path, bytes: u64) -> io::Result<()> {
         const PIECE: usize = 1 << 20;
         let zeros = vec![0; PIECE];
         let mut file = OpenOptions::new().create(true).truncate(true).write(true).open(path)?;
@@ -183,7 +198,17 @@ impl Disk for FileDisk {
     fn prepare(&self, segment: u64, bytes: u64) -> io::Result<()> {
         let path = self.path(segment);
         let unfinished = path.with_extension("unfinished");
-        let made = self.fill(&unfinished, bytes).and_then(|()| std::fs::rename(&unfinished, &path));
+        let before = lock(&self.prepared).replace(Instant::now());
+        let made = if before.is_some_and(|before| before.elapsed() < FILL_INTERVAL) {
+            // Not every file system can reserve.
+            Self::reserve(&unfinished, bytes).or_else(|error| match error.kind() {
+                io::ErrorKind::Unsupported => Self::fill(&unfinished, bytes),
+                _ => Err(error),
+            })
+        } else {
+            Self::fill(&unfinished, bytes)
+        };
+        let made = made.and_then(|()| std::fs::rename(&unfinished, &path));
         if let Err(error) = made {
             // The room that it took is needed, most of all when there is none.
             let _ = std::fs::remove_file(&unfinished);

@@ -111,9 +111,7 @@ fn a_full_disk_refuses_writes_and_takes_them_again_when_there_is_room() {
     assert!(cluster.running.iter().flatten().all(|running| !running.is_finished()));
     faults.iter().for_each(|fault| fault.prepare.store(0, Ordering::SeqCst));
     // The leader that was full handed over; whoever leads now takes it.
-    wait("writes are taken again", || {
-        cluster.leader().1.add(session, 2 + written, &[1]) == Some(vec![8])
-    });
+    wait("writes are taken again", || cluster.leader().1.add(session, 2 + written, &[1]) == Some(vec![8]));
 }
 
 #[test]

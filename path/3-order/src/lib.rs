@@ -93,6 +93,10 @@ pub trait Order: Send {
     /// now does not exist.
     fn settled(&self) -> bool;
 
+    /// Whether a batch proposed now could push a live member out of what can still be sent to it: better wait until it has
+    /// caught up. Only where old records can not be read back.
+    fn holds_back(&self) -> bool;
+
     /// Batches and bytes proposed here and not decided yet; the cheap part of [`Order::status`].
     fn in_flight(&self) -> (usize, usize);
 

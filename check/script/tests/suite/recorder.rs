@@ -54,6 +54,9 @@ impl Order for Recorder {
     fn settled(&self) -> bool {
         self.inner.settled()
     }
+    fn holds_back(&self) -> bool {
+        self.inner.holds_back()
+    }
     fn in_flight(&self) -> (usize, usize) {
         self.inner.in_flight()
     }

@@ -30,7 +30,9 @@ use crate::{Effect, Effects, Input, Order, Random, Status, Stored};
 use election::Votes;
 use log::Log;
 use persist::Pending;
-use quorate_types::{FaultModel, Halt, Quorums, RecordId, Reject, ReplicaId, Slot, Span, Time, View, planted};
+use quorate_types::{
+    FaultModel, Halt, Quorums, RecordId, Reject, ReplicaId, Slot, Span, Time, View, planted,
+};
 use quorate_wire::OrderMessage;
 use quorate_wire::raft::{Index, RaftMessage};
 use reads::FollowerReads;
@@ -358,6 +360,10 @@ impl Order for Raft {
     fn settled(&self) -> bool {
         // The first record of a view follows everything that was committed before.
         Order::leading(self) && self.log.view_at(self.delivered) == Some(self.view)
+    }
+
+    fn holds_back(&self) -> bool {
+        self.strains_a_follower()
     }
 
     fn in_flight(&self) -> (usize, usize) {

@@ -67,6 +67,11 @@ impl Progress {
         if none { 0 } else { self.sent_bytes.saturating_sub(self.matched_bytes) }
     }
 
+    /// How many of the log's `all` bytes it has not acknowledged.
+    pub(super) fn lag(&self, all: u64) -> u64 {
+        all.saturating_sub(self.matched_bytes)
+    }
+
     /// Everything before `next` was sent.
     pub(super) fn set_next(&mut self, next: Index, log: &Log) {
         self.next = next;

@@ -341,6 +341,21 @@ impl Raft {
         ((self.log.slots() - slots) as usize, self.log.bytes().saturating_sub(bytes) as usize)
     }
 
+    /// In memory mode entries that leave the cache are gone. Before a live follower loses its place that way, the leader
+    /// waits for it; one that is silent holds nobody up. [raft L77]
+    pub(super) fn strains_a_follower(&self) -> bool {
+        let Role::Leader(lead) = &self.role else { return false };
+        if self.config.reload {
+            return false;
+        }
+        let all = self.log.bytes();
+        lead.peers.iter().any(|peer| {
+            let live = self.now.since(peer.heard) < self.config.election_max;
+            let reachable = peer.matched.next() >= self.log.first_kept();
+            live && reachable && peer.lag(all) > self.config.cache_bytes as u64 / 2
+        })
+    }
+
     pub(super) fn member_status(&self) -> Vec<(ReplicaId, u64, bool)> {
         let Role::Leader(lead) = &self.role else { return Vec::new() };
         let all = self.log.bytes();

@@ -4,7 +4,7 @@ use super::one::{One, append, at, decided, entries_to, entry, matched, sent_to, 
 use super::world::replica;
 use crate::raft::RaftConfig;
 use crate::{Effect, Input, Order};
-use quorate_types::Halt;
+use quorate_types::{Halt, Span};
 use quorate_wire::raft::RaftMessage;
 
 fn tiny(config: RaftConfig) -> RaftConfig {
@@ -120,6 +120,45 @@ fn without_reload_a_late_follower_is_cut_off() {
     one.expire();
     let (_, heartbeat) = sent_to(&one.expire(), 2);
     assert!(matches!(heartbeat, RaftMessage::AppendEntries { .. }));
+}
+
+/// Before a live follower would be cut off, the leader waits for it; a silent one holds nobody up.
+#[test]
+fn without_reload_a_leader_holds_back_for_a_live_follower() {
+    let mut one = One::with(3, |config| RaftConfig {
+        cache_bytes: 10_000,
+        reload: false,
+        election_max: Span::from_secs(1),
+        ..config
+    });
+    one.elect();
+    one.sync();
+    one.receive(1, matched(1, 1));
+    one.receive(2, matched(1, 1));
+    let mut proposed = 0;
+    while !one.raft.holds_back() {
+        assert!(proposed < 100_000, "it never holds back");
+        one.propose(proposed);
+        proposed += 1;
+        one.sync();
+        one.receive(1, matched(1, 1 + proposed));
+    }
+    assert!(proposed > 10, "half of the cache holds more than {proposed} batches");
+    // The follower acknowledges: on we go.
+    one.receive(2, matched(1, 1 + proposed));
+    assert!(!one.raft.holds_back());
+    // It falls silent: after a while nobody waits for it.
+    while !one.raft.holds_back() {
+        one.propose(proposed);
+        proposed += 1;
+        one.sync();
+        one.receive(1, matched(1, 1 + proposed));
+    }
+    for _ in 0..100 {
+        one.expire();
+        one.receive(1, matched(1, 1 + proposed));
+    }
+    assert!(!one.raft.holds_back(), "a silent follower holds up the others");
 }
 
 /// A disk that gives back something else is not to be trusted.

@@ -1,0 +1,139 @@
+//! Each checker by itself sees what it is there for. The planted bugs (`planted.rs`) prove it again on whole runs.
+
+use quorate_history::{Answer, Event, Op, Outcome};
+use quorate_sim::checks::agreement::Agreement;
+use quorate_sim::checks::once::Once;
+use quorate_sim::checks::{acked, bounded, linear, progress, reads};
+use quorate_sim::client::{Done, Way};
+use quorate_sim::service::Row;
+
+/// Client 1 puts `value` under `k0`, as its operation `number`.
+fn row(seq: u64, number: u32, value: &[u8]) -> Row {
+    let mut command = 1_u32.to_le_bytes().to_vec();
+    command.extend_from_slice(&number.to_le_bytes());
+    let put = quorate_kv::KvCommand::One(quorate_kv::Operation::Put { key: b"k0", value });
+    put.encode(&mut command);
+    Row { seq, time: seq, seed: 1, op: (1, number), command, reply: vec![1, 0] }
+}
+
+fn done(number: u32, way: Way, outcome: Outcome) -> Done {
+    let op = if way == Way::Command { Op::Put { value: "a".into() } } else { Op::Get };
+    Done {
+        id: (1, number),
+        key: "k0".into(),
+        op,
+        way,
+        call: 10 * u64::from(number),
+        ret: Some(10 * u64::from(number) + 5),
+        outcome: Some(outcome),
+        reply: vec![1, 0],
+        seq: 0,
+        patient: true,
+        why: String::new(),
+    }
+}
+
+fn ok(answer: Answer) -> Outcome {
+    Outcome::Ok { ret: 100, answer }
+}
+
+/// A read that got this value at this seq.
+fn read(number: u32, way: Way, seq: u64, value: Option<&str>) -> Done {
+    let mut reply = Vec::new();
+    quorate_kv::KvReply::Value(value.map(str::as_bytes)).encode(&mut reply);
+    Done { seq, reply, ..done(number, way, ok(Answer::Value(value.map(str::to_owned)))) }
+}
+
+#[test]
+fn agreement_sees_another_command_reply_or_batch() {
+    let mut agreement = Agreement::default();
+    assert_eq!(agreement.executed("r1", 0, &row(1, 0, b"a")), Ok(true));
+    assert_eq!(agreement.executed("r2", 0, &row(1, 0, b"a")), Ok(false));
+    let others = [
+        row(1, 0, b"b"),
+        row(2, 0, b"a"),
+        Row { reply: vec![1, 1], ..row(1, 0, b"a") },
+        Row { time: 2, ..row(1, 0, b"a") },
+        Row { seed: 2, ..row(1, 0, b"a") },
+    ];
+    for other in others {
+        assert!(agreement.executed("r3", 0, &other).is_err(), "{other:?}");
+    }
+}
+
+#[test]
+fn once_sees_repetition_and_wrong_outcomes() {
+    let mut once = Once::default();
+    let rows = [row(1, 0, b"a"), row(2, 1, b"a")];
+    assert_eq!(once.ran(0, &rows[0]), Ok(()));
+    assert_eq!(once.ran(1, &rows[1]), Ok(()));
+    assert!(once.ran(2, &rows[0]).is_err(), "it ran twice");
+    let command = |number, outcome| done(number, Way::Command, outcome);
+    assert_eq!(once.compare(&command(0, ok(Answer::Done)), &rows), Ok(()));
+    assert_eq!(once.compare(&command(5, Outcome::Fail { ret: None }), &rows), Ok(()));
+    assert_eq!(once.compare(&command(0, Outcome::Unknown { ret: None }), &rows), Ok(()));
+    assert!(once.compare(&command(5, ok(Answer::Done)), &rows).is_err(), "answered, never ran");
+    assert!(once.compare(&command(0, Outcome::Fail { ret: None }), &rows).is_err(), "failed, ran");
+    let other = Done { reply: vec![1, 1], ..command(0, ok(Answer::Done)) };
+    assert!(once.compare(&other, &rows).is_err(), "answered with another reply");
+}
+
+#[test]
+fn acked_sees_early_answers_and_losses() {
+    let mut once = Once::default();
+    let acknowledged = done(0, Way::Command, ok(Answer::Done));
+    assert!(acked::ended(&acknowledged, &once).is_err(), "nobody ran it");
+    assert_eq!(once.ran(0, &row(1, 0, b"a")), Ok(()));
+    assert_eq!(acked::ended(&acknowledged, &once), Ok(()));
+    assert_eq!(acked::kept("r1", 1, &acknowledged, &once), Ok(()));
+    assert!(acked::kept("r1", 0, &acknowledged, &once).is_err(), "r1 lacks it");
+    let unknown = done(7, Way::Command, Outcome::Unknown { ret: None });
+    assert_eq!(acked::kept("r1", 0, &unknown, &once), Ok(()));
+}
+
+#[test]
+fn reads_sees_wrong_values_and_steps_back() {
+    let rows = [row(1, 0, b"a"), row(2, 1, b"b")];
+    let judge = |dones: &[Done]| reads::judge(&dones.iter().collect::<Vec<_>>(), &rows);
+    let right = [read(2, Way::Weak, 1, Some("a")), read(3, Way::Weak, 2, Some("b"))];
+    assert_eq!(judge(&right), Ok(()));
+    assert_eq!(judge(&[read(2, Way::Strong, 0, None)]), Ok(()));
+    assert!(judge(&[read(2, Way::Weak, 1, Some("b"))]).is_err(), "a value from the future");
+    let back = [read(2, Way::Weak, 2, Some("b")), read(3, Way::Weak, 1, Some("a"))];
+    assert!(judge(&back).is_err(), "a step back");
+}
+
+#[test]
+fn reads_sees_a_stale_strong_read() {
+    let rows = [row(1, 0, b"a")];
+    let write = done(0, Way::Command, ok(Answer::Done));
+    let fresh = |reading: Done| reads::fresh(&[&write, &reading], &rows, |op| (op == (1, 0)).then_some(0));
+    assert_eq!(fresh(read(1, Way::Strong, 1, Some("a"))), Ok(()));
+    assert_eq!(fresh(read(1, Way::Weak, 0, None)), Ok(()));
+    assert!(fresh(read(1, Way::Strong, 0, None)).is_err(), "the write was acknowledged before");
+}
+
+#[test]
+fn linear_sees_a_lost_write() {
+    let event = |call, op, answer| Event {
+        client: call,
+        key: "k".into(),
+        op,
+        call,
+        outcome: Outcome::Ok { ret: call + 1, answer },
+    };
+    let put = event(1, Op::Put { value: "a".into() }, Answer::Done);
+    let get = |value: Option<&str>| event(5, Op::Get, Answer::Value(value.map(str::to_owned)));
+    assert_eq!(linear::judge(vec![put.clone(), get(Some("a"))]), Ok(None));
+    assert!(linear::judge(vec![put, get(None)]).is_err(), "the write was acknowledged");
+}
+
+#[test]
+fn bounded_and_progress_see_too_much_and_too_little() {
+    assert_eq!(bounded::on_the_way(1000), Ok(()));
+    assert!(bounded::on_the_way(bounded::ON_THE_WAY_MAX + 1).is_err());
+    let why = |why: &str| Done { why: why.into(), ..done(0, Way::Command, Outcome::Unknown { ret: None }) };
+    assert_eq!(progress::patient(&why("the session expired; open a new one")), Ok(()));
+    assert!(progress::patient(&why("no answer in time")).is_err());
+    assert_eq!(progress::patient(&Done { patient: false, ..why("no answer in time") }), Ok(()));
+}

@@ -1,0 +1,25 @@
+//! Puts each bug back, and finds it: `RUSTFLAGS="--cfg planted" cargo test --release -p quorate-sim --test planted`.
+#![cfg(planted)]
+
+use quorate_sim::shrink::shrink;
+use quorate_sim::{Plan, Profile, planted};
+
+/// Every bug is found within so many seeds; docs/testing.md has the table.
+const SEEDS: u64 = 10_000;
+
+/// One test: the bug in force is the whole process's.
+#[test]
+fn every_planted_bug_is_found_and_shrinks() {
+    let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    for bug in planted::BUGS {
+        let found = planted::hunt(*bug, Profile::default(), SEEDS, jobs);
+        let Some((checker, seed)) = found.by else { panic!("{} is not found in {SEEDS} seeds", bug.name) };
+        println!("{}", planted::line(&found));
+        quorate_types::plant(Some(bug.name));
+        let plan = Plan::new(seed, &Profile::default());
+        let shrunk = shrink(&plan, 100).unwrap_or_else(|| panic!("{}: seed {seed} fails again", bug.name));
+        quorate_types::plant(None);
+        assert_eq!(shrunk.report.failure.map(|failure| failure.checker), Some(checker));
+        assert!(shrunk.plan.faults.len() <= plan.faults.len());
+    }
+}
