@@ -273,17 +273,7 @@ impl RaftMessage {
                 out.put_u64(commit.number());
                 out.put_u64(*round);
                 out.put_u32(entries.len() as u32);
-                for entry in entries {
-                    out.put_u64(entry.view.number());
-                    out.put_u8(entry.kind());
-                    match &entry.body {
-                        EntryBody::ViewStart => out.put_u32(0),
-                        EntryBody::Batch(batch) => {
-                            out.put_u32(batch.bytes().len() as u32);
-                            payloads.push(batch.payload());
-                        }
-                    }
-                }
+                entries.iter().for_each(|entry| put_entry(out, entry, &mut payloads));
             }
             Self::AppendEntriesReply { view, round, outcome } => {
                 out.put_u8(APPEND_ENTRIES_REPLY);
@@ -373,6 +363,19 @@ fn decode_append_entries(view: View, mut r: Reader) -> Result<RaftMessage, Rejec
     }
     r.end()?;
     Ok(RaftMessage::AppendEntries { view, previous, commit, round, entries })
+}
+
+/// Appends an entry's fixed part; its payload follows all of them.
+fn put_entry(out: &mut Vec<u8>, entry: &Entry, payloads: &mut Vec<Payload>) {
+    out.put_u64(entry.view.number());
+    out.put_u8(entry.kind());
+    match &entry.body {
+        EntryBody::ViewStart => out.put_u32(0),
+        EntryBody::Batch(batch) => {
+            out.put_u32(batch.bytes().len() as u32);
+            payloads.push(batch.payload());
+        }
+    }
 }
 
 fn put_position(out: &mut Vec<u8>, position: Position) {
