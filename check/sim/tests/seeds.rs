@@ -1,4 +1,4 @@
-//! A few dozen seeds with all faults, and all that ever found something: `seeds.txt`, one line each.
+//! A few hundred seeds with all faults, and all that ever found something: `seeds.txt`, one line each.
 
 use quorate_sim::campaign::{Campaign, run, run_seed};
 use quorate_sim::{Level, Profile};
@@ -24,7 +24,7 @@ fn clean(first: u64, count: u64) {
 
 #[test]
 fn random_seeds_run_clean() {
-    clean(1, 60);
+    clean(1, 250);
 }
 
 #[test]

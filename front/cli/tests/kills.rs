@@ -24,8 +24,15 @@ fn killed_and_paused_replicas_lose_nothing_and_repeat_nothing() {
     let begin = Instant::now();
     while kills < wanted || leaders * 2 < wanted {
         rounds += 1;
-        if random.percent(35) {
-            pause(&mut cluster, &mut random);
+        match random.below(100) {
+            0..25 => pause(&mut cluster, &mut random),
+            25..45 => outlast_the_leader(&mut cluster, &load, &mut random),
+            45..60 => {
+                kills += leave_the_leader_alone(&mut cluster, &load, &mut random);
+                leaders += 1;
+                continue;
+            }
+            _ => {}
         }
         let victims = choose(&mut cluster, &mut random, rounds);
         leaders += u64::from(victims.leader);
@@ -64,7 +71,7 @@ struct Victims {
 fn choose(cluster: &mut Cluster, random: &mut Random, round: u64) -> Victims {
     let leader = cluster.leader();
     let first = match leader {
-        Some(leader) if round % 2 == 0 => leader,
+        Some(leader) if round.is_multiple_of(2) => leader,
         _ => random.below(REPLICAS as u64) as usize,
     };
     let more = match random.below(100) {
@@ -89,6 +96,31 @@ fn pause(cluster: &mut Cluster, random: &mut Random) {
     if random.percent(70) {
         cluster.resume(at);
     }
+}
+
+/// The leader stands still until another one leads and writes go on, and comes back while clients wait for its answers: what it
+/// still takes for the latest is not.
+fn outlast_the_leader(cluster: &mut Cluster, load: &Load, random: &mut Random) {
+    let leader = cluster.wait_for_leader();
+    cluster.pause(leader);
+    load.wait_for_progress(60, cluster);
+    nap(random, 50, 500);
+    cluster.resume(leader);
+    load.wait_for_progress(20, cluster);
+}
+
+/// The leader is left without followers and killed, too; then those go on without it. What it decided alone would be lost.
+fn leave_the_leader_alone(cluster: &mut Cluster, load: &Load, random: &mut Random) -> u64 {
+    let leader = cluster.wait_for_leader();
+    let others: Vec<usize> = (0..REPLICAS).filter(|at| *at != leader).collect();
+    others.iter().for_each(|at| cluster.kill(*at));
+    nap(random, 20, 400);
+    cluster.kill(leader);
+    others.iter().for_each(|at| cluster.start(*at));
+    load.wait_for_progress(40, cluster);
+    cluster.heal();
+    load.wait_for_progress(20, cluster);
+    3
 }
 
 /// Starts a replica and kills it while it reads its log back, or soon after.

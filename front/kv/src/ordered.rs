@@ -1,168 +1,139 @@
-//! Keys in the order of their bytes. The first bytes of each key lie in the tree's own nodes, so that finding a key compares numbers
-//! that lie side by side instead of following a pointer per comparison: with a million keys most of the time would go there.
-//! Tests: `ordered/tests.rs`.
+//! Keys in the order of their bytes, as a tree of numbers: the first 16 bytes of a key are its place in the tree, so that finding it
+//! compares numbers that lie side by side instead of following a pointer per comparison. With many keys most of the time
+//! would go there. Keys that share their first 16 bytes share a place. Tests: `ordered/tests.rs`.
 
-use std::borrow::Borrow;
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// A key that the map owns.
+/// The first 16 bytes as a number, filled up with zeros: where two of them differ, the keys are in the same order.
+fn place_of(key: &[u8]) -> u128 {
+    match key.first_chunk::<16>() {
+        Some(first) => u128::from_be_bytes(*first),
+        None => {
+            let mut first = [0; 16];
+            first[..key.len()].copy_from_slice(key);
+            u128::from_be_bytes(first)
+        }
+    }
+}
+
+type Entry = (Box<[u8]>, Vec<u8>);
+
+/// What lies at one place.
 #[derive(Debug)]
-struct Key {
-    prefix: u128,
-    bytes: Box<[u8]>,
+enum Place {
+    /// Nearly always: one key.
+    One(Entry),
+    /// Several that begin alike.
+    Many(BTreeMap<Box<[u8]>, Vec<u8>>),
 }
 
-/// A key to look for.
-#[derive(Clone, Copy, Debug)]
-struct KeyRef<'a> {
-    /// The first 16 bytes as a number, filled up with zeros: where two differ, the keys are in the same order.
-    prefix: u128,
-    bytes: &'a [u8],
-}
+impl Place {
+    fn get(&self, key: &[u8]) -> Option<&Vec<u8>> {
+        match self {
+            Self::One((own, value)) => (**own == *key).then_some(value),
+            Self::Many(many) => many.get(key),
+        }
+    }
 
-impl<'a> KeyRef<'a> {
-    fn new(bytes: &'a [u8]) -> Self {
-        let prefix = match bytes.first_chunk::<16>() {
-            Some(first) => u128::from_be_bytes(*first),
-            None => {
-                let mut first = [0; 16];
-                first[..bytes.len()].copy_from_slice(bytes);
-                u128::from_be_bytes(first)
+    fn get_mut(&mut self, key: &[u8]) -> Option<&mut Vec<u8>> {
+        match self {
+            Self::One((own, value)) => (**own == *key).then_some(value),
+            Self::Many(many) => many.get_mut(key),
+        }
+    }
+
+    fn insert(&mut self, key: &[u8], value: Vec<u8>) {
+        match self {
+            Self::One(entry) if *entry.0 == *key => entry.1 = value,
+            Self::One(entry) => {
+                let entry = std::mem::take(entry);
+                *self = Self::Many(BTreeMap::from([entry, (key.into(), value)]));
             }
+            Self::Many(many) => drop(many.insert(key.into(), value)),
+        }
+    }
+
+    fn entries(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let (one, many) = match self {
+            Self::One((key, value)) => (Some((&**key, value.as_slice())), None),
+            Self::Many(many) => (None, Some(many.iter().map(|(key, value)| (&**key, value.as_slice())))),
         };
-        Self { prefix, bytes }
-    }
-
-    fn compare(&self, other: &Self) -> Ordering {
-        self.prefix.cmp(&other.prefix).then_with(|| {
-            // Up to 16 bytes the prefix says all but how many of its last zeros belong to the key.
-            if self.bytes.len() <= 16 && other.bytes.len() <= 16 {
-                self.bytes.len().cmp(&other.bytes.len())
-            } else {
-                self.bytes.cmp(other.bytes)
-            }
-        })
+        one.into_iter().chain(many.into_iter().flatten())
     }
 }
-
-/// What an owned key and one to look for have in common, so that looking allocates nothing.
-trait AsKey {
-    fn as_key(&self) -> KeyRef<'_>;
-}
-
-impl AsKey for Key {
-    fn as_key(&self) -> KeyRef<'_> {
-        KeyRef { prefix: self.prefix, bytes: &self.bytes }
-    }
-}
-
-impl AsKey for KeyRef<'_> {
-    fn as_key(&self) -> KeyRef<'_> {
-        *self
-    }
-}
-
-impl<'a> Borrow<dyn AsKey + 'a> for Key {
-    fn borrow(&self) -> &(dyn AsKey + 'a) {
-        self
-    }
-}
-
-impl Ord for dyn AsKey + '_ {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.as_key().compare(&other.as_key())
-    }
-}
-
-impl PartialOrd for dyn AsKey + '_ {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for dyn AsKey + '_ {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for dyn AsKey + '_ {}
-
-impl Ord for Key {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.as_key().compare(&other.as_key())
-    }
-}
-
-impl PartialOrd for Key {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Key {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Key {}
 
 /// Values by key, in the order of the keys' bytes.
 #[derive(Debug, Default)]
 pub(crate) struct OrderedMap {
-    map: BTreeMap<Key, Vec<u8>>,
+    places: BTreeMap<u128, Place>,
+    len: usize,
 }
 
 impl OrderedMap {
-    /// From a sorted list the tree is built at once.
-    pub(crate) fn from_sorted(entries: Vec<(Box<[u8]>, Vec<u8>)>) -> Self {
-        let key = |bytes: Box<[u8]>| Key { prefix: KeyRef::new(&bytes).prefix, bytes };
-        Self { map: entries.into_iter().map(|(bytes, value)| (key(bytes), value)).collect() }
+    pub(crate) fn from_sorted(entries: Vec<Entry>) -> Self {
+        let mut map = Self::default();
+        entries.into_iter().for_each(|(key, value)| map.insert(&key, value));
+        map
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.map.len()
+        self.len
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.map.is_empty()
+        self.len == 0
     }
 
     pub(crate) fn get(&self, key: &[u8]) -> Option<&[u8]> {
-        let key: &dyn AsKey = &KeyRef::new(key);
-        self.map.get(key).map(Vec::as_slice)
+        self.places.get(&place_of(key))?.get(key).map(Vec::as_slice)
     }
 
     pub(crate) fn get_mut(&mut self, key: &[u8]) -> Option<&mut Vec<u8>> {
-        let key: &dyn AsKey = &KeyRef::new(key);
-        self.map.get_mut(key)
+        self.places.get_mut(&place_of(key))?.get_mut(key)
     }
 
+    /// Adds a key that is not there.
     pub(crate) fn insert(&mut self, key: &[u8], value: Vec<u8>) {
-        let prefix = KeyRef::new(key).prefix;
-        self.map.insert(Key { prefix, bytes: key.into() }, value);
+        use std::collections::btree_map::Entry as At;
+        self.len += 1;
+        match self.places.entry(place_of(key)) {
+            At::Vacant(place) => drop(place.insert(Place::One((key.into(), value)))),
+            At::Occupied(mut place) => place.get_mut().insert(key, value),
+        }
     }
 
     /// Says whether there was one.
     pub(crate) fn remove(&mut self, key: &[u8]) -> bool {
-        let key: &dyn AsKey = &KeyRef::new(key);
-        self.map.remove(key).is_some()
+        let at = place_of(key);
+        let Some(place) = self.places.get_mut(&at) else { return false };
+        let (removed, empty) = match place {
+            Place::One((own, _)) => (**own == *key, **own == *key),
+            Place::Many(many) => (many.remove(key).is_some(), many.is_empty()),
+        };
+        if empty {
+            self.places.remove(&at);
+        }
+        self.len -= usize::from(removed);
+        removed
     }
 
     /// From `start` on, up to and without `end` if there is one.
-    pub(crate) fn range(&self, start: &[u8], end: Option<&[u8]>) -> impl Iterator<Item = (&[u8], &[u8])> {
+    pub(crate) fn range<'a>(
+        &'a self,
+        start: &'a [u8],
+        end: Option<&'a [u8]>,
+    ) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         let some = end.is_none_or(|end| start < end);
-        let start = KeyRef::new(start);
-        let end = end.map(KeyRef::new);
-        let bounds: (Bound<&dyn AsKey>, Bound<&dyn AsKey>) = (
-            Bound::Included(&start),
-            end.as_ref().map_or(Bound::Unbounded, |end| Bound::Excluded(end as &dyn AsKey)),
-        );
-        let range = some.then(|| self.map.range::<dyn AsKey, _>(bounds));
-        range.into_iter().flatten().map(|(key, value)| (&*key.bytes, value.as_slice()))
+        let first = Bound::Included(place_of(start));
+        let last = end.map_or(Bound::Unbounded, |end| Bound::Included(place_of(end)));
+        let places = some.then(|| self.places.range((first, last)));
+        places
+            .into_iter()
+            .flatten()
+            .flat_map(|(_, place)| place.entries())
+            .skip_while(move |(key, _)| *key < start)
+            .take_while(move |(key, _)| end.is_none_or(|end| *key < end))
     }
 }
 

@@ -19,13 +19,12 @@ impl Once {
     /// # Errors
     /// When its operation ran before.
     pub fn ran(&mut self, index: usize, row: &Row) -> Result<(), Failure> {
-        match self.at.insert(row.op, index) {
-            None => Ok(()),
-            Some(before) => Err(Failure::new(
-                "once",
-                format!("operation {:?} ran as command {} and again as {}", row.op, before + 1, index + 1),
-            )),
+        let first = *self.at.entry(row.op).or_insert(index);
+        if first == index {
+            return Ok(());
         }
+        let text = format!("operation {:?} ran as command {} and again as {}", row.op, first + 1, index + 1);
+        Err(Failure::new("once", text))
     }
 
     /// Where an operation ran, if it did.

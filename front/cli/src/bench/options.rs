@@ -119,7 +119,7 @@ pub(super) struct KvArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 1000)]
     pub(super) callers: usize,
     /// Keys of 16 random bytes to choose from
-    #[arg(long, value_name = "COUNT", default_value_t = 1_000_000)]
+    #[arg(long, value_name = "COUNT", default_value_t = 100_000)]
     pub(super) keys: u64,
     /// Size of a value in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 16)]

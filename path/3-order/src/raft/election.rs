@@ -197,7 +197,8 @@ impl Raft {
             self.become_follower(view, None, out);
         }
         let granted = self.voted == Some(from);
-        send(out, from, RaftMessage::RequestVoteReply { view, granted, pre }, self.view_pending());
+        let after = self.view_pending().filter(|_| !planted("vote-before-sync"));
+        send(out, from, RaftMessage::RequestVoteReply { view, granted, pre }, after);
     }
 
     /// Lets the replica that asked first go first, so that the votes do not split. [raft L17]

@@ -105,8 +105,7 @@ impl Raft {
 
     /// The record that a message with our view must wait for, if it is not durable yet. [raft L5]
     pub(super) fn view_pending(&self) -> Option<RecordId> {
-        let pending = self.view_record > self.durable_record && !planted("vote-before-sync");
-        pending.then_some(self.view_record)
+        (self.view_record > self.durable_record).then_some(self.view_record)
     }
 
     /// The record that an acknowledgement of the log up to `index` must wait for.
