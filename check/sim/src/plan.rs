@@ -130,7 +130,35 @@ pub enum Fault {
     },
 }
 
+/// In the place of a replica: whoever leads when the fault begins.
+pub const LEADER: usize = usize::MAX;
+/// In the place of a group: whoever leads, alone.
+pub const LEADER_ALONE: u64 = u64::MAX;
+
 impl Fault {
+    /// The same fault of this replica, if it is one of the leader.
+    #[must_use]
+    pub fn resolved(self, leader: usize) -> Self {
+        let mut fault = self;
+        match &mut fault {
+            Self::Crash { who, .. }
+            | Self::PowerLoss { who, .. }
+            | Self::Pause { who, .. }
+            | Self::Stall { who, .. }
+            | Self::Full { who, .. }
+            | Self::Jump { who, .. }
+            | Self::Drift { who, .. }
+            | Self::Transfer { who, .. }
+                if *who == LEADER =>
+            {
+                *who = leader;
+            }
+            Self::Partition { group, .. } if *group == LEADER_ALONE => *group = 1 << leader,
+            _ => {}
+        }
+        fault
+    }
+
     /// Whether it takes a replica away for good, or may.
     pub fn is_final(&self) -> bool {
         matches!(self, Self::Rot { .. } | Self::Lose { .. })
@@ -193,6 +221,8 @@ pub struct Plan {
     pub disk: (u64, u64),
     /// How far a clock may be off, in parts per million.
     pub drift: u64,
+    /// In so many of 1000 cases a fault is aimed at the leader.
+    pub aim: u64,
     /// Faults with their times, in order.
     pub faults: Vec<(u64, Fault)>,
     /// When faults are over.
@@ -277,6 +307,7 @@ impl Plan {
             sessions: (rng.pick(&[2_000, 10_000, 60_000]), rng.pick(&[4, 16, 1024])),
             disk: (rng.spread(10_000, MS), rng.spread(MS, 20 * MS)),
             drift: rng.pick(&[0, 100, 20_000]),
+            aim: rng.pick(&[0, 300, 800]),
             faults: Vec::new(),
             heal_at,
             bound: 60_000 * MS,
@@ -363,23 +394,27 @@ fn faults(plan: &Plan, rng: &mut Rng) -> Vec<(u64, Fault)> {
 fn draw(kind: u8, plan: &Plan, rng: &mut Rng) -> Fault {
     let (replicas, all) = (plan.replicas as u64, (plan.replicas + plan.clients) as u64);
     let who = rng.below(replicas) as usize;
+    // What hits the leader makes the others vote: half of what is interesting begins there.
+    let leads = rng.chance(plan.aim);
+    let any = if leads { LEADER } else { who };
     let time = rng.spread(MS, 3000 * MS);
     let from = rng.below(all) as usize;
     let to = rng.below(if from < plan.replicas { all } else { replicas }) as usize;
+    let process = if leads { LEADER } else { from };
     match kind {
-        0 => Fault::Crash { who, time },
-        1 => Fault::PowerLoss { who, time },
+        0 => Fault::Crash { who: any, time },
+        1 => Fault::PowerLoss { who: any, time },
         2 => Fault::Blackout { time },
-        3 => Fault::Pause { who: from, time },
+        3 => Fault::Pause { who: process, time },
         4 => Fault::Cut { from, to, time },
-        5 | 6 => Fault::Partition { group: rng.below(1 << all), time },
+        5 | 6 => Fault::Partition { group: if leads { LEADER_ALONE } else { rng.below(1 << all) }, time },
         7 => Fault::Reset { a: from, b: to },
         8 => Fault::Damage { from, to },
-        9 => Fault::Stall { who, time },
-        10 => Fault::Full { who, time },
-        11 => Fault::Jump { who: from, by: rng.spread(MS, 20_000 * MS) },
-        12 => Fault::Drift { who: from, rate: rng.range(0, 200_000) as i64 - 100_000 },
-        13 => Fault::Transfer { who, to: rng.below(replicas + 1) as u16 },
+        9 => Fault::Stall { who: any, time },
+        10 => Fault::Full { who: any, time },
+        11 => Fault::Jump { who: process, by: rng.spread(MS, 20_000 * MS) },
+        12 => Fault::Drift { who: process, rate: rng.range(0, 200_000) as i64 - 100_000 },
+        13 => Fault::Transfer { who: any, to: rng.below(replicas + 1) as u16 },
         14 => Fault::Rot { who, part: rng.number() as u16 },
         16 => Fault::Lose { who },
         _ => Fault::Slow { from, to, by: time / 10, time },

@@ -5,13 +5,12 @@ use crate::print;
 use clap::ValueEnum;
 use quorate_execute::Service;
 use quorate_kv::{Kv, KvConfig, Tally};
-use quorate_runtime::{Config, Options, Replica, Running, StartError};
+use quorate_runtime::{Config, Options, Replica, StartError, Stopper};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, channel};
 use tracing_subscriber::EnvFilter;
 
 /// Run one replica until it is stopped.
@@ -48,9 +47,6 @@ enum LogFormat {
     Json,
 }
 
-/// How often we look whether the replica stopped by itself. A signal is not waited for: it comes at once.
-const LOOK: Duration = Duration::from_millis(500);
-
 pub(crate) fn run(args: Args) -> Outcome {
     if let Some(parent) = args.die_with_parent {
         die_with_parent(parent)?;
@@ -71,20 +67,20 @@ pub(crate) fn run(args: Args) -> Outcome {
         running.address(),
         std::process::id()
     ))?;
-    wait(&running, &signals);
-    running.stop().map_err(|why| Failure::new(format!("replica {replica} stopped by itself: {why}")))?;
+    stop_at_signal(signals, running.stopper())?;
+    running.join().map_err(|why| Failure::new(format!("replica {replica} stopped by itself: {why}")))?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
 
-fn wait(running: &Running, signals: &Receiver<i32>) {
-    loop {
-        match signals.recv_timeout(LOOK) {
-            Ok(_) | Err(RecvTimeoutError::Disconnected) => return,
-            Err(RecvTimeoutError::Timeout) if running.is_finished() => return,
-            Err(RecvTimeoutError::Timeout) => {}
+/// The first signal stops the replica.
+fn stop_at_signal(signals: Receiver<i32>, stopper: Stopper) -> Outcome<()> {
+    let wait = move || {
+        if signals.recv().is_ok() {
+            stopper.stop();
         }
-    }
+    };
+    std::thread::Builder::new().name("stop".into()).spawn(wait).map(drop).doing("start a thread")
 }
 
 fn stop_signals() -> Outcome<Receiver<i32>> {

@@ -11,7 +11,7 @@ use quorate_log::{Log, Record};
 use quorate_order::raft::Raft;
 use quorate_order::{Input as OrderInput, Order};
 use quorate_reply::{ReadPath, RouteLimits, Routes};
-use quorate_types::{AgreedTime, ConnId, Halt, InstanceId, RecordId, ReplicaId, Time};
+use quorate_types::{AgreedTime, ConnId, Halt, InstanceId, RecordId, ReplicaId, Time, View};
 use quorate_wire::{Frame, FrameKind, LeaderNotice};
 
 /// One lane of a replica: every stage of it, one instance, no I/O.
@@ -123,6 +123,16 @@ impl Node {
             .into_iter()
             .flatten()
             .min()
+    }
+
+    /// Whether this replica leads, as far as it knows.
+    pub fn leads(&self) -> bool {
+        self.instance.leader.1 == Some(self.config.members.me())
+    }
+
+    /// The view that was announced last.
+    pub fn view(&self) -> View {
+        self.instance.leader.0
     }
 
     /// What was executed so far; for checks.

@@ -346,6 +346,9 @@ impl Config {
         if self.sessions.max == 0 || self.sessions.max > 100_000 || self.sessions.ttl_s == 0 {
             return invalid("sessions: max is 1 to 100000, ttl_s at least 1");
         }
+        if !(20..=1024).contains(&self.durability.segment_mib) {
+            return invalid("durability: segment_mib is 20 to 1024");
+        }
         self.log_config().check().or_else(|why| invalid(format!("durability: {why}")))
     }
 

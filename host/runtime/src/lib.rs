@@ -19,4 +19,4 @@ pub use clock::{Clock, MonotonicClock};
 pub use config::{Config, ConfigError, Durability, FaultModelChoice, MemberConfig, Protocol};
 pub use directory::{DataDirectory, DirectoryError, Identity};
 pub use disk::{Disk, FileDisk};
-pub use replica::{Options, Replica, Running, StartError};
+pub use replica::{Options, Replica, Running, StartError, Stopper};

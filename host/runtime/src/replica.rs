@@ -192,8 +192,12 @@ impl Running {
 
     /// Asks it to stop, from any thread.
     pub fn request_stop(&self) {
-        self.stop.store(true, Ordering::Release);
-        let _ = self.waker.wake();
+        self.stopper().stop();
+    }
+
+    /// What stops it while somebody else waits in [`Self::join`].
+    pub fn stopper(&self) -> Stopper {
+        Stopper { stop: self.stop.clone(), waker: self.waker.clone() }
     }
 
     /// Waits until it has stopped.
@@ -227,6 +231,21 @@ impl Drop for Running {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+/// Stops a replica.
+#[derive(Clone)]
+pub struct Stopper {
+    stop: Arc<AtomicBool>,
+    waker: Arc<Waker>,
+}
+
+impl Stopper {
+    /// Asks the replica to stop.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        let _ = self.waker.wake();
     }
 }
 

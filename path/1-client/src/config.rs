@@ -19,7 +19,7 @@ pub struct Config {
     pub dial_timeout: Span,
     /// How long the cluster keeps an idle session; it is kept alive after a third of that.
     pub session_ttl: Span,
-    /// How many requests of one session are under way at once; must be below the replicas' window.
+    /// How many requests of one session are under way at once; must not be above the replicas' window.
     pub window: u32,
     /// The largest payload of a frame, hence of one request or query, too.
     pub frame_bytes_max: u32,

@@ -5,13 +5,16 @@ use crate::plan::Fault;
 use crate::queue::Event;
 use crate::trace::Level;
 use bytes::Bytes;
-use quorate_node::Input;
+use quorate_node::{Input, Node};
 use quorate_types::Halt;
 use quorate_wire::{Frame, FrameKind, Hello, Role};
 
 impl World {
     pub(super) fn begin_fault(&mut self, index: usize) {
-        let fault = self.plan.faults[index].1;
+        let leader = self.leader();
+        let fault = self.plan.faults[index].1.resolved(leader);
+        // It ends for whom it began.
+        self.plan.faults[index].1 = fault;
         self.trace.line(Level::Main, self.now, None, "fault", || fault.to_string());
         let lasts = match fault {
             Fault::Crash { who, time } => self.crash(who, false, time),
@@ -108,6 +111,13 @@ impl World {
             Fault::Full { who, .. } => self.replicas[who].disk.full = false,
             _ => {}
         }
+    }
+
+    /// Who leads in the highest view; the first replica when nobody does.
+    fn leader(&self) -> usize {
+        let leads = |who: &usize| self.replicas[*who].node.as_ref().is_some_and(Node::leads);
+        let view = |who: &usize| self.replicas[*who].node.as_ref().map(Node::view);
+        (0..self.plan.replicas).filter(leads).max_by_key(view).unwrap_or_default()
     }
 
     fn across(&self, group: u64) -> Vec<(usize, usize)> {
