@@ -11,9 +11,9 @@ use quorate_types::{
 };
 use quorate_wire::raft::{AppendOutcome, ENTRIES_MAX, Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_wire::{
-    Batch, Frame, FrameKind, FrameReader, Hello, OrderMessage, OutFrame, ReadConsistency, ReadReply,
-    ReadRequest, ReadStatus, Refusal, RefusalReason, Reply, ReplyStatus, Requests, Role, Welcome, fuzzing,
-    read_reply_header, write_read_request,
+    Batch, ClientMessage, Frame, FrameKind, FrameReader, Hello, OrderMessage, OutFrame, ReadConsistency,
+    ReadReply, ReadRequest, ReadStatus, Refusal, RefusalReason, Reply, ReplyStatus, RequestHeader,
+    RequestKind, Requests, Role, Welcome, fuzzing, read_reply_header, write_read_request,
 };
 
 const LIMIT: u32 = 1 << 20;
@@ -405,4 +405,19 @@ fn a_batch_that_counts_wrong_is_refused() {
         assert!(Batch::decode(bytes.into()).is_err(), "byte {at} = {byte}");
     }
     assert!(Batch::decode(Bytes::from_static(&[0; 23])).is_err());
+}
+
+/// A list of a billion empty commands takes eight bytes; it must not become a billion steps on every replica.
+#[test]
+fn empty_commands_can_not_multiply() {
+    for (count, fits) in [(3u32, true), (8, true), (9, false), (u32::MAX, false)] {
+        let mut bytes = Vec::new();
+        let len = 8;
+        let (number, kind) = (RequestNumber::FIRST, RequestKind::Commands);
+        let session = SessionId { index: 1, generation: 1 };
+        RequestHeader { session, number, lowest_unanswered: number, kind, len }.write_to(&mut bytes);
+        bytes.extend_from_slice(&[count.to_le_bytes(), [0; 4]].concat());
+        let frame = Frame { kind: FrameKind::Requests, payload: Bytes::from(bytes) };
+        assert_eq!(ClientMessage::decode(frame).is_ok(), fits, "{count} commands of no bytes");
+    }
 }
