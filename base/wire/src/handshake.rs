@@ -48,6 +48,8 @@ pub struct Hello {
     pub to: Option<ReplicaId>,
     /// As what it comes.
     pub role: Role,
+    /// From a member: a digest of everything that must be the same on all replicas and is not in the log. From others 0.
+    pub parameters: u64,
 }
 
 impl Hello {
@@ -60,7 +62,14 @@ impl Hello {
             cluster,
             to,
             role,
+            parameters: 0,
         }
+    }
+
+    /// The same, with the digest of a member's parameters.
+    #[must_use]
+    pub fn with_parameters(self, parameters: u64) -> Self {
+        Self { parameters, ..self }
     }
 
     /// The frame to send.
@@ -80,6 +89,7 @@ impl Hello {
         out.put_u8(role);
         out.put_u64(id);
         out.put_u64(incarnation);
+        out.put_u64(self.parameters);
         OutFrame::new(FrameKind::Hello, &out, vec![])
     }
 
@@ -107,8 +117,9 @@ impl Hello {
             3 => Role::Admin,
             _ => return Err(Reject::Malformed("hello: role")),
         };
+        let parameters = r.u64()?;
         r.end()?;
-        Ok(Self { format_min, format_max, feature_level, cluster, to, role })
+        Ok(Self { format_min, format_max, feature_level, cluster, to, role, parameters })
     }
 }
 
@@ -185,6 +196,8 @@ pub enum RefusalReason {
     TooMany = 7,
     /// The frame was no hello.
     NoHello = 8,
+    /// The dialer's parameters are not this replica's.
+    Parameters = 9,
 }
 
 /// The connection is not taken; the sender closes it.
@@ -221,6 +234,7 @@ impl Refusal {
             6 => RefusalReason::WrongReplica,
             7 => RefusalReason::TooMany,
             8 => RefusalReason::NoHello,
+            9 => RefusalReason::Parameters,
             _ => return Err(Reject::Malformed("refusal")),
         };
         let text = r.rest();

@@ -115,7 +115,9 @@ proptest! {
         to in prop::option::of(replica()), role in role(),
     ) {
         let (format_min, format_max) = formats;
-        let hello = Hello { format_min, format_max, feature_level, cluster: ClusterId::new(cluster), to, role };
+        let cluster = ClusterId::new(cluster);
+        let parameters = u64::from(feature_level) << 7;
+        let hello = Hello { format_min, format_max, feature_level, cluster, to, role, parameters };
         prop_assert_eq!(Hello::decode(payload_of(&hello.frame())), Ok(hello));
     }
 

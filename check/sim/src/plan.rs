@@ -270,7 +270,7 @@ impl Plan {
         let sync = profile.sync.unwrap_or(drawn);
         let block = rng.pick(&[4096, 8192]);
         let log = LogConfig {
-            segment_bytes: rng.pick(&[32 << 10, 64 << 10, 256 << 10]),
+            segment_bytes: rng.pick(&[20 << 10, 20 << 10, 32 << 10, 64 << 10, 256 << 10]),
             block_bytes_max: block,
             reserve_bytes: 2048,
             in_flight_max: rng.range(1, 4) as usize,
@@ -289,6 +289,8 @@ impl Plan {
         let heal_at = rng.range(2_000, 8_000) * MS;
         let heartbeat = rng.pick(&[20, 50]);
         let election = heartbeat * rng.range(5, 8);
+        // Time-outs that lie close together split votes.
+        let election_max = if rng.chance(300) { election + rng.range(1, 10) } else { election * 2 };
         let mut plan = Self {
             seed,
             replicas,
@@ -296,7 +298,7 @@ impl Plan {
             log,
             net,
             workload: workload(&mut rng, heal_at, profile.length),
-            timing: (heartbeat, election, election * 2),
+            timing: (heartbeat, election, election_max),
             sizes: (
                 rng.pick(&[1, 4 << 10, 1 << 20]),
                 rng.pick(&[1, 2 << 10, 64 << 10]),

@@ -42,6 +42,10 @@ pub const BUGS: &[Bug] = &[
     bug("queue-without-limit", "admission takes whatever comes"),
     bug("damage-unnoticed", "damaged frames are taken"),
     bug("room-forgotten", "records that found no room wait for a segment that nobody asks for"),
+    bug(
+        "small-entries-refused",
+        "a follower refuses a message whose small entries count for more than a segment",
+    ),
     bug("window-by-estimate", "a window stays closed because of an estimate"),
     bug("state-of-its-own", "the service's state depends on what only one replica saw"),
 ];

@@ -6,7 +6,7 @@ use crate::records::RecordMap;
 use bytes::Bytes;
 use quorate_log::{AppendError, Class, DiskFull, Log, Place, Record};
 use quorate_order::{Effect as OrderEffect, Effects as OrderEffects, Input as OrderInput, Order, Stored};
-use quorate_types::{ClientId, Halt, RecordId, ReplicaId, Seq, Slot, Time, View};
+use quorate_types::{ClientId, Halt, RecordId, ReplicaId, Seq, Slot, Time, View, planted};
 use quorate_wire::raft::{EntryBody, RaftMessage};
 use quorate_wire::{Batch, OrderMessage, ReplyStatus, Verified};
 use std::collections::{BTreeMap, VecDeque};
@@ -90,7 +90,7 @@ impl Instance {
         let mut batches = batches.peekable();
         // Many small entries count for more than a segment takes. While the disk is not full they may wait for room here: else
         // such a message would never be taken.
-        let soon = !log.is_disk_full() && log.has_room();
+        let soon = !log.is_disk_full() && log.has_room() && !planted("small-entries-refused");
         batches.peek().is_none() || (self.unwritten.is_empty() && (soon || log.has_room_for(batches)))
     }
 

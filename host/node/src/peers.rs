@@ -170,7 +170,8 @@ impl Peers {
         self.insert(conn, Conn::Dialed { replica, until: now.plus(config.handshake_time) });
         let role = Role::Peer { replica: config.members.me(), incarnation: config.incarnation };
         out.push(Effect::FrameLimit { conn, bytes: 2 * HELLO_BYTES_MAX });
-        out.send(conn, Hello::new(config.members.cluster(), Some(replica), role).frame());
+        let hello = Hello::new(config.members.cluster(), Some(replica), role);
+        out.send(conn, hello.with_parameters(config.members.parameters()).frame());
     }
 
     pub(crate) fn on_dial_failed(&mut self, now: Time, replica: ReplicaId) {

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 use crate::directory::Identity;
 
+/// Raised whenever a version of this program executes the same commands with another result.
+const EXECUTION: u32 = 1;
 /// In memory mode a replica that needs what left the cache is lost, so the cache has at least this many bytes.
 const MEMORY_CACHE_BYTES: usize = 128 << 20;
 
@@ -388,6 +390,22 @@ impl Config {
         Some(self.network.congestion.as_str()).filter(|name| !name.is_empty())
     }
 
+    /// A digest of what every replica must have alike, since execution depends on it: FNV-1a, which is the same everywhere.
+    fn parameters(&self, start_time_ns: u64) -> u64 {
+        let SessionsConfig { max, per_client, ttl_s, window } = self.sessions;
+        let limits = SessionLimits::default();
+        let text = format!(
+            "{EXECUTION} {} {start_time_ns} {max} {per_client} {ttl_s} {window} {} {} {} {}",
+            self.service,
+            limits.reply_bytes_max,
+            limits.reply_bytes_per_request_max,
+            limits.reply_bytes_per_batch_max,
+            limits.reply_bytes_total_max
+        );
+        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+    }
+
     /// What the node is told, with what the data directory knows; `seed` is drawn at each start.
     pub(crate) fn node_config(&self, identity: &Identity, seed: u64) -> Result<NodeConfig, ConfigError> {
         let me = ReplicaId::new(self.replica);
@@ -396,7 +414,8 @@ impl Config {
             address: member.address.clone(),
             incarnation: Incarnation::parse(&member.incarnation).unwrap_or_default(),
         });
-        let members = Members::new(self.cluster_id()?, me, members.collect());
+        let members = Members::new(self.cluster_id()?, me, members.collect())
+            .with_parameters(self.parameters(identity.start_time_ns));
         let ids = members.all().iter().map(|member| member.replica).collect();
         let log = self.log_config();
         let raft = RaftConfig {

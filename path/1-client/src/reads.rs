@@ -261,7 +261,8 @@ impl ClientCore {
             return false;
         }
         if reply.status == ReadStatus::TooLarge
-            || (reply.status == ReadStatus::Done && (reply.seq >= read.seen || planted("weak-read-goes-back")))
+            || (reply.status == ReadStatus::Done
+                && (reply.seq >= read.seen || planted("weak-read-goes-back")))
         {
             self.read_answered(reply, payload, out);
             return true;

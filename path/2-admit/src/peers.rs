@@ -21,13 +21,24 @@ pub struct Members {
     cluster: ClusterId,
     me: ReplicaId,
     list: Vec<Member>,
+    parameters: u64,
 }
 
 impl Members {
     /// The members of `cluster`, of which this replica is `me`.
     pub fn new(cluster: ClusterId, me: ReplicaId, mut list: Vec<Member>) -> Self {
         list.sort_by_key(|member| member.replica);
-        Self { cluster, me, list }
+        Self { cluster, me, list, parameters: 0 }
+    }
+    /// The same, with a digest of everything that must be equal on all replicas and is not in the log: a member whose digest
+    /// differs would execute differently, so it is refused.
+    #[must_use]
+    pub fn with_parameters(self, parameters: u64) -> Self {
+        Self { parameters, ..self }
+    }
+    /// That digest.
+    pub fn parameters(&self) -> u64 {
+        self.parameters
     }
     /// The cluster.
     pub fn cluster(&self) -> ClusterId {
@@ -85,6 +96,14 @@ impl Members {
         }
         if let Role::Peer { replica, incarnation } = hello.role {
             self.check_peer(replica, incarnation)?;
+            if hello.parameters != self.parameters {
+                let text = format!(
+                    "{replica} and {} are configured to execute differently: `service`, `[sessions]` and the cluster's start time \
+                     must be the same on all replicas, and so must the program's version",
+                    self.me
+                );
+                return refuse(RefusalReason::Parameters, text);
+            }
         }
         Ok(hello.format_max.min(FORMAT_MAX))
     }

@@ -224,7 +224,10 @@ impl ReadPath {
 
     fn run_group(&mut self, group: Group, executed: Seq, run: &mut impl FnMut(Read<'_>)) {
         let confirmed = group.confirmed.is_some_and(|seq| seq <= executed);
-        assert!(confirmed || planted("read-before-executed"), "INV-READ-1: a strong read runs when its confirmed seq is executed");
+        assert!(
+            confirmed || planted("read-before-executed"),
+            "INV-READ-1: a strong read runs when its confirmed seq is executed"
+        );
         for member in &group.members[group.ended..] {
             let query = &group.queries[member.start..member.start + member.len];
             if member.seen > executed {

@@ -111,7 +111,8 @@ pub(crate) fn batches() -> Vec<(&'static str, Batch)> {
 
 fn handshakes(list: &mut Vec<Sample>) {
     let mut hello = |name: &str, story, to: Option<u16>, cluster, role| {
-        let frame = Hello::new(cluster, to.map(ReplicaId::new), role).frame();
+        let parameters = if matches!(role, Role::Peer { .. }) { 0x0102_0304_0506_0708 } else { 0 };
+        let frame = Hello::new(cluster, to.map(ReplicaId::new), role).with_parameters(parameters).frame();
         list.push(Sample { name: format!("hello_{name}"), story, frame });
     };
     let peer = Role::Peer { replica: ReplicaId::new(2), incarnation: LIFE };
@@ -143,6 +144,7 @@ fn handshakes(list: &mut Vec<Sample>) {
         RefusalReason::WrongReplica,
         RefusalReason::TooMany,
         RefusalReason::NoHello,
+        RefusalReason::Parameters,
     ] {
         let refusal = Refusal { reason, text: "what to do".into() };
         let name = format!("refusal_{}", snake(&format!("{reason:?}")));

@@ -14,12 +14,12 @@ fn member(id: u16) -> Member {
 }
 
 fn members() -> Members {
-    Members::new(CLUSTER, ReplicaId::new(1), vec![member(2), member(1), member(3)])
+    Members::new(CLUSTER, ReplicaId::new(1), vec![member(2), member(1), member(3)]).with_parameters(5)
 }
 
 fn peer(id: u16, incarnation: u64) -> Hello {
     let role = Role::Peer { replica: ReplicaId::new(id), incarnation: Incarnation::new(incarnation) };
-    Hello::new(CLUSTER, Some(ReplicaId::new(1)), role)
+    Hello::new(CLUSTER, Some(ReplicaId::new(1)), role).with_parameters(5)
 }
 
 fn reason(hello: &Hello) -> RefusalReason {
@@ -36,6 +36,7 @@ fn members_clients_and_operators_are_taken() {
 
 #[test]
 fn strangers_are_refused_with_the_reason() {
+    assert_eq!(reason(&peer(2, 200).with_parameters(6)), RefusalReason::Parameters);
     assert_eq!(reason(&peer(9, 200)), RefusalReason::UnknownReplica);
     assert_eq!(reason(&peer(2, 201)), RefusalReason::Incarnation);
     assert_eq!(reason(&peer(1, 100)), RefusalReason::Doubled);
