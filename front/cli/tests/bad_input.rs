@@ -200,6 +200,23 @@ fn a_copied_data_directory_runs_a_second_time() {
     assert_eq!(double.stop().code, Some(0));
 }
 
+/// Sessions that expire at another time would make replicas answer differently.
+#[test]
+fn a_replica_that_would_execute_differently() {
+    let made = Made::three();
+    edit(&made.config(3), "data = \"data\"", "data = \"data\"\nsessions = { ttl_s = 61 }");
+    let servers: Vec<Server> = (1..=3).map(|id| Server::start(&made.config(id))).collect();
+    servers[2].wait_until_it_says("configured to execute differently");
+    let directory = made.path();
+    let directory = directory.to_str().expect("UTF-8");
+    wait_until("the other two serve", || {
+        quorate(&["kv", "put", "key", "value", "--dir", directory]).code == Some(0)
+    });
+    for server in servers {
+        assert_eq!(server.stop().code, Some(0));
+    }
+}
+
 /// A frame header with good checksums that announces this many bytes of this kind.
 fn header(len: u32, kind: FrameKind) -> [u8; FRAME_HEADER] {
     let mut header = [0; FRAME_HEADER];

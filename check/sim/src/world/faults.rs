@@ -16,7 +16,15 @@ impl World {
         // It ends for whom it began.
         self.plan.faults[index].1 = fault;
         self.trace.line(Level::Main, self.now, None, "fault", || fault.to_string());
-        let lasts = match fault {
+        let lasts = self.strike(fault);
+        if let Some(time) = lasts {
+            self.queue.push(self.now + time, Event::Ends { index });
+        }
+    }
+
+    /// Does what a fault does; says for how long it lasts, if it has to be ended.
+    fn strike(&mut self, fault: Fault) -> Option<u64> {
+        match fault {
             Fault::Crash { who, time } => self.crash(who, false, time),
             Fault::PowerLoss { who, time } => self.crash(who, true, time),
             Fault::Blackout { time } => {
@@ -38,6 +46,12 @@ impl World {
                 self.across(group).into_iter().for_each(|(from, to)| self.cut(from, to));
                 Some(time)
             }
+            _ => self.strike_links_and_disks(fault),
+        }
+    }
+
+    fn strike_links_and_disks(&mut self, fault: Fault) -> Option<u64> {
+        match fault {
             Fault::Reset { a, b } => {
                 self.net.between(a, b).into_iter().for_each(|conn| self.time_out(conn));
                 None
@@ -83,9 +97,7 @@ impl World {
                 self.replicas[who].halt.get_or_insert(Halt::LogInconsistent { why });
                 None
             }
-        };
-        if let Some(time) = lasts {
-            self.queue.push(self.now + time, Event::Ends { index });
+            _ => None,
         }
     }
 
