@@ -16,7 +16,8 @@ pub use quorate_execute::{
     TypedError, TypedService, decode_reply, encode_command,
 };
 pub use quorate_runtime::{
-    Clock, Config, ConfigError, Disk, Durability, MemberConfig, Options, Replica, Running, StartError,
+    Clock, Config, ConfigError, Disk, Durability, MemberConfig, Network, Options, Replica, Running,
+    StartError, SystemNetwork,
 };
 pub use quorate_types::{
     AgreedTime, ClientId, ClusterId, Halt, Items, ReplicaId, RequestNumber, Seq, SessionId,

@@ -4,9 +4,9 @@ use crate::clock::Clock;
 use crate::connection::{Connection, End};
 use crate::disk_thread::{Completion, DiskThreads, Mailbox};
 use crate::facts::Facts;
-use crate::network;
+use crate::network::Network;
 use crossbeam_channel::Receiver;
-use mio::net::TcpListener;
+use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use quorate_node::{Effect, Effects, Event, Input, Node};
 use quorate_types::{ConnId, Halt, ReplicaId, Span, Time};
@@ -28,6 +28,8 @@ const OUT_BYTES_MAX: usize = 256 << 20;
 const OUT_BYTES_SLOW: usize = 4 << 20;
 /// How long the other side of a connection that is being closed may take to close it, too.
 const CLOSING: Span = Span::from_millis(1000);
+/// When to accept again after it failed.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// How long what was sent last may take to leave when the lane ends.
 const LINGER: Duration = Duration::from_millis(200);
 
@@ -41,7 +43,7 @@ pub(crate) struct Parts {
     pub(crate) completions: Receiver<Completion>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) addresses: BTreeMap<ReplicaId, String>,
-    pub(crate) congestion: Option<String>,
+    pub(crate) network: Arc<dyn Network>,
     pub(crate) stop: Arc<AtomicBool>,
 }
 
@@ -54,6 +56,8 @@ pub(crate) struct Lane {
     dialing: BTreeMap<ConnId, ReplicaId>,
     /// Connections that wait for the other side to close, too, and until when.
     closing: VecDeque<(Time, ConnId)>,
+    /// Accepting failed for want of something, and somebody may wait.
+    accept_again: bool,
     next_conn: u64,
     effects: Effects,
     halt: Option<Halt>,
@@ -67,6 +71,7 @@ impl Lane {
             unread: Vec::new(),
             dialing: BTreeMap::new(),
             closing: VecDeque::new(),
+            accept_again: false,
             next_conn: FIRST_CONN,
             effects: Effects::new(),
             halt: None,
@@ -105,13 +110,17 @@ impl Lane {
         if !self.unread.is_empty() {
             return Some(Duration::ZERO);
         }
-        let deadline = self.parts.node.deadline()?;
-        Some(Duration::from_nanos(deadline.since(self.parts.clock.now()).nanos()))
+        let deadline = self.parts.node.deadline();
+        let wait = deadline.map(|at| Duration::from_nanos(at.since(self.parts.clock.now()).nanos()));
+        if self.accept_again { Some(wait.map_or(ACCEPT_AGAIN, |wait| wait.min(ACCEPT_AGAIN))) } else { wait }
     }
 
     /// Hands in everything that happened, then does what the node wants.
     fn turn(&mut self, events: &Events) {
         let now = self.parts.clock.now();
+        if std::mem::take(&mut self.accept_again) {
+            self.accept(now);
+        }
         let mut readable = std::mem::take(&mut self.unread);
         for event in events {
             match event.token() {
@@ -163,7 +172,9 @@ impl Lane {
         loop {
             match self.parts.listener.accept() {
                 Ok((stream, _)) => {
-                    network::tune(&stream, self.parts.congestion.as_deref());
+                    let stream = stream.into();
+                    self.parts.network.accepted(&stream);
+                    let stream = TcpStream::from_std(stream);
                     if let Some(conn) = self.add(Connection::new(stream, false)) {
                         self.step(now, Input::Accepted(conn));
                         // Its first frame may have come before it was registered.
@@ -173,8 +184,9 @@ impl Lane {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    // Out of file descriptors, most likely; the next turn tries again.
+                    // Out of file descriptors, most likely. There will be no other event for who waits.
                     tracing::warn!("accepting a connection: {error}");
+                    self.accept_again = true;
                     return;
                 }
             }
@@ -368,8 +380,9 @@ impl Lane {
     }
 
     fn connect(&mut self, now: Time, replica: ReplicaId, addresses: &[SocketAddr]) {
-        let congestion = self.parts.congestion.as_deref();
-        let stream = addresses.iter().find_map(|address| network::connect(*address, congestion).ok());
+        let network = &self.parts.network;
+        let stream = addresses.iter().find_map(|address| network.connect(replica, *address).ok());
+        let stream = stream.map(TcpStream::from_std);
         match stream.and_then(|stream| self.add(Connection::new(stream, true))) {
             Some(conn) => {
                 self.dialing.insert(conn, replica);

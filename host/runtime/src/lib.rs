@@ -19,4 +19,5 @@ pub use clock::{Clock, MonotonicClock};
 pub use config::{Config, ConfigError, Durability, FaultModelChoice, MemberConfig, Protocol};
 pub use directory::{DataDirectory, DirectoryError, Identity};
 pub use disk::{Disk, FileDisk};
+pub use network::{Network, SystemNetwork};
 pub use replica::{Options, Replica, Running, StartError, Stopper};

@@ -1,41 +1,82 @@
-//! Sockets, set up the way that replication wants them.
+//! Sockets, set up the way that replication wants them, and the trait that tests replace to cut and slow links.
 
-use mio::net::{TcpListener, TcpStream};
+use quorate_types::ReplicaId;
+use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 const BACKLOG: i32 = 1024;
 /// A connection whose other side acknowledges nothing for so long is dead.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(10);
 
-/// Listens. A port that another process uses is an error; one that a killed process left behind is not.
-pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(TcpListener::from_std(socket.into()))
+/// How a replica listens, and how it reaches the others. All sockets are non-blocking.
+pub trait Network: Send + Sync {
+    /// Listens. A port that another process uses is an error; one that a killed process left behind is not.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn listen(&self, address: SocketAddr) -> io::Result<TcpListener>;
+
+    /// Begins to connect to a member; the stream becomes writable when that succeeded.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn connect(&self, to: ReplicaId, address: SocketAddr) -> io::Result<TcpStream>;
+
+    /// Somebody connected to us: sets the stream up.
+    fn accepted(&self, stream: &TcpStream) {
+        let _ = stream;
+    }
 }
 
-/// Begins to connect; the stream becomes writable when that succeeded.
-pub(crate) fn connect(address: SocketAddr, congestion: Option<&str>) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect(address)?;
-    tune(&stream, congestion);
-    Ok(stream)
+/// The system's network.
+#[derive(Clone, Debug, Default)]
+pub struct SystemNetwork {
+    congestion: Option<String>,
 }
 
-/// No delay for small frames, a time limit for dead peers, and the congestion control that was asked for: bbr, where it is
-/// the system's default, paces bulk data on short links to well under what they carry.
-pub(crate) fn tune(stream: &TcpStream, congestion: Option<&str>) {
-    let socket = SockRef::from(stream);
-    // None of these is needed for correctness, and not every system has each.
-    let _ = socket.set_tcp_nodelay(true);
-    let _ = socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
-    let _ = socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(UNACKNOWLEDGED));
-    if let Some(name) = congestion {
-        let _ = socket.set_tcp_congestion(name.as_bytes());
+impl SystemNetwork {
+    /// Sockets with this congestion control, by the system's name; none leaves the system's default.
+    pub fn new(congestion: Option<&str>) -> Self {
+        Self { congestion: congestion.map(str::to_owned) }
+    }
+
+    /// No delay for small frames, a time limit for dead peers, and the congestion control that was asked for: bbr, where it is
+    /// the system's default, paces bulk data on short links to well under what they carry.
+    fn tune(&self, socket: &SockRef<'_>) {
+        // None of these is needed for correctness, and not every system has each.
+        let _ = socket.set_tcp_nodelay(true);
+        let _ = socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
+        let _ = socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(UNACKNOWLEDGED));
+        if let Some(name) = &self.congestion {
+            let _ = socket.set_tcp_congestion(name.as_bytes());
+        }
+    }
+}
+
+impl Network for SystemNetwork {
+    fn listen(&self, address: SocketAddr) -> io::Result<TcpListener> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_reuse_address(true)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        Ok(socket.into())
+    }
+
+    fn connect(&self, _: ReplicaId, address: SocketAddr) -> io::Result<TcpStream> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_nonblocking(true)?;
+        self.tune(&SockRef::from(&socket));
+        match socket.connect(&address.into()) {
+            Err(error) if error.raw_os_error() != Some(Errno::INPROGRESS.raw_os_error()) => Err(error),
+            Ok(()) | Err(_) => Ok(socket.into()),
+        }
+    }
+
+    fn accepted(&self, stream: &TcpStream) {
+        self.tune(&SockRef::from(stream));
     }
 }

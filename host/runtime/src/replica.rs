@@ -6,7 +6,7 @@ use crate::directory::{DataDirectory, DirectoryError};
 use crate::disk::{Disk, FileDisk};
 use crate::disk_thread::{DiskThreads, Mailbox};
 use crate::lane::{Lane, Parts, WAKER};
-use crate::network;
+use crate::network::{Network, SystemNetwork};
 use bytes::Bytes;
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
@@ -77,6 +77,8 @@ pub struct Options {
     pub disk: Option<Arc<dyn Disk>>,
     /// Another clock in place of the system's monotonic one.
     pub clock: Option<Arc<dyn Clock>>,
+    /// Another network in place of the system's.
+    pub network: Option<Arc<dyn Network>>,
     /// Append one line here per completed sync.
     pub sync_trace: Option<PathBuf>,
 }
@@ -109,7 +111,9 @@ impl Replica {
         let Self { config, service, options } = self;
         config.check()?;
         let directory = DataDirectory::open(&config)?;
-        let (listener, address) = listen(config.listen_address())?;
+        let network: Arc<dyn Network> =
+            options.network.unwrap_or_else(|| Arc::new(SystemNetwork::new(config.congestion())));
+        let (listener, address) = listen(&*network, config.listen_address())?;
         let log_directory = directory.log_directory()?;
         let disk: Arc<dyn Disk> = match options.disk {
             Some(disk) => disk,
@@ -143,7 +147,7 @@ impl Replica {
                 .iter()
                 .map(|m| (ReplicaId::new(m.replica), m.address.clone()))
                 .collect(),
-            congestion: config.congestion().map(str::to_owned),
+            network,
             stop: stop.clone(),
         });
         let durability = config.durability.mode;
@@ -249,7 +253,7 @@ impl Stopper {
     }
 }
 
-fn listen(address: &str) -> Result<(TcpListener, SocketAddr), StartError> {
+fn listen(network: &dyn Network, address: &str) -> Result<(TcpListener, SocketAddr), StartError> {
     let error = |why: io::Error| {
         let hint = match why.kind() {
             io::ErrorKind::AddrInUse => {
@@ -263,7 +267,7 @@ fn listen(address: &str) -> Result<(TcpListener, SocketAddr), StartError> {
     };
     let resolved = address.to_socket_addrs().map_err(error)?.next();
     let resolved = resolved.ok_or_else(|| error(io::ErrorKind::AddrNotAvailable.into()))?;
-    let listener = network::listen(resolved).map_err(error)?;
+    let listener = TcpListener::from_std(network.listen(resolved).map_err(error)?);
     let address = listener.local_addr().map_err(error)?;
     Ok((listener, address))
 }
