@@ -2,7 +2,7 @@
 
 use crate::campaign::{Campaign, Summary, run_plan, run_where};
 use crate::html;
-use crate::plan::{Plan, Profile};
+use crate::plan::{Fault, Plan, Profile};
 use crate::planted;
 use crate::shrink::shrink;
 use crate::trace::Level;
@@ -42,6 +42,8 @@ pub struct Options {
     pub log: Option<PathBuf>,
     /// The table of planted bugs instead; needs a build with `--cfg planted`.
     pub planted: bool,
+    /// The planted bug that is in force; needs such a build, too.
+    pub plant: Option<String>,
 }
 
 impl Default for Options {
@@ -58,6 +60,7 @@ impl Default for Options {
             shrink: false,
             log: None,
             planted: false,
+            plant: None,
         }
     }
 }
@@ -78,15 +81,19 @@ pub struct Progress {
 /// Does it. Whether every run was clean.
 ///
 /// # Errors
-/// When a file or the output can not be written.
+/// When a file or the output can not be written, or a planted bug is asked for that this build does not hold.
 pub fn execute(
     options: &Options,
     out: &mut dyn Write,
     mut progress: impl FnMut(Progress),
 ) -> io::Result<bool> {
+    if (options.planted || options.plant.is_some()) && !quorate_types::HAS_PLANTED {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, planted::HOW));
+    }
     if options.planted {
         return hunt(options, out);
     }
+    quorate_types::plant(options.plant.as_deref());
     match options.seed {
         Some(seed) => one(options, seed, out),
         None => many(options, out, &mut progress),
@@ -109,16 +116,18 @@ fn as_json(report: &Report) -> serde_json::Value {
 
 fn one(options: &Options, seed: u64, out: &mut dyn Write) -> io::Result<bool> {
     let mut plan = Plan::new(seed, &options.profile);
+    let mut needed = None;
     if options.shrink
         && let Some(shrunk) = shrink(&plan, SHRINK_RUNS)
     {
         if !options.json {
             let (before, after) = (plan.faults.len(), shrunk.plan.faults.len());
             writeln!(out, "{before} faults, {after} needed, found in {} runs:", shrunk.runs)?;
-            for (at, fault) in &shrunk.plan.faults {
-                writeln!(out, "{:>13.6}  {fault}", *at as f64 / 1e9)?;
+            for fault in &shrunk.plan.faults {
+                writeln!(out, "{}", told(fault))?;
             }
         }
+        needed = Some(shrunk.plan.faults.iter().map(told).collect::<Vec<_>>());
         plan = shrunk.plan;
     }
     let level = if options.html.is_some() { Level::All } else { options.trace.unwrap_or(Level::Hash) };
@@ -127,18 +136,49 @@ fn one(options: &Options, seed: u64, out: &mut dyn Write) -> io::Result<bool> {
         std::fs::write(path, html::page(&plan, &report, &trace))?;
     }
     if options.json {
-        writeln!(out, "{}", as_json(&report))?;
+        let mut value = as_json(&report);
+        if let Some(faults) = needed {
+            value["faults_needed"] = faults.into();
+        }
+        writeln!(out, "{value}")?;
     } else {
         if options.trace.is_some() {
             write!(out, "{}", trace.text())?;
         }
         writeln!(out, "seed {seed}: {}", plan.summary())?;
-        tell(&report, out)?;
+        tell(options, &report, out)?;
     }
     Ok(report.failure.is_none())
 }
 
-fn tell(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+/// A fault of a plan, with its time in seconds.
+fn told((at, fault): &(u64, Fault)) -> String {
+    format!("{:>13.6}  {fault}", *at as f64 / 1e9)
+}
+
+/// The command that runs this seed again in the same way, and shows what happens.
+fn again(options: &Options, seed: u64) -> String {
+    let mut line = format!("quorate sim --seed {seed}");
+    let profile = &options.profile;
+    if let Some(replicas) = profile.replicas {
+        line += &format!(" --replicas {replicas}");
+    }
+    if let Some(sync) = profile.sync {
+        line += &format!(" --durability {}", format!("{sync:?}").to_lowercase());
+    }
+    if profile.length != Profile::default().length {
+        line += &format!(" --length {}", profile.length);
+    }
+    if !profile.faults {
+        line += " --no-faults";
+    }
+    if let Some(bug) = &options.plant {
+        line += &format!(" --plant {bug}");
+    }
+    line + " --trace events"
+}
+
+fn tell(options: &Options, report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let seed = report.seed;
     match &report.failure {
         None => writeln!(
@@ -151,8 +191,10 @@ fn tell(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         ),
         Some(failure) => writeln!(
             out,
-            "seed {seed}: {}: {}\n  see it again: quorate sim --seed {seed} --trace main --shrink",
-            failure.checker, failure.text
+            "seed {seed}: {}: {}\n  see it again: {}\n  with few faults: the same, and --shrink",
+            failure.checker,
+            failure.text,
+            again(options, seed)
         ),
     }
 }
@@ -233,7 +275,7 @@ fn summarize(options: &Options, summary: &Summary, wall: f64, out: &mut dyn Writ
         );
     }
     for report in &summary.failures {
-        tell(report, out)?;
+        tell(options, report, out)?;
     }
     writeln!(
         out,
@@ -249,10 +291,6 @@ fn summarize(options: &Options, summary: &Summary, wall: f64, out: &mut dyn Writ
 }
 
 fn hunt(options: &Options, out: &mut dyn Write) -> io::Result<bool> {
-    if !quorate_types::HAS_PLANTED {
-        writeln!(out, "this build holds no planted bugs: build it with RUSTFLAGS=\"--cfg planted\"")?;
-        return Ok(false);
-    }
     writeln!(out, "| bug | what is wrong | seen by | seeds |\n| --- | --- | --- | --- |")?;
     let mut all = true;
     for bug in planted::BUGS {

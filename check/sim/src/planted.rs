@@ -6,6 +6,10 @@ use crate::campaign::{Campaign, run};
 use crate::plan::Profile;
 use quorate_types::plant;
 
+/// What to do when a build holds none.
+pub const HOW: &str = "this build holds no planted bugs; build one that does, and run it:
+  RUSTFLAGS=\"--cfg planted\" cargo run --release -p quorate-cli --target-dir target/planted -- sim --planted";
+
 /// A bug that can be put back.
 #[derive(Clone, Copy, Debug)]
 pub struct Bug {

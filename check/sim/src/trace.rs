@@ -10,7 +10,7 @@ pub enum Level {
     /// Only the hash.
     Hash,
     /// Faults, lives, leaders, operations.
-    Main,
+    Events,
     /// Messages, disk work and turns, too.
     All,
 }

@@ -21,7 +21,7 @@ fn one_seed_as_json_has_its_trace_hash() {
 
 #[test]
 fn a_trace_names_replicas_and_leaders() {
-    let (_, text) = run(&Options { seed: Some(5), trace: Some(Level::Main), ..Options::default() });
+    let (_, text) = run(&Options { seed: Some(5), trace: Some(Level::Events), ..Options::default() });
     for word in ["start", "Leader", "heal", "done", "clean"] {
         assert!(text.contains(word), "{word} in {text}");
     }

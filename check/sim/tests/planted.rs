@@ -5,7 +5,7 @@ use quorate_sim::shrink::shrink;
 use quorate_sim::{Plan, Profile, planted};
 
 /// Every bug is found within so many seeds; docs/testing.md has the table.
-const SEEDS: u64 = 10_000;
+const SEEDS: u64 = 20_000;
 
 /// One test: the bug in force is the whole process's.
 #[test]

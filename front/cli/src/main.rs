@@ -16,6 +16,7 @@ mod kv;
 mod print;
 mod random;
 mod serve;
+mod sim;
 mod status;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -53,6 +54,7 @@ enum Command {
     Kv(kv::Args),
     Chaos(chaos::Args),
     Bench(bench::Args),
+    Sim(sim::Args),
     Completions(CompletionsArgs),
 }
 
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
         Command::Kv(args) => kv::run(args),
         Command::Chaos(args) => chaos::run(&args),
         Command::Bench(args) => bench::run(args),
+        Command::Sim(args) => sim::run(args),
         Command::Completions(args) => completions(args.shell),
     };
     ended.unwrap_or_else(|failure| {

@@ -28,7 +28,7 @@ fn a_command_line_that_makes_no_sense() {
     for shell in ["bash", "zsh", "fish"] {
         assert!(quorate(&["completions", shell]).ok().contains("quorate"));
     }
-    for command in ["dev", "init", "serve", "status", "kv", "chaos", "completions"] {
+    for command in ["dev", "init", "serve", "status", "kv", "chaos", "sim", "completions"] {
         assert!(quorate(&[command, "--help"]).ok().contains("Example"), "{command} shows no example");
     }
 }

@@ -17,6 +17,12 @@ fn place_of(key: &[u8]) -> u128 {
     }
 }
 
+/// Whether two keys of one place are the same. Up to 16 bytes the place says all but their length, and what a pointer leads to
+/// need not be fetched.
+fn is_same(own: &[u8], key: &[u8]) -> bool {
+    own.len() == key.len() && (key.len() <= 16 || own == key)
+}
+
 type Entry = (Box<[u8]>, Vec<u8>);
 
 /// What lies at one place.
@@ -31,21 +37,21 @@ enum Place {
 impl Place {
     fn get(&self, key: &[u8]) -> Option<&Vec<u8>> {
         match self {
-            Self::One((own, value)) => (**own == *key).then_some(value),
+            Self::One((own, value)) => is_same(own, key).then_some(value),
             Self::Many(many) => many.get(key),
         }
     }
 
     fn get_mut(&mut self, key: &[u8]) -> Option<&mut Vec<u8>> {
         match self {
-            Self::One((own, value)) => (**own == *key).then_some(value),
+            Self::One((own, value)) => is_same(own, key).then_some(value),
             Self::Many(many) => many.get_mut(key),
         }
     }
 
     fn insert(&mut self, key: &[u8], value: Vec<u8>) {
         match self {
-            Self::One(entry) if *entry.0 == *key => entry.1 = value,
+            Self::One(entry) if is_same(&entry.0, key) => entry.1 = value,
             Self::One(entry) => {
                 let entry = std::mem::take(entry);
                 *self = Self::Many(BTreeMap::from([entry, (key.into(), value)]));
@@ -108,7 +114,7 @@ impl OrderedMap {
         let at = place_of(key);
         let Some(place) = self.places.get_mut(&at) else { return false };
         let (removed, empty) = match place {
-            Place::One((own, _)) => (**own == *key, **own == *key),
+            Place::One((own, _)) => (is_same(own, key), is_same(own, key)),
             Place::Many(many) => (many.remove(key).is_some(), many.is_empty()),
         };
         if empty {

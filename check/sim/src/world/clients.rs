@@ -112,7 +112,7 @@ impl World {
                 let index = who - self.plan.replicas;
                 let shown = format!("{result:?}");
                 self.trace
-                    .line(Level::Main, self.now, Some(who), "done", || format!("call {}: {shown}", call.0));
+                    .line(Level::Events, self.now, Some(who), "done", || format!("call {}: {shown}", call.0));
                 let ended = self.clients[index].completed(self.now, local, call, result);
                 for number in ended {
                     let done = &self.clients[index].done[number];

@@ -15,7 +15,7 @@ impl World {
         let fault = self.plan.faults[index].1.resolved(leader);
         // It ends for whom it began.
         self.plan.faults[index].1 = fault;
-        self.trace.line(Level::Main, self.now, None, "fault", || fault.to_string());
+        self.trace.line(Level::Events, self.now, None, "fault", || fault.to_string());
         let lasts = self.strike(fault);
         if let Some(time) = lasts {
             self.queue.push(self.now + time, Event::Ends { index });
@@ -106,7 +106,7 @@ impl World {
             return;
         }
         let fault = self.plan.faults[index].1;
-        self.trace.line(Level::Main, self.now, None, "ends", || fault.to_string());
+        self.trace.line(Level::Events, self.now, None, "ends", || fault.to_string());
         match fault {
             Fault::Pause { who, .. } => self.resume(who),
             Fault::Cut { from, to, .. } => self.net.join(self.now, from, to, &mut self.queue),
@@ -173,7 +173,7 @@ impl World {
 
     /// A replica's process ends, and its connections with it.
     pub(super) fn end_life(&mut self, who: usize, machine: bool) {
-        self.trace.line(Level::Main, self.now, Some(who), "dies", || format!("machine: {machine}"));
+        self.trace.line(Level::Events, self.now, Some(who), "dies", || format!("machine: {machine}"));
         self.processes[who].up = false;
         self.processes[who].pauses = 0;
         self.processes[who].inbox.clear();
@@ -228,7 +228,7 @@ impl World {
 
     /// Faults are over: everything works again, and everybody starts who can.
     pub(super) fn heal(&mut self) {
-        self.trace.line(Level::Main, self.now, None, "heal", String::new);
+        self.trace.line(Level::Events, self.now, None, "heal", String::new);
         self.phase = Phase::Liveness;
         self.net.heal(self.now, &mut self.queue);
         for who in 0..self.processes.len() {

@@ -45,7 +45,7 @@ impl World {
         let drift = self.rng.range(0, self.plan.drift * 2) as i64 - self.plan.drift as i64;
         let clock = Clock::new(self.rng.spread(1, 1_000_000 * MS), self.now, drift);
         self.processes[who].start(clock);
-        self.trace.line(Level::Main, self.now, Some(who), "start", || format!("life {}", life + 1));
+        self.trace.line(Level::Events, self.now, Some(who), "start", || format!("life {}", life + 1));
         let local = self.processes[who].clock.read(self.now);
         let replica = &mut self.replicas[who];
         if let Some(node) = &mut replica.node {
@@ -58,7 +58,7 @@ impl World {
 
     pub(super) fn halted(&mut self, who: usize, halt: Halt) {
         self.trace.mix(&[0xdead, who as u64]);
-        self.trace.line(Level::Main, self.now, Some(who), "halt", || halt.to_string());
+        self.trace.line(Level::Events, self.now, Some(who), "halt", || halt.to_string());
         self.end_life(who, false);
         let expected = self
             .plan
@@ -146,7 +146,7 @@ impl World {
             }
         };
         if ended {
-            self.trace.line(Level::Main, self.now, Some(who), "damaged", || format!("{id}"));
+            self.trace.line(Level::Events, self.now, Some(who), "damaged", || format!("{id}"));
             self.replica_end(who, local, id);
         }
     }
@@ -203,7 +203,7 @@ impl World {
             }
             Effect::Status { .. } => {}
             Effect::Event(event) => {
-                self.trace.line(Level::Main, self.now, Some(who), "event", || format!("{event:?}"));
+                self.trace.line(Level::Events, self.now, Some(who), "event", || format!("{event:?}"));
             }
             Effect::Halt(halt) => self.halted(who, halt),
         }

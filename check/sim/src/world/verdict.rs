@@ -11,7 +11,7 @@ impl World {
         match self.phase {
             Phase::Safety => {}
             Phase::Liveness if self.clients.iter().all(|client| client.is_done()) => {
-                self.trace.line(Level::Main, self.now, None, "phase", || "last reads".to_owned());
+                self.trace.line(Level::Events, self.now, None, "phase", || "last reads".to_owned());
                 self.phase = Phase::Reads;
                 for index in 0..self.clients.len() {
                     let who = self.plan.replicas + index;

@@ -60,10 +60,11 @@ fn a_stage_imports_no_later_stage() {
 }
 
 #[test]
-fn the_program_may_run_the_floor_and_test_with_the_rest() {
+fn the_program_may_run_what_is_a_command_and_test_with_the_rest() {
     assert_eq!(import("front/cli", "check/floor", false), [""; 0]);
-    assert_eq!(import("front/cli", "check/sim", true), [""; 0]);
-    one(&import("front/cli", "check/sim", false), "nobody imports check");
+    assert_eq!(import("front/cli", "check/sim", false), [""; 0]);
+    assert_eq!(import("front/cli", "check/script", true), [""; 0]);
+    one(&import("front/cli", "check/script", false), "nobody imports check");
     one(&import("front/web", "check/floor", false), "nobody imports check");
 }
 
