@@ -58,6 +58,27 @@ pub(crate) fn fuzz(root: &Path, seconds: Option<&str>) -> Done {
     Ok(())
 }
 
+pub(crate) fn sim(root: &Path, count: Option<&str>) -> Done {
+    let count = seeds(count)?.to_string();
+    cargo(root, &["run", "--release", "--package", "quorate-cli", "--", "sim", "--count", &count])
+}
+
+/// How many seeds are asked for.
+fn seeds(count: Option<&str>) -> Result<u64, String> {
+    count.map_or(Ok(10_000), |s| s.parse().map_err(|_| format!("sim: {s:?} is no number of seeds")))
+}
+
+pub(crate) fn planted(root: &Path) -> Done {
+    // a directory of its own: other builds stay as they are
+    let target = target_directory(root)?.join("planted");
+    let target = target.to_string_lossy();
+    let mut command = cargo_command(root, &["run", "--release", "--package", "quorate-cli", "--target-dir"]);
+    command.args([&*target, "--", "sim", "--planted"]);
+    let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
+    command.env("RUSTFLAGS", format!("{flags} --cfg planted").trim());
+    run(command)
+}
+
 /// The names of the fuzz targets: the binaries of the fuzz package.
 fn fuzz_targets(manifest: &str) -> Result<Vec<String>, String> {
     let table: toml::Table = manifest.parse().map_err(|e| format!("fuzz/Cargo.toml: {e}"))?;

@@ -14,7 +14,9 @@ const HELP: &str = "cargo xtask <command>
   test [args]      cargo test --workspace [args]
   ci               tidy, lint, docs: what the gate runs beside the tests
   bench            release build, then `quorate bench append`, `kv` and `floor`
-  fuzz [seconds]   run each fuzz target so long (default 60)";
+  fuzz [seconds]   run each fuzz target so long (default 60)
+  sim [count]      release build, then `quorate sim` with so many seeds (default 10000)
+  planted          a build with the planted bugs, then the table of how soon the simulator finds each";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -30,6 +32,8 @@ fn main() -> ExitCode {
         }
         Some("bench") => commands::bench(&root),
         Some("fuzz") => commands::fuzz(&root, rest.first().map(String::as_str)),
+        Some("sim") => commands::sim(&root, rest.first().map(String::as_str)),
+        Some("planted") => commands::planted(&root),
         Some("help" | "--help" | "-h") => {
             println!("{HELP}");
             Ok(())

@@ -11,7 +11,7 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Runs that the shrinker may take.
@@ -100,6 +100,11 @@ pub fn execute(
     }
 }
 
+/// The error of a file, with its name.
+fn about(path: &Path, why: &io::Error) -> io::Error {
+    io::Error::new(why.kind(), format!("{}: {why}", path.display()))
+}
+
 fn as_json(report: &Report) -> serde_json::Value {
     json!({
         "seed": report.seed,
@@ -133,7 +138,7 @@ fn one(options: &Options, seed: u64, out: &mut dyn Write) -> io::Result<bool> {
     let level = if options.html.is_some() { Level::All } else { options.trace.unwrap_or(Level::Hash) };
     let (report, trace) = run_plan(plan.clone(), level);
     if let Some(path) = &options.html {
-        std::fs::write(path, html::page(&plan, &report, &trace))?;
+        std::fs::write(path, html::page(&plan, &report, &trace)).map_err(|why| about(path, &why))?;
     }
     if options.json {
         let mut value = as_json(&report);
@@ -205,9 +210,10 @@ fn many(options: &Options, out: &mut dyn Write, progress: &mut dyn FnMut(Progres
         None => None,
         Some(path) => {
             if path.exists() {
-                known = clean_seeds(BufReader::new(File::open(path)?));
+                known = clean_seeds(BufReader::new(File::open(path).map_err(|why| about(path, &why))?));
             }
-            Some(OpenOptions::new().create(true).append(true).open(path)?)
+            let file = OpenOptions::new().create(true).append(true).open(path);
+            Some(file.map_err(|why| about(path, &why))?)
         }
     };
     let campaign = Campaign {

@@ -25,5 +25,7 @@ pub mod trace;
 pub mod world;
 
 pub use plan::{Fault, Plan, Profile};
+pub use quorate_log::SyncMode;
+pub use quorate_types::HAS_PLANTED;
 pub use trace::Level;
 pub use world::{Report, World};

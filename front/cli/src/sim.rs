@@ -1,0 +1,185 @@
+//! `quorate sim`: whole clusters in one thread on virtual time, with everything going wrong, and checks of what clients saw.
+//!
+//! `quorate_sim::command` does it; here are the command line, the progress bar and the exit code.
+
+use crate::failure::{Doing as _, Failure, Outcome};
+use crate::init::DurabilityChoice;
+use crate::print;
+use clap::ValueEnum;
+use clap::builder::RangedU64ValueParser;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use quorate_sim::command::{Options, Progress, execute};
+use quorate_sim::{Level, Profile, SyncMode, planted};
+use std::io::{self, ErrorKind, IsTerminal as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Seeds of a campaign, when nobody says how many.
+const COUNT: u64 = 200;
+/// Seeds in which each planted bug is looked for, when nobody says how many.
+const COUNT_PLANTED: u64 = 20_000;
+/// More would be no campaign but a mistyped number.
+const COUNT_MAX: u64 = 1_000_000_000;
+
+/// Run simulated clusters in which everything goes wrong, and check what their clients saw.
+///
+/// A seed decides all of a run: the cluster, the workload, the faults and every delay. The same seed gives the same run, event for
+/// event. Without --seed, many seeds run, spread over threads. Nothing is started, and no file is touched but those that are
+/// named here.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  quorate sim                                 200 seeds
+  quorate sim --count 10000 --log sim.log     more; started again, it goes on where it was
+  quorate sim --seed 101 --trace events       one, with what happened
+  quorate sim --seed 101 --html run.html      one, as a picture
+  quorate sim --seed 101 --shrink             one that fails, with as few faults as still make it fail
+  quorate sim --replicas 5 --durability async --json
+
+Exit codes: 0 all runs were clean, 1 a run failed or a file can not be written, 2 wrong command line.")]
+pub(crate) struct Args {
+    /// Run only this seed
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["first", "count", "jobs", "log"])]
+    seed: Option<u64>,
+    /// The first of many seeds
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    first: u64,
+    /// How many seeds [default: 200; 20000 for each bug with --planted]
+    #[arg(long, value_name = "COUNT", value_parser = RangedU64ValueParser::<u64>::new().range(1..=COUNT_MAX))]
+    count: Option<u64>,
+    /// Threads [default: one for each core]
+    #[arg(long, value_name = "THREADS", value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
+    jobs: Option<usize>,
+    /// Append a JSON line for each run to this file, and leave out seeds that were clean in it
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+
+    /// With --seed: print what happened, one line per event
+    #[arg(long, value_name = "LEVEL", value_enum, requires = "seed", conflicts_with_all = ["json", "html"])]
+    trace: Option<TraceChoice>,
+    /// With --seed: write the run as a page with a space-time diagram
+    #[arg(long, value_name = "FILE", requires = "seed")]
+    html: Option<PathBuf>,
+    /// With --seed: if the run fails, leave out the faults that it does not need
+    #[arg(long, requires = "seed")]
+    shrink: bool,
+
+    /// So many replicas, 1 to 7 [default: the seed decides]
+    #[arg(long, value_name = "COUNT", value_parser = RangedU64ValueParser::<usize>::new().range(1..=7))]
+    replicas: Option<usize>,
+    /// When a write counts as durable [default: the seed decides]
+    #[arg(long, value_name = "MODE", value_enum)]
+    durability: Option<DurabilityChoice>,
+    /// So many times the operations of each client
+    #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    length: u32,
+    /// Nothing goes wrong
+    #[arg(long)]
+    no_faults: bool,
+
+    /// Print the table of planted bugs, with the seed that finds each; needs a build that holds them
+    #[arg(long, conflicts_with_all = ["seed", "first", "log", "json", "plant"])]
+    planted: bool,
+    /// Put this planted bug in force; needs a build that holds them
+    #[arg(long, value_name = "BUG")]
+    plant: Option<String>,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// How much of a run is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum TraceChoice {
+    /// Faults, starts and ends of replicas, leaders, ends of operations
+    Events,
+    /// Also every message and all work of the disks
+    All,
+}
+
+/// Runs what the command line asks for.
+pub(crate) fn run(args: Args) -> Outcome {
+    let planted = args.planted;
+    let options = options(args)?;
+    let bar = if options.seed.is_some() || planted { ProgressBar::hidden() } else { bar() };
+    // The table's lines come minutes apart. All else is printed at once, when the bar is gone.
+    let mut text = Vec::new();
+    let done = if planted {
+        execute(&options, &mut io::stdout().lock(), |_| {})
+    } else {
+        execute(&options, &mut text, |progress| show(&bar, progress))
+    };
+    bar.finish_and_clear();
+    let clean = match done {
+        Err(why) if planted && why.kind() == ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
+        done => done.doing("finish the simulation")?,
+    };
+    print::bytes(&text)?;
+    Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What the library is asked to do; refuses what it can not.
+fn options(args: Args) -> Outcome<Options> {
+    if (args.planted || args.plant.is_some()) && !quorate_sim::HAS_PLANTED {
+        return Err(Failure::usage(planted::HOW));
+    }
+    if let Some(name) = &args.plant
+        && !planted::BUGS.iter().any(|bug| bug.name == name)
+    {
+        let names: Vec<_> = planted::BUGS.iter().map(|bug| bug.name).collect();
+        return Err(Failure::usage(format!(
+            "no planted bug is called {name}; there are {}",
+            names.join(", ")
+        )));
+    }
+    let profile = Profile {
+        replicas: args.replicas,
+        faults: !args.no_faults,
+        sync: args.durability.map(|choice| match choice {
+            DurabilityChoice::Group => SyncMode::Group,
+            DurabilityChoice::Async => SyncMode::Async,
+            DurabilityChoice::Memory => SyncMode::Memory,
+        }),
+        length: args.length,
+    };
+    let trace = args.trace.map(|choice| match choice {
+        TraceChoice::Events => Level::Events,
+        TraceChoice::All => Level::All,
+    });
+    let defaults = Options::default();
+    Ok(Options {
+        profile,
+        seed: args.seed,
+        first: args.first,
+        count: args.count.unwrap_or(if args.planted { COUNT_PLANTED } else { COUNT }),
+        jobs: args.jobs.unwrap_or(defaults.jobs),
+        json: args.json,
+        trace,
+        html: args.html,
+        shrink: args.shrink,
+        log: args.log,
+        planted: args.planted,
+        plant: args.plant,
+    })
+}
+
+/// The progress bar, on standard error and only where it is a terminal.
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    if !io::stderr().is_terminal() {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    // A template of our own making is well-formed; without it the bar is plain.
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos} of {len} seeds, {msg}, {eta} left") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn show(bar: &ProgressBar, progress: Progress) {
+    if bar.is_hidden() {
+        return;
+    }
+    bar.set_length(progress.total);
+    bar.set_message(format!("{:.0} per second, {} failures", progress.rate, progress.failures));
+    bar.set_position(progress.done);
+}
