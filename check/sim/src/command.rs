@@ -132,7 +132,7 @@ fn one(options: &Options, seed: u64, out: &mut dyn Write) -> io::Result<bool> {
                 writeln!(out, "{}", told(fault))?;
             }
         }
-        needed = Some(shrunk.plan.faults.iter().map(told).collect::<Vec<_>>());
+        needed = Some(shrunk.plan.faults.iter().map(|f| told(f).trim_start().to_owned()).collect::<Vec<_>>());
         plan = shrunk.plan;
     }
     let level = if options.html.is_some() { Level::All } else { options.trace.unwrap_or(Level::Hash) };

@@ -1,4 +1,4 @@
-//! The program `quorate`: a local cluster in one command, replicas, status, the key-value commands, faults on request.
+//! The program `quorate`: a local cluster in one command, replicas, status, the key-value commands, faults on request, simulations.
 //!
 //! Each command is a module with its arguments and a `run`. `cluster` finds the cluster that is meant, `admin` asks replicas
 //! how they are, `control` is the socket between `chaos` and `dev`. Errors are `failure::Failure`: what happened, why, what to
