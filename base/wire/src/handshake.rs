@@ -50,6 +50,8 @@ pub struct Hello {
     pub role: Role,
     /// From a member: a digest of everything that must be the same on all replicas and is not in the log. From others 0.
     pub parameters: u64,
+    /// From a member: which life of its log this is, drawn when it first started. From others 0.
+    pub life: u64,
 }
 
 impl Hello {
@@ -63,13 +65,14 @@ impl Hello {
             to,
             role,
             parameters: 0,
+            life: 0,
         }
     }
 
-    /// The same, with the digest of a member's parameters.
+    /// The same, with what a member says of itself: the digest of its parameters, and its life.
     #[must_use]
-    pub fn with_parameters(self, parameters: u64) -> Self {
-        Self { parameters, ..self }
+    pub fn of_member(self, parameters: u64, life: u64) -> Self {
+        Self { parameters, life, ..self }
     }
 
     /// The frame to send.
@@ -90,6 +93,7 @@ impl Hello {
         out.put_u64(id);
         out.put_u64(incarnation);
         out.put_u64(self.parameters);
+        out.put_u64(self.life);
         OutFrame::new(FrameKind::Hello, &out, vec![])
     }
 
@@ -117,9 +121,9 @@ impl Hello {
             3 => Role::Admin,
             _ => return Err(Reject::Malformed("hello: role")),
         };
-        let parameters = r.u64()?;
+        let (parameters, life) = (r.u64()?, r.u64()?);
         r.end()?;
-        Ok(Self { format_min, format_max, feature_level, cluster, to, role, parameters })
+        Ok(Self { format_min, format_max, feature_level, cluster, to, role, parameters, life })
     }
 }
 

@@ -117,7 +117,7 @@ proptest! {
         let (format_min, format_max) = formats;
         let cluster = ClusterId::new(cluster);
         let parameters = u64::from(feature_level) << 7;
-        let hello = Hello { format_min, format_max, feature_level, cluster, to, role, parameters };
+        let hello = Hello { format_min, format_max, feature_level, cluster, to, role, parameters, life: parameters ^ 1 };
         prop_assert_eq!(Hello::decode(payload_of(&hello.frame())), Ok(hello));
     }
 

@@ -23,6 +23,8 @@ pub const START_TIME: u64 = 1_700_000_000_000_000_000;
 pub const CLUSTER: ClusterId = ClusterId::new(0x51_75_6f_72_61_74_65);
 /// The largest request in bytes.
 pub const REQUEST_MAX: usize = 2048;
+/// Places in the session table.
+const SESSION_PLACES: usize = 100_000;
 
 /// Work of the thread that writes.
 #[derive(Clone, Debug)]
@@ -139,6 +141,7 @@ impl Replica {
                 request_bytes_max: REQUEST_MAX,
                 batch_bytes: plan.admission.0,
                 queue_bytes_max: plan.admission.1,
+                places_max: SESSION_PLACES,
             },
             sessions: SessionLimits {
                 ttl: Span::from_millis(plan.sessions.0),

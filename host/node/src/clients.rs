@@ -61,8 +61,10 @@ impl Node {
                 Lookup::Done { status, body } => Executed::Done(status, body),
                 Lookup::Forgotten => Executed::Forgotten,
             },
+            self.turn.answer_room,
             &mut answer,
         );
+        self.turn.answer_room = self.turn.answer_room.saturating_sub(answer.len());
         if !answer.is_empty() {
             out.send(conn, OutFrame::new(FrameKind::Replies, &answer, vec![]));
             answer.clear();
@@ -101,8 +103,11 @@ impl Node {
                     Some(owner) if owner != client => {
                         return Err(format!("{client} uses {} of {owner}", header.session));
                     }
-                    Some(_) | None => self.routes.bind(header.session, conn),
-                };
+                    Some(_) => drop(self.routes.bind(header.session, conn)),
+                    // It may have been opened by a batch that was not executed here yet.
+                    None if !self.instance.order.settled() => drop(self.routes.bind(header.session, conn)),
+                    None => {}
+                }
             }
         }
         Ok(())
@@ -209,7 +214,13 @@ impl Node {
 
     fn problems(&self, peers: &[PeerStatus], order: &OrderStatus) -> Vec<String> {
         let mut problems = Vec::new();
-        if order.leader.is_none() {
+        let unknown = self.unknown_members();
+        for replica in &unknown {
+            problems.push(format!(
+                "{replica} was never there: a new cluster begins when all its replicas have been connected once; start it"
+            ));
+        }
+        if order.leader.is_none() && unknown.is_empty() {
             problems
                 .push("no leader is known: writes wait until a majority of the replicas is connected".into());
         }

@@ -12,6 +12,7 @@
 mod clients;
 mod config;
 mod effects;
+mod lives;
 mod node;
 mod ordering;
 mod peers;

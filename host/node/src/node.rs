@@ -2,12 +2,13 @@
 
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event, Input};
+use crate::lives::{Lives, NODE};
 use crate::ordering::Instance;
 use crate::peers::{Change, Conn, Peers};
 use crate::turn::Turn;
 use quorate_admit::Admission;
 use quorate_execute::{Executor, Outcomes, Service};
-use quorate_log::{Log, Record};
+use quorate_log::{Class, Log, Record};
 use quorate_order::raft::Raft;
 use quorate_order::{Input as OrderInput, Order};
 use quorate_reply::{ReadPath, RouteLimits, Routes};
@@ -20,6 +21,9 @@ pub struct Node {
     pub(crate) peers: Peers,
     pub(crate) admission: Admission,
     pub(crate) instance: Instance,
+    pub(crate) lives: Lives,
+    /// This replica's life, and the record that must be durable before anybody hears of it.
+    own_life: (u64, RecordId),
     pub(crate) log: Log,
     pub(crate) executor: Executor,
     pub(crate) outcomes: Outcomes,
@@ -47,13 +51,14 @@ pub(crate) const INSTANCE: InstanceId = InstanceId::new(1);
 pub struct Restoring {
     config: NodeConfig,
     instance: Instance,
+    lives: Lives,
 }
 
 impl Restoring {
     /// Nothing restored yet.
     pub fn new(config: NodeConfig) -> Self {
         let order: Box<dyn Order> = Box::new(Raft::new(config.raft.clone()));
-        Self { config, instance: Instance::new(order) }
+        Self { config, instance: Instance::new(order), lives: Lives::default() }
     }
 
     /// Takes back one record; in the order of the log.
@@ -61,12 +66,12 @@ impl Restoring {
     /// # Errors
     /// When the records do not fit together.
     pub fn record(&mut self, id: RecordId, record: Record) -> Result<(), Halt> {
-        self.instance.restore(id, record)
+        if record.instance == NODE { self.lives.restore(&record) } else { self.instance.restore(id, record) }
     }
 
     /// The node, with the log that goes on after those records, and the service that it runs.
     pub fn finish(self, log: Log, service: Box<dyn Service>) -> Node {
-        let Self { config, instance } = self;
+        let Self { config, instance, lives } = self;
         Node {
             peers: Peers::new(&config),
             admission: Admission::new(config.admission),
@@ -78,6 +83,8 @@ impl Restoring {
             counts: Counts::default(),
             clock: (config.start_time, Time::ZERO),
             instance,
+            lives,
+            own_life: (0, RecordId::ZERO),
             log,
             config,
         }
@@ -88,10 +95,58 @@ impl Node {
     /// Begins: dials the others, starts the protocol. What recovery rewrote is synced by now.
     pub fn start(&mut self, now: Time, out: &mut Effects) {
         self.clock = (self.config.start_time, now);
-        self.instance.start(now);
-        self.after_order(now, out);
-        self.peers.on_deadline(now, out);
+        let (life, record) = self.lives.begin(self.config.members.me(), self.config.seed);
+        let id = record.map_or(RecordId::ZERO, |record| self.write_life(record, out));
+        self.own_life = (life, id);
+        self.begin(now, out);
+        self.dial(now, out);
         self.on_turn_end(now, out);
+    }
+
+    /// Writes down whose life is whose. There is always room: it happens before anything else is written.
+    fn write_life(&mut self, record: Record, out: &mut Effects) -> RecordId {
+        match self.log.append(record, Class::Vital) {
+            Ok(id) => id,
+            Err(why) => {
+                out.push(Effect::Halt(Halt::LogWriteFailed { why: why.to_string() }));
+                RecordId::ZERO
+            }
+        }
+    }
+
+    /// Takes part in agreement from the moment at which all members are known.
+    fn begin(&mut self, now: Time, out: &mut Effects) {
+        if self.instance.started || !self.unknown_members().is_empty() {
+            return;
+        }
+        self.instance.start(now);
+        for (replica, _, up, _) in self.peers.peers().filter(|(_, _, up, _)| *up) {
+            debug_assert!(up);
+            self.instance.step(now, OrderInput::Connected(replica));
+        }
+        self.after_order(now, out);
+    }
+
+    /// Whether all members have been there once, so that this replica takes part.
+    pub fn has_begun(&self) -> bool {
+        self.instance.started
+    }
+
+    /// Members that were never heard of.
+    pub(crate) fn unknown_members(&self) -> Vec<ReplicaId> {
+        let members = self.config.members.all().iter().map(|member| member.replica);
+        members.filter(|replica| !self.lives.is_known(*replica)).collect()
+    }
+
+    /// Dials who is due, once this replica's own life is durable: nobody may hear of one that a crash could take back.
+    fn dial(&mut self, now: Time, out: &mut Effects) {
+        if self.may_speak() {
+            self.peers.on_deadline(now, out);
+        }
+    }
+
+    fn may_speak(&self) -> bool {
+        self.log.durable() >= self.own_life.1
     }
 
     /// Reacts to one input.
@@ -102,15 +157,19 @@ impl Node {
             Input::Written(id) => {
                 self.log.written(id);
                 self.on_durable(now, out);
+                self.dial(now, out);
             }
             Input::Synced(id) => {
                 self.log.synced(id);
                 self.on_durable(now, out);
+                self.dial(now, out);
             }
             Input::Prepared { segment, result } => self.on_prepared(now, segment, result, out),
             Input::Loaded { load, records } => self.on_loaded(now, load, records, out),
             Input::Accepted(conn) => self.peers.on_accepted(now, conn, &self.config, out),
-            Input::Dialed { conn, replica } => self.peers.on_dialed(now, conn, replica, &self.config, out),
+            Input::Dialed { conn, replica } => {
+                self.peers.on_dialed(now, conn, replica, &self.config, self.own_life.0, out)
+            }
             Input::DialFailed(replica) => self.peers.on_dial_failed(now, replica),
             Input::Closed(conn) => self.on_closed(now, conn, out),
             Input::Deadline => self.on_deadline(now, out),
@@ -119,10 +178,8 @@ impl Node {
 
     /// When to call again with [`Input::Deadline`], if nothing arrives first.
     pub fn deadline(&self) -> Option<Time> {
-        [self.instance.order.deadline(), self.peers.deadline(), self.reads.deadline(), self.turn.retry]
-            .into_iter()
-            .flatten()
-            .min()
+        let peers = self.may_speak().then(|| self.peers.deadline()).flatten();
+        [self.instance.deadline(), peers, self.reads.deadline(), self.turn.retry].into_iter().flatten().min()
     }
 
     /// Whether this replica leads, as far as it knows.
@@ -146,7 +203,7 @@ impl Node {
         self.log.invariants();
         let first = self.instance.waiting.front().map(|wait| wait.after);
         assert!(
-            first.is_none_or(|after| after > self.log.durable()),
+            first.is_none_or(|after| after > self.instance.durable_in(&self.log)),
             "INV-NODE-1 a message waits although {first:?} is durable"
         );
     }
@@ -158,7 +215,14 @@ impl Node {
             Some(Conn::Admin) => self.on_admin_frame(now, conn, frame, out),
             Some(Conn::Stranger { .. }) => {
                 let notice = self.leader_notice();
-                self.peers.on_hello(now, conn, frame, &self.config, notice, out);
+                let lives = &self.lives;
+                let known = self.peers.on_hello(now, conn, frame, &self.config, notice, lives, out);
+                if let Some((replica, life)) = known
+                    && let Some(record) = self.lives.learn(replica, life)
+                {
+                    self.write_life(record, out);
+                    self.begin(now, out);
+                }
                 self.after_connections(now, out);
             }
             Some(Conn::Dialed { replica, .. }) => {
@@ -228,9 +292,9 @@ impl Node {
     }
 
     fn on_deadline(&mut self, now: Time, out: &mut Effects) {
-        self.peers.on_deadline(now, out);
+        self.dial(now, out);
         self.after_connections(now, out);
-        if self.instance.order.deadline().is_some_and(|deadline| deadline <= now) {
+        if self.instance.deadline().is_some_and(|deadline| deadline <= now) {
             self.instance.step(now, OrderInput::Deadline);
             self.after_order(now, out);
         }

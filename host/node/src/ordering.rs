@@ -26,6 +26,8 @@ pub(crate) struct Waiting {
 /// One instance of the ordering protocol, with what ties it to the log.
 pub(crate) struct Instance {
     pub(crate) order: Box<dyn Order>,
+    /// Takes part: before that it hears and says nothing.
+    pub(crate) started: bool,
     effects: OrderEffects,
     records: RecordMap,
     /// Records that found no room; everything persisted later waits behind them.
@@ -43,6 +45,7 @@ impl Instance {
     pub(crate) fn new(order: Box<dyn Order>) -> Self {
         Self {
             order,
+            started: false,
             effects: OrderEffects::new(),
             records: RecordMap::default(),
             unwritten: VecDeque::new(),
@@ -67,11 +70,18 @@ impl Instance {
     }
 
     pub(crate) fn start(&mut self, now: Time) {
+        self.started = true;
         self.order.start(now, &mut self.effects);
     }
 
     pub(crate) fn step(&mut self, now: Time, input: OrderInput) {
-        self.order.step(now, input, &mut self.effects);
+        if self.started {
+            self.order.step(now, input, &mut self.effects);
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        if self.started { self.order.deadline() } else { None }
     }
 
     /// Whether what a message makes us persist has room. Entries without room are dropped as if lost on the way, while votes,
@@ -117,9 +127,14 @@ impl Instance {
         Ok(())
     }
 
+    /// The last of its records that is durable in the log.
+    pub(crate) fn durable_in(&self, log: &Log) -> RecordId {
+        self.records.own_up_to(log.durable())
+    }
+
     /// What of its records is durable by now, if that is news.
     fn newly_durable(&mut self, log: &Log) -> Option<RecordId> {
-        let durable = self.records.own_up_to(log.durable());
+        let durable = self.durable_in(log);
         (durable > self.durable).then(|| {
             self.durable = durable;
             durable

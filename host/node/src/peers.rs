@@ -5,11 +5,14 @@
 
 use crate::config::{HELLO_BYTES_MAX, NodeConfig};
 use crate::effects::{Effect, Effects, Event};
+use crate::lives::Lives;
 use quorate_order::Random;
 use quorate_types::{ClientId, ConnId, ReplicaId, Span, Time};
 use quorate_wire::{Frame, FrameKind, Hello, LeaderNotice, Refusal, RefusalReason, Role, Welcome};
 use std::collections::BTreeMap;
 
+/// How long a dial may take.
+const DIAL_TIME: Span = Span::from_millis(2000);
 const REDIAL_FIRST: Span = Span::from_millis(20);
 const REDIAL_MAX: Span = Span::from_millis(500);
 /// A refusal is not going to change soon.
@@ -35,7 +38,7 @@ pub(crate) enum Conn {
 #[derive(Debug)]
 enum Outgoing {
     Waiting { until: Time },
-    Dialing,
+    Dialing { until: Time },
     Shaking,
     Ready(ConnId),
 }
@@ -160,22 +163,32 @@ impl Peers {
         conn: ConnId,
         replica: ReplicaId,
         config: &NodeConfig,
+        life: u64,
         out: &mut Effects,
     ) {
         let Some(peer) = self.peers.get_mut(&replica) else {
             out.push(Effect::Close(conn));
             return;
         };
+        if matches!(peer.outgoing, Outgoing::Shaking | Outgoing::Ready(_)) {
+            // An earlier dial that was given up, and came through after all.
+            out.push(Effect::Close(conn));
+            return;
+        }
         peer.outgoing = Outgoing::Shaking;
         self.insert(conn, Conn::Dialed { replica, until: now.plus(config.handshake_time) });
         let role = Role::Peer { replica: config.members.me(), incarnation: config.incarnation };
         out.push(Effect::FrameLimit { conn, bytes: 2 * HELLO_BYTES_MAX });
         let hello = Hello::new(config.members.cluster(), Some(replica), role);
-        out.send(conn, hello.with_parameters(config.members.parameters()).frame());
+        out.send(conn, hello.of_member(config.members.parameters(), life).frame());
     }
 
     pub(crate) fn on_dial_failed(&mut self, now: Time, replica: ReplicaId) {
-        self.redial_later(now, replica, None);
+        // One that was given up before may fail while a later one stands.
+        let dialing = |peer: &Peer| !matches!(peer.outgoing, Outgoing::Shaking | Outgoing::Ready(_));
+        if self.peers.get(&replica).is_some_and(dialing) {
+            self.redial_later(now, replica, None);
+        }
     }
 
     fn redial_later(&mut self, now: Time, replica: ReplicaId, at_least: Option<Span>) {
@@ -186,7 +199,7 @@ impl Peers {
         peer.backoff = peer.backoff.times(2).min(REDIAL_MAX);
     }
 
-    /// A stranger said who it is.
+    /// A stranger said who it is. Gives the member and its life, if it is one and was taken.
     pub(crate) fn on_hello(
         &mut self,
         now: Time,
@@ -194,8 +207,9 @@ impl Peers {
         frame: Frame,
         config: &NodeConfig,
         notice: LeaderNotice,
+        lives: &Lives,
         out: &mut Effects,
-    ) {
+    ) -> Option<(ReplicaId, u64)> {
         let hello = match frame.kind {
             FrameKind::Hello => Hello::decode(frame.payload).map_err(|why| why.to_string()),
             kind => Err(format!("the first frame is a {kind:?}")),
@@ -206,6 +220,7 @@ impl Peers {
                 text: format!("{text}: this port speaks Quorate's own protocol"),
             })
             .and_then(|hello| config.members.check(&hello).map(|format| (format, hello)))
+            .and_then(|(format, hello)| check_life(&hello, lives).map(|()| (format, hello)))
             .and_then(|(format, hello)| self.room_for(now, &hello, config).map(|()| (format, hello)));
         let (format, hello) = match checked {
             Ok(checked) => checked,
@@ -214,7 +229,7 @@ impl Peers {
                 out.send(conn, refusal.frame());
                 self.remove(conn);
                 out.push(Effect::Close(conn));
-                return;
+                return None;
             }
         };
         let welcome = Welcome {
@@ -237,6 +252,10 @@ impl Peers {
             Role::Admin => Conn::Admin,
         };
         self.insert(conn, role);
+        match hello.role {
+            Role::Peer { replica, .. } => Some((replica, hello.life)),
+            Role::Client(_) | Role::Admin => None,
+        }
     }
 
     /// Whether one more connection of this kind is taken.
@@ -386,8 +405,10 @@ impl Peers {
     /// Dials who is due, and closes who has not said who it is for too long.
     pub(crate) fn on_deadline(&mut self, now: Time, out: &mut Effects) {
         for (replica, peer) in &mut self.peers {
-            if matches!(peer.outgoing, Outgoing::Waiting { until } if until <= now) {
-                peer.outgoing = Outgoing::Dialing;
+            // A dial that nobody answers is given up: the system would wait for minutes after a partition.
+            if matches!(peer.outgoing, Outgoing::Waiting { until } | Outgoing::Dialing { until } if until <= now)
+            {
+                peer.outgoing = Outgoing::Dialing { until: now.plus(DIAL_TIME) };
                 out.push(Effect::Dial(*replica));
             }
         }
@@ -410,8 +431,8 @@ impl Peers {
 
     pub(crate) fn deadline(&self) -> Option<Time> {
         let dials = self.peers.values().filter_map(|peer| match peer.outgoing {
-            Outgoing::Waiting { until } => Some(until),
-            _ => None,
+            Outgoing::Waiting { until } | Outgoing::Dialing { until } => Some(until),
+            Outgoing::Shaking | Outgoing::Ready(_) => None,
         });
         if self.shaking == 0 {
             return dials.min();
@@ -421,5 +442,19 @@ impl Peers {
             _ => None,
         });
         dials.chain(shakes).min()
+    }
+}
+
+/// A member with another life than the one that is known of it lost its disk.
+fn check_life(hello: &Hello, lives: &Lives) -> Result<(), Refusal> {
+    match hello.role {
+        Role::Peer { replica, .. } if !lives.fits(replica, hello.life) => {
+            let text = format!(
+                "{replica} began anew: its log is not the one that the others know. A replica that lost its disk is a new replica and \
+                 must not vote under the old one's id: bring its directory back, or set up a replacement"
+            );
+            Err(Refusal { reason: RefusalReason::Incarnation, text })
+        }
+        Role::Peer { .. } | Role::Client(_) | Role::Admin => Ok(()),
     }
 }

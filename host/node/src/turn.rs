@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 
 /// How often room is looked for on a full disk.
 const PREPARE_RETRY: Span = Span::from_millis(500);
+/// Bytes that one turn answers by itself: small questions must not fill the memory with large answers.
+const ANSWER_BYTES: usize = 8 << 20;
 /// How long written data stays without a sync in async mode.
 const SYNC_DELAY: Span = Span::from_millis(50);
 
@@ -30,6 +32,8 @@ pub(crate) struct Turn {
     pub(crate) handed_over: Option<Time>,
     /// Answers of admission, kept for its memory.
     pub(crate) answer: Vec<u8>,
+    /// How many bytes of such answers this turn still sends.
+    pub(crate) answer_room: usize,
     /// Answers to reads.
     pub(crate) answers: Answers,
 }
@@ -43,6 +47,7 @@ impl Turn {
             disk_full: false,
             handed_over: None,
             answer: Vec::new(),
+            answer_room: ANSWER_BYTES,
             answers: Answers::default(),
         }
     }
@@ -69,6 +74,8 @@ impl Node {
         }
         self.run_reads();
         self.send_replies(out);
+        self.turn.answer_room = ANSWER_BYTES;
+        self.turn.answers.bytes = 0;
         self.run_log(out);
         let unsynced = self.config.log.sync == SyncMode::Async && self.log.position() > self.log.synced_to();
         if unsynced && self.turn.retry.is_none() {
@@ -157,12 +164,17 @@ impl Node {
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     open: BTreeMap<ConnId, Vec<u8>>,
+    /// Bytes answered in this turn.
+    bytes: usize,
     full: Vec<(ConnId, Vec<u8>)>,
 }
 
 impl Answers {
     /// Asks the service and keeps its answer.
     pub(crate) fn run(&mut self, executor: &Executor, conn: ConnId, read: u64, query: &[u8]) {
+        if self.bytes >= ANSWER_BYTES {
+            return self.fail(executor, conn, read, ReadStatus::Overloaded);
+        }
         let body = self.open.entry(conn).or_default();
         let start = body.len();
         read_reply_header(body, read, executor.seq(), ReadStatus::Done, 0);
@@ -175,6 +187,7 @@ impl Answers {
             body.truncate(start);
             read_reply_header(body, read, executor.seq(), ReadStatus::TooLarge, 0);
         }
+        self.bytes += body.len() - start;
         self.roll(conn);
     }
 

@@ -8,6 +8,8 @@ use quorate_order::raft::RaftConfig;
 use quorate_reply::ReadLimits;
 use quorate_types::{AgreedTime, ClusterId, Incarnation, ReplicaId, Span};
 use serde::{Deserialize, Serialize};
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use crate::directory::Identity;
@@ -43,6 +45,23 @@ pub enum ConfigError {
     Invalid(String),
 }
 
+/// The longest time that a timer may be set to.
+const HOUR_MS: u64 = 3_600_000;
+const TEN_YEARS_S: u64 = 10 * 365 * 24 * 3600;
+
+/// Refuses a value outside of the range, whose end is written as `end`.
+fn range<T: PartialOrd + Display>(
+    key: &str,
+    value: T,
+    allowed: RangeInclusive<T>,
+    end: &str,
+) -> Result<(), ConfigError> {
+    if allowed.contains(&value) {
+        return Ok(());
+    }
+    invalid(format!("{key} is {} to {end}, not {value}", allowed.start()))
+}
+
 fn invalid<T>(why: impl Into<String>) -> Result<T, ConfigError> {
     Err(ConfigError::Invalid(why.into()))
 }
@@ -58,6 +77,17 @@ pub enum Durability {
     Async,
     /// When a majority has it in memory. A process that stops loses it and may not come back.
     Memory,
+}
+
+impl Durability {
+    /// What the configuration calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Group => "group",
+            Self::Async => "async",
+            Self::Memory => "memory",
+        }
+    }
 }
 
 /// Which faults a cluster survives.
@@ -184,6 +214,22 @@ impl Default for SessionsConfig {
     }
 }
 
+/// `[kv]`: the limits of the service `kv`; must be the same on all replicas
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct KvSection {
+    /// The longest key, in bytes.
+    pub key_bytes: u64,
+    /// The longest value, in bytes.
+    pub value_bytes: u64,
+}
+
+impl Default for KvSection {
+    fn default() -> Self {
+        Self { key_bytes: 4 << 10, value_bytes: 1 << 20 }
+    }
+}
+
 /// `[network]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -237,6 +283,9 @@ pub struct Config {
     /// Sessions.
     #[serde(default)]
     pub sessions: SessionsConfig,
+    /// The service `kv`.
+    #[serde(default)]
+    pub kv: KvSection,
     /// Sockets.
     #[serde(default)]
     pub network: NetworkConfig,
@@ -267,6 +316,7 @@ impl Config {
             timing: TimingConfig::default(),
             limits: LimitsConfig::default(),
             sessions: SessionsConfig::default(),
+            kv: KvSection::default(),
             network: NetworkConfig::default(),
         }
     }
@@ -280,7 +330,7 @@ impl Config {
             std::fs::read_to_string(path).map_err(|why| ConfigError::Read { path: path.to_owned(), why })?;
         let mut config: Self = toml::from_str(&text)
             .map_err(|why| ConfigError::Parse { path: path.to_owned(), why: Box::new(why) })?;
-        if config.data.is_relative() {
+        if config.data.is_relative() && !config.data.as_os_str().is_empty() {
             config.data = path.parent().unwrap_or(Path::new("")).join(&config.data);
         }
         config.check()?;
@@ -301,6 +351,29 @@ impl Config {
     /// Says which key is wrong, and what would be right.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.cluster_id()?;
+        if self.data.as_os_str().is_empty() {
+            return invalid("data: name a directory, it must not be empty");
+        }
+        self.check_members()?;
+        if self.instances != 1 {
+            return invalid(format!("instances: this version runs 1 instance, not {}", self.instances));
+        }
+        self.check_timing()?;
+        self.check_limits()?;
+        let sessions = &self.sessions;
+        range("sessions: max", sessions.max, 1..=100_000, "100000")?;
+        range("sessions: per_client", sessions.per_client, 1..=u32::MAX, "4294967295")?;
+        range("sessions: ttl_s", sessions.ttl_s, 1..=TEN_YEARS_S, "315360000, which is ten years")?;
+        range("sessions: window", sessions.window, 1..=65_536, "65536")?;
+        range("kv: key_bytes", self.kv.key_bytes, 1..=65_536, "65536")?;
+        range("kv: value_bytes", self.kv.value_bytes, 1..=2 << 20, "2097152 (2 MiB)")?;
+        if !(20..=1024).contains(&self.durability.segment_mib) {
+            return invalid("durability: segment_mib is 20 to 1024");
+        }
+        self.log_config().check().or_else(|why| invalid(format!("durability: {why}")))
+    }
+
+    fn check_members(&self) -> Result<(), ConfigError> {
         if self.members.is_empty() || self.members.len() > 64 {
             return invalid(format!(
                 "members: a cluster has 1 to 64 members, here are {}",
@@ -324,34 +397,47 @@ impl Config {
         if !self.members.iter().any(|member| member.replica == self.replica) {
             return invalid(format!("replica: {} is not among the members", self.replica));
         }
-        if self.instances != 1 {
-            return invalid(format!("instances: this version runs 1 instance, not {}", self.instances));
+        Ok(())
+    }
+
+    fn check_timing(&self) -> Result<(), ConfigError> {
+        let TimingConfig { heartbeat_ms, election_min_ms, election_max_ms } = self.timing;
+        let all = [
+            ("timing: heartbeat_ms", heartbeat_ms),
+            ("timing: election_min_ms", election_min_ms),
+            ("timing: election_max_ms", election_max_ms),
+        ];
+        for (key, value) in all {
+            range(key, value, 1..=HOUR_MS, "3600000, which is an hour")?;
         }
-        let timing = &self.timing;
-        if timing.heartbeat_ms == 0
-            || timing.election_min_ms < timing.heartbeat_ms * 3
-            || timing.election_max_ms <= timing.election_min_ms
-        {
+        if election_min_ms < heartbeat_ms * 3 || election_max_ms <= election_min_ms {
             return invalid(
-                "timing: heartbeat_ms is at least 1, election_min_ms at least three times that, election_max_ms more",
+                "timing: election_min_ms is at least three times heartbeat_ms, election_max_ms is more than election_min_ms",
             );
         }
+        Ok(())
+    }
+
+    fn check_limits(&self) -> Result<(), ConfigError> {
+        const MEMORY: u64 = 64 << 30;
         let limits = &self.limits;
-        let in_range = (1 << 10..=4 << 20).contains(&limits.request_bytes)
-            && (1 << 10..=2 << 20).contains(&limits.batch_bytes);
-        if !in_range {
-            return invalid("limits: request_bytes is 1 KiB to 4 MiB, batch_bytes 1 KiB to 2 MiB");
+        range("limits: request_bytes", limits.request_bytes as u64, 1 << 10..=4 << 20, "4194304 (4 MiB)")?;
+        range("limits: batch_bytes", limits.batch_bytes as u64, 1 << 10..=2 << 20, "2097152 (2 MiB)")?;
+        if limits.batches_in_flight == 0 {
+            return invalid("limits: batches_in_flight is at least 1");
         }
-        if limits.queue_bytes < limits.batch_bytes || limits.batches_in_flight == 0 {
-            return invalid("limits: queue_bytes is at least batch_bytes, batches_in_flight at least 1");
+        if limits.bytes_in_flight < 64 << 10 {
+            return invalid("limits: bytes_in_flight is at least 65536 (64 KiB)");
         }
-        if self.sessions.max == 0 || self.sessions.max > 100_000 || self.sessions.ttl_s == 0 {
-            return invalid("sessions: max is 1 to 100000, ttl_s at least 1");
+        if limits.queue_bytes < limits.batch_bytes {
+            return invalid("limits: queue_bytes is at least batch_bytes");
         }
-        if !(20..=1024).contains(&self.durability.segment_mib) {
-            return invalid("durability: segment_mib is 20 to 1024");
+        range("limits: queue_bytes", limits.queue_bytes as u64, 0..=MEMORY, "68719476736 (64 GiB)")?;
+        range("limits: cache_bytes", limits.cache_bytes as u64, 0..=MEMORY, "68719476736 (64 GiB)")?;
+        if limits.connections == 0 {
+            return invalid("limits: connections is at least 1");
         }
-        self.log_config().check().or_else(|why| invalid(format!("durability: {why}")))
+        Ok(())
     }
 
     /// The cluster's id.
@@ -391,11 +477,12 @@ impl Config {
     }
 
     /// A digest of what every replica must have alike, since execution depends on it: FNV-1a, which is the same everywhere.
-    fn parameters(&self, start_time_ns: u64) -> u64 {
+    pub(crate) fn parameters(&self, start_time_ns: u64) -> u64 {
         let SessionsConfig { max, per_client, ttl_s, window } = self.sessions;
+        let KvSection { key_bytes, value_bytes } = self.kv;
         let limits = SessionLimits::default();
         let text = format!(
-            "{EXECUTION} {} {start_time_ns} {max} {per_client} {ttl_s} {window} {} {} {} {}",
+            "{EXECUTION} {} {start_time_ns} {max} {per_client} {ttl_s} {window} {} {} {} {} {key_bytes} {value_bytes}",
             self.service,
             limits.reply_bytes_max,
             limits.reply_bytes_per_request_max,
@@ -439,6 +526,7 @@ impl Config {
                 request_bytes_max: self.limits.request_bytes,
                 batch_bytes: self.limits.batch_bytes,
                 queue_bytes_max: self.limits.queue_bytes,
+                places_max: self.sessions.max as usize,
             },
             sessions: SessionLimits {
                 sessions_max: self.sessions.max,

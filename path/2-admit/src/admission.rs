@@ -18,11 +18,18 @@ pub struct AdmissionLimits {
     pub batch_bytes: usize,
     /// What is admitted and not decided; beyond it the answer is `Overloaded`.
     pub queue_bytes_max: usize,
+    /// Places in the session table: an index beyond them names no session.
+    pub places_max: usize,
 }
 
 impl Default for AdmissionLimits {
     fn default() -> Self {
-        Self { request_bytes_max: 4 << 20, batch_bytes: 256 << 10, queue_bytes_max: 64 << 20 }
+        Self {
+            request_bytes_max: 4 << 20,
+            batch_bytes: 256 << 10,
+            queue_bytes_max: 64 << 20,
+            places_max: 100_000,
+        }
     }
 }
 
@@ -99,7 +106,7 @@ impl Admission {
 
     /// Takes the requests of one frame, which was decoded already. `in_flight` are the bytes of batches not decided yet.
     /// `settled` says that everything decided before this leadership was executed, so that what execution does not know does
-    /// not exist. Answers that need no agreement are appended to `answer`.
+    /// not exist. Answers that need no agreement are appended to `answer`, until it holds `answer_bytes_max`.
     pub fn requests<'a>(
         &mut self,
         bytes: &[u8],
@@ -107,6 +114,7 @@ impl Admission {
         room: Room,
         settled: bool,
         executed: impl Fn(SessionId, RequestNumber) -> Executed<'a>,
+        answer_bytes_max: usize,
         answer: &mut Answer,
     ) {
         // Neighbours that are admitted are copied together.
@@ -127,6 +135,8 @@ impl Admission {
             match verdict {
                 Verdict::Admit => self.count += 1,
                 Verdict::InFlight => {}
+                // Who asks again for more than fits is answered in part, and asks again for the rest.
+                Verdict::Answer(..) if answer.len() >= answer_bytes_max => {}
                 Verdict::Answer(status, body) => reply(answer, &header, status, body),
                 Verdict::Expected(number) => {
                     reply(answer, &header, ReplyStatus::ExpectedNumber, &number.number().to_le_bytes());
@@ -226,13 +236,11 @@ impl Admission {
         Verdict::Admit
     }
 
-    /// Notes that this request is in flight. The table is no longer than the session table, which is capped; an index
-    /// beyond anything that was given out can only be noted when it is near.
+    /// Notes that this request is in flight. The table is no longer than the session table, which is capped.
     fn enter(&mut self, header: &RequestHeader) -> bool {
-        const FAR: usize = 1 << 20;
         let index = header.session.index as usize;
         if index >= self.entered.len() {
-            if index >= self.entered.len() + FAR {
+            if index >= self.limits.places_max {
                 return false;
             }
             self.entered.resize(index + 1, (0, RequestNumber::ZERO));

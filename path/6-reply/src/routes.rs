@@ -97,6 +97,10 @@ impl Routes {
         {
             return true;
         }
+        // Who still uses a session that ended must not take the replies of the one that has its place now.
+        if self.sessions.get(place).is_some_and(|bound| session.generation < bound.generation) {
+            return false;
+        }
         let line = self.line_of(conn);
         if place >= self.sessions.len() {
             self.sessions.resize(place + 1, Bound::default());

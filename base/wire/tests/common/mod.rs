@@ -111,8 +111,10 @@ pub(crate) fn batches() -> Vec<(&'static str, Batch)> {
 
 fn handshakes(list: &mut Vec<Sample>) {
     let mut hello = |name: &str, story, to: Option<u16>, cluster, role| {
-        let parameters = if matches!(role, Role::Peer { .. }) { 0x0102_0304_0506_0708 } else { 0 };
-        let frame = Hello::new(cluster, to.map(ReplicaId::new), role).with_parameters(parameters).frame();
+        let is_peer = matches!(role, Role::Peer { .. });
+        let (parameters, life) =
+            if is_peer { (0x0102_0304_0506_0708, 0x1112_1314_1516_1718) } else { (0, 0) };
+        let frame = Hello::new(cluster, to.map(ReplicaId::new), role).of_member(parameters, life).frame();
         list.push(Sample { name: format!("hello_{name}"), story, frame });
     };
     let peer = Role::Peer { replica: ReplicaId::new(2), incarnation: LIFE };

@@ -6,7 +6,7 @@ use crate::queue::Event;
 use crate::trace::Level;
 use bytes::Bytes;
 use quorate_node::{Input, Node};
-use quorate_types::Halt;
+use quorate_types::{Halt, Seq};
 use quorate_wire::{Frame, FrameKind, Hello, Role};
 
 impl World {
@@ -89,6 +89,8 @@ impl World {
                 None
             }
             Fault::Rot { who, part } => self.rot(who, part),
+            // A cluster begins when all its members have been there: before that a lost disk is a cluster that never was.
+            Fault::Lose { who } if !self.others_have_begun(who) => None,
             Fault::Lose { who } => {
                 if self.processes[who].up {
                     self.end_life(who, true);
@@ -99,6 +101,12 @@ impl World {
             }
             _ => None,
         }
+    }
+
+    fn others_have_begun(&self, who: usize) -> bool {
+        self.replicas.iter().enumerate().filter(|(at, _)| *at != who).all(|(_, replica)| {
+            replica.node.as_ref().is_some_and(|node| node.has_begun() && node.executor().seq() > Seq::ZERO)
+        })
     }
 
     pub(super) fn end_fault(&mut self, index: usize) {

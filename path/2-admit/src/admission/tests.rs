@@ -38,7 +38,7 @@ fn admit_with<'a>(
     executed: impl Fn(SessionId, RequestNumber) -> Executed<'a>,
 ) -> Vec<(u64, ReplyStatus)> {
     let mut answer = Vec::new();
-    admission.requests(bytes, in_flight, room, settled, executed, &mut answer);
+    admission.requests(bytes, in_flight, room, settled, executed, usize::MAX, &mut answer);
     Reply::walk(&answer).map(|reply| reply.map(|r| (r.number.number(), r.status)).unwrap()).collect()
 }
 
@@ -78,6 +78,7 @@ fn a_gap_is_refused_with_the_number_expected() {
         Room::Yes,
         true,
         |_, _| Executed::Not(RequestNumber::ZERO),
+        usize::MAX,
         &mut answer,
     );
     let reply = Reply::walk(&answer).next().unwrap().unwrap();
@@ -200,4 +201,17 @@ fn what_piles_up_is_cut_into_batches_of_about_the_same_size() {
         all.extend(some);
     }
     assert_eq!(all, numbers);
+}
+
+/// A kept reply is much larger than the request that asks for it again: one frame must not make us send without end.
+#[test]
+fn answers_to_one_frame_are_bounded() {
+    let mut admission = Admission::new(AdmissionLimits::default());
+    let kept = vec![7; 1000];
+    let mut answer = Vec::new();
+    let again = requests(&vec![1; 500]);
+    let done = |_, _| Executed::Done(ReplyStatus::Done, kept.as_slice());
+    admission.requests(&again, 0, Room::Yes, true, done, 5000, &mut answer);
+    assert!((5000..6100).contains(&answer.len()), "{} bytes", answer.len());
+    assert_eq!(sealed(&mut admission), [] as [u64; 0]);
 }

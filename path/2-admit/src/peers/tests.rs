@@ -19,7 +19,7 @@ fn members() -> Members {
 
 fn peer(id: u16, incarnation: u64) -> Hello {
     let role = Role::Peer { replica: ReplicaId::new(id), incarnation: Incarnation::new(incarnation) };
-    Hello::new(CLUSTER, Some(ReplicaId::new(1)), role).with_parameters(5)
+    Hello::new(CLUSTER, Some(ReplicaId::new(1)), role).of_member(5, 1)
 }
 
 fn reason(hello: &Hello) -> RefusalReason {
@@ -36,7 +36,7 @@ fn members_clients_and_operators_are_taken() {
 
 #[test]
 fn strangers_are_refused_with_the_reason() {
-    assert_eq!(reason(&peer(2, 200).with_parameters(6)), RefusalReason::Parameters);
+    assert_eq!(reason(&peer(2, 200).of_member(6, 1)), RefusalReason::Parameters);
     assert_eq!(reason(&peer(9, 200)), RefusalReason::UnknownReplica);
     assert_eq!(reason(&peer(2, 201)), RefusalReason::Incarnation);
     assert_eq!(reason(&peer(1, 100)), RefusalReason::Doubled);

@@ -1,0 +1,77 @@
+//! Which life of each member this replica knows: whoever comes back with another one has lost its disk, and with it votes and records
+//! that others count on.
+//!
+//! A replica draws its life when it first starts and writes it to its log before it says a word. It writes down the life of every other
+//! member when it first hears of it, and takes no part in agreement before it knows them all: so a cluster begins when all its
+//! members have been there once, and from then on nobody can vote under an old name, not even with a fresh copy of the directory that
+//! `init` made. The records lie in the log before everything that is decided, so they are durable before it.
+//!
+//! INV-NODE-5: a member's life, once known, never changes.
+
+use bytes::Bytes;
+use quorate_log::Record;
+use quorate_types::{Halt, InstanceId, Random, ReplicaId};
+use std::collections::BTreeMap;
+
+/// Records of the node itself, as opposed to those of its instances.
+pub(crate) const NODE: InstanceId = InstanceId::new(0);
+const LIFE: u8 = 1;
+const HEAD: usize = 10;
+
+/// The lives of all members, as far as they are known.
+#[derive(Debug, Default)]
+pub(crate) struct Lives {
+    known: BTreeMap<ReplicaId, u64>,
+}
+
+impl Lives {
+    /// Takes back what an earlier run wrote down.
+    pub(crate) fn restore(&mut self, record: &Record) -> Result<(), Halt> {
+        let inconsistent = |why: &str| Err(Halt::LogInconsistent { why: why.to_owned() });
+        let (Some(id), Some(life)) = (record.head.first_chunk::<2>(), record.head.last_chunk::<8>()) else {
+            return inconsistent("a record about a member is cut off");
+        };
+        if record.kind != LIFE || record.head.len() != HEAD {
+            return inconsistent("a record of the node is of an unknown kind");
+        }
+        let (replica, life) = (ReplicaId::new(u16::from_le_bytes(*id)), u64::from_le_bytes(*life));
+        match self.known.insert(replica, life) {
+            Some(before) if before != life => inconsistent("a member has two lives"),
+            _ => Ok(()),
+        }
+    }
+
+    /// The life of this replica; if it has none yet, it begins one, which is to be written down.
+    pub(crate) fn begin(&mut self, me: ReplicaId, seed: u64) -> (u64, Option<Record>) {
+        if let Some(life) = self.known.get(&me) {
+            return (*life, None);
+        }
+        // Never 0, which clients send.
+        let life = Random::new(seed ^ 0x6c_69_66_65).next() | 1;
+        (life, self.learn(me, life))
+    }
+
+    /// Whether this member may be heard: it has the life that is known of it, or none is known.
+    pub(crate) fn fits(&self, replica: ReplicaId, life: u64) -> bool {
+        self.known.get(&replica).is_none_or(|known| *known == life)
+    }
+
+    /// Notes a member's life; gives the record to write if that is news.
+    pub(crate) fn learn(&mut self, replica: ReplicaId, life: u64) -> Option<Record> {
+        let before = self.known.insert(replica, life);
+        assert!(before.is_none_or(|before| before == life), "INV-NODE-5 the life of {replica} changed");
+        before.is_none().then(|| {
+            let mut head = Vec::with_capacity(HEAD);
+            head.extend_from_slice(&replica.number().to_le_bytes());
+            head.extend_from_slice(&life.to_le_bytes());
+            Record { instance: NODE, kind: LIFE, head: Bytes::from(head), payload: Bytes::new() }
+        })
+    }
+
+    pub(crate) fn is_known(&self, replica: ReplicaId) -> bool {
+        self.known.contains_key(&replica)
+    }
+}
+
+#[cfg(test)]
+mod tests;
