@@ -88,9 +88,9 @@ impl World {
                 self.transfer(who, to);
                 None
             }
-            Fault::Rot { who, part } => self.rot(who, part),
             // A cluster begins when all its members have been there: before that a lost disk is a cluster that never was.
-            Fault::Lose { who } if !self.others_have_begun(who) => None,
+            Fault::Lose { who } | Fault::Rot { who, .. } if !self.others_have_begun(who) => None,
+            Fault::Rot { who, part } => self.rot(who, part),
             Fault::Lose { who } => {
                 if self.processes[who].up {
                     self.end_life(who, true);
@@ -105,7 +105,8 @@ impl World {
 
     fn others_have_begun(&self, who: usize) -> bool {
         self.replicas.iter().enumerate().filter(|(at, _)| *at != who).all(|(_, replica)| {
-            replica.node.as_ref().is_some_and(|node| node.has_begun() && node.executor().seq() > Seq::ZERO)
+            let begun = |node: &Node| node.has_begun() && node.executor().seq() > Seq::ZERO;
+            replica.halt.is_some() || replica.node.as_ref().is_some_and(begun)
         })
     }
 
