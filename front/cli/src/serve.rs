@@ -101,7 +101,11 @@ fn stop_signals() -> Outcome<Receiver<i32>> {
 
 fn service(config: &Config) -> Outcome<Box<dyn Service>> {
     match config.service.as_str() {
-        "kv" => Ok(Box::new(Kv::new(KvConfig::default()))),
+        "kv" => Ok(Box::new(Kv::new(KvConfig {
+            key_bytes_max: config.kv.key_bytes,
+            value_bytes_max: config.kv.value_bytes,
+            ..KvConfig::default()
+        }))),
         "tally" => Ok(Box::new(Tally::default())),
         other => Err(Failure::usage(format!(
             "the configuration is not usable: service: there is no \"{other}\"; this program has \"kv\" and \"tally\""

@@ -84,6 +84,22 @@ fn a_configuration_that_is_none() {
     fs::write(&config, good.replace("replica = 1\ndata", "replica = 7\ndata")).expect("it can be written");
     serve(&config).fails(2, &["replica: 7 is not among the members"]);
 
+    let with = |line: &str| good.replace("data = \"data\"", &format!("data = \"data\"\n{line}"));
+    fs::write(&config, with("kv = { key_byte = 1 }")).expect("it can be written");
+    serve(&config).fails(2, &["key_byte", "key_bytes", "value_bytes"]);
+
+    fs::write(&config, with("kv = { value_bytes = 3000000 }")).expect("it can be written");
+    serve(&config).fails(2, &["kv: value_bytes is 1 to 2097152 (2 MiB), not 3000000"]);
+
+    fs::write(&config, with("sessions = { window = 0 }")).expect("it can be written");
+    serve(&config).fails(2, &["sessions: window is 1 to 65536, not 0"]);
+
+    fs::write(&config, with("limits = { connections = 0 }")).expect("it can be written");
+    serve(&config).fails(2, &["limits: connections is at least 1"]);
+
+    fs::write(&config, good.replace("data = \"data\"", "data = \"\"")).expect("it can be written");
+    serve(&config).fails(2, &["data: name a directory"]);
+
     fs::write(&config, good.replace("\"kv\"", "\"sql\"")).expect("it can be written");
     serve(&config).fails(2, &["there is no \"sql\"", "kv"]);
 
@@ -155,6 +171,45 @@ fn a_data_directory_in_use() {
 }
 
 #[test]
+fn a_data_directory_that_was_used_differently() {
+    let made = Made::three();
+    let config = made.config(1);
+    let server = Server::start(&config);
+    server.wait_until_it_says("is ready on");
+    assert_eq!(server.stop().code, Some(0));
+    let good = fs::read_to_string(&config).expect("it can be read");
+
+    edit(&config, "mode = \"group\"", "mode = \"memory\"");
+    serve(&config).fails(1, &["ran with durability \"group\"", "back to \"group\"", "needs a new cluster"]);
+    for line in ["sessions = { ttl_s = 61 }", "kv = { value_bytes = 1000 }"] {
+        fs::write(&config, good.replace("data = \"data\"", &format!("data = \"data\"\n{line}")))
+            .expect("it can be written");
+        serve(&config).fails(1, &["`service`, `[sessions]` or `[kv]` differ", "put them back"]);
+    }
+    fs::write(&config, good.replace("\"kv\"", "\"tally\"")).expect("it can be written");
+    serve(&config).fails(1, &["`service`, `[sessions]` or `[kv]` differ", "put them back"]);
+
+    fs::write(&config, good).expect("it can be written");
+    let server = Server::start(&config);
+    server.wait_until_it_says("is ready on");
+    assert_eq!(server.stop().code, Some(0));
+}
+
+#[test]
+fn the_limits_of_keys_and_values_are_configured() {
+    let made = Made::new(&[(1, format!("127.0.0.1:{}", free_ports(1)[0]))]);
+    edit(&made.config(1), "data = \"data\"", "data = \"data\"\nkv = { key_bytes = 3, value_bytes = 5 }");
+    let server = Server::start(&made.config(1));
+    let directory = made.path();
+    let directory = directory.to_str().expect("UTF-8");
+    let put = |key: &str, value: &str| quorate(&["kv", "put", key, value, "--dir", directory]);
+    wait_until("it serves", || put("key", "value").code == Some(0));
+    put("key2", "value").fails(1, &["key_bytes_max"]);
+    put("key", "value2").fails(1, &["value_bytes_max"]);
+    assert_eq!(server.stop().code, Some(0));
+}
+
+#[test]
 fn a_replica_of_another_cluster_calls() {
     let cluster = Cluster::start(&[]);
     let port = free_ports(1)[0];
@@ -204,14 +259,22 @@ fn a_copied_data_directory_runs_a_second_time() {
 #[test]
 fn a_replica_that_would_execute_differently() {
     let made = Made::three();
-    edit(&made.config(3), "data = \"data\"", "data = \"data\"\nsessions = { ttl_s = 61 }");
-    let servers: Vec<Server> = (1..=3).map(|id| Server::start(&made.config(id))).collect();
-    servers[2].wait_until_it_says("configured to execute differently");
+    let mut servers: Vec<Server> = (1..=3).map(|id| Server::start(&made.config(id))).collect();
     let directory = made.path();
     let directory = directory.to_str().expect("UTF-8");
-    wait_until("the other two serve", || {
-        quorate(&["kv", "put", "key", "value", "--dir", directory]).code == Some(0)
-    });
+    let serves = || quorate(&["kv", "put", "key", "value", "--dir", directory]).code == Some(0);
+    // A cluster begins with all its members.
+    wait_until("all three serve", serves);
+    assert_eq!(servers.remove(2).stop().code, Some(0));
+    edit(&made.config(3), "data = \"data\"", "data = \"data\"\nsessions = { ttl_s = 61 }");
+    // It would notice by itself, if its directory knew with what its log was executed.
+    let note = made.data(3).join("run.toml");
+    let text = fs::read_to_string(&note).expect("it can be read");
+    let kept: Vec<&str> = text.lines().filter(|line| !line.starts_with("parameters")).collect();
+    fs::write(&note, kept.join("\n")).expect("it can be written");
+    servers.push(Server::start(&made.config(3)));
+    servers[2].wait_until_it_says("configured to execute differently");
+    wait_until("the other two serve", serves);
     for server in servers {
         assert_eq!(server.stop().code, Some(0));
     }

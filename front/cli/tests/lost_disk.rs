@@ -11,7 +11,9 @@ fn a_fresh_copy_of_a_lost_directory_is_refused() {
     copy(made.config(1).parent().expect("a directory"), kept.path());
     let directory = made.path();
     let directory = directory.to_str().expect("UTF-8");
-    let put = |value: &str| quorate(&["kv", "put", "key", value, "--dir", directory, "--timeout", "3"]).code == Some(0);
+    let put = |value: &str| {
+        quorate(&["kv", "put", "key", value, "--dir", directory, "--timeout", "3"]).code == Some(0)
+    };
 
     let servers: Vec<Server> = (1..=3).map(|id| Server::start(&made.config(id))).collect();
     wait_until("writes are taken", || put("acknowledged"));

@@ -3,7 +3,7 @@
 //! ```text
 //! identity.toml   whose directory this is; written once, by `init` or `dev`
 //! fresh           the one-time mark: the log does not exist yet and may be made
-//! run.toml        how the last run kept its data, and whether it ended cleanly
+//! run.toml        how the last run kept its data, whether it ended cleanly, and with what the log is executed
 //! lock            held while a process uses the directory
 //! log/            the segments
 //! ```
@@ -99,6 +99,23 @@ pub enum DirectoryError {
          have lost what it acknowledged and must not vote again under its id. Set up a replacement for this replica"
     )]
     AsyncLost,
+    /// It was used with another durability, and one of the two keeps nothing.
+    #[error(
+        "this replica ran with durability \"{before}\" and the configuration now says \"{now}\", which would leave what it has \
+         promised out of account: put `mode` in `[durability]` back to \"{before}\". Durability \"memory\" needs a new cluster"
+    )]
+    ModeChanged {
+        /// With what it ran.
+        before: &'static str,
+        /// What is configured.
+        now: &'static str,
+    },
+    /// Replaying the log would not give what it gave.
+    #[error(
+        "`service`, `[sessions]` or `[kv]` differ from those with which this log was executed: replaying it would give another \
+         result; put them back. If the configuration is as it was, this program executes differently: use the one that ran before"
+    )]
+    ExecutedDifferently,
 }
 
 /// Whose directory it is.
@@ -131,6 +148,9 @@ struct RunFile {
     durability: Durability,
     boot: String,
     clean: bool,
+    /// A digest of what execution depends on, 16 hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parameters: Option<String>,
 }
 
 /// A data directory that this process holds.
@@ -138,6 +158,7 @@ struct RunFile {
 pub struct DataDirectory {
     path: PathBuf,
     identity: Identity,
+    parameters: String,
     _lock: File,
 }
 
@@ -203,8 +224,9 @@ impl DataDirectory {
                 expected: format!("incarnation {}", configured.unwrap_or_default()),
             });
         }
-        let directory = Self { path, identity, _lock: lock };
-        directory.check_last_run()?;
+        let parameters = format!("{:016x}", config.parameters(identity.start_time_ns));
+        let directory = Self { path, identity, parameters, _lock: lock };
+        directory.check_last_run(config.durability.mode)?;
         Ok(directory)
     }
 
@@ -222,12 +244,28 @@ impl DataDirectory {
         })
     }
 
-    fn check_last_run(&self) -> Result<(), DirectoryError> {
-        let Some(run) = self.last_run()? else { return Ok(()) };
+    fn check_last_run(&self, now: Durability) -> Result<(), DirectoryError> {
+        let Some(run) = self.last_run()? else {
+            // It is written before the mark is removed.
+            return match self.is_fresh() {
+                true => Ok(()),
+                false => Err(DirectoryError::Emptied(self.path.clone(), "run.toml")),
+            };
+        };
         match run.durability {
-            Durability::Memory => Err(DirectoryError::MemoryLost),
-            Durability::Async if !run.clean && run.boot != boot_id() => Err(DirectoryError::AsyncLost),
-            Durability::Async | Durability::Group => Ok(()),
+            Durability::Memory => return Err(DirectoryError::MemoryLost),
+            // Memory mode begins with an empty log, whatever is on the disk: it would forget its votes.
+            before if now == Durability::Memory => {
+                return Err(DirectoryError::ModeChanged { before: before.name(), now: now.name() });
+            }
+            Durability::Async if !run.clean && run.boot != boot_id() => {
+                return Err(DirectoryError::AsyncLost);
+            }
+            Durability::Async | Durability::Group => {}
+        }
+        match run.parameters {
+            Some(before) if before != self.parameters => Err(DirectoryError::ExecutedDifferently),
+            _ => Ok(()),
         }
     }
 
@@ -275,11 +313,12 @@ impl DataDirectory {
     /// When the system refuses.
     pub fn note_run(&self, durability: Durability, clean: bool) -> Result<(), DirectoryError> {
         // With group durability nothing depends on how a run ended. So a replica starts also when not a byte is left.
-        let before = self.last_run()?.map(|run| run.durability);
-        if (durability, before) == (Durability::Group, Some(Durability::Group)) {
+        let parameters = Some(self.parameters.clone());
+        let same = |run: RunFile| run.durability == Durability::Group && run.parameters == parameters;
+        if durability == Durability::Group && self.last_run()?.is_some_and(same) {
             return Ok(());
         }
-        let run = RunFile { durability, boot: boot_id(), clean };
+        let run = RunFile { durability, boot: boot_id(), clean, parameters };
         let text = toml::to_string(&run).unwrap_or_default();
         write_durably(&self.path, "run.toml", &text).map_err(|why| self.io("writing run.toml", why))
     }

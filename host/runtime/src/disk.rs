@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+#[cfg(test)]
+mod tests;
+
 /// Segments of the log. Called from several threads: the one that writes and syncs, and the one that prepares and reads.
 pub trait Disk: Send + Sync {
     /// The segments that exist, in order.
@@ -40,7 +43,8 @@ pub trait Disk: Send + Sync {
     /// Makes a segment of `bytes` zeros, durably.
     ///
     /// # Errors
-    /// [`io::ErrorKind::StorageFull`] when there is no room, in which case nothing is left behind.
+    /// [`io::ErrorKind::StorageFull`] when there is no room, or the system's error when too many files are open: nothing is left
+    /// behind then, and it may be tried again.
     fn prepare(&self, segment: u64, bytes: u64) -> io::Result<()>;
 }
 
@@ -60,6 +64,8 @@ pub struct FileDisk {
 
 /// Segments that are needed more often than this are not filled with zeros.
 const FILL_INTERVAL: Duration = Duration::from_secs(10);
+/// So many segments are kept open.
+const OPEN_MAX: usize = 16;
 
 impl FileDisk {
     /// The segments in `directory`, which exists. With `trace`, one JSON line is appended there per completed sync: the segment
@@ -83,33 +89,49 @@ impl FileDisk {
     }
 
     fn file(&self, segment: u64) -> io::Result<Arc<File>> {
-        let mut files = lock(&self.files);
-        if let Some(file) = files.get(&segment) {
+        if let Some(file) = lock(&self.files).get(&segment) {
             return Ok(file.clone());
         }
         let file = Arc::new(OpenOptions::new().read(true).write(true).open(self.path(segment))?);
-        files.insert(segment, file.clone());
+        self.keep(segment, file.clone());
         Ok(file)
     }
 
-    /// Reserves the space of a segment; it reads as zeros.
-    fn reserve(path: &Path, bytes: u64) -> io::Result<()> {
-        let file = OpenOptions::new().create(true).truncate(true).write(true).open(path)?;
-        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes)?;
-        file.sync_all()
+    /// Keeps a file open. Closes the oldest ones besides it that are too many: what is written to comes last.
+    fn keep(&self, segment: u64, file: Arc<File>) {
+        let mut files = lock(&self.files);
+        files.insert(segment, file);
+        while files.len() > OPEN_MAX {
+            let oldest = files.keys().copied().find(|other| *other != segment);
+            oldest.and_then(|oldest| files.remove(&oldest));
+        }
     }
 
-    fn fill(path: &Path, bytes: u64) -> io::Result<()> {
+    /// Opens an empty file.
+    fn empty(path: &Path) -> io::Result<File> {
+        OpenOptions::new().create(true).truncate(true).read(true).write(true).open(path)
+    }
+
+    /// Reserves the space of a segment; it reads as zeros.
+    fn reserve(path: &Path, bytes: u64) -> io::Result<File> {
+        let file = Self::empty(path)?;
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes)?;
+        file.sync_all()?;
+        Ok(file)
+    }
+
+    fn fill(path: &Path, bytes: u64) -> io::Result<File> {
         const PIECE: usize = 1 << 20;
         let zeros = vec![0; PIECE];
-        let mut file = OpenOptions::new().create(true).truncate(true).write(true).open(path)?;
+        let mut file = Self::empty(path)?;
         let mut left = bytes;
         while left > 0 {
             let piece = left.min(PIECE as u64);
             file.write_all(&zeros[..piece as usize])?;
             left -= piece;
         }
-        file.sync_all()
+        file.sync_all()?;
+        Ok(file)
     }
 
     fn trace(&self, segments: &[u64]) -> io::Result<()> {
@@ -200,6 +222,8 @@ impl Disk for FileDisk {
     fn prepare(&self, segment: u64, bytes: u64) -> io::Result<()> {
         let path = self.path(segment);
         let unfinished = path.with_extension("unfinished");
+        // First, so that too many open files leave nothing behind.
+        let directory = File::open(&self.directory)?;
         let before = lock(&self.prepared).replace(Instant::now());
         let made = if before.is_some_and(|before| before.elapsed() < FILL_INTERVAL) {
             // Not every file system can reserve.
@@ -210,12 +234,18 @@ impl Disk for FileDisk {
         } else {
             Self::fill(&unfinished, bytes)
         };
-        let made = made.and_then(|()| std::fs::rename(&unfinished, &path));
-        if let Err(error) = made {
-            // The room that it took is needed, most of all when there is none.
-            let _ = std::fs::remove_file(&unfinished);
-            return Err(error);
-        }
-        File::open(&self.directory)?.sync_all()
+        let made = made.and_then(|file| std::fs::rename(&unfinished, &path).map(|()| file));
+        let file = match made {
+            Ok(file) => file,
+            Err(error) => {
+                // The room that it took is needed, most of all when there is none.
+                let _ = std::fs::remove_file(&unfinished);
+                return Err(error);
+            }
+        };
+        directory.sync_all()?;
+        // Who writes to it finds it open, however many files the process has by then.
+        self.keep(segment, Arc::new(file));
+        Ok(())
     }
 }

@@ -11,7 +11,15 @@ use rustix::io::Errno;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
+
+#[cfg(test)]
+mod tests;
+
+/// When to read again after too many files were open.
+const READ_AGAIN: Duration = Duration::from_millis(20);
 
 /// What another thread tells the lane.
 #[derive(Debug)]
@@ -56,6 +64,20 @@ impl Mailbox {
     }
 }
 
+/// Tells the lane when the thread that holds it panics: without that thread nothing becomes durable, and nobody would notice.
+struct Watch<'a> {
+    mailbox: &'a Mailbox,
+    why: &'static str,
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.mailbox.send(Completion::Failed(self.why.to_owned()));
+        }
+    }
+}
+
 enum Job {
     Write(Write),
     Sync { id: SyncId, segments: Vec<u64> },
@@ -71,6 +93,7 @@ pub(crate) struct DiskThreads {
     jobs: Sender<Job>,
     side_jobs: Sender<SideJob>,
     segment_bytes: u64,
+    ending: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -83,11 +106,27 @@ impl DiskThreads {
         };
         let (writer_disk, writer_mailbox) = (disk.clone(), mailbox.clone());
         let (side_disk, side_mailbox) = (disk.clone(), mailbox.clone());
+        let ending = Arc::new(AtomicBool::new(false));
+        let side_ending = ending.clone();
         let threads = vec![
-            spawn("log-writer", Box::new(move || run_writer(&*writer_disk, &receiver, &writer_mailbox)))?,
-            spawn("log-helper", Box::new(move || run_helper(&*side_disk, &side_receiver, &side_mailbox)))?,
+            spawn(
+                "log-writer",
+                Box::new(move || {
+                    let _watch =
+                        Watch { mailbox: &writer_mailbox, why: "the thread that writes the log panicked" };
+                    run_writer(&*writer_disk, &receiver, &writer_mailbox);
+                }),
+            )?,
+            spawn(
+                "log-helper",
+                Box::new(move || {
+                    let _watch =
+                        Watch { mailbox: &side_mailbox, why: "the thread that reads the log back panicked" };
+                    run_helper(&*side_disk, &side_receiver, &side_mailbox, &side_ending);
+                }),
+            )?,
         ];
-        Ok(Self { jobs, side_jobs, segment_bytes, threads })
+        Ok(Self { jobs, side_jobs, segment_bytes, ending, threads })
     }
 
     pub(crate) fn submit(&self, effect: LogEffect) {
@@ -109,6 +148,7 @@ impl DiskThreads {
 
     /// Ends both threads after what is queued.
     pub(crate) fn stop(self) {
+        self.ending.store(true, Ordering::Release);
         drop(self.jobs);
         drop(self.side_jobs);
         for thread in self.threads {
@@ -155,19 +195,29 @@ fn run_batch(disk: &dyn Disk, batch: Vec<Job>, mailbox: &Mailbox) -> io::Result<
     Ok(())
 }
 
-fn run_helper(disk: &dyn Disk, jobs: &Receiver<SideJob>, mailbox: &Mailbox) {
+fn run_helper(disk: &dyn Disk, jobs: &Receiver<SideJob>, mailbox: &Mailbox, ending: &AtomicBool) {
     while let Ok(job) = jobs.recv() {
         match job {
             SideJob::Prepare { segment, bytes } => match disk.prepare(segment, bytes) {
                 Ok(()) => mailbox.send(Completion::Prepared { segment, result: Ok(()) }),
-                Err(error) if is_full(&error) => {
+                Err(error) if is_full(&error) || too_many_files(&error) => {
+                    // The node asks again after a while.
+                    tracing::warn!("preparing a segment: {error}");
                     mailbox.send(Completion::Prepared { segment, result: Err(DiskFull) });
                 }
                 Err(error) => mailbox.send(Completion::Failed(format!("preparing a segment: {error}"))),
             },
             SideJob::Load { load, places } => {
-                let read = places.iter().map(|p| disk.read(p.segment, p.offset, p.len)).collect();
-                match read {
+                let read = || {
+                    places.iter().map(|p| disk.read(p.segment, p.offset, p.len)).collect::<io::Result<_>>()
+                };
+                let mut records = read();
+                // Somebody closes a file some time, and who waits for old records can wait.
+                while records.as_ref().is_err_and(too_many_files) && !ending.load(Ordering::Acquire) {
+                    std::thread::sleep(READ_AGAIN);
+                    records = read();
+                }
+                match records {
                     Ok(records) => mailbox.send(Completion::Loaded { load, records }),
                     Err(error) => mailbox.send(Completion::Failed(format!("reading back: {error}"))),
                 }
@@ -180,4 +230,9 @@ fn run_helper(disk: &dyn Disk, jobs: &Receiver<SideJob>, mailbox: &Mailbox) {
 fn is_full(error: &io::Error) -> bool {
     let full = [Errno::NOSPC, Errno::DQUOT, Errno::FBIG].map(|errno| Some(errno.raw_os_error()));
     full.contains(&error.raw_os_error()) || error.kind() == io::ErrorKind::StorageFull
+}
+
+/// The process, or the system, has no file descriptor left; that passes, too.
+fn too_many_files(error: &io::Error) -> bool {
+    [Errno::MFILE, Errno::NFILE].map(|errno| Some(errno.raw_os_error())).contains(&error.raw_os_error())
 }

@@ -18,6 +18,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+#[cfg(test)]
+mod tests;
+
 const LISTENER: Token = Token(0);
 pub(crate) const WAKER: Token = Token(1);
 /// Connections are numbered from here; a token is a connection's number.
@@ -54,6 +57,8 @@ pub(crate) struct Lane {
     /// Connections that the system will not tell us about again, although there may be more to read.
     unread: Vec<ConnId>,
     dialing: BTreeMap<ConnId, ReplicaId>,
+    /// How often each replica was dialed.
+    dials: BTreeMap<ReplicaId, usize>,
     /// Connections that wait for the other side to close, too, and until when.
     closing: VecDeque<(Time, ConnId)>,
     /// Accepting failed for want of something, and somebody may wait.
@@ -70,6 +75,7 @@ impl Lane {
             connections: BTreeMap::new(),
             unread: Vec::new(),
             dialing: BTreeMap::new(),
+            dials: BTreeMap::new(),
             closing: VecDeque::new(),
             accept_again: false,
             next_conn: FIRST_CONN,
@@ -381,7 +387,9 @@ impl Lane {
 
     fn connect(&mut self, now: Time, replica: ReplicaId, addresses: &[SocketAddr]) {
         let network = &self.parts.network;
-        let stream = addresses.iter().find_map(|address| network.connect(replica, *address).ok());
+        let dials = self.dials.entry(replica).or_default();
+        let stream = from_turn(addresses, *dials).find_map(|address| network.connect(replica, *address).ok());
+        *dials = dials.wrapping_add(1);
         let stream = stream.map(TcpStream::from_std);
         match stream.and_then(|stream| self.add(Connection::new(stream, true))) {
             Some(conn) => {
@@ -406,6 +414,12 @@ impl Lane {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
+}
+
+/// All addresses, each dial beginning with the next one: that one can not be reached shows only after the dial.
+fn from_turn(addresses: &[SocketAddr], turn: usize) -> impl Iterator<Item = &SocketAddr> {
+    let first = turn.checked_rem(addresses.len()).unwrap_or(0);
+    addresses[first..].iter().chain(&addresses[..first])
 }
 
 fn log_event(event: &Event) {

@@ -13,6 +13,7 @@ mod disk_thread;
 mod facts;
 mod lane;
 mod network;
+mod open_files;
 mod replica;
 
 pub use clock::{Clock, MonotonicClock};

@@ -7,6 +7,7 @@ use crate::disk::{Disk, FileDisk};
 use crate::disk_thread::{DiskThreads, Mailbox};
 use crate::lane::{Lane, Parts, WAKER};
 use crate::network::{Network, SystemNetwork};
+use crate::open_files;
 use bytes::Bytes;
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
@@ -47,6 +48,18 @@ pub enum StartError {
     /// The log can not be read by this program, or not with this configuration.
     #[error("the log can not be opened: {0}")]
     Log(String),
+    /// There is no room for the log, or it can not be written.
+    #[error("{what} in {}: {why}. The log needs {mib} MiB of free space there to start", directory.display())]
+    Room {
+        /// What was tried.
+        what: &'static str,
+        /// Where.
+        directory: PathBuf,
+        /// What it needs, in MiB.
+        mib: u64,
+        /// What the system said.
+        why: io::Error,
+    },
     /// The disk, the sockets or the threads.
     #[error("{what}: {why}")]
     Io {
@@ -108,8 +121,10 @@ impl Replica {
     /// # Errors
     /// Says why the replica does not start, and what to do.
     pub fn start(self) -> Result<Running, StartError> {
-        let Self { config, service, options } = self;
+        let Self { mut config, service, options } = self;
         config.check()?;
+        config.limits.connections =
+            open_files::connections_max(config.limits.connections, open_files::raise());
         let directory = DataDirectory::open(&config)?;
         let network: Arc<dyn Network> =
             options.network.unwrap_or_else(|| Arc::new(SystemNetwork::new(config.congestion())));
@@ -290,13 +305,19 @@ fn recover(
     if log_config.sync == SyncMode::Memory {
         return Ok(restoring.finish(Log::create(log_id, log_config), service));
     }
+    let log_directory = directory.log_directory()?;
+    let room = |what: &'static str, segments: u64| {
+        let (directory, mib) = (log_directory.clone(), (segments * log_config.segment_bytes) >> 20);
+        move |why| StartError::Room { what, directory, mib, why }
+    };
     let mut segments = disk.segments().map_err(io_error("listing the log"))?;
     if segments.is_empty() {
         // Only a directory that was never used may begin a log: anywhere else a missing log is a lost one.
         if !directory.is_fresh() {
             return Err(directory.emptied().into());
         }
-        disk.prepare(0, log_config.segment_bytes).map_err(io_error("making the log's first file"))?;
+        // The second is made as soon as the replica runs.
+        disk.prepare(0, log_config.segment_bytes).map_err(room("making the log's first file", 2))?;
         segments.push(0);
     }
     let mut recovery = Recovery::new(log_id, log_config.clone(), segments[0]);
@@ -316,7 +337,7 @@ fn recover(
         tracing::info!("the log ends at byte {position}; what lay behind it was never synced and is ignored");
     }
     if let Some(segment) = recovered.prepare {
-        disk.prepare(segment, log_config.segment_bytes).map_err(io_error("preparing the log"))?;
+        disk.prepare(segment, log_config.segment_bytes).map_err(room("making the log's next file", 1))?;
     }
     let mut rewritten: Vec<u64> = Vec::new();
     for part in &recovered.rewrite {

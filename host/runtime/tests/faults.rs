@@ -4,7 +4,7 @@ mod common;
 
 use bytes::Bytes;
 use common::{Cluster, OptionsOf, RawClient};
-use quorate_runtime::{Clock, Disk, Durability, FileDisk, MonotonicClock, Options};
+use quorate_runtime::{Clock, Disk, Durability, FileDisk, MonotonicClock, Options, Replica};
 use quorate_types::{Halt, SessionId, Span, Time};
 use quorate_wire::{ReadConsistency, ReadStatus, ReplyStatus};
 use std::io;
@@ -14,6 +14,9 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const EIO: i32 = 5;
+const EMFILE: i32 = 24;
+/// No error, but a defect of this program.
+const PANIC: i32 = -1;
 const ENOSPC: i32 = 28;
 const EDQUOT: i32 = 122;
 const EROFS: i32 = 30;
@@ -30,6 +33,7 @@ impl Faults {
     fn check(fault: &AtomicI32) -> io::Result<()> {
         match fault.load(Ordering::SeqCst) {
             0 => Ok(()),
+            PANIC => panic!("on purpose"),
             number => Err(io::Error::from_raw_os_error(number)),
         }
     }
@@ -187,6 +191,53 @@ fn a_replica_whose_sync_fails_stops_and_the_others_go_on() {
         let (status, _, value) = reader.read(ReadConsistency::Strong, 0);
         status == ReadStatus::Done && value == 8
     });
+}
+
+/// The thread that writes is gone, so that nothing would become durable any more.
+#[test]
+fn a_replica_whose_disk_thread_panics_stops_and_the_others_go_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut cluster, faults) = faulty_cluster(directory.path());
+    let (leader, mut client) = cluster.leader();
+    let session = client.open(1);
+    let follower = (leader + 1) % 3;
+    faults[follower].sync.store(PANIC, Ordering::SeqCst);
+    assert_eq!(client.add(session, 1, &[7]), Some(vec![7]));
+    wait("the replica stops", || cluster.running[follower].as_ref().is_some_and(|r| r.is_finished()));
+    let halt = cluster.stop(follower).expect_err("it stopped by itself").to_string();
+    assert!(halt.contains("the thread that writes the log panicked"), "{halt}");
+    assert_eq!(client.add(session, 2, &[1]), Some(vec![8]));
+}
+
+#[test]
+fn too_many_open_files_stop_nobody() {
+    let directory = tempfile::tempdir().unwrap();
+    let (cluster, faults) = faulty_cluster(directory.path());
+    let (_, mut client) = cluster.leader();
+    let session = client.open(1);
+    faults.iter().for_each(|fault| fault.prepare.store(EMFILE, Ordering::SeqCst));
+    let written = fill(&mut client, session, 1, 200);
+    assert!(written < 200, "the segments that are ready hold less");
+    faults.iter().for_each(|fault| fault.prepare.store(0, Ordering::SeqCst));
+    let next = written + 1;
+    wait("writes are taken again", || cluster.leader().1.add(session, next, &[1]).is_some());
+    assert!(cluster.running.iter().flatten().all(|running| !running.is_finished()));
+}
+
+#[test]
+fn a_replica_that_finds_no_room_says_how_much_it_needs() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = common::config(directory.path());
+    let faults: Arc<Faults> = Arc::default();
+    faults.prepare.store(ENOSPC, Ordering::SeqCst);
+    let log = config.data.join("log");
+    let disk = FaultyDisk(FileDisk::new(&log, None).unwrap(), faults);
+    let options = Options { disk: Some(Arc::new(disk)), ..Options::default() };
+    let replica = Replica::new(config, Box::<common::Sum>::default()).with(options);
+    let said = replica.start().err().expect("there is no room").to_string();
+    for part in ["making the log's first file", log.to_str().unwrap(), "48 MiB", "No space left"] {
+        assert!(said.contains(part), "`{part}` is missing in: {said}");
+    }
 }
 
 #[test]

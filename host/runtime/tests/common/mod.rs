@@ -52,6 +52,19 @@ pub(crate) fn cluster(directory: &Path, replicas: u16, durability: Durability) -
     cluster_with(directory, replicas, durability, Box::new(|_| Options::default()))
 }
 
+/// The configuration of a replica that is alone and was never started.
+pub(crate) fn config(directory: &Path) -> Config {
+    let (cluster, incarnation) = (ClusterId::new(77), Incarnation::new(100));
+    let data = directory.join("data");
+    let identity = Identity { cluster, replica: 1, incarnation, log_id: 1, start_time_ns: 1 };
+    DataDirectory::create(&data, &identity).unwrap();
+    let member =
+        MemberConfig { replica: 1, address: "127.0.0.1:0".into(), incarnation: incarnation.to_string() };
+    let mut config = Config::new(cluster, 1, data, vec![member]);
+    config.durability.segment_mib = 24;
+    config
+}
+
 pub(crate) fn cluster_with(
     directory: &Path,
     replicas: u16,

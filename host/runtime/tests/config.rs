@@ -1,0 +1,65 @@
+//! Values that can not work are refused before anything starts, with the key and what would be right.
+
+mod common;
+
+use quorate_runtime::Config;
+use std::path::PathBuf;
+
+fn refused(change: impl FnOnce(&mut Config), says: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let mut config = common::config(directory.path());
+    config.check().expect("the defaults work");
+    change(&mut config);
+    let said = config.check().expect_err(says).to_string();
+    assert!(said.contains(says), "`{says}` is missing in: {said}");
+}
+
+fn accepted(change: impl FnOnce(&mut Config)) {
+    let directory = tempfile::tempdir().unwrap();
+    let mut config = common::config(directory.path());
+    change(&mut config);
+    config.check().expect("it works");
+}
+
+#[test]
+fn every_number_has_a_range() {
+    refused(|c| c.limits.connections = 0, "limits: connections is at least 1");
+    refused(|c| c.limits.bytes_in_flight = 65_535, "limits: bytes_in_flight is at least 65536");
+    refused(|c| c.limits.batches_in_flight = 0, "limits: batches_in_flight is at least 1");
+    refused(|c| c.limits.cache_bytes = (64 << 30) + 1, "limits: cache_bytes is 0 to 68719476736");
+    refused(|c| c.limits.queue_bytes = (64 << 30) + 1, "limits: queue_bytes is 0 to 68719476736");
+    refused(|c| c.limits.queue_bytes = 1, "limits: queue_bytes is at least batch_bytes");
+    refused(|c| c.limits.request_bytes = 1, "limits: request_bytes is 1024 to 4194304 (4 MiB), not 1");
+    refused(|c| c.sessions.max = 0, "sessions: max is 1 to 100000, not 0");
+    refused(|c| c.sessions.per_client = 0, "sessions: per_client is 1 to");
+    refused(|c| c.sessions.window = 0, "sessions: window is 1 to 65536, not 0");
+    refused(|c| c.sessions.window = 65_537, "sessions: window is 1 to 65536, not 65537");
+    refused(|c| c.sessions.ttl_s = u64::MAX, "sessions: ttl_s is 1 to 315360000");
+    refused(|c| c.kv.key_bytes = 0, "kv: key_bytes is 1 to 65536, not 0");
+    refused(|c| c.kv.value_bytes = (2 << 20) + 1, "kv: value_bytes is 1 to 2097152 (2 MiB), not 2097153");
+    accepted(|c| (c.kv.key_bytes, c.kv.value_bytes) = (65_536, 2 << 20));
+    accepted(|c| (c.limits.connections, c.limits.bytes_in_flight) = (1, 65_536));
+    accepted(|c| (c.sessions.per_client, c.sessions.window, c.sessions.ttl_s) = (1, 65_536, 315_360_000));
+}
+
+/// Without an overflow on the way.
+#[test]
+fn times_are_at_most_an_hour() {
+    refused(|c| c.timing.heartbeat_ms = u64::MAX, "timing: heartbeat_ms is 1 to 3600000");
+    refused(|c| c.timing.election_min_ms = u64::MAX, "timing: election_min_ms is 1 to 3600000");
+    refused(|c| c.timing.election_max_ms = 3_600_001, "timing: election_max_ms is 1 to 3600000");
+    refused(|c| c.timing.election_min_ms = 100, "at least three times heartbeat_ms");
+    accepted(|c| c.timing.election_max_ms = 3_600_000);
+}
+
+#[test]
+fn the_data_directory_has_a_name() {
+    refused(|c| c.data = PathBuf::new(), "data: name a directory");
+    let directory = tempfile::tempdir().unwrap();
+    let mut config = common::config(directory.path());
+    config.data = PathBuf::new();
+    let file = directory.path().join("replica.toml");
+    std::fs::write(&file, config.to_toml()).unwrap();
+    let said = Config::read(&file).expect_err("no directory").to_string();
+    assert!(said.contains("data: name a directory"), "{said}");
+}
