@@ -3,7 +3,7 @@
 use crate::effects::{Effect, Effects};
 use crate::node::Node;
 use crate::status::{LogStatus, MemberStatus, NodeStatus, PeerStatus};
-use quorate_admit::{Executed, Room};
+use quorate_admit::{Executed, Room, Terms};
 use quorate_execute::Lookup;
 use quorate_log::SyncMode;
 use quorate_order::{Input as OrderInput, Status as OrderStatus};
@@ -48,20 +48,19 @@ impl Node {
         }
         let room = if self.log.has_room() { Room::Yes } else { Room::DiskFull };
         let in_flight = self.instance.order.in_flight().1;
+        let (settled, answer_bytes_max) = (self.instance.order.settled(), self.turn.answer_room);
+        let terms = Terms { in_flight, room, settled, answer_bytes_max };
         let executor = &self.executor;
         let mut answer = std::mem::take(&mut self.turn.answer);
         self.admission.requests(
             bytes,
-            in_flight,
-            room,
-            self.instance.order.settled(),
+            terms,
             |session, number| match executor.lookup(session, number) {
                 Lookup::UnknownSession => Executed::NoSession,
                 Lookup::Fresh => Executed::Not(executor.last_number(session).unwrap_or_default()),
                 Lookup::Done { status, body } => Executed::Done(status, body),
                 Lookup::Forgotten => Executed::Forgotten,
             },
-            self.turn.answer_room,
             &mut answer,
         );
         self.turn.answer_room = self.turn.answer_room.saturating_sub(answer.len());

@@ -4,7 +4,7 @@ use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event, Input};
 use crate::lives::{Lives, NODE};
 use crate::ordering::Instance;
-use crate::peers::{Change, Conn, Peers};
+use crate::peers::{Change, Conn, Peers, Us};
 use crate::turn::Turn;
 use quorate_admit::Admission;
 use quorate_execute::{Executor, Outcomes, Service};
@@ -215,8 +215,8 @@ impl Node {
             Some(Conn::Admin) => self.on_admin_frame(now, conn, frame, out),
             Some(Conn::Stranger { .. }) => {
                 let notice = self.leader_notice();
-                let lives = &self.lives;
-                let known = self.peers.on_hello(now, conn, frame, &self.config, notice, lives, out);
+                let us = Us { config: &self.config, notice, lives: &self.lives };
+                let known = self.peers.on_hello(now, conn, frame, &us, out);
                 if let Some((replica, life)) = known
                     && let Some(record) = self.lives.learn(replica, life)
                 {

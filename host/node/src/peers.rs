@@ -67,6 +67,13 @@ pub(crate) enum Change {
     Down(ReplicaId),
 }
 
+/// What a stranger is checked against and told.
+pub(crate) struct Us<'a> {
+    pub(crate) config: &'a NodeConfig,
+    pub(crate) notice: LeaderNotice,
+    pub(crate) lives: &'a Lives,
+}
+
 /// All connections of the node.
 #[derive(Debug)]
 pub(crate) struct Peers {
@@ -205,11 +212,10 @@ impl Peers {
         now: Time,
         conn: ConnId,
         frame: Frame,
-        config: &NodeConfig,
-        notice: LeaderNotice,
-        lives: &Lives,
+        us: &Us<'_>,
         out: &mut Effects,
     ) -> Option<(ReplicaId, u64)> {
+        let Us { config, notice, lives } = us;
         let hello = match frame.kind {
             FrameKind::Hello => Hello::decode(frame.payload).map_err(|why| why.to_string()),
             kind => Err(format!("the first frame is a {kind:?}")),

@@ -55,6 +55,19 @@ pub enum Room {
     DiskFull,
 }
 
+/// How things stand when requests arrive.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// Bytes of batches that are not decided yet.
+    pub in_flight: usize,
+    /// Whether writes can be taken.
+    pub room: Room,
+    /// Everything decided before this leadership was executed: what execution does not know does not exist.
+    pub settled: bool,
+    /// No more bytes than this are answered; who asks for more is answered in part.
+    pub answer_bytes_max: usize,
+}
+
 /// What became of the requests of one frame, beyond those that were admitted or dropped as in flight.
 pub type Answer = Vec<u8>;
 
@@ -104,19 +117,15 @@ impl Admission {
         self.opening.clear();
     }
 
-    /// Takes the requests of one frame, which was decoded already. `in_flight` are the bytes of batches not decided yet.
-    /// `settled` says that everything decided before this leadership was executed, so that what execution does not know does
-    /// not exist. Answers that need no agreement are appended to `answer`, until it holds `answer_bytes_max`.
+    /// Takes the requests of one frame, which was decoded already. Answers that need no agreement are appended to `answer`.
     pub fn requests<'a>(
         &mut self,
         bytes: &[u8],
-        in_flight: usize,
-        room: Room,
-        settled: bool,
+        terms: Terms,
         executed: impl Fn(SessionId, RequestNumber) -> Executed<'a>,
-        answer_bytes_max: usize,
         answer: &mut Answer,
     ) {
+        let Terms { in_flight, room, settled, answer_bytes_max } = terms;
         // Neighbours that are admitted are copied together.
         let (mut run_start, mut at) = (0, 0);
         for request in Requests::new(bytes) {

@@ -38,7 +38,8 @@ fn admit_with<'a>(
     executed: impl Fn(SessionId, RequestNumber) -> Executed<'a>,
 ) -> Vec<(u64, ReplyStatus)> {
     let mut answer = Vec::new();
-    admission.requests(bytes, in_flight, room, settled, executed, usize::MAX, &mut answer);
+    let terms = Terms { in_flight, room, settled, answer_bytes_max: usize::MAX };
+    admission.requests(bytes, terms, executed, &mut answer);
     Reply::walk(&answer).map(|reply| reply.map(|r| (r.number.number(), r.status)).unwrap()).collect()
 }
 
@@ -74,11 +75,8 @@ fn a_gap_is_refused_with_the_number_expected() {
     let mut answer = Vec::new();
     admission.requests(
         &requests(&[1, 3]),
-        0,
-        Room::Yes,
-        true,
+        Terms { in_flight: 0, room: Room::Yes, settled: true, answer_bytes_max: usize::MAX },
         |_, _| Executed::Not(RequestNumber::ZERO),
-        usize::MAX,
         &mut answer,
     );
     let reply = Reply::walk(&answer).next().unwrap().unwrap();
@@ -211,7 +209,8 @@ fn answers_to_one_frame_are_bounded() {
     let mut answer = Vec::new();
     let again = requests(&vec![1; 500]);
     let done = |_, _| Executed::Done(ReplyStatus::Done, kept.as_slice());
-    admission.requests(&again, 0, Room::Yes, true, done, 5000, &mut answer);
+    let terms = Terms { in_flight: 0, room: Room::Yes, settled: true, answer_bytes_max: 5000 };
+    admission.requests(&again, terms, done, &mut answer);
     assert!((5000..6100).contains(&answer.len()), "{} bytes", answer.len());
     assert_eq!(sealed(&mut admission), [] as [u64; 0]);
 }
