@@ -2,6 +2,7 @@
 //!
 //! Every stage speaks these words (see GLOSSARY.md). Nothing here depends on another package of ours.
 
+mod digest;
 mod error;
 mod ids;
 mod items;
@@ -10,6 +11,7 @@ mod quorum;
 mod random;
 mod time;
 
+pub use digest::Digest;
 pub use error::{Halt, Reject};
 pub use ids::{
     ClientId, ClusterId, ConnId, Incarnation, InstanceId, RecordId, ReplicaId, RequestNumber, Seq, SessionId,

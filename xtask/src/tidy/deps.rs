@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// The folders of packages, and how far up they are. A package imports only from its own rank and below.
 const RANKS: [(&str, u32); 6] =
-    [("base", 0), ("path", 1), ("side", 1), ("host", 2), ("front", 3), ("check", 4)];
+    [("base", 0), ("side", 1), ("path", 1), ("host", 2), ("front", 3), ("check", 4)];
 const CHECK: u32 = 4;
 const PACKAGES_MAX: usize = 25;
 

@@ -1,0 +1,2 @@
+//! The object store beside other ordered maps.
+fn main() {}

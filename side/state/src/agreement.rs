@@ -1,0 +1,1 @@
+//! Which digest the members agree on at each border.
