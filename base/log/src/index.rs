@@ -5,6 +5,7 @@ use crate::format::{Record, decode_record};
 use bytes::Bytes;
 use quorate_types::{Halt, InstanceId, RecordId};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Where a record's bytes lie, for reading it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +79,13 @@ impl Index {
         let offset = u64::from(offset);
         let position = segment.number * segment_bytes + offset;
         Some(Place { id, segment: segment.number, offset, len, position })
+    }
+
+    /// The records in a segment: the first, and the one after the last.
+    pub(crate) fn records(&self, segment: u64) -> Option<Range<RecordId>> {
+        let at = self.segments.binary_search_by_key(&segment, |segment| segment.number).ok()?;
+        let segment = self.segments.get(at)?;
+        Some(RecordId::new(segment.first)..RecordId::new(segment.first + segment.places.len() as u64))
     }
 
     /// Forgets the segments below `number`.

@@ -18,10 +18,12 @@ mod format;
 pub mod fuzzing;
 mod index;
 mod recover;
+mod scrub;
 mod writer;
 
 pub use config::{Class, ConfigError, LogConfig, SyncMode};
 pub use format::{FORMAT_VERSION, Record, SECTOR};
 pub use index::Place;
 pub use recover::{RecoverError, Recovered, Recovery, Rewrite};
+pub use scrub::{Rot, ScrubOk, scrub};
 pub use writer::{AppendError, DiskFull, Log, LogEffect, SyncId, Write, WriteId};

@@ -91,12 +91,24 @@ pub struct Rewrite {
 
 /// The end of the chain so far.
 #[derive(Clone, Copy)]
-struct Chain {
+pub(crate) struct Chain {
     previous: u32,
     life: u32,
     /// The next record's number.
-    next: u64,
+    pub(crate) next: u64,
     synced_to: u64,
+}
+
+impl Chain {
+    /// The chain that ends with the block of this header, which has this checksum.
+    pub(crate) fn after(header: &BlockHeader, crc: u32) -> Self {
+        Self {
+            previous: crc,
+            life: header.life,
+            next: header.first + u64::from(header.count),
+            synced_to: header.synced_to,
+        }
+    }
 }
 
 /// A segment that may have to be written again.
@@ -241,12 +253,7 @@ impl Recovery {
             self.index.truncate(header.first);
             return Err(Bad::Because(why));
         }
-        self.chain = Some(Chain {
-            previous: crc,
-            life: header.life,
-            next: header.first + u64::from(header.count),
-            synced_to: header.synced_to,
-        });
+        self.chain = Some(Chain::after(&header, crc));
         Ok(header.len as usize)
     }
 
@@ -354,7 +361,7 @@ fn opening_block(log_id: u64, position: u64, life: u32, chain: &Chain) -> (Bytes
     (built.pieces.concat().into(), built.crc)
 }
 
-fn check_continues(chain: &Chain, header: &BlockHeader) -> Result<(), &'static str> {
+pub(crate) fn check_continues(chain: &Chain, header: &BlockHeader) -> Result<(), &'static str> {
     if header.previous != chain.previous {
         return Err("the block there does not continue the one before");
     }

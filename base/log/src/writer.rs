@@ -156,6 +156,8 @@ pub struct Log {
     ready_end: u64,
     prepare: Prepare,
     index: Index,
+    /// The lowest record that is needed once everything up to this position is synced.
+    trim_wanted: Option<(RecordId, u64)>,
 }
 
 impl Log {
@@ -202,6 +204,7 @@ impl Log {
             ready_end: from.ready_end,
             prepare: Prepare::Idle,
             index: from.index,
+            trim_wanted: None,
         }
     }
 
@@ -463,9 +466,29 @@ impl Log {
         (id <= self.durable).then(|| self.index.find(id, self.config.segment_bytes)).flatten()
     }
 
-    /// Forgets the segments that hold only records before `keep_from`; the host may delete or recycle their files, in
-    /// ascending order. The segment of the last synced block stays: the next recovery begins there.
+    /// The records in a segment that is full and synced, the first and the one after the last: what [`crate::scrub`] must
+    /// find there. None for a segment that is not, that was trimmed, or that holds no record.
+    pub fn sealed_records(&self, segment: u64) -> Option<Range<RecordId>> {
+        let sealed = segment.checked_add(1)?.checked_mul(self.config.segment_bytes)? <= self.synced_to;
+        sealed.then(|| self.index.records(segment)).flatten()
+    }
+
+    /// The lowest segment that is needed. Lower ones that are still there are on the way out: [`Self::trim`] gave them, and
+    /// nobody reads them any more.
+    pub fn first_segment(&self) -> u64 {
+        self.first_segment
+    }
+
+    /// Forgets the segments that hold only records before `keep_from`, and gives their numbers. The host deletes or recycles
+    /// their files in ascending order, when it likes: whatever is left of them after a crash, the log begins with the
+    /// lowest one that is there. The segment of the last synced block stays: the next recovery begins there.
+    ///
+    /// With [`SyncMode::Async`] a record before `keep_from` may be superfluous only because of one that was not synced. So
+    /// nothing is given before a sync that this asks for; call again then, or whenever there is more to trim.
     pub fn trim(&mut self, keep_from: RecordId) -> Range<u64> {
+        let Some(keep_from) = self.trim_when_synced(keep_from) else {
+            return self.first_segment..self.first_segment;
+        };
         let segment_bytes = self.config.segment_bytes;
         let place = self.index.find(keep_from, segment_bytes).map(|place| place.segment);
         let known = self.index.first().is_some_and(|first| first <= keep_from);
@@ -475,6 +498,21 @@ impl Log {
         self.first_segment = keep.max(first);
         self.index.forget_below(self.first_segment);
         first..self.first_segment
+    }
+
+    /// What may be trimmed now: this, or what was asked for when everything synced by now had been written.
+    fn trim_when_synced(&mut self, keep_from: RecordId) -> Option<RecordId> {
+        if self.synced_to == self.written_to {
+            self.trim_wanted = None;
+            return Some(keep_from);
+        }
+        self.sync_soon();
+        let (wanted, written_to) = *self.trim_wanted.get_or_insert((keep_from, self.written_to));
+        if self.synced_to < written_to {
+            return None;
+        }
+        self.trim_wanted = Some((keep_from, self.written_to));
+        Some(wanted)
     }
 
     /// Checks the invariants of this module's header.

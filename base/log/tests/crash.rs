@@ -11,13 +11,26 @@ use quorate_types::RecordId;
 
 #[derive(Clone, Debug)]
 enum Op {
-    Append { head: usize, payload: usize, vital: bool },
+    Append {
+        head: usize,
+        payload: usize,
+        vital: bool,
+    },
     Poll,
     Execute,
     Complete,
     Sync,
-    Trim { back: u64, recycle: bool },
-    Crash { machine: bool, seed: u64 },
+    Trim {
+        back: u64,
+    },
+    /// The lowest segment that is on the way out.
+    Delete {
+        recycle: bool,
+    },
+    Crash {
+        machine: bool,
+        seed: u64,
+    },
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -28,7 +41,8 @@ fn op() -> impl Strategy<Value = Op> {
         3 => Just(Op::Execute),
         4 => Just(Op::Complete),
         1 => Just(Op::Sync),
-        1 => (0u64..20, any::<bool>()).prop_map(|(back, recycle)| Op::Trim { back, recycle }),
+        1 => (0u64..20).prop_map(|back| Op::Trim { back }),
+        2 => any::<bool>().prop_map(|recycle| Op::Delete { recycle }),
         1 => (any::<bool>(), any::<u64>()).prop_map(|(machine, seed)| Op::Crash { machine, seed }),
     ]
 }
@@ -47,12 +61,16 @@ fn run(config: LogConfig, ops: &[Op]) -> World {
                 world.log.sync_soon();
                 world.poll();
             }
-            Op::Trim { back, recycle } => {
-                let keep = RecordId::new(world.survives_power_loss().number().saturating_sub(back).max(1));
-                world.kept_from = world.kept_from.max(keep);
-                for segment in world.log.trim(keep) {
+            Op::Delete { recycle } => {
+                if let Some(segment) = world.deleting.pop_front() {
                     world.disk.delete(segment, recycle);
                 }
+            }
+            Op::Trim { back } => {
+                let keep = RecordId::new(world.survives_power_loss().number().saturating_sub(back).max(1));
+                world.kept_from = world.kept_from.max(keep);
+                let trimmed = world.log.trim(keep);
+                world.deleting.extend(trimmed);
             }
             Op::Crash { machine, seed } => world.crash(machine, &mut Rng(seed)),
         }

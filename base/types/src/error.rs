@@ -54,6 +54,11 @@ pub enum Halt {
         /// What was found there.
         why: String,
     },
+    /// A checkpoint does not give the state, although its digest is the right one.
+    CheckpointUnusable {
+        /// What went wrong.
+        why: String,
+    },
     /// A record that was read back does not say what it must.
     LogInconsistent {
         /// What does not fit.
@@ -75,6 +80,11 @@ impl fmt::Display for Halt {
                  may be lost. Do not delete the directory and start again under the same id: the replica could vote \
                  twice. Restore this directory from before the damage only if the replica did not run since, or \
                  set up a replacement"
+            ),
+            Self::CheckpointUnusable { why } => write!(
+                f,
+                "{why}. This replica stops; the others go on. If they run another version of this program, start that one here; \
+                 otherwise keep the directory for examination and report it"
             ),
             Self::LogInconsistent { why } => write!(
                 f,

@@ -6,8 +6,8 @@
 //! ```text
 //! request  0         8         16                   24       28     29       32
 //!          | session | number  | lowest unanswered  | length | kind | zero    | body ...
-//! batch    0             8       16      20        24
-//!          | agreed time | seed  | count | zero    | requests ...
+//! batch    0             8       16      20                24
+//!          | agreed time | seed  | count | border u8, zeros | requests ...
 //! ```
 
 use crate::codec::Put;
@@ -154,6 +154,8 @@ pub struct BatchHeader {
     pub seed: u64,
     /// How many requests.
     pub count: u32,
+    /// Whether the state after this batch is to be a checkpoint, whatever the interval says: somebody needs one.
+    pub border: bool,
 }
 
 /// What one slot decides: requests, a proposal for the time, and randomness. The unit of agreement.
@@ -191,6 +193,7 @@ impl Batch {
         bytes[..8].copy_from_slice(&header.time.nanos().to_le_bytes());
         bytes[8..16].copy_from_slice(&header.seed.to_le_bytes());
         bytes[16..20].copy_from_slice(&header.count.to_le_bytes());
+        bytes[20] = u8::from(header.border);
         let crc = Some(crc32c::crc32c(&bytes));
         Self { bytes: Bytes::from(bytes), crc }
     }
@@ -209,7 +212,7 @@ impl Batch {
             request?;
             count += 1;
         }
-        if count != batch.header().count || batch.bytes[20..24] != [0; 4] {
+        if count != batch.header().count || batch.bytes[20] > 1 || batch.bytes[21..24] != [0; 3] {
             return Err(Reject::Malformed("batch: count"));
         }
         Ok(batch)
@@ -223,7 +226,12 @@ impl Batch {
             u64::from_le_bytes(word)
         };
         let count = u32::from_le_bytes([self.bytes[16], self.bytes[17], self.bytes[18], self.bytes[19]]);
-        BatchHeader { time: AgreedTime::from_nanos(u64_at(0)), seed: u64_at(8), count }
+        BatchHeader {
+            time: AgreedTime::from_nanos(u64_at(0)),
+            seed: u64_at(8),
+            count,
+            border: self.bytes[20] == 1,
+        }
     }
 
     /// The requests in order.

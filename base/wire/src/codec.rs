@@ -14,7 +14,7 @@ impl Reader {
         Self { bytes, what }
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Reject> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Reject> {
         let array = *self.bytes.first_chunk::<N>().ok_or(Reject::Malformed(self.what))?;
         let _ = self.bytes.split_to(N);
         Ok(array)

@@ -46,6 +46,8 @@ kinds! {
     Refusal = 3,
     /// A message of an ordering protocol, between replicas.
     Order = 16,
+    /// A message about the state, between replicas: digests to compare, checkpoints to transfer.
+    State = 17,
     /// Requests of sessions, from a client.
     Requests = 32,
     /// Replies to requests.

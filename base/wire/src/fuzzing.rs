@@ -3,7 +3,7 @@
 
 use crate::{
     Batch, ClientMessage, Frame, FrameKind, FrameReader, Hello, OrderMessage, Refusal, ReplicaMessage,
-    Welcome,
+    StateMessage, Welcome,
 };
 use bytes::Bytes;
 
@@ -53,6 +53,11 @@ fn payload(frame: Frame) {
             if let Ok((instance, message)) = OrderMessage::decode(frame.payload) {
                 let again = reread(&message.frame(instance).to_vec());
                 assert_eq!(OrderMessage::decode(again), Ok((instance, message)));
+            }
+        }
+        FrameKind::State => {
+            if let Ok(message) = StateMessage::decode(frame.payload) {
+                assert_eq!(StateMessage::decode(reread(&message.frame().to_vec())), Ok(message));
             }
         }
         FrameKind::Requests | FrameKind::Reads => drop(ClientMessage::decode(frame)),

@@ -12,6 +12,7 @@ pub mod fuzzing;
 mod handshake;
 mod order;
 pub mod raft;
+mod state;
 mod verified;
 
 pub use batch::{Batch, BatchHeader, REQUEST_HEADER, RequestHeader, RequestKind, Requests};
@@ -22,4 +23,5 @@ pub use client::{
 pub use frame::{FRAME_HEADER, Frame, FrameHeader, FrameKind, FrameReader, OutFrame};
 pub use handshake::{FEATURE_LEVEL, FORMAT_MAX, FORMAT_MIN, Hello, Refusal, RefusalReason, Role, Welcome};
 pub use order::OrderMessage;
+pub use state::{CHUNKS_MAX, MANIFEST_MAX, RefusedWhy, StateMessage};
 pub use verified::Verified;

@@ -185,6 +185,17 @@ pub enum RaftMessage {
         /// Accepted: the follower's log equals the leader's up to here, durably. Rejected: where to look next.
         outcome: AppendOutcome,
     },
+    /// A heartbeat for a follower that lacks entries which the leader does not have any more.
+    NeedsCheckpoint {
+        /// The leader's view.
+        view: View,
+        /// The position from which on the leader can send entries again.
+        previous: Position,
+        /// As in [`Self::AppendEntries`], and answered like an empty one.
+        round: u64,
+        /// A checkpoint of this slot, or of a later one, holds that position.
+        slot: u64,
+    },
     /// The leader asks this follower to start an election at once.
     TimeoutNow {
         /// The leader's view.
@@ -230,6 +241,7 @@ const APPEND_ENTRIES_REPLY: u8 = 4;
 const TIMEOUT_NOW: u8 = 5;
 const READ_INDEX: u8 = 6;
 const READ_INDEX_REPLY: u8 = 7;
+const NEEDS_CHECKPOINT: u8 = 8;
 
 impl RaftMessage {
     /// The view that the sender is in, or asks for.
@@ -239,6 +251,7 @@ impl RaftMessage {
             | Self::RequestVoteReply { view, .. }
             | Self::AppendEntries { view, .. }
             | Self::AppendEntriesReply { view, .. }
+            | Self::NeedsCheckpoint { view, .. }
             | Self::TimeoutNow { view }
             | Self::ReadIndex { view, .. }
             | Self::ReadIndexReply { view, .. } => *view,
@@ -291,6 +304,13 @@ impl RaftMessage {
                     }
                 }
             }
+            Self::NeedsCheckpoint { view, previous, round, slot } => {
+                out.put_u8(NEEDS_CHECKPOINT);
+                out.put_u64(view.number());
+                put_position(out, *previous);
+                out.put_u64(*round);
+                out.put_u64(*slot);
+            }
             Self::TimeoutNow { view } => {
                 out.put_u8(TIMEOUT_NOW);
                 out.put_u64(view.number());
@@ -328,6 +348,10 @@ impl RaftMessage {
                     AppendOutcome::Rejected { asked: Index::new(r.u64()?), hint: read_position(&mut r)? }
                 };
                 Self::AppendEntriesReply { view, round, outcome }
+            }
+            NEEDS_CHECKPOINT => {
+                let (previous, round, slot) = (read_position(&mut r)?, r.u64()?, r.u64()?);
+                Self::NeedsCheckpoint { view, previous, round, slot }
             }
             TIMEOUT_NOW => Self::TimeoutNow { view },
             READ_INDEX => Self::ReadIndex { view, read: r.u64()? },

@@ -6,7 +6,7 @@ mod common;
 
 use common::{Sample, approved, describe, fixtures, read_whole, samples};
 use quorate_wire::raft::RaftMessage;
-use quorate_wire::{FRAME_HEADER, FrameKind, OrderMessage};
+use quorate_wire::{FRAME_HEADER, FrameKind, OrderMessage, StateMessage};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
@@ -91,6 +91,7 @@ fn pinned_bytes_decode_to_what_the_fixture_says() {
 fn every_kind_and_every_message_has_a_fixture_and_no_fixture_is_left_over() {
     write_if_approved();
     let (mut kinds, mut messages, mut names) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let mut of_state = BTreeSet::new();
     for sample in samples() {
         assert!(names.insert(format!("{}.hex", sample.name)), "{} is there twice", sample.name);
         let frame = read_whole(&sample.frame.to_vec(), u32::MAX).expect("intact").expect("whole");
@@ -98,10 +99,13 @@ fn every_kind_and_every_message_has_a_fixture_and_no_fixture_is_left_over() {
         if frame.kind == FrameKind::Order {
             let (_, OrderMessage::Raft(message)) = OrderMessage::decode(frame.payload).expect("a message");
             messages.insert(variant(&message));
+        } else if frame.kind == FrameKind::State {
+            of_state.insert(state_variant(&StateMessage::decode(frame.payload).expect("a message")));
         }
     }
     assert_eq!(kinds, FrameKind::ALL.iter().copied().collect());
-    assert_eq!(messages, (1..=7).collect(), "a message without a fixture");
+    assert_eq!(messages, (1..=8).collect(), "a message without a fixture");
+    assert_eq!(of_state, (1..=7).collect(), "a message about the state without a fixture");
     let files = fs::read_dir(fixtures()).expect("the fixtures' directory");
     let files: BTreeSet<String> =
         files.map(|file| file.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
@@ -118,5 +122,19 @@ fn variant(message: &RaftMessage) -> u8 {
         RaftMessage::TimeoutNow { .. } => 5,
         RaftMessage::ReadIndex { .. } => 6,
         RaftMessage::ReadIndexReply { .. } => 7,
+        RaftMessage::NeedsCheckpoint { .. } => 8,
+    }
+}
+
+/// The same for messages about the state.
+fn state_variant(message: &StateMessage) -> u8 {
+    match message {
+        StateMessage::Digest { .. } => 1,
+        StateMessage::FetchManifest { .. } => 2,
+        StateMessage::Manifest { .. } => 3,
+        StateMessage::FetchChunks { .. } => 4,
+        StateMessage::Chunk { .. } => 5,
+        StateMessage::Refused { .. } => 6,
+        StateMessage::WantBorder { .. } => 7,
     }
 }

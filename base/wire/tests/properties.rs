@@ -7,13 +7,15 @@ use bytes::Bytes;
 use common::{batch, read_whole, request, samples};
 use proptest::prelude::*;
 use quorate_types::{
-    ClientId, ClusterId, Incarnation, InstanceId, Reject, ReplicaId, RequestNumber, Seq, SessionId, View,
+    ClientId, ClusterId, Digest, Incarnation, InstanceId, Reject, ReplicaId, RequestNumber, Seq, SessionId,
+    View,
 };
 use quorate_wire::raft::{AppendOutcome, ENTRIES_MAX, Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_wire::{
-    Batch, ClientMessage, Frame, FrameKind, FrameReader, Hello, OrderMessage, OutFrame, ReadConsistency,
-    ReadReply, ReadRequest, ReadStatus, Refusal, RefusalReason, Reply, ReplyStatus, RequestHeader,
-    RequestKind, Requests, Role, Welcome, fuzzing, read_reply_header, write_read_request,
+    Batch, CHUNKS_MAX, ClientMessage, Frame, FrameKind, FrameReader, Hello, MANIFEST_MAX, OrderMessage,
+    OutFrame, ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal, RefusalReason, RefusedWhy, Reply,
+    ReplyStatus, RequestHeader, RequestKind, Requests, Role, StateMessage, Welcome, fuzzing,
+    read_reply_header, write_read_request,
 };
 
 const LIMIT: u32 = 1 << 20;
@@ -77,10 +79,53 @@ fn raft() -> impl Strategy<Value = RaftMessage> {
         append(),
         (view(), any::<u64>(), outcome())
             .prop_map(|(view, round, outcome)| RaftMessage::AppendEntriesReply { view, round, outcome }),
+        (view(), position(), any::<u64>(), any::<u64>()).prop_map(|(view, previous, round, slot)| {
+            RaftMessage::NeedsCheckpoint { view, previous, round, slot }
+        }),
         view().prop_map(|view| RaftMessage::TimeoutNow { view }),
         (view(), any::<u64>()).prop_map(|(view, read)| RaftMessage::ReadIndex { view, read }),
         (view(), any::<u64>(), any::<Option<u64>>())
             .prop_map(|(view, read, slot)| RaftMessage::ReadIndexReply { view, read, slot }),
+    ]
+}
+
+fn refused() -> impl Strategy<Value = RefusedWhy> {
+    prop_oneof![Just(RefusedWhy::NotHeld), Just(RefusedWhy::Busy), Just(RefusedWhy::Rotten)]
+}
+
+fn state() -> impl Strategy<Value = StateMessage> {
+    let about = || (any::<u64>().prop_map(Seq::new), any::<[u8; 32]>().prop_map(Digest::new));
+    let chunks = || prop::collection::vec(any::<u32>(), 0..20);
+    let bytes = || any::<Vec<u8>>().prop_map(Bytes::from);
+    prop_oneof![
+        (about(), any::<bool>()).prop_map(|((seq, digest), held)| StateMessage::Digest { seq, digest, held }),
+        (about(), any::<u64>()).prop_map(|((seq, digest), offset)| StateMessage::FetchManifest {
+            seq,
+            digest,
+            offset
+        }),
+        (about(), 0u64..1 << 20, any::<u16>(), bytes()).prop_map(|((seq, digest), offset, after, bytes)| {
+            let after = if bytes.is_empty() { 0 } else { u64::from(after) };
+            StateMessage::Manifest { seq, digest, offset, total: offset + bytes.len() as u64 + after, bytes }
+        }),
+        (about(), chunks()).prop_map(|((seq, digest), chunks)| StateMessage::FetchChunks {
+            seq,
+            digest,
+            chunks
+        }),
+        (about(), any::<u32>(), bytes()).prop_map(|((seq, digest), chunk, bytes)| StateMessage::Chunk {
+            seq,
+            digest,
+            chunk,
+            bytes
+        }),
+        (about(), refused(), chunks()).prop_map(|((seq, digest), why, chunks)| StateMessage::Refused {
+            seq,
+            digest,
+            why,
+            chunks
+        }),
+        about().prop_map(|(seq, digest)| StateMessage::WantBorder { seq, digest }),
     ]
 }
 
@@ -107,6 +152,11 @@ proptest! {
         let (instance, message) = (InstanceId::new(instance), OrderMessage::Raft(message));
         let payload = payload_of(&message.frame(instance));
         prop_assert_eq!(OrderMessage::decode(payload), Ok((instance, message)));
+    }
+
+    #[test]
+    fn state_messages_survive_the_wire(message in state()) {
+        prop_assert_eq!(StateMessage::decode(payload_of(&message.frame())), Ok(message));
     }
 
     #[test]
@@ -329,7 +379,7 @@ fn a_frame_at_the_limit_is_waited_for() {
 
 #[test]
 fn unknown_kinds_and_reserved_bits_are_refused() {
-    for kind in [0, 4, 15, 17, 0xffff, 1 << 16 | 16] {
+    for kind in [0, 4, 15, 18, 0xffff, 1 << 16 | 16] {
         assert!(read_whole(&header(0, kind), LIMIT).is_err(), "kind {kind:#x}");
     }
     assert!(matches!(read_whole(&header(0, 48), LIMIT), Ok(Some(_))));
@@ -401,7 +451,7 @@ fn entries_out_of_order_are_refused() {
 #[test]
 fn a_batch_that_counts_wrong_is_refused() {
     let intact = batch(&[request(7, &["a"]), request(8, &["b"])]).bytes().to_vec();
-    for (at, byte) in [(16, 1), (16, 3), (19, 1), (20, 1)] {
+    for (at, byte) in [(16, 1), (16, 3), (19, 1), (20, 2), (21, 1)] {
         let mut bytes = intact.clone();
         bytes[at] = byte;
         assert!(Batch::decode(bytes.into()).is_err(), "byte {at} = {byte}");
@@ -421,5 +471,41 @@ fn empty_commands_can_not_multiply() {
         bytes.extend_from_slice(&[count.to_le_bytes(), [0; 4]].concat());
         let frame = Frame { kind: FrameKind::Requests, payload: Bytes::from(bytes) };
         assert_eq!(ClientMessage::decode(frame).is_ok(), fits, "{count} commands of no bytes");
+    }
+}
+
+/// Pieces of a manifest lie inside it and make progress; a manifest over the limit is refused before there is room for it.
+#[test]
+fn pieces_of_a_manifest_are_measured() {
+    let decode = |offset, total, bytes: &'static [u8]| {
+        let (seq, digest) = (Seq::new(1), Digest::new([7; 32]));
+        let bytes = Bytes::from_static(bytes);
+        StateMessage::decode(payload_of(
+            &StateMessage::Manifest { seq, digest, offset, total, bytes }.frame(),
+        ))
+    };
+    assert!(decode(0, 3, b"abc").is_ok());
+    assert!(decode(3, 3, b"").is_ok(), "nothing is left at the end");
+    assert!(decode(1, 3, b"abc").is_err(), "beyond the end");
+    assert!(decode(1, 3, b"").is_err(), "no progress");
+    assert!(decode(u64::MAX, 3, b"abc").is_err(), "overflow");
+    assert!(decode(0, MANIFEST_MAX, b"abc").is_ok());
+    assert!(matches!(decode(0, MANIFEST_MAX + 1, b"abc"), Err(Reject::TooLarge { .. })));
+}
+
+/// Chunks that a message announces and does not have, or too many of them, are refused.
+#[test]
+fn announced_chunks_are_counted_before_room_is_made() {
+    let chunks = (0..CHUNKS_MAX as u32).collect();
+    let fetch = StateMessage::FetchChunks { seq: Seq::new(1), digest: Digest::new([7; 32]), chunks };
+    let whole = payload_of(&fetch.frame());
+    assert_eq!(StateMessage::decode(whole.clone()), Ok(fetch));
+    let at = whole.len() - 4 * CHUNKS_MAX - 4;
+    for count in [0, CHUNKS_MAX as u32 - 1, CHUNKS_MAX as u32 + 1, u32::MAX] {
+        let mut bytes = whole.to_vec();
+        bytes[at..at + 4].copy_from_slice(&count.to_le_bytes());
+        assert!(StateMessage::decode(bytes.clone().into()).is_err(), "{count} chunks");
+        bytes.extend_from_slice(&[0; 4]);
+        assert!(StateMessage::decode(bytes.into()).is_err(), "{count} chunks, and one more than at first");
     }
 }

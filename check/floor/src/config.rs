@@ -30,6 +30,9 @@ pub struct Config {
     pub window: u64,
     /// What "held" means.
     pub sync: Sync,
+    /// What every sync takes longer, in microseconds: beside a program that was given the same delay.
+    #[serde(default)]
+    pub sync_delay_us: u64,
     /// Where the log files lie when `sync` is not `Memory`.
     pub dir: PathBuf,
     /// Size of each log file. It is filled before the run and then overwritten round and round, so that a sync
@@ -53,6 +56,7 @@ impl Default for Config {
             batch_bytes: 64 << 10,
             window: 65_536,
             sync: Sync::Memory,
+            sync_delay_us: 0,
             dir: std::env::temp_dir().join("quorate-floor"),
             file_mb: 128,
             seconds: 3.0,
@@ -78,6 +82,9 @@ impl Config {
         }
         if self.window == 0 {
             return no("window must be at least 1");
+        }
+        if self.sync_delay_us > 1_000_000 {
+            return no("sync_delay_us must be at most 1000000");
         }
         if !(1..=1 << 20).contains(&self.file_mb) {
             return no("file_mb must be between 1 and 1048576");

@@ -1,7 +1,7 @@
 //! The log file, and the leader's disk thread that writes what piled up while it synced.
 
 use crate::frame::Frame;
-use crate::{Doing, Error, Result, Sync};
+use crate::{Config, Doing, Error, Result, Sync};
 use rustix::event::EventfdFlags;
 use std::fs::File;
 use std::io::IoSlice;
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// The most that one write of the disk thread takes.
 const WRITE_BYTES_MAX: usize = 4 << 20;
@@ -24,12 +25,20 @@ pub(crate) struct LogFile {
     at: u64,
     size: u64,
     sync: bool,
+    sync_delay: Duration,
     /// Writes, each with its sync where there is one.
     pub(crate) writes: u64,
 }
 
 impl LogFile {
-    /// Opens and fills the file `name`; `None` when nothing is to be written.
+    /// Opens and fills the file that `config` asks for; `None` when nothing is to be written.
+    pub(crate) fn of(config: &Config, name: &str) -> Result<Option<LogFile>> {
+        let log = LogFile::open(&config.dir, name, config.file_mb, config.sync)?;
+        let sync_delay = Duration::from_micros(config.sync_delay_us);
+        Ok(log.map(|log| LogFile { sync_delay, ..log }))
+    }
+
+    /// The same without a delay.
     pub(crate) fn open(dir: &Path, name: &str, file_mb: u64, sync: Sync) -> Result<Option<LogFile>> {
         if sync == Sync::Memory {
             return Ok(None);
@@ -52,7 +61,14 @@ impl LogFile {
             }
             file.sync_all().doing(filling())?;
         }
-        Ok(Some(LogFile { file, at: 0, size, sync: sync == Sync::Fdatasync, writes: 0 }))
+        Ok(Some(LogFile {
+            file,
+            at: 0,
+            size,
+            sync: sync == Sync::Fdatasync,
+            sync_delay: Duration::ZERO,
+            writes: 0,
+        }))
     }
 
     /// Writes all of `slices` behind what was written before, then syncs where asked.
@@ -75,6 +91,9 @@ impl LogFile {
         }
         if self.sync {
             self.file.sync_data().doing("sync the log file")?;
+            if !self.sync_delay.is_zero() {
+                std::thread::sleep(self.sync_delay);
+            }
         }
         self.writes += 1;
         Ok(())

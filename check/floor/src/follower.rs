@@ -9,7 +9,7 @@ use std::io::{IoSlice, Read, Write};
 const BUFFER: usize = 4 << 20;
 
 pub(crate) fn run(config: &Config, number: usize) -> Result<()> {
-    let mut log = LogFile::open(&config.dir, &format!("follower-{number}.log"), config.file_mb, config.sync)?;
+    let mut log = LogFile::of(config, &format!("follower-{number}.log"))?;
     let (listener, address) = net::listen()?;
     roles::say(&Word::Ready(address))?;
     let mut stream = net::accept(&listener, &config.congestion_control)?;

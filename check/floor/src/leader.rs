@@ -48,7 +48,7 @@ struct Leader<'a> {
 }
 
 pub(crate) fn run(config: &Config, followers: &[SocketAddr]) -> Result<()> {
-    let log = LogFile::open(&config.dir, "leader.log", config.file_mb, config.sync)?;
+    let log = LogFile::of(config, "leader.log")?;
     let followers = followers.iter().map(|a| Follower::connect(*a, config)).collect::<Result<_>>()?;
     let (listener, address) = net::listen()?;
     roles::say(&Word::Ready(address))?;

@@ -13,6 +13,10 @@
 //! - `crash R`, `restart R`: what is not durable is gone; nobody is told until the restart connects it.
 //! - `autosync on|off [R]`, `sync R [up to record]`: when what is written becomes durable. `autoload on|off`, `load R`:
 //!   when reads from the log are answered.
+//! - `checkpoint R [slot]`: a durable checkpoint of the last slot that R decided, or of an earlier one. `trim R [slot]`: the
+//!   log forgets what R's newest checkpoint, or this one, holds, and the records that are not needed are deleted. `fetch R S`:
+//!   S's newest checkpoint becomes R's only one. `install R [S]`: the same, and R's service goes on from it; without S from
+//!   R's own newest. `discard R slot`: R's checkpoints after this slot are gone.
 //! - `propose R "a" "b"` (or `size=` bytes each), `read R number`, `transfer R [S]`.
 //! - `status`, `log R`: print. `forge R->S Message key=value`: a message that R never sent.
 //!
@@ -28,7 +32,7 @@ use crate::world::{Event, World};
 use crate::{Command, Harness};
 use quorate_order::raft::{Raft, RaftConfig};
 use quorate_order::{Input, Order};
-use quorate_types::{AgreedTime, ItemsBuilder, RecordId, ReplicaId, RequestNumber, SessionId, Span};
+use quorate_types::{AgreedTime, ItemsBuilder, RecordId, ReplicaId, RequestNumber, SessionId, Slot, Span};
 use quorate_wire::{Batch, BatchHeader, OrderMessage, write_request};
 
 /// Runs the commands of a script; nothing exists before `cluster`.
@@ -46,7 +50,7 @@ pub fn batch(number: u64, command: &[u8]) -> Batch {
     Batch::begin(&mut bytes);
     let number = RequestNumber::new(number);
     write_request(&mut bytes, SessionId { index: 1, generation: 1 }, number, number, &commands);
-    Batch::seal(bytes, BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 1 })
+    Batch::seal(bytes, BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 1, border: false })
 }
 
 fn replica(name: &str, world: &World) -> Result<ReplicaId, String> {
@@ -132,11 +136,13 @@ fn is_outcome(event: &Event) -> bool {
         | Event::Held(..)
         | Event::Persisted(..)
         | Event::Durable(..)
-        | Event::Loading(..) => false,
+        | Event::Loading(..)
+        | Event::Trimmed(..) => false,
         Event::Decided(..)
         | Event::Leader(..)
         | Event::ReadConfirmed(..)
         | Event::ReadFailed(..)
+        | Event::Behind(..)
         | Event::Rejected(..)
         | Event::Halted(..) => true,
     }
@@ -276,6 +282,32 @@ fn disks(world: &mut World, command: &Command, args: &[&str]) -> Result<String, 
                 return Err("it is up".into());
             }
             world.restart(id);
+        }
+        _ => return checkpoints(world, command, args),
+    }
+    Ok(String::new())
+}
+
+/// The commands that concern checkpoints.
+fn checkpoints(world: &mut World, command: &Command, args: &[&str]) -> Result<String, String> {
+    let slot = |text: &str| text.parse().map(Slot::new).map_err(|_| format!("{text} is no slot"));
+    match (command.name.as_str(), args) {
+        ("checkpoint" | "trim", [r, rest @ ..]) if rest.len() <= 1 => {
+            let id = replica(r, world)?;
+            let slot = rest.first().map(|text| slot(text)).transpose()?;
+            let done = if command.name == "trim" { world.trim(id, slot) } else { world.checkpoint(id, slot) };
+            done.then_some(()).ok_or("there is no such slot to be had")?;
+        }
+        ("discard", [r, text]) => world.discard(replica(r, world)?, slot(text)?),
+        ("fetch" | "install", [r, rest @ ..]) if rest.len() <= 1 => {
+            let id = replica(r, world)?;
+            if let Some(from) = rest.first() {
+                let from = replica(from, world)?;
+                world.fetch(id, from).then_some(()).ok_or("it has no checkpoint")?;
+            }
+            if command.name == "install" {
+                world.install(id).then_some(()).ok_or("there is no checkpoint")?;
+            }
         }
         _ => return Err("no such command, or not with these arguments".into()),
     }

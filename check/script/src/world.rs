@@ -3,21 +3,35 @@
 //! message leaves when the record that it waits for is durable, and a crash takes what is not.
 //!
 //! INV-SCRIPT-1: no two replicas decide different batches for a slot, in any life. INV-SCRIPT-2: a view has one leader.
-//! INV-SCRIPT-3: slots are decided in order, without gaps. INV-SCRIPT-4: records are numbered from 1 without gaps.
+//! INV-SCRIPT-3: slots are decided in order, without gaps, from the checkpoint on that a replica began with or installed.
+//! INV-SCRIPT-4: records are numbered from 1 without gaps. INV-SCRIPT-8: all replicas say the same of a slot in their
+//! checkpoints. INV-SCRIPT-9: only durable records are given up.
 //! All are asserted after every step, together with the protocol's own.
 
-use quorate_order::{Effect, Effects, Input, Order, Stored};
+use quorate_order::{Anchor, Effect, Effects, Input, Order, Stored};
 use quorate_types::{Halt, RecordId, Reject, ReplicaId, Slot, Span, Time, View};
 use quorate_wire::{Batch, OrderMessage, Verified};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+mod checkpoints;
+
 /// Makes one replica's protocol: for whom, among which members, with which seed.
 pub type Build = Box<dyn Fn(ReplicaId, &[ReplicaId], u64) -> Box<dyn Order>>;
 
-/// Panics when a message (from, to) may not leave with only these records durable: the host obeys [`Effect::Send::after`],
-/// and this looks at whether what stands there is enough. The first argument holds all records, the second says how many
-/// of them are durable.
-pub type CheckSend = fn(&[Stored], RecordId, ReplicaId, ReplicaId, &OrderMessage);
+/// What lies on a replica's disk.
+#[derive(Clone, Copy, Debug)]
+pub struct Disk<'a> {
+    /// The records, without those that were trimmed.
+    pub records: &'a [Stored],
+    /// So many of them are durable.
+    pub durable: usize,
+    /// The newest checkpoint: its slot, and what it says of the instance.
+    pub checkpoint: Option<(Slot, &'a Anchor)>,
+}
+
+/// Panics when a message (from, to) may not leave with only this on disk: the host obeys [`Effect::Send::after`], and this
+/// looks at whether what stands there is enough.
+pub type CheckSend = fn(Disk<'_>, ReplicaId, ReplicaId, &OrderMessage);
 
 /// Something that a replica did, or that happened to a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +56,10 @@ pub enum Event {
     ReadFailed(ReplicaId, u64),
     /// Records are read back.
     Loading(ReplicaId, u64, Vec<RecordId>),
+    /// A replica needs a checkpoint of this slot or a later one.
+    Behind(ReplicaId, Slot),
+    /// Records before this one are gone.
+    Trimmed(ReplicaId, RecordId),
     /// A replica refused what another sent.
     Rejected(ReplicaId, ReplicaId, Reject),
     /// A replica can not go on.
@@ -52,12 +70,32 @@ struct Replica {
     /// None while it is down.
     order: Option<Box<dyn Order>>,
     disk: Vec<Stored>,
+    /// How many records of this life were trimmed away.
+    gone: u64,
     durable: RecordId,
+    /// The durable checkpoints.
+    checkpoints: BTreeMap<Slot, Anchor>,
+    /// The slot that the replica lacks at least.
+    behind: Option<Slot>,
     held: Vec<(ReplicaId, OrderMessage, RecordId)>,
     loading: VecDeque<(u64, Vec<RecordId>)>,
     decided: Slot,
     lives: u64,
     autosync: bool,
+}
+
+impl Replica {
+    /// The last record that was written.
+    fn written(&self) -> RecordId {
+        RecordId::new(self.gone + self.disk.len() as u64)
+    }
+    fn disk(&self) -> Disk<'_> {
+        Disk {
+            records: &self.disk,
+            durable: self.durable.number().saturating_sub(self.gone) as usize,
+            checkpoint: self.checkpoints.last_key_value().map(|(slot, anchor)| (*slot, anchor)),
+        }
+    }
 }
 
 struct Flying {
@@ -78,9 +116,11 @@ pub struct World {
     closed: BTreeSet<(ReplicaId, ReplicaId)>,
     sent: u64,
     autoload: bool,
+    autofetch: bool,
     check_send: Option<CheckSend>,
     events: Vec<Event>,
     decided: BTreeMap<Slot, Batch>,
+    anchors: BTreeMap<Slot, Anchor>,
     leaders: BTreeMap<View, ReplicaId>,
 }
 
@@ -101,9 +141,11 @@ impl World {
             closed: BTreeSet::new(),
             sent: 0,
             autoload: true,
+            autofetch: false,
             check_send: None,
             events: vec![],
             decided: BTreeMap::new(),
+            anchors: BTreeMap::new(),
             leaders: BTreeMap::new(),
             members: members.clone(),
         };
@@ -111,7 +153,10 @@ impl World {
             let replica = Replica {
                 order: None,
                 disk: vec![],
+                gone: 0,
                 durable: RecordId::ZERO,
+                checkpoints: BTreeMap::new(),
+                behind: None,
                 held: vec![],
                 loading: VecDeque::new(),
                 decided: Slot::ZERO,
@@ -151,10 +196,13 @@ impl World {
     pub fn order(&self, id: ReplicaId) -> Option<&dyn Order> {
         self.replicas.get(&id)?.order.as_deref()
     }
-    /// What lies on a replica's disk, and how much of it is durable.
-    pub fn disk(&self, id: ReplicaId) -> (&[Stored], RecordId) {
-        let replica = &self.replicas[&id];
-        (&replica.disk, replica.durable)
+    /// What lies on a replica's disk.
+    pub fn disk(&self, id: ReplicaId) -> Disk<'_> {
+        self.replicas[&id].disk()
+    }
+    /// The last record that a replica wrote in this life.
+    pub fn written(&self, id: ReplicaId) -> RecordId {
+        self.replicas[&id].written()
     }
     /// The messages under way on a link.
     pub fn flying(&self, from: ReplicaId, to: ReplicaId) -> impl Iterator<Item = &OrderMessage> {
@@ -176,6 +224,17 @@ impl World {
         let seed = self.seed.wrapping_add(u64::from(id.number())).wrapping_add(replica.lives << 32);
         let mut order = (self.build)(id, &self.members, seed);
         replica.lives += 1;
+        // What was trimmed is no part of the new life's numbers.
+        replica.durable = RecordId::new(replica.disk.len() as u64);
+        (replica.gone, replica.behind) = (0, None);
+        let checkpoint = replica.checkpoints.last_key_value();
+        if let Some((slot, anchor)) = checkpoint
+            && let Err(halt) = order.restore_anchor(*slot, anchor)
+        {
+            self.events.push(Event::Halted(id, halt));
+            return;
+        }
+        replica.decided = checkpoint.map_or(Slot::ZERO, |(slot, _)| *slot);
         let mut record_id = RecordId::FIRST;
         for record in &replica.disk {
             if let Err(halt) = order.restore(record_id, record.clone()) {
@@ -187,7 +246,6 @@ impl World {
         let mut effects = Effects::new();
         order.start(self.now, &mut effects);
         replica.order = Some(order);
-        replica.decided = Slot::ZERO;
         self.carry_out(id, effects);
         self.sync_if_automatic(id);
     }
@@ -213,8 +271,10 @@ impl World {
             let replica = &self.replicas[&id];
             if self.autoload && replica.loading.front().is_some() {
                 self.load_once(id);
-            } else if replica.autosync && replica.durable.number() < replica.disk.len() as u64 {
-                self.make_durable(id, replica.disk.len() as u64);
+            } else if replica.autosync && replica.durable < replica.written() {
+                self.make_durable(id, replica.written());
+            } else if self.autofetch && replica.behind.is_some() && self.fetch_from_anybody(id) {
+                continue;
             } else {
                 return;
             }
@@ -228,11 +288,7 @@ impl World {
             match effect {
                 Effect::Persist { id: record_id, record, vital: _ } => {
                     replica.disk.push(record.clone());
-                    assert_eq!(
-                        record_id.number(),
-                        replica.disk.len() as u64,
-                        "INV-SCRIPT-4: records of {id}"
-                    );
+                    assert_eq!(record_id, replica.written(), "INV-SCRIPT-4: records of {id}");
                     self.events.push(Event::Persisted(id, record_id, record));
                 }
                 Effect::Send { to, message, after } => match after.filter(|after| *after > replica.durable) {
@@ -260,6 +316,10 @@ impl World {
                     self.events.push(Event::Loading(id, load, records.clone()));
                     replica.loading.push_back((load, records));
                 }
+                Effect::Behind { slot } => {
+                    replica.behind = Some(slot);
+                    self.events.push(Event::Behind(id, slot));
+                }
                 Effect::Rejected { from, why } => self.events.push(Event::Rejected(id, from, why)),
                 Effect::Halt(halt) => {
                     replica.order = None;
@@ -282,7 +342,7 @@ impl World {
     fn send_own(&mut self, from: ReplicaId, to: ReplicaId, message: OrderMessage) {
         if let Some(check) = self.check_send {
             let replica = &self.replicas[&from];
-            check(&replica.disk, replica.durable, from, to, &message);
+            check(replica.disk(), from, to, &message);
         }
         self.send(from, to, message);
     }
@@ -352,26 +412,26 @@ impl World {
 
     /// Makes everything that a replica wrote durable, or everything up to a record.
     pub fn sync(&mut self, id: ReplicaId, up_to: Option<RecordId>) {
-        let written = self.replicas[&id].disk.len() as u64;
-        let up_to = up_to.map_or(written, |up_to| up_to.number().min(written));
-        if up_to > self.replicas[&id].durable.number() {
-            self.events.push(Event::Durable(id, RecordId::new(up_to)));
+        let written = self.replicas[&id].written();
+        let up_to = up_to.map_or(written, |up_to| up_to.min(written));
+        if up_to > self.replicas[&id].durable {
+            self.events.push(Event::Durable(id, up_to));
             self.make_durable(id, up_to);
         }
     }
 
     /// Messages leave before the replica learns of the sync: it could not stop them any more.
-    fn make_durable(&mut self, id: ReplicaId, up_to: u64) {
+    fn make_durable(&mut self, id: ReplicaId, up_to: RecordId) {
         let replica = self.replicas.get_mut(&id).expect("a member");
-        replica.durable = RecordId::new(up_to);
+        replica.durable = up_to;
         let (leaving, held) =
-            std::mem::take(&mut replica.held).into_iter().partition(|(_, _, after)| after.number() <= up_to);
+            std::mem::take(&mut replica.held).into_iter().partition(|(_, _, after)| *after <= up_to);
         replica.held = held;
         let leaving: Vec<_> = leaving;
         for (to, message, _) in leaving {
             self.send_own(id, to, message);
         }
-        self.step_once(id, Input::Durable(RecordId::new(up_to)));
+        self.step_once(id, Input::Durable(up_to));
     }
 
     /// Whether what this replica writes is durable at once.
@@ -403,7 +463,7 @@ impl World {
                 *record <= replica.durable,
                 "INV-SCRIPT-6: {id} reads {record} back before it is durable"
             );
-            replica.disk[record.number() as usize - 1].clone()
+            replica.disk[(record.number() - replica.gone) as usize - 1].clone()
         };
         let records = records.iter().map(read).collect();
         self.step_once(id, Input::Loaded { load, records });
@@ -419,7 +479,7 @@ impl World {
     fn stop(&mut self, id: ReplicaId) {
         let replica = self.replicas.get_mut(&id).expect("a member");
         replica.order = None;
-        replica.disk.truncate(replica.durable.number() as usize);
+        replica.disk.truncate(replica.disk().durable);
         replica.held.clear();
         replica.loading.clear();
     }

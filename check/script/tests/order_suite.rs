@@ -1,5 +1,5 @@
 //! What every ordering protocol promises, whatever it is made of: one suite, generic over a [`Protocol`].
-//! `order_suite!` runs it for clusters of one, three and five. INV-SCRIPT-1 to 7, asserted by the world after every step,
+//! `order_suite!` runs it for clusters of one, three and five. INV-SCRIPT-1 to 9, asserted by the world after every step,
 //! are part of each test.
 
 mod suite;
@@ -50,6 +50,18 @@ macro_rules! order_suite {
             #[test]
             fn everything_is_decided_again_after_a_restart() {
                 suite::everything_is_decided_again_after_a_restart(PROTOCOL, $n);
+            }
+            #[test]
+            fn nothing_is_decided_again_after_a_checkpoint() {
+                suite::nothing_is_decided_again_after_a_checkpoint(PROTOCOL, $n);
+            }
+            #[test]
+            fn who_lacks_what_is_forgotten_gets_a_checkpoint() {
+                suite::who_lacks_what_is_forgotten_gets_a_checkpoint(PROTOCOL, $n);
+            }
+            #[test]
+            fn a_checkpoint_leads_back() {
+                suite::a_checkpoint_leads_back(PROTOCOL, $n);
             }
             #[test]
             fn a_leader_alone_decides_nothing_and_confirms_no_read() {

@@ -38,6 +38,7 @@ fn every_message_occurs() {
         "  AppendEntriesReply v",
         "matched=",
         "rejected asked=",
+        "  NeedsCheckpoint v",
         "  TimeoutNow v",
         "  ReadIndex v",
         "  ReadIndexReply v",

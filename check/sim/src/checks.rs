@@ -9,11 +9,13 @@
 //! | `linear` | INV-SIM-LINEAR: what clients saw is linearizable, list by list and key by key |
 //! | `reads` | INV-SIM-READS: a read's answer is the state at the seq that it names, and one reader never goes back |
 //! | `bounded` | INV-SIM-BOUNDED: queues stay under their limits |
+//! | `checkpoints` | INV-SIM-CHECKPOINT: digests and files at equal borders are equal, what is at rest is agreed on, logs are trimmed |
 //! | `progress` | INV-SIM-PROGRESS: once faults are over, everything that was asked ends in time |
 
 pub mod acked;
 pub mod agreement;
 pub mod bounded;
+pub mod checkpoints;
 pub mod linear;
 pub mod once;
 pub mod progress;

@@ -1,7 +1,7 @@
 //! A replica's disk: files of segments, what of them was synced, and what was only written.
 //!
 //! A write reaches the page cache; a sync makes it durable. When the process dies the page cache stays; when the machine
-//! stops, each 512-byte sector that was not synced is as before or as written.
+//! stops, each 512-byte sector that was not synced is as before or as written. Deletions reach the disk in their order.
 
 use crate::random::Rng;
 use bytes::Bytes;
@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 pub struct Disk {
     synced: BTreeMap<u64, Vec<u8>>,
     pending: Vec<(u64, usize, Bytes)>,
+    /// Segments that were deleted since the directory was synced last, in that order.
+    removed: Vec<(u64, Vec<u8>)>,
     /// There is no room for another segment.
     pub full: bool,
 }
@@ -32,7 +34,17 @@ impl Disk {
             return Err(DiskFull);
         }
         self.synced.entry(segment).or_insert_with(|| vec![0; bytes as usize]);
+        // The directory is synced with it.
+        self.removed.clear();
         Ok(())
+    }
+
+    /// Deletes a segment's file. If the machine stops soon it is there again, and so are all that were deleted later.
+    pub fn remove(&mut self, segment: u64) {
+        self.pending.retain(|(of, ..)| *of != segment);
+        if let Some(file) = self.synced.remove(&segment) {
+            self.removed.push((segment, file));
+        }
     }
 
     /// Writes into the page cache.
@@ -72,6 +84,10 @@ impl Disk {
 
     /// The machine stops.
     pub fn power_loss(&mut self, rng: &mut Rng) {
+        let gone = rng.below(self.removed.len() as u64 + 1) as usize;
+        for (segment, file) in std::mem::take(&mut self.removed).split_off(gone) {
+            self.synced.insert(segment, file);
+        }
         let style = rng.below(5);
         for (segment, offset, bytes) in std::mem::take(&mut self.pending) {
             let whole = match style {

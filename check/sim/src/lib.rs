@@ -11,6 +11,7 @@ pub mod client;
 pub mod clock;
 pub mod command;
 pub mod disk;
+pub mod files;
 pub mod html;
 pub mod net;
 pub mod plan;

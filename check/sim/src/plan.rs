@@ -6,7 +6,11 @@
 
 use crate::net::NetPlan;
 use crate::random::Rng;
+use crate::service::{Kind, ServiceConfig};
 use quorate_log::{LogConfig, SyncMode};
+use quorate_node::{BorderConfig, CheckpointMode};
+use quorate_state::transfer::{FetchLimits, ServeLimits};
+use quorate_types::Span;
 use std::fmt;
 
 const MS: u64 = 1_000_000;
@@ -128,6 +132,99 @@ pub enum Fault {
         /// Whose.
         who: usize,
     },
+    /// Bits flip in a replica's checkpoints. Then it starts again, or goes through them (a scrub).
+    RotCheckpoint {
+        /// Whose.
+        who: usize,
+        /// Where, in parts of 65,536 of all files.
+        part: u16,
+        /// Many bits of a sector, rather than one.
+        sector: bool,
+        /// Whether it starts again.
+        restart: bool,
+    },
+    /// A replica's state gets something that no client asked for.
+    Corrupt {
+        /// Whose.
+        who: usize,
+    },
+    /// A replica goes through its checkpoints.
+    Scrub {
+        /// Which.
+        who: usize,
+    },
+    /// A replica dies the next time that its keeper is at a certain point.
+    CrashInCheckpoint {
+        /// Which replica.
+        who: usize,
+        /// Where.
+        phase: Phase,
+        /// How often it gets past that point first.
+        skip: u32,
+        /// The machine stops, too.
+        machine: bool,
+        /// For how long it is down.
+        time: u64,
+    },
+    /// A replica is away for so long that the others go on without it.
+    Away {
+        /// Which.
+        who: usize,
+        /// For how long.
+        time: u64,
+    },
+    /// What a replica sends of its checkpoints is wrong, or nothing.
+    Lie {
+        /// Which.
+        who: usize,
+        /// How.
+        how: Lie,
+        /// For how long.
+        time: u64,
+    },
+    /// Somebody needs a border before its turn.
+    WantBorder {
+        /// Whom it asks.
+        who: usize,
+    },
+}
+
+/// A point in the work of a keeper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Writing what is captured ahead of a border.
+    Capture,
+    /// Writing at a border.
+    Write,
+    /// Everything is written, the name is not there.
+    BeforePublish,
+    /// The name is there, and not durable.
+    InPublish,
+    /// The name is durable, and nobody knows.
+    AfterPublish,
+    /// Old checkpoints are deleted.
+    Trim,
+    /// The log's old segments are deleted.
+    TrimLog,
+    /// A fetched checkpoint is made durable.
+    Install,
+    /// A part of a transfer is kept.
+    Partial,
+    /// A damaged part is written again.
+    Repair,
+}
+
+/// What is wrong with what a replica sends of its checkpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lie {
+    /// A bit is another one.
+    Flip,
+    /// The end is missing.
+    Truncate,
+    /// It is another part than it says.
+    Other,
+    /// Nothing is sent.
+    Silent,
 }
 
 /// In the place of a replica: whoever leads when the fault begins.
@@ -149,6 +246,9 @@ impl Fault {
             | Self::Jump { who, .. }
             | Self::Drift { who, .. }
             | Self::Transfer { who, .. }
+            | Self::Corrupt { who }
+            | Self::CrashInCheckpoint { who, .. }
+            | Self::Away { who, .. }
                 if *who == LEADER =>
             {
                 *who = leader;
@@ -162,6 +262,15 @@ impl Fault {
     /// Whether it takes a replica away for good, or may.
     pub fn is_final(&self) -> bool {
         matches!(self, Self::Rot { .. } | Self::Lose { .. })
+    }
+
+    /// Whether a majority of the others is needed to mend it.
+    fn needs_others(&self) -> bool {
+        match self {
+            Self::RotCheckpoint { .. } | Self::Corrupt { .. } => true,
+            Self::Lie { how, .. } => *how != Lie::Silent,
+            _ => false,
+        }
     }
 }
 
@@ -223,6 +332,18 @@ pub struct Plan {
     pub drift: u64,
     /// In so many of 1000 cases a fault is aimed at the leader.
     pub aim: u64,
+    /// When checkpoints are made, and how.
+    pub borders: BorderConfig,
+    /// How much log a replica keeps at most since the last agreed checkpoint.
+    pub log_bytes_max: u64,
+    /// What bounds a transfer where it arrives.
+    pub fetch: FetchLimits,
+    /// What bounds it where it comes from.
+    pub serve: ServeLimits,
+    /// How long a piece of the keeper's work takes, least and most, in nanoseconds.
+    pub keeping: (u64, u64),
+    /// What the cluster runs.
+    pub service: ServiceConfig,
     /// Faults with their times, in order.
     pub faults: Vec<(u64, Fault)>,
     /// When faults are over.
@@ -310,6 +431,17 @@ impl Plan {
             disk: (rng.spread(10_000, MS), rng.spread(MS, 20 * MS)),
             drift: rng.pick(&[0, 100, 20_000]),
             aim: rng.pick(&[0, 300, 800]),
+            borders: BorderConfig {
+                mode: CheckpointMode::Full,
+                interval_bytes: 0,
+                ahead_percent: 0,
+                full_every: 1,
+            },
+            log_bytes_max: 0,
+            fetch: FetchLimits::default(),
+            serve: ServeLimits::default(),
+            keeping: (0, 0),
+            service: ServiceConfig::default(),
             faults: Vec::new(),
             heal_at,
             bound: 60_000 * MS,
@@ -317,17 +449,22 @@ impl Plan {
         if profile.faults {
             plan.faults = faults(&plan, &mut rng);
         }
+        plan_state(&mut plan, profile, &mut Rng::of(seed, 6));
         plan
     }
 
     /// One line for people.
     pub fn summary(&self) -> String {
         format!(
-            "{} replicas, {} clients, {:?}, segments of {} KiB, {} operations each, {} faults in {:.1} s",
+            "{} replicas, {} clients, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
             self.replicas,
             self.clients,
             self.log.sync,
             self.log.segment_bytes >> 10,
+            self.borders.mode,
+            self.borders.interval_bytes,
+            self.service.kind,
+            self.service.bulk,
             self.workload.operations,
             self.faults.len(),
             self.heal_at as f64 / 1e9
@@ -420,5 +557,118 @@ fn draw(kind: u8, plan: &Plan, rng: &mut Rng) -> Fault {
         14 => Fault::Rot { who, part: rng.number() as u16 },
         16 => Fault::Lose { who },
         _ => Fault::Slow { from, to, by: time / 10, time },
+    }
+}
+
+/// What is about checkpoints and transfers, from a generator of its own.
+fn plan_state(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
+    let mode = rng.pick(&[
+        CheckpointMode::StopAndCopy,
+        CheckpointMode::Staggered,
+        CheckpointMode::Full,
+        CheckpointMode::Full,
+        CheckpointMode::Differential,
+        CheckpointMode::Differential,
+    ]);
+    plan.borders = BorderConfig {
+        mode,
+        interval_bytes: rng.spread(700, 48 << 10),
+        ahead_percent: rng.pick(&[0, 10, 40, 100]),
+        full_every: rng.pick(&[1, 2, 4, 10]),
+    };
+    plan.log_bytes_max = rng.pick(&[8 << 10, 64 << 10, 1 << 30]);
+    plan.fetch = FetchLimits {
+        window: rng.pick(&[1, 16 << 10, 4 << 20]),
+        per_message: rng.pick(&[1, 4, 16]),
+        stall: Span::from_millis(rng.spread(100, 2000)),
+        busy: Span::from_millis(rng.spread(10, 200)),
+        hedge: Span::from_millis(rng.spread(10, 500)),
+        per_step: rng.pick(&[1, 4 << 10, 8 << 20]),
+    };
+    plan.serve = ServeLimits {
+        rate: rng.pick(&[40_000, 400_000, 64 << 20]),
+        burst: rng.pick(&[1, 4 << 10, 1 << 20]),
+        queue: rng.pick(&[1, 16 << 10, 16 << 20]),
+        reads: rng.range(1, 4) as usize,
+        piece: rng.pick(&[64, 1024, 256 << 10]),
+    };
+    plan.keeping = (rng.spread(10_000, MS), rng.spread(MS, 20 * MS));
+    plan.service = ServiceConfig {
+        kind: rng.pick(&[Kind::InStore, Kind::InStore, Kind::InStore, Kind::Tracked, Kind::Plain]),
+        // Together more than a chunk takes.
+        bulk: if rng.chance(400) { 4200 } else { 0 },
+    };
+    if profile.faults {
+        let more = state_faults(plan, rng);
+        // Where few replicas agree on a digest nobody may trust its own.
+        if more.iter().any(|(_, fault)| matches!(fault, Fault::Corrupt { .. })) {
+            plan.log_bytes_max = 1 << 30;
+        }
+        plan.faults.extend(more);
+        plan.faults.sort_by_key(|(at, _)| *at);
+    }
+}
+
+/// Which kinds of the faults of `draw_state` a mode of durability survives.
+fn state_kinds(plan: &Plan) -> Vec<u8> {
+    let on_disk = plan.log.sync != SyncMode::Memory;
+    let kinds: &[u8] = if on_disk { &[0, 1, 2, 3, 3, 3, 4, 4, 5, 6] } else { &[1, 4, 5, 6] };
+    kinds.to_vec()
+}
+
+fn state_faults(plan: &Plan, rng: &mut Rng) -> Vec<(u64, Fault)> {
+    let mut allowed = state_kinds(plan);
+    let keep = rng.range(20, 80) * 10;
+    allowed.retain(|_| rng.chance(keep));
+    let every = rng.spread(100 * MS, 2000 * MS);
+    let mut list = Vec::new();
+    let mut at = rng.range(0, 1500) * MS;
+    let mut lost = plan.faults.iter().filter(|(_, fault)| fault.is_final()).count();
+    while at < plan.heal_at && !allowed.is_empty() {
+        let fault = draw_state(rng.pick(&allowed), plan, rng);
+        // Never more than a minority has anything wrong with it.
+        if !fault.needs_others() || lost < (plan.replicas - 1) / 2 {
+            lost += usize::from(fault.needs_others());
+            list.push((at, fault));
+        }
+        at += rng.range(0, every * 2);
+    }
+    list
+}
+
+fn draw_state(kind: u8, plan: &Plan, rng: &mut Rng) -> Fault {
+    let who = rng.below(plan.replicas as u64) as usize;
+    let any = if rng.chance(plan.aim) { LEADER } else { who };
+    let time = rng.spread(MS, 3000 * MS);
+    match kind {
+        0 => Fault::RotCheckpoint {
+            who,
+            part: rng.number() as u16,
+            sector: rng.chance(200),
+            restart: rng.chance(500),
+        },
+        1 => Fault::Corrupt { who: any },
+        2 => Fault::Scrub { who },
+        3 => Fault::CrashInCheckpoint {
+            who: any,
+            phase: rng.pick(&[
+                Phase::Capture,
+                Phase::Write,
+                Phase::BeforePublish,
+                Phase::InPublish,
+                Phase::AfterPublish,
+                Phase::Trim,
+                Phase::TrimLog,
+                Phase::Install,
+                Phase::Partial,
+                Phase::Repair,
+            ]),
+            skip: rng.pick(&[0, 0, 1, 4]),
+            machine: plan.log.sync == SyncMode::Group && rng.chance(500),
+            time: time / 4,
+        },
+        4 => Fault::Away { who, time: rng.range(500, 5000) * MS },
+        5 => Fault::Lie { who, how: rng.pick(&[Lie::Flip, Lie::Truncate, Lie::Other, Lie::Silent]), time },
+        _ => Fault::WantBorder { who },
     }
 }

@@ -3,6 +3,7 @@
 use crate::clock::Clock;
 use bytes::Bytes;
 use quorate_log::{DiskFull, SyncId, WriteId};
+use quorate_state::checkpoint::Report;
 use quorate_types::{ConnId, ReplicaId};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -29,6 +30,8 @@ pub enum Arrival {
     Prepared(u64, Result<(), DiskFull>),
     /// Records were read back.
     Loaded(u64, Vec<Bytes>),
+    /// The keeper of checkpoints did or found something.
+    Kept(Report),
 }
 
 /// One process.
@@ -40,6 +43,8 @@ pub struct Process {
     pub up: bool,
     /// How many faults keep it from doing anything.
     pub pauses: u32,
+    /// It waits for another thread of its own, and does nothing else.
+    pub waits: bool,
     /// Its clock.
     pub clock: Clock,
     /// What arrived.
@@ -63,6 +68,7 @@ impl Process {
             life: 0,
             up: false,
             pauses: 0,
+            waits: false,
             clock,
             inbox: VecDeque::new(),
             conns: BTreeMap::new(),
@@ -77,6 +83,7 @@ impl Process {
     pub fn start(&mut self, clock: Clock) {
         self.life += 1;
         self.up = true;
+        self.waits = false;
         self.clock = clock;
         self.inbox.clear();
         self.conns.clear();
@@ -93,6 +100,6 @@ impl Process {
 
     /// Whether it does something when it is woken.
     pub fn runs(&self) -> bool {
-        self.up && self.pauses == 0
+        self.up && self.pauses == 0 && !self.waits
     }
 }

@@ -52,6 +52,13 @@ pub enum Event {
         /// In which of its lives.
         life: u32,
     },
+    /// The keeper has done a piece of its work.
+    Keep {
+        /// Whose.
+        who: usize,
+        /// In which of its lives.
+        life: u32,
+    },
     /// A fault of the plan begins.
     Fault {
         /// Its place in the plan.

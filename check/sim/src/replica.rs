@@ -1,21 +1,25 @@
-//! A simulated replica: the real node, its disk, and the two threads that work for it.
+//! A simulated replica: the real node, its disk, and the three threads that work for it.
 //!
 //! Drives the node as host/runtime does: everything that arrived, then the deadline, then the end of the turn, then what the
-//! node wants done. The writer takes all that is queued at once and gives it one sync; the helper prepares and reads back.
+//! node wants done. The writer takes all that is queued at once and gives it one sync; the helper prepares, reads back and
+//! deletes segments; the keeper, the real one, does one piece of its work after the other.
 
 use crate::disk::Disk;
-use crate::plan::Plan;
+use crate::files::SimFiles;
+use crate::plan::{Lie, Phase, Plan};
 use crate::random::Rng;
-use crate::service::{Tap, Watched};
+use crate::service::{CORRUPTED, Tap, Watched};
 use bytes::Bytes;
 use quorate_admit::{AdmissionLimits, Member, Members};
 use quorate_execute::SessionLimits;
 use quorate_log::{Log, LogEffect, Place, RecoverError, Recovery, SyncId, SyncMode, Write};
-use quorate_node::{Effects, Node, NodeConfig, Restoring};
+use quorate_node::{Effect, Effects, Node, NodeConfig, Recovered, Restoring};
 use quorate_order::raft::RaftConfig;
 use quorate_reply::ReadLimits;
+use quorate_state::checkpoint::{Job as KeeperJob, Keeper, OpenError};
 use quorate_types::{AgreedTime, ClusterId, Halt, Incarnation, ReplicaId, Span};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// The cluster's time at its beginning, in nanoseconds since 1970.
 pub const START_TIME: u64 = 1_700_000_000_000_000_000;
@@ -42,6 +46,127 @@ pub enum SideJob {
     Prepare(u64),
     /// Read records back.
     Load(u64, Vec<Place>),
+    /// Delete segments, lowest first.
+    Remove(Range<u64>),
+}
+
+/// The keeper of checkpoints, as the thread that it is.
+pub struct Keeping {
+    /// The keeper, while the process runs.
+    pub keeper: Option<Keeper>,
+    /// Its directory, which outlives the process.
+    pub files: SimFiles,
+    /// What it was not given yet.
+    pub queued: VecDeque<KeeperJob>,
+    /// It is at a piece of its work.
+    pub busy: bool,
+    /// It has nothing left to do.
+    pub idle: bool,
+    /// The process waits until it has, and what the process does then.
+    pub rest: VecDeque<Effect>,
+    /// The seq of the fetched checkpoint that is being made durable.
+    pub installs: Option<u64>,
+    /// The replica dies when its keeper is at this point (after so many times); the machine too; how long it is down.
+    pub trap: Option<(Phase, u32, bool, u64)>,
+    /// What is wrong with what it sends of its checkpoints.
+    pub lie: Option<Lie>,
+    /// The seqs of checkpoints that it has written in this life, with where the log stood when their borders came.
+    pub written: Vec<(u64, u64)>,
+    /// Borders whose checkpoints it was asked to write, with where the log stood.
+    pub asked: VecDeque<(u64, u64)>,
+}
+
+impl Keeping {
+    fn new(rng: Rng) -> Self {
+        Self {
+            keeper: None,
+            files: SimFiles::new(rng),
+            queued: VecDeque::new(),
+            busy: false,
+            idle: true,
+            rest: VecDeque::new(),
+            installs: None,
+            trap: None,
+            lie: None,
+            written: Vec::new(),
+            asked: VecDeque::new(),
+        }
+    }
+
+    /// Takes a job.
+    pub fn submit(&mut self, job: KeeperJob, log_position: u64) {
+        match &job {
+            KeeperJob::Ahead { .. } => self.files.capturing = true,
+            KeeperJob::Border { image, write } => {
+                self.files.capturing = false;
+                if write.is_some() {
+                    self.asked.push_back((image.seq.number(), log_position));
+                }
+            }
+            KeeperJob::Install { image } => {
+                self.installs = Some(image.seq.number());
+                (self.files.installing, self.files.capturing) = (true, false);
+            }
+            _ => {}
+        }
+        self.queued.push_back(job);
+    }
+
+    /// The thread takes everything that is there, and begins with a piece of it.
+    pub fn begin(&mut self) {
+        (self.busy, self.idle) = (true, false);
+        if let Some(keeper) = &mut self.keeper {
+            self.queued.drain(..).for_each(|job| keeper.submit(job));
+        }
+    }
+
+    /// The process dies; what the keeper was at is done to some extent.
+    fn die(&mut self, machine: bool) {
+        if let Some(mut keeper) = self.keeper.take().filter(|_| self.busy) {
+            self.files.die_soon();
+            let _ = keeper.step(&mut self.files);
+        }
+        self.files.take_death();
+        drop(self.files.take_published());
+        self.queued.clear();
+        self.rest.clear();
+        self.written.clear();
+        self.asked.clear();
+        (self.busy, self.idle, self.installs) = (false, true, None);
+        (self.files.capturing, self.files.installing) = (false, false);
+        if machine {
+            self.files.power_loss();
+        }
+    }
+}
+
+/// What is known of a replica's state beside what it says.
+#[derive(Clone, Debug, Default)]
+pub struct Standing {
+    /// The number of the command that it executes next, if that follows from the one before.
+    pub next: Option<usize>,
+    /// Since this seq it has something in its state that does not belong there.
+    pub corrupt: Option<u64>,
+    /// The last seq that it executed.
+    pub last: u64,
+    /// Seqs whose digests may be wrong, both included.
+    pub wrong: Vec<(u64, u64)>,
+}
+
+impl Standing {
+    /// Whether what it says of the state at this seq may be wrong.
+    pub fn may_be_wrong(&self, seq: u64) -> bool {
+        self.corrupt.is_some_and(|since| since <= seq)
+            || self.wrong.iter().any(|(from, to)| (*from..=*to).contains(&seq))
+    }
+
+    /// Its state is replaced, or gone: what it was up to here may still be heard of.
+    pub fn replaced(&mut self) {
+        if let Some(since) = self.corrupt.take() {
+            self.wrong.push((since, self.last.max(since)));
+        }
+        self.next = None;
+    }
 }
 
 /// One replica.
@@ -63,11 +188,13 @@ pub struct Replica {
     /// How many faults keep the disk from finishing.
     pub stalls: u32,
     /// Something finished while it was stalled.
-    pub held: (bool, bool),
+    pub held: (bool, bool, bool),
+    /// Its checkpoints.
+    pub keeping: Keeping,
     /// Where the service tells what it executed.
     pub tap: Tap,
-    /// How many commands this life has executed.
-    pub executed: usize,
+    /// What is known of its state.
+    pub standing: Standing,
     /// Why it stopped for good.
     pub halt: Option<Halt>,
     /// Everything below this position of the log is known, by what is on the disk, to be synced.
@@ -88,7 +215,8 @@ pub enum NoStart {
 
 impl Replica {
     /// A replica whose disk is empty.
-    pub fn new(rng: Rng) -> Self {
+    pub fn new(mut rng: Rng) -> Self {
+        let files = Rng::of(rng.number(), 1);
         Self {
             node: None,
             effects: Effects::new(),
@@ -98,9 +226,10 @@ impl Replica {
             side: VecDeque::new(),
             side_busy: false,
             stalls: 0,
-            held: (false, false),
+            held: (false, false, false),
+            keeping: Keeping::new(files),
             tap: Tap::default(),
-            executed: 0,
+            standing: Standing::default(),
             halt: None,
             witnessed: 0,
             rng,
@@ -155,29 +284,56 @@ impl Replica {
             frame_bytes_max: 1 << 20,
             handshake_time: Span::from_secs(2),
             connections_max: 64,
+            borders: plan.borders,
+            log_bytes_max: plan.log_bytes_max,
+            fetch: plan.fetch.clone(),
+            serve: plan.serve.clone(),
             seed,
         }
     }
 
-    /// Reads the log back, rewrites and syncs its tail, and makes the node. Unless it is `calm`, that may be interrupted.
+    /// Opens the checkpoints, reads the log back, rewrites and syncs its tail, and makes the node. Unless it is `calm`, that
+    /// may be interrupted.
     ///
     /// # Errors
     /// When it can not start.
     pub fn recover(&mut self, plan: &Plan, config: NodeConfig, calm: bool) -> Result<(), NoStart> {
         self.tap = Tap::default();
-        self.executed = 0;
-        let service = Box::new(Watched::new(Some(self.tap.clone())));
+        self.standing.replaced();
+        let service = Box::new(Watched::new(plan.service, Some(self.tap.clone())));
         let (log_id, log) = (config.log_id, config.log.clone());
-        let mut restoring = Restoring::new(config);
-        if log.sync == SyncMode::Memory {
-            self.node = Some(restoring.finish(Log::create(log_id, log), service));
-            return Ok(());
+        let memory = log.sync == SyncMode::Memory;
+        let opened = Keeper::open(&mut self.keeping.files, memory);
+        if self.keeping.files.take_death() {
+            return Err(NoStart::Interrupted);
         }
+        let (keeper, opened) = opened.map_err(|error| no_checkpoints(&error))?;
+        let recovered = Recovered::new(opened, plan.replicas == 1).map_err(NoStart::Halt)?;
+        let mut restoring = Restoring::new(config, recovered).map_err(NoStart::Halt)?;
+        let node = if memory {
+            restoring.finish(Log::create(log_id, log), service).map_err(NoStart::Halt)?
+        } else {
+            let log = self.read_log(plan, log_id, &mut restoring, calm)?;
+            restoring.finish(log, service).map_err(NoStart::Halt)?
+        };
+        self.node = Some(node);
+        self.keeping.keeper = Some(keeper);
+        Ok(())
+    }
+
+    fn read_log(
+        &mut self,
+        plan: &Plan,
+        log_id: u64,
+        restoring: &mut Restoring,
+        calm: bool,
+    ) -> Result<Log, NoStart> {
+        let log = plan.log.clone();
         if self.disk.is_empty() {
             self.disk.prepare(0, log.segment_bytes).map_err(|_| NoStart::Full)?;
         }
         let segments = self.disk.segments();
-        let mut recovery = Recovery::new(log_id, plan.log.clone(), segments[0]);
+        let mut recovery = Recovery::new(log_id, log.clone(), segments[0]);
         let mut records = Vec::new();
         for segment in segments {
             recovery.segment(segment, &self.disk.segment(segment), &mut records).map_err(no_start)?;
@@ -196,14 +352,22 @@ impl Replica {
             if !calm && self.rng.chance(50) {
                 if log.sync == SyncMode::Group && self.rng.chance(500) {
                     self.disk.power_loss(&mut self.rng);
+                    self.keeping.files.power_loss();
                 }
                 return Err(NoStart::Interrupted);
             }
         }
         self.disk.sync(&rewritten);
         self.witnessed = self.witnessed.max(recovered.synced_to);
-        self.node = Some(restoring.finish(recovered.rewritten(), service));
-        Ok(())
+        Ok(recovered.rewritten())
+    }
+
+    /// Looks into the state itself: whether there is something that does not belong there.
+    pub fn look_for_corruption(&mut self) {
+        let Some(node) = &self.node else { return };
+        let mut answer = Vec::new();
+        let asked = node.executor().query(&[CORRUPTED], &mut answer);
+        self.standing.corrupt = answer.first_chunk::<8>().filter(|_| asked.is_ok()).map(|b| u64::from_le_bytes(*b));
     }
 
     /// Takes work for the disk.
@@ -258,16 +422,19 @@ impl Replica {
             }
         }
         self.jobs.clear();
-        // A file that was being made is there, or is not.
-        if let Some(SideJob::Prepare(segment)) = self.side.pop_front()
-            && let Some(bytes) = self.disk.segment_bytes()
-            && self.rng.chance(500)
-        {
-            let _ = self.disk.prepare(segment, bytes);
+        // A file that was being made is there, or is not; one that was being deleted as well.
+        match (self.side.pop_front(), self.disk.segment_bytes()) {
+            (Some(SideJob::Prepare(segment)), Some(bytes)) if self.rng.chance(500) => {
+                let _ = self.disk.prepare(segment, bytes);
+            }
+            (Some(SideJob::Remove(segments)), _) if self.rng.chance(500) => self.disk.remove(segments.start),
+            _ => {}
         }
         self.side.clear();
         self.side_busy = false;
-        self.held = (false, false);
+        self.held = (false, false, false);
+        self.keeping.die(machine);
+        self.standing.replaced();
         if machine {
             self.disk.power_loss(&mut self.rng);
         }
@@ -279,6 +446,10 @@ fn no_start(error: RecoverError) -> NoStart {
         RecoverError::Halt(halt) => NoStart::Halt(halt),
         other => NoStart::Halt(Halt::LogInconsistent { why: other.to_string() }),
     }
+}
+
+fn no_checkpoints(error: &OpenError) -> NoStart {
+    NoStart::Halt(Halt::CheckpointUnusable { why: error.to_string() })
 }
 
 /// The life of a replica's data directory.

@@ -1,23 +1,61 @@
-//! What the simulated clusters run: the real key-value service, lists beside it, and a record of all that was executed.
+//! What the simulated clusters run: the real key-value service with lists beside it, in the three kinds of services that there
+//! are, and a record of all that was executed.
 //!
 //! A command is `client u32, number u32`, which name the operation, then a command of the key-value service, or `A`, a list's
-//! name, a zero and a token to append. A query is one of the key-value service, or `L` and a list's name.
+//! name, a zero and a token to append. A query is one of the key-value service, or `L` and a list's name, or `C`, which says
+//! whether this replica's state was corrupted.
 
+use crate::random::Rng;
 use quorate_execute::{
-    CheckpointError, CheckpointSink, CheckpointSource, Context, ReplySink, Service, read_all,
+    CheckpointError, CheckpointSink, CheckpointSource, Context, InStore, ObjectService, ReplySink, Service,
+    Store, Tracked, Version,
 };
 use quorate_kv::{Kv, KvConfig};
 use quorate_types::planted;
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The first byte of an append.
 pub const APPEND: u8 = b'A';
 /// The first byte of a query for a list.
 pub const LIST: u8 = b'L';
+/// The query that asks whether the state was corrupted.
+pub const CORRUPTED: u8 = b'C';
 /// The first bytes of a command, which name the operation.
 pub const NAME: usize = 8;
+/// Lists lie under this prefix; no key of the workload begins with it.
+const LISTS: &[u8] = b"list/";
+/// What a corruption puts into the state. No client asks for it.
+const CORRUPTION: &[u8] = b"\xffcorrupt";
+/// Beside what clients write there may be so many objects, each of which begins with another half byte.
+const BULKY_OBJECTS: u64 = 16;
+
+/// How the engine sees the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It lies in the store.
+    InStore,
+    /// The service has it for itself, and writes all of it.
+    Plain,
+    /// The service has it for itself, and tells what changed.
+    Tracked,
+}
+
+/// What service a cluster runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServiceConfig {
+    /// How the engine sees its state.
+    pub kind: Kind,
+    /// How large each of some objects is that every command changes one of; 0 for none of them. With them the state is many
+    /// chunks.
+    pub bulk: u64,
+}
+
+impl Default for ServiceConfig {
+    fn default() -> Self {
+        Self { kind: Kind::InStore, bulk: 0 }
+    }
+}
 
 /// One command that was executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,49 +74,157 @@ pub struct Row {
     pub reply: Vec<u8>,
 }
 
-/// Where the service of one replica tells what it executed.
+/// What the service of a replica tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// It ran a command.
+    Ran(Row),
+    /// Its whole state was replaced by that of a checkpoint.
+    Restored,
+    /// Its state was corrupted in this batch.
+    Corrupted(u64),
+}
+
+#[derive(Debug, Default)]
+struct Tapped {
+    told: Vec<Told>,
+    corrupt: bool,
+}
+
+/// Where the service of one replica tells what it executed, and how a fault reaches its state.
 #[derive(Clone, Debug, Default)]
-pub struct Tap(Arc<Mutex<Vec<Row>>>);
+pub struct Tap(Arc<Mutex<Tapped>>);
 
 impl Tap {
-    fn push(&self, row: Row) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(row);
+    fn lock(&self) -> MutexGuard<'_, Tapped> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// Takes what was executed since the last time.
-    pub fn drain(&self) -> Vec<Row> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    fn push(&self, told: Told) {
+        self.lock().told.push(told);
+    }
+    /// Takes what was told since the last time.
+    pub fn drain(&self) -> Vec<Told> {
+        std::mem::take(&mut self.lock().told)
+    }
+    /// The next command leaves something in the state that does not belong there.
+    pub fn corrupt(&self) {
+        self.lock().corrupt = true;
     }
 }
 
-/// The service.
-#[derive(Debug)]
-pub struct Watched {
+/// Everything that happens to the objects.
+struct Objects {
     kv: Kv,
-    lists: BTreeMap<Vec<u8>, Vec<u8>>,
+    bulk: u64,
     tap: Option<Tap>,
     /// Only for a planted bug: a service that is not deterministic.
     queries: AtomicU64,
 }
 
-impl Watched {
-    /// An empty one that tells what it executes.
-    pub fn new(tap: Option<Tap>) -> Self {
-        Self { kv: Kv::new(KvConfig::default()), lists: BTreeMap::new(), tap, queries: AtomicU64::new(0) }
-    }
-
-    fn run(&mut self, command: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
+impl Objects {
+    fn run(&mut self, store: &mut Store, command: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
         match command.split_first() {
             Some((&APPEND, rest)) => {
                 let mut parts = rest.splitn(2, |byte| *byte == 0);
                 let (list, token) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-                let tokens = self.lists.entry(list.to_vec()).or_default();
+                let key = list_key(list);
+                let mut tokens = store.get(&key).map_or_else(Vec::new, <[u8]>::to_vec);
                 if !tokens.is_empty() {
                     tokens.push(b',');
                 }
                 tokens.extend_from_slice(token);
+                store.put(&key, &tokens);
                 reply.write(b"appended");
             }
-            _ => self.kv.execute(command, ctx, reply),
+            _ => self.kv.execute(store, command, ctx, reply),
+        }
+    }
+
+    /// One of the objects that make the state large changes; at first all of them do.
+    fn change_bulk(&self, store: &mut Store, op: (u32, u32)) {
+        if self.bulk == 0 {
+            return;
+        }
+        let mut rng = Rng::of(u64::from(op.0) << 32 | u64::from(op.1), 77);
+        let missing = (0..BULKY_OBJECTS).filter(|number| store.get(&bulky(*number)).is_none()).collect::<Vec<_>>();
+        let changed = rng.below(BULKY_OBJECTS);
+        for number in missing.into_iter().chain([changed]) {
+            let mut value = vec![number as u8; self.bulk as usize];
+            value[..8].copy_from_slice(&rng.number().to_le_bytes());
+            store.put(&bulky(number), &value);
+        }
+    }
+}
+
+fn list_key(list: &[u8]) -> Vec<u8> {
+    [LISTS, list].concat()
+}
+
+fn bulky(number: u64) -> [u8; 2] {
+    [(number << 4) as u8, b'*']
+}
+
+impl ObjectService for Objects {
+    fn execute(&mut self, store: &mut Store, command: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
+        let mut answer = Vec::new();
+        let mut sink = ReplySink::new(&mut answer, reply.room());
+        self.run(store, command.get(NAME..).unwrap_or_default(), ctx, &mut sink);
+        reply.write(&answer);
+        self.change_bulk(store, op_of(command));
+        let Some(tap) = &self.tap else { return };
+        if std::mem::take(&mut tap.lock().corrupt) {
+            store.put(CORRUPTION, &ctx.seq().number().to_le_bytes());
+            tap.push(Told::Corrupted(ctx.seq().number()));
+        }
+        if planted("state-of-its-own") && self.queries.load(Ordering::Relaxed) > 0 {
+            store.put(b"\xfequeries", &self.queries.load(Ordering::Relaxed).to_le_bytes());
+        }
+        tap.push(Told::Ran(Row {
+            seq: ctx.seq().number(),
+            time: ctx.time().nanos(),
+            seed: ctx.seed(),
+            op: op_of(command),
+            command: command.to_vec(),
+            reply: answer,
+        }));
+    }
+
+    fn query(&self, store: &Store, query: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
+        match query.split_first() {
+            Some((&CORRUPTED, _)) => reply.write(store.get(CORRUPTION).unwrap_or_default()),
+            Some((&LIST, list)) => reply.write(store.get(&list_key(list)).unwrap_or_default()),
+            _ => self.kv.query(store, query, ctx, reply),
+        }
+        if query.first() != Some(&CORRUPTED) {
+            self.queries.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The service: the objects, and how much of them the engine gets to see.
+pub struct Watched {
+    objects: InStore<Objects>,
+    kind: Kind,
+    tap: Option<Tap>,
+    /// The objects as they were when their changes were told last.
+    told: Version,
+}
+
+impl Watched {
+    /// An empty one that tells what it executes.
+    pub fn new(config: ServiceConfig, tap: Option<Tap>) -> Self {
+        let objects = Objects {
+            kv: Kv::new(KvConfig::default()),
+            bulk: config.bulk,
+            tap: tap.clone(),
+            queries: AtomicU64::new(0),
+        };
+        Self { objects: InStore::new(objects), kind: config.kind, tap, told: Store::new().version() }
+    }
+
+    fn restored(&self) {
+        if let Some(tap) = &self.tap {
+            tap.push(Told::Restored);
         }
     }
 }
@@ -91,63 +237,78 @@ pub fn op_of(command: &[u8]) -> (u32, u32) {
 
 impl Service for Watched {
     fn execute(&mut self, command: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
-        let mut answer = Vec::new();
-        let mut sink = ReplySink::new(&mut answer, reply.room());
-        self.run(command.get(NAME..).unwrap_or_default(), ctx, &mut sink);
-        reply.write(&answer);
-        if let Some(tap) = &self.tap {
-            tap.push(Row {
-                seq: ctx.seq().number(),
-                time: ctx.time().nanos(),
-                seed: ctx.seed(),
-                op: op_of(command),
-                command: command.to_vec(),
-                reply: answer,
-            });
-        }
+        self.objects.execute(command, ctx, reply);
     }
 
     fn query(&self, query: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
-        self.queries.fetch_add(1, Ordering::Relaxed);
-        match query.split_first() {
-            Some((&LIST, list)) => reply.write(self.lists.get(list).map_or(&[], Vec::as_slice)),
-            _ => self.kv.query(query, ctx, reply),
-        }
+        self.objects.query(query, ctx, reply);
     }
 
     fn checkpoint(&self, out: &mut dyn CheckpointSink) -> Result<(), CheckpointError> {
-        let queries = self.queries.load(Ordering::Relaxed);
-        let extra = if planted("state-of-its-own") { queries << 32 } else { 0 };
-        out.write(&(self.lists.len() as u64 + extra).to_le_bytes())?;
-        for (name, tokens) in &self.lists {
-            out.write(&(name.len() as u32).to_le_bytes())?;
-            out.write(&(tokens.len() as u32).to_le_bytes())?;
-            out.write(name)?;
-            out.write(tokens)?;
-        }
-        self.kv.checkpoint(out)
+        self.objects.checkpoint(out)
     }
 
     fn restore(&mut self, from: &mut dyn CheckpointSource) -> Result<(), CheckpointError> {
-        const MAX: usize = 64 << 20;
-        let bytes = read_all(from, MAX)?;
-        let mut rest = bytes.as_slice();
-        let count = take(&mut rest, 8)?.iter().rev().fold(0_u64, |n, byte| n << 8 | u64::from(*byte));
-        let mut lists = BTreeMap::new();
-        for _ in 0..count {
-            let name = take(&mut rest, 4)?.iter().rev().fold(0, |n, byte| n << 8 | usize::from(*byte));
-            let len = take(&mut rest, 4)?.iter().rev().fold(0, |n, byte| n << 8 | usize::from(*byte));
-            let name = take(&mut rest, name)?.to_vec();
-            lists.insert(name, take(&mut rest, len)?.to_vec());
-        }
-        self.kv.restore(&mut rest)?;
-        self.lists = lists;
+        self.objects.restore(from)?;
+        self.restored();
         Ok(())
+    }
+
+    fn store(&self) -> Option<&Store> {
+        if self.kind == Kind::InStore { self.objects.store() } else { None }
+    }
+
+    /// The engine asks for it only to replace what is in it.
+    fn store_mut(&mut self) -> Option<&mut Store> {
+        if self.kind != Kind::InStore {
+            return None;
+        }
+        self.restored();
+        self.objects.store_mut()
+    }
+
+    fn tracked(&mut self) -> Option<&mut dyn Tracked> {
+        if self.kind == Kind::Tracked { Some(self) } else { None }
     }
 }
 
-fn take<'a>(from: &mut &'a [u8], len: usize) -> Result<&'a [u8], CheckpointError> {
-    let (now, later) = from.split_at_checked(len).ok_or(CheckpointError::CutOff)?;
-    *from = later;
-    Ok(now)
+impl Tracked for Watched {
+    fn track(&mut self) {
+        self.told = self.objects.objects().version();
+    }
+
+    fn copy(&self, after: Option<&[u8]>, bytes: usize, take: &mut dyn FnMut(&[u8], &[u8])) -> bool {
+        // What comes directly after a key is that key and a zero.
+        let start = after.map_or_else(Vec::new, |after| [after, &[0]].concat());
+        let mut left = bytes.max(1);
+        for (key, value) in self.objects.objects().range(&start, None) {
+            if left == 0 {
+                return true;
+            }
+            take(key, value);
+            left = left.saturating_sub(key.len() + value.len());
+        }
+        false
+    }
+
+    fn changes(&mut self, take: &mut dyn FnMut(&[u8], Option<&[u8]>)) {
+        let now = self.objects.objects().version();
+        for (key, value) in now.changes_since(&self.told) {
+            take(key, value);
+        }
+        self.told = now;
+    }
+
+    fn load(&mut self, objects: &mut dyn Iterator<Item = (&[u8], &[u8])>) -> Result<(), CheckpointError> {
+        let mut store = Store::new();
+        for (key, value) in objects {
+            store.put(key, value);
+        }
+        if let Some(own) = self.objects.store_mut() {
+            *own = store;
+        }
+        self.told = self.objects.objects().version();
+        self.restored();
+        Ok(())
+    }
 }

@@ -1,17 +1,20 @@
 //! One run: replicas, clients, disks and network in one thread on virtual time, all from one seed.
 //!
 //! A safety phase in which the faults of the plan happen, then healing, then a liveness phase in which the workload must finish.
-//! `world/replicas.rs` and `world/clients.rs` drive the processes, `world/faults.rs` breaks things, `world/verdict.rs` judges.
+//! `world/replicas.rs`, `world/keeping.rs` and `world/clients.rs` drive the processes, `world/faults.rs` breaks things,
+//! `world/verdict.rs` judges.
 //!
 //! INV-SIM-1 (writes go to prepared segments) and INV-SIM-2 (replies are of the kind that was asked for) are about the
 //! simulator and its workload itself.
 
 mod clients;
 mod faults;
+mod keeping;
 mod replicas;
 mod verdict;
 
 use crate::checks::agreement::Agreement;
+use crate::checks::checkpoints::Checkpoints;
 use crate::checks::once::Once;
 use crate::checks::states::States;
 use crate::checks::{Failure, bounded, progress};
@@ -73,6 +76,9 @@ pub struct World {
     agreement: Agreement,
     once: Once,
     states: States,
+    checkpoints: Checkpoints,
+    /// The last border must come after this seq; how often it was asked for, and whether it is everywhere.
+    last_border: (u64, u64, bool),
     failure: Option<Failure>,
     unjudged: Option<String>,
 }
@@ -101,6 +107,8 @@ impl World {
             agreement: Agreement::default(),
             once: Once::default(),
             states: States::default(),
+            checkpoints: Checkpoints::default(),
+            last_border: (0, 0, false),
             failure: None,
             unjudged: None,
             plan,
@@ -181,6 +189,7 @@ impl World {
             Event::TimeOut { conn } => self.time_out(conn),
             Event::Disk { who, life } => self.disk_done(who, life),
             Event::Side { who, life } => self.side_done(who, life),
+            Event::Keep { who, life } => self.keeper_done(who, life),
             Event::Fault { index } => self.begin_fault(index),
             Event::Ends { index } => self.end_fault(index),
             Event::Start { who, life } => {
@@ -213,6 +222,9 @@ impl World {
         if let Err(failure) = bounded::on_the_way(self.net.bytes_max()) {
             self.fail(failure);
         }
+        if self.phase == Phase::CatchUp && self.failure.is_none() {
+            self.look_at_borders();
+        }
         self.queue.push(self.now + 100 * MS, Event::Look);
     }
 
@@ -238,11 +250,11 @@ impl World {
     }
 
     fn turn(&mut self, who: usize) {
-        let process = &mut self.processes[who];
-        process.turn = false;
-        if !process.runs() {
+        self.processes[who].turn = false;
+        if !self.processes[who].runs() || !self.go_on(who) {
             return;
         }
+        let process = &mut self.processes[who];
         let arrived: Vec<Arrival> = process.inbox.drain(..).collect();
         process.busy = self.now + 2_000 + 1_000 * arrived.len() as u64;
         self.trace.mix(&[who as u64, arrived.len() as u64]);

@@ -34,6 +34,24 @@ pub(crate) struct Status {
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct LogStatus {
     pub(crate) durability: String,
+    /// What every sync takes longer, as configured for benchmarks.
+    #[serde(default)]
+    pub(crate) sync_delay_us: u64,
+}
+
+impl LogStatus {
+    /// The durability mode, with the delay where there is one.
+    pub(crate) fn shown(&self) -> String {
+        shown_durability(&self.durability, self.sync_delay_us)
+    }
+}
+
+/// A durability mode as it stands beside figures: `group`, or `group, +1 ms per sync`.
+pub(crate) fn shown_durability(mode: &str, sync_delay_us: u64) -> String {
+    match sync_delay_us {
+        0 => mode.to_owned(),
+        us => format!("{mode}, +{} ms per sync", us as f64 / 1000.0),
+    }
 }
 
 /// Another replica, as the leader sees it.

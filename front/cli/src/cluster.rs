@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 pub(crate) const CLIENT_FILE: &str = "client.toml";
 /// Where `dev` keeps its cluster unless told otherwise.
 pub(crate) const DEV_DIRECTORY: &str = ".quorate/dev";
-const VARIABLE: &str = "QUORATE_CONFIG";
+/// The variable that names a `client.toml`.
+pub(crate) const VARIABLE: &str = "QUORATE_CONFIG";
 
 /// Which cluster.
 #[derive(Clone, Debug, Default, clap::Args)]

@@ -4,6 +4,7 @@ use crate::cluster::{CLIENT_FILE, Cluster};
 use crate::failure::{Doing as _, Failure, Outcome};
 use crate::{print, random};
 use clap::ValueEnum;
+use quorate_execute::SessionLimits;
 use quorate_runtime::{DataDirectory, Identity};
 use quorate_types::{ClusterId, Incarnation, ReplicaId};
 use std::fmt::Write as _;
@@ -106,7 +107,8 @@ fn summary(dir: &Path, cluster: &Cluster) -> String {
     text
 }
 
-fn refuse_used(dir: &Path) -> Outcome<()> {
+/// What is there stays as it is.
+pub(crate) fn refuse_used(dir: &Path) -> Outcome<()> {
     match std::fs::read_dir(dir).map(|mut entries| entries.next().is_some()) {
         Ok(true) => Err(Failure::usage(format!(
             "{} exists and is not empty: choose another directory, or remove it if nothing in it is needed",
@@ -118,16 +120,38 @@ fn refuse_used(dir: &Path) -> Outcome<()> {
     }
 }
 
-/// Makes everything that a cluster consists of, in `dir`.
+/// Where a cluster begins.
+pub(crate) struct Origin {
+    /// Its id.
+    pub(crate) cluster: ClusterId,
+    /// The only wall-clock time that the cluster ever knows: its own clock begins there, the same for all.
+    pub(crate) start_time_ns: u64,
+    /// The limits of its sessions, where they are not the usual ones.
+    pub(crate) sessions: Option<SessionLimits>,
+}
+
+/// An id that no other cluster has.
+pub(crate) fn new_cluster_id() -> Outcome<ClusterId> {
+    Ok(ClusterId::new(random::wide_number()?))
+}
+
+/// Makes everything that a cluster consists of, in `dir`; it begins now, with nothing.
 ///
 /// # Errors
 /// When members make no cluster, or the system refuses.
 pub(crate) fn make(dir: &Path, plan: &Plan) -> Outcome<Cluster> {
-    check_members(&plan.members)?;
-    let id = ClusterId::new(random::wide_number()?);
-    // The only wall-clock time that the cluster ever knows: its own clock begins there, the same for all.
     let start = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let start_time_ns = u64::try_from(start).unwrap_or_default();
+    make_from(dir, plan, &Origin { cluster: new_cluster_id()?, start_time_ns, sessions: None })
+}
+
+/// The same, with another beginning.
+///
+/// # Errors
+/// As there.
+pub(crate) fn make_from(dir: &Path, plan: &Plan, origin: &Origin) -> Outcome<Cluster> {
+    check_members(&plan.members)?;
+    let id = origin.cluster;
     let mut incarnations = Vec::new();
     for _ in &plan.members {
         incarnations.push(Incarnation::new(random::number()?));
@@ -139,11 +163,11 @@ pub(crate) fn make(dir: &Path, plan: &Plan) -> Outcome<Cluster> {
             replica: *replica,
             incarnation: *incarnation,
             log_id: random::number()?,
-            start_time_ns,
+            start_time_ns: origin.start_time_ns,
         };
         DataDirectory::create(&place.join("data"), &identity).map_err(|why| Failure::new(why.to_string()))?;
         let file = place.join(REPLICA_FILE);
-        let text = replica_toml(id, *replica, &incarnations, plan);
+        let text = replica_toml(origin, *replica, &incarnations, plan);
         std::fs::write(&file, text).doing(format_args!("write {}", file.display()))?;
     }
     let members = plan.members.iter().map(|(replica, address)| (ReplicaId::new(*replica), address.clone()));
@@ -153,7 +177,8 @@ pub(crate) fn make(dir: &Path, plan: &Plan) -> Outcome<Cluster> {
     Ok(cluster)
 }
 
-fn replica_toml(cluster: ClusterId, replica: u16, incarnations: &[Incarnation], plan: &Plan) -> String {
+fn replica_toml(origin: &Origin, replica: u16, incarnations: &[Incarnation], plan: &Plan) -> String {
+    let cluster = origin.cluster;
     let mut text = format!(
         "# Replica {replica}; made by `{}`. docs/configuration.md explains every key.\n\
          cluster = \"{cluster}\"\n\
@@ -167,6 +192,16 @@ fn replica_toml(cluster: ClusterId, replica: u16, incarnations: &[Incarnation], 
         name(plan.service),
         name(plan.durability),
     );
+    if let Some(limits) = &origin.sessions {
+        let _ = write!(
+            text,
+            "\n[sessions]\nmax = {}\nper_client = {}\nttl_s = {}\nwindow = {}\n",
+            limits.sessions_max,
+            limits.sessions_per_client_max,
+            limits.ttl.millis() / 1000,
+            limits.window,
+        );
+    }
     for ((member, address), incarnation) in plan.members.iter().zip(incarnations) {
         let _ = write!(
             text,
@@ -197,7 +232,8 @@ fn check_members(members: &[(u16, String)]) -> Outcome<()> {
     Ok(())
 }
 
-fn parse_member(text: &str) -> Result<(u16, String), String> {
+/// `ID=HOST:PORT`
+pub(crate) fn parse_member(text: &str) -> Result<(u16, String), String> {
     let wrong = |why: &str| format!("{why}; a member is ID=HOST:PORT, as in 1=10.0.0.1:7000");
     let (replica, address) = text.split_once('=').ok_or_else(|| wrong("there is no ="))?;
     let replica: u16 = replica.trim().parse().map_err(|_| wrong("the id is no number from 1 to 65535"))?;

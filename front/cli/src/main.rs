@@ -5,11 +5,13 @@
 //! do, and an exit code (1, or 2 for a wrong command line or configuration). Tests with real processes: tests/.
 
 mod admin;
+mod backup;
 mod bench;
 mod chaos;
 mod cluster;
 mod control;
 mod dev;
+mod doctor;
 mod failure;
 mod init;
 mod kv;
@@ -36,6 +38,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
   quorate status                    in another terminal: how it is
   quorate kv put greeting hello     write, and read with `quorate kv get greeting`
   quorate chaos kill leader         see how long writes stall
+  quorate doctor                    what this machine and its disk allow
 
 Commands find the cluster by --dir, --config, the environment variable QUORATE_CONFIG, then ./.quorate/dev.
 Exit codes: 0 success, 1 failure, 2 wrong command line or configuration."
@@ -51,7 +54,9 @@ enum Command {
     Init(init::Args),
     Serve(serve::Args),
     Status(status::Args),
+    Doctor(doctor::Args),
     Kv(kv::Args),
+    Backup(backup::Args),
     Chaos(chaos::Args),
     Bench(bench::Args),
     Sim(sim::Args),
@@ -78,7 +83,9 @@ fn main() -> ExitCode {
         Command::Init(args) => init::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Status(args) => status::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Kv(args) => kv::run(args),
+        Command::Backup(args) => backup::run(args),
         Command::Chaos(args) => chaos::run(&args),
         Command::Bench(args) => bench::run(args),
         Command::Sim(args) => sim::run(args),

@@ -13,6 +13,16 @@ pub(crate) fn bytes(bytes: &[u8]) -> Outcome<bool> {
     }
 }
 
+/// An amount of bytes, for people.
+pub(crate) fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        1_048_576..1_073_741_824 => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+        _ => format!("{:.1} GiB", bytes as f64 / 1_073_741_824.0),
+    }
+}
+
 /// Writes a line. False when nobody reads any more.
 pub(crate) fn line(text: impl AsRef<str>) -> Outcome<bool> {
     bytes(format!("{}\n", text.as_ref()).as_bytes())

@@ -3,7 +3,7 @@
 use crate::failure::{Doing as _, Failure, Outcome};
 use crate::print;
 use clap::ValueEnum;
-use quorate_execute::Service;
+use quorate_execute::{InStore, Service};
 use quorate_kv::{Kv, KvConfig, Tally};
 use quorate_runtime::{Config, Options, Replica, StartError, Stopper};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
@@ -101,11 +101,11 @@ fn stop_signals() -> Outcome<Receiver<i32>> {
 
 fn service(config: &Config) -> Outcome<Box<dyn Service>> {
     match config.service.as_str() {
-        "kv" => Ok(Box::new(Kv::new(KvConfig {
+        "kv" => Ok(Box::new(InStore::new(Kv::new(KvConfig {
             key_bytes_max: config.kv.key_bytes,
             value_bytes_max: config.kv.value_bytes,
             ..KvConfig::default()
-        }))),
+        })))),
         "tally" => Ok(Box::new(Tally::default())),
         other => Err(Failure::usage(format!(
             "the configuration is not usable: service: there is no \"{other}\"; this program has \"kv\" and \"tally\""

@@ -3,7 +3,7 @@
 use crate::admin::{self, Admin, Answer, Status};
 use crate::cluster::{Cluster, ClusterArgs};
 use crate::failure::Outcome;
-use crate::print;
+use crate::print::{self, size};
 use quorate_types::ReplicaId;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -119,7 +119,7 @@ fn cells(replica: ReplicaId, status: &Status, leader: Option<&Status>) -> Vec<St
         status.sessions.to_string(),
         size(status.process.memory_bytes),
         format!("{:.1} s", status.process.cpu_user_s + status.process.cpu_system_s),
-        status.log.durability.clone(),
+        status.log.shown(),
     ]
 }
 
@@ -134,14 +134,6 @@ fn table(rows: &[Vec<String>]) -> String {
         cells.join("  ").trim_end().to_owned()
     });
     lines.collect::<Vec<_>>().join("\n")
-}
-
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} B"),
-        1024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
-        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
-    }
 }
 
 fn problems(cluster: &Cluster, answers: &[Answer], leader: Option<ReplicaId>) -> Vec<String> {

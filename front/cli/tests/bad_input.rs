@@ -184,10 +184,10 @@ fn a_data_directory_that_was_used_differently() {
     for line in ["sessions = { ttl_s = 61 }", "kv = { value_bytes = 1000 }"] {
         fs::write(&config, good.replace("data = \"data\"", &format!("data = \"data\"\n{line}")))
             .expect("it can be written");
-        serve(&config).fails(1, &["`service`, `[sessions]` or `[kv]` differ", "put them back"]);
+        serve(&config).fails(1, &["`service`, `[sessions]`, `[kv]` or `interval_bytes`", "put them back"]);
     }
     fs::write(&config, good.replace("\"kv\"", "\"tally\"")).expect("it can be written");
-    serve(&config).fails(1, &["`service`, `[sessions]` or `[kv]` differ", "put them back"]);
+    serve(&config).fails(1, &["`service`, `[sessions]`, `[kv]` or `interval_bytes`", "put them back"]);
 
     fs::write(&config, good).expect("it can be written");
     let server = Server::start(&config);

@@ -103,6 +103,7 @@ fn a_killed_leader_is_replaced_and_comes_back() {
     let said = cluster.ok(&["chaos", "kill", "leader"]);
     assert!(said.contains(&format!("killed replica {leader}, the leader")), "{said}");
     assert!(said.contains("longest time without a completed write: "), "{said}");
+    assert!(said.contains("each write with durability group"), "{said}");
 
     assert_ne!(cluster.wait_for_leader(), leader);
     assert_eq!(cluster.ok(&["kv", "get", "before"]), "1");

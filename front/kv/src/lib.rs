@@ -1,12 +1,11 @@
 //! The key-value service: put, get, delete, scan, compare-and-swap, transactions; and a service to measure with.
 //!
-//! [`Kv`] is an ordinary [`quorate_execute::Service`]. A client encodes a [`KvCommand`] or [`KvQuery`] and decodes a
-//! [`KvReply`]; the bytes are drawn in docs/formats/kv.md. Gets and scans are queries (weak or strong reads) and also
+//! [`Kv`] keeps its state in the object store ([`quorate_execute::ObjectService`]); it runs as `InStore::new(Kv::new(config))`.
+//! A client encodes a [`KvCommand`] or [`KvQuery`] and decodes a [`KvReply`]; the bytes are drawn in docs/formats/kv.md. Gets and scans are queries (weak or strong reads) and also
 //! commands (ordered like writes). Start with `service.rs`. Tests: `tests/`.
 
 mod codec;
 pub mod fuzzing;
-mod ordered;
 mod service;
 mod tally;
 

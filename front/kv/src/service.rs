@@ -1,16 +1,12 @@
-//! The key-value state and what commands do to it.
+//! What commands do to the keys and values in the store.
 //!
-//! Keys are ordered by their bytes. Every command does all or nothing: its sizes are checked before it changes anything,
-//! and an error reply names the limit. Tests: `tests/kv.rs`, `tests/kv_model.rs`.
+//! Each key is a key of the store, so keys are ordered by their bytes, and nothing else is in the store. Every command does
+//! all or nothing: its sizes are checked before it changes anything, and an error reply names the limit. Tests: `tests/kv.rs`, `tests/kv_model.rs`.
 
 use crate::codec::{self, Condition, KvCommand, KvError, KvQuery, KvReply, Operation, Scan};
-use crate::ordered::OrderedMap;
-use quorate_execute::{
-    CheckpointError, CheckpointSink, CheckpointSource, Context, ReplySink, Service, read_append, read_exact,
-};
+use quorate_execute::{Context, ObjectService, ReplySink, Store};
 
-/// What bounds commands. All replicas of a cluster must begin with the same, since replies depend on it; from then on it
-/// travels in checkpoints.
+/// What bounds commands. All replicas of a cluster must have the same, since replies depend on it; it is no part of the state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KvConfig {
     /// The longest key. 4 KiB by default.
@@ -37,47 +33,41 @@ impl Default for KvConfig {
     }
 }
 
-/// First bytes of the state in a checkpoint; the last one is the format's version.
-const MAGIC: [u8; 8] = *b"quorakv\x01";
 /// At most so many bytes stand around the key and value of a scan's entry, and around the key to go on from.
 const MORE_BYTES: usize = 16;
 
-/// The service.
-#[derive(Debug, Default)]
+/// The service, to be run [`InStore`](quorate_execute::InStore): a key with a value is an object of the store, as it is.
+#[derive(Clone, Debug, Default)]
 pub struct Kv {
     config: KvConfig,
-    map: OrderedMap,
 }
 
 impl Kv {
-    /// An empty store.
+    /// The service with these bounds.
     pub fn new(config: KvConfig) -> Self {
-        Self { config, map: OrderedMap::default() }
-    }
-    /// How many keys have a value.
-    pub fn len(&self) -> usize {
-        self.map.len()
-    }
-    /// Whether none has.
-    pub fn is_empty(&self) -> bool {
-        self.map.is_empty()
+        Self { config }
     }
 
-    fn run(&mut self, command: &KvCommand<'_>, reply: &mut ReplySink<'_>) -> Result<(), KvError> {
+    fn run(
+        &self,
+        store: &mut Store,
+        command: &KvCommand<'_>,
+        reply: &mut ReplySink<'_>,
+    ) -> Result<(), KvError> {
         match command {
             KvCommand::One(operation) => {
                 self.check(operation)?;
-                self.operate(operation, reply);
+                operate(store, operation, reply);
             }
-            KvCommand::Scan(scan) => self.scan(scan, reply)?,
+            KvCommand::Scan(scan) => self.scan(store, scan, reply)?,
             KvCommand::Swap { key, condition, value } => {
                 self.check(&Operation::Put { key, value })?;
-                if self.holds(key, condition) {
-                    self.put(key, value);
+                if holds(store, key, condition) {
+                    store.put(key, value);
                     reply.write(&[codec::SWAPPED]);
                 } else {
                     reply.write(&[codec::NOT_SWAPPED]);
-                    write_option(reply, self.get(key));
+                    write_option(reply, store.get(key));
                 }
             }
             KvCommand::Transaction { compares, then, otherwise } => {
@@ -87,11 +77,11 @@ impl Kv {
                 }
                 compares.iter().try_for_each(|compare| self.check_key(compare.key))?;
                 then.iter().chain(otherwise).try_for_each(|operation| self.check(operation))?;
-                let succeeded = compares.iter().all(|compare| self.holds(compare.key, &compare.condition));
+                let succeeded = compares.iter().all(|compare| holds(store, compare.key, &compare.condition));
                 let list = if succeeded { then } else { otherwise };
                 reply.write(&[codec::TRANSACTION_DONE, u8::from(succeeded)]);
                 write_number(reply, list.len() as u64);
-                list.iter().for_each(|operation| self.operate(operation, reply));
+                list.iter().for_each(|operation| operate(store, operation, reply));
             }
         }
         Ok(())
@@ -112,42 +102,7 @@ impl Kv {
         if key.len() as u64 > max { Err(KvError::KeyTooLong { max }) } else { Ok(()) }
     }
 
-    fn holds(&self, key: &[u8], condition: &Condition<'_>) -> bool {
-        match condition {
-            Condition::Absent => self.get(key).is_none(),
-            Condition::Present => self.get(key).is_some(),
-            Condition::Equals(value) => self.get(key) == Some(*value),
-        }
-    }
-
-    fn operate(&mut self, operation: &Operation<'_>, reply: &mut ReplySink<'_>) {
-        match operation {
-            Operation::Put { key, value } => write_flag(reply, codec::PUT, self.put(key, value)),
-            Operation::Get { key } => write_value(reply, self.get(key)),
-            Operation::Delete { key } => write_flag(reply, codec::DELETE, self.map.remove(key)),
-        }
-    }
-
-    fn get(&self, key: &[u8]) -> Option<&[u8]> {
-        self.map.get(key)
-    }
-
-    /// Overwrites in place where the memory that is there fits: no allocation on the most common path.
-    fn put(&mut self, key: &[u8], value: &[u8]) -> bool {
-        let Some(old) = self.map.get_mut(key) else {
-            self.map.insert(key, value.to_vec());
-            return false;
-        };
-        if old.capacity() > 4 * value.len() + 64 {
-            *old = value.to_vec();
-        } else {
-            old.clear();
-            old.extend_from_slice(value);
-        }
-        true
-    }
-
-    fn scan(&self, scan: &Scan<'_>, reply: &mut ReplySink<'_>) -> Result<(), KvError> {
+    fn scan(&self, store: &Store, scan: &Scan<'_>, reply: &mut ReplySink<'_>) -> Result<(), KvError> {
         self.check_key(scan.start)?;
         self.check_key(scan.end)?;
         let entries_max = match scan.limit {
@@ -159,7 +114,7 @@ impl Kv {
         let bytes_max = reply.len() + room.min(self.config.scan_bytes_max as usize);
         reply.write(&[codec::ENTRIES]);
         let end = (!scan.end.is_empty()).then_some(scan.end);
-        for (entries, (key, value)) in (0u64..).zip(self.map.range(scan.start, end)) {
+        for (entries, (key, value)) in (0u64..).zip(store.range(scan.start, end)) {
             let full = reply.len() + key.len() + value.len() + MORE_BYTES > bytes_max;
             if entries == entries_max || (full && entries > 0) {
                 reply.write(&[codec::MORE]);
@@ -175,102 +130,42 @@ impl Kv {
     }
 }
 
-impl Service for Kv {
-    fn execute(&mut self, command: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
+impl ObjectService for Kv {
+    fn execute(&mut self, store: &mut Store, command: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
         let done = KvCommand::decode(command)
             .map_err(|_| KvError::Malformed)
-            .and_then(|command| self.run(&command, reply));
+            .and_then(|command| self.run(store, &command, reply));
         if let Err(error) = done {
             write_error(reply, error);
         }
     }
 
-    fn query(&self, query: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
+    fn query(&self, store: &Store, query: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
         let done = match KvQuery::decode(query) {
-            Ok(KvQuery::Get { key }) => self.check_key(key).map(|()| write_value(reply, self.get(key))),
-            Ok(KvQuery::Scan(scan)) => self.scan(&scan, reply),
+            Ok(KvQuery::Get { key }) => self.check_key(key).map(|()| write_value(reply, store.get(key))),
+            Ok(KvQuery::Scan(scan)) => self.scan(store, &scan, reply),
             Err(_) => Err(KvError::Malformed),
         };
         if let Err(error) = done {
             write_error(reply, error);
         }
     }
+}
 
-    fn checkpoint(&self, out: &mut dyn CheckpointSink) -> Result<(), CheckpointError> {
-        out.write(&MAGIC)?;
-        let config = &self.config;
-        for number in [
-            config.key_bytes_max,
-            config.value_bytes_max,
-            config.scan_entries_max,
-            config.scan_bytes_max,
-            config.transaction_ops_max,
-            self.map.len() as u64,
-        ] {
-            out.write(&number.to_le_bytes())?;
-        }
-        for (key, value) in self.map.range(b"", None) {
-            out.write(&(key.len() as u32).to_le_bytes())?;
-            out.write(&(value.len() as u32).to_le_bytes())?;
-            out.write(key)?;
-            out.write(value)?;
-        }
-        Ok(())
-    }
-
-    fn restore(&mut self, from: &mut dyn CheckpointSource) -> Result<(), CheckpointError> {
-        let mut magic = [0; 8];
-        read_exact(from, &mut magic)?;
-        if magic != MAGIC {
-            return Err(CheckpointError::Malformed("not a key-value state of this version"));
-        }
-        let config = KvConfig {
-            key_bytes_max: read_u64(from)?,
-            value_bytes_max: read_u64(from)?,
-            scan_entries_max: read_u64(from)?,
-            scan_bytes_max: read_u64(from)?,
-            transaction_ops_max: read_u64(from)?,
-        };
-        let count = read_u64(from)?;
-        let mut entries: Vec<(Box<[u8]>, Vec<u8>)> = Vec::new();
-        for _ in 0..count {
-            let entry = read_entry(from, &config)?;
-            if entries.last().is_some_and(|(before, _)| *before >= entry.0) {
-                return Err(CheckpointError::Malformed("keys out of order"));
-            }
-            entries.push(entry);
-        }
-        if from.read(&mut [0])? != 0 {
-            return Err(CheckpointError::Malformed("bytes after the last key"));
-        }
-        *self = Self { config, map: OrderedMap::from_sorted(entries) };
-        Ok(())
+fn holds(store: &Store, key: &[u8], condition: &Condition<'_>) -> bool {
+    match condition {
+        Condition::Absent => store.get(key).is_none(),
+        Condition::Present => store.get(key).is_some(),
+        Condition::Equals(value) => store.get(key) == Some(*value),
     }
 }
 
-fn read_entry(
-    from: &mut dyn CheckpointSource,
-    config: &KvConfig,
-) -> Result<(Box<[u8]>, Vec<u8>), CheckpointError> {
-    let mut lens = [0; 8];
-    read_exact(from, &mut lens)?;
-    let [k0, k1, k2, k3, v0, v1, v2, v3] = lens;
-    let key_len = u32::from_le_bytes([k0, k1, k2, k3]);
-    let value_len = u32::from_le_bytes([v0, v1, v2, v3]);
-    if u64::from(key_len) > config.key_bytes_max || u64::from(value_len) > config.value_bytes_max {
-        return Err(CheckpointError::Malformed("a key or value over its limit"));
+fn operate(store: &mut Store, operation: &Operation<'_>, reply: &mut ReplySink<'_>) {
+    match operation {
+        Operation::Put { key, value } => write_flag(reply, codec::PUT, store.put(key, value)),
+        Operation::Get { key } => write_value(reply, store.get(key)),
+        Operation::Delete { key } => write_flag(reply, codec::DELETE, store.remove(key)),
     }
-    let (mut key, mut value) = (Vec::new(), Vec::new());
-    read_append(from, key_len as usize, &mut key)?;
-    read_append(from, value_len as usize, &mut value)?;
-    value.shrink_to_fit();
-    Ok((key.into(), value))
-}
-
-fn read_u64(from: &mut dyn CheckpointSource) -> Result<u64, CheckpointError> {
-    let mut bytes = [0; 8];
-    read_exact(from, &mut bytes)?;
-    Ok(u64::from_le_bytes(bytes))
 }
 
 fn write_flag(reply: &mut ReplySink<'_>, tag: u8, flag: bool) {

@@ -4,7 +4,7 @@ mod support;
 
 use quorate_execute::{BatchReplies, Service};
 use quorate_kv::{
-    Compare, Condition, Kv, KvCommand, KvConfig, KvError, KvQuery, KvReply, Operation, Scan, Tally, Totals,
+    Compare, Condition, KvCommand, KvConfig, KvError, KvQuery, KvReply, Operation, Scan, Tally, Totals,
 };
 use quorate_types::{Items, ItemsBuilder};
 use support::{checkpoint, ctx, delete, encoded, get, put, query, raw, run, scan};
@@ -16,7 +16,7 @@ fn decoded(bytes: &[u8]) -> KvReply<'_> {
 /// Puts, gets and deletes say what was there.
 #[test]
 fn single_operations() {
-    let kv = &mut Kv::default();
+    let kv = &mut support::kv();
     assert_eq!(decoded(&run(kv, &get(b"a"))), KvReply::Value(None));
     assert_eq!(decoded(&run(kv, &put(b"a", b"1"))), KvReply::Put { replaced: false });
     assert_eq!(decoded(&run(kv, &put(b"a", b"22"))), KvReply::Put { replaced: true });
@@ -26,13 +26,13 @@ fn single_operations() {
     assert_eq!(decoded(&run(kv, &get(b""))), KvReply::Value(Some(b"")));
     assert_eq!(decoded(&run(kv, &delete(b"a"))), KvReply::Deleted { existed: true });
     assert_eq!(decoded(&run(kv, &delete(b"a"))), KvReply::Deleted { existed: false });
-    assert_eq!(kv.len(), 1);
+    assert_eq!(kv.objects().len(), 1);
 }
 
 /// A swap changes a key if what is expected holds, and otherwise says what is there.
 #[test]
 fn swaps() {
-    let kv = &mut Kv::default();
+    let kv = &mut support::kv();
     let swap = |condition, value| KvCommand::Swap { key: b"k", condition, value };
     assert_eq!(decoded(&run(kv, &swap(Condition::Equals(b""), b"x"))), KvReply::NotSwapped { current: None });
     assert_eq!(decoded(&run(kv, &swap(Condition::Present, b"x"))), KvReply::NotSwapped { current: None });
@@ -49,7 +49,7 @@ fn swaps() {
 /// A transaction does one of its two lists, in order, each step seeing the one before.
 #[test]
 fn transactions() {
-    let kv = &mut Kv::default();
+    let kv = &mut support::kv();
     run(kv, &put(b"a", b"1"));
     let transaction = |condition| KvCommand::Transaction {
         compares: vec![Compare { key: b"a", condition }, Compare { key: b"b", condition: Condition::Absent }],
@@ -72,13 +72,14 @@ fn transactions() {
     let reply = run(kv, &transaction(Condition::Absent));
     let replies = vec![KvReply::Value(Some(b"2"))];
     assert_eq!(decoded(&reply), KvReply::Transaction { succeeded: false, replies });
-    assert_eq!(kv.len(), 1);
+    assert_eq!(kv.objects().len(), 1);
 }
 
 /// Scans are cut by their limit and by bytes, and say where to go on; following them gives everything once.
 #[test]
 fn scans() {
-    let kv = &mut Kv::new(KvConfig { scan_entries_max: 7, scan_bytes_max: 2000, ..KvConfig::default() });
+    let kv =
+        &mut support::with(KvConfig { scan_entries_max: 7, scan_bytes_max: 2000, ..KvConfig::default() });
     let keys: Vec<Vec<u8>> = (0..40u8).map(|n| vec![b'k', n]).collect();
     for key in &keys {
         run(kv, &put(key, &vec![1; usize::from(key[1]) * 20]));
@@ -114,7 +115,7 @@ fn scans() {
 fn limits_are_named() {
     let config =
         KvConfig { key_bytes_max: 4, value_bytes_max: 8, transaction_ops_max: 3, ..KvConfig::default() };
-    let kv = &mut Kv::new(config);
+    let kv = &mut support::with(config);
     let key_error = KvReply::Error(KvError::KeyTooLong { max: 4 });
     let value_error = KvReply::Error(KvError::ValueTooLong { max: 8 });
     for command in
@@ -136,7 +137,7 @@ fn limits_are_named() {
     assert_eq!(decoded(&run(kv, &command)), key_error);
     let many = decoded(&run(kv, &transaction(vec![ok, ok], vec![ok, ok])))
         == KvReply::Error(KvError::TooManyOperations { max: 3 });
-    assert!(many && kv.is_empty());
+    assert!(many && kv.objects().is_empty());
     assert!(KvError::KeyTooLong { max: 4 }.to_string().contains("key_bytes_max (4)"));
     for bytes in [&b""[..], b"\x09", b"\x01\x05ab", &[&encoded(&get(b"a"))[..], b"x"].concat()] {
         assert_eq!(decoded(&raw(kv, bytes)), KvReply::Error(KvError::Malformed));
@@ -146,7 +147,7 @@ fn limits_are_named() {
 /// The largest value and key that are allowed come back by get and by scan within the default limit for replies.
 #[test]
 fn the_largest_entry_fits_into_a_reply() {
-    let kv = &mut Kv::default();
+    let kv = &mut support::kv();
     let (key, value) = (vec![7; 4 << 10], vec![8; 1 << 20]);
     let later = vec![9; 4 << 10];
     run(kv, &put(&key, &value));
@@ -157,10 +158,10 @@ fn the_largest_entry_fits_into_a_reply() {
     assert_eq!(decoded(&bytes), KvReply::Entries { entries, next: Some(&later) });
 }
 
-/// The state comes back from a checkpoint, which does not tell how it came about; a damaged one is refused.
+/// The state comes back from its objects and from a stream; neither tells how it came about; a damaged stream is refused.
 #[test]
 fn checkpoints() {
-    let (kv, other) = (&mut Kv::default(), &mut Kv::default());
+    let (kv, other) = (&mut support::kv(), &mut support::kv());
     for n in 0..50u8 {
         run(kv, &put(&[n], &vec![n; usize::from(n)]));
         run(other, &put(&[49 - n], &vec![0; 500]));
@@ -170,25 +171,34 @@ fn checkpoints() {
     }
     run(other, &put(b"gone", b""));
     run(other, &delete(b"gone"));
+    assert_eq!(kv.objects().version().root(), other.objects().version().root());
     let bytes = checkpoint(kv);
     assert_eq!(bytes, checkpoint(other));
-    let restored = &mut Kv::new(KvConfig { key_bytes_max: 1, ..KvConfig::default() });
+    let restored = &mut support::kv();
+    run(restored, &put(b"gone", b""));
     restored.restore(&mut &bytes[..]).expect("a good checkpoint");
     assert_eq!(checkpoint(restored), bytes);
-    assert_eq!(
-        decoded(&run(restored, &put(b"long", b""))),
-        KvReply::Put { replaced: false },
-        "limits come with it"
-    );
+    assert_eq!(restored.objects().version().root(), kv.objects().version().root());
     for len in 0..bytes.len() {
-        assert!(Kv::default().restore(&mut &bytes[..len]).is_err(), "cut off at {len}");
+        assert!(support::kv().restore(&mut &bytes[..len]).is_err(), "cut off at {len}");
     }
-    assert!(Kv::default().restore(&mut &[&bytes[..], b"x"].concat()[..]).is_err());
+    assert!(support::kv().restore(&mut &[&bytes[..], b"x"].concat()[..]).is_err());
     for at in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x81;
-        let _ = Kv::default().restore(&mut &damaged[..]);
+        let _ = support::kv().restore(&mut &damaged[..]);
     }
+}
+
+/// What is in the store is the keys and their values, and nothing else.
+#[test]
+fn a_key_is_an_object() {
+    let kv = &mut support::kv();
+    for key in [&b""[..], b"a", b"\xff\xff"] {
+        run(kv, &put(key, &[key, b"!"].concat()));
+    }
+    let objects: Vec<(&[u8], &[u8])> = kv.objects().range(b"", None).collect();
+    assert_eq!(objects, [(&b""[..], &b"!"[..]), (b"a", b"a!"), (b"\xff\xff", b"\xff\xff!")]);
 }
 
 /// One reply for a whole request; words are summed whatever the commands' lengths.

@@ -5,7 +5,7 @@ mod support;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use quorate_execute::Service;
-use quorate_kv::{Compare, Condition, Kv, KvCommand, KvError, KvQuery, KvReply, Operation, Scan, fuzzing};
+use quorate_kv::{Compare, Condition, KvCommand, KvError, KvQuery, KvReply, Operation, Scan, fuzzing};
 use std::collections::BTreeMap;
 use support::{checkpoint, encoded, put, query, run};
 
@@ -107,13 +107,13 @@ proptest! {
     /// Every reply is what an ordered map gives, and the state at the end comes through a checkpoint.
     #[test]
     fn the_service_is_an_ordered_map(commands in vec(command(), 1..60)) {
-        let (mut kv, mut model) = (Kv::default(), Model::new());
+        let (mut kv, mut model) = (support::kv(), Model::new());
         for command in &commands {
             let before = model.clone();
             prop_assert_eq!(run(&mut kv, command), expected(&mut model, command), "{:?} on {:?}", command, before);
         }
-        prop_assert_eq!(kv.len(), model.len());
-        let mut restored = Kv::default();
+        prop_assert_eq!(kv.objects().len(), model.len() as u64);
+        let mut restored = support::kv();
         restored.restore(&mut &checkpoint(&kv)[..]).expect("a good checkpoint");
         let all = query(&restored, &KvQuery::Scan(Scan { start: b"", end: b"", limit: 0 }));
         let entries = model.iter().map(|(key, value)| (&key[..], &value[..])).collect();

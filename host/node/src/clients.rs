@@ -10,7 +10,7 @@ use quorate_order::{Input as OrderInput, Status as OrderStatus};
 use quorate_reply::Asked;
 use quorate_types::{ClientId, ConnId, ReplicaId, Span, Time};
 use quorate_wire::{
-    ClientMessage, Frame, FrameKind, OutFrame, ReadRequest, ReadStatus, RequestKind, Requests,
+    ClientMessage, Frame, FrameKind, OutFrame, ReadRequest, ReadStatus, RequestKind, Requests, StateMessage,
 };
 
 /// A leader with a full disk hands over at most this often.
@@ -113,6 +113,10 @@ impl Node {
     }
 
     fn on_read(&mut self, now: Time, conn: ConnId, read: &ReadRequest<'_>) {
+        if !self.checkpoints.sound() {
+            // Another replica answers.
+            return self.turn.answers.fail(&self.executor, conn, read.read, ReadStatus::NoLeader);
+        }
         match self.reads.ask(now, self.executor.seq(), conn, read) {
             Asked::Now => {
                 self.counts.reads += 1;
@@ -133,6 +137,13 @@ impl Node {
             FrameKind::TransferRequest => {
                 let text = self.transfer(now, &frame.payload, out);
                 out.send(conn, OutFrame::new(FrameKind::TransferReply, text.as_bytes(), vec![]));
+            }
+            FrameKind::State => {
+                let asked = StateMessage::decode(frame.payload).map_err(|why| why.to_string());
+                let done = asked.and_then(|message| Ok(self.on_operator_asks(now, conn, message, out)?));
+                if let Err(text) = done {
+                    self.reject(now, conn, text, out);
+                }
             }
             kind => self.reject(now, conn, format!("an operator sends {kind:?}"), out),
         }
@@ -202,6 +213,7 @@ impl Node {
                     active: *active,
                 })
                 .collect(),
+            checkpoints: self.checkpoints.status(self.now, self.config.borders.mode),
             requests: self.counts.requests,
             batches: self.counts.batches,
             reads: self.counts.reads,
@@ -229,10 +241,10 @@ impl Node {
         }
         for (replica, _, _) in order.members.iter().filter(|(_, lag, _)| *lag == u64::MAX) {
             problems.push(format!(
-                "{replica} lacks more than is kept in memory and can not catch up: set the cluster up anew, or use another \
-                 durability than memory"
+                "{replica} lacks more than the log still holds: it fetches a checkpoint from the others"
             ));
         }
+        self.checkpoints.problems(&mut problems);
         for peer in peers {
             match &peer.refusal {
                 Some(text) => problems.push(format!("r{} refuses this replica: {text}", peer.replica)),

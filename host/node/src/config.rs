@@ -1,9 +1,11 @@
 //! What a node is told at its start.
 
+use crate::borders::BorderConfig;
 use quorate_admit::{AdmissionLimits, Members};
 use quorate_execute::SessionLimits;
 use quorate_log::LogConfig;
 use quorate_order::raft::RaftConfig;
+use quorate_state::transfer::{FetchLimits, ServeLimits};
 use quorate_types::{AgreedTime, Incarnation, Span};
 
 /// Everything that one lane needs to know.
@@ -37,6 +39,14 @@ pub struct NodeConfig {
     pub handshake_time: Span,
     /// Clients and operators connected at once.
     pub connections_max: usize,
+    /// When the state becomes a checkpoint, and how.
+    pub borders: BorderConfig,
+    /// Log kept since the last agreed checkpoint, in bytes, even if this replica has newer ones of its own.
+    pub log_bytes_max: u64,
+    /// What bounds a transfer at this replica when it fetches.
+    pub fetch: FetchLimits,
+    /// What bounds it when it sends.
+    pub serve: ServeLimits,
     /// All randomness of this node follows from it.
     pub seed: u64,
 }

@@ -3,8 +3,12 @@
 use crate::status::NodeStatus;
 use bytes::Bytes;
 use quorate_log::{DiskFull, LogEffect, Place, SyncId, WriteId};
+use quorate_state::checkpoint::{Job, Report};
+use quorate_state::store::Version;
 use quorate_types::{ConnId, Halt, ReplicaId};
 use quorate_wire::{Frame, OutFrame};
+use std::fmt;
+use std::ops::Range;
 
 /// One thing that happened.
 #[derive(Clone, Debug)]
@@ -47,10 +51,48 @@ pub enum Input {
         /// The bytes of each place.
         records: Vec<Bytes>,
     },
+    /// The keeper did or found something.
+    Kept(Report),
     /// The moment that [`crate::Node::deadline`] named has come.
     Deadline,
     /// Everything that arrived at once was handed in: batches are sealed, replies leave, blocks are written.
     TurnEnd,
+}
+
+/// A job for the keeper.
+pub struct KeeperWork {
+    /// The job.
+    pub job: Job,
+    /// The lane does nothing else until the keeper has nothing left to do: execution stops while the state is written.
+    pub stops: bool,
+}
+
+impl fmt::Debug for KeeperWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match &self.job {
+            Job::Ahead { border, .. } => return write!(f, "Ahead({border})"),
+            Job::Border { image, write } => return write!(f, "Border({}, {write:?})", image.seq),
+            Job::Install { image } => return write!(f, "Install({})", image.seq),
+            Job::Forget { keep } => return write!(f, "Forget({keep})"),
+            Job::Discard { above } => return write!(f, "Discard({above})"),
+            Job::ReadManifest { .. } => "ReadManifest",
+            Job::ReadChunk { .. } => "ReadChunk",
+            Job::Partial(_) => "Partial",
+            Job::ForgetPartial => "ForgetPartial",
+            Job::Scrub => "Scrub",
+            Job::Repair { .. } => "Repair",
+        };
+        f.write_str(name)
+    }
+}
+
+/// A version of the state that nobody needs any more.
+pub struct Unneeded(pub Version);
+
+impl fmt::Debug for Unneeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} objects", self.0.len())
+    }
 }
 
 /// One thing to do.
@@ -83,6 +125,12 @@ pub enum Effect {
         /// Where they lie.
         places: Vec<Place>,
     },
+    /// Work for the keeper of checkpoints, in order; it answers with [`Input::Kept`].
+    Keep(KeeperWork),
+    /// This version is not needed any more. Let it go where time does not matter: what only it held is freed then.
+    Release(Unneeded),
+    /// Delete these segments of the log, lowest first.
+    RemoveSegments(Range<u64>),
     /// An operator asks; the host adds what it knows of the process and sends the answer.
     Status {
         /// Where the answer goes.
@@ -133,6 +181,13 @@ pub enum Event {
     DiskFull,
     /// There is room again.
     DiskHasRoom,
+    /// Something about the state that an operator wants to read about, and whether it is bad.
+    State {
+        /// In words.
+        text: String,
+        /// Something is wrong.
+        bad: bool,
+    },
 }
 
 /// Effects in order, reused from step to step.

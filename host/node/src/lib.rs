@@ -9,6 +9,8 @@
 //!
 //! Tests: `tests/` (a cluster of nodes joined by hand), and every test with real processes.
 
+mod borders;
+mod checkpoints;
 mod clients;
 mod config;
 mod effects;
@@ -17,10 +19,17 @@ mod node;
 mod ordering;
 mod peers;
 mod records;
+mod recovered;
+mod repairs;
+mod state;
 mod status;
+mod system;
 mod turn;
 
+pub use borders::{BorderConfig, CheckpointMode};
 pub use config::NodeConfig;
-pub use effects::{Effect, Effects, Event, Input};
+pub use effects::{Effect, Effects, Event, Input, KeeperWork, Unneeded};
 pub use node::{Node, Restoring};
-pub use status::{LogStatus, MemberStatus, NodeStatus, PeerStatus};
+pub use recovered::Recovered;
+pub use status::{CheckpointStatus, LogStatus, MemberStatus, NodeStatus, PeerStatus, TransferStatus};
+pub use system::{Generation, InstancePart, System};

@@ -60,17 +60,24 @@ impl Lives {
     pub(crate) fn learn(&mut self, replica: ReplicaId, life: u64) -> Option<Record> {
         let before = self.known.insert(replica, life);
         assert!(before.is_none_or(|before| before == life), "INV-NODE-5 the life of {replica} changed");
-        before.is_none().then(|| {
-            let mut head = Vec::with_capacity(HEAD);
-            head.extend_from_slice(&replica.number().to_le_bytes());
-            head.extend_from_slice(&life.to_le_bytes());
-            Record { instance: NODE, kind: LIFE, head: Bytes::from(head), payload: Bytes::new() }
-        })
+        before.is_none().then(|| record(replica, life))
+    }
+
+    /// The records that say everything that is known, to write again what lies far back in the log.
+    pub(crate) fn all(&self) -> Vec<Record> {
+        self.known.iter().map(|(replica, life)| record(*replica, *life)).collect()
     }
 
     pub(crate) fn is_known(&self, replica: ReplicaId) -> bool {
         self.known.contains_key(&replica)
     }
+}
+
+fn record(replica: ReplicaId, life: u64) -> Record {
+    let mut head = Vec::with_capacity(HEAD);
+    head.extend_from_slice(&replica.number().to_le_bytes());
+    head.extend_from_slice(&life.to_le_bytes());
+    Record { instance: NODE, kind: LIFE, head: Bytes::from(head), payload: Bytes::new() }
 }
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
 //! The node: what it owns, and which part of it takes which input.
 
+use crate::checkpoints::{Checkpoints, Own, Why};
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event, Input};
 use crate::lives::{Lives, NODE};
 use crate::ordering::Instance;
 use crate::peers::{Change, Conn, Peers, Us};
+use crate::recovered::{Damaged, Recovered};
+use crate::system::System;
 use crate::turn::Turn;
 use quorate_admit::Admission;
 use quorate_execute::{Executor, Outcomes, Service};
@@ -12,8 +15,9 @@ use quorate_log::{Class, Log, Record};
 use quorate_order::raft::Raft;
 use quorate_order::{Input as OrderInput, Order};
 use quorate_reply::{ReadPath, RouteLimits, Routes};
+use quorate_state::transfer::Kept;
 use quorate_types::{AgreedTime, ConnId, Halt, InstanceId, RecordId, ReplicaId, Time, View};
-use quorate_wire::{Frame, FrameKind, LeaderNotice};
+use quorate_wire::{Frame, FrameKind, LeaderNotice, StateMessage};
 
 /// One lane of a replica: every stage of it, one instance, no I/O.
 pub struct Node {
@@ -30,6 +34,13 @@ pub struct Node {
     pub(crate) routes: Routes,
     pub(crate) reads: ReadPath,
     pub(crate) turn: Turn,
+    pub(crate) checkpoints: Checkpoints,
+    /// Parts of a transfer that an earlier run kept.
+    pub(crate) partial: Vec<Kept>,
+    /// The time of the last step.
+    pub(crate) now: Time,
+    /// A damaged checkpoint, until its repair begins.
+    damaged: Option<Damaged>,
     pub(crate) counts: Counts,
     /// The last agreed time that this replica extends, and when it learned it.
     pub(crate) clock: (AgreedTime, Time),
@@ -47,18 +58,43 @@ pub(crate) struct Counts {
 /// The one instance that a node has so far.
 pub(crate) const INSTANCE: InstanceId = InstanceId::new(1);
 
-/// A node that takes back what an earlier run left in the log.
+/// A node that takes back what an earlier run left in its checkpoints and in the log.
 pub struct Restoring {
     config: NodeConfig,
     instance: Instance,
     lives: Lives,
+    recovered: Recovered,
+    /// The system part of the checkpoint that the log goes on from.
+    system: Option<System>,
 }
 
 impl Restoring {
-    /// Nothing restored yet.
-    pub fn new(config: NodeConfig) -> Self {
+    /// Goes on from a checkpoint, if there is one.
+    ///
+    /// # Errors
+    /// When it does not belong here.
+    pub fn new(config: NodeConfig, recovered: Recovered) -> Result<Self, Halt> {
         let order: Box<dyn Order> = Box::new(Raft::new(config.raft.clone()));
-        Self { config, instance: Instance::new(order), lives: Lives::default() }
+        let mut instance = Instance::new(order);
+        let system = match (&recovered.damaged, &recovered.image) {
+            (Some(damaged), _) => Some((damaged.seq, System::decode(&damaged.system))),
+            (None, Some(image)) => Some((image.seq, System::decode(&image.system))),
+            (None, None) => None,
+        };
+        let system = match system {
+            None => None,
+            Some((seq, system)) => {
+                let unusable = |why| Halt::CheckpointUnusable {
+                    why: format!("the checkpoint of seq {seq} can not be used: {why}"),
+                };
+                let system = system.and_then(|system| system.check(&config, seq)).map_err(unusable)?;
+                let part = &system.instances[0];
+                instance.order.restore_anchor(part.slot, &part.anchor)?;
+                instance.decided = part.slot;
+                Some(system)
+            }
+        };
+        Ok(Self { config, instance, lives: Lives::default(), recovered, system })
     }
 
     /// Takes back one record; in the order of the log.
@@ -70,16 +106,37 @@ impl Restoring {
     }
 
     /// The node, with the log that goes on after those records, and the service that it runs.
-    pub fn finish(self, log: Log, service: Box<dyn Service>) -> Node {
-        let Self { config, instance, lives } = self;
-        Node {
+    ///
+    /// # Errors
+    /// When the checkpoint does not give the service's state.
+    pub fn finish(self, log: Log, service: Box<dyn Service>) -> Result<Node, Halt> {
+        let Self { config, instance, lives, recovered, system } = self;
+        let mut executor = Executor::new(service, config.sessions.clone(), config.start_time);
+        let mut checkpoints = Checkpoints::new(&config);
+        for (seq, digest) in &recovered.durable {
+            checkpoints.written(Own { seq: *seq, digest: *digest, log_position: 0 });
+            drop(checkpoints.agreement.own(*seq, *digest, true));
+        }
+        if let (Some(system), None, Some(image)) = (&system, &recovered.damaged, &recovered.image) {
+            executor.restore_image(&system.executor, &image.objects).map_err(|error| {
+                let why = format!("the checkpoint of seq {} can not be restored: {error}", image.seq);
+                Halt::CheckpointUnusable { why }
+            })?;
+            checkpoints.borders.resume(image.border);
+        }
+        checkpoints.trimmed = instance.decided;
+        Ok(Node {
             peers: Peers::new(&config),
             admission: Admission::new(config.admission),
-            executor: Executor::new(service, config.sessions.clone(), config.start_time),
+            executor,
             outcomes: Outcomes::new(),
             routes: Routes::new(RouteLimits::default()),
             reads: ReadPath::new(config.reads.clone()),
             turn: Turn::new(config.seed),
+            checkpoints,
+            now: Time::ZERO,
+            damaged: recovered.damaged,
+            partial: recovered.partial,
             counts: Counts::default(),
             clock: (config.start_time, Time::ZERO),
             instance,
@@ -87,14 +144,17 @@ impl Restoring {
             own_life: (0, RecordId::ZERO),
             log,
             config,
-        }
+        })
     }
 }
 
 impl Node {
     /// Begins: dials the others, starts the protocol. What recovery rewrote is synced by now.
     pub fn start(&mut self, now: Time, out: &mut Effects) {
-        self.clock = (self.config.start_time, now);
+        self.clock = (self.executor.time(), now);
+        if let Some(Damaged { seq, objects, .. }) = self.damaged.take() {
+            self.begin_fetch(now, seq, Why::Damaged, Some(objects), None, out);
+        }
         let (life, record) = self.lives.begin(self.config.members.me(), self.config.seed);
         let id = record.map_or(RecordId::ZERO, |record| self.write_life(record, out));
         self.own_life = (life, id);
@@ -115,8 +175,9 @@ impl Node {
     }
 
     /// Takes part in agreement from the moment at which all members are known.
-    fn begin(&mut self, now: Time, out: &mut Effects) {
-        if self.instance.started || !self.unknown_members().is_empty() {
+    pub(crate) fn begin(&mut self, now: Time, out: &mut Effects) {
+        let waits = self.checkpoints.awaits_state() || !self.unknown_members().is_empty();
+        if self.instance.started || waits {
             return;
         }
         self.instance.start(now);
@@ -151,6 +212,7 @@ impl Node {
 
     /// Reacts to one input.
     pub fn step(&mut self, now: Time, input: Input, out: &mut Effects) {
+        self.now = now;
         match input {
             Input::Frame { conn, frame } => self.on_frame(now, conn, frame, out),
             Input::TurnEnd => self.on_turn_end(now, out),
@@ -172,6 +234,7 @@ impl Node {
             }
             Input::DialFailed(replica) => self.peers.on_dial_failed(now, replica),
             Input::Closed(conn) => self.on_closed(now, conn, out),
+            Input::Kept(report) => self.on_kept(now, report, out),
             Input::Deadline => self.on_deadline(now, out),
         }
     }
@@ -179,7 +242,8 @@ impl Node {
     /// When to call again with [`Input::Deadline`], if nothing arrives first.
     pub fn deadline(&self) -> Option<Time> {
         let peers = self.may_speak().then(|| self.peers.deadline()).flatten();
-        [self.instance.deadline(), peers, self.reads.deadline(), self.turn.retry].into_iter().flatten().min()
+        let (reads, state) = (self.reads.deadline(), self.state_deadline());
+        [self.instance.deadline(), peers, reads, self.turn.retry, state].into_iter().flatten().min()
     }
 
     /// Whether this replica leads, as far as it knows.
@@ -243,6 +307,12 @@ impl Node {
         out: &mut Effects,
     ) {
         self.peers.heard(now, replica);
+        if frame.kind == FrameKind::State {
+            return match StateMessage::decode(frame.payload) {
+                Ok(message) => self.on_state_message(now, replica, message, out),
+                Err(why) => self.reject(now, conn, why.to_string(), out),
+            };
+        }
         if frame.kind != FrameKind::Order {
             return self.reject(now, conn, format!("a member sends {:?}", frame.kind), out);
         }
@@ -270,6 +340,7 @@ impl Node {
     fn on_closed(&mut self, now: Time, conn: ConnId, out: &mut Effects) {
         self.routes.unbind_conn(conn);
         self.reads.drop_conn(conn);
+        self.operator_left(now, conn, out);
         self.peers.on_closed(now, conn);
         self.after_connections(now, out);
     }
@@ -281,10 +352,12 @@ impl Node {
                 Change::Up(replica) => {
                     out.event(Event::PeerUp(replica));
                     self.instance.step(now, OrderInput::Connected(replica));
+                    self.greet(now, replica, out);
                 }
                 Change::Down(replica) => {
                     out.event(Event::PeerDown(replica));
                     self.instance.step(now, OrderInput::Disconnected(replica));
+                    self.lost(now, replica, out);
                 }
             }
             self.after_order(now, out);
@@ -299,6 +372,7 @@ impl Node {
             self.after_order(now, out);
         }
         self.expire_reads(now);
+        self.on_state_deadline(now, out);
         self.turn.on_deadline(now, &mut self.log);
     }
 

@@ -29,7 +29,7 @@ pub(crate) struct Instance {
     /// Takes part: before that it hears and says nothing.
     pub(crate) started: bool,
     effects: OrderEffects,
-    records: RecordMap,
+    pub(crate) records: RecordMap,
     /// Records that found no room; everything persisted later waits behind them.
     unwritten: VecDeque<(RecordId, Record, Class)>,
     pub(crate) waiting: VecDeque<Waiting>,
@@ -38,7 +38,7 @@ pub(crate) struct Instance {
     pub(crate) leader: (View, Option<ReplicaId>),
     /// The last of its records that the protocol knows to be durable.
     durable: RecordId,
-    decided: Slot,
+    pub(crate) decided: Slot,
 }
 
 impl Instance {
@@ -174,7 +174,8 @@ impl Node {
                 self.instance.waiting.push_back(Waiting { after, to, message });
             }
             OrderEffect::Send { to, message, .. } => self.send(to, &message, out),
-            OrderEffect::Decided { slot, batch } => self.on_decided(now, slot, &batch),
+            OrderEffect::Decided { slot, batch } => self.on_decided(now, slot, &batch, out),
+            OrderEffect::Behind { slot } => self.on_behind(now, slot, out),
             OrderEffect::LeaderChanged { view, leader } => self.on_leader_changed(view, leader, out),
             OrderEffect::ReadConfirmed { read, slot } => self.reads.confirmed(read, seq_of(slot)),
             OrderEffect::ReadFailed { read } => self.on_read_failed(read),
@@ -211,6 +212,7 @@ impl Node {
             self.instance.step(now, OrderInput::Durable(durable));
             self.after_order(now, out);
         }
+        self.trim_log(out);
     }
 
     pub(crate) fn on_prepared(
@@ -264,7 +266,7 @@ impl Node {
         }
     }
 
-    fn on_decided(&mut self, now: Time, slot: Slot, batch: &Batch) {
+    fn on_decided(&mut self, now: Time, slot: Slot, batch: &Batch, out: &mut Effects) {
         assert_eq!(slot, self.instance.decided.next(), "INV-NODE-2 slots are executed in order, each once");
         self.instance.decided = slot;
         self.executor.execute(seq_of(slot), batch, &mut self.outcomes);
@@ -287,7 +289,11 @@ impl Node {
                 }
             }
         }
-        self.routes.route(&self.outcomes);
+        // What a diverged replica computes is not what the cluster did: its clients hear it from another one.
+        if self.checkpoints.diverged.is_none() {
+            self.routes.route(&self.outcomes);
+        }
+        self.on_executed(slot, batch, out);
     }
 
     fn on_leader_changed(&mut self, view: View, leader: Option<ReplicaId>, out: &mut Effects) {
@@ -307,6 +313,11 @@ impl Node {
 }
 
 /// While there is one instance, its slots are the positions of the global log.
-fn seq_of(slot: Slot) -> Seq {
+pub(crate) fn seq_of(slot: Slot) -> Seq {
     Seq::new(slot.number())
+}
+
+/// The other way round.
+pub(crate) fn slot_of(seq: Seq) -> Slot {
+    Slot::new(seq.number())
 }

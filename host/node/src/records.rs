@@ -9,6 +9,8 @@ pub(crate) struct RecordMap {
     /// (instance's record, log's record) at the start of each run.
     runs: Vec<(u64, u64)>,
     last: u64,
+    /// Records below this one of the log are forgotten.
+    begin: u64,
 }
 
 impl RecordMap {
@@ -23,6 +25,13 @@ impl RecordMap {
         }
     }
 
+    /// Forgets the records whose number in the log is lower: the log does not hold them any more.
+    pub(crate) fn forget_below(&mut self, log: RecordId) {
+        let gone = self.runs.partition_point(|(_, l)| *l <= log.number()).saturating_sub(1);
+        self.runs.drain(..gone);
+        self.begin = self.begin.max(log.number());
+    }
+
     /// The log's number of an instance's record.
     pub(crate) fn log(&self, own: RecordId) -> Option<RecordId> {
         let own = own.number();
@@ -31,10 +40,10 @@ impl RecordMap {
         }
         let run = self.runs.partition_point(|(o, _)| *o <= own).checked_sub(1)?;
         let (o, l) = self.runs[run];
-        Some(RecordId::new(l + (own - o)))
+        Some(RecordId::new(l + (own - o))).filter(|log| log.number() >= self.begin)
     }
 
-    /// The instance's last record that is not after this one of the log.
+    /// The instance's last record that is not after this one of the log; the zeroth where that is forgotten.
     pub(crate) fn own_up_to(&self, log: RecordId) -> RecordId {
         let log = log.number();
         let Some(run) = self.runs.partition_point(|(_, l)| *l <= log).checked_sub(1) else {

@@ -33,6 +33,8 @@ pub struct NodeStatus {
     pub peers: Vec<PeerStatus>,
     /// How far the others are, as the leader sees it; empty elsewhere.
     pub members: Vec<MemberStatus>,
+    /// Its checkpoints.
+    pub checkpoints: CheckpointStatus,
     /// Requests executed since the start of the process.
     pub requests: u64,
     /// Batches executed since the start of the process.
@@ -82,4 +84,58 @@ pub struct MemberStatus {
     pub lag_bytes: u64,
     /// Whether it was heard of lately.
     pub active: bool,
+}
+
+/// The checkpoints of a replica.
+#[derive(Clone, Debug, Serialize)]
+pub struct CheckpointStatus {
+    /// `stop-and-copy`, `staggered`, `full` or `differential`.
+    pub mode: &'static str,
+    /// The last border executed; 0 before the first.
+    pub last_seq: u64,
+    /// The digest of the state there, once it is computed.
+    pub last_digest: Option<String>,
+    /// The newest border at which the replicas agree on the digest; 0 before the first.
+    pub agreed_seq: u64,
+    /// The newest checkpoint that is durable here; 0 when there is none.
+    pub durable_seq: u64,
+    /// The border whose checkpoint is being written.
+    pub writing: Option<u64>,
+    /// The state up to this slot is no longer in the log.
+    pub trimmed: u64,
+    /// The border at which this replica's state was found not to be the agreed one; until it is repaired.
+    pub diverged: Option<u64>,
+    /// What is being fetched from the other replicas.
+    pub transfer: Option<TransferStatus>,
+    /// Damaged places in checkpoints that are not mended yet.
+    pub rotten: u64,
+    /// Damaged places that were mended, since the start of the process.
+    pub repaired: u64,
+    /// Bytes that the last scrub of the checkpoints read, if there was one since the start of the process.
+    pub scrubbed_bytes: Option<u64>,
+    /// Bytes of checkpoints sent to others since the start of the process.
+    pub sent_bytes: u64,
+}
+
+/// A checkpoint on its way to this replica.
+#[derive(Clone, Debug, Serialize)]
+pub struct TransferStatus {
+    /// `behind`, `diverged` or `damaged`.
+    pub why: &'static str,
+    /// Its seq, once one was chosen.
+    pub seq: Option<u64>,
+    /// Bytes that arrived and were verified.
+    pub bytes_done: u64,
+    /// Bytes in all; 0 as long as that is not known.
+    pub bytes_total: u64,
+    /// Chunks that are here, with those that needed no transfer.
+    pub chunks_done: u64,
+    /// Chunks in all.
+    pub chunks_total: u64,
+    /// Who is asked.
+    pub sources: Vec<u16>,
+    /// Bytes per second since it began.
+    pub bytes_per_second: u64,
+    /// Whether all is here and is being made durable.
+    pub installing: bool,
 }

@@ -52,6 +52,11 @@ impl Turn {
         }
     }
 
+    /// Randomness for a batch.
+    pub(crate) fn draw(&mut self) -> u64 {
+        self.random.next()
+    }
+
     pub(crate) fn retry_prepare_later(&mut self, now: Time) {
         self.retry = Some(now.plus(PREPARE_RETRY));
     }
@@ -67,6 +72,7 @@ impl Turn {
 
 impl Node {
     pub(crate) fn on_turn_end(&mut self, now: Time, out: &mut Effects) {
+        self.propose_border(now, out);
         self.propose(now, out);
         if let Some(group) = self.reads.take_group() {
             self.instance.step(now, OrderInput::Read(group));
@@ -110,7 +116,7 @@ impl Node {
                 break;
             }
             let time = self.propose_time(now);
-            let seed = self.turn.random.next();
+            let seed = self.turn.draw();
             let Some(batch) = self.admission.seal(time, seed) else { break };
             self.instance.step(now, OrderInput::Propose(batch));
             self.after_order(now, out);
@@ -118,7 +124,7 @@ impl Node {
     }
 
     /// The last agreed time, extended by this replica's monotonic clock.
-    fn propose_time(&mut self, now: Time) -> AgreedTime {
+    pub(crate) fn propose_time(&mut self, now: Time) -> AgreedTime {
         let (agreed, at) = self.clock;
         self.turn.proposed = self.turn.proposed.max(agreed.plus(now.since(at)));
         self.turn.proposed
@@ -133,6 +139,9 @@ impl Node {
     }
 
     fn run_reads(&mut self) {
+        if !self.checkpoints.sound() {
+            return; // they expire, or are answered once the state is sound again
+        }
         let (executor, answers, counts) = (&self.executor, &mut self.turn.answers, &mut self.counts);
         self.reads.ready(executor.seq(), |read| {
             counts.reads += 1;

@@ -1,10 +1,10 @@
 //! Quorate makes any deterministic service fault tolerant.
 //!
-//! Write a [`Service`] (or a [`TypedService`], when commands are ordinary Rust types), run it on several machines as a
-//! [`Replica`], and call it through a [`Client`] or a [`BlockingClient`]. [`LocalCluster`] runs a whole cluster in one
-//! process, for a service's own tests.
+//! Write a [`TypedService`], when commands are ordinary Rust types, an [`ObjectService`], when the state is large, or a
+//! [`Service`] over bytes; run it on several machines as a [`Replica`], and call it through a [`Client`] or a
+//! [`BlockingClient`]. [`LocalCluster`] runs a whole cluster in one process, for a service's own tests.
 //!
-//! `examples/counter.rs` is a whole service with a test that stops its leader.
+//! `examples/counter.rs` is a whole service with a test that stops its leader, `examples/tickets.rs` one in the object store.
 
 pub mod client;
 mod local;
@@ -12,8 +12,9 @@ mod local;
 pub use client::{BlockingClient, Client, Error};
 pub use local::LocalCluster;
 pub use quorate_execute::{
-    BatchReplies, CheckpointError, CheckpointSink, CheckpointSource, Context, ReplySink, Service, Typed,
-    TypedError, TypedService, decode_reply, encode_command,
+    BatchReplies, CheckpointError, CheckpointSink, CheckpointSource, Context, InStore, ObjectService,
+    ReplySink, Service, Store, Tracked, Typed, TypedError, TypedService, checkpoint_tracked, decode_reply,
+    encode_command, restore_tracked,
 };
 pub use quorate_runtime::{
     Clock, Config, ConfigError, Disk, Durability, MemberConfig, Network, Options, Replica, Running,

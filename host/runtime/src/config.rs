@@ -6,13 +6,21 @@ use quorate_log::{LogConfig, SyncMode};
 use quorate_node::NodeConfig;
 use quorate_order::raft::RaftConfig;
 use quorate_reply::ReadLimits;
+use quorate_state::transfer::{FetchLimits, ServeLimits};
 use quorate_types::{AgreedTime, ClusterId, Incarnation, ReplicaId, Span};
 use serde::{Deserialize, Serialize};
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::directory::Identity;
+
+mod checkpoints;
+#[cfg(test)]
+mod tests;
+
+pub use checkpoints::{CheckpointConfig, CheckpointMode};
 
 /// Raised whenever a version of this program executes the same commands with another result.
 const EXECUTION: u32 = 1;
@@ -47,6 +55,8 @@ pub enum ConfigError {
 
 /// The longest time that a timer may be set to.
 const HOUR_MS: u64 = 3_600_000;
+/// With more, a heartbeat could not be told from a disk that hangs.
+const SYNC_DELAY_US_MAX: u64 = 1_000_000;
 const TEN_YEARS_S: u64 = 10 * 365 * 24 * 3600;
 
 /// Refuses a value outside of the range, whose end is written as `end`.
@@ -81,7 +91,7 @@ pub enum Durability {
 
 impl Durability {
     /// What the configuration calls it.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Group => "group",
             Self::Async => "async",
@@ -128,11 +138,31 @@ pub struct DurabilityConfig {
     pub mode: Durability,
     /// The size of the log's files, in MiB. Can not change once the log exists.
     pub segment_mib: u64,
+    /// Every sync takes so many microseconds longer: for benchmarks on disks that are too good.
+    pub sync_delay_us: u64,
 }
 
 impl Default for DurabilityConfig {
     fn default() -> Self {
-        Self { mode: Durability::Group, segment_mib: 32 }
+        Self { mode: Durability::Group, segment_mib: 32, sync_delay_us: 0 }
+    }
+}
+
+impl DurabilityConfig {
+    /// What every sync takes longer.
+    pub fn sync_delay(&self) -> Duration {
+        Duration::from_micros(self.sync_delay_us)
+    }
+}
+
+/// As it is shown beside figures: `group`, or `group, +1 ms per sync`.
+impl Display for DurabilityConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.mode.name())?;
+        match self.sync_delay_us {
+            0 => Ok(()),
+            us => write!(f, ", +{} ms per sync", us as f64 / 1000.0),
+        }
     }
 }
 
@@ -289,6 +319,9 @@ pub struct Config {
     /// Sockets.
     #[serde(default)]
     pub network: NetworkConfig,
+    /// The state on disk.
+    #[serde(default)]
+    pub checkpoints: CheckpointConfig,
 }
 
 fn one() -> u16 {
@@ -318,6 +351,7 @@ impl Config {
             sessions: SessionsConfig::default(),
             kv: KvSection::default(),
             network: NetworkConfig::default(),
+            checkpoints: CheckpointConfig::default(),
         }
     }
 
@@ -367,8 +401,25 @@ impl Config {
         range("sessions: window", sessions.window, 1..=65_536, "65536")?;
         range("kv: key_bytes", self.kv.key_bytes, 1..=65_536, "65536")?;
         range("kv: value_bytes", self.kv.value_bytes, 1..=2 << 20, "2097152 (2 MiB)")?;
-        if !(20..=1024).contains(&self.durability.segment_mib) {
+        self.check_durability()?;
+        self.checkpoints.check(self.log_config().segment_bytes)
+    }
+
+    fn check_durability(&self) -> Result<(), ConfigError> {
+        let DurabilityConfig { mode, segment_mib, sync_delay_us } = self.durability;
+        if !(20..=1024).contains(&segment_mib) {
             return invalid("durability: segment_mib is 20 to 1024");
+        }
+        range(
+            "durability: sync_delay_us",
+            sync_delay_us,
+            0..=SYNC_DELAY_US_MAX,
+            "1000000, which is a second",
+        )?;
+        if mode == Durability::Memory && sync_delay_us > 0 {
+            return invalid(
+                "durability: sync_delay_us does nothing with mode \"memory\", which never syncs: leave it out",
+            );
         }
         self.log_config().check().or_else(|why| invalid(format!("durability: {why}")))
     }
@@ -476,21 +527,30 @@ impl Config {
         Some(self.network.congestion.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// A digest of what every replica must have alike, since execution depends on it: FNV-1a, which is the same everywhere.
+    /// A digest of what every replica must have alike: what execution depends on, and what its checkpoints hold.
     pub(crate) fn parameters(&self, start_time_ns: u64) -> u64 {
+        fnv(&format!("{} {}", self.executed_with(start_time_ns), self.checkpoints.agreed()))
+    }
+
+    /// A digest of what replaying the log depends on, which can not change once there is one. Where the borders are is a part
+    /// of it: each is counted from the last one, so after a change two replicas would never again have one in common.
+    pub(crate) fn execution(&self, start_time_ns: u64) -> u64 {
+        fnv(&self.executed_with(start_time_ns))
+    }
+
+    fn executed_with(&self, start_time_ns: u64) -> String {
         let SessionsConfig { max, per_client, ttl_s, window } = self.sessions;
         let KvSection { key_bytes, value_bytes } = self.kv;
         let limits = SessionLimits::default();
-        let text = format!(
-            "{EXECUTION} {} {start_time_ns} {max} {per_client} {ttl_s} {window} {} {} {} {} {key_bytes} {value_bytes}",
+        format!(
+            "{EXECUTION} {} {start_time_ns} {max} {per_client} {ttl_s} {window} {} {} {} {} {key_bytes} {value_bytes} {}",
             self.service,
             limits.reply_bytes_max,
             limits.reply_bytes_per_request_max,
             limits.reply_bytes_per_batch_max,
-            limits.reply_bytes_total_max
-        );
-        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+            limits.reply_bytes_total_max,
+            self.checkpoints.interval_bytes,
+        )
     }
 
     /// What the node is told, with what the data directory knows; `seed` is drawn at each start.
@@ -542,7 +602,20 @@ impl Config {
             frame_bytes_max: 16 << 20,
             handshake_time: Span::from_secs(5),
             connections_max: self.limits.connections,
+            borders: self.checkpoints.borders(),
+            log_bytes_max: self.checkpoints.log_bytes_max,
+            fetch: FetchLimits::default(),
+            serve: ServeLimits {
+                rate: self.checkpoints.transfer_rate().unwrap_or(u64::MAX),
+                ..ServeLimits::default()
+            },
             seed,
         })
     }
+}
+
+/// FNV-1a, which is the same everywhere.
+fn fnv(text: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }

@@ -112,8 +112,8 @@ pub enum DirectoryError {
     },
     /// Replaying the log would not give what it gave.
     #[error(
-        "`service`, `[sessions]` or `[kv]` differ from those with which this log was executed: replaying it would give another \
-         result; put them back. If the configuration is as it was, this program executes differently: use the one that ran before"
+        "`service`, `[sessions]`, `[kv]` or `interval_bytes` in `[checkpoints]` differ from those with which this log was executed: \
+         replaying it would give another result; put them back. If the configuration is as it was, this program executes differently: use the one that ran before"
     )]
     ExecutedDifferently,
 }
@@ -224,7 +224,7 @@ impl DataDirectory {
                 expected: format!("incarnation {}", configured.unwrap_or_default()),
             });
         }
-        let parameters = format!("{:016x}", config.parameters(identity.start_time_ns));
+        let parameters = format!("{:016x}", config.execution(identity.start_time_ns));
         let directory = Self { path, identity, parameters, _lock: lock };
         directory.check_last_run(config.durability.mode)?;
         Ok(directory)
@@ -282,6 +282,11 @@ impl DataDirectory {
         let log = self.path.join("log");
         fs::create_dir_all(&log).map_err(|why| self.io("making log", why))?;
         Ok(log)
+    }
+
+    /// Where the checkpoints are; [`crate::CheckpointFiles`] makes it.
+    pub fn checkpoint_directory(&self) -> PathBuf {
+        self.path.join("checkpoints")
     }
 
     /// Whether the log may be made: nobody used this directory before.

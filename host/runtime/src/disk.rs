@@ -10,8 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+mod delayed;
 #[cfg(test)]
 mod tests;
+
+pub use delayed::DelayedDisk;
 
 /// Segments of the log. Called from several threads: the one that writes and syncs, and the one that prepares and reads.
 pub trait Disk: Send + Sync {
@@ -46,6 +49,11 @@ pub trait Disk: Send + Sync {
     /// [`io::ErrorKind::StorageFull`] when there is no room, or the system's error when too many files are open: nothing is left
     /// behind then, and it may be tried again.
     fn prepare(&self, segment: u64, bytes: u64) -> io::Result<()>;
+    /// Deletes a segment that is needed no more. Whether that is durable does not matter.
+    ///
+    /// # Errors
+    /// What the operating system says; one that is not there is none.
+    fn remove(&self, segment: u64) -> io::Result<()>;
 }
 
 /// Segments as files of one directory, `00000000.segment` and so on. They are filled with zeros ahead of time, so that a sync
@@ -148,8 +156,32 @@ impl FileDisk {
     }
 }
 
+/// Writes the pieces one after the other from `offset` on; gives where the last one ends.
+pub(crate) fn write_pieces(file: &File, offset: u64, pieces: &[Bytes]) -> io::Result<u64> {
+    /// Far under what the system takes in one call.
+    const PIECES_MAX: usize = 256;
+    let mut at = offset;
+    for some in pieces.chunks(PIECES_MAX) {
+        let mut slices: Vec<IoSlice<'_>> = some.iter().map(|piece| IoSlice::new(piece)).collect();
+        let mut slices = &mut slices[..];
+        // Empty ones would be taken for a disk that writes nothing.
+        IoSlice::advance_slices(&mut slices, 0);
+        while !slices.is_empty() {
+            let written = match rustix::io::pwritev(file, slices, at) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => written,
+                Err(Errno::INTR) => continue,
+                Err(errno) => return Err(errno.into()),
+            };
+            at += written as u64;
+            IoSlice::advance_slices(&mut slices, written);
+        }
+    }
+    Ok(at)
+}
+
 /// A panic of another thread leaves nothing half done under these locks.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -190,24 +222,8 @@ impl Disk for FileDisk {
     }
 
     fn write(&self, segment: u64, offset: u64, pieces: &[Bytes]) -> io::Result<()> {
-        /// Far under what the system takes in one call.
-        const PIECES_MAX: usize = 256;
         let file = self.file(segment)?;
-        let mut at = offset;
-        for some in pieces.chunks(PIECES_MAX) {
-            let mut slices: Vec<IoSlice<'_>> = some.iter().map(|piece| IoSlice::new(piece)).collect();
-            let mut slices = &mut slices[..];
-            while !slices.is_empty() {
-                let written = match rustix::io::pwritev(&*file, slices, at) {
-                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                    Ok(written) => written,
-                    Err(Errno::INTR) => continue,
-                    Err(errno) => return Err(errno.into()),
-                };
-                at += written as u64;
-                IoSlice::advance_slices(&mut slices, written);
-            }
-        }
+        let at = write_pieces(&file, offset, pieces)?;
         lock(&self.written).insert(segment, at);
         Ok(())
     }
@@ -247,5 +263,14 @@ impl Disk for FileDisk {
         // Who writes to it finds it open, however many files the process has by then.
         self.keep(segment, Arc::new(file));
         Ok(())
+    }
+
+    fn remove(&self, segment: u64) -> io::Result<()> {
+        lock(&self.files).remove(&segment);
+        lock(&self.written).remove(&segment);
+        match std::fs::remove_file(self.path(segment)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
     }
 }

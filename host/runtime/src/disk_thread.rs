@@ -6,10 +6,12 @@ use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use mio::Waker;
 use quorate_log::{DiskFull, LogEffect, Place, SyncId, Write, WriteId};
+use quorate_state::checkpoint::Report;
 use quorate_types::ReplicaId;
 use rustix::io::Errno;
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -34,6 +36,8 @@ pub(crate) enum Completion {
         load: u64,
         records: Vec<Bytes>,
     },
+    /// The keeper did or found something.
+    Kept(Report),
     /// The disk can not be trusted any more.
     Failed(String),
     /// Addresses of a member, or why there is none.
@@ -65,9 +69,9 @@ impl Mailbox {
 }
 
 /// Tells the lane when the thread that holds it panics: without that thread nothing becomes durable, and nobody would notice.
-struct Watch<'a> {
-    mailbox: &'a Mailbox,
-    why: &'static str,
+pub(crate) struct Watch<'a> {
+    pub(crate) mailbox: &'a Mailbox,
+    pub(crate) why: &'static str,
 }
 
 impl Drop for Watch<'_> {
@@ -86,6 +90,7 @@ enum Job {
 enum SideJob {
     Prepare { segment: u64, bytes: u64 },
     Load { load: u64, places: Vec<Place> },
+    Remove { segments: Range<u64> },
 }
 
 /// The lane's end of both threads. Dropping it ends them, after what is queued.
@@ -144,6 +149,10 @@ impl DiskThreads {
 
     pub(crate) fn load(&self, load: u64, places: Vec<Place>) {
         drop(self.side_jobs.send(SideJob::Load { load, places }));
+    }
+
+    pub(crate) fn remove(&self, segments: Range<u64>) {
+        drop(self.side_jobs.send(SideJob::Remove { segments }));
     }
 
     /// Ends both threads after what is queued.
@@ -207,6 +216,13 @@ fn run_helper(disk: &dyn Disk, jobs: &Receiver<SideJob>, mailbox: &Mailbox, endi
                 }
                 Err(error) => mailbox.send(Completion::Failed(format!("preparing a segment: {error}"))),
             },
+            SideJob::Remove { segments } => {
+                // Lowest first: after a crash the log begins with the lowest that is there. What stays is deleted after the next start.
+                let removed = segments.into_iter().try_for_each(|segment| disk.remove(segment));
+                if let Err(error) = removed {
+                    tracing::warn!("deleting an old segment of the log: {error}");
+                }
+            }
             SideJob::Load { load, places } => {
                 let read = || {
                     places.iter().map(|p| disk.read(p.segment, p.offset, p.len)).collect::<io::Result<_>>()

@@ -4,11 +4,12 @@ use crate::clock::Clock;
 use crate::connection::{Connection, End};
 use crate::disk_thread::{Completion, DiskThreads, Mailbox};
 use crate::facts::Facts;
+use crate::keeper_thread::KeeperThread;
 use crate::network::Network;
 use crossbeam_channel::Receiver;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
-use quorate_node::{Effect, Effects, Event, Input, Node};
+use quorate_node::{Effect, Effects, Event, Input, KeeperWork, Node};
 use quorate_types::{ConnId, Halt, ReplicaId, Span, Time};
 use quorate_wire::{FrameKind, OutFrame};
 use std::collections::{BTreeMap, VecDeque};
@@ -42,6 +43,7 @@ pub(crate) struct Parts {
     pub(crate) poll: Poll,
     pub(crate) listener: TcpListener,
     pub(crate) disk: DiskThreads,
+    pub(crate) keeper: KeeperThread,
     pub(crate) mailbox: Mailbox,
     pub(crate) completions: Receiver<Completion>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -109,6 +111,7 @@ impl Lane {
         }
         self.linger();
         self.parts.disk.stop();
+        self.parts.keeper.stop();
         self.halt.map_or(Ok(()), Err)
     }
 
@@ -279,6 +282,7 @@ impl Lane {
             Completion::Synced(id) => self.step(now, Input::Synced(id)),
             Completion::Prepared { segment, result } => self.step(now, Input::Prepared { segment, result }),
             Completion::Loaded { load, records } => self.step(now, Input::Loaded { load, records }),
+            Completion::Kept(report) => self.step(now, Input::Kept(report)),
             Completion::Failed(why) => self.halt = Some(Halt::LogWriteFailed { why }),
             Completion::Resolved { replica, addresses } => self.connect(now, replica, &addresses),
         }
@@ -313,6 +317,14 @@ impl Lane {
                 }
                 Effect::Dial(replica) => self.dial(now, replica),
                 Effect::Load { load, places } => self.parts.disk.load(load, places),
+                Effect::Keep(KeeperWork { job, stops }) => {
+                    self.parts.keeper.submit(job);
+                    if stops {
+                        self.parts.keeper.wait();
+                    }
+                }
+                Effect::Release(unneeded) => self.parts.keeper.release(unneeded.0),
+                Effect::RemoveSegments(segments) => self.parts.disk.remove(segments),
                 Effect::Status { conn, status } => self.answer_status(conn, *status, &mut written),
                 Effect::Event(event) => log_event(&event),
                 Effect::Halt(halt) => self.halt = Some(halt),
@@ -434,6 +446,8 @@ fn log_event(event: &Event) {
         Event::DiskFull => {
             tracing::error!("the disk is full: writes are refused; free space, they resume by themselves");
         }
+        Event::State { text, bad: true } => tracing::error!("{text}"),
+        Event::State { text, bad: false } => tracing::info!("{text}"),
         Event::DiskHasRoom => tracing::info!("the disk has room again"),
     }
 }

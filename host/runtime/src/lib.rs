@@ -11,14 +11,20 @@ mod directory;
 mod disk;
 mod disk_thread;
 mod facts;
+mod files;
+mod keeper_thread;
 mod lane;
 mod network;
 mod open_files;
 mod replica;
 
 pub use clock::{Clock, MonotonicClock};
-pub use config::{Config, ConfigError, Durability, FaultModelChoice, MemberConfig, Protocol};
+pub use config::{
+    CheckpointConfig, CheckpointMode, Config, ConfigError, Durability, DurabilityConfig, FaultModelChoice,
+    MemberConfig, Protocol,
+};
 pub use directory::{DataDirectory, DirectoryError, Identity};
-pub use disk::{Disk, FileDisk};
+pub use disk::{DelayedDisk, Disk, FileDisk};
+pub use files::{CheckpointFiles, FileError, MemoryFiles};
 pub use network::{Network, SystemNetwork};
 pub use replica::{Options, Replica, Running, StartError, Stopper};

@@ -5,6 +5,8 @@ use crate::config::{Config, ConfigError, Durability};
 use crate::directory::{DataDirectory, DirectoryError};
 use crate::disk::{Disk, FileDisk};
 use crate::disk_thread::{DiskThreads, Mailbox};
+use crate::files::{CheckpointFiles, MemoryFiles};
+use crate::keeper_thread::KeeperThread;
 use crate::lane::{Lane, Parts, WAKER};
 use crate::network::{Network, SystemNetwork};
 use crate::open_files;
@@ -13,7 +15,8 @@ use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use quorate_execute::Service;
 use quorate_log::{Log, RecoverError, Recovery, SyncMode};
-use quorate_node::{Node, NodeConfig, Restoring};
+use quorate_node::{Node, NodeConfig, Recovered, Restoring};
+use quorate_state::checkpoint::{Files, Keeper, OpenError};
 use quorate_types::{Halt, ReplicaId};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -79,6 +82,12 @@ impl From<RecoverError> for StartError {
     }
 }
 
+impl StartError {
+    fn checkpoints(error: OpenError) -> Self {
+        Self::Log(error.to_string())
+    }
+}
+
 fn io_error(what: &'static str) -> impl FnOnce(io::Error) -> StartError {
     move |why| StartError::Io { what, why }
 }
@@ -138,7 +147,10 @@ impl Replica {
             ),
         };
         let node_config = config.node_config(directory.identity(), start_seed())?;
-        let node = recover(node_config, service, &*disk, &directory)?;
+        let (mut files, hold) = checkpoint_files(&config, &directory)?;
+        let (keeper, opened) = Keeper::open(&mut *files, hold).map_err(StartError::checkpoints)?;
+        let recovered = Recovered::new(opened, config.members.len() == 1).map_err(StartError::Halt)?;
+        let node = recover(node_config, service, recovered, &*disk, &directory)?;
         directory.note_run(config.durability.mode, false)?;
         directory.used()?;
 
@@ -148,12 +160,16 @@ impl Replica {
         let segment_bytes = config.log_config().segment_bytes;
         let threads =
             DiskThreads::start(&disk, segment_bytes, &mailbox).map_err(io_error("starting a thread"))?;
+        let rate = config.checkpoints.rate();
+        let keeper = KeeperThread::start(keeper, files, rate, mailbox.clone())
+            .map_err(io_error("starting a thread"))?;
         let stop = Arc::new(AtomicBool::new(false));
         let lane = Lane::new(Parts {
             node,
             poll,
             listener,
             disk: threads,
+            keeper,
             mailbox,
             completions,
             clock: options.clock.unwrap_or_else(|| Arc::new(MonotonicClock::new())),
@@ -293,17 +309,31 @@ fn start_seed() -> u64 {
     now ^ (u64::from(std::process::id()) << 32)
 }
 
+/// Where checkpoints are kept, and whether only in memory.
+fn checkpoint_files(
+    config: &Config,
+    directory: &DataDirectory,
+) -> Result<(Box<dyn Files + Send>, bool), StartError> {
+    if config.durability.mode == Durability::Memory {
+        return Ok((Box::new(MemoryFiles::default()), true));
+    }
+    let files = CheckpointFiles::new(&directory.checkpoint_directory());
+    let files = files.map_err(io_error("opening the directory of checkpoints"))?;
+    Ok((Box::new(files), false))
+}
+
 /// Reads the log back; rewrites and syncs its tail, so that what was merely readable is durable before the first message.
 fn recover(
     config: NodeConfig,
     service: Box<dyn Service>,
+    recovered: Recovered,
     disk: &dyn Disk,
     directory: &DataDirectory,
 ) -> Result<Node, StartError> {
     let (log_id, log_config) = (config.log_id, config.log.clone());
-    let mut restoring = Restoring::new(config);
+    let mut restoring = Restoring::new(config, recovered).map_err(StartError::Halt)?;
     if log_config.sync == SyncMode::Memory {
-        return Ok(restoring.finish(Log::create(log_id, log_config), service));
+        return restoring.finish(Log::create(log_id, log_config), service).map_err(StartError::Halt);
     }
     let log_directory = directory.log_directory()?;
     let room = |what: &'static str, segments: u64| {
@@ -347,5 +377,5 @@ fn recover(
     }
     rewritten.dedup();
     disk.sync(&rewritten).map_err(io_error("syncing the log's tail"))?;
-    Ok(restoring.finish(recovered.rewritten(), service))
+    restoring.finish(recovered.rewritten(), service).map_err(StartError::Halt)
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use quorate_runtime::Config;
+use quorate_runtime::{CheckpointConfig, CheckpointMode, Config, Durability};
 use std::path::PathBuf;
 
 fn refused(change: impl FnOnce(&mut Config), says: &str) {
@@ -62,4 +62,70 @@ fn the_data_directory_has_a_name() {
     std::fs::write(&file, config.to_toml()).unwrap();
     let said = Config::read(&file).expect_err("no directory").to_string();
     assert!(said.contains("data: name a directory"), "{said}");
+}
+
+#[test]
+fn checkpoints_have_ranges() {
+    refused(|c| c.checkpoints.interval_bytes = 65_535, "checkpoints: interval_bytes is 65536 to");
+    refused(|c| c.checkpoints.interval_bytes = u64::MAX, "checkpoints: interval_bytes is 65536 to");
+    refused(|c| c.checkpoints.ahead_percent = 91, "checkpoints: ahead_percent is 0 to 90, not 91");
+    refused(|c| c.checkpoints.full_every = 0, "checkpoints: full_every is 1 to 64, not 0");
+    refused(|c| c.checkpoints.full_every = 65, "checkpoints: full_every is 1 to 64, not 65");
+    refused(|c| c.checkpoints.rate_bytes = 1, "checkpoints: rate_bytes is 0, which is no limit, or 65536");
+    refused(|c| c.checkpoints.transfer_rate_bytes = u64::MAX, "checkpoints: transfer_rate_bytes is 0, which");
+    refused(
+        |c| c.checkpoints.log_bytes_max = 1 << 20,
+        "checkpoints: log_bytes_max is at least twice interval_bytes",
+    );
+    refused(|c| c.checkpoints.log_bytes_max = u64::MAX, "checkpoints: log_bytes_max is at least twice");
+    refused(|c| c.checkpoints.interval_bytes = 4 << 30, "and two segments, here 8640266240");
+    accepted(|c| (c.checkpoints.rate_bytes, c.checkpoints.transfer_rate_bytes) = (0, 65_536));
+    accepted(|c| (c.checkpoints.ahead_percent, c.checkpoints.full_every) = (90, 64));
+    accepted(|c| (c.checkpoints.interval_bytes, c.checkpoints.log_bytes_max) = (65_536, 48 << 20 | 131_072));
+}
+
+#[test]
+fn a_file_names_what_it_changes_of_checkpoints() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = common::config(directory.path());
+    let file = directory.path().join("replica.toml");
+    let read = |mode: &str| {
+        let text = config.to_toml().replace("mode = \"differential\"", &format!("mode = \"{mode}\""));
+        std::fs::write(&file, text).unwrap();
+        Config::read(&file)
+    };
+    for (name, mode) in [
+        ("differential", CheckpointMode::Differential),
+        ("full", CheckpointMode::Full),
+        ("staggered", CheckpointMode::Staggered),
+        ("stop-and-copy", CheckpointMode::StopAndCopy),
+    ] {
+        assert_eq!(read(name).unwrap().checkpoints.mode, mode);
+        assert_eq!(mode.name(), name);
+    }
+    let said = read("sometimes").expect_err("no mode").to_string();
+    assert!(said.contains("stop-and-copy") && said.contains("docs/configuration.md"), "{said}");
+    std::fs::write(&file, format!("{}\nevery = 7\n", config.to_toml())).unwrap();
+    assert!(Config::read(&file).is_err(), "unknown keys are refused");
+}
+
+#[test]
+fn a_delay_of_syncs_is_shown_and_has_a_limit() {
+    refused(
+        |c| c.durability.sync_delay_us = 1_000_001,
+        "durability: sync_delay_us is 0 to 1000000, which is a second",
+    );
+    refused(
+        |c| (c.durability.sync_delay_us, c.durability.mode) = (1000, Durability::Memory),
+        "sync_delay_us does nothing with mode \"memory\"",
+    );
+    accepted(|c| c.durability.sync_delay_us = 1_000_000);
+    let directory = tempfile::tempdir().unwrap();
+    let mut config = common::config(directory.path());
+    assert_eq!(config.durability.to_string(), "group");
+    config.durability.sync_delay_us = 1000;
+    assert_eq!(config.durability.to_string(), "group, +1 ms per sync");
+    config.durability.sync_delay_us = 1250;
+    assert_eq!(config.durability.to_string(), "group, +1.25 ms per sync");
+    assert_eq!(config.durability.sync_delay(), std::time::Duration::from_micros(1250));
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use quorate_runtime::{Config, DataDirectory, Durability, Replica};
+use quorate_runtime::{CheckpointMode, Config, DataDirectory, Durability, Replica};
 use std::fs;
 
 fn run(config: &Config) {
@@ -57,21 +57,25 @@ fn a_log_is_executed_with_what_it_was_executed_with() {
     let directory = tempfile::tempdir().unwrap();
     let config = common::config(directory.path());
     run(&config);
-    let changes: [fn(&mut Config); 5] = [
+    let changes: [fn(&mut Config); 6] = [
         |c| c.service = "tally".into(),
         |c| c.sessions.ttl_s += 1,
         |c| c.sessions.window -= 1,
         |c| c.kv.key_bytes += 1,
         |c| c.kv.value_bytes -= 1,
+        |c| c.checkpoints.interval_bytes += 1,
     ];
     for change in changes {
         let mut changed = config.clone();
         change(&mut changed);
-        refused(&changed, &["`service`, `[sessions]` or `[kv]` differ", "put them back"]);
+        refused(&changed, &["`service`, `[sessions]`, `[kv]` or `interval_bytes`", "put them back"]);
     }
     let mut changed = config.clone();
     changed.limits.batch_bytes /= 2;
     changed.durability.mode = Durability::Async;
+    // How checkpoints are taken changes nothing that is executed.
+    changed.checkpoints.mode = CheckpointMode::StopAndCopy;
+    changed.checkpoints.full_every = 1;
     run(&changed);
     run(&config);
 }

@@ -297,7 +297,7 @@ impl Admission {
         }
         let (bytes, count) = self.full.pop_front()?;
         self.full_bytes -= bytes.len();
-        Some(Batch::seal(bytes, BatchHeader { time, seed, count }))
+        Some(Batch::seal(bytes, BatchHeader { time, seed, count, border: false }))
     }
 }
 

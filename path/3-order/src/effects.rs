@@ -37,7 +37,8 @@ pub enum Effect {
         /// What must be durable before.
         after: Option<RecordId>,
     },
-    /// This slot's batch is decided. Slots come in order, each once in the life of this state machine.
+    /// This slot's batch is decided. Slots come in order, each once between two [`crate::Input::Installed`]; the first one
+    /// follows the checkpoint that the state machine began with, or that was installed last.
     Decided {
         /// The slot.
         slot: Slot,
@@ -69,6 +70,12 @@ pub enum Effect {
         load: u64,
         /// Which records, all of them durable.
         records: Vec<RecordId>,
+    },
+    /// The leader can not send what this replica lacks: it needs a checkpoint of this slot or a later one. Repeated while
+    /// that is so, at the pace of heartbeats.
+    Behind {
+        /// The slot that the checkpoint must reach at least.
+        slot: Slot,
     },
     /// A member sent something that is no part of the protocol: evidence, never fatal.
     Rejected {

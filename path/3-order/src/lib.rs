@@ -8,9 +8,11 @@
 //! Start with this file, then `raft/mod.rs`. Golden scripts: check/script/scripts. The suite that every protocol passes:
 //! check/script/tests/order_suite.rs.
 
+mod anchor;
 mod effects;
 pub mod raft;
 
+pub use anchor::{ANCHOR_BYTES_MAX, Anchor};
 pub use effects::{Effect, Effects, Stored};
 pub use quorate_types::Random;
 
@@ -41,6 +43,20 @@ pub enum Input {
     Read(u64),
     /// Hand leadership to this member, or to the most advanced one.
     Transfer(Option<ReplicaId>),
+    /// Everything up to this slot, which was decided here, is in a durable checkpoint: the protocol forgets what it kept of
+    /// it, and [`Order::keep_from`] rises. Also says it again after a restart, so that old records can go.
+    Trim {
+        /// The checkpoint's slot.
+        slot: Slot,
+    },
+    /// A durable checkpoint took the place of the service's state: what follows is handed on from the slot after it, also
+    /// if that goes back.
+    Installed {
+        /// The checkpoint's slot.
+        slot: Slot,
+        /// What the checkpoint says of this instance.
+        anchor: Anchor,
+    },
     /// The moment that [`Order::deadline`] named has come.
     Deadline,
 }
@@ -61,20 +77,29 @@ pub struct Status {
     /// Their bytes.
     pub in_flight_bytes: usize,
     /// What the leader knows of each other member: the member, how many bytes of the log it lacks, and whether it was
-    /// heard of lately. Empty elsewhere. `u64::MAX` bytes: it needs entries that are neither in memory nor on disk, and can
-    /// not catch up.
+    /// heard of lately. Empty elsewhere. `u64::MAX` bytes: it needs what is neither in memory nor in the log any more, and
+    /// is told to fetch a checkpoint.
     pub members: Vec<(ReplicaId, u64, bool)>,
 }
 
 /// One ordering protocol in one instance.
 pub trait Order: Send {
-    /// Takes back a record of an earlier run, in the order in which they were persisted; before [`Order::start`].
+    /// The service's state comes from a durable checkpoint, and the log begins after it; before any [`Order::restore`].
+    ///
+    /// # Errors
+    /// When the anchor is none of this protocol's.
+    fn restore_anchor(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt>;
+
+    /// Takes back a record of an earlier run, in the order in which they were persisted; before [`Order::start`]. The first
+    /// one given is number 1, whatever it was before. Where the log was trimmed, more old records than
+    /// [`Order::keep_from`] said may be there; never fewer.
     ///
     /// # Errors
     /// When the records do not fit together: the log can not be trusted.
     fn restore(&mut self, id: RecordId, record: Stored) -> Result<(), Halt>;
 
-    /// Begins. Everything restored counts as durable: the host rewrote and synced the log's tail.
+    /// Begins. Everything restored counts as durable: the host rewrote and synced the log's tail. Says
+    /// [`Effect::Halt`] when the records as a whole do not continue the checkpoint.
     fn start(&mut self, now: Time, out: &mut Effects);
 
     /// Reacts to one input.
@@ -82,6 +107,13 @@ pub trait Order: Send {
 
     /// When to call again with [`Input::Deadline`], if nothing arrives first.
     fn deadline(&self) -> Option<Time>;
+
+    /// What a checkpoint at this slot says of the instance: the same on all replicas. Known from the last
+    /// [`Input::Trim`] (or the checkpoint that it began with) to the last slot decided here.
+    fn anchor(&self, slot: Slot) -> Option<Anchor>;
+
+    /// The lowest of its own records that must stay in the log, given what is durable now; none when it has no records.
+    fn keep_from(&self) -> Option<RecordId>;
 
     /// Where it stands.
     fn status(&self) -> Status;

@@ -112,6 +112,23 @@ pub fn read_append(
     Ok(())
 }
 
+/// Stands in the place of a key's length behind the last object of a stream of objects.
+pub(crate) const NO_MORE_OBJECTS: u32 = u32::MAX;
+
+/// One object of a stream of objects, which stand in key order: `key length u32 | value length u32 | key | value`.
+pub(crate) fn write_object(
+    out: &mut dyn CheckpointSink,
+    key: &[u8],
+    value: &[u8],
+) -> Result<(), CheckpointError> {
+    for len in [key.len(), value.len()] {
+        let len = u32::try_from(len).ok().filter(|len| *len != NO_MORE_OBJECTS);
+        out.write(&len.ok_or(CheckpointError::Malformed("an object's length"))?.to_le_bytes())?;
+    }
+    out.write(key)?;
+    out.write(value)
+}
+
 pub(crate) fn read_u8(from: &mut dyn CheckpointSource) -> Result<u8, CheckpointError> {
     let mut byte = [0];
     read_exact(from, &mut byte)?;

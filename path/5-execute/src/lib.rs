@@ -1,15 +1,23 @@
 //! Stage 5: run delivered batches on the service, each request once, and remember what was answered.
 //!
-//! In: batches in seq order, from stage 4 (merge). Out: [`Outcomes`], to stage 6 (reply). A user of Quorate writes a
-//! [`Service`], or a [`TypedService`] when commands are ordinary Rust types; everything else here is the engine's.
+//! In: batches in seq order, from stage 4 (merge). Out: [`Outcomes`], to stage 6 (reply). At borders the whole state is taken as
+//! [`ImageParts`], which the state's package digests, writes and transfers. A user of Quorate writes one of these; everything
+//! else here is the engine's:
+//!
+//! - [`ObjectService`], run as [`InStore`]: its state lies in the object store, and it writes nothing for checkpoints, digests or
+//!   transfers. Right for large states.
+//! - [`TypedService`], run as [`Typed`]: commands and state are ordinary Rust types. At each checkpoint execution waits until the
+//!   whole state is written, so for small states.
+//! - [`Service`] over bytes, with its own checkpoint; and [`Tracked`] besides, when it can tell which of its objects changed.
 //!
 //! The session table and the replies it keeps live here rather than in stage 6, since whether a request runs depends
 //! on them: they are part of the replicated state (docs/decisions/0001-reply-cache-beside-the-sessions.md).
 //!
-//! Everything is deterministic: equal batches in equal order give equal outcomes and equal checkpoint bytes.
-//! Invariants: INV-EXEC-1 to 4 (`sequential.rs`), INV-SESSION-1 to 6 (`sessions.rs`). Tests: `tests/`.
+//! Everything is deterministic: equal batches in equal order give equal outcomes and equal images.
+//! Invariants: INV-EXEC-1 to 4 (`sequential.rs`), INV-EXEC-5 and 6 (`images.rs`), INV-SESSION-1 to 6 (`sessions.rs`). Tests:
+//! `tests/`.
 //!
-//! A whole service:
+//! A whole service of ordinary types:
 //! ```
 //! use quorate_execute::{Context, TypedService};
 //! use serde::{Deserialize, Serialize};
@@ -43,20 +51,62 @@
 //!     }
 //! }
 //! ```
+//!
+//! And one in the store, tickets that are each taken once:
+//! ```
+//! use quorate_execute::{Context, InStore, ObjectService, ReplySink, Service, Store};
+//!
+//! struct Tickets;
+//!
+//! impl ObjectService for Tickets {
+//!     /// A command is a ticket's name; the reply is the client that has it.
+//!     fn execute(&mut self, store: &mut Store, ticket: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
+//!         if ticket.len() > 100 {
+//!             return reply.write(b"too long");
+//!         }
+//!         if store.get(ticket).is_none() {
+//!             store.put(ticket, &ctx.client().number().to_le_bytes());
+//!         }
+//!         reply.write(store.get(ticket).unwrap_or_default());
+//!     }
+//!     /// A query is the beginning of names; the answer is the first ticket from there on.
+//!     fn query(&self, store: &Store, start: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
+//!         if let Some((ticket, _)) = store.range(start, None).next() {
+//!             reply.write(ticket);
+//!         }
+//!     }
+//! }
+//!
+//! let service: Box<dyn Service> = Box::new(InStore::new(Tickets));
+//! # let ctx = Context::at(quorate_types::Seq::FIRST, quorate_types::AgreedTime::ZERO);
+//! # let (mut service, mut out) = (service, vec![]);
+//! # service.execute(b"seat 9", &ctx, &mut ReplySink::new(&mut out, 100));
+//! # service.execute(&[b'x'; 101], &ctx, &mut ReplySink::new(&mut out, 100));
+//! # service.query(b"seat", &ctx, &mut ReplySink::new(&mut out, 100));
+//! # assert_eq!(out, b"\0\0\0\0\0\0\0\0too longseat 9");
+//! ```
 
 mod checkpoint;
 mod context;
+mod images;
+mod objects;
 mod outcomes;
+mod pieces;
 mod sequential;
 mod service;
 mod sessions;
+mod tracked;
 mod typed;
 
 pub use checkpoint::{CheckpointError, CheckpointSink, CheckpointSource, read_all, read_append, read_exact};
 pub use context::Context;
+pub use images::ImageParts;
+pub use objects::{InStore, ObjectService};
 pub use outcomes::{Outcome, Outcomes};
+pub use quorate_state::store::{Store, Version};
 pub use quorate_types::Random;
 pub use sequential::Executor;
 pub use service::{BatchReplies, ReplySink, ReplyTooLarge, Service};
 pub use sessions::{Lookup, SessionLimits, SessionTable, Verdict};
+pub use tracked::{Tracked, checkpoint_tracked, restore_tracked};
 pub use typed::{Typed, TypedError, TypedService, decode_reply, encode_command};

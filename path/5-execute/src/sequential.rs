@@ -6,17 +6,19 @@
 //!
 //! Invariants: INV-EXEC-1 (every seq is executed once, in order), INV-EXEC-2 (a delivered batch is well formed: stage 2
 //! checked it), INV-EXEC-3 (agreed time never goes back), INV-EXEC-4 (equal histories give equal outcomes and equal
-//! checkpoint bytes). Tests: `tests/`.
+//! images). Tests: `tests/`.
 
-use crate::checkpoint::{CheckpointError, CheckpointSink, CheckpointSource, read_exact, read_u64};
+use crate::checkpoint::{CheckpointError, CheckpointSink, read_exact, read_u64};
 use crate::context::Context;
+use crate::images::{ImageParts, Shadow};
 use crate::outcomes::Outcomes;
 use crate::service::{BatchReplies, ReplySink, ReplyTooLarge, Service};
 use crate::sessions::{Lookup, SessionLimits, SessionTable, Verdict};
-use quorate_types::{AgreedTime, ClientId, Items, ItemsBuilder, RequestNumber, Seq, SessionId};
+use quorate_state::store::Version;
+use quorate_types::{AgreedTime, ClientId, Items, ItemsBuilder, RequestNumber, Seq, SessionId, planted};
 use quorate_wire::{Batch, ReplyStatus, RequestHeader, RequestKind};
 
-/// First bytes of an executor's checkpoint; the last one is the format's version.
+/// First bytes of an executor's part of an image; the last one is the format's version.
 const MAGIC: [u8; 8] = *b"quoexec\x01";
 
 /// The service, the sessions, and how far execution got.
@@ -26,14 +28,20 @@ pub struct Executor {
     seq: Seq,
     time: AgreedTime,
     replies: BatchReplies,
+    shadow: Shadow,
 }
 
 impl Executor {
     /// An executor before the first batch. `start_time` is what the cluster agreed on when it was set up.
-    pub fn new(service: Box<dyn Service>, limits: SessionLimits, start_time: AgreedTime) -> Self {
+    ///
+    /// # Panics
+    /// When the service has a store to read and none to write, or the other way round.
+    pub fn new(mut service: Box<dyn Service>, limits: SessionLimits, start_time: AgreedTime) -> Self {
+        let (read, write) = (service.store().is_some(), service.store_mut().is_some());
+        assert_eq!(read, write, "a service overrides both of store and store_mut, or none");
         let replies = replies_for(&limits);
         let sessions = SessionTable::new(limits);
-        Self { service, sessions, seq: Seq::ZERO, time: start_time, replies }
+        Self { service, sessions, seq: Seq::ZERO, time: start_time, replies, shadow: Shadow::new() }
     }
 
     /// Runs the next batch. `out` holds its outcomes, and only these, afterwards.
@@ -155,36 +163,61 @@ impl Executor {
         &self.sessions
     }
 
-    /// Writes the whole state: `magic (8) | seq u64 | agreed time u64 | sessions | the service's bytes to the end`.
-    /// Executors with equal histories write equal bytes.
+    /// Copies about `bytes` bytes of a tracked service ahead of the next image, between batches. Whether there is nothing left
+    /// to copy; other services have nothing to copy ahead.
+    pub fn prepare_image(&mut self, bytes: usize) -> bool {
+        self.shadow.prepare(&mut *self.service, bytes)
+    }
+
+    /// The whole state as it is now. Executors with equal histories give equal parts, whenever images were prepared or taken.
+    /// It takes no time that grows with the state for a service in the store, what changed since the last image for a tracked
+    /// one (the first time, what is not copied yet), and the whole state for a plain one.
+    ///
+    /// # Errors
+    /// When the service can not give its state.
+    pub fn image(&mut self) -> Result<ImageParts, CheckpointError> {
+        let objects = self.shadow.image(&mut *self.service)?;
+        Ok(ImageParts { system: self.system(), objects })
+    }
+
+    /// The service's objects: those of now when it is in the store, else those of the last image, if there was one.
+    pub fn objects(&self) -> Option<Version> {
+        self.shadow.objects(&*self.service)
+    }
+
+    /// Replaces the whole state, limits included, by that of an image.
+    ///
+    /// # Errors
+    /// When the parts are none of an image of this service. As long as `system` is at fault nothing has changed; after other
+    /// errors a service that is not in the store may be half restored: do not use this executor.
+    pub fn restore_image(&mut self, system: &[u8], objects: &Version) -> Result<(), CheckpointError> {
+        let (seq, time, sessions) = read_system(system)?;
+        self.shadow.restore(&mut *self.service, objects)?;
+        self.replies = replies_for(sessions.limits());
+        (self.sessions, self.seq, self.time) = (sessions, seq, time);
+        Ok(())
+    }
+
+    /// Writes the whole state as one stream, to compare replicas by: the system part of an image, then the service's own bytes.
     ///
     /// # Errors
     /// When the sink fails.
     pub fn checkpoint(&self, out: &mut dyn CheckpointSink) -> Result<(), CheckpointError> {
-        out.write(&MAGIC)?;
-        out.write(&self.seq.number().to_le_bytes())?;
-        out.write(&self.time.nanos().to_le_bytes())?;
-        self.sessions.checkpoint(out)?;
+        out.write(&self.system())?;
         self.service.checkpoint(out)
     }
 
-    /// Replaces the whole state, limits included, by the one in a checkpoint.
-    ///
-    /// # Errors
-    /// When the source fails or holds no checkpoint. The service may then be half restored: do not use this executor.
-    pub fn restore(&mut self, from: &mut dyn CheckpointSource) -> Result<(), CheckpointError> {
-        let mut magic = [0; 8];
-        read_exact(from, &mut magic)?;
-        if magic != MAGIC {
-            return Err(CheckpointError::Malformed("not an executor's checkpoint of this version"));
+    /// `magic (8) | seq u64 | agreed time u64 | sessions`.
+    fn system(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        out.extend_from_slice(&self.seq.number().to_le_bytes());
+        out.extend_from_slice(&self.time.nanos().to_le_bytes());
+        if planted("sessions-outside-digest") {
+            SessionTable::new(self.sessions.limits().clone()).write_to(&mut out);
+        } else {
+            self.sessions.write_to(&mut out);
         }
-        let seq = Seq::new(read_u64(from)?);
-        let time = AgreedTime::from_nanos(read_u64(from)?);
-        let sessions = SessionTable::restored(from, time)?;
-        self.service.restore(from)?;
-        self.replies = replies_for(sessions.limits());
-        (self.sessions, self.seq, self.time) = (sessions, seq, time);
-        Ok(())
+        out
     }
 
     /// Panics with the name of an invariant that does not hold. `thorough` goes through all sessions.
@@ -192,6 +225,24 @@ impl Executor {
         if thorough {
             self.sessions.invariants();
         }
+    }
+}
+
+/// The other half of [`Executor::system`].
+fn read_system(mut bytes: &[u8]) -> Result<(Seq, AgreedTime, SessionTable), CheckpointError> {
+    let from = &mut bytes;
+    let mut magic = [0; 8];
+    read_exact(from, &mut magic)?;
+    if magic != MAGIC {
+        return Err(CheckpointError::Malformed("not an executor's state of this version"));
+    }
+    let seq = Seq::new(read_u64(from)?);
+    let time = AgreedTime::from_nanos(read_u64(from)?);
+    let sessions = SessionTable::restored(from, time)?;
+    if bytes.is_empty() {
+        Ok((seq, time, sessions))
+    } else {
+        Err(CheckpointError::Malformed("bytes after the sessions"))
     }
 }
 

@@ -2,11 +2,20 @@
 
 use crate::checkpoint::{CheckpointError, CheckpointSink, CheckpointSource};
 use crate::context::Context;
+use crate::tracked::Tracked;
+use quorate_state::store::Store;
 use quorate_types::{AgreedTime, Items, ItemsBuilder};
 use std::{fmt, io};
 
 /// A deterministic service: the same commands in the same order lead to the same state and the same replies. It takes
 /// time and randomness only from the [`Context`], and never iterates over a map whose order differs between processes.
+///
+/// There are three kinds of them, by what the engine needs to know of their state:
+/// - in the store ([`ObjectService`](crate::ObjectService) with [`InStore`](crate::InStore)): nothing at all; the best choice for
+///   large states;
+/// - tracked ([`Tracked`]): it holds its state as it likes and tells which objects changed;
+/// - plain, as this trait alone: at every checkpoint it writes its whole state, and execution waits until it did. Right for
+///   small states.
 pub trait Service: Send {
     /// Runs one ordered command and writes one reply (which may be empty). Bytes that are no command of this service
     /// are answered with an error of its own; they are in the log already, and every replica sees them.
@@ -44,6 +53,23 @@ pub trait Service: Send {
     /// everything that is due at `ctx.time()`.
     fn deadline_reached(&mut self, ctx: &Context) {
         let _ = ctx;
+    }
+
+    /// The store that holds the whole state, when there is one ([`InStore`](crate::InStore) has one). Its versions are then the
+    /// state's; [`Self::checkpoint`] and [`Self::restore`] are not used for it.
+    fn store(&self) -> Option<&Store> {
+        None
+    }
+
+    /// The same store. The engine replaces what is in it when it restores the state.
+    fn store_mut(&mut self) -> Option<&mut Store> {
+        None
+    }
+
+    /// This service as one that tracks its own changes, if it does. [`Self::checkpoint`] and [`Self::restore`] are then not
+    /// used for its state.
+    fn tracked(&mut self) -> Option<&mut dyn Tracked> {
+        None
     }
 }
 

@@ -1,10 +1,10 @@
-//! Checkpoints: what they hold comes back, and damaged ones are refused without a panic. That equal histories give
-//! equal bytes is tested over random histories in `session_model.rs`.
+//! Images: what the executor's part of them holds comes back, and damaged ones are refused without a panic. That equal histories
+//! give equal images is tested over random histories in `session_model.rs` and `images.rs`.
 
 mod support;
 
 use proptest::prelude::*;
-use quorate_execute::{CheckpointError, SessionLimits};
+use quorate_execute::{CheckpointError, ImageParts, SessionLimits};
 use quorate_types::Span;
 use quorate_wire::ReplyStatus;
 use support::{Replica, commands, empty, open};
@@ -20,9 +20,9 @@ fn replica() -> Replica {
 
 /// The cluster's limits come with the state: a replica with other limits in its file decides as the others do.
 #[test]
-fn limits_travel_in_checkpoints() {
-    let before = replica();
-    let after = Replica::restored(&before.checkpoint()).expect("a good checkpoint");
+fn limits_travel_in_images() {
+    let mut before = replica();
+    let after = before.copy();
     assert_eq!(after.executor.sessions().limits(), before.executor.sessions().limits());
     assert_eq!(after.executor.seq(), before.executor.seq());
     assert_eq!(after.executor.time(), before.executor.time());
@@ -33,7 +33,7 @@ fn limits_travel_in_checkpoints() {
 #[test]
 fn a_retry_after_a_restore_gets_the_first_answer() {
     let mut before = replica();
-    let mut after = Replica::restored(&before.checkpoint()).expect("a good checkpoint");
+    let mut after = before.copy();
     let id = quorate_types::SessionId { index: 0, generation: 1 };
     let retry = [commands(id, 2, 2, &[b"two"]), commands(id, 1, 1, &[b"one"])];
     let seen = after.run(7, &retry);
@@ -41,28 +41,36 @@ fn a_retry_after_a_restore_gets_the_first_answer() {
     assert_eq!([seen[0].status, seen[1].status], [ReplyStatus::Done, ReplyStatus::ReplyForgotten]);
 }
 
-/// Cut off anywhere, a checkpoint is refused.
+/// Cut off anywhere, the system part is refused, and the executor stays as it was.
 #[test]
-fn a_cut_off_checkpoint_is_refused() {
-    let bytes = replica().checkpoint();
-    for len in 0..bytes.len() {
-        assert!(Replica::restored(&bytes[..len]).is_err(), "cut off at {len}");
+fn a_cut_off_image_is_refused() {
+    let image = replica().image();
+    let mut other = replica();
+    let id = other.opened(3, 1);
+    other.run(7, &[commands(id, 1, 1, &[b"three"])]);
+    let before = other.digest();
+    for len in 0..image.system.len() {
+        let refused = other.executor.restore_image(&image.system[..len], &image.objects);
+        assert!(refused.is_err(), "cut off at {len}");
     }
-    let longer = [&bytes[..], &[0]].concat();
-    assert!(matches!(Replica::restored(&longer), Err(CheckpointError::Malformed(_))));
+    let longer = [&image.system[..], &[0]].concat();
+    let refused = other.executor.restore_image(&longer, &image.objects);
+    assert!(matches!(refused, Err(CheckpointError::Malformed(_))));
+    assert_eq!(other.digest(), before);
+    assert_eq!(other.count(), 3);
 }
 
 proptest! {
     /// Damaged bytes are refused, or are another table that holds its invariants; never a panic.
     #[test]
-    fn a_damaged_checkpoint_is_no_danger(at in any::<prop::sample::Index>(), value in any::<u8>(), more in any::<u8>()) {
-        let mut bytes = replica().checkpoint();
+    fn a_damaged_image_is_no_danger(at in any::<prop::sample::Index>(), value in any::<u8>(), more in any::<u8>()) {
+        let ImageParts { system: mut bytes, objects } = replica().image();
         let at = at.index(bytes.len());
         bytes[at] = value;
-        let _ = Replica::restored(&bytes);
+        let _ = Replica::restored(&bytes, &objects);
         if at + 3 < bytes.len() {
             bytes[at + 3] = more;
         }
-        let _ = Replica::restored(&bytes);
+        let _ = Replica::restored(&bytes, &objects);
     }
 }

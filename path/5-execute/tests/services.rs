@@ -37,7 +37,7 @@ fn words() -> Replica {
     Replica::with(Box::new(Typed(Words::default())), SessionLimits::default())
 }
 
-/// Typed commands run, typed queries answer, and the state goes through a checkpoint.
+/// Typed commands run, typed queries answer, and the state goes through an image.
 #[test]
 fn a_typed_service_runs() {
     let mut replica = words();
@@ -48,7 +48,8 @@ fn a_typed_service_runs() {
         list(&seen.body).iter().map(|reply| decode_reply(reply).expect("a count")).collect();
     assert_eq!(replies, [1, 2]);
     let mut restored = words();
-    restored.executor.restore(&mut &replica.checkpoint()[..]).expect("a good checkpoint");
+    let image = replica.image();
+    restored.executor.restore_image(&image.system, &image.objects).expect("a good image");
     for replica in [&replica, &restored] {
         let mut out = vec![];
         replica.executor.query(&word, &mut out).expect("a short answer");

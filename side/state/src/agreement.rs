@@ -1,1 +1,296 @@
-//! Which digest the members agree on at each border.
+//! Which digest the members agree on at each border, whose differs, and who holds a checkpoint that others may fetch.
+//!
+//! Beside the path. Every replica computes the digest of its state at every border and tells the others. A digest that enough
+//! members report is agreed: it vouches for transferred bytes, and a replica that has another one has diverged. What is enough
+//! is a parameter: a majority of the members with crash faults, never under 2 when there is more than one member; f+1 with
+//! commission faults. When no digest can be agreed on any more, the service is not deterministic (or more replicas are faulty
+//! than the fault model allows), and nothing is repaired.
+//!
+//! Every report is about one border by one member; reports of digests that nobody agrees on cost the same bounded memory as
+//! others: each member's newest borders are kept, so nobody pushes out what another one said.
+//!
+//! Invariants: INV-AGREE-1 (a digest is agreed only when enough distinct members reported it for that border), INV-AGREE-2 (at
+//! most [`BORDERS_MAX`] borders per member and agreed ones are kept), INV-AGREE-3 (a border never has two agreed digests).
+//! Tests: `agreement/tests.rs`, against brute force.
+
+use quorate_types::{Digest, ReplicaId, Seq, planted};
+use std::collections::BTreeMap;
+
+/// So many borders are kept of each member, the newest ones.
+pub const BORDERS_MAX: usize = 16;
+
+/// How many equal digests make an agreed one under crash faults: a majority, never under 2 when there are more members than one.
+pub const fn needed_for_crashes(members: usize) -> usize {
+    members / 2 + 1
+}
+
+/// What became known at a border. Each is told once, and again only when what it says has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Enough members have this digest.
+    Agreed {
+        /// The border.
+        seq: Seq,
+        /// The digest.
+        digest: Digest,
+    },
+    /// This replica has diverged: it must not answer reads, and roll back or fetch the agreed state.
+    OwnDiffers {
+        /// The border.
+        seq: Seq,
+        /// This replica's digest.
+        own: Digest,
+        /// The agreed one.
+        agreed: Digest,
+        /// Who reported the agreed one.
+        by: Vec<ReplicaId>,
+    },
+    /// Another member has diverged.
+    OtherDiffers {
+        /// The border.
+        seq: Seq,
+        /// Which member.
+        member: ReplicaId,
+        /// Its digest.
+        digest: Digest,
+        /// The agreed one.
+        agreed: Digest,
+    },
+    /// No digest can reach the number any more, whatever the silent members say: no repair, an alarm.
+    NoneAgree {
+        /// The border.
+        seq: Seq,
+        /// Who said what.
+        digests: Vec<(ReplicaId, Digest)>,
+    },
+    /// A member took back what it had said of this border: it was repaired, or it lies.
+    Restated {
+        /// The border.
+        seq: Seq,
+        /// Which member.
+        member: ReplicaId,
+        /// What it said before.
+        was: Digest,
+        /// What it says now, which counts.
+        now: Digest,
+    },
+}
+
+/// An agreed checkpoint, and who can send it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// Its seq.
+    pub seq: Seq,
+    /// Its agreed digest.
+    pub digest: Digest,
+    /// The other members that said they hold it in a durable file, by id.
+    pub holders: Vec<ReplicaId>,
+}
+
+/// What a member said of a border.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The digest of its state.
+    pub digest: Digest,
+    /// It has it in a durable file.
+    pub held: bool,
+}
+
+/// What was told of a border, so that it is not told twice.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Told {
+    own: Option<Digest>,
+    none: Vec<(ReplicaId, Digest)>,
+}
+
+/// Compares digests; see the module.
+#[derive(Debug)]
+pub struct Agreement {
+    me: ReplicaId,
+    needed: usize,
+    /// Every member, this replica included, and what it reported.
+    reports: BTreeMap<ReplicaId, BTreeMap<Seq, Report>>,
+    /// The newest borders with an agreed digest.
+    agreed: BTreeMap<Seq, Digest>,
+    /// The newest border that was agreed and is not among those any more: nothing up to here is looked at again.
+    floor: Seq,
+    /// Of borders that some member has a report of.
+    told: BTreeMap<Seq, Told>,
+}
+
+impl Agreement {
+    /// Nothing is known yet. `members` includes `me`; `needed` equal digests make an agreed one.
+    ///
+    /// # Panics
+    /// When `me` is no member, when `needed` is 0 or more than the members, or 1 although there are more members than one.
+    pub fn new(me: ReplicaId, members: &[ReplicaId], needed: usize) -> Self {
+        let reports: BTreeMap<_, _> = members.iter().map(|member| (*member, BTreeMap::new())).collect();
+        assert!(reports.contains_key(&me), "a replica agrees with the members that it is one of");
+        assert!(needed >= reports.len().min(2) && needed <= reports.len(), "one alone agrees with nobody");
+        Self { me, needed, reports, agreed: BTreeMap::new(), floor: Seq::ZERO, told: BTreeMap::new() }
+    }
+
+    /// This replica's digest at a border, as computed by its keeper; `held` once it is in a durable file. Again after a repair.
+    #[must_use]
+    pub fn own(&mut self, seq: Seq, digest: Digest, held: bool) -> Vec<Verdict> {
+        self.report(self.me, seq, Report { digest, held })
+    }
+
+    /// What another member said. Strangers, this replica's own name and borders older than its newest ones are ignored.
+    #[must_use]
+    pub fn heard(&mut self, from: ReplicaId, seq: Seq, digest: Digest, held: bool) -> Vec<Verdict> {
+        if from == self.me {
+            return Vec::new();
+        }
+        self.report(from, seq, Report { digest, held })
+    }
+
+    /// A member turned out not to hold a checkpoint (any more).
+    pub fn not_held(&mut self, by: ReplicaId, seq: Seq, digest: Digest) {
+        let report = self.reports.get_mut(&by).and_then(|reports| reports.get_mut(&seq));
+        if let Some(report) = report.filter(|report| report.digest == digest) {
+            report.held = false;
+        }
+    }
+
+    fn report(&mut self, from: ReplicaId, seq: Seq, report: Report) -> Vec<Verdict> {
+        let Some(reports) = self.reports.get_mut(&from).filter(|_| seq > self.floor) else {
+            return Vec::new();
+        };
+        let was = reports.insert(seq, report);
+        if reports.len() > BORDERS_MAX {
+            reports.pop_first();
+        }
+        if !reports.contains_key(&seq) {
+            return Vec::new();
+        }
+        let mut verdicts = Vec::new();
+        let (was, now) = (was.map(|was| was.digest), report.digest);
+        if let Some(was) = was.filter(|was| *was != now) {
+            verdicts.push(Verdict::Restated { seq, member: from, was, now });
+        }
+        if was != Some(now) {
+            self.judge(from, seq, now, &mut verdicts);
+        }
+        self.forget();
+        verdicts
+    }
+
+    /// A new digest was reported.
+    fn judge(&mut self, from: ReplicaId, seq: Seq, digest: Digest, out: &mut Vec<Verdict>) {
+        match self.agreed.get(&seq) {
+            Some(agreed) if from != self.me && *agreed != digest => {
+                out.push(Verdict::OtherDiffers { seq, member: from, digest, agreed: *agreed });
+            }
+            Some(_) => {}
+            None if self.count(seq, digest) >= if planted("digest-of-one") { 1 } else { self.needed } => {
+                self.agreed.insert(seq, digest);
+                out.push(Verdict::Agreed { seq, digest });
+                let others = self.said(seq).into_iter().filter(|(who, d)| *who != self.me && *d != digest);
+                out.extend(others.map(|(member, d)| Verdict::OtherDiffers {
+                    seq,
+                    member,
+                    digest: d,
+                    agreed: digest,
+                }));
+            }
+            None => self.judge_none(seq, out),
+        }
+        self.judge_own(seq, out);
+    }
+
+    fn judge_own(&mut self, seq: Seq, out: &mut Vec<Verdict>) {
+        let own = self.reports[&self.me].get(&seq).map(|report| report.digest);
+        let (Some(own), Some(agreed)) = (own, self.agreed.get(&seq).copied()) else { return };
+        let told = self.told.entry(seq).or_default();
+        if told.own == Some(own) {
+            return;
+        }
+        told.own = Some(own);
+        if own != agreed {
+            let by = self.said(seq).into_iter().filter(|(_, d)| *d == agreed).map(|(who, _)| who).collect();
+            out.push(Verdict::OwnDiffers { seq, own, agreed, by });
+        }
+    }
+
+    /// Whether even all silent members could not bring any digest to the number.
+    fn judge_none(&mut self, seq: Seq, out: &mut Vec<Verdict>) {
+        let digests = self.said(seq);
+        let silent = self.reports.len() - digests.len();
+        let best = digests.iter().map(|(_, digest)| self.count(seq, *digest)).max().unwrap_or(0);
+        if best + silent >= self.needed {
+            return;
+        }
+        let told = self.told.entry(seq).or_default();
+        if told.none != digests {
+            told.none.clone_from(&digests);
+            out.push(Verdict::NoneAgree { seq, digests });
+        }
+    }
+
+    fn count(&self, seq: Seq, digest: Digest) -> usize {
+        self.reports.values().filter_map(|reports| reports.get(&seq)).filter(|r| r.digest == digest).count()
+    }
+
+    /// Drops what is out of the window: agreed digests beyond the newest, and notes on borders that nobody has a report of.
+    fn forget(&mut self) {
+        while self.agreed.len() > BORDERS_MAX {
+            let oldest = self.agreed.pop_first();
+            self.floor = oldest.map_or(self.floor, |(seq, _)| seq.max(self.floor));
+        }
+        let (reports, agreed) = (&self.reports, &self.agreed);
+        let known = |seq: &Seq| agreed.contains_key(seq) || reports.values().any(|r| r.contains_key(seq));
+        if self.told.len() > BORDERS_MAX {
+            self.told.retain(|seq, _| known(seq));
+        }
+    }
+
+    /// The newest border with an agreed digest.
+    pub fn newest(&self) -> Option<(Seq, Digest)> {
+        self.agreed.last_key_value().map(|(seq, digest)| (*seq, *digest))
+    }
+
+    /// What was agreed at this border, if it was and is still among the newest.
+    pub fn agreed(&self, seq: Seq) -> Option<Digest> {
+        self.agreed.get(&seq).copied()
+    }
+
+    /// Who said what of this border, by member.
+    pub fn said(&self, seq: Seq) -> Vec<(ReplicaId, Digest)> {
+        let of = |reports: &BTreeMap<Seq, Report>| reports.get(&seq).map(|report| report.digest);
+        self.reports.iter().filter_map(|(member, reports)| Some((*member, of(reports)?))).collect()
+    }
+
+    /// This replica's reports, oldest first: what a member that just connected is told.
+    pub fn own_reports(&self) -> impl Iterator<Item = (Seq, Report)> {
+        self.reports[&self.me].iter().map(|(seq, report)| (*seq, *report))
+    }
+
+    /// The newest border that a member reported.
+    pub fn newest_of(&self, member: ReplicaId) -> Option<(Seq, Report)> {
+        let (seq, report) = self.reports.get(&member)?.last_key_value()?;
+        Some((*seq, *report))
+    }
+
+    /// Every agreed checkpoint from `at_least` on that another member holds, newest first: what to fetch, and from whom.
+    pub fn offers(&self, at_least: Seq) -> Vec<Offer> {
+        let holds = |report: &Report, digest| report.held && report.digest == digest;
+        let offer = |(seq, digest): (&Seq, &Digest)| {
+            let others = self.reports.iter().filter(|(member, _)| **member != self.me);
+            let held = others.filter(|(_, r)| r.get(seq).is_some_and(|report| holds(report, *digest)));
+            let holders: Vec<ReplicaId> = held.map(|(member, _)| *member).collect();
+            (!holders.is_empty()).then_some(Offer { seq: *seq, digest: *digest, holders })
+        };
+        self.agreed.range(at_least..).rev().filter_map(offer).collect()
+    }
+
+    /// Panics with the name of an invariant that does not hold.
+    pub fn invariants(&self) {
+        let bounded = self.reports.values().all(|reports| reports.len() <= BORDERS_MAX);
+        assert!(bounded && self.agreed.len() <= BORDERS_MAX, "INV-AGREE-2: bounded memory");
+        assert!(self.told.len() <= (self.reports.len() + 1) * BORDERS_MAX, "INV-AGREE-2: bounded notes");
+    }
+}
+
+#[cfg(test)]
+mod tests;

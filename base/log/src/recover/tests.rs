@@ -351,6 +351,42 @@ fn a_trimmed_log_begins_with_the_block_that_is_there() {
     assert_eq!(corrupt_at(recover_from(1, &disk[1..])), Some(SEGMENT as u64), "its first block was synced");
 }
 
+/// Trimmed segments are deleted from the lowest on; whatever a crash leaves of them, the log is whole, and its numbers go on.
+#[test]
+fn a_crash_between_two_deletions_leaves_a_whole_log() {
+    let (mut disk, mut log) = fresh();
+    for kind in 1..=9 {
+        store(&mut disk, &mut log, kind, 3000, true);
+    }
+    let trimmed = log.trim(RecordId::new(7));
+    assert_eq!(trimmed, 0..3);
+    assert_eq!(log.first_record(), Some(RecordId::new(7)));
+    for first in trimmed.start..=trimmed.end {
+        let mut rest = disk[first as usize..].to_vec();
+        let (kinds, recovered) = recover_from(first, &rest).unwrap();
+        let begin = 1 + 2 * first;
+        assert_eq!(kinds, (begin as u8..=9).collect::<Vec<_>>());
+        let (number, last) = (recovered.first_record, recovered.last_record);
+        assert_eq!((number, last), (Some(RecordId::new(begin)), RecordId::new(9)));
+        for rewrite in &recovered.rewrite {
+            put(&mut rest, rewrite.segment - first, rewrite.offset, &rewrite.data);
+        }
+        let mut log = recovered.rewritten();
+        assert_eq!(log.first_segment(), first);
+        assert_eq!(log.locate(RecordId::new(begin - 1)), None, "that is gone");
+        assert!(log.locate(RecordId::new(begin)).is_some());
+        assert_eq!(log.trim(RecordId::new(7)), first..3, "what a crash left is trimmed again");
+        let record =
+            Record { instance: InstanceId::new(1), kind: 10, head: Bytes::new(), payload: Bytes::new() };
+        assert_eq!(log.append(record, Class::Data), Ok(RecordId::new(10)));
+    }
+    let gap = [disk[1].clone(), disk[3].clone()];
+    let mut recovery = Recovery::new(LOG_ID, config(), 1);
+    recovery.segment(1, &Bytes::from(gap[0].clone()), &mut Vec::new()).unwrap();
+    let missing = recovery.segment(3, &Bytes::from(gap[1].clone()), &mut Vec::new());
+    assert!(matches!(missing, Err(RecoverError::Halt(Halt::LogInconsistent { .. }))), "in that order only");
+}
+
 #[test]
 fn errors_say_what_to_do() {
     let newer = RecoverError::NewerFormat { found: 2, position: 0 }.to_string();

@@ -335,6 +335,62 @@ fn trim_keeps_the_record_asked_for_and_the_last_synced_block() {
     log.invariants();
 }
 
+/// What makes a record superfluous may be lost with the machine, as long as it is not synced.
+#[test]
+fn trim_waits_for_a_sync_in_async_mode() {
+    let mut log = ready(LogConfig { sync: SyncMode::Async, unsynced_bytes_max: 1 << 20, ..config() });
+    for segment in 2..4 {
+        fill(&mut log, Class::Vital);
+        polled(&mut log);
+        log.prepared(segment, Ok(()));
+    }
+    assert_eq!((log.durable(), log.synced_to()), (RecordId::new(48), 0));
+    assert_eq!(log.trim(RecordId::new(20)), 0..0);
+    let sync = |effects: Vec<LogEffect>| {
+        let syncs = effects.into_iter().filter_map(|effect| match effect {
+            LogEffect::Sync { id, segments } => Some((id, segments)),
+            LogEffect::Write(_) | LogEffect::Prepare { .. } => None,
+        });
+        syncs.last().expect("it asks for a sync")
+    };
+    let (id, segments) = sync(polled(&mut log));
+    assert_eq!(segments, 0..=2);
+    log.prepared(4, Ok(()));
+    append(&mut log, 10);
+    let write = writes(&mut log).remove(0);
+    log.written(write.id);
+    log.synced(id);
+    assert_eq!(log.trim(RecordId::new(33)), 0..1, "as much as was asked for when what is synced was written");
+    assert_eq!(log.trim(RecordId::new(33)), 1..1);
+    let (id, _) = sync(polled(&mut log));
+    log.synced(id);
+    assert_eq!(log.trim(RecordId::new(33)), 1..2);
+    log.invariants();
+}
+
+/// A scrub is told what must be there, for segments to which nothing is written any more.
+#[test]
+fn only_full_and_synced_segments_are_sealed() {
+    let mut log = ready(config());
+    for segment in 2..4 {
+        fill(&mut log, Class::Vital);
+        polled(&mut log);
+        log.prepared(segment, Ok(()));
+    }
+    append(&mut log, 10);
+    let write = writes(&mut log).remove(0);
+    let sealed = |log: &Log| -> Vec<Option<Range<u64>>> {
+        let range = |range: Range<RecordId>| range.start.number()..range.end.number();
+        (0..4).map(|segment| log.sealed_records(segment).map(range)).collect()
+    };
+    assert_eq!(sealed(&log), [Some(1..17), Some(17..33), Some(33..49), None]);
+    log.written(write.id);
+    assert_eq!(sealed(&log)[3], None, "it is being filled");
+    assert_eq!((log.trim(RecordId::new(17)), log.first_segment()), (0..1, 1));
+    assert_eq!(sealed(&log), [None, Some(17..33), Some(33..49), None]);
+    assert_eq!(log.sealed_records(u64::MAX), None);
+}
+
 #[test]
 fn sizes_that_can_not_work_are_refused() {
     assert_eq!(LogConfig::default().check(), Ok(()));

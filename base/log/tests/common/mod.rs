@@ -139,6 +139,8 @@ pub struct World {
     pub model: Vec<Record>,
     pub at_disk: VecDeque<(Write, bool)>,
     pub kept_from: RecordId,
+    /// Trimmed segments whose files are still there. After a crash they are part of the log again.
+    pub deleting: VecDeque<u64>,
     made: u64,
 }
 
@@ -152,6 +154,7 @@ impl World {
             model: Vec::new(),
             at_disk: VecDeque::new(),
             kept_from: RecordId::FIRST,
+            deleting: VecDeque::new(),
             made: 0,
         };
         world.poll();
@@ -243,6 +246,7 @@ impl World {
 
     /// Stops the process and perhaps the machine, then recovers; recovery itself may be stopped, too.
     pub fn crash(&mut self, machine: bool, rng: &mut Rng) {
+        self.deleting.clear();
         let mut survives = if machine { self.survives_power_loss() } else { self.log.durable() };
         for (write, done) in std::mem::take(&mut self.at_disk) {
             // A write that was under way may have reached any of its sectors.

@@ -1,16 +1,17 @@
 //! One sample of every kind of frame and every message, used by the golden fixtures, the properties and the corpus.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+use bytes::Bytes;
 use quorate_types::{
-    AgreedTime, ClientId, ClusterId, Incarnation, InstanceId, ItemsBuilder, Reject, ReplicaId, RequestNumber,
-    Seq, SessionId, View,
+    AgreedTime, ClientId, ClusterId, Digest, Incarnation, InstanceId, ItemsBuilder, Reject, ReplicaId,
+    RequestNumber, Seq, SessionId, View,
 };
 use quorate_wire::raft::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_wire::{
     Batch, BatchHeader, ClientMessage, Frame, FrameKind, Hello, LeaderNotice, OrderMessage, OutFrame,
-    ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal, RefusalReason, ReplicaMessage, Reply,
-    ReplyStatus, RequestHeader, RequestKind, Requests, Role, Welcome, read_reply_header, write_read_request,
-    write_request,
+    ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage,
+    Reply, ReplyStatus, RequestHeader, RequestKind, Requests, Role, StateMessage, Welcome, read_reply_header,
+    write_read_request, write_request,
 };
 use std::path::PathBuf;
 
@@ -84,6 +85,7 @@ pub(crate) fn batch(requests: &[Vec<u8>]) -> Batch {
         time: AgreedTime::from_nanos(1_700_000_000_000_000_000),
         seed: 0x5eed,
         count: requests.len() as u32,
+        border: false,
     };
     Batch::seal(bytes, header)
 }
@@ -205,10 +207,55 @@ pub(crate) fn raft_messages() -> Vec<(&'static str, &'static str, RaftMessage)> 
                 hint: Position::new(Index::new(30), View::new(7)),
             }),
         ),
+        (
+            "needs_checkpoint",
+            "The follower lacks entries before position 30@2, which the leader does not have any more.",
+            RaftMessage::NeedsCheckpoint {
+                view,
+                previous: Position::new(Index::new(30), View::new(2)),
+                round: 9,
+                slot: 28,
+            },
+        ),
         ("timeout_now", "The leader hands over.", RaftMessage::TimeoutNow { view }),
         ("read_index", "A follower asks on behalf of reads.", RaftMessage::ReadIndex { view, read: 12 }),
         ("read_index_reply", "Wait for slot 38.", read(Some(38))),
         ("read_index_reply_not_leading", "Ask somebody else.", read(None)),
+    ]
+}
+
+/// Every message about the state.
+pub(crate) fn state_messages() -> Vec<(&'static str, &'static str, StateMessage)> {
+    let (seq, digest) = (Seq::new(4096), Digest::new(std::array::from_fn(|at| at as u8)));
+    let refused = |why, chunks| StateMessage::Refused { seq, digest, why, chunks };
+    let bytes = Bytes::from_static(b"of 40 bytes");
+    vec![
+        ("digest", "The state after a border.", StateMessage::Digest { seq, digest, held: false }),
+        ("digest_held", "The same, in a durable file.", StateMessage::Digest { seq, digest, held: true }),
+        (
+            "fetch_manifest",
+            "Asks for the manifest from a byte on.",
+            StateMessage::FetchManifest { seq, digest, offset: 9 },
+        ),
+        (
+            "manifest",
+            "A piece of it.",
+            StateMessage::Manifest { seq, digest, offset: 9, total: 40, bytes: bytes.clone() },
+        ),
+        (
+            "fetch_chunks",
+            "Asks for three chunks.",
+            StateMessage::FetchChunks { seq, digest, chunks: vec![7, 8, 12] },
+        ),
+        ("chunk", "One of them.", StateMessage::Chunk { seq, digest, chunk: 8, bytes }),
+        ("refused_not_held", "No such checkpoint.", refused(RefusedWhy::NotHeld, vec![])),
+        ("refused_busy", "Too much to send already.", refused(RefusedWhy::Busy, vec![7, 8])),
+        ("refused_rotten", "A chunk is damaged there.", refused(RefusedWhy::Rotten, vec![12])),
+        (
+            "want_border",
+            "A newer checkpoint than this one is needed.",
+            StateMessage::WantBorder { seq, digest },
+        ),
     ]
 }
 
@@ -275,6 +322,9 @@ pub(crate) fn samples() -> Vec<Sample> {
         let frame = OrderMessage::Raft(message).frame(InstanceId::new(1));
         list.push(Sample { name: format!("order_raft_{name}"), story, frame });
     }
+    for (name, story, message) in state_messages() {
+        list.push(Sample { name: format!("state_{name}"), story, frame: message.frame() });
+    }
     clients(&mut list);
     list
 }
@@ -290,6 +340,7 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
             let (instance, OrderMessage::Raft(message)) = OrderMessage::decode(frame.payload)?;
             vec![format!("{instance} {}", raft_line(&message))]
         }
+        FrameKind::State => vec![format!("{:?}", StateMessage::decode(frame.payload)?)],
         FrameKind::Requests | FrameKind::Reads => match ClientMessage::decode(frame)? {
             ClientMessage::Requests(bytes) => Requests::new(&bytes)
                 .map(|r| r.map(|(h, body, _)| format!("{h:?} {}", text(body))))

@@ -51,7 +51,8 @@ fn a_write_that_fails_ends_the_run_with_its_reason() {
     let path = dir.path().join("log");
     std::fs::write(&path, [0; 4096]).unwrap();
     let read_only = File::open(&path).unwrap();
-    let log = LogFile { file: read_only, at: 0, size: 4096, sync: false, writes: 0 };
+    let log =
+        LogFile { file: read_only, at: 0, size: 4096, sync: false, sync_delay: Duration::ZERO, writes: 0 };
     let mut disk = Disk::start(log).unwrap();
     let mut frame = Frame::new(64);
     frame.seal(64, 0);

@@ -42,6 +42,10 @@ pub(super) fn message(name: &str, command: &Command) -> Result<RaftMessage, Stri
             };
             RaftMessage::AppendEntriesReply { view, round: number("round")?, outcome }
         }
+        "NeedsCheckpoint" => {
+            let (previous, round, slot) = (at("prev")?, number("round")?, number("slot")?);
+            RaftMessage::NeedsCheckpoint { view, previous, round, slot }
+        }
         "TimeoutNow" => RaftMessage::TimeoutNow { view },
         "ReadIndex" => RaftMessage::ReadIndex { view, read: number("read")? },
         "ReadIndexReply" => {

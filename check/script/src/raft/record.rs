@@ -3,31 +3,53 @@
 //! INV-SCRIPT-7: what a message says about its sender is durable there: its view, its vote, the entries that it acknowledges.
 //! This is the table "what must be durable before a message leaves" of docs/protocols/raft.md, checked from the outside.
 
-use quorate_order::Stored;
-use quorate_order::raft::{RECORD_ENTRY, RECORD_VOTE};
-use quorate_types::{RecordId, ReplicaId, View};
+use crate::world::Disk;
+use quorate_order::raft::{RECORD_ENTRY, RECORD_FLOOR, RECORD_VOTE};
+use quorate_order::{Anchor, Stored};
+use quorate_types::{ReplicaId, Slot, View};
 use quorate_wire::OrderMessage;
-use quorate_wire::raft::{AppendOutcome, Entry, Index, RaftMessage};
+use quorate_wire::raft::{AppendOutcome, Entry, Index, Position, RaftMessage};
 use std::collections::BTreeMap;
 
-/// An entry or a vote as it lies on disk; their layout is drawn in path/3-order/src/raft/persist.rs.
+/// What a replica's vote record says.
+pub(super) type Vote = (View, Option<ReplicaId>);
+
+/// An entry, a vote or the log's beginning as it lies on disk; their layout is drawn in path/3-order/src/raft/persist.rs.
 pub(super) enum OnDisk {
     Entry(Index, Entry),
-    Vote(View, Option<ReplicaId>),
+    Vote(Vote),
+    /// The log begins after this position, which holds that slot; it was empty then, or not.
+    Floor(Position, Slot, bool, Vote),
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..)?.first_chunk::<8>().map(|word| u64::from_le_bytes(*word))
+}
+
+fn vote_at(head: &[u8], at: usize) -> Option<Vote> {
+    let id = head.get(at + 9..)?.first_chunk::<2>().map(|word| u16::from_le_bytes(*word))?;
+    Some((View::new(u64_at(head, at)?), (*head.get(at + 8)? == 1).then_some(ReplicaId::new(id))))
+}
+
+/// The position in an anchor.
+pub(super) fn anchor_position(anchor: &Anchor) -> Option<Position> {
+    let bytes = anchor.encode();
+    Some(Position::new(Index::new(u64_at(bytes, 0)?), View::new(u64_at(bytes, 8)?)))
 }
 
 pub(super) fn read_record(record: &Stored) -> Option<OnDisk> {
-    let u64_at = |at: usize| record.head.get(at..)?.first_chunk::<8>().map(|word| u64::from_le_bytes(*word));
+    let head = &record.head;
     match record.kind {
         RECORD_ENTRY => {
-            let (index, view) = (Index::new(u64_at(0)?), View::new(u64_at(8)?));
-            let entry = Entry::from_parts(view, *record.head.get(16)?, record.payload.clone()).ok()?;
+            let (index, view) = (Index::new(u64_at(head, 0)?), View::new(u64_at(head, 8)?));
+            let entry = Entry::from_parts(view, *head.get(16)?, record.payload.clone()).ok()?;
             Some(OnDisk::Entry(index, entry))
         }
-        RECORD_VOTE => {
-            let id = record.head.get(9..)?.first_chunk::<2>().map(|word| u16::from_le_bytes(*word))?;
-            let voted = (*record.head.get(8)? == 1).then_some(ReplicaId::new(id));
-            Some(OnDisk::Vote(View::new(u64_at(0)?), voted))
+        RECORD_VOTE => Some(OnDisk::Vote(vote_at(head, 0)?)),
+        RECORD_FLOOR => {
+            let position = Position::new(Index::new(u64_at(head, 0)?), View::new(u64_at(head, 8)?));
+            let (slot, cleared) = (Slot::new(u64_at(head, 16)?), *head.get(24)? == 1);
+            Some(OnDisk::Floor(position, slot, cleared, vote_at(head, 25)?))
         }
         _ => None,
     }
@@ -37,13 +59,21 @@ pub(super) fn read_record(record: &Stored) -> Option<OnDisk> {
 ///
 /// # Panics
 /// When `message` leaves too early.
-pub fn check_send(all: &[Stored], durable: RecordId, from: ReplicaId, to: ReplicaId, message: &OrderMessage) {
+pub fn check_send(disk: Disk<'_>, from: ReplicaId, to: ReplicaId, message: &OrderMessage) {
     let OrderMessage::Raft(message) = message;
     let mut vote = (View::ZERO, None);
     let mut entries = BTreeMap::new();
-    for (number, record) in (1..).zip(all) {
+    for (number, record) in (1..).zip(disk.records) {
         match read_record(record) {
-            Some(OnDisk::Vote(view, voted)) if number <= durable.number() => vote = (view, voted),
+            Some(OnDisk::Vote(said)) if number <= disk.durable => vote = said,
+            Some(OnDisk::Floor(_, _, cleared, said)) => {
+                if number <= disk.durable {
+                    vote = said;
+                }
+                if cleared {
+                    entries.clear();
+                }
+            }
             Some(OnDisk::Entry(index, _)) => {
                 entries.retain(|at, _| *at < index);
                 entries.insert(index, number);
@@ -51,6 +81,7 @@ pub fn check_send(all: &[Stored], durable: RecordId, from: ReplicaId, to: Replic
             _ => {}
         }
     }
+    let anchor = disk.checkpoint.and_then(|(_, anchor)| anchor_position(anchor)).unwrap_or_default().index;
     let (view, voted) = vote;
     let why = match message {
         // Says nothing about its sender's view but that it is the one before.
@@ -65,15 +96,18 @@ pub fn check_send(all: &[Stored], durable: RecordId, from: ReplicaId, to: Replic
             (*asked == view && voted != Some(to)).then_some("vote")
         }
         RaftMessage::AppendEntriesReply { outcome: AppendOutcome::Matched(index), .. } => {
-            let safe = entries.range(..=*index).all(|(_, number)| *number <= durable.number());
-            let there = *index == Index::ZERO || entries.contains_key(index);
+            // A durable checkpoint holds everything up to its anchor.
+            let needed = entries.range(..=*index).filter(|(at, _)| **at > anchor);
+            let safe = needed.into_iter().all(|(_, number)| *number <= disk.durable);
+            let there = *index <= anchor || entries.contains_key(index);
             (!safe || !there).then_some("entries")
         }
         _ => None,
     };
     if let Some(why) = why {
         panic!(
-            "INV-SCRIPT-7: {from} sends {message:?} to {to} before its {why} is durable (up to {durable})"
+            "INV-SCRIPT-7: {from} sends {message:?} to {to} before its {why} is durable ({} records are)",
+            disk.durable
         );
     }
 }

@@ -1,6 +1,6 @@
 //! Events, messages and replicas as text.
 
-use super::record::{OnDisk, read_record};
+use super::record::{OnDisk, Vote, anchor_position, read_record};
 use crate::world::{Event, World};
 use quorate_order::Stored;
 use quorate_types::{Items, ReplicaId};
@@ -57,6 +57,8 @@ fn line(event: &Event) -> (String, ReplicaId, String) {
             let last = last.copied().unwrap_or_default();
             alone(by, format!("loads {} records, {first} to {last} (question {load})", records.len()))
         }
+        Event::Behind(by, slot) => alone(by, format!("needs a checkpoint of {slot} or later")),
+        Event::Trimmed(by, id) => alone(by, format!("keeps {id} and later")),
         Event::Rejected(by, from, why) => alone(by, format!("refuses {from}: {why}")),
         Event::Halted(by, why) => alone(by, format!("halts: {why}")),
     }
@@ -85,6 +87,9 @@ pub(super) fn message(message: &RaftMessage) -> String {
                 AppendOutcome::Rejected { asked, hint } => format!("rejected asked={asked} hint={hint}"),
             };
             write!(out, "AppendEntriesReply {view} round={round} {outcome}")
+        }
+        RaftMessage::NeedsCheckpoint { view, previous, round, slot } => {
+            write!(out, "NeedsCheckpoint {view} prev={previous} round={round} slot={slot}")
         }
         RaftMessage::TimeoutNow { view } => write!(out, "TimeoutNow {view}"),
         RaftMessage::ReadIndex { view, read: _ } => write!(out, "ReadIndex {view}"),
@@ -133,31 +138,47 @@ pub(super) fn batch(batch: &Batch) -> String {
     shown.join("+")
 }
 
+fn vote(vote: Vote) -> String {
+    match vote {
+        (view, Some(whom)) => format!("{view}, vote for {whom}"),
+        (view, None) => format!("{view}, no vote"),
+    }
+}
+
 fn stored(record: &Stored) -> String {
     match read_record(record) {
         Some(OnDisk::Entry(index, entry)) => {
             format!("entry {} {}", Position::new(index, entry.view), body(&entry.body))
         }
-        Some(OnDisk::Vote(view, Some(whom))) => format!("{view}, vote for {whom}"),
-        Some(OnDisk::Vote(view, None)) => format!("{view}, no vote"),
+        Some(OnDisk::Vote(vote)) => self::vote(vote),
+        Some(OnDisk::Floor(position, slot, cleared, vote)) => {
+            let empty = if cleared { ", empty" } else { "" };
+            format!("the log begins after {position}, {slot}{empty}; {}", self::vote(vote))
+        }
         None => format!("a record of kind {} that is unreadable", record.kind),
     }
 }
 
 /// What a replica's disk says its log is; what is not durable stands in parentheses.
 pub(super) fn log(world: &World, id: ReplicaId) -> String {
-    let (records, durable) = world.disk(id);
+    let disk = world.disk(id);
     let mut entries: BTreeMap<Index, (Entry, bool)> = BTreeMap::new();
     let mut vote = "v0, no vote".to_string();
-    for (number, record) in (1..).zip(records) {
-        let safe = number <= durable.number();
+    let checkpoint = disk.checkpoint.and_then(|(slot, anchor)| Some((slot, anchor_position(anchor)?)));
+    let checkpoint =
+        checkpoint.map_or(String::new(), |(slot, position)| format!("checkpoint of {slot} at {position}, "));
+    for (number, record) in (1..).zip(disk.records) {
+        let safe = number <= disk.durable;
+        let said = |vote| if safe { self::vote(vote) } else { format!("({})", self::vote(vote)) };
         match read_record(record) {
             Some(OnDisk::Entry(index, entry)) => {
                 entries.retain(|at, _| *at < index);
                 entries.insert(index, (entry, safe));
             }
-            Some(OnDisk::Vote(..)) => {
-                vote = if safe { stored(record) } else { format!("({})", stored(record)) };
+            Some(OnDisk::Vote(voted)) => vote = said(voted),
+            Some(OnDisk::Floor(position, _, cleared, voted)) => {
+                vote = said(voted);
+                entries.retain(|at, _| !cleared && *at > position.index);
             }
             None => return format!("{id}  unreadable\n"),
         }
@@ -167,7 +188,10 @@ pub(super) fn log(world: &World, id: ReplicaId) -> String {
         if *safe { text } else { format!("({text})") }
     };
     let entries: Vec<String> = entries.iter().map(text).collect();
-    format!("{id}  {vote}: {}\n", if entries.is_empty() { "empty".into() } else { entries.join(", ") })
+    format!(
+        "{id}  {checkpoint}{vote}: {}\n",
+        if entries.is_empty() { "empty".into() } else { entries.join(", ") }
+    )
 }
 
 /// A line per replica.
@@ -192,7 +216,7 @@ pub(super) fn status(world: &World) -> String {
         for (member, lacks, heard) in status.members {
             let lacks = match lacks {
                 0 => "has everything".to_string(),
-                u64::MAX => "is cut off".to_string(),
+                u64::MAX => "needs a checkpoint".to_string(),
                 _ => "lacks entries".to_string(),
             };
             let _ = write!(out, ", {member} {lacks}{}", if heard { "" } else { " and is silent" });

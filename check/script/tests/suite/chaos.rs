@@ -127,6 +127,7 @@ pub(crate) fn run(mut world: World, seed: u64) {
 fn settle(world: &mut World, watch: &mut Watch) {
     world.heal();
     world.set_autoload(true);
+    world.set_autofetch(true);
     let members = world.members().to_vec();
     for id in &members {
         world.set_autosync(*id, true);
@@ -144,11 +145,38 @@ fn settle(world: &mut World, watch: &mut Watch) {
     watch.look(world);
 }
 
+/// Checkpoints are made and installed, and what they hold is forgotten.
+fn keep_house(world: &mut World, random: &mut Random, a: ReplicaId, b: ReplicaId) {
+    let Some(decided) = world.order(a).map(|order| order.status().decided) else { return };
+    match random.below(6) {
+        0 | 1 => {
+            world.checkpoint(a, Some(Slot::new(decided.number().saturating_sub(random.below(3)))));
+        }
+        2 => {
+            world.trim(a, None);
+        }
+        3 => world.delete_records(a),
+        // Forward, as far as another one is.
+        4 if a != b && world.disk(b).checkpoint.is_some_and(|(slot, _)| slot > decided) => {
+            world.fetch(a, b);
+            if random.below(4) > 0 {
+                world.install(a);
+            }
+        }
+        // Back, to where it could have been.
+        5 if world.disk(a).checkpoint.is_some_and(|(slot, _)| slot <= decided) => {
+            world.install(a);
+        }
+        _ => world.set_autofetch(random.below(2) > 0),
+    }
+}
+
 fn act(world: &mut World, random: &mut Random, watch: &mut Watch, number: &mut u64) {
     let members = world.members().to_vec();
     let pick = |random: &mut Random| members[random.below(members.len() as u64) as usize];
     let (a, b) = (pick(random), pick(random));
-    match random.below(100) {
+    match random.below(110) {
+        100..110 => keep_house(world, random, a, b),
         0..45 => {
             for _ in 0..=random.below(4) {
                 world.deliver(pick(random), pick(random));
@@ -174,7 +202,7 @@ fn act(world: &mut World, random: &mut Random, watch: &mut Watch, number: &mut u
         }
         79..81 => world.set_autosync(a, random.below(3) > 0),
         81..86 => {
-            let written = world.disk(a).0.len() as u64;
+            let written = world.written(a).number();
             world.sync(a, Some(RecordId::new(random.below(written + 1))));
         }
         86..88 => world.set_autoload(random.below(2) > 0),

@@ -4,8 +4,8 @@
 use super::{Protocol, proposal};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use quorate_order::{Effect, Effects, Input, Order, Stored};
-use quorate_types::{RecordId, ReplicaId, Span, Time, View};
+use quorate_order::{Anchor, Effect, Effects, Input, Order, Stored};
+use quorate_types::{RecordId, ReplicaId, Slot, Span, Time, View};
 use quorate_wire::raft::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_wire::{OrderMessage, Verified};
 
@@ -20,6 +20,9 @@ enum Poke {
     Transfer(Option<u16>),
     Connected(u16),
     Disconnected(u16),
+    Checkpoint,
+    Trim,
+    Back,
 }
 
 /// A replica by itself, with a disk.
@@ -27,6 +30,7 @@ struct Lone {
     order: Box<dyn Order>,
     now: Time,
     disk: Vec<Stored>,
+    checkpoint: Option<(Slot, Anchor)>,
 }
 
 impl Lone {
@@ -71,6 +75,22 @@ impl Lone {
             Poke::Transfer(to) => self.step(Input::Transfer(to.map(ReplicaId::new))),
             Poke::Connected(peer) => self.step(Input::Connected(ReplicaId::new(peer))),
             Poke::Disconnected(peer) => self.step(Input::Disconnected(ReplicaId::new(peer))),
+            Poke::Checkpoint => {
+                let slot = self.order.status().decided;
+                if let Some(anchor) = self.order.anchor(slot).filter(|_| slot > Slot::ZERO) {
+                    self.checkpoint = Some((slot, anchor));
+                }
+            }
+            Poke::Trim => {
+                if let Some((slot, _)) = self.checkpoint {
+                    self.step(Input::Trim { slot });
+                }
+            }
+            Poke::Back => {
+                if let Some((slot, anchor)) = self.checkpoint.clone() {
+                    self.step(Input::Installed { slot, anchor });
+                }
+            }
         }
     }
 }
@@ -87,6 +107,9 @@ fn poke(message: BoxedStrategy<OrderMessage>) -> impl Strategy<Value = Poke> {
         1 => prop::option::of(anybody()).prop_map(Poke::Transfer),
         1 => anybody().prop_map(Poke::Connected),
         1 => anybody().prop_map(Poke::Disconnected),
+        1 => Just(Poke::Checkpoint),
+        1 => Just(Poke::Trim),
+        1 => Just(Poke::Back),
     ]
 }
 
@@ -96,15 +119,25 @@ pub(crate) fn garbage_never_panics(protocol: Protocol) {
     let mut runner =
         TestRunner::new(ProptestConfig { cases: 1000, failure_persistence: None, ..Default::default() });
     let result = runner.run(&prop::collection::vec(poke((protocol.garbage)()), 1..80), |pokes| {
-        let mut lone =
-            Lone { order: (protocol.make)(members[0], &members, 5), now: Time::ZERO, disk: vec![] };
+        let mut lone = Lone {
+            order: (protocol.make)(members[0], &members, 5),
+            now: Time::ZERO,
+            disk: vec![],
+            checkpoint: None,
+        };
         lone.order.start(Time::ZERO, &mut Effects::new());
         pokes.into_iter().for_each(|poke| lone.poke(poke));
         let mut again = (protocol.make)(members[0], &members, 6);
+        // A checkpoint that was never spoken of serves as well.
+        if let Some((slot, anchor)) = &lone.checkpoint {
+            prop_assert_eq!(again.restore_anchor(*slot, anchor), Ok(()));
+        }
         for (id, record) in (1..).zip(&lone.disk) {
             prop_assert_eq!(again.restore(RecordId::new(id), record.clone()), Ok(()));
         }
-        again.start(lone.now, &mut Effects::new());
+        let mut effects = Effects::new();
+        again.start(lone.now, &mut effects);
+        prop_assert!(!effects.drain().any(|effect| matches!(effect, Effect::Halt(_))));
         again.invariants(true);
         Ok(())
     });
@@ -156,6 +189,9 @@ pub(crate) fn raft() -> BoxedStrategy<OrderMessage> {
         }),
         3 => (view(), number(), outcome)
             .prop_map(|(view, round, outcome)| RaftMessage::AppendEntriesReply { view, round, outcome }),
+        1 => (view(), position(), number(), number()).prop_map(|(view, previous, round, slot)| {
+            RaftMessage::NeedsCheckpoint { view, previous, round, slot }
+        }),
         1 => view().prop_map(|view| RaftMessage::TimeoutNow { view }),
         1 => (view(), number()).prop_map(|(view, read)| RaftMessage::ReadIndex { view, read }),
         1 => (view(), number(), prop::option::of(number()))

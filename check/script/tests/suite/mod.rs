@@ -97,6 +97,80 @@ pub(crate) fn everything_is_decided_again_after_a_restart(protocol: Protocol, n:
     assert_eq!(before.len(), usize::from(n));
 }
 
+/// All restart from checkpoints, with no more records than they need: nothing is decided again, nothing is lost, and all have the
+/// same to say of the same slot.
+pub(crate) fn nothing_is_decided_again_after_a_checkpoint(protocol: Protocol, n: u16) {
+    let mut world = world(protocol, n, 18);
+    let first = leader(&mut world);
+    (1..=20).for_each(|number| world.step(first, Input::Propose(proposal(number))));
+    world.wait(Span::from_secs(1), true);
+    let members = world.members().to_vec();
+    for (at, id) in members.iter().enumerate() {
+        let slot = Slot::new(20 - at as u64);
+        assert!(world.checkpoint(*id, Some(Slot::new(9))) && world.checkpoint(*id, Some(slot)));
+        assert!(world.trim(*id, None));
+        world.delete_records(*id);
+        assert!(world.disk(*id).records.len() < 12, "most records are superfluous");
+    }
+    world.take_events();
+    members.iter().for_each(|id| world.crash(*id));
+    members.iter().for_each(|id| world.restart(*id));
+    let second = leader(&mut world);
+    world.step(second, Input::Propose(proposal(21)));
+    world.wait(Span::from_secs(1), true);
+    let decided = decisions(&world.take_events());
+    for (at, id) in members.iter().enumerate() {
+        let from = 21 - at as u64;
+        let want: Vec<_> = (from..=21).map(|number| (Slot::new(number), proposal(number))).collect();
+        assert_eq!(decided.get(id), Some(&want), "{id}");
+    }
+}
+
+/// One that was away while the others forgot what it lacks asks for a checkpoint, gets one, and goes on from there.
+pub(crate) fn who_lacks_what_is_forgotten_gets_a_checkpoint(protocol: Protocol, n: u16) {
+    if n == 1 {
+        return;
+    }
+    let mut world = world(protocol, n, 19);
+    let leader = leader(&mut world);
+    let away = *world.members().iter().find(|id| **id != leader).expect("another member");
+    world.step(leader, Input::Propose(proposal(1)));
+    world.wait(Span::from_secs(1), true);
+    world.crash(away);
+    (2..=20).for_each(|number| world.step(leader, Input::Propose(proposal(number))));
+    world.wait(Span::from_secs(1), true);
+    for id in world.members().to_vec() {
+        assert_eq!(world.checkpoint(id, None) && world.trim(id, None), id != away);
+    }
+    world.take_events();
+    world.restart(away);
+    world.wait(Span::from_secs(1), true);
+    let events = world.take_events();
+    assert!(events.contains(&Event::Behind(away, Slot::new(20))), "it says so");
+    assert_eq!(decisions(&events).get(&away), None);
+    assert!(world.fetch(away, leader) && world.install(away));
+    world.step(leader, Input::Propose(proposal(21)));
+    world.wait(Span::from_secs(1), true);
+    let decided = decisions(&world.take_events());
+    assert_eq!(decided.get(&away), Some(&vec![(Slot::new(21), proposal(21))]));
+}
+
+/// A checkpoint that leads back hands the same slots on again.
+pub(crate) fn a_checkpoint_leads_back(protocol: Protocol, n: u16) {
+    let mut world = world(protocol, n, 20);
+    let leader = leader(&mut world);
+    (1..=10).for_each(|number| world.step(leader, Input::Propose(proposal(number))));
+    world.wait(Span::from_secs(1), true);
+    for id in world.members().to_vec() {
+        assert!(world.checkpoint(id, Some(Slot::new(4))) && world.trim(id, None));
+        world.take_events();
+        assert!(world.install(id));
+        let want: Vec<_> = (5..=10).map(|number| (Slot::new(number), proposal(number))).collect();
+        assert_eq!(decisions(&world.take_events()).get(&id), Some(&want));
+        assert_eq!(world.order(id).map(|order| order.status().decided), Some(Slot::new(10)));
+    }
+}
+
 /// A leader that reaches nobody decides nothing new, confirms no read, and leaves its office; the others go on.
 pub(crate) fn a_leader_alone_decides_nothing_and_confirms_no_read(protocol: Protocol, n: u16) {
     if n == 1 {

@@ -1,7 +1,7 @@
 //! Writes down every input and effect of a protocol.
 
-use quorate_order::{Effects, Input, Order, Status, Stored};
-use quorate_types::{Halt, RecordId, ReplicaId, Time};
+use quorate_order::{Anchor, Effects, Input, Order, Status, Stored};
+use quorate_types::{Halt, RecordId, ReplicaId, Slot, Time};
 use std::sync::{Arc, Mutex};
 
 /// A protocol whose inputs and effects become lines of text.
@@ -28,6 +28,15 @@ impl Recorder {
 }
 
 impl Order for Recorder {
+    fn restore_anchor(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
+        self.inner.restore_anchor(slot, anchor)
+    }
+    fn anchor(&self, slot: Slot) -> Option<Anchor> {
+        self.inner.anchor(slot)
+    }
+    fn keep_from(&self) -> Option<RecordId> {
+        self.inner.keep_from()
+    }
     fn restore(&mut self, id: RecordId, record: Stored) -> Result<(), Halt> {
         self.inner.restore(id, record)
     }

@@ -29,6 +29,11 @@ impl Agreement {
         }
     }
 
+    /// The index of the first command that is in this batch or a later one.
+    pub fn first_from(&self, seq: u64) -> usize {
+        self.rows.partition_point(|row| row.seq < seq)
+    }
+
     /// All commands in order.
     pub fn rows(&self) -> &[Row] {
         &self.rows

@@ -3,7 +3,7 @@
 
 use super::Failure;
 use crate::client::{Done, Way};
-use crate::service::{LIST, Row, Watched};
+use crate::service::{LIST, Row, ServiceConfig, Watched};
 use quorate_execute::{Context, ReplySink, Service};
 use quorate_history::Outcome;
 use quorate_kv::KvQuery;
@@ -18,7 +18,7 @@ pub fn judge(dones: &[&Done], rows: &[Row]) -> Result<(), Failure> {
         |done: &&&Done| done.way != Way::Command && matches!(done.outcome, Some(Outcome::Ok { .. }));
     let mut reads: Vec<&Done> = dones.iter().filter(answered).copied().collect();
     reads.sort_by_key(|done| done.seq);
-    let mut service = Watched::new(None);
+    let mut service = Watched::new(ServiceConfig::default(), None);
     let mut rows = rows.iter().peekable();
     for read in &reads {
         while let Some(row) = rows.next_if(|row| row.seq <= read.seq) {

@@ -5,7 +5,9 @@ use crate::plan::Fault;
 use crate::queue::Event;
 use crate::trace::Level;
 use bytes::Bytes;
-use quorate_node::{Input, Node};
+use quorate_log::SyncMode;
+use quorate_node::{Input, KeeperWork, Node};
+use quorate_state::checkpoint::Job;
 use quorate_types::{Halt, Seq};
 use quorate_wire::{Frame, FrameKind, Hello, Role};
 
@@ -69,7 +71,7 @@ impl World {
                 Some(time)
             }
             Fault::Full { who, time } => {
-                self.replicas[who].disk.full = true;
+                self.fill(who, true);
                 Some(time)
             }
             Fault::Jump { who, by } => {
@@ -85,13 +87,14 @@ impl World {
                 None
             }
             Fault::Transfer { who, to } => {
-                self.transfer(who, to);
+                self.operate(who, FrameKind::TransferRequest, Bytes::copy_from_slice(&to.to_le_bytes()));
                 None
             }
             // A cluster begins when all its members have been there: before that a lost disk is a cluster that never was.
             Fault::Lose { who } | Fault::Rot { who, .. } if !self.others_have_begun(who) => None,
             Fault::Rot { who, part } => self.rot(who, part),
             Fault::Lose { who } => {
+                self.replicas[who].keeping.trap = None;
                 if self.processes[who].up {
                     self.end_life(who, true);
                 }
@@ -99,8 +102,57 @@ impl World {
                 self.replicas[who].halt.get_or_insert(Halt::LogInconsistent { why });
                 None
             }
+            _ => self.strike_state(fault),
+        }
+    }
+
+    fn strike_state(&mut self, fault: Fault) -> Option<u64> {
+        match fault {
+            Fault::RotCheckpoint { who, part, sector, restart } => {
+                let file = self.replicas[who].keeping.files.rot(part, sector);
+                self.trace.line(Level::Events, self.now, Some(who), "rot", || format!("{file:?}"));
+                if restart { self.crash(who, false, 50 * MS) } else { self.scrub(who) }
+            }
+            Fault::Corrupt { who } => {
+                self.replicas[who].tap.corrupt();
+                None
+            }
+            Fault::Scrub { who } => self.scrub(who),
+            Fault::CrashInCheckpoint { who, phase, skip, machine, time } => {
+                let keeping = &mut self.replicas[who].keeping;
+                keeping.trap = Some((phase, skip, machine, time));
+                keeping.files.set_trap(phase, skip);
+                None
+            }
+            Fault::Away { who, time } if self.plan.log.sync == SyncMode::Memory => {
+                self.across(1 << who).into_iter().for_each(|(from, to)| self.cut(from, to));
+                Some(time)
+            }
+            Fault::Away { who, time } => self.crash(who, false, time),
+            Fault::Lie { who, how, time } => {
+                self.replicas[who].keeping.lie = Some(how);
+                Some(time)
+            }
+            Fault::WantBorder { who } => {
+                self.want_border(who, u64::MAX);
+                None
+            }
             _ => None,
         }
+    }
+
+    /// The keeper goes through all files.
+    pub(super) fn scrub(&mut self, who: usize) -> Option<u64> {
+        if self.processes[who].up {
+            self.keep(who, KeeperWork { job: Job::Scrub, stops: false });
+        }
+        None
+    }
+
+    fn fill(&mut self, who: usize, full: bool) {
+        let replica = &mut self.replicas[who];
+        replica.disk.full = full;
+        replica.keeping.files.full = full;
     }
 
     fn others_have_begun(&self, who: usize) -> bool {
@@ -129,7 +181,13 @@ impl World {
                 self.replicas[who].stalls = self.replicas[who].stalls.saturating_sub(1);
                 self.resume_disk(who);
             }
-            Fault::Full { who, .. } => self.replicas[who].disk.full = false,
+            Fault::Full { who, .. } => self.fill(who, false),
+            Fault::Lie { who, .. } => self.replicas[who].keeping.lie = None,
+            Fault::Away { who, .. } => {
+                for (from, to) in self.across(1 << who) {
+                    self.net.join(self.now, from, to, &mut self.queue);
+                }
+            }
             _ => {}
         }
     }
@@ -169,7 +227,7 @@ impl World {
         self.wake(who);
     }
 
-    fn crash(&mut self, who: usize, machine: bool, time: u64) -> Option<u64> {
+    pub(super) fn crash(&mut self, who: usize, machine: bool, time: u64) -> Option<u64> {
         if self.processes[who].up {
             self.end_life(who, machine);
             let life = self.processes[who].life;
@@ -185,6 +243,7 @@ impl World {
         self.trace.line(Level::Events, self.now, Some(who), "dies", || format!("machine: {machine}"));
         self.processes[who].up = false;
         self.processes[who].pauses = 0;
+        self.processes[who].waits = false;
         self.processes[who].inbox.clear();
         self.replicas[who].die(machine);
         for (id, conn) in std::mem::take(&mut self.processes[who].conns) {
@@ -200,8 +259,8 @@ impl World {
         }
     }
 
-    /// An operator asks for a transfer, on a connection that is just there.
-    fn transfer(&mut self, who: usize, to: u16) {
+    /// An operator asks for something, on a connection that is just there.
+    pub(super) fn operate(&mut self, who: usize, kind: FrameKind, payload: Bytes) {
         if !self.processes[who].runs() {
             return;
         }
@@ -212,8 +271,7 @@ impl World {
             kind: FrameKind::Hello,
             payload: Bytes::copy_from_slice(&hello[quorate_wire::FRAME_HEADER..]),
         };
-        let ask =
-            Frame { kind: FrameKind::TransferRequest, payload: Bytes::copy_from_slice(&to.to_le_bytes()) };
+        let ask = Frame { kind, payload };
         let replica = &mut self.replicas[who];
         if let Some(node) = &mut replica.node {
             node.step(local, Input::Accepted(conn), &mut replica.effects);
@@ -226,13 +284,22 @@ impl World {
 
     /// A bit flips below what is known to be synced; the replica notices when it starts again, or when it reads there.
     fn rot(&mut self, who: usize, part: u16) -> Option<u64> {
+        let size = self.plan.log.segment_bytes;
         let below = self.replicas[who].witnessed;
-        if below > 0 {
-            let at = (below - 1) * u64::from(part) / 65_536;
-            let size = self.plan.log.segment_bytes;
+        let from = self.replicas[who].disk.segments().first().map_or(0, |first| first * size);
+        if below > from {
+            let at = from + (below - from - 1) * u64::from(part) / 65_536;
             self.replicas[who].disk.rot(at / size, at % size, part as u8);
         }
         self.crash(who, false, 50 * MS)
+    }
+
+    /// Who has rot in its checkpoints finds it, at last.
+    fn scrub_if_rotten(&mut self, who: usize) {
+        let rotten = |fault: &Fault| matches!(fault, Fault::RotCheckpoint { who: rotten, .. } if *rotten == who);
+        if self.plan.faults.iter().any(|(_, fault)| rotten(fault)) {
+            self.scrub(who);
+        }
     }
 
     /// Faults are over: everything works again, and everybody starts who can.
@@ -244,8 +311,12 @@ impl World {
             self.processes[who].pauses = 0;
             if who < self.plan.replicas {
                 self.replicas[who].stalls = 0;
-                self.replicas[who].disk.full = false;
+                self.fill(who, false);
+                let keeping = &mut self.replicas[who].keeping;
+                (keeping.trap, keeping.lie) = (None, None);
+                keeping.files.disarm();
                 self.resume_disk(who);
+                self.scrub_if_rotten(who);
                 if !self.processes[who].up {
                     self.start_replica(who);
                 }

@@ -4,13 +4,16 @@ use super::{MS, Phase, World};
 use crate::checks::Failure;
 use crate::clock::Clock;
 use crate::plan::Fault;
+use crate::plan::Phase as Point;
 use crate::process::Arrival;
 use crate::queue::Event;
 use crate::replica::{Job, NoStart, Replica, SideJob};
+use crate::service::{Row, Told};
 use crate::trace::Level;
 use quorate_node::{Effect, Input};
 use quorate_types::{ConnId, Halt, Time};
-use quorate_wire::{Frame, FrameKind, OrderMessage};
+use quorate_wire::{Frame, FrameKind, OrderMessage, StateMessage};
+use std::collections::VecDeque;
 
 /// A frame for people.
 fn show(conn: ConnId, frame: &Frame) -> String {
@@ -23,7 +26,23 @@ fn show(conn: ConnId, frame: &Frame) -> String {
         }
         return format!("{conn} {text}");
     }
+    if frame.kind == FrameKind::State
+        && let Ok(message) = StateMessage::decode(frame.payload.clone())
+    {
+        return format!("{conn} {}", show_state(&message));
+    }
     format!("{conn} {:?}, {} bytes", frame.kind, frame.payload.len())
+}
+
+/// A message about the state for people: without what it carries.
+fn show_state(message: &StateMessage) -> String {
+    match message {
+        StateMessage::Manifest { seq, offset, total, bytes, .. } => {
+            format!("Manifest of {seq}: {} bytes at {offset} of {total}", bytes.len())
+        }
+        StateMessage::Chunk { seq, chunk, bytes, .. } => format!("Chunk {chunk} of {seq}: {} bytes", bytes.len()),
+        other => format!("{other:?}"),
+    }
 }
 
 impl World {
@@ -42,6 +61,12 @@ impl World {
             }
             Err(NoStart::Halt(halt)) => return self.halted(who, halt),
         }
+        let replica = &mut self.replicas[who];
+        // A checkpoint was restored if anything was executed before the log's first batch is.
+        let seq = replica.node.as_ref().map_or(0, |node| node.executor().seq().number());
+        drop(replica.tap.drain());
+        replica.standing.next = (seq == 0).then_some(0);
+        replica.standing.last = seq;
         let drift = self.rng.range(0, self.plan.drift * 2) as i64 - self.plan.drift as i64;
         let clock = Clock::new(self.rng.spread(1, 1_000_000 * MS), self.now, drift);
         self.processes[who].start(clock);
@@ -51,6 +76,8 @@ impl World {
         if let Some(node) = &mut replica.node {
             node.start(local, &mut replica.effects);
         }
+        // What it executed before it told nobody, and what of its state is not as it should be.
+        self.replicas[who].look_for_corruption();
         self.perform(who, local);
         self.after_steps(who);
         self.wake(who);
@@ -60,11 +87,12 @@ impl World {
         self.trace.mix(&[0xdead, who as u64]);
         self.trace.line(Level::Events, self.now, Some(who), "halt", || halt.to_string());
         self.end_life(who, false);
-        let expected = self
-            .plan
-            .faults
-            .iter()
-            .any(|(_, fault)| matches!(fault, Fault::Rot { who: rotten, .. } if *rotten == who));
+        let checkpoint = matches!(halt, Halt::CheckpointUnusable { .. });
+        let expected = self.plan.faults.iter().any(|(_, fault)| match fault {
+            Fault::Rot { who: rotten, .. } => *rotten == who,
+            Fault::RotCheckpoint { who: rotten, .. } => *rotten == who && checkpoint,
+            _ => false,
+        });
         if !expected {
             let text = format!("{} halts without a reason: {halt}", self.trace.name(who));
             self.fail(Failure::new("halt", text));
@@ -91,6 +119,9 @@ impl World {
         self.step(who, local, Input::TurnEnd);
         self.perform(who, local);
         self.after_steps(who);
+        if self.processes[who].waits {
+            return None;
+        }
         let deadline = self.replicas[who].node.as_ref()?.deadline()?;
         Some(self.processes[who].clock.when(self.now, deadline))
     }
@@ -106,6 +137,7 @@ impl World {
             Arrival::Written(id) => self.step(who, local, Input::Written(id)),
             Arrival::Synced(id) => self.step(who, local, Input::Synced(id)),
             Arrival::Prepared(segment, result) => self.step(who, local, Input::Prepared { segment, result }),
+            Arrival::Kept(report) => self.step(who, local, Input::Kept(report)),
             Arrival::Loaded(load, records) => self.step(who, local, Input::Loaded { load, records }),
         }
     }
@@ -158,15 +190,42 @@ impl World {
             if effects.is_empty() {
                 break;
             }
-            for effect in effects {
-                self.perform_one(who, effect);
-                if self.replicas[who].node.is_none() {
-                    return;
-                }
+            if !self.perform_these(who, effects.into()) {
+                return;
             }
             self.step(who, local, Input::TurnEnd);
         }
         self.run_disk(who);
+    }
+
+    /// Whether all of it was done, and the process still runs: what comes after work that it waits for has to wait as well.
+    fn perform_these(&mut self, who: usize, mut effects: VecDeque<Effect>) -> bool {
+        while let Some(effect) = effects.pop_front() {
+            self.perform_one(who, effect);
+            if self.replicas[who].node.is_none() {
+                return false;
+            }
+            if self.processes[who].waits {
+                self.replicas[who].keeping.rest = effects;
+                self.run_disk(who);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// A process that waited for its keeper does what was left to do. Whether it can have its turn.
+    pub(super) fn go_on(&mut self, who: usize) -> bool {
+        if who >= self.plan.replicas {
+            return true;
+        }
+        let rest = std::mem::take(&mut self.replicas[who].keeping.rest);
+        if rest.is_empty() {
+            return true;
+        }
+        let done = self.perform_these(who, rest);
+        self.run_disk(who);
+        done
     }
 
     fn perform_one(&mut self, who: usize, effect: Effect) {
@@ -177,11 +236,18 @@ impl World {
             }
             Effect::Close(conn) => self.hang_up(who, conn),
             Effect::Send { conn, frame } => {
+                let Some(frame) = self.perhaps_lie(who, frame) else { return };
                 let kind = frame.kind();
                 self.trace.line(Level::All, self.now, Some(who), "send", || {
                     format!("{conn} {kind:?} {}", frame.len())
                 });
                 self.send(who, conn, &frame.to_vec());
+            }
+            Effect::Keep(work) => self.keep(who, work),
+            Effect::Release(version) => drop(version),
+            Effect::RemoveSegments(segments) => {
+                self.trace.line(Level::Events, self.now, Some(who), "trim", || format!("segments {segments:?}"));
+                self.replicas[who].side.push_back(SideJob::Remove(segments));
             }
             Effect::FrameLimit { conn: id, bytes } => {
                 if let Some(conn) = self.processes[who].conns.get(&id).copied()
@@ -212,31 +278,51 @@ impl World {
     /// Checks that hold after every step.
     fn after_steps(&mut self, who: usize) {
         let name = self.trace.name(who);
-        let rows = self.replicas[who].tap.drain();
-        for row in &rows {
-            let index = self.replicas[who].executed;
-            self.replicas[who].executed += 1;
-            self.trace.mix(&[row.seq, u64::from(row.op.0) << 32 | u64::from(row.op.1)]);
-            let first = self.agreement.executed(&name, index, row);
-            let checked = match first {
-                Ok(true) => self.once.ran(index, row),
-                Ok(false) => Ok(()),
-                Err(failure) => Err(failure),
-            };
-            if let Err(failure) = checked {
-                return self.fail(failure);
+        let told = self.replicas[who].tap.drain();
+        let (mut ran, mut jumped) = (false, false);
+        for told in &told {
+            let standing = &mut self.replicas[who].standing;
+            match told {
+                Told::Ran(row) => {
+                    ran = true;
+                    let index = standing.next.unwrap_or_else(|| self.agreement.first_from(row.seq));
+                    standing.next = Some(index + 1);
+                    if let Err(failure) = self.executed(&name, index, row) {
+                        return self.fail(failure);
+                    }
+                }
+                Told::Corrupted(seq) => {
+                    standing.corrupt.get_or_insert(*seq);
+                    self.trace.line(Level::Events, self.now, Some(who), "corrupt", || format!("at seq {seq}"));
+                }
+                Told::Restored => {
+                    jumped = true;
+                    standing.replaced();
+                }
             }
+        }
+        if jumped {
+            self.replicas[who].look_for_corruption();
         }
         let thorough = self.rng.chance(10);
         let Some(node) = &self.replicas[who].node else { return };
         node.invariants(thorough);
+        let seq = node.executor().seq().number();
+        let standing = &mut self.replicas[who].standing;
+        standing.last = standing.last.max(seq);
         // Comparing states costs more than running: often enough to name the seq where they part.
-        if !rows.is_empty()
-            && node.executor().seq().number().is_multiple_of(4)
+        if (jumped || (ran && seq.is_multiple_of(4)))
+            && standing.corrupt.is_none()
             && let Err(failure) = self.states.look(&name, node.executor())
         {
             self.fail(failure);
         }
+    }
+
+    /// A replica ran a command.
+    fn executed(&mut self, name: &str, index: usize, row: &Row) -> Result<(), Failure> {
+        self.trace.mix(&[row.seq, u64::from(row.op.0) << 32 | u64::from(row.op.1)]);
+        if self.agreement.executed(name, index, row)? { self.once.ran(index, row) } else { Ok(()) }
     }
 
     /// Lets the writer and the helper begin what waits.
@@ -293,6 +379,19 @@ impl World {
             SideJob::Prepare(segment) => {
                 Arrival::Prepared(segment, replica.disk.prepare(segment, segment_bytes))
             }
+            SideJob::Remove(mut segments) => {
+                // One at a time: the process may die between two of them.
+                if let Some(segment) = segments.next() {
+                    replica.disk.remove(segment);
+                }
+                if !segments.is_empty() {
+                    replica.side.push_front(SideJob::Remove(segments));
+                }
+                if self.is_trapped(who, Point::TrimLog) {
+                    return self.spring(who);
+                }
+                return self.run_disk(who);
+            }
             SideJob::Load(load, places) => {
                 let read = places.iter().map(|p| replica.disk.read(p.segment, p.offset, p.len)).collect();
                 Arrival::Loaded(load, read)
@@ -308,12 +407,15 @@ impl World {
             return;
         }
         let life = self.processes[who].life;
-        let (writer, helper) = std::mem::take(&mut self.replicas[who].held);
+        let (writer, helper, keeper) = std::mem::take(&mut self.replicas[who].held);
         if writer {
             self.disk_done(who, life);
         }
         if helper {
             self.side_done(who, life);
+        }
+        if keeper {
+            self.keeper_done(who, life);
         }
     }
 }

@@ -1,9 +1,22 @@
 //! When a run is over, and what the checkers say in the end.
 
 use super::{Phase, World};
-use crate::checks::{acked, linear, reads};
+use crate::checks::{Failure, acked, checkpoints, linear, reads};
 use crate::client::Done;
+use crate::replica::Replica;
 use crate::trace::Level;
+use quorate_log::SyncMode;
+use quorate_node::CheckpointStatus;
+
+/// What a replica is at, in words.
+fn state_of(status: &CheckpointStatus, replica: &Replica) -> String {
+    let mut words = Vec::new();
+    words.extend(status.diverged.map(|seq| format!("diverged at {seq}")));
+    words.extend(status.transfer.as_ref().map(|transfer| format!("fetches ({}) {:?}", transfer.why, transfer.seq)));
+    words.extend(status.writing.map(|seq| format!("writes {seq}")));
+    words.extend(replica.standing.corrupt.map(|seq| format!("corrupt since {seq}")));
+    words.join(", ")
+}
 
 impl World {
     /// Moves on to the next phase when this one is done; says whether the last one is.
@@ -22,13 +35,12 @@ impl World {
             }
             Phase::Reads if self.clients.iter().all(|client| client.is_over()) => {
                 self.phase = Phase::CatchUp;
+                let nodes = self.replicas.iter().filter_map(|replica| replica.node.as_ref());
+                let last = nodes.map(|node| node.executor().seq().number()).max();
+                self.last_border = (last.unwrap_or(0), 0, false);
+                self.trace.line(Level::Events, self.now, None, "phase", || "the last border".to_owned());
             }
-            Phase::CatchUp => {
-                let mut seqs =
-                    self.replicas.iter().filter_map(|replica| Some(replica.node.as_ref()?.executor().seq()));
-                let first = seqs.next();
-                return seqs.all(|seq| Some(seq) == first);
-            }
+            Phase::CatchUp => return self.last_border.2,
             Phase::Liveness | Phase::Reads => {}
         }
         false
@@ -54,14 +66,18 @@ impl World {
                 Some(node) => {
                     let status = node.status();
                     open.push(format!(
-                        "{name} view {} leader {:?} decided {} executed {} durable {}/{} full {}",
+                        "{name} view {} leader {:?} decided {} executed {} durable {}/{} full {} border {} agreed {} {} keeper idle {}",
                         status.view,
                         status.leader,
                         status.decided,
                         status.executed,
                         status.log.durable,
                         status.log.appended,
-                        status.log.disk_full
+                        status.log.disk_full,
+                        status.checkpoints.last_seq,
+                        status.checkpoints.agreed_seq,
+                        state_of(&status.checkpoints, replica),
+                        replica.keeping.idle
                     ));
                 }
                 None => open.push(format!("{name} does not run: {:?}", replica.halt)),
@@ -79,9 +95,11 @@ impl World {
         for done in &dones {
             found = found.and_then(|()| self.once.compare(done, rows));
             for (who, replica) in self.replicas.iter().enumerate() {
-                if replica.node.is_some() {
+                if let Some(node) = &replica.node {
                     let name = self.trace.name(who);
-                    found = found.and_then(|()| acked::kept(&name, replica.executed, done, &self.once));
+                    let after = self.agreement.first_from(node.executor().seq().number() + 1);
+                    let commands = replica.standing.next.unwrap_or(after);
+                    found = found.and_then(|()| acked::kept(&name, commands, done, &self.once));
                 }
             }
         }
@@ -89,7 +107,7 @@ impl World {
             if let Some(node) = &replica.node {
                 let name = self.trace.name(who);
                 let looked = self.states.look(&name, node.executor());
-                found = found.and(looked);
+                found = found.and(looked).and_then(|()| self.judge_checkpoints(&name, replica));
             }
         }
         let events = self.clients.iter().flat_map(|client| client.events()).collect();
@@ -97,5 +115,16 @@ impl World {
             Ok(unjudged) => self.unjudged = unjudged,
             Err(failure) => self.fail(failure),
         }
+    }
+
+    /// What a replica has on its disk.
+    fn judge_checkpoints(&self, name: &str, replica: &Replica) -> Result<(), Failure> {
+        let (Some(node), true) = (&replica.node, self.plan.log.sync != SyncMode::Memory) else { return Ok(()) };
+        let status = node.status();
+        self.checkpoints.at_rest(name, &replica.keeping.files, status.checkpoints.durable_seq > 0)?;
+        let size = self.plan.log.segment_bytes;
+        let first = replica.disk.segments().first().map_or(0, |first| first * size);
+        let before = replica.keeping.written.iter().rev().nth(1).map_or(0, |(_, position)| *position);
+        checkpoints::trimmed(name, first, status.log.position, before, 3 * size + (64 << 10))
     }
 }

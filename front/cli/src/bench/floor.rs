@@ -1,11 +1,12 @@
 //! `bench floor`: the null program alone, with many commands outstanding and with one.
 
 use super::machine::Machine;
-use super::options::{FloorArgs, seconds};
+use super::options::{FloorArgs, check_delay, seconds};
 use super::progress::Progress;
 use super::report::{self, FloorRun};
 use super::series::sync_of;
 use super::temporary::FLOOR_PREFIX;
+use crate::admin::shown_durability;
 use crate::failure::{Failure, Outcome};
 use crate::init::{self, DurabilityChoice};
 use crate::print;
@@ -16,6 +17,7 @@ use std::process::ExitCode;
 #[derive(Serialize)]
 struct Floor {
     durability: String,
+    sync_delay_us: u64,
     window: u64,
     per_s_median: f64,
     p50_us_median: f64,
@@ -38,8 +40,16 @@ pub(super) fn run(args: &FloorArgs, json: bool) -> Outcome {
         return Err(Failure::usage("--repeat is 1 to 1000"));
     }
     let machine = Machine::ask(&args.scratch);
-    let durabilities =
-        args.durability.map_or(vec![DurabilityChoice::Memory, DurabilityChoice::Group], |d| vec![d]);
+    let default = if args.sync_delay_us > 0 {
+        // A delay means nothing where nothing is synced.
+        vec![DurabilityChoice::Group]
+    } else {
+        vec![DurabilityChoice::Memory, DurabilityChoice::Group]
+    };
+    let durabilities = args.durability.map_or(default, |d| vec![d]);
+    for durability in &durabilities {
+        check_delay(*durability, args.sync_delay_us)?;
+    }
     let windows = args.window.map_or(vec![65_536, 1], |window| vec![window]);
     let mut floors = Vec::new();
     for durability in &durabilities {
@@ -72,6 +82,7 @@ fn measure(args: &FloorArgs, durability: &str, window: u64) -> Outcome<Floor> {
         command_bytes: args.bytes,
         batch_bytes: args.batch_kib.saturating_mul(1 << 10),
         sync: sync_of(durability),
+        sync_delay_us: args.sync_delay_us,
         dir: args.scratch.join(format!("{FLOOR_PREFIX}{}", std::process::id())),
         seconds: args.secs,
         warm_up_seconds: args.warm,
@@ -89,6 +100,7 @@ fn measure(args: &FloorArgs, durability: &str, window: u64) -> Outcome<Floor> {
     let _ = std::fs::remove_dir(&config.dir);
     Ok(Floor {
         durability: durability.to_owned(),
+        sync_delay_us: args.sync_delay_us,
         window,
         per_s_median: report::median(runs.iter().map(|run| run.per_s)),
         p50_us_median: report::median(runs.iter().map(|run| run.p50_us)),
@@ -101,12 +113,14 @@ fn table(document: &Document) -> String {
     let mut lines = vec![format!(
         "the null program: {replicas} replicas, {command_bytes} B commands, frames up to {batch_kib} KiB, no faults survived"
     )];
-    lines.push("  durability  outstanding   commands/s   p50 us   p99 us   per replica CPU s".into());
+    lines.push(
+        "  durability                outstanding   commands/s   p50 us   p99 us   per replica CPU s".into(),
+    );
     for floor in floors {
         for run in &floor.runs {
             lines.push(format!(
-                "  {:<10}  {:>11}  {:>11}  {:>7.0}  {:>7.0}  {:>18}{}",
-                floor.durability,
+                "  {:<24}  {:>11}  {:>11}  {:>7.0}  {:>7.0}  {:>18}{}",
+                shown_durability(&floor.durability, floor.sync_delay_us),
                 floor.window,
                 report::amount(run.per_s),
                 run.p50_us,

@@ -54,17 +54,17 @@ fn measure(args: &KvArgs, title: &str) -> Outcome<series::Run> {
     Ok(series::Run::new(&target, measured, check))
 }
 
-struct Puts {
+pub(super) struct Puts {
     random: Random,
     keys: u64,
     value: Vec<u8>,
     command: Vec<u8>,
     /// The first keys that were put.
-    sample: Vec<[u8; 16]>,
+    pub(super) sample: Vec<[u8; 16]>,
 }
 
 impl Puts {
-    fn new(keys: u64, value_bytes: usize) -> Self {
+    pub(super) fn new(keys: u64, value_bytes: usize) -> Self {
         Self { random: Random(1), keys, value: vec![0; value_bytes], command: Vec::new(), sample: Vec::new() }
     }
 }
@@ -75,21 +75,23 @@ impl Work for Puts {
         if self.sample.len() < SAMPLE {
             self.sample.push(key);
         }
-        for chunk in self.value.chunks_mut(8) {
-            let word = self.random.next().to_le_bytes();
-            chunk.copy_from_slice(&word[..chunk.len()]);
-        }
+        self.random.fill(&mut self.value);
         self.command.clear();
         KvCommand::One(Operation::Put { key: &key, value: &self.value }).encode(&mut self.command);
         Encoded::one(&self.command)
     }
 
     fn answered(&mut self, _: usize, replies: &Replies) -> Outcome<()> {
-        match replies.first().map(KvReply::decode) {
-            Some(Ok(KvReply::Put { .. })) => Ok(()),
-            other => Err(Failure::new(format!(
-                "a put was answered with {other:?}: is the cluster's service \"kv\"?"
-            ))),
+        check_put(replies.first().unwrap_or_default())
+    }
+}
+
+/// Refuses what is no answer to a put.
+pub(super) fn check_put(reply: &[u8]) -> Outcome<()> {
+    match KvReply::decode(reply) {
+        Ok(KvReply::Put { .. }) => Ok(()),
+        other => {
+            Err(Failure::new(format!("a put was answered with {other:?}: is the cluster's service \"kv\"?")))
         }
     }
 }
@@ -105,6 +107,13 @@ impl Random {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     }
+
+    pub(super) fn fill(&mut self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            let word = self.next().to_le_bytes();
+            chunk.copy_from_slice(&word[..chunk.len()]);
+        }
+    }
 }
 
 /// The key with this number: random bytes, the same in every run.
@@ -117,7 +126,7 @@ pub(super) fn key(number: u64) -> [u8; 16] {
 }
 
 /// Reads the sample strongly, and then from each replica until it agrees.
-fn verify(target: &Target, sample: &[[u8; 16]]) -> Outcome<Check> {
+pub(super) fn verify(target: &Target, sample: &[[u8; 16]]) -> Outcome<Check> {
     let client = target.client.client();
     let read = |key: &[u8; 16], options| {
         let mut query = Vec::new();

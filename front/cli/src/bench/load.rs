@@ -32,6 +32,20 @@ pub(super) trait Work {
     fn answered(&mut self, slot: usize, replies: &Replies) -> Outcome<()>;
 }
 
+/// Somebody who wants to know of every call in the measured time.
+pub(super) trait Observe {
+    /// The measured time begins.
+    fn begins(&mut self, at: Instant);
+    /// A call was answered, in the measured time or after it.
+    fn answered(&mut self, sent: Instant, at: Instant);
+}
+
+/// Nobody.
+impl Observe for () {
+    fn begins(&mut self, _: Instant) {}
+    fn answered(&mut self, _: Instant, _: Instant) {}
+}
+
 /// How much, how long.
 pub(super) struct Plan {
     /// Sessions.
@@ -46,6 +60,7 @@ pub(super) struct Plan {
 
 /// What was measured.
 pub(super) struct Measured {
+    pub(super) began: Instant,
     pub(super) seconds: f64,
     /// Commands answered in the measured time.
     pub(super) commands: u64,
@@ -105,22 +120,41 @@ struct Generator<'a> {
 
 /// Sends and counts as planned; returns when everything that was sent was answered.
 pub(super) fn run(target: &mut Target, plan: &Plan, work: &mut dyn Work, title: &str) -> Outcome<Measured> {
+    run_observed(target, plan, work, title, &mut ())
+}
+
+/// The same, with somebody who is told of every call.
+pub(super) fn run_observed(
+    target: &mut Target,
+    plan: &Plan,
+    work: &mut dyn Work,
+    title: &str,
+    observer: &mut dyn Observe,
+) -> Outcome<Measured> {
     let mut generator = Generator::new(target, plan, work)?;
     let progress = Progress::new(title, plan.warm + plan.measure);
     let start = Instant::now();
     generator.start();
-    generator.until(target, start + plan.warm, None, |_| ())?;
+    generator.until(target, start + plan.warm, &mut |_, _| (), |_| ())?;
     let (before, answered_before) = (Look::take(target)?, generator.answered);
     let mut latency = Histogram::new(3).map_err(|why| Failure::new(format!("no histogram: {why}")))?;
     let end = before.at + plan.measure;
-    generator.until(target, end, Some((before.at, &mut latency)), |answered| {
+    observer.begins(before.at);
+    let mut record = |sent: Instant, now: Instant| {
+        if sent >= before.at {
+            // The histogram grows as it must; it has no upper limit that a latency could reach.
+            let _ = latency.record((now - sent).as_nanos() as u64);
+        }
+        observer.answered(sent, now);
+    };
+    generator.until(target, end, &mut record, |answered| {
         let rate = (answered - answered_before) * plan.commands_per_call;
         let seconds = before.at.elapsed().as_secs_f64().max(0.001);
         progress.at(start.elapsed(), || format!("{}/s", super::report::amount(rate as f64 / seconds)));
     })?;
     let (after, answered) = (Look::take(target)?, generator.answered - answered_before);
     let memory = target.pids.iter().map(|pid| cpu::memory_of(*pid)).collect::<Outcome<_>>()?;
-    generator.drain(target)?;
+    generator.drain(target, &mut |sent, now| observer.answered(sent, now))?;
 
     let replicas_cpu: Vec<Cpu> =
         after.replicas.iter().zip(&before.replicas).map(|(after, before)| after.since(*before)).collect();
@@ -129,6 +163,7 @@ pub(super) fn run(target: &mut Target, plan: &Plan, work: &mut dyn Work, title: 
     let others_cpu_s =
         (!replicas_cpu.is_empty()).then(|| (after.machine_s - before.machine_s - ours).max(0.0));
     Ok(Measured {
+        began: before.at,
         seconds: (after.at - before.at).as_secs_f64(),
         commands: answered * plan.commands_per_call,
         latency,
@@ -140,6 +175,43 @@ pub(super) fn run(target: &mut Target, plan: &Plan, work: &mut dyn Work, title: 
         first_error: generator.first_error,
         unknown: generator.unknown,
     })
+}
+
+/// Sends so many calls, each of which must succeed, from so many sessions with one outstanding each.
+pub(super) fn fill(
+    target: &mut Target,
+    sessions: usize,
+    calls: u64,
+    work: &mut dyn Work,
+    title: &str,
+) -> Outcome<()> {
+    let none = Duration::ZERO;
+    let plan = Plan { sessions, slots: sessions, commands_per_call: 1, warm: none, measure: none };
+    let mut generator = Generator::new(target, &plan, work)?;
+    let progress = Progress::counting(title, calls);
+    let mut left = calls;
+    for slot in 0..sessions.min(usize::try_from(calls).unwrap_or(usize::MAX)) {
+        generator.send(slot, Instant::now());
+        left -= 1;
+    }
+    let mut batch: Vec<Completed> = Vec::new();
+    while generator.outstanding > 0 {
+        target.check()?;
+        generator.queue.recv_batch(&mut batch, LOOK);
+        for completed in batch.drain(..) {
+            let slot = completed.tag as usize;
+            if !generator.take(completed)? {
+                let why = generator.first_error.unwrap_or_default();
+                return Err(Failure::new(format!("what is to be measured could not be put there: {why}")));
+            }
+            if left > 0 {
+                generator.send(slot, Instant::now());
+                left -= 1;
+            }
+        }
+        progress.count(generator.answered);
+    }
+    Ok(())
 }
 
 impl<'a> Generator<'a> {
@@ -172,12 +244,12 @@ impl<'a> Generator<'a> {
         self.outstanding += 1;
     }
 
-    /// Sends again what is answered, until then. Records latencies of calls that were sent at or after the given moment.
+    /// Sends again what is answered, until then, and tells of each call that was.
     fn until(
         &mut self,
         target: &mut Target,
         end: Instant,
-        mut record: Option<(Instant, &mut Histogram<u64>)>,
+        record: &mut dyn FnMut(Instant, Instant),
         mut look: impl FnMut(u64),
     ) -> Outcome<()> {
         let mut batch: Vec<Completed> = Vec::new();
@@ -198,14 +270,9 @@ impl<'a> Generator<'a> {
                 let slot = completed.tag as usize;
                 let sent = self.slots[slot].sent;
                 let answered = self.take(completed)?;
-                if let Some((since, histogram)) = &mut record
-                    && answered
-                    && sent >= *since
-                {
-                    // The histogram grows as it must; it has no upper limit that a latency could reach.
-                    let _ = histogram.record((now - sent).as_nanos() as u64);
-                }
-                if !answered {
+                if answered {
+                    record(sent, now);
+                } else {
                     // Whatever it is that refuses us gets a moment.
                     std::thread::sleep(Duration::from_millis(1));
                 }
@@ -215,7 +282,7 @@ impl<'a> Generator<'a> {
     }
 
     /// Waits for what is under way.
-    fn drain(&mut self, target: &mut Target) -> Outcome<()> {
+    fn drain(&mut self, target: &mut Target, record: &mut dyn FnMut(Instant, Instant)) -> Outcome<()> {
         let mut batch: Vec<Completed> = Vec::new();
         let until = Instant::now() + STALL;
         while self.outstanding > 0 {
@@ -224,8 +291,12 @@ impl<'a> Generator<'a> {
                 return Err(Failure::new(format!("{} calls were not answered in time", self.outstanding)));
             }
             self.queue.recv_batch(&mut batch, LOOK);
+            let now = Instant::now();
             for completed in batch.drain(..) {
-                self.take(completed)?;
+                let sent = self.slots[completed.tag as usize].sent;
+                if self.take(completed)? {
+                    record(sent, now);
+                }
             }
         }
         Ok(())

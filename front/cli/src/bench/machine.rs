@@ -6,22 +6,22 @@ use std::path::Path;
 
 /// The facts without which a figure means nothing.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Machine {
-    pub(super) cpu: String,
-    pub(super) cores: usize,
-    pub(super) memory_gib: f64,
-    pub(super) kernel: String,
+pub(crate) struct Machine {
+    pub(crate) cpu: String,
+    pub(crate) cores: usize,
+    pub(crate) memory_gib: f64,
+    pub(crate) kernel: String,
     /// Of the directory with the logs.
-    pub(super) file_system: String,
+    pub(crate) file_system: String,
     /// What sockets get unless they ask for something else; the replicas and the null program ask for reno.
-    pub(super) congestion_control_default: String,
+    pub(crate) congestion_control_default: String,
     /// Processes that ran or waited to run over the last minute, before the first measurement.
-    pub(super) load_average: f64,
+    pub(crate) load_average: f64,
 }
 
 impl Machine {
     /// Asks the system; `scratch` is where the logs are.
-    pub(super) fn ask(scratch: &Path) -> Self {
+    pub(crate) fn ask(scratch: &Path) -> Self {
         let uname = rustix::system::uname();
         let kernel = format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy());
         let cpuinfo = read("/proc/cpuinfo");
@@ -46,7 +46,7 @@ fn read(path: &str) -> String {
 }
 
 /// The type of the mount that holds `path`, and of two mounts at one place the later one.
-pub(super) fn file_system(path: &Path, mounts: &str) -> String {
+pub(crate) fn file_system(path: &Path, mounts: &str) -> String {
     let here = existing(path);
     let entry = |line: &str| {
         let mut fields = line.split(' ').skip(1);

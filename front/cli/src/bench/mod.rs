@@ -5,19 +5,20 @@
 //! so on, since what else the machine does changes from minute to minute.
 //!
 //! Files: `options` (the command line), `temporary` (the replicas), `load` (the load generator), `append`, `kv`, `idle`,
-//! `floor` (one benchmark each), `series` (floor and ours in turns), `machine` and `cpu` (what the system says),
+//! `floor` (one benchmark each), `figure` (what is drawn), `series` (floor and ours in turns), `machine` and `cpu` (what the system says),
 //! `report` and `progress` (what people see). Tests: front/cli/tests.
 
 mod append;
 mod cpu;
+mod figure;
 mod floor;
 mod idle;
 mod kv;
 mod load;
-mod machine;
-mod options;
-mod progress;
-mod report;
+pub(crate) mod machine;
+pub(crate) mod options;
+pub(crate) mod progress;
+pub(crate) mod report;
 mod series;
 mod target;
 mod temporary;
@@ -36,5 +37,6 @@ pub(crate) fn run(args: Args) -> Outcome {
         Command::Kv(kv) => kv::run(&kv, args.json),
         Command::Floor(floor) => floor::run(&floor, args.json),
         Command::Idle(idle) => idle::run(&idle, args.json),
+        Command::Figure(figure) => figure::run(&figure, args.json),
     }
 }

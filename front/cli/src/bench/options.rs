@@ -17,7 +17,8 @@ use std::time::Duration;
   quorate bench kv --callers 1000 --repeat 3
   quorate bench kv --callers 1 --durability group
   quorate bench floor --json
-  quorate bench idle --secs 60")]
+  quorate bench idle --secs 60
+  quorate bench figure dfc")]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(super) command: Command,
@@ -36,6 +37,7 @@ pub(super) enum Command {
     Floor(FloorArgs),
     /// Memory and processor time of three replicas that nobody uses
     Idle(IdleArgs),
+    Figure(super::figure::FigureArgs),
 }
 
 /// What every measurement of ours takes.
@@ -46,6 +48,9 @@ pub(super) struct Measurement {
     /// When a write counts as durable [default: group]; a cluster that runs already has its own
     #[arg(long, value_enum, conflicts_with_all = ["dir", "config"])]
     pub(super) durability: Option<DurabilityChoice>,
+    /// Every sync takes so many microseconds longer, also the null program's: for disks that are too good
+    #[arg(long, value_name = "US", default_value_t = 0, conflicts_with_all = ["dir", "config"])]
+    pub(super) sync_delay_us: u64,
     /// Where the benchmark's own cluster and the null program keep their logs: on the disk that is to be measured
     #[arg(long, value_name = "DIR", default_value = ".quorate/bench")]
     pub(super) scratch: PathBuf,
@@ -73,7 +78,7 @@ impl Measurement {
         if !(1..=1000).contains(&self.repeat) {
             return Err(Failure::usage("--repeat is 1 to 1000"));
         }
-        Ok(())
+        check_delay(self.durability(), self.sync_delay_us)
     }
     /// Whether a cluster of our own is to be started.
     pub(super) fn own_cluster(&self) -> bool {
@@ -84,8 +89,21 @@ impl Measurement {
     }
 }
 
+/// Refuses a delay that has no meaning.
+pub(super) fn check_delay(durability: DurabilityChoice, sync_delay_us: u64) -> Outcome<()> {
+    if sync_delay_us > 1_000_000 {
+        return Err(Failure::usage("--sync-delay-us is at most 1000000, which is a second"));
+    }
+    if sync_delay_us > 0 && durability == DurabilityChoice::Memory {
+        return Err(Failure::usage(
+            "--sync-delay-us does nothing with --durability memory, which never syncs",
+        ));
+    }
+    Ok(())
+}
+
 /// The seconds that an option names, within what makes sense.
-pub(super) fn seconds(option: &str, value: f64) -> Outcome<Duration> {
+pub(crate) fn seconds(option: &str, value: f64) -> Outcome<Duration> {
     if (0.05..=86_400.0).contains(&value) {
         Ok(Duration::from_secs_f64(value))
     } else {
@@ -132,6 +150,9 @@ pub(super) struct FloorArgs {
     /// [default: memory, then group]
     #[arg(long, value_enum)]
     pub(super) durability: Option<DurabilityChoice>,
+    /// Every sync takes so many microseconds longer; with --durability group or async
+    #[arg(long, value_name = "US", default_value_t = 0)]
+    pub(super) sync_delay_us: u64,
     /// Commands outstanding [default: 65536, then 1]
     #[arg(long, value_name = "COUNT")]
     pub(super) window: Option<u64>,

@@ -5,13 +5,13 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 /// A bar for one part of a benchmark.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     bar: ProgressBar,
 }
 
 impl Progress {
     /// A bar for a part that takes about so long.
-    pub(super) fn new(what: &str, length: Duration) -> Self {
+    pub(crate) fn new(what: &str, length: Duration) -> Self {
         let bar = ProgressBar::new(length.as_millis() as u64);
         if !std::io::stderr().is_terminal() {
             bar.set_draw_target(ProgressDrawTarget::hidden());
@@ -25,7 +25,7 @@ impl Progress {
     }
 
     /// A bar that moves by itself, for a part that reports nothing until its end.
-    pub(super) fn waiting(what: &str) -> Self {
+    pub(crate) fn waiting(what: &str) -> Self {
         let progress = Self::new(what, Duration::from_secs(1));
         if let Ok(style) = ProgressStyle::with_template("{prefix:28} {spinner} {elapsed}") {
             progress.bar.set_style(style);
@@ -34,8 +34,20 @@ impl Progress {
         progress
     }
 
+    /// A bar for a part that handles so many bytes.
+    pub(crate) fn counting(what: &str, bytes: u64) -> Self {
+        Self::new(what, Duration::from_millis(bytes))
+    }
+
+    /// So many bytes are done.
+    pub(crate) fn count(&self, done: u64) {
+        if !self.bar.is_hidden() {
+            self.bar.set_position(done);
+        }
+    }
+
     /// So much of the time has passed.
-    pub(super) fn at(&self, elapsed: Duration, message: impl FnOnce() -> String) {
+    pub(crate) fn at(&self, elapsed: Duration, message: impl FnOnce() -> String) {
         if !self.bar.is_hidden() {
             self.bar.set_position(elapsed.as_millis() as u64);
             self.bar.set_message(message());

@@ -2,11 +2,15 @@
 
 use super::cpu::{Cpu, tick_s};
 use super::machine::Machine;
+use super::options::Measurement;
+use super::target::Target;
+use crate::admin::shown_durability;
 use crate::failure::{Doing as _, Outcome};
-use crate::print;
+use crate::{init, print};
 use hdrhistogram::Histogram;
 use quorate_floor::Report;
 use serde::Serialize;
+use std::fmt;
 
 /// What was measured.
 #[derive(Clone, Debug, Serialize)]
@@ -16,6 +20,33 @@ pub(super) struct Subject {
     pub(super) load: String,
     /// What is counted.
     pub(super) unit: &'static str,
+}
+
+/// When a write counts as durable.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Durability {
+    /// The mode.
+    pub(super) durability: String,
+    /// What every sync takes longer.
+    pub(super) sync_delay_us: u64,
+}
+
+impl Durability {
+    /// Of a cluster that runs.
+    pub(super) fn of(target: &Target) -> Self {
+        Self { durability: target.durability.clone(), sync_delay_us: target.sync_delay_us }
+    }
+    /// Of one that is to be started.
+    pub(super) fn planned(measurement: &Measurement) -> Self {
+        let durability = init::name(measurement.durability());
+        Self { durability, sync_delay_us: measurement.sync_delay_us }
+    }
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&shown_durability(&self.durability, self.sync_delay_us))
+    }
 }
 
 /// Whether the cluster has what it acknowledged.
@@ -35,6 +66,12 @@ impl Check {
     }
     pub(super) fn not_done(text: impl Into<String>) -> Self {
         Self { passed: None, text: text.into() }
+    }
+    pub(super) fn is_passed(&self) -> bool {
+        self.passed == Some(true)
+    }
+    pub(super) fn text(&self) -> &str {
+        &self.text
     }
 }
 
@@ -122,7 +159,8 @@ impl FloorRun {
 pub(super) struct Figure {
     #[serde(flatten)]
     subject: Subject,
-    durability: String,
+    #[serde(flatten)]
+    durability: Durability,
     fault_model: &'static str,
     protocol: &'static str,
     replicas: usize,
@@ -146,7 +184,7 @@ pub(super) struct Figure {
 impl Figure {
     pub(super) fn new(
         subject: Subject,
-        durability: String,
+        durability: Durability,
         replicas: usize,
         machine: Machine,
         runs: Vec<impl Into<OwnRun>>,
@@ -282,12 +320,12 @@ pub(super) fn machine_lines(machine: &Machine) -> String {
     )
 }
 
-pub(super) fn json(document: &impl Serialize) -> Outcome<String> {
+pub(crate) fn json(document: &impl Serialize) -> Outcome<String> {
     serde_json::to_string_pretty(document).doing("write JSON")
 }
 
 /// Of an even number of values the mean of the two in the middle; of none, 0.
-pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_unstable_by(f64::total_cmp);
     match values.len() {
@@ -297,7 +335,7 @@ pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// Three digits and a letter: 17.6 M.
-pub(super) fn amount(value: f64) -> String {
+pub(crate) fn amount(value: f64) -> String {
     let (scaled, letter) = match value {
         v if v >= 1e9 => (v / 1e9, " G"),
         v if v >= 1e6 => (v / 1e6, " M"),

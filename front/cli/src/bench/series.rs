@@ -5,7 +5,7 @@ use super::load::Measured;
 use super::machine::Machine;
 use super::options::Measurement;
 use super::progress::Progress;
-use super::report::{Check, Figure, FloorRun, LatencyUs, OwnRun, ReplicaUse, Subject};
+use super::report::{Check, Durability, Figure, FloorRun, LatencyUs, OwnRun, ReplicaUse, Subject};
 use super::target::Target;
 use super::temporary::FLOOR_PREFIX;
 use crate::failure::{Failure, Outcome};
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 /// One run of ours, and what it ran on.
 pub(super) struct Run {
     own: OwnRun,
-    durability: String,
+    durability: Durability,
     replicas: usize,
 }
 
@@ -46,7 +46,7 @@ impl Run {
             first_error: measured.first_error,
             check,
         };
-        Self { own, durability: target.durability.clone(), replicas: target.replicas.len() }
+        Self { own, durability: Durability::of(target), replicas: target.replicas.len() }
     }
 }
 
@@ -68,7 +68,7 @@ impl Series<'_> {
         // A cluster that runs already has a durability of its own, which is known after the first run only.
         let floor_first = self.measurement.own_cluster();
         if floor_first {
-            floors.extend(self.floor_run(&init::name(self.measurement.durability()))?);
+            floors.extend(self.floor_run(&Durability::planned(self.measurement))?);
         }
         for number in 1..=repeat {
             runs.push(measure(&format!("{} {number}/{repeat}", self.subject.benchmark))?);
@@ -85,15 +85,24 @@ impl Series<'_> {
         Ok(if figure.ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    fn floor_run(&self, durability: &str) -> Outcome<Option<FloorRun>> {
+    fn floor_run(&self, durability: &Durability) -> Outcome<Option<FloorRun>> {
         if self.measurement.no_floor {
             return Ok(None);
         }
-        let _progress = Progress::waiting("the null program");
-        let config = FloorConfig { sync: sync_of(durability), ..self.floor.clone() };
-        let report = quorate_floor::run(&config).map_err(|why| Failure::new(why.to_string()))?;
-        Ok(Some(FloorRun::of(&report)))
+        floor_run(&self.floor, durability).map(Some)
     }
+}
+
+/// Runs the null program so that it promises as much.
+pub(super) fn floor_run(config: &FloorConfig, durability: &Durability) -> Outcome<FloorRun> {
+    let _progress = Progress::waiting("the null program");
+    let config = FloorConfig {
+        sync: sync_of(&durability.durability),
+        sync_delay_us: durability.sync_delay_us,
+        ..config.clone()
+    };
+    let report = quorate_floor::run(&config).map_err(|why| Failure::new(why.to_string()))?;
+    Ok(FloorRun::of(&report))
 }
 
 impl From<Run> for OwnRun {

@@ -1,7 +1,7 @@
 //! The cluster that is measured: our own, or one that runs already.
 
 use super::options::Measurement;
-use super::temporary::Temporary;
+use super::temporary::{Settings, Temporary};
 use crate::cluster::Cluster;
 use crate::failure::{Doing as _, Failure, Outcome};
 use crate::init::{self, ServiceChoice};
@@ -26,6 +26,8 @@ pub(super) struct Target {
     pub(super) pids: Vec<u32>,
     /// `group`, `async` or `memory`.
     pub(super) durability: String,
+    /// What every sync takes longer.
+    pub(super) sync_delay_us: u64,
 }
 
 /// What we need of a replica's status.
@@ -46,6 +48,8 @@ struct Member {
 #[derive(Deserialize)]
 struct Log {
     durability: String,
+    #[serde(default)]
+    sync_delay_us: u64,
 }
 
 #[derive(Deserialize)]
@@ -56,14 +60,27 @@ struct Process {
 impl Target {
     /// Starts a cluster with this service, or finds the one that was named.
     pub(super) fn open(measurement: &Measurement, service: ServiceChoice) -> Outcome<Self> {
+        Self::configured(measurement, service, Vec::new())
+    }
+
+    /// The same; one that is started gets these settings.
+    pub(super) fn configured(
+        measurement: &Measurement,
+        service: ServiceChoice,
+        mut settings: Settings,
+    ) -> Outcome<Self> {
         if measurement.own_cluster() {
-            let durability = measurement.durability();
-            let own = Temporary::start(&measurement.scratch, service, durability)?;
+            let (durability, sync_delay_us) = (measurement.durability(), measurement.sync_delay_us);
+            if sync_delay_us > 0 {
+                let value = toml::Value::Integer(i64::try_from(sync_delay_us).unwrap_or(i64::MAX));
+                settings.push(("durability", "sync_delay_us", value));
+            }
+            let own = Temporary::start(&measurement.scratch, service, durability, &settings)?;
             let client = connect(&own.cluster)?;
             let replicas = own.cluster.members.iter().map(|(replica, _)| *replica).collect();
             let pids = own.pids();
-            let mut target =
-                Self { client, own: Some(own), replicas, pids, durability: init::name(durability) };
+            let durability = init::name(durability);
+            let mut target = Self { client, own: Some(own), replicas, pids, durability, sync_delay_us };
             target.wait()?;
             return Ok(target);
         }
@@ -71,12 +88,14 @@ impl Target {
         let client = connect(&cluster)?;
         let replicas: Vec<ReplicaId> = cluster.members.iter().map(|(replica, _)| *replica).collect();
         let mut durability = None;
+        let mut sync_delay_us = 0;
         let mut pids = Vec::new();
         for (replica, address) in &cluster.members {
             let Ok(text) = client.status(*replica) else { continue };
             let status: Status = serde_json::from_str(&text)
                 .doing(format_args!("read the status of {replica}; is it of another version?"))?;
             durability.get_or_insert(status.log.durability);
+            sync_delay_us = sync_delay_us.max(status.log.sync_delay_us);
             if is_here(address, status.process.pid) {
                 pids.push(status.process.pid);
             }
@@ -87,7 +106,7 @@ impl Target {
         if pids.len() < replicas.len() {
             pids.clear();
         }
-        let mut target = Self { client, own: None, replicas, pids, durability };
+        let mut target = Self { client, own: None, replicas, pids, durability, sync_delay_us };
         target.wait()?;
         Ok(target)
     }

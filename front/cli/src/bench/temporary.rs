@@ -32,6 +32,7 @@ impl Temporary {
         scratch: &Path,
         service: ServiceChoice,
         durability: DurabilityChoice,
+        settings: &Settings,
     ) -> Outcome<Self> {
         fs::create_dir_all(scratch).doing(format_args!("make {}", scratch.display()))?;
         sweep(scratch);
@@ -41,7 +42,9 @@ impl Temporary {
         // From here on what was made is removed, also when a process does not start.
         let mut made = Self { cluster, children: Vec::new(), directory };
         for (replica, _) in &plan.members {
-            let child = start(&replica_directory(&made.directory, *replica))?;
+            let place = replica_directory(&made.directory, *replica);
+            configure(&place.join(REPLICA_FILE), settings)?;
+            let child = start(&place)?;
             made.children.push(child);
         }
         Ok(made)
@@ -89,6 +92,25 @@ impl Drop for Temporary {
         // What is left behind is removed by the next benchmark.
         let _ = fs::remove_dir_all(&self.directory);
     }
+}
+
+/// Keys of the replicas' configuration that are not the default: section, key, value.
+pub(super) type Settings = Vec<(&'static str, &'static str, toml::Value)>;
+
+/// Writes them into a configuration.
+fn configure(file: &Path, settings: &Settings) -> Outcome<()> {
+    if settings.is_empty() {
+        return Ok(());
+    }
+    let doing = format!("configure {}", file.display());
+    let mut text: toml::Table = fs::read_to_string(file).doing(&doing)?.parse().doing(&doing)?;
+    for (section, key, value) in settings {
+        let section = text.entry(*section).or_insert_with(|| toml::Table::new().into());
+        if let Some(section) = section.as_table_mut() {
+            section.insert((*key).to_owned(), value.clone());
+        }
+    }
+    fs::write(file, text.to_string()).doing(&doing)
 }
 
 fn start(place: &Path) -> Outcome<Child> {

@@ -83,6 +83,8 @@ const BACK: Duration = Duration::from_secs(10);
 
 /// What happened.
 struct Happened {
+    /// As replicas say it, since the probe's writes keep to it, too; none when nobody answered.
+    durability: Option<String>,
     replicas: Vec<u16>,
     leader_before: Option<ReplicaId>,
     leader_after: Option<ReplicaId>,
@@ -98,6 +100,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let admin = Admin::new(&cluster)?;
     let probe = if args.no_probe { None } else { Some(Probe::start(&cluster)?) };
     let (replicas, leader_before) = targets(args, &cluster, &admin)?;
+    let durability = durability(&admin);
     if let Some(probe) = &probe {
         probe.mark();
     }
@@ -109,9 +112,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let majority = running(&done.replicas) >= cluster.majority();
     let gap = probe.map(|probe| probe.finish(majority));
     let leader_after = if majority { admin.wait_for_leader(LEADER) } else { None };
-    let result = Happened { replicas, leader_before, leader_after, gap, majority };
+    let result = Happened { durability, replicas, leader_before, leader_after, gap, majority };
     print::line(if args.json { json(&result) } else { text(args.fault, &result) })?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn durability(admin: &Admin) -> Option<String> {
+    let answers = admin.ask_all();
+    answers.iter().find_map(|answer| answer.status.as_ref().ok().map(|status| status.log.shown()))
 }
 
 fn action(fault: Fault) -> Action {
@@ -160,6 +168,7 @@ fn json(result: &Happened) -> String {
     serde_json::json!({
         "replicas": result.replicas,
         "gap_ms": result.gap.as_ref().and_then(Gap::millis),
+        "durability": result.durability,
         "leader_before": result.leader_before.map(ReplicaId::number),
         "leader_after": result.leader_after.map(ReplicaId::number),
     })
@@ -187,6 +196,7 @@ fn text(fault: Fault, result: &Happened) -> String {
     }
     if let Some(gap) = &result.gap {
         lines.extend(gap.text());
+        lines.extend(result.durability.as_ref().map(|mode| format!("  (each write with durability {mode})")));
     }
     match result.leader_after {
         Some(leader) => lines.push(format!("replica {} leads now", leader.number())),

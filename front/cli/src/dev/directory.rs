@@ -134,11 +134,24 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
         made_by: "quorate dev",
     };
     init::make(path, &plan)?;
-    let text = toml::to_string(&choices).doing("write down the choices")?;
-    let text = format!("# `quorate dev` made this directory, and may throw it away with --fresh.\n{text}");
-    // Last: a directory without it was not finished.
-    fs::write(path.join(MARKER), text).doing(format_args!("write {}", path.join(MARKER).display()))?;
+    mark(path, &choices)?;
     Ok(choices)
+}
+
+/// Last: a directory without it was not finished.
+fn mark(path: &Path, choices: &Choices) -> Outcome<()> {
+    let text = toml::to_string(choices).doing("write down the choices")?;
+    let text = format!("# `quorate dev` may use this directory, and throw it away with --fresh.\n{text}");
+    fs::write(path.join(MARKER), text).doing(format_args!("write {}", path.join(MARKER).display()))
+}
+
+/// A cluster that another command made on this machine: from now on `dev` may run it.
+///
+/// # Errors
+/// When the system refuses.
+pub(crate) fn adopt(path: &Path, plan: &Plan) -> Outcome<()> {
+    let replicas = u16::try_from(plan.members.len()).unwrap_or(u16::MAX);
+    mark(path, &Choices { replicas, durability: plan.durability, service: plan.service })
 }
 
 fn read(marker: &Path, args: &Args) -> Outcome<Choices> {
@@ -174,7 +187,7 @@ fn ran_before(path: &Path, cluster: &Cluster) -> bool {
 }
 
 /// Ports that nobody listens on now.
-fn free_ports(count: u16) -> Outcome<Vec<u16>> {
+pub(crate) fn free_ports(count: u16) -> Outcome<Vec<u16>> {
     const TRIES: usize = 1000;
     // Held all together until the last one is found, so that no port is found twice.
     let mut held = Vec::new();

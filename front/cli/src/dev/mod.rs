@@ -7,7 +7,7 @@
 mod children;
 mod directory;
 
-pub(crate) use directory::MARKER;
+pub(crate) use directory::{MARKER, adopt, free_ports};
 
 use crate::admin::{self, Admin};
 use crate::cluster::{CLIENT_FILE, DEV_DIRECTORY};

@@ -1,12 +1,21 @@
 //! What the tests of this package share.
 #![allow(dead_code)]
 
-use quorate_execute::{Context, ReplySink, Service};
-use quorate_kv::{KvCommand, KvQuery, Operation, Scan};
+use quorate_execute::{Context, InStore, ReplySink, Service};
+use quorate_kv::{Kv, KvCommand, KvConfig, KvQuery, Operation, Scan};
 use quorate_types::{AgreedTime, Seq};
 
 pub(crate) fn ctx() -> Context {
     Context::at(Seq::FIRST, AgreedTime::ZERO)
+}
+
+/// The service with an empty store.
+pub(crate) fn kv() -> InStore<Kv> {
+    with(KvConfig::default())
+}
+
+pub(crate) fn with(config: KvConfig) -> InStore<Kv> {
+    InStore::new(Kv::new(config))
 }
 
 pub(crate) fn encoded(command: &KvCommand<'_>) -> Vec<u8> {

@@ -23,3 +23,35 @@ fn runs_give_what_a_list_of_pairs_gives() {
     assert_eq!(map.log(RecordId::ZERO), None);
     assert_eq!(map.log(RecordId::new(61)), None);
 }
+
+/// What the log does not hold any more is not found, all else is; it takes no memory either.
+#[test]
+fn forgotten_records_are_not_found() {
+    let mut map = RecordMap::default();
+    let mut pairs = Vec::new();
+    // A trimmed log begins anywhere; the instance's own numbers begin with 1.
+    let mut log = 1000;
+    for own in 1..=200u64 {
+        log += if own % 5 == 0 { 2 } else { 1 };
+        map.push(RecordId::new(own), RecordId::new(log));
+        pairs.push((own, log));
+    }
+    let runs = map.runs.len();
+    for below in [0, 1, 1000, 1003, 1004, 1100, 1100, 1050, log, log + 50] {
+        map.forget_below(RecordId::new(below));
+        let gone = |log: u64| log < map.begin;
+        for (own, log) in &pairs {
+            let expected = (!gone(*log)).then_some(RecordId::new(*log));
+            assert_eq!(map.log(RecordId::new(*own)), expected, "own record {own}, {below} forgotten");
+        }
+        let kept = pairs.iter().filter(|(_, log)| !gone(*log));
+        for (own, log) in kept {
+            assert_eq!(map.own_up_to(RecordId::new(*log)), RecordId::new(*own), "log record {log}");
+        }
+        assert_eq!(map.own_up_to(RecordId::new(log + 9)), RecordId::new(200));
+    }
+    assert!(runs > 30 && map.runs.len() == 1, "{} of {runs} runs are left", map.runs.len());
+    map.push(RecordId::new(201), RecordId::new(log + 60));
+    assert_eq!(map.log(RecordId::new(201)), Some(RecordId::new(log + 60)));
+    assert_eq!(map.own_up_to(RecordId::new(log + 59)), RecordId::new(200));
+}

@@ -17,6 +17,7 @@ mod resolve;
 mod session;
 mod socket;
 
+pub use admin::{AdminConnection, AdminSender};
 pub use blocking::{BlockingClient, BlockingSession};
 pub use builder::{BuildError, ClientBuilder};
 pub use commands::{Commands, Encoded, Replies};

@@ -1,5 +1,7 @@
-use super::{Disk as _, FileDisk, OPEN_MAX, lock};
+use super::{DelayedDisk, Disk, FileDisk, OPEN_MAX, lock};
 use bytes::Bytes;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 #[test]
 fn few_segments_are_open_at_once_and_the_newest_are() {
@@ -17,4 +19,39 @@ fn few_segments_are_open_at_once_and_the_newest_are() {
         assert!(open(&disk).len() <= OPEN_MAX && open(&disk).contains(&39));
     }
     disk.sync(&[0, 39]).unwrap();
+}
+
+#[test]
+fn a_delay_adds_to_each_sync_and_to_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let plain: Arc<dyn Disk> = Arc::new(FileDisk::new(directory.path(), None).unwrap());
+    assert!(Arc::ptr_eq(&plain, &DelayedDisk::over(plain.clone(), Duration::ZERO)), "none is no wrapper");
+    let delay = Duration::from_millis(500);
+    let slow = DelayedDisk::over(plain.clone(), delay);
+    slow.prepare(0, 4096).unwrap();
+    let begun = Instant::now();
+    for number in 0..100_u64 {
+        slow.write(0, number * 8, &[Bytes::from(number.to_le_bytes().to_vec())]).unwrap();
+    }
+    assert_eq!(*slow.read(0, 8, 8).unwrap(), 1_u64.to_le_bytes());
+    assert!(begun.elapsed() < delay, "only syncs are slow");
+    let begun = Instant::now();
+    slow.sync(&[0]).unwrap();
+    assert!(begun.elapsed() >= delay);
+    assert_eq!((slow.segments().unwrap(), slow.read_segment(0).unwrap().len()), (vec![0], 4096));
+    assert!(slow.sync(&[9]).is_err(), "what fails fails");
+}
+
+#[test]
+fn pieces_are_written_whatever_their_number_and_size() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = FileDisk::new(directory.path(), None).unwrap();
+    disk.prepare(0, 4096).unwrap();
+    // More than one call takes, empty ones among them, also at the ends.
+    let pieces: Vec<Bytes> = (0..=600_usize).map(|at| Bytes::from(vec![at as u8; at % 3])).collect();
+    disk.write(0, 5, &pieces).unwrap();
+    let all: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
+    assert_eq!(*disk.read(0, 5, all.len() as u32).unwrap(), all);
+    disk.write(0, 0, &[Bytes::new(), Bytes::new()]).unwrap();
+    assert_eq!(*disk.read(0, 0, 5).unwrap(), [0; 5]);
 }

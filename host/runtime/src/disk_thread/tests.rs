@@ -44,6 +44,9 @@ impl Disk for Poor {
         assert_ne!(segment, PANICS, "on purpose");
         self.call()
     }
+    fn remove(&self, _: u64) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn threads(failing: u32) -> (DiskThreads, Receiver<Completion>, Poll) {

@@ -71,6 +71,17 @@ pub(crate) fn cluster_with(
     durability: Durability,
     options: OptionsOf,
 ) -> Cluster {
+    cluster_of(directory, replicas, durability, options, |_| {})
+}
+
+/// With settings of its own.
+pub(crate) fn cluster_of(
+    directory: &Path,
+    replicas: u16,
+    durability: Durability,
+    options: OptionsOf,
+    set: impl Fn(&mut Config),
+) -> Cluster {
     let id = ClusterId::new(77);
     let ports: Vec<TcpListener> = (0..replicas).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     let member = |(at, port): (usize, &TcpListener)| MemberConfig {
@@ -94,6 +105,7 @@ pub(crate) fn cluster_with(
             let mut config = Config::new(id, replica, data, members.clone());
             config.durability.mode = durability;
             config.durability.segment_mib = 24;
+            set(&mut config);
             config
         })
         .collect();

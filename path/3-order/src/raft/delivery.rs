@@ -11,17 +11,20 @@ use quorate_wire::raft::{Entry, EntryBody, Index};
 impl Raft {
     /// Everything up to `commit` is committed, if it is not known yet.
     pub(super) fn commit_to(&mut self, commit: Index, out: &mut Effects) {
-        if commit > self.commit {
-            self.commit = commit;
-            self.deliver(out);
-        }
+        self.commit = self.commit.max(commit);
+        self.deliver(out);
     }
 
     /// Hands on what is committed, as far as it is in memory; asks for the rest. [raft L47-L48]
-    fn deliver(&mut self, out: &mut Effects) {
+    pub(super) fn deliver(&mut self, out: &mut Effects) {
         while self.delivered < self.commit {
             let next = self.delivered.next();
             let Some(kept) = self.log.get(next) else {
+                if !self.config.reload {
+                    // [raft L101]
+                    let slot = Slot::new(self.log.slot_from(self.log.first_kept().previous()));
+                    return out.push(Effect::Behind { slot });
+                }
                 if self.delivery_load.is_none() {
                     let to = self.commit.min(self.log.first_kept().previous());
                     self.delivery_load = Self::load(&self.log, &mut self.loads, next, to, out);
@@ -46,6 +49,7 @@ impl Raft {
     }
 
     pub(super) fn on_loaded(&mut self, load: u64, records: Vec<Stored>, out: &mut Effects) {
+        self.loads.answered(load);
         if self.delivery_load.is_some_and(|pending| pending.load == load) {
             let Some(pending) = self.delivery_load.take() else { return };
             match self.loaded_entries(pending, records) {

@@ -12,7 +12,7 @@ use quorate_types::{Reject, ReplicaId, View, planted};
 use quorate_wire::raft::{AppendOutcome, ENTRIES_MAX, Entry, Index, Position, RaftMessage};
 
 /// What no correct leader sends.
-fn check_shape(view: View, previous: Position, entries: &[Entry]) -> Result<Index, Reject> {
+pub(super) fn check_shape(view: View, previous: Position, entries: &[Entry]) -> Result<Index, Reject> {
     if view == View::ZERO
         || previous.view > view
         || (previous.index == Index::ZERO) != (previous.view == View::ZERO)
@@ -53,26 +53,11 @@ impl Raft {
             Ok(end) => end,
             Err(why) => return reject(out, from, why),
         };
-        if view < self.view {
-            // [raft L37] Only the view counts: it tells a former leader that it is one. Nothing of the message is repeated,
-            // since the sender may lead our view by the time it reads this, and must not take it for an answer there.
-            let outcome = AppendOutcome::Rejected { asked: Index::ZERO, hint: Position::ZERO };
-            return self.answer_append(from, 0, outcome, out);
+        if !self.hears_leader(from, view, out) {
+            return;
         }
-        if view == self.view && self.view_leader.is_some_and(|leader| leader != from) {
-            return reject(out, from, Reject::NotAllowed("raft: a second leader in one view"));
-        }
-        // [raft L38]
-        self.become_follower(view, Some(from), out);
-        self.view_leader = Some(from);
-        self.heard_leader = Some(self.now);
-        self.failures = 0;
-        self.reset_election_timer();
-        if self.log.view_at(previous.index) != Some(previous.view) {
-            // [raft L39-L40]
-            let hint = self.log.last_with_view_up_to(previous.index, previous.view);
-            let outcome = AppendOutcome::Rejected { asked: previous.index, hint: self.log.position(hint) };
-            return self.answer_append(from, round, outcome, out);
+        if !self.log.holds(previous) {
+            return self.answer_departed(from, round, previous, out);
         }
         let empty = entries.is_empty();
         if let Err(why) = self.take_entries(previous.index, entries, out) {
@@ -83,7 +68,37 @@ impl Raft {
         self.commit_to(commit.min(end_known), out);
         // [raft L45-L46]
         let matched = if empty { end.min(self.log.durable()) } else { end };
+        // [raft L92] What the checkpoint holds is decided: the leader has it, too.
+        let matched = matched.max(self.log.floor().index);
         self.answer_append(from, round, AppendOutcome::Matched(matched), out);
+    }
+
+    /// Follows the sender of a leader's message, unless it leads no more or never did. [raft L37-L38]
+    pub(super) fn hears_leader(&mut self, from: ReplicaId, view: View, out: &mut Effects) -> bool {
+        if view < self.view {
+            // Only the view counts: it tells a former leader that it is one. Nothing of the message is repeated,
+            // since the sender may lead our view by the time it reads this, and must not take it for an answer there.
+            let outcome = AppendOutcome::Rejected { asked: Index::ZERO, hint: Position::ZERO };
+            self.answer_append(from, 0, outcome, out);
+            return false;
+        }
+        if view == self.view && self.view_leader.is_some_and(|leader| leader != from) {
+            reject(out, from, Reject::NotAllowed("raft: a second leader in one view"));
+            return false;
+        }
+        self.become_follower(view, Some(from), out);
+        self.view_leader = Some(from);
+        self.heard_leader = Some(self.now);
+        self.failures = 0;
+        self.reset_election_timer();
+        true
+    }
+
+    /// The log has something else at this position, or ends before it. [raft L39-L40]
+    pub(super) fn answer_departed(&mut self, to: ReplicaId, round: u64, asked: Position, out: &mut Effects) {
+        let hint = self.log.last_with_view_up_to(asked.index, asked.view);
+        let hint = hint.map_or(Position::ZERO, |index| self.log.position(index));
+        self.answer_append(to, round, AppendOutcome::Rejected { asked: asked.index, hint }, out);
     }
 
     /// Skips what is there already, replaces what departs, appends the rest. [raft L41-L43]
@@ -93,9 +108,13 @@ impl Raft {
         entries: Vec<Entry>,
         out: &mut Effects,
     ) -> Result<(), Reject> {
+        let floor = self.log.floor();
         let mut index = previous;
         for entry in entries {
             index = index.next();
+            if index < floor.index {
+                continue;
+            }
             match self.log.view_at(index) {
                 Some(view) if view == entry.view => continue,
                 Some(_) if index <= self.commit => {
@@ -113,10 +132,17 @@ impl Raft {
     fn truncate(&mut self, last: Index) {
         assert!(last >= self.commit, "INV-RAFT-11: what is committed is never replaced");
         assert!(!matches!(self.role, Role::Leader(_)), "INV-RAFT-12: a leader never replaces its own log");
+        self.hold_records();
         self.log.truncate(last);
     }
 
-    fn answer_append(&mut self, to: ReplicaId, round: u64, outcome: AppendOutcome, out: &mut Effects) {
+    pub(super) fn answer_append(
+        &mut self,
+        to: ReplicaId,
+        round: u64,
+        outcome: AppendOutcome,
+        out: &mut Effects,
+    ) {
         let after = match outcome {
             AppendOutcome::Matched(index) => self.pending_up_to(index),
             AppendOutcome::Rejected { .. } => self.view_pending(),

@@ -15,6 +15,8 @@ impl Raft {
             self.delivered,
             self.commit
         );
+        let floor = self.log.floor();
+        assert!(floor.index <= self.delivered, "INV-RAFT-15: what is forgotten was handed on, {floor}");
         assert!(last.view <= self.view, "INV-RAFT-2: log {last} not ahead of {}", self.view);
         assert!(self.durable_record <= self.records, "INV-RAFT-8: {} numbered", self.records);
         self.check_durable();
@@ -57,6 +59,11 @@ impl Raft {
                 assert!(
                     matched < next && next <= self.log.last().index.next(),
                     "INV-RAFT-5: {}: {next}",
+                    peer.id
+                );
+                assert!(
+                    next > self.log.floor().index,
+                    "INV-RAFT-15: {}: {next} comes after the floor",
                     peer.id
                 );
             }

@@ -1,9 +1,13 @@
 //! The instance's log as Raft sees it: recent entries in memory, and for every older one just enough to name it.
 //!
 //! Runs are the compact part: a run is a stretch of entries of one view and one kind whose records lie one after the
-//! other in the log on disk. From the runs follow, for any index, its view, its record and the slots up to it. They stay
-//! in memory for ever (a run spans up to 4 MiB, so a terabyte of log takes some ten megabytes) and survive truncation.
-//! Batches are kept from some index on; older ones are read back from disk.
+//! other in the log on disk. From the runs follow, for any index, its view, its record and the slots up to it. A run spans
+//! up to 4 MiB, so a terabyte of log takes some ten megabytes. Batches are kept from some index on; older ones are read
+//! back from disk.
+//!
+//! The log begins after its floor: a position whose entry, and all before, a durable checkpoint made superfluous. Of the
+//! entry at the floor only its view and its slot are known, of those before nothing. Indexes and slots stay what they are:
+//! they count from the instance's first entry.
 //!
 //! Record ids grow with the index, also across truncation, since a replaced entry gets a new record. So "durable up to
 //! record r" translates into one index, and the record of a replaced entry can never vouch for its replacement.
@@ -55,6 +59,10 @@ pub(super) struct Kept {
 /// The log of one instance.
 #[derive(Debug)]
 pub(super) struct Log {
+    /// The position after which it begins, with the slots and bytes up to it.
+    floor: Position,
+    floor_slots: u64,
+    floor_bytes: u64,
     runs: Vec<Run>,
     kept: VecDeque<Kept>,
     /// Index of `kept[0]`; one past the end when nothing is kept.
@@ -69,6 +77,9 @@ pub(super) struct Log {
 impl Log {
     pub(super) fn new() -> Self {
         Self {
+            floor: Position::ZERO,
+            floor_slots: 0,
+            floor_bytes: 0,
             runs: Vec::new(),
             kept: VecDeque::new(),
             first_kept: Index::new(1),
@@ -80,6 +91,14 @@ impl Log {
         }
     }
 
+    /// The position after which the log begins.
+    pub(super) fn floor(&self) -> Position {
+        self.floor
+    }
+    /// How many slots lie up to the floor.
+    pub(super) fn floor_slots(&self) -> u64 {
+        self.floor_slots
+    }
     /// The end of the log.
     pub(super) fn last(&self) -> Position {
         self.last
@@ -112,7 +131,7 @@ impl Log {
     }
 
     fn run_at(&self, index: Index) -> Option<(usize, &Run)> {
-        if index == Index::ZERO || index > self.last.index {
+        if index <= self.floor.index || index > self.last.index {
             return None;
         }
         let at = match self.runs.last() {
@@ -122,20 +141,25 @@ impl Log {
         Some((at, &self.runs[at]))
     }
 
-    /// The view of an entry; of index 0, too. None beyond the end.
+    /// The view of an entry, also of the one at the floor (index 0 has view 0). None before the floor and beyond the end.
     pub(super) fn view_at(&self, index: Index) -> Option<View> {
         match self.get(index) {
             Some(kept) => Some(kept.entry.view),
-            None if index == Index::ZERO => Some(View::ZERO),
+            None if index == self.floor.index => Some(self.floor.view),
             None => self.run_at(index).map(|(_, run)| run.view),
         }
     }
-    /// The position of an index that is not beyond the end.
+    /// Whether this position is part of the log, or of what it continues: below the floor everything is decided, and no
+    /// leader has anything else there.
+    pub(super) fn holds(&self, position: Position) -> bool {
+        position.index < self.floor.index || self.view_at(position.index) == Some(position.view)
+    }
+    /// The position of an index that is neither before the floor nor beyond the end.
     pub(super) fn position(&self, index: Index) -> Position {
         let view = self.view_at(index).expect("INV-RAFT-5: asked only for positions within the log");
         Position::new(index, view)
     }
-    /// The record that holds an entry; the zeroth for index 0.
+    /// The record that holds an entry; the zeroth up to the floor and beyond the end.
     pub(super) fn record_at(&self, index: Index) -> RecordId {
         match self.get(index) {
             Some(kept) => kept.record,
@@ -144,21 +168,36 @@ impl Log {
                 .map_or(RecordId::ZERO, |(_, run)| run.record.plus(index.number() - run.first.number())),
         }
     }
-    /// How many slots the entries up to `index` stand for.
+    /// How many slots the entries up to `index` stand for; `index` is neither before the floor nor beyond the end.
     pub(super) fn slots_at(&self, index: Index) -> u64 {
         match self.get(index) {
             Some(kept) => kept.slots,
-            None => self.run_at(index).map_or(0, |(_, run)| {
+            None => self.run_at(index).map_or(self.floor_slots, |(_, run)| {
                 run.slots + if run.batches { index.number() - run.first.number() + 1 } else { 0 }
             }),
         }
     }
+    /// The entry that holds a slot, if that is not before the floor's or beyond the end.
+    pub(super) fn index_of(&self, slot: u64) -> Option<Index> {
+        if slot <= self.floor_slots || slot > self.slots {
+            return (slot == self.floor_slots).then_some(self.floor.index);
+        }
+        // The last run that begins before the slot holds it: runs without batches begin and end at the same slot.
+        let run = &self.runs[self.runs.partition_point(|run| run.slots < slot) - 1];
+        Some(run.first.plus(slot - run.slots - 1))
+    }
+
+    /// The first slot that a checkpoint must have for the log to continue it from `index` on.
+    pub(super) fn slot_from(&self, index: Index) -> u64 {
+        if index == self.floor.index { self.floor_slots } else { self.slots_at(index.previous()) + 1 }
+    }
+
     /// How many bytes the entries up to `index` take: exact in memory, within one run's size elsewhere.
     pub(super) fn bytes_at(&self, index: Index) -> u64 {
         if let Some(kept) = self.get(index) {
             return kept.bytes;
         }
-        let Some((at, run)) = self.run_at(index) else { return 0 };
+        let Some((at, run)) = self.run_at(index) else { return self.floor_bytes };
         let (end, end_bytes) = match self.runs.get(at + 1) {
             Some(next) => (next.first, next.bytes),
             None => (self.last.index.next(), self.bytes),
@@ -168,14 +207,17 @@ impl Log {
         run.bytes + (u128::from(end_bytes.saturating_sub(run.bytes)) * wanted / count) as u64
     }
 
-    /// The last index, up to `limit` and the end, whose view is not above `view`.
-    pub(super) fn last_with_view_up_to(&self, limit: Index, view: View) -> Index {
+    /// The last index, up to `limit` and the end, whose view is not above `view`. None when it would lie before the floor.
+    pub(super) fn last_with_view_up_to(&self, limit: Index, view: View) -> Option<Index> {
+        if limit < self.floor.index || view < self.floor.view {
+            return None;
+        }
         let runs = self.runs.partition_point(|run| run.view <= view);
         let end = match self.runs.get(runs) {
             Some(beyond) => beyond.first.previous(),
             None => self.last.index,
         };
-        end.min(limit)
+        Some(end.min(limit))
     }
 
     /// Adds an entry at the end, not durable yet.
@@ -223,6 +265,42 @@ impl Log {
         }
         (self.slots, self.bytes, self.last) = (slots, bytes, position);
         self.durable = self.durable.min(last);
+    }
+
+    /// Begins after `floor` from now on, with nothing in it. `slots` lie up to there.
+    pub(super) fn reset(&mut self, floor: Position, slots: u64) {
+        let bytes = self.bytes;
+        *self = Self {
+            floor,
+            floor_slots: slots,
+            floor_bytes: bytes,
+            first_kept: floor.index.next(),
+            last: floor,
+            slots,
+            bytes,
+            durable: floor.index,
+            ..Self::new()
+        };
+    }
+
+    /// Forgets everything up to `index`, which a durable checkpoint made superfluous.
+    pub(super) fn raise_floor(&mut self, index: Index) {
+        let (slots, bytes, floor) = (self.slots_at(index), self.bytes_at(index), self.position(index));
+        while self.first_kept <= index {
+            self.evict_first();
+        }
+        let gone = self.runs.partition_point(|run| run.first <= index);
+        if let Some(at) = gone.checked_sub(1) {
+            let end = self.runs.get(gone).map_or(self.last.index.next(), |next| next.first);
+            let begun = index.next() < end;
+            let run = &mut self.runs[at];
+            let count = index.next().number() - run.first.number();
+            (run.first, run.record) = (index.next(), run.record.plus(count));
+            (run.slots, run.bytes) = (slots, bytes);
+            self.runs.drain(..if begun { at } else { gone });
+        }
+        (self.floor, self.floor_slots, self.floor_bytes) = (floor, slots, bytes);
+        self.durable = self.durable.max(index);
     }
 
     /// Every record up to this one is durable.
@@ -285,7 +363,8 @@ impl Log {
 
     /// Compares every run and entry with its neighbours.
     pub(super) fn check(&self) {
-        let (mut slots, mut view, mut record, mut expect) = (0, View::ZERO, RecordId::ZERO, Index::new(1));
+        let (mut slots, mut view) = (self.floor_slots, self.floor.view);
+        let (mut record, mut expect) = (RecordId::ZERO, self.floor.index.next());
         for (at, run) in self.runs.iter().enumerate() {
             let end = self.runs.get(at + 1).map_or(self.last.index.next(), |next| next.first);
             assert!(run.first == expect && end > run.first, "INV-RAFT-3: the log has no gap: {run:?}");
@@ -301,6 +380,10 @@ impl Log {
         }
         assert!(expect == self.last.index.next() && view == self.last.view, "INV-RAFT-3: the log has no gap");
         assert!(slots == self.slots, "INV-RAFT-6: slots count batches");
+        assert!(
+            self.floor.index <= self.durable && self.floor.index < self.first_kept,
+            "INV-RAFT-15: the log begins after its floor, which a checkpoint holds"
+        );
         let mut index = self.first_kept;
         for kept in &self.kept {
             let (_, run) = self.run_at(index).expect("INV-RAFT-3: what is kept is within the log");

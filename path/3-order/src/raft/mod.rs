@@ -6,13 +6,14 @@
 //! check-quorum, leader transfer and ReadIndex from Ongaro's dissertation, sections 9.6, 6.2, 3.10 and 6.4. Retold line by
 //! line in docs/protocols/raft.md, with the deviations and what is not implemented; a citation such as `[raft L1]` (what is kept) names a line there.
 //!
-//! Where to look: `log` (entries in memory and a compact table of all others), `persist` (records), `election`,
-//! `replication` (the leader), `progress` (one follower as its leader sees it), `follower`, `delivery` (decided slots,
-//! reading back old entries), `reads`, `transfer`, `invariants`.
+//! Where to look: `log` (entries in memory and a compact table of all others), `persist` (records), `restore` (taking them
+//! back), `election`, `replication` (the leader), `progress` (one follower as its leader sees it), `follower`, `delivery`
+//! (decided slots, reading back old entries), `checkpoints` (where the log begins), `reads`, `transfer`, `invariants`.
 //!
-//! Invariants: INV-RAFT-1 to INV-RAFT-14, see `invariants`. Tests: tests/ beside this file (each delicate point by
+//! Invariants: INV-RAFT-1 to INV-RAFT-16, see `invariants`. Tests: tests/ beside this file (each delicate point by
 //! itself; `chaos` runs thousands of random schedules), scripts in check/script/scripts.
 
+mod checkpoints;
 mod delivery;
 mod election;
 mod follower;
@@ -22,14 +23,15 @@ mod persist;
 mod progress;
 mod reads;
 mod replication;
+mod restore;
 mod transfer;
 
-pub use persist::{RECORD_ENTRY, RECORD_VOTE};
+pub use persist::{RECORD_ENTRY, RECORD_FLOOR, RECORD_VOTE};
 
-use crate::{Effect, Effects, Input, Order, Random, Status, Stored};
+use crate::{Anchor, Effect, Effects, Input, Order, Random, Status, Stored};
 use election::Votes;
 use log::Log;
-use persist::Pending;
+use persist::{Loads, Pending};
 use quorate_types::{
     FaultModel, Halt, Quorums, RecordId, Reject, ReplicaId, Slot, Span, Time, View, planted,
 };
@@ -37,6 +39,8 @@ use quorate_wire::OrderMessage;
 use quorate_wire::raft::{Index, RaftMessage};
 use reads::FollowerReads;
 use replication::Leading;
+use restore::Replay;
+use std::collections::VecDeque;
 
 /// No view is higher: a peer that names an absurd one is refused instead of followed to the end of the numbers.
 pub const VIEW_MAX: View = View::new(1 << 62);
@@ -64,8 +68,8 @@ pub struct RaftConfig {
     pub message_bytes_max: usize,
     /// Bytes of entries kept in memory. Entries that are still needed and can not be read back come on top.
     pub cache_bytes: usize,
-    /// Whether [`Effect::Load`] works. Without it (memory mode) a follower that needs entries which left the cache is cut
-    /// off: its place in [`Status::members`] says so.
+    /// Whether [`Effect::Load`] works. Without it (memory mode) a follower that needs entries which left the cache needs a
+    /// checkpoint.
     pub reload: bool,
     /// An idle leader tells its followers of a commit after this.
     pub commit_delay: Span,
@@ -132,9 +136,17 @@ pub struct Raft {
     heard_leader: Option<Time>,
     /// Elections in a row that came to nothing.
     failures: u32,
-    /// Questions to the disk so far, and the one for delivery that is open.
-    loads: u64,
+    /// Questions to the disk, and the one for delivery.
+    loads: Loads,
     delivery_load: Option<Pending>,
+    /// The last durable record of the log's floor, if there is one, and those that are not durable yet.
+    floor_records: VecDeque<RecordId>,
+    /// The slot in the last one.
+    floor_stated: Slot,
+    /// The lowest record that is needed until another one is durable.
+    held_records: Option<(RecordId, RecordId)>,
+    /// Only before the start.
+    replay: Replay,
     reads: FollowerReads,
     started: bool,
     halted: bool,
@@ -172,8 +184,12 @@ impl Raft {
             election_due: Time::ZERO,
             heard_leader: None,
             failures: 0,
-            loads: 0,
+            loads: Loads::default(),
             delivery_load: None,
+            floor_records: VecDeque::new(),
+            floor_stated: Slot::ZERO,
+            held_records: None,
+            replay: Replay::default(),
             reads: FollowerReads::default(),
             started: false,
             halted: false,
@@ -227,6 +243,9 @@ impl Raft {
             RaftMessage::AppendEntriesReply { view, round, outcome } => {
                 self.on_append_entries_reply(from, view, round, outcome, out);
             }
+            RaftMessage::NeedsCheckpoint { view, previous, round, slot } => {
+                self.on_needs_checkpoint(from, view, previous, round, slot, out);
+            }
             RaftMessage::TimeoutNow { view } => self.on_timeout_now(from, view, out),
             RaftMessage::ReadIndex { view, read } => self.on_read_index(from, view, read, out),
             RaftMessage::ReadIndexReply { view, read, slot } => {
@@ -241,6 +260,7 @@ impl Raft {
             return;
         }
         self.durable_record = record;
+        self.forget_old_floors();
         self.log.advance_durable(record);
         match self.role {
             Role::Candidate(_) => self.count_own_vote(out),
@@ -282,6 +302,11 @@ impl Raft {
 }
 
 impl Order for Raft {
+    fn restore_anchor(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
+        assert!(!self.started, "an anchor is restored before the start");
+        self.restore_position(slot, anchor)
+    }
+
     fn restore(&mut self, id: RecordId, record: Stored) -> Result<(), Halt> {
         assert!(!self.started, "records are restored before the start");
         self.restore_record(id, record)
@@ -291,6 +316,9 @@ impl Order for Raft {
         assert!(!self.started, "a protocol starts once");
         self.started = true;
         self.now = now;
+        if let Err(why) = self.finish_restoring(out) {
+            return self.halt(why, out);
+        }
         self.voted = self.voted.filter(|_| !planted("vote-lost-at-restart"));
         // A late answer to a read of an earlier life must not answer one of this life.
         let mut numbers = Random::new(self.config.seed ^ now.nanos() ^ self.records.number().rotate_left(32));
@@ -322,6 +350,8 @@ impl Order for Raft {
             Input::Disconnected(peer) => self.on_disconnected(peer, out),
             Input::Read(read) => self.on_read(read, out),
             Input::Transfer(target) => self.on_transfer(target, out),
+            Input::Trim { slot } => self.on_trim(slot, out),
+            Input::Installed { slot, anchor } => self.on_installed(slot, &anchor, out),
             Input::Deadline => self.on_deadline(out),
         }
         self.trim();
@@ -338,6 +368,14 @@ impl Order for Raft {
             _ => Some(self.election_due),
         };
         [own, self.reads.deadline()].into_iter().flatten().min()
+    }
+
+    fn anchor(&self, slot: Slot) -> Option<Anchor> {
+        self.anchor_at(slot)
+    }
+
+    fn keep_from(&self) -> Option<RecordId> {
+        self.records_needed_from()
     }
 
     fn status(&self) -> Status {

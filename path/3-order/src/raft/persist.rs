@@ -1,26 +1,35 @@
-//! Raft's records: how votes, views and entries lie in the log, and how they come back.
+//! Raft's records: how votes, views and entries lie in the log; `restore` takes them back.
 //!
 //! ```text
-//! ENTRY  head: index u64, view u64, kind u8      payload: the batch, or nothing for a view's first record
-//! VOTE   head: view u64, voted u8, for u16       payload: empty
+//! ENTRY  head: index u64, view u64, kind u8                       payload: the batch, or nothing for a view's first record
+//! VOTE   head: view u64, voted u8, for u16                        payload: empty
+//! FLOOR  head: index u64, view u64, slot u64, cleared u8, VOTE    payload: empty
 //! ```
 //!
-//! A later ENTRY whose index is not beyond the end replaces the log from there on. A later VOTE replaces the former.
-//! docs/protocols/raft.md L1-L8. INV-RAFT-1, INV-RAFT-3, INV-RAFT-4. Tests: tests/restart.rs.
+//! A later ENTRY whose index is not beyond the end replaces the log from there on. A later VOTE replaces the former. FLOOR
+//! says that a durable checkpoint stands for everything up to that position, repeats the vote, and when `cleared` is 1 also
+//! that the log is empty after it.
+//!
+//! docs/protocols/raft.md L1-L8, L86-L88. INV-RAFT-1, INV-RAFT-3, INV-RAFT-4. Tests: tests/restart.rs.
 
 use super::Raft;
 use crate::{Effect, Effects, Stored};
 use bytes::Bytes;
-use quorate_types::{Halt, RecordId, ReplicaId, View, planted};
-use quorate_wire::raft::{Entry, EntryBody, Index};
+use quorate_types::{Halt, RecordId, ReplicaId, Slot, View, planted};
+use quorate_wire::raft::{Entry, EntryBody, Index, Position};
+use std::collections::BTreeMap;
 
 /// [`Stored::kind`] of an entry.
 pub const RECORD_ENTRY: u8 = 1;
 /// [`Stored::kind`] of a view and a vote in it.
 pub const RECORD_VOTE: u8 = 2;
 
+/// [`Stored::kind`] of the position after which the log begins.
+pub const RECORD_FLOOR: u8 = 3;
+
 const ENTRY_HEAD: usize = 17;
 const VOTE_HEAD: usize = 11;
+const FLOOR_HEAD: usize = 25 + VOTE_HEAD;
 
 /// A question to the disk that is not answered yet.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +39,25 @@ pub(super) struct Pending {
     pub(super) count: usize,
 }
 
-fn inconsistent(why: String) -> Halt {
+/// All questions to the disk, also those whose answer nobody waits for any more.
+#[derive(Debug, Default)]
+pub(super) struct Loads {
+    count: u64,
+    /// The first record that each open question names.
+    open: BTreeMap<u64, RecordId>,
+}
+
+impl Loads {
+    pub(super) fn answered(&mut self, load: u64) {
+        self.open.remove(&load);
+    }
+    /// The lowest record that is being read.
+    pub(super) fn first_record(&self) -> Option<RecordId> {
+        self.open.values().min().copied()
+    }
+}
+
+pub(super) fn inconsistent(why: String) -> Halt {
     Halt::LogInconsistent { why }
 }
 
@@ -58,20 +85,54 @@ pub(super) fn read_entry(record: Stored) -> Result<(Index, Entry), Halt> {
     Ok((index, entry))
 }
 
-fn vote_record(view: View, voted: Option<ReplicaId>) -> Stored {
-    let mut head = Vec::with_capacity(VOTE_HEAD);
+fn put_vote(head: &mut Vec<u8>, view: View, voted: Option<ReplicaId>) {
     head.extend_from_slice(&view.number().to_le_bytes());
     head.push(u8::from(voted.is_some()));
     head.extend_from_slice(&voted.map_or(0, ReplicaId::number).to_le_bytes());
+}
+
+pub(super) fn vote_record(view: View, voted: Option<ReplicaId>) -> Stored {
+    let mut head = Vec::with_capacity(VOTE_HEAD);
+    put_vote(&mut head, view, voted);
     Stored { kind: RECORD_VOTE, head: Bytes::from(head), payload: Bytes::new() }
 }
 
-fn read_vote(record: &Stored) -> Result<(View, Option<ReplicaId>), Halt> {
-    if record.head.len() != VOTE_HEAD || record.head[8] > 1 || !record.payload.is_empty() {
-        return Err(inconsistent("a vote's record is unreadable".to_owned()));
+fn vote_at(head: &[u8], at: usize) -> Option<(View, Option<ReplicaId>)> {
+    let voted = ReplicaId::new(u16::from_le_bytes([head[at + 9], head[at + 10]]));
+    (head[at + 8] <= 1).then(|| (View::new(u64_at(head, at)), (head[at + 8] == 1).then_some(voted)))
+}
+
+pub(super) fn read_vote(record: &Stored) -> Result<(View, Option<ReplicaId>), Halt> {
+    let whole = record.head.len() == VOTE_HEAD && record.payload.is_empty();
+    let vote = whole.then(|| vote_at(&record.head, 0)).flatten();
+    vote.ok_or_else(|| inconsistent("a vote's record is unreadable".to_owned()))
+}
+
+pub(super) fn floor_record(
+    floor: Position,
+    slot: u64,
+    cleared: bool,
+    vote: (View, Option<ReplicaId>),
+) -> Stored {
+    let mut head = Vec::with_capacity(FLOOR_HEAD);
+    for number in [floor.index.number(), floor.view.number(), slot] {
+        head.extend_from_slice(&number.to_le_bytes());
     }
-    let voted = ReplicaId::new(u16::from_le_bytes([record.head[9], record.head[10]]));
-    Ok((View::new(u64_at(&record.head, 0)), (record.head[8] == 1).then_some(voted)))
+    head.push(u8::from(cleared));
+    put_vote(&mut head, vote.0, vote.1);
+    Stored { kind: RECORD_FLOOR, head: Bytes::from(head), payload: Bytes::new() }
+}
+
+/// The position, its slot, whether the log was empty after it, and the vote.
+pub(super) type Floor = (Position, Slot, bool, (View, Option<ReplicaId>));
+
+pub(super) fn read_floor(record: &Stored) -> Result<Floor, Halt> {
+    let head = &record.head;
+    let whole = head.len() == FLOOR_HEAD && record.payload.is_empty() && head[24] <= 1;
+    let vote = whole.then(|| vote_at(head, 25)).flatten();
+    let vote = vote.ok_or_else(|| inconsistent("the record of the log's floor is unreadable".to_owned()))?;
+    let floor = Position::new(Index::new(u64_at(head, 0)), View::new(u64_at(head, 8)));
+    Ok((floor, Slot::new(u64_at(head, 16)), head[24] == 1, vote))
 }
 
 impl Raft {
@@ -103,6 +164,46 @@ impl Raft {
         out.push(Effect::Persist { id: self.view_record, record: vote_record(view, voted), vital: true });
     }
 
+    /// Writes down where the log begins, and our view and vote again: with that, older records are not needed. With
+    /// `cleared` the log is empty. [raft L86]
+    pub(super) fn persist_floor(&mut self, cleared: bool, out: &mut Effects) {
+        let (floor, slot) = (self.log.floor(), self.log.floor_slots());
+        let id = self.next_record();
+        let record = floor_record(floor, slot, cleared, (self.view, self.voted));
+        out.push(Effect::Persist { id, record, vital: true });
+        self.floor_records.push_back(id);
+        self.floor_stated = Slot::new(slot);
+    }
+
+    /// Of the durable FLOOR records only the last counts.
+    pub(super) fn forget_old_floors(&mut self) {
+        while self.floor_records.get(1).is_some_and(|next| *next <= self.durable_record) {
+            self.floor_records.pop_front();
+        }
+    }
+
+    /// The next record replaces entries that may be durable. Until it is durable itself, a restart finds those, and needs
+    /// what it needs now. [raft L88]
+    pub(super) fn hold_records(&mut self) {
+        if let Some(keep) = self.records_needed_from() {
+            self.held_records = Some((keep, self.records.next()));
+        }
+    }
+
+    /// The lowest record that a restart needs, or that is being read back. [raft L87-L88]
+    pub(super) fn records_needed_from(&self) -> Option<RecordId> {
+        if self.records == RecordId::ZERO {
+            return None;
+        }
+        let held = self.held_records.filter(|(_, until)| *until > self.durable_record).map(|(keep, _)| keep);
+        let floor = self.floor_records.front().copied().filter(|id| *id <= self.durable_record);
+        let first = self.log.record_at(self.log.floor().index.next());
+        let entry = (first > RecordId::ZERO).then_some(first);
+        let floor = floor.unwrap_or(RecordId::FIRST);
+        let floor = if planted("trim-without-vote") { self.records } else { floor };
+        [Some(floor), entry, held, self.loads.first_record()].into_iter().flatten().min()
+    }
+
     /// The record that a message with our view must wait for, if it is not durable yet. [raft L5]
     pub(super) fn view_pending(&self) -> Option<RecordId> {
         (self.view_record > self.durable_record).then_some(self.view_record)
@@ -114,55 +215,10 @@ impl Raft {
         (needed > self.durable_record && !planted("ack-before-sync")).then_some(needed)
     }
 
-    /// [raft L7-L8]
-    pub(super) fn restore_record(&mut self, id: RecordId, record: Stored) -> Result<(), Halt> {
-        if id != self.records.next() {
-            return Err(inconsistent(format!("record {id} follows record {}", self.records)));
-        }
-        match record.kind {
-            RECORD_ENTRY => {
-                let (index, entry) = read_entry(record)?;
-                self.restore_entry(id, index, entry)?;
-            }
-            RECORD_VOTE => {
-                let (view, voted) = read_vote(&record)?;
-                let first = view == self.view && self.voted.is_none() && voted.is_some();
-                if view <= self.view && !first {
-                    return Err(inconsistent(format!("a vote in {view} follows one in {}", self.view)));
-                }
-                (self.view, self.voted, self.view_record) = (view, voted, id);
-            }
-            kind => return Err(inconsistent(format!("unknown kind of record {kind}"))),
-        }
-        self.records = id;
-        self.durable_record = id;
-        Ok(())
-    }
-
-    fn restore_entry(&mut self, id: RecordId, index: Index, entry: Entry) -> Result<(), Halt> {
-        let last = self.log.last();
-        if index == Index::ZERO || index > last.index.next() {
-            return Err(inconsistent(format!("the entry at index {index} follows index {}", last.index)));
-        }
-        let before = self.log.position(index.previous()).view;
-        if entry.view < before || entry.view > self.view || entry.view == View::ZERO {
-            let why = format!(
-                "the entry at index {index} of {} lies between {before} and {}",
-                entry.view, self.view
-            );
-            return Err(inconsistent(why));
-        }
-        self.log.truncate(index.previous());
-        self.log.push(entry, id);
-        self.log.advance_durable(id);
-        self.trim();
-        Ok(())
-    }
-
     /// Asks the disk for entries from `first` on, up to `to`. All of them are durable.
     pub(super) fn load(
         log: &super::log::Log,
-        loads: &mut u64,
+        loads: &mut Loads,
         first: Index,
         to: Index,
         out: &mut Effects,
@@ -171,9 +227,10 @@ impl Raft {
         if records.is_empty() {
             return None;
         }
-        *loads += 1;
-        let pending = Pending { load: *loads, first, count: records.len() };
-        out.push(Effect::Load { load: *loads, records });
+        loads.count += 1;
+        let pending = Pending { load: loads.count, first, count: records.len() };
+        loads.open.insert(pending.load, records[0]);
+        out.push(Effect::Load { load: pending.load, records });
         Some(pending)
     }
 

@@ -18,6 +18,8 @@ pub(super) enum Flow {
     },
     /// It accepted a position; entries are sent as they come.
     Stream,
+    /// It lacks entries before `next` that can not be sent any more: heartbeats tell it to fetch a checkpoint.
+    Checkpoint,
 }
 
 /// One follower, as its leader sees it.
@@ -37,8 +39,6 @@ pub(super) struct Progress {
     pub(super) commit_sent: Index,
     /// Old entries that are being read from disk for it.
     pub(super) load: Option<Pending>,
-    /// It needs entries that are neither in memory nor on disk.
-    pub(super) cut_off: bool,
     matched_bytes: u64,
     sent_bytes: u64,
 }
@@ -54,7 +54,6 @@ impl Progress {
             round: 0,
             commit_sent: Index::ZERO,
             load: None,
-            cut_off: false,
             matched_bytes: 0,
             sent_bytes: 0,
         }
@@ -78,37 +77,64 @@ impl Progress {
         self.sent_bytes = log.bytes_at(next.previous());
     }
 
-    /// It accepted a position, and is durable up to `matched`. [raft L57]
+    /// It accepted a position, and is durable up to `matched`. [raft L57, L91]
     pub(super) fn accept(&mut self, matched: Index, log: &Log) {
-        self.flow = Flow::Stream;
-        self.cut_off = false;
         if matched > self.matched {
             self.matched = matched;
             self.matched_bytes = log.bytes_at(matched);
         }
+        if self.flow == Flow::Checkpoint && matched.next() < self.next {
+            return;
+        }
+        self.flow = Flow::Stream;
         if self.next <= self.matched {
             self.set_next(self.matched.next(), log);
         }
     }
 
-    /// Its log ends before, or departs at, the position before `next`: look there. Says whether the rejection was news.
-    pub(super) fn reject(&mut self, asked: Index, next: Index, log: &Log) -> bool {
+    /// Its log ends before, or departs at, the position `asked`: look after `found`; none when that lies before the log's
+    /// floor.
+    pub(super) fn reject(&mut self, asked: Index, found: Option<Index>, log: &Log) {
         let stale = match self.flow {
             Flow::Probe { .. } => asked != self.next.previous(),
             Flow::Stream => asked <= self.matched,
+            // It says so with every heartbeat.
+            Flow::Checkpoint => true,
         };
         if stale || asked <= self.matched {
-            return false;
+            return;
         }
-        self.set_next(next.max(self.matched.next()), log);
-        self.flow = Flow::Probe { sent: false };
-        true
+        // An old rejection may arrive after an answer to what came later.
+        let floor = log.floor().index;
+        match found.max(Some(self.matched).filter(|matched| *matched >= floor)) {
+            Some(found) => {
+                self.set_next(found.next(), log);
+                self.flow = Flow::Probe { sent: false };
+            }
+            None => self.fall_behind(floor, log),
+        }
+    }
+
+    /// It needs a checkpoint that reaches `index`. [raft L89]
+    pub(super) fn fall_behind(&mut self, index: Index, log: &Log) {
+        self.flow = Flow::Checkpoint;
+        self.load = None;
+        self.set_next(index.next(), log);
+    }
+
+    /// Entries that it may still need are gone.
+    pub(super) fn floor_rose(&mut self, log: &Log) {
+        let floor = log.floor().index;
+        if self.next <= floor {
+            self.fall_behind(floor, log);
+        }
+        self.load = self.load.filter(|pending| pending.first > floor);
     }
 
     /// What was sent may be lost: begin again behind what it acknowledged.
     pub(super) fn probe_again(&mut self, log: &Log) {
         if self.flow == Flow::Stream {
-            self.set_next(self.matched.next(), log);
+            self.set_next(self.matched.max(log.floor().index).next(), log);
         }
         self.flow = Flow::Probe { sent: false };
     }

@@ -4,6 +4,7 @@
 //! INV-RAFT-7, INV-RAFT-10, INV-RAFT-14. Tests: tests/replication.rs, tests/commit.rs.
 
 use super::log::Log;
+use super::persist::Loads;
 use super::progress::{Flow, Progress};
 use super::reads::LeaderReads;
 use super::transfer::Transfer;
@@ -63,7 +64,7 @@ struct Sender<'a> {
     round: u64,
     log: &'a Log,
     config: &'a RaftConfig,
-    loads: &'a mut u64,
+    loads: &'a mut Loads,
     out: &'a mut Effects,
 }
 
@@ -71,7 +72,7 @@ impl Sender<'_> {
     /// Sends what the follower lacks, as far as its window allows. [raft L30-L33]
     fn entries(&mut self, peer: &mut Progress) {
         match peer.flow {
-            Flow::Probe { sent: true } => {}
+            Flow::Probe { sent: true } | Flow::Checkpoint => {}
             Flow::Probe { sent: false } => {
                 let entries = self.log.take(peer.next, self.config.message_bytes_max, ENTRIES_MAX);
                 self.append(peer, entries);
@@ -97,10 +98,10 @@ impl Sender<'_> {
         peer.set_next(next, self.log);
     }
 
-    /// Old entries come from the disk, if there is one. [raft L33]
+    /// Old entries come from the disk, if there is one. [raft L33, L89]
     fn load(&mut self, peer: &mut Progress) {
         if !self.config.reload {
-            peer.cut_off = true;
+            peer.fall_behind(self.log.first_kept().previous(), self.log);
         } else if peer.load.is_none() {
             let to = self.log.first_kept().previous();
             peer.load = Raft::load(self.log, self.loads, peer.next, to, self.out);
@@ -123,6 +124,19 @@ impl Sender<'_> {
         if !message.is_empty() {
             self.stream(peer, message);
         }
+    }
+
+    /// An empty message: it keeps the office, and asks whether what was sent arrived. [raft L56, L90]
+    fn heartbeat(&mut self, peer: &mut Progress) {
+        if peer.flow != Flow::Checkpoint {
+            return self.append(peer, Vec::new());
+        }
+        let reach =
+            if self.config.reload { self.log.floor().index } else { self.log.first_kept().previous() };
+        peer.fall_behind(reach, self.log);
+        let (view, round, slot) = (self.view, self.round, self.log.slot_from(reach));
+        let previous = self.log.position(reach);
+        send(self.out, peer.id, RaftMessage::NeedsCheckpoint { view, previous, round, slot }, None);
     }
 
     /// One message with these entries, which follow what was sent before; with none it is a heartbeat.
@@ -179,23 +193,30 @@ impl Raft {
         });
     }
 
-    /// An empty message to every follower: keeps the office, asks whether what was sent arrived, carries the round.
-    /// [raft L56]
+    /// A heartbeat to every follower; carries the round.
     pub(super) fn heartbeat(&mut self, out: &mut Effects) {
         let due = self.now.plus(self.config.heartbeat);
         self.lead(out, |lead, sender| {
             lead.heartbeat_due = due;
             for peer in &mut lead.peers {
-                sender.append(peer, Vec::new());
+                sender.heartbeat(peer);
             }
         });
+    }
+
+    /// The log begins later from now on. [raft L89]
+    pub(super) fn floor_rose(&mut self) {
+        if let Role::Leader(lead) = &mut self.role {
+            lead.peers.iter_mut().for_each(|peer| peer.floor_rose(&self.log));
+        }
     }
 
     /// Tells `who`, or everybody, of a commit that did not reach it yet. [raft L36]
     pub(super) fn tell_commit(&mut self, who: Option<ReplicaId>, out: &mut Effects) {
         self.lead(out, |lead, sender| {
             for peer in lead.peers.iter_mut().filter(|peer| who.is_none_or(|id| id == peer.id)) {
-                if peer.commit_sent < sender.commit.min(peer.next.previous()) {
+                let told = peer.flow != Flow::Checkpoint;
+                if told && peer.commit_sent < sender.commit.min(peer.next.previous()) {
                     sender.append(peer, Vec::new());
                 }
             }
@@ -215,6 +236,7 @@ impl Raft {
             }
             self.heartbeat(out);
             self.repeat_transfer(out);
+            self.deliver(out);
         } else if commit {
             self.tell_commit(None, out);
         }
@@ -264,7 +286,7 @@ impl Raft {
                 // [raft L35] The leader's last position that the follower may have, too.
                 let limit = hint.index.min(asked.previous());
                 let found = self.log.last_with_view_up_to(limit, hint.view);
-                peer.reject(asked, found.next(), &self.log);
+                peer.reject(asked, found, &self.log);
             }
         }
         self.advance_commit(out);
@@ -298,8 +320,19 @@ impl Raft {
             self.log.view_at(reached) == Some(self.view) || planted("older-view-by-counting"),
             "INV-RAFT-10: a leader counts entries of its own view"
         );
-        let first = self.commit < lead.start;
-        lead.settled = (self.log.slots_at(reached), self.log.bytes_at(reached));
+        self.learn_commit(reached, out);
+    }
+
+    /// Everything up to `reached` is committed: a quorum has it, or a checkpoint that was installed.
+    pub(super) fn learn_commit(&mut self, reached: Index, out: &mut Effects) {
+        let Role::Leader(lead) = &mut self.role else { return self.commit_to(reached, out) };
+        if reached <= self.commit {
+            return;
+        }
+        let first = self.commit < lead.start && reached >= lead.start;
+        if reached >= lead.start {
+            lead.settled = (self.log.slots_at(reached), self.log.bytes_at(reached));
+        }
         if lead.commit_due.is_none() && !lead.peers.is_empty() {
             lead.commit_due = Some(self.now.plus(self.config.commit_delay));
         }
@@ -351,7 +384,7 @@ impl Raft {
         let all = self.log.bytes();
         lead.peers.iter().any(|peer| {
             let live = self.now.since(peer.heard) < self.config.election_max;
-            let reachable = peer.matched.next() >= self.log.first_kept();
+            let reachable = peer.flow != Flow::Checkpoint && peer.matched.next() >= self.log.first_kept();
             live && reachable && peer.lag(all) > self.config.cache_bytes as u64 / 2
         })
     }
@@ -362,7 +395,7 @@ impl Raft {
         let describe = |peer: &Progress| {
             let lacks = all.saturating_sub(self.log.bytes_at(peer.matched));
             let heard = self.now.since(peer.heard) < self.config.election_max;
-            (peer.id, if peer.cut_off { u64::MAX } else { lacks }, heard)
+            (peer.id, if peer.flow == Flow::Checkpoint { u64::MAX } else { lacks }, heard)
         };
         lead.peers.iter().map(describe).collect()
     }

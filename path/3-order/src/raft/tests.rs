@@ -2,6 +2,7 @@
 
 mod cache;
 mod chaos;
+mod checkpoints;
 mod commit;
 mod election;
 mod hostile;

@@ -1,4 +1,4 @@
-//! The session table's part of a checkpoint. Equal tables give equal bytes: places in order, and nothing of how the
+//! The session table's part of an image. Equal tables give equal bytes: places in order, and nothing of how the
 //! table is held in memory.
 //!
 //! ```text
@@ -12,17 +12,16 @@
 
 use super::replies::Replies;
 use super::{Place, Session, SessionLimits, SessionTable};
-use crate::checkpoint::{
-    CheckpointError, CheckpointSink, CheckpointSource, read_append, read_u8, read_u32, read_u64,
-};
+use crate::checkpoint::{CheckpointError, CheckpointSource, read_append, read_u8, read_u32, read_u64};
 use quorate_types::{AgreedTime, ClientId, SessionId, Span};
 use quorate_wire::ReplyStatus;
 
 impl SessionTable {
-    pub(crate) fn checkpoint(&self, out: &mut dyn CheckpointSink) -> Result<(), CheckpointError> {
+    /// Appends the table.
+    pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
         let limits = &self.limits;
-        out.write(&limits.sessions_max.to_le_bytes())?;
-        out.write(&limits.sessions_per_client_max.to_le_bytes())?;
+        out.extend_from_slice(&limits.sessions_max.to_le_bytes());
+        out.extend_from_slice(&limits.sessions_per_client_max.to_le_bytes());
         for number in [
             limits.ttl.nanos(),
             limits.window,
@@ -31,10 +30,10 @@ impl SessionTable {
             limits.reply_bytes_per_batch_max,
             limits.reply_bytes_total_max,
         ] {
-            out.write(&number.to_le_bytes())?;
+            out.extend_from_slice(&number.to_le_bytes());
         }
-        out.write(&(self.places.len() as u32).to_le_bytes())?;
-        self.places.iter().try_for_each(|place| write_place(place, out))
+        out.extend_from_slice(&(self.places.len() as u32).to_le_bytes());
+        self.places.iter().for_each(|place| write_place(place, out));
     }
 
     /// The table that was written, with the limits that were written: they decide verdicts, so the cluster's count and
@@ -81,21 +80,20 @@ impl SessionTable {
     }
 }
 
-fn write_place(place: &Place, out: &mut dyn CheckpointSink) -> Result<(), CheckpointError> {
-    out.write(&place.generation.to_le_bytes())?;
-    let Some(session) = &place.session else { return out.write(&[0]) };
-    out.write(&[1])?;
+fn write_place(place: &Place, out: &mut Vec<u8>) {
+    out.extend_from_slice(&place.generation.to_le_bytes());
+    let Some(session) = &place.session else { return out.push(0) };
+    out.push(1);
     let numbers =
         [session.client.number(), session.nonce, session.last, session.lowest, session.last_active.nanos()];
     for number in numbers {
-        out.write(&number.to_le_bytes())?;
+        out.extend_from_slice(&number.to_le_bytes());
     }
     for (status, body) in session.replies.iter() {
-        out.write(&[status as u8])?;
-        out.write(&(body.len() as u32).to_le_bytes())?;
-        out.write(body)?;
+        out.push(status as u8);
+        out.extend_from_slice(&(body.len() as u32).to_le_bytes());
+        out.extend_from_slice(body);
     }
-    Ok(())
 }
 
 fn read_session(

@@ -2,10 +2,10 @@
 #![allow(dead_code)]
 
 use quorate_execute::{
-    CheckpointError, CheckpointSink, CheckpointSource, Context, Executor, Outcomes, ReplySink, Service,
-    SessionLimits, read_all,
+    CheckpointError, CheckpointSink, CheckpointSource, Context, Executor, ImageParts, Outcomes, ReplySink,
+    Service, SessionLimits, Version, read_all,
 };
-use quorate_types::{AgreedTime, ClientId, Items, ItemsBuilder, RequestNumber, Seq, SessionId};
+use quorate_types::{AgreedTime, ClientId, Digest, Items, ItemsBuilder, RequestNumber, Seq, SessionId};
 use quorate_wire::{Batch, BatchHeader, ReplyStatus, RequestHeader, RequestKind};
 
 /// Answers each command with how many ran before it, and the command itself. A command of 4 bytes that begins with `L`
@@ -92,7 +92,7 @@ pub(crate) fn batch(time: u64, seed: u64, asks: &[Ask]) -> Batch {
         bytes.extend_from_slice(&ask.body);
     }
     let time = AgreedTime::from_nanos(time);
-    let sealed = Batch::seal(bytes, BatchHeader { time, seed, count: asks.len() as u32 });
+    let sealed = Batch::seal(bytes, BatchHeader { time, seed, count: asks.len() as u32, border: false });
     Batch::decode(sealed.bytes().clone()).expect("what the tests write decodes")
 }
 
@@ -147,11 +147,23 @@ impl Replica {
         self.executor.checkpoint(&mut bytes).expect("a vector takes everything");
         bytes
     }
-    pub(crate) fn restored(bytes: &[u8]) -> Result<Self, CheckpointError> {
+    pub(crate) fn image(&mut self) -> ImageParts {
+        self.executor.image().expect("a service that gives its state")
+    }
+    /// What is compared between replicas.
+    pub(crate) fn digest(&mut self) -> (Vec<u8>, Digest) {
+        let image = self.image();
+        (image.system, image.objects.root())
+    }
+    pub(crate) fn restored(system: &[u8], objects: &Version) -> Result<Self, CheckpointError> {
         let mut replica = Self::new(SessionLimits::default());
-        replica.executor.restore(&mut &*bytes)?;
+        replica.executor.restore_image(system, objects)?;
         replica.executor.invariants(true);
         Ok(replica)
+    }
+    pub(crate) fn copy(&mut self) -> Self {
+        let image = self.image();
+        Self::restored(&image.system, &image.objects).expect("a good image")
     }
     pub(crate) fn count(&self) -> u64 {
         let mut out = vec![];

@@ -1,1 +1,58 @@
-//! To come.
+//! Checkpoints: the whole state at a border, as files that are the same on every replica.
+//!
+//! A *border* is a seq that follows from the log alone, so all replicas have the same ones. The state there is an
+//! [`Image`]; its digest is computed at every border, also where no file is written. The [`Keeper`] does all of it beside
+//! the path, a bounded piece at a time, while requests are executed: an image shares its objects with the live store.
+//!
+//! Source: deterministic fuzzy checkpoints (000, section 5.2). State capture is [`Job::Ahead`]: the chunks of a version
+//! before the border are written while execution goes on. Completion is [`Job::Border`]: only the chunks that are not what
+//! was captured are written, then the manifest. What changed is found by comparing the chunks' digests, so nothing is recorded
+//! while requests run. Differential checkpoints compare with the border before in the same way. Stop-and-copy
+//! and staggered checkpoints are the same files without the capture.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | `chunk` | the bytes of a chunk |
+//! | `manifest` | [`Manifest`]: what an image consists of; what peers send each other |
+//! | `assembly` | [`Assembly`]: parts verified one by one become an image |
+//! | `file`, `layout` | the bytes of a checkpoint file |
+//! | `files` | [`Files`]: what the host does for us |
+//! | `job` | [`Job`] and [`Report`]: what goes into the keeper and what comes out |
+//! | `keeper` | [`Keeper`]: queues, and which piece of work is next |
+//! | `writer` | one file, from capture to publication |
+//! | `reader` | finds and verifies parts in the files |
+//! | `open` | what is there at start |
+//! | `partial` | a transfer that was interrupted |
+//! | `scrub` | reads everything at rest, mends what it can |
+//! | `single` | one file by itself, as a backup is |
+//!
+//! The files are drawn in docs/formats/checkpoint.md. Invariants: INV-KEEP-1 to INV-KEEP-8 (docs/invariants.md).
+//! Tests: `tests/checkpoint_*.rs` of this package.
+
+mod assembly;
+mod chunk;
+mod file;
+mod files;
+pub mod fuzzing;
+mod image;
+mod job;
+mod keeper;
+mod layout;
+mod manifest;
+mod open;
+mod partial;
+mod reader;
+mod scrub;
+mod single;
+mod writer;
+
+pub use assembly::Assembly;
+pub use chunk::{PartError, decode_chunk, encode_chunk, verify_chunk};
+pub use files::Files;
+pub use image::{Image, PIECE_BYTES};
+pub use job::{Instead, Job, Kind, ManifestPart, Place, Report, Step};
+pub use keeper::Keeper;
+pub use manifest::{ChunkEntry, Manifest, ManifestError, PieceEntry};
+pub use open::{Loaded, OpenError, Opened};
+pub use partial::PartialPiece;
+pub use single::{Single, Unusable};

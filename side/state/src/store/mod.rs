@@ -1,1 +1,43 @@
-//! To come.
+//! The object store: ordered keys and values in memory, copied on write, with digests.
+//!
+//! A trie over the half bytes of keys, path-compressed, whose small subtrees are buckets: all entries side by side in one allocation.
+//! Which subtrees are buckets follows from the contents alone, and so do chunks and digests: insertion order, threads and history leave
+//! no trace. A [`Version`] shares all nodes with the [`Store`] until the store changes them, which copies those on the way.
+//!
+//! Source: Eischer, Büttner, Distler, "Deterministic Fuzzy Checkpoints", SRDS 2019, for what it must serve; copy-on-write Merkle state.
+//! Start with `tree` (changes), then `node` and `bucket` (what is in memory), `rules` (what digests are taken over).
+//! Invariants: INV-STORE-1 to 6, in `tree`, `bucket` and `node`.
+//! Tests: `tests/store*.rs`; `tests/reference` is the same contract in its simplest form. Speed: `benches/store.rs`.
+
+mod bucket;
+mod build;
+mod changes;
+mod chunks;
+mod node;
+mod path;
+mod proof;
+mod range;
+mod rules;
+mod symbols;
+mod tree;
+mod version;
+
+pub use build::{ChunkError, digest_of};
+pub use chunks::{ChunkRef, Chunks, OutlineError, outline_root};
+pub use path::Path;
+pub use proof::{Proof, ProofError};
+pub use range::Range;
+pub use tree::{Change, Store};
+pub use version::{Part, Version};
+
+/// Subtrees with at most this cost (8 + key + value bytes for each entry) are buckets. Part of format version 1.
+pub const BUCKET_BYTES: u64 = 4096;
+/// Subtrees with at most this cost are chunks: what is written and transferred as one. Part of format version 1.
+pub const CHUNK_BYTES: u64 = 64 << 10;
+/// The longest key.
+pub const KEY_BYTES_MAX: usize = 64 << 10;
+/// The longest value.
+pub const VALUE_BYTES_MAX: usize = 16 << 20;
+
+/// The symbol for "a key ends here" in a path.
+const END: u8 = 16;

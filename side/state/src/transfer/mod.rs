@@ -1,1 +1,207 @@
-//! To come.
+//! Fetching a checkpoint that this replica lacks from members that hold it, and sending one to a member that asks.
+//!
+//! Beside the path. [`Fetch`] is the requester, [`Serve`] the other side: plain state machines. Only a checkpoint whose digest
+//! the members agree on ([`crate::agreement`]) is fetched. Its manifest names the digest of every chunk, and the agreed digest
+//! vouches for the manifest; so every byte is compared before it is used, whoever sent it. Chunks that this replica already has
+//! (of its own older or diverged state, or fetched by an earlier attempt) are not asked for. The others are asked for from all
+//! holders at once, each with a window of its own; who lies is dropped, who stalls is passed over for a while.
+//!
+//! Collaborative transfer after Bessani et al. (Dura-SMaRt, USENIX ATC 2013): every part comes from one replica and is vouched
+//! for by the others. Here any part may come from any holder, since the agreed digest covers all of it; and the log after the
+//! checkpoint comes from ordering.
+//!
+//! Invariants: INV-FETCH-1 (a finished transfer has exactly the agreed digest), INV-FETCH-2 (no byte enters the new state, or is
+//! kept for resumption, before its digest was compared), INV-FETCH-3 (a chunk is asked for only while it is missing, and from at
+//! most two sources at once), INV-FETCH-4 (what is asked of a source and has not arrived stays within its window),
+//! INV-SERVE-1 (what waits for a peer stays within its limit, and nothing leaves beyond the rate).
+//! Tests: `side/state/tests/transfer/` (a simulated network), `side/state/tests/transfer_serve.rs`.
+
+mod building;
+mod differing;
+mod fetch;
+mod serve;
+mod sources;
+
+pub use differing::{Difference, Differing, differing_keys};
+pub use fetch::Fetch;
+pub use serve::{Answer, Serve, ServeEffect, ServeInput, ServeLimits};
+
+use crate::checkpoint::Manifest;
+use crate::store::Store;
+use bytes::Bytes;
+use quorate_types::{Digest, ReplicaId, Seq, Span, Time};
+use quorate_wire::StateMessage;
+
+/// What bounds a transfer at the requester.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FetchLimits {
+    /// Bytes that may be asked for and not arrived, per source. 4 MiB by default; a single larger chunk is asked for alone.
+    pub window: u64,
+    /// Chunks in one message. 16 by default.
+    pub per_message: usize,
+    /// A source from which nothing came for so long, although something was asked, stalls. 2 s by default; doubled with
+    /// every time-out in a row, up to 16 times.
+    pub stall: Span,
+    /// For so long a source that refused for being busy is not asked. 100 ms by default, doubled up to the stall time-out.
+    pub busy: Span,
+    /// At the end, a chunk that is outstanding for so long may be asked for from a second source. 200 ms by default.
+    pub hedge: Span,
+    /// Bytes that are looked through or put in order in one step. 8 MiB by default.
+    pub per_step: u64,
+}
+
+impl Default for FetchLimits {
+    fn default() -> Self {
+        Self {
+            window: 4 << 20,
+            per_message: 16,
+            stall: Span::from_secs(2),
+            busy: Span::from_millis(100),
+            hedge: Span::from_millis(200),
+            per_step: 8 << 20,
+        }
+    }
+}
+
+/// A verified part of a checkpoint, as it is kept until the transfer is done, so that one that is interrupted need not fetch it
+/// again. It says for itself what it is part of: it stays of use when another checkpoint is fetched after a restart.
+pub use crate::checkpoint::PartialPiece as Kept;
+
+/// What [`Fetch`] reacts to.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A part that an earlier attempt kept. All of them come before the first [`Input::Offers`]; later ones are ignored.
+    Kept(Kept),
+    /// Everything that may be fetched, newest first, whenever it changes: [`crate::agreement::Agreement::offers`].
+    Offers(Vec<crate::agreement::Offer>),
+    /// A member sent a message. Others than manifests, chunks and refusals are ignored.
+    Receive {
+        /// Who.
+        from: ReplicaId,
+        /// What.
+        message: StateMessage,
+    },
+    /// A connection to a member exists from now on. Whoever was never connected nor gone is asked when it holds something.
+    Connected(ReplicaId),
+    /// The connection to a member is gone, and what was asked of it is lost.
+    Disconnected(ReplicaId),
+    /// The moment that [`Fetch::deadline`] named has come.
+    Deadline,
+}
+
+/// What a source did that no correct replica does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lie {
+    /// It sent a manifest that does not have the agreed digest, or is none.
+    Manifest {
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// It sent a chunk that does not have the digest which the manifest names.
+    Chunk {
+        /// The chunk's number.
+        chunk: u32,
+        /// The digest that it must have.
+        expected: Digest,
+        /// The digest that it has, if it is a chunk at all.
+        found: Option<Digest>,
+    },
+}
+
+/// What [`Fetch`] wants done.
+pub enum Effect {
+    /// Send this.
+    Send {
+        /// To whom.
+        to: ReplicaId,
+        /// What.
+        message: StateMessage,
+    },
+    /// A checkpoint was chosen: its manifest is asked for.
+    Begun {
+        /// Its seq.
+        seq: Seq,
+        /// Its agreed digest.
+        digest: Digest,
+    },
+    /// Keep this verified part on disk, if it can be; nothing waits for it.
+    Keep(Kept),
+    /// Evidence against a source, which is asked nothing more in this transfer.
+    Lied {
+        /// Who.
+        source: ReplicaId,
+        /// The checkpoint.
+        seq: Seq,
+        /// The checkpoint's agreed digest.
+        digest: Digest,
+        /// What it did.
+        lie: Lie,
+    },
+    /// Nothing came from a source for too long; others do its work, and it is asked again later.
+    Stalled {
+        /// Who.
+        source: ReplicaId,
+    },
+    /// A source said that it does not hold the checkpoint (any more): [`crate::agreement::Agreement::not_held`].
+    NotHeld {
+        /// Who.
+        source: ReplicaId,
+        /// The checkpoint's seq.
+        seq: Seq,
+        /// The checkpoint's digest.
+        digest: Digest,
+    },
+    /// Everything was fetched and compared, and the result still has another digest than the agreed one: what this replica had
+    /// before was not what its own digests said (bad memory). The transfer begins again with nothing.
+    StartedOver {
+        /// The checkpoint's seq.
+        seq: Seq,
+        /// The checkpoint's agreed digest.
+        digest: Digest,
+        /// What it came out as.
+        found: Digest,
+    },
+    /// The checkpoint is here, whole and verified. Nothing follows.
+    Done(Box<Fetched>),
+}
+
+/// A whole checkpoint that was fetched.
+pub struct Fetched {
+    /// Its manifest, made anew from what is here; its digest is the agreed one.
+    pub manifest: Manifest,
+    /// The system part.
+    pub system: Bytes,
+    /// The objects, to go on with: a service takes it in place of its own store.
+    pub store: Store,
+}
+
+/// How far a transfer is, for `status`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Which checkpoint, once one was chosen.
+    pub target: Option<(Seq, Digest)>,
+    /// Whether its manifest is here; before that the totals are 0.
+    pub manifest: bool,
+    /// Bytes that were fetched for this target, and that have to be in all (what this replica had already is in neither).
+    pub bytes_done: u64,
+    /// See `bytes_done`.
+    pub bytes_total: u64,
+    /// Chunks that are here, those that this replica had already included.
+    pub chunks_done: u64,
+    /// Chunks of the checkpoint.
+    pub chunks_total: u64,
+    /// Members that are asked at present.
+    pub sources: Vec<ReplicaId>,
+    /// When the transfer began.
+    pub started: Time,
+    /// Bytes that arrived since then, whatever target they were for.
+    pub received: u64,
+}
+
+impl Progress {
+    /// Bytes per second since the transfer began.
+    pub fn rate(&self, now: Time) -> u64 {
+        let nanos = u128::from(now.since(self.started).nanos().max(1));
+        u64::try_from(u128::from(self.received) * 1_000_000_000 / nanos).unwrap_or(u64::MAX)
+    }
+}

@@ -1,6 +1,6 @@
 //! Entries that left the memory, and come back.
 
-use super::one::{One, append, at, decided, entries_to, entry, matched, sent_to, start_of};
+use super::one::{One, append, at, decided, entries_to, entry, matched, sent_to, start_of, view};
 use super::world::replica;
 use crate::raft::RaftConfig;
 use crate::{Effect, Input, Order};
@@ -102,9 +102,9 @@ fn a_small_window_opens_when_all_is_acknowledged() {
     }
 }
 
-/// Without a disk to read from the follower is cut off, and the status says so; the others go on.
+/// Without a disk to read from the follower needs a checkpoint, and the status says so; the others go on.
 #[test]
-fn without_reload_a_late_follower_is_cut_off() {
+fn without_reload_a_late_follower_needs_a_checkpoint() {
     let mut one = One::with(3, tiny_memory);
     one.elect();
     one.sync();
@@ -119,7 +119,8 @@ fn without_reload_a_late_follower_is_cut_off() {
     assert_eq!(status.members[0].1, 0);
     one.expire();
     let (_, heartbeat) = sent_to(&one.expire(), 2);
-    assert!(matches!(heartbeat, RaftMessage::AppendEntries { .. }));
+    let reach = RaftMessage::NeedsCheckpoint { view: view(1), previous: at(2, 1), round: 0, slot: 1 };
+    assert_eq!(heartbeat, reach);
 }
 
 /// Before a live follower would be cut off, the leader waits for it; a silent one holds nobody up.

@@ -83,7 +83,7 @@ fn work(world: &mut World) {
 }
 
 fn heal(world: &mut World, context: &str) {
-    (world.lost, world.doubled) = (0, 0);
+    (world.lost, world.doubled, world.may_crash) = (0, 0, false);
     world.delay_max = Span::from_millis(2);
     world.sync_max = Span::from_millis(4);
     world.cut.clear();
@@ -125,20 +125,47 @@ struct Pace {
     rounds: u64,
     millis: u64,
     crashes: bool,
+    checkpoints: bool,
 }
 
-const USUAL: Pace = Pace { rounds: 60, millis: 120, crashes: true };
-const FAST: Pace = Pace { rounds: 250, millis: 12, crashes: true };
+const USUAL: Pace = Pace { rounds: 60, millis: 120, crashes: true, checkpoints: false };
+const FAST: Pace = Pace { rounds: 250, millis: 12, ..USUAL };
 const NO_CRASHES: Pace = Pace { crashes: false, ..USUAL };
 
-fn schedule(seed: u64, members: usize, configure: fn(RaftConfig) -> RaftConfig, pace: Pace) {
+/// Checkpoints are made, fetched and installed, and what they hold is forgotten, in memory and on disk.
+fn keep_house(world: &mut World) {
+    for _ in 0..world.random.below(4) {
+        let members = world.members() as u64;
+        let (at, from) = (world.random.below(members) as usize, world.random.below(members) as usize);
+        if !world.is_up(at) {
+            continue;
+        }
+        match world.random.below(8) {
+            0..3 => {
+                let slot = (world.decided_at(at) as u64).saturating_sub(world.random.below(4));
+                world.checkpoint(at, slot);
+            }
+            3 | 4 => world.forget(at),
+            5 | 6 => world.trim_disk(at),
+            _ => world.jump(at, from),
+        }
+    }
+}
+
+/// Gives how often checkpoints were installed, forward and back.
+fn schedule(seed: u64, members: usize, configure: fn(RaftConfig) -> RaftConfig, pace: Pace) -> (u64, u64) {
     let context = format!("seed {seed}, {members} members");
+    println!("{context}");
     let mut world = World::new(seed, members, configure);
     world.doubled = world.random.below(2) * 30;
+    world.may_crash = pace.crashes;
     for round in 0..pace.rounds {
         let span = world.random.below(pace.millis);
         world.run(Span::from_millis(span));
         work(&mut world);
+        if pace.checkpoints {
+            keep_house(&mut world);
+        }
         if world.random.below(3) == 0 {
             if pace.crashes {
                 mischief(&mut world);
@@ -151,6 +178,7 @@ fn schedule(seed: u64, members: usize, configure: fn(RaftConfig) -> RaftConfig, 
         }
     }
     heal(&mut world, &context);
+    world.installed
 }
 
 /// Without crashes, for the mode in which a crash forgets everything.
@@ -177,13 +205,17 @@ fn seeds(default: u64) -> std::ops::Range<u64> {
 /// Three members, everything goes wrong, entries have to be read back all the time.
 #[test]
 fn three_members_survive_random_schedules() {
-    seeds(500).for_each(|seed| schedule(seed, 3, tight, USUAL));
+    seeds(500).for_each(|seed| {
+        schedule(seed, 3, tight, USUAL);
+    });
 }
 
 /// Five members, the usual sizes.
 #[test]
 fn five_members_survive_random_schedules() {
-    seeds(300).for_each(|seed| schedule(seed, 5, |config| config, USUAL));
+    seeds(300).for_each(|seed| {
+        schedule(seed, 5, |config| config, USUAL);
+    });
 }
 
 /// Time-outs as long as the links and disks are slow: split votes, votes lost in crashes, leaders that do not know yet
@@ -208,5 +240,35 @@ fn the_smallest_clusters_survive_random_schedules() {
 /// Without a disk to read back from, as long as the cache holds what a follower lacks.
 #[test]
 fn memory_mode_survives_lossy_links() {
-    seeds(200).for_each(|seed| schedule(seed, 3, memory, NO_CRASHES));
+    seeds(200).for_each(|seed| {
+        schedule(seed, 3, memory, NO_CRASHES);
+    });
+}
+
+/// Logs that begin after checkpoints: replicas fall behind, jump forward and back, and restart from what is left.
+#[test]
+fn checkpoints_survive_random_schedules() {
+    let mut installed = (0, 0);
+    let mut count = |more: (u64, u64)| installed = (installed.0 + more.0, installed.1 + more.1);
+    let usual = Pace { checkpoints: true, ..USUAL };
+    let fast = Pace { checkpoints: true, ..FAST };
+    seeds(400).for_each(|seed| {
+        count(schedule(seed, 3, tight, usual));
+        count(schedule(seed, 3, hasty, fast));
+    });
+    seeds(150).for_each(|seed| {
+        count(schedule(seed, 1, tight, usual));
+        count(schedule(seed, 2, tight, usual));
+        count(schedule(seed, 5, hasty, fast));
+    });
+    assert!(installed.0 > 100 && installed.1 > 100, "{installed:?} checkpoints were installed");
+}
+
+/// Without a disk to read back from: who lacks what left the cache gets a checkpoint.
+#[test]
+fn checkpoints_serve_memory_mode() {
+    let small = |config| RaftConfig { cache_bytes: 2000, ..memory(config) };
+    seeds(200).for_each(|seed| {
+        schedule(seed, 3, small, Pace { checkpoints: true, ..NO_CRASHES });
+    });
 }

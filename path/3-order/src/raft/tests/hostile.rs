@@ -35,7 +35,13 @@ fn entries(random: &mut Random) -> Vec<Entry> {
 
 fn message(random: &mut Random) -> RaftMessage {
     let view = View::new(small(random));
-    match random.below(10) {
+    match random.below(11) {
+        10 => RaftMessage::NeedsCheckpoint {
+            view,
+            previous: position(random),
+            round: number(random),
+            slot: number(random),
+        },
         0 => RaftMessage::RequestVote {
             view,
             last: position(random),
@@ -66,6 +72,23 @@ fn message(random: &mut Random) -> RaftMessage {
     }
 }
 
+/// A checkpoint that may be: of any slot that is not forgotten, at an index where it can lie.
+fn install(one: &mut One, random: &mut Random) -> Vec<Effect> {
+    let floor = one.raft.log.floor();
+    let slot = one.raft.log.floor_slots() + random.below(4);
+    if slot == one.raft.log.floor_slots() || random.below(3) > 0 {
+        return Vec::new();
+    }
+    match one.raft.log.index_of(slot) {
+        Some(index) => one.install(slot, one.raft.log.position(index)),
+        None => {
+            let index = one.raft.log.last().index.plus(1 + random.below(3)).number();
+            let view = floor.view.number().max(1) + random.below(3);
+            one.install(slot, at(index.max(floor.index.number() + slot), view))
+        }
+    }
+}
+
 fn storm(seed: u64, one: &mut One) {
     let mut random = Random::new(seed);
     let mut loads = Vec::new();
@@ -78,7 +101,9 @@ fn storm(seed: u64, one: &mut One) {
         {
             *view = own_view;
         }
-        let effects = match random.below(12) {
+        let effects = match random.below(14) {
+            12 => one.trim(random.below(one.raft.status().decided.number() + 1)),
+            13 => install(one, &mut random),
             0 => one.expire_if_any(),
             1 => one.sync(),
             2 => one.propose(random.below(100)),
@@ -127,12 +152,19 @@ fn malformed_messages_are_rejected() {
     one.receive(1, append(2, at(0, 0), 2, vec![start_of(1), entry(1, 1), start_of(2)]));
     let vote =
         |view, last| RaftMessage::RequestVote { view: View::new(view), last, pre: false, transfer: false };
+    let needs =
+        |view, previous| RaftMessage::NeedsCheckpoint { view: View::new(view), previous, round: 0, slot: 1 };
     let bad: Vec<(usize, RaftMessage)> = vec![
         (3, append(2, at(3, 2), 0, vec![])),
         (0, append(2, at(3, 2), 0, vec![])),
         (1, append(u64::MAX, at(3, 2), 0, vec![])),
         (1, append(0, at(0, 0), 0, vec![])),
         (1, append(2, at(0, 1), 0, vec![])),
+        (1, needs(2, at(0, 1))),
+        (1, needs(2, at(4, 3))),
+        (1, needs(0, at(0, 0))),
+        (1, needs(2, at(u64::MAX, 2))),
+        (3, needs(2, at(3, 2))),
         (1, append(2, at(3, 3), 0, vec![])),
         (1, append(2, at(u64::MAX, 2), 0, vec![])),
         (1, append(2, at(u64::MAX - 1, 2), 0, vec![entry(2, 1)])),

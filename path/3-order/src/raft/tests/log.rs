@@ -4,11 +4,13 @@ use super::one::{entry, index, start_of, view};
 use crate::Random;
 use crate::raft::log::{Log, RUN_BYTES, entry_bytes};
 use quorate_types::{RecordId, View};
-use quorate_wire::raft::{Entry, EntryBody, Index};
+use quorate_wire::raft::{Entry, EntryBody, Index, Position};
 
 struct Model {
     entries: Vec<(Entry, RecordId)>,
     durable: usize,
+    /// Entries that were forgotten.
+    floor: usize,
 }
 
 fn compare(log: &Log, model: &Model) {
@@ -19,7 +21,20 @@ fn compare(log: &Log, model: &Model) {
     let (mut slots, mut before) = (0, View::ZERO);
     for (at, (entry, record)) in model.entries.iter().enumerate() {
         let here = index(at as u64 + 1);
-        slots += u64::from(matches!(entry.body, EntryBody::Batch(_)));
+        let batch = matches!(entry.body, EntryBody::Batch(_));
+        slots += u64::from(batch);
+        if at < model.floor {
+            before = entry.view;
+            let last = at + 1 == model.floor;
+            assert_eq!(log.view_at(here), last.then_some(entry.view));
+            assert!(!last || (log.slots_at(here) == slots && log.slot_from(here) == slots));
+            assert_eq!(log.record_at(here), RecordId::ZERO);
+            assert!(log.holds(log.floor()) && (last || log.holds(Position::new(here, view(99)))));
+            assert!(last || log.index_of(slots).is_none_or(|index| index == log.floor().index));
+            continue;
+        }
+        assert_eq!(log.slot_from(here), if batch { slots } else { slots + 1 });
+        assert!(!batch || log.index_of(slots) == Some(here));
         assert_eq!(log.view_at(here), Some(entry.view));
         assert_eq!(log.record_at(here), *record);
         assert_eq!(log.slots_at(here), slots);
@@ -35,19 +50,23 @@ fn compare(log: &Log, model: &Model) {
         let limit = index(count / 2 + wanted);
         let fits = |(entry, _): &&(Entry, RecordId)| entry.view <= view(wanted);
         let expected = model.entries.iter().take(limit.number() as usize).take_while(fits).count();
-        assert_eq!(log.last_with_view_up_to(limit, view(wanted)), index(expected as u64));
+        let expected = (expected >= model.floor).then_some(index(expected as u64));
+        assert_eq!(log.last_with_view_up_to(limit, view(wanted)), expected);
     }
+    assert_eq!(log.index_of(slots + 1), None);
+    assert_eq!(log.floor().index, index(model.floor as u64));
 }
 
-/// Entries come, are replaced, become durable and leave the memory in any order; every question has the right answer.
+/// Entries come, are replaced, become durable, leave the memory and are forgotten in any order; every question has the right
+/// answer.
 #[test]
 fn the_log_is_a_list() {
     for seed in 0..300 {
         let mut random = Random::new(seed);
-        let (mut log, mut model) = (Log::new(), Model { entries: Vec::new(), durable: 0 });
+        let (mut log, mut model) = (Log::new(), Model { entries: Vec::new(), durable: 0, floor: 0 });
         let (mut record, mut durable_record) = (0, 0);
         for _ in 0..120 {
-            match random.below(10) {
+            match random.below(11) {
                 0..=5 => {
                     let last = log.last().view.number().max(1);
                     let in_view = last + random.below(8) / 7;
@@ -59,6 +78,7 @@ fn the_log_is_a_list() {
                 }
                 6 => {
                     let keep = (model.entries.len() as u64).saturating_sub(random.below(6));
+                    let keep = keep.max(model.floor as u64);
                     log.truncate(index(keep));
                     model.entries.truncate(keep as usize);
                     model.durable = model.durable.min(keep as usize);
@@ -67,7 +87,16 @@ fn the_log_is_a_list() {
                     durable_record = (durable_record + random.below(5)).min(record);
                     log.advance_durable(RecordId::new(durable_record));
                     let durable = |(_, id): &&(Entry, RecordId)| *id <= RecordId::new(durable_record);
-                    model.durable = model.entries.iter().take_while(durable).count();
+                    model.durable = model.entries.iter().take_while(durable).count().max(model.floor);
+                }
+                9 => {
+                    // Mostly little by little, sometimes everything.
+                    let most = model.entries.len() - model.floor;
+                    let limit = if random.below(8) == 0 { most } else { most.min(8) };
+                    let more = random.below(limit as u64 + 1);
+                    model.floor += more as usize;
+                    model.durable = model.durable.max(model.floor);
+                    log.raise_floor(index(model.floor as u64));
                 }
                 _ => {
                     while log.first_kept() <= log.durable() && random.below(4) > 0 {
@@ -78,6 +107,26 @@ fn the_log_is_a_list() {
             compare(&log, &model);
         }
     }
+}
+
+/// A log that begins after a checkpoint counts on from there.
+#[test]
+fn a_log_begins_after_a_checkpoint() {
+    let mut log = Log::new();
+    (1..=3).for_each(|seed| log.push(entry(1, seed), RecordId::new(seed)));
+    log.reset(Position::new(index(100), view(4)), 90);
+    log.check();
+    assert_eq!((log.last(), log.durable()), (Position::new(index(100), view(4)), index(100)));
+    assert_eq!((log.slots(), log.floor_slots(), log.kept_bytes()), (90, 90, 0));
+    log.push(start_of(5), RecordId::new(9));
+    log.push(entry(5, 1), RecordId::new(10));
+    log.check();
+    assert_eq!((log.slots_at(index(102)), log.index_of(91)), (91, Some(index(102))));
+    assert_eq!((log.index_of(90), log.index_of(89)), (Some(index(100)), None));
+    log.raise_floor(index(102));
+    log.check();
+    assert_eq!((log.floor(), log.floor_slots()), (Position::new(index(102), view(5)), 91));
+    assert_eq!(log.first_kept(), index(103));
 }
 
 /// A question to the disk takes about one run's bytes, and the questions together take everything.

@@ -2,8 +2,8 @@
 
 use super::world::{batch, replica};
 use crate::raft::{Raft, RaftConfig};
-use crate::{Effect, Effects, Input, Order, Stored};
-use quorate_types::{RecordId, ReplicaId, Span, Time, View};
+use crate::{Anchor, Effect, Effects, Input, Order, Stored};
+use quorate_types::{RecordId, ReplicaId, Slot, Span, Time, View};
 use quorate_wire::raft::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_wire::{OrderMessage, Verified};
 
@@ -56,6 +56,13 @@ pub(super) fn pre_vote(in_view: u64, granted: bool) -> RaftMessage {
     RaftMessage::RequestVoteReply { view: view(in_view), granted, pre: true }
 }
 
+/// What a checkpoint says whose slot lies at this position.
+pub(super) fn anchor(position: Position) -> Anchor {
+    let words = [position.index.number(), position.view.number()];
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    Anchor::decode(&bytes).expect("short enough")
+}
+
 impl One {
     /// A replica that starts for the first time, in a cluster of so many.
     pub(super) fn new(members: usize) -> Self {
@@ -70,15 +77,28 @@ impl One {
         disk: Vec<Stored>,
         configure: impl Fn(RaftConfig) -> RaftConfig,
     ) -> Self {
+        Self::anchored(members, None, disk, configure)
+    }
+    /// The same with a checkpoint before them.
+    pub(super) fn anchored(
+        members: usize,
+        checkpoint: Option<(u64, Anchor)>,
+        disk: Vec<Stored>,
+        configure: impl Fn(RaftConfig) -> RaftConfig,
+    ) -> Self {
         let config = RaftConfig::new(replica(0), (0..members).map(replica).collect(), 7);
         let mut raft = Raft::new(configure(config));
+        if let Some((slot, anchor)) = checkpoint {
+            raft.restore_anchor(Slot::new(slot), &anchor).expect("an anchor");
+        }
         for (id, record) in disk.iter().enumerate() {
             raft.restore(RecordId::new(id as u64 + 1), record.clone()).expect("records that fit together");
         }
         let mut out = Effects::new();
         raft.start(Time::ZERO, &mut out);
         let mut one = Self { raft, now: Time::ZERO, disk };
-        one.keep(&mut out);
+        let halts = one.keep(&mut out).into_iter().find(|effect| matches!(effect, Effect::Halt(_)));
+        assert_eq!(halts, None, "the records continue the checkpoint");
         one
     }
 
@@ -114,6 +134,12 @@ impl One {
     }
     pub(super) fn wait(&mut self, millis: u64) {
         self.now = self.now.plus(Span::from_millis(millis));
+    }
+    pub(super) fn trim(&mut self, slot: u64) -> Vec<Effect> {
+        self.step(Input::Trim { slot: Slot::new(slot) })
+    }
+    pub(super) fn install(&mut self, slot: u64, position: Position) -> Vec<Effect> {
+        self.step(Input::Installed { slot: Slot::new(slot), anchor: anchor(position) })
     }
     /// Moves on to the deadline.
     pub(super) fn expire(&mut self) -> Vec<Effect> {

@@ -1,10 +1,10 @@
 //! A small cluster in one thread: lossy links, disks that forget what was not synced, crashes, all from one seed. It
 //! watches every effect and compares it with what any replica did before.
 
-use crate::raft::persist::{RECORD_ENTRY, read_entry};
+use crate::raft::persist::{RECORD_ENTRY, RECORD_FLOOR, read_entry, read_floor};
 use crate::raft::{Raft, RaftConfig};
-use crate::{Effect, Effects, Input, Order, Random, Stored};
-use quorate_types::{AgreedTime, RecordId, ReplicaId, Span, Time, View};
+use crate::{Anchor, Effect, Effects, Input, Order, Random, Stored};
+use quorate_types::{AgreedTime, RecordId, ReplicaId, Slot, Span, Time, View};
 use quorate_wire::raft::{AppendOutcome, RaftMessage};
 use quorate_wire::{Batch, BatchHeader, OrderMessage, Verified};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -27,11 +27,16 @@ pub(super) fn batch(number: u64, size: usize) -> Batch {
     };
     header.write_to(&mut bytes);
     items.write_to(&mut bytes);
-    Batch::seal(bytes, BatchHeader { time: AgreedTime::ZERO, seed: number, count: 1 })
+    Batch::seal(bytes, BatchHeader { time: AgreedTime::ZERO, seed: number, count: 1, border: false })
 }
 
 pub(super) fn replica(number: usize) -> ReplicaId {
     ReplicaId::new(number as u16)
+}
+
+/// A state that follows from the state before and a batch.
+fn state_after(state: u64, batch: &Batch) -> u64 {
+    Random::new(state.rotate_left(17) ^ batch.header().seed).next()
 }
 
 fn place(id: ReplicaId) -> usize {
@@ -39,10 +44,31 @@ fn place(id: ReplicaId) -> usize {
 }
 
 enum Event {
-    Arrive { from: usize, to: usize, message: RaftMessage },
-    Synced { at: usize, life: u64 },
-    Loaded { at: usize, life: u64, load: u64, records: Vec<Stored> },
-    Wake { at: usize, life: u64 },
+    Arrive {
+        from: usize,
+        to: usize,
+        message: RaftMessage,
+    },
+    Synced {
+        at: usize,
+        life: u64,
+    },
+    Loaded {
+        at: usize,
+        life: u64,
+        load: u64,
+        records: Vec<RecordId>,
+    },
+    /// A checkpoint of at least this slot was fetched.
+    Fetched {
+        at: usize,
+        life: u64,
+        slot: u64,
+    },
+    Wake {
+        at: usize,
+        life: u64,
+    },
 }
 
 #[derive(Default)]
@@ -52,12 +78,30 @@ struct Machine {
     wake: Option<Time>,
     /// What survives a crash.
     disk: Vec<Stored>,
-    /// The views of the entries on disk.
-    disk_log: Vec<View>,
+    /// How many records of this life were trimmed away.
+    gone: u64,
+    /// The indexes of the entries on disk.
+    disk_log: BTreeSet<u64>,
+    /// Slots and anchors of the durable checkpoints, the newest last.
+    checkpoints: Vec<(u64, Anchor)>,
+    fetching: bool,
     unsynced: VecDeque<Stored>,
     syncing: bool,
     held: Vec<(RecordId, ReplicaId, RaftMessage)>,
+    /// Slots that the service executed, also by way of a checkpoint.
     decided: usize,
+    /// What they left of it.
+    state: u64,
+}
+
+impl Machine {
+    fn durable(&self) -> RecordId {
+        RecordId::new(self.gone + self.disk.len() as u64)
+    }
+    fn anchored(&self) -> u64 {
+        let newest = self.checkpoints.last().map(|(_, anchor)| anchor.encode()[..8].try_into());
+        newest.map_or(0, |index| u64::from_le_bytes(index.expect("an index")))
+    }
 }
 
 pub(super) struct World {
@@ -70,12 +114,19 @@ pub(super) struct World {
     pub(super) cut: BTreeSet<(usize, usize)>,
     /// Of 1000 messages so many are lost, and so many arrive twice.
     pub(super) lost: u64,
+    /// Whether a replica may crash between a checkpoint and its installation.
+    pub(super) may_crash: bool,
     pub(super) doubled: u64,
     pub(super) delay_max: Span,
     pub(super) sync_max: Span,
     configure: fn(RaftConfig) -> RaftConfig,
     proposed: u64,
     decided: Vec<Batch>,
+    /// The state after each slot, and the anchor of each slot of which there ever was a checkpoint.
+    states: Vec<u64>,
+    anchors: BTreeMap<u64, Anchor>,
+    /// How often a checkpoint was installed that goes forward, and back.
+    pub(super) installed: (u64, u64),
     leaders: BTreeMap<View, usize>,
     votes: BTreeMap<(usize, View), usize>,
     reads: BTreeMap<(usize, u64), usize>,
@@ -95,12 +146,16 @@ impl World {
             sequence: 0,
             cut: BTreeSet::new(),
             lost: 0,
+            may_crash: false,
             doubled: 0,
             delay_max: Span::from_millis(2),
             sync_max: Span::from_millis(4),
             configure,
             proposed: 0,
             decided: Vec::new(),
+            states: vec![0],
+            anchors: BTreeMap::new(),
+            installed: (0, 0),
             leaders: BTreeMap::new(),
             votes: BTreeMap::new(),
             reads: BTreeMap::new(),
@@ -159,13 +214,19 @@ impl World {
         let members = (0..self.members()).map(replica).collect();
         let config = RaftConfig::new(replica(at), members, self.random.next());
         let mut raft = Raft::new((self.configure)(config));
+        let checkpoint = self.machines[at].checkpoints.last().cloned();
+        if let Some((slot, anchor)) = &checkpoint {
+            raft.restore_anchor(Slot::new(*slot), anchor).expect("an anchor of ours");
+        }
         for (id, record) in self.machines[at].disk.iter().enumerate() {
             raft.restore(RecordId::new(id as u64 + 1), record.clone())
                 .expect("what was written fits together");
         }
         let machine = &mut self.machines[at];
         machine.life += 1;
-        machine.decided = 0;
+        machine.decided = checkpoint.map_or(0, |(slot, _)| slot as usize);
+        machine.state = self.states[machine.decided];
+        machine.gone = 0;
         machine.wake = None;
         let mut out = Effects::new();
         let now = self.local(at);
@@ -187,7 +248,7 @@ impl World {
         machine.raft = None;
         machine.unsynced.clear();
         machine.held.clear();
-        machine.syncing = false;
+        (machine.syncing, machine.fetching) = (false, false);
         self.reads.retain(|(reader, _), _| *reader != at);
         for peer in 0..self.members() {
             self.connection(peer, at, false);
@@ -252,11 +313,11 @@ impl World {
         let machine = &mut self.machines[at];
         match effect {
             Effect::Persist { id, record, .. } => {
-                assert_eq!(id.number(), (machine.disk.len() + machine.unsynced.len()) as u64 + 1);
+                assert_eq!(id, machine.durable().plus(machine.unsynced.len() as u64 + 1));
                 machine.unsynced.push_back(record);
             }
             Effect::Send { to, message: OrderMessage::Raft(message), after } => match after {
-                Some(after) if after.number() > machine.disk.len() as u64 => {
+                Some(after) if after > machine.durable() => {
                     machine.held.push((after, to, message));
                 }
                 _ => self.send(at, place(to), message),
@@ -264,10 +325,15 @@ impl World {
             Effect::Decided { slot, batch } => {
                 assert_eq!(slot.number(), machine.decided as u64 + 1, "slots come in order");
                 machine.decided += 1;
+                machine.state = state_after(machine.state, &batch);
                 match self.decided.get(machine.decided - 1) {
                     Some(known) => assert!(*known == batch, "replica {at} decides something else in {slot}"),
-                    None => self.decided.push(batch),
+                    None => {
+                        self.decided.push(batch);
+                        self.states.push(machine.state);
+                    }
                 }
+                assert_eq!(machine.state, self.states[machine.decided], "replica {at} has another state");
             }
             Effect::ReadConfirmed { read, slot } => {
                 let before = self.reads.remove(&(at, read)).expect("an open read");
@@ -282,12 +348,16 @@ impl World {
                 self.reads.remove(&(at, read)).expect("an open read");
             }
             Effect::Load { load, records } => {
-                let read = |id: &RecordId| machine.disk[id.number() as usize - 1].clone();
-                let records = records.iter().map(read).collect();
                 let (life, span) = (machine.life, self.random_span(self.sync_max));
                 self.schedule(span, Event::Loaded { at, life, load, records });
             }
             Effect::LeaderChanged { .. } => {}
+            Effect::Behind { slot } => {
+                if !std::mem::replace(&mut machine.fetching, true) {
+                    let (life, span) = (machine.life, self.random_span(self.sync_max));
+                    self.schedule(span, Event::Fetched { at, life, slot: slot.number() });
+                }
+            }
             Effect::Rejected { from, why } => panic!("replica {at} rejects a message of {from}: {why}"),
             Effect::Halt(why) => panic!("replica {at} halts: {why}"),
         }
@@ -305,8 +375,9 @@ impl World {
             assert_eq!(before, candidate, "replica {from} votes twice in {view}");
         }
         if let RaftMessage::AppendEntriesReply { outcome: AppendOutcome::Matched(index), .. } = &message {
-            let durable = self.machines[from].disk_log.len() as u64;
-            assert!(durable >= index.number(), "replica {from} acknowledges {index}, {durable} are durable");
+            let machine = &self.machines[from];
+            let durable = machine.disk_log.contains(&index.number()) || machine.anchored() >= index.number();
+            assert!(durable, "replica {from} acknowledges {index}, which is not durable");
         }
         let copies = 1 + u64::from(self.random.below(1000) < self.doubled);
         for _ in 0..copies {
@@ -322,8 +393,11 @@ impl World {
         let Some(record) = machine.unsynced.pop_front() else { return };
         if record.kind == RECORD_ENTRY {
             let (index, entry) = read_entry(record.clone()).expect("an entry");
-            machine.disk_log.truncate(index.number() as usize - 1);
-            machine.disk_log.push(entry.view);
+            assert!(entry.view > View::ZERO);
+            machine.disk_log.split_off(&index.number());
+            machine.disk_log.insert(index.number());
+        } else if record.kind == RECORD_FLOOR && read_floor(&record).expect("a floor").2 {
+            machine.disk_log.clear();
         }
         machine.disk.push(record);
     }
@@ -336,12 +410,12 @@ impl World {
             self.release(at);
         }
         self.machines[at].syncing = false;
-        let durable = RecordId::new(self.machines[at].disk.len() as u64);
+        let durable = self.machines[at].durable();
         self.step(at, Input::Durable(durable));
     }
 
     fn release(&mut self, at: usize) {
-        let durable = RecordId::new(self.machines[at].disk.len() as u64);
+        let durable = self.machines[at].durable();
         let held = std::mem::take(&mut self.machines[at].held);
         for (after, to, message) in held {
             if after <= durable {
@@ -349,6 +423,108 @@ impl World {
             } else {
                 self.machines[at].held.push((after, to, message));
             }
+        }
+    }
+
+    /// Makes a durable checkpoint of a slot that this replica executed and may still name; gives its slot.
+    pub(super) fn checkpoint(&mut self, at: usize, slot: u64) {
+        let newest = self.machines[at].checkpoints.last().map_or(0, |(slot, _)| *slot);
+        if slot <= newest || slot > self.machines[at].decided as u64 {
+            return;
+        }
+        let anchor = self.raft(at).anchor(Slot::new(slot)).expect("a slot between the floor and the last");
+        let first = self.anchors.entry(slot).or_insert_with(|| anchor.clone());
+        assert_eq!(*first, anchor, "replica {at} has another anchor at slot {slot}");
+        self.machines[at].checkpoints.push((slot, anchor));
+    }
+
+    /// Forgets what the oldest, or a newer, of its checkpoints holds; all but that one and its successors go.
+    pub(super) fn forget(&mut self, at: usize) {
+        let machine = &mut self.machines[at];
+        let decided = machine.decided as u64;
+        let usable = machine.checkpoints.iter().filter(|(slot, _)| *slot <= decided).count() as u64;
+        if usable == 0 {
+            return;
+        }
+        let which = self.random.below(usable) as usize;
+        self.machines[at].checkpoints.drain(..which);
+        let slot = self.machines[at].checkpoints[0].0;
+        self.step(at, Input::Trim { slot: Slot::new(slot) });
+    }
+
+    /// Deletes records that the protocol does not need any more, some or all.
+    pub(super) fn trim_disk(&mut self, at: usize) {
+        let Some(keep) = self.raft(at).keep_from() else { return };
+        let machine = &self.machines[at];
+        let most = (keep.number() - 1 - machine.gone).min(machine.disk.len() as u64);
+        let count = self.random.below(most + 1);
+        let machine = &mut self.machines[at];
+        machine.disk.drain(..count as usize);
+        machine.gone += count;
+    }
+
+    /// A checkpoint arrived, from whoever has one, or could make one: it is durable, and unless a crash comes between, it is
+    /// installed.
+    fn fetched(&mut self, at: usize, slot: u64) {
+        self.machines[at].fetching = false;
+        let from = self.random.below(self.members() as u64) as usize;
+        if from != at && self.is_up(from) {
+            self.checkpoint(from, self.machines[from].decided as u64);
+        }
+        // It may have caught up meanwhile.
+        let slot = slot.max(self.machines[at].decided as u64 + 1);
+        let newest = self.machines[from].checkpoints.last().filter(|(have, _)| *have >= slot).cloned();
+        if from == at || newest.is_none() {
+            return;
+        }
+        let (slot, anchor) = newest.expect("there is one");
+        self.take_over(at, slot, anchor);
+    }
+
+    /// A checkpoint from elsewhere becomes durable, as the only one, and then the service's state.
+    fn take_over(&mut self, at: usize, slot: u64, anchor: Anchor) {
+        self.machines[at].checkpoints = vec![(slot, anchor.clone())];
+        if self.may_crash && self.random.below(6) == 0 {
+            self.crash(at);
+        } else {
+            self.install(at, slot, anchor);
+        }
+    }
+
+    fn install(&mut self, at: usize, slot: u64, anchor: Anchor) {
+        let machine = &mut self.machines[at];
+        let forward = slot > machine.decided as u64;
+        machine.decided = slot as usize;
+        machine.state = self.states[machine.decided];
+        if forward {
+            self.installed.0 += 1;
+        } else {
+            self.installed.1 += 1;
+        }
+        self.step(at, Input::Installed { slot: Slot::new(slot), anchor });
+    }
+
+    /// The service's state is replaced without need: by a newer one of another replica, or by an older one of its own.
+    pub(super) fn jump(&mut self, at: usize, from: usize) {
+        if from == at {
+            // Back to any that is there: later ones were found wrong, and are gone. Where nothing can be read back, what all
+            // forget is lost: there only one of them goes back.
+            if at > 0 && !self.raft(at).config.reload {
+                return;
+            }
+            let (floor, machine) = (self.raft(at).log.floor_slots(), &self.machines[at]);
+            let old = machine.checkpoints.partition_point(|(slot, _)| *slot < floor);
+            if machine.checkpoints.len() == old {
+                return;
+            }
+            let which = old + self.random.below((machine.checkpoints.len() - old) as u64) as usize;
+            self.machines[at].checkpoints.truncate(which + 1);
+            let (slot, anchor) = self.machines[at].checkpoints[which].clone();
+            return self.install(at, slot, anchor);
+        }
+        let newest = self.machines[from].checkpoints.last().cloned();
+        if let Some((slot, anchor)) = newest.filter(|(slot, _)| *slot > self.machines[at].decided as u64) {
+            self.take_over(at, slot, anchor);
         }
     }
 
@@ -362,8 +538,13 @@ impl World {
             }
             Event::Synced { at, life } if self.lives(at, life) => self.synced(at),
             Event::Loaded { at, life, load, records } if self.lives(at, life) => {
+                let machine = &self.machines[at];
+                // Read as late as possible: what is being read is not trimmed away.
+                let read = |id: &RecordId| machine.disk[(id.number() - machine.gone) as usize - 1].clone();
+                let records = records.iter().map(read).collect();
                 self.step(at, Input::Loaded { load, records });
             }
+            Event::Fetched { at, life, slot } if self.lives(at, life) => self.fetched(at, slot),
             Event::Wake { at, life } if self.lives(at, life) => {
                 let now = self.local(at);
                 if self.machines[at].wake.is_some_and(|wake| wake <= now) {
@@ -373,7 +554,7 @@ impl World {
                     assert!(due.is_none_or(|due| due > now), "a deadline that was served is over");
                 }
             }
-            Event::Synced { .. } | Event::Loaded { .. } | Event::Wake { .. } => {}
+            Event::Synced { .. } | Event::Loaded { .. } | Event::Wake { .. } | Event::Fetched { .. } => {}
         }
     }
 

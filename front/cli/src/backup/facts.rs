@@ -1,0 +1,135 @@
+//! What a backup says of itself: what is printed after it was made, verified or looked at.
+
+use crate::failure::{Failure, Outcome};
+use crate::print::size;
+use bytes::Bytes;
+use quorate_execute::{Executor, InStore, SessionLimits};
+use quorate_kv::{Kv, KvConfig};
+use quorate_node::System;
+use quorate_state::checkpoint::Manifest;
+use quorate_state::store::{Store, Version};
+use quorate_types::{AgreedTime, ClusterId, Digest, ReplicaId, Seq};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// What a backup holds.
+#[derive(Clone, Debug)]
+pub(super) struct Facts {
+    pub(super) cluster: ClusterId,
+    pub(super) members: Vec<ReplicaId>,
+    pub(super) seq: Seq,
+    border: u64,
+    pub(super) digest: Digest,
+    pub(super) time: AgreedTime,
+    sessions: usize,
+    pub(super) limits: SessionLimits,
+    /// How many objects; unknown when only the manifest was read.
+    objects: Option<u64>,
+    /// Bytes of the chunks of the objects.
+    bytes: u64,
+    chunks: usize,
+    file_bytes: u64,
+}
+
+impl Facts {
+    /// Reads the system part; `objects` if they are all here.
+    ///
+    /// # Errors
+    /// When the system part is none of this version.
+    pub(super) fn of(
+        manifest: &Manifest,
+        system: &Bytes,
+        objects: Option<&Version>,
+        file_bytes: u64,
+    ) -> Outcome<Self> {
+        let unusable = |why: String| Failure::new(format!("the system part of the backup can not be used: {why}"));
+        let parts = System::decode(system).map_err(|why| unusable(why.to_owned()))?;
+        let [instance] = &parts.instances[..] else {
+            return Err(unusable(format!("it has {} ordering instances", parts.instances.len())));
+        };
+        let executor = restored(&parts.executor).map_err(unusable)?;
+        if (parts.seq, executor.seq()) != (manifest.seq(), manifest.seq()) || parts.border != manifest.border() {
+            return Err(unusable("its parts are of different seqs".to_owned()));
+        }
+        Ok(Self {
+            cluster: parts.cluster,
+            members: instance.members.clone(),
+            seq: manifest.seq(),
+            border: manifest.border(),
+            digest: manifest.digest(),
+            time: executor.time(),
+            sessions: executor.session_count(),
+            limits: executor.sessions().limits().clone(),
+            objects: objects.map(Version::len),
+            bytes: manifest.total_bytes() - manifest.system_bytes(),
+            chunks: manifest.chunks().len(),
+            file_bytes,
+        })
+    }
+
+    /// For people, a line each.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        let mut line = |name: &str, value: String| _ = writeln!(text, "  {name:<13} {value}");
+        line("cluster", self.cluster.to_string());
+        line("seq", format!("{}, border {}", self.seq, self.border));
+        line("digest", self.digest.to_string());
+        line("agreed time", utc(self.time));
+        line("sessions", self.sessions.to_string());
+        let chunks = format!("{} in {} chunks", size(self.bytes), self.chunks);
+        line("objects", self.objects.map_or_else(|| chunks.clone(), |count| format!("{count}, {chunks}")));
+        line("file", size(self.file_bytes));
+        text.trim_end().to_owned()
+    }
+
+    /// For programs.
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "cluster": self.cluster.to_string(),
+            "members": self.members.iter().map(|replica| replica.number()).collect::<Vec<_>>(),
+            "seq": self.seq.number(),
+            "border": self.border,
+            "digest": self.digest.to_string(),
+            "agreed_time_ns": self.time.nanos(),
+            "sessions": self.sessions,
+            "objects": self.objects,
+            "objects_bytes": self.bytes,
+            "chunks": self.chunks,
+            "file_bytes": self.file_bytes,
+        })
+    }
+}
+
+/// The executor's part is read by an executor; its service does not matter, as there are no objects to be restored.
+fn restored(system: &[u8]) -> Result<Executor, String> {
+    let nothing = Box::new(InStore::new(Kv::new(KvConfig::default())));
+    let mut executor = Executor::new(nothing, SessionLimits::default(), AgreedTime::from_nanos(0));
+    let objects = Store::new().version();
+    executor.restore_image(system, &objects).map_err(|why| why.to_string())?;
+    Ok(executor)
+}
+
+/// A time as people write it, in UTC, to the millisecond.
+pub(super) fn utc(time: AgreedTime) -> String {
+    const DAY: u64 = 86_400;
+    let (seconds, millis) = (time.nanos() / 1_000_000_000, time.nanos() / 1_000_000 % 1000);
+    let (mut days, second) = (seconds / DAY, seconds % DAY);
+    let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    // What a clock of 64 bits of nanoseconds can say ends in the year 2554: few steps.
+    let mut year = 1970;
+    while days >= 365 + u64::from(is_leap(year)) {
+        days -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let lengths = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 0;
+    while days >= lengths[month] {
+        days -= lengths[month];
+        month += 1;
+    }
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year}-{:02}-{:02} {hour:02}:{minute:02}:{second:02}.{millis:03} UTC", month + 1, days + 1)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! The file of a backup as the keeper of checkpoints sees it: one that is made and appears under its name only when it is whole and
+//! durable, and one that is only read.
+
+use bytes::Bytes;
+use quorate_state::checkpoint::Files;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+/// A backup under way. Until it is published it has another name beside its own; dropped before, it is removed.
+pub(super) struct NewFile {
+    path: PathBuf,
+    unfinished: PathBuf,
+    file: File,
+    len: u64,
+}
+
+impl NewFile {
+    /// Begins a file that will be `path`.
+    ///
+    /// # Errors
+    /// When there is something already, or no file can be made there.
+    pub(super) fn begin(path: &Path) -> io::Result<Self> {
+        if fs::symlink_metadata(path).is_ok() {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        let name = path.file_name().ok_or(ErrorKind::InvalidInput)?.to_string_lossy();
+        let unfinished = path.with_file_name(format!(".{name}.{}.unfinished", std::process::id()));
+        let file = OpenOptions::new().create(true).truncate(true).read(true).write(true).open(&unfinished)?;
+        Ok(Self { path: path.to_owned(), unfinished, file, len: 0 })
+    }
+
+    /// Removes what is unfinished; nothing is to be removed once it was published.
+    fn remove(&self) -> io::Result<()> {
+        fs::remove_file(&self.unfinished)
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        let _ = self.remove();
+    }
+}
+
+/// Gives a file its name, unless somebody else has it.
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // This file system can not do both at once.
+        Err(Errno::INVAL | Errno::NOSYS) if fs::symlink_metadata(to).is_ok() => {
+            Err(ErrorKind::AlreadyExists.into())
+        }
+        Err(Errno::INVAL | Errno::NOSYS) => fs::rename(from, to),
+        other => other.map_err(io::Error::from),
+    }
+}
+
+/// Makes names in the directory of this path durable.
+pub(super) fn sync_directory_of(path: &Path) -> io::Result<()> {
+    let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+    File::open(above.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// Whatever name the keeper gives it: there is nothing else.
+impl Files for NewFile {
+    fn list(&mut self) -> io::Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+    fn len(&mut self, _: &str) -> io::Result<u64> {
+        Ok(self.len)
+    }
+    fn read(&mut self, _: &str, offset: u64, len: usize) -> io::Result<Bytes> {
+        read(&self.file, self.len, offset, len)
+    }
+    fn create(&mut self, _: &str) -> io::Result<()> {
+        self.len = 0;
+        self.file.set_len(0)
+    }
+    fn append(&mut self, _: &str, parts: &[Bytes]) -> io::Result<()> {
+        for part in parts {
+            self.file.write_all(part)?;
+            self.len += part.len() as u64;
+        }
+        Ok(())
+    }
+    fn write_at(&mut self, _: &str, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)
+    }
+    fn truncate(&mut self, _: &str, len: u64) -> io::Result<()> {
+        self.len = self.len.min(len);
+        self.file.set_len(self.len)
+    }
+    fn sync(&mut self, _: &str) -> io::Result<()> {
+        self.file.sync_all()
+    }
+    fn publish(&mut self, _: &str, _: &str) -> io::Result<()> {
+        rename_new(&self.unfinished, &self.path)?;
+        sync_directory_of(&self.path)
+    }
+    fn delete(&mut self, _: &str) -> io::Result<()> {
+        self.remove()
+    }
+}
+
+/// A backup that is there; only read.
+pub(super) struct OldFile {
+    file: File,
+    len: u64,
+}
+
+impl OldFile {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// What the operating system says; and for something that is no file.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let about = file.metadata()?;
+        if !about.is_file() {
+            return Err(io::Error::new(ErrorKind::InvalidInput, "it is no file"));
+        }
+        Ok(Self { file, len: about.len() })
+    }
+}
+
+fn refused() -> io::Error {
+    io::Error::new(ErrorKind::Unsupported, "a backup is only read")
+}
+
+impl Files for OldFile {
+    fn list(&mut self) -> io::Result<Vec<String>> {
+        Err(refused())
+    }
+    fn len(&mut self, _: &str) -> io::Result<u64> {
+        Ok(self.len)
+    }
+    fn read(&mut self, _: &str, offset: u64, len: usize) -> io::Result<Bytes> {
+        read(&self.file, self.len, offset, len)
+    }
+    fn create(&mut self, _: &str) -> io::Result<()> {
+        Err(refused())
+    }
+    fn append(&mut self, _: &str, _: &[Bytes]) -> io::Result<()> {
+        Err(refused())
+    }
+    fn write_at(&mut self, _: &str, _: u64, _: &[u8]) -> io::Result<()> {
+        Err(refused())
+    }
+    fn truncate(&mut self, _: &str, _: u64) -> io::Result<()> {
+        Err(refused())
+    }
+    fn sync(&mut self, _: &str) -> io::Result<()> {
+        Err(refused())
+    }
+    fn publish(&mut self, _: &str, _: &str) -> io::Result<()> {
+        Err(refused())
+    }
+    fn delete(&mut self, _: &str) -> io::Result<()> {
+        Err(refused())
+    }
+}
+
+/// Before memory is taken for it, the place is compared with the file: it may come from damaged bytes.
+fn read(file: &File, file_len: u64, offset: u64, len: usize) -> io::Result<Bytes> {
+    if offset.checked_add(len as u64).is_none_or(|end| end > file_len) {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
+    let mut bytes = vec![0; len];
+    file.read_exact_at(&mut bytes, offset)?;
+    Ok(bytes.into())
+}

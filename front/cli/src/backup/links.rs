@@ -1,0 +1,148 @@
+//! The connections of an operator to the replicas, all at once: a thread for each reads, one inbox takes what they say.
+
+use crate::cluster::Cluster;
+use quorate::client::{AdminConnection, AdminSender};
+use quorate_types::ReplicaId;
+use quorate_wire::{FrameKind, OutFrame, StateMessage};
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// Who has not answered the greeting after this is not asked.
+const CONNECT: Duration = Duration::from_secs(2);
+/// A reader looks this often whether anybody still listens.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What came from a replica.
+#[derive(Debug)]
+pub(super) enum Said {
+    /// Something about the state.
+    State(StateMessage),
+    /// Everything that was asked before the last [`Links::mark`] is answered.
+    Mark,
+    /// The connection ended, and why.
+    Gone(String),
+}
+
+/// A replica that can't be asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Absent {
+    pub(super) replica: ReplicaId,
+    pub(super) address: String,
+    pub(super) why: String,
+}
+
+/// Connections to the replicas.
+pub(super) struct Links {
+    senders: BTreeMap<ReplicaId, AdminSender>,
+    inbox: Receiver<(ReplicaId, Said)>,
+    addresses: BTreeMap<ReplicaId, String>,
+    /// Those that can not be asked, or not any more.
+    pub(super) absent: Vec<Absent>,
+}
+
+impl Links {
+    /// Connects to every replica that answers.
+    pub(super) fn connect(cluster: &Cluster) -> Self {
+        let (outbox, inbox) = channel();
+        let addresses = cluster.members.iter().cloned().collect();
+        let mut links = Self { senders: BTreeMap::new(), inbox, addresses, absent: Vec::new() };
+        let connected: Vec<_> = std::thread::scope(|scope| {
+            let dial = |(replica, address): &(ReplicaId, String)| {
+                let (replica, address) = (*replica, address.clone());
+                let dial = move || AdminConnection::connect(replica, &address, cluster.id, CONNECT);
+                (replica, scope.spawn(dial))
+            };
+            let dialed: Vec<_> = cluster.members.iter().map(dial).collect();
+            let join = |(replica, thread): (ReplicaId, std::thread::ScopedJoinHandle<'_, _>)| {
+                (replica, thread.join().unwrap_or_else(|_| Err("dialing it failed".to_owned())))
+            };
+            dialed.into_iter().map(join).collect()
+        });
+        for (replica, connection) in connected {
+            match connection.and_then(|connection| listen(replica, connection, outbox.clone())) {
+                Ok(sender) => drop(links.senders.insert(replica, sender)),
+                Err(why) => links.lost(replica, why),
+            }
+        }
+        links
+    }
+
+    /// Those that can be asked.
+    pub(super) fn present(&self) -> Vec<ReplicaId> {
+        self.senders.keys().copied().collect()
+    }
+
+    /// Sends a message to one of them. If that fails, it can not be asked any more.
+    pub(super) fn send(&mut self, to: ReplicaId, message: &StateMessage) -> bool {
+        self.send_frame(to, &message.frame())
+    }
+
+    /// Asks a replica for something that it answers after all that it was asked before: [`Said::Mark`].
+    pub(super) fn mark(&mut self, to: ReplicaId) -> bool {
+        self.send_frame(to, &OutFrame::new(FrameKind::StatusRequest, &[], vec![]))
+    }
+
+    fn send_frame(&mut self, to: ReplicaId, frame: &OutFrame) -> bool {
+        let Some(sender) = self.senders.get_mut(&to) else { return false };
+        match sender.send(frame) {
+            Ok(()) => true,
+            Err(why) => {
+                self.lost(to, why);
+                false
+            }
+        }
+    }
+
+    /// What comes next from any of them, if something comes in time.
+    pub(super) fn next(&mut self, timeout: Duration) -> Option<(ReplicaId, Said)> {
+        match self.inbox.recv_timeout(timeout) {
+            Ok((from, said)) => {
+                if let Said::Gone(why) = &said {
+                    self.lost(from, why.clone());
+                }
+                Some((from, said))
+            }
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    fn lost(&mut self, replica: ReplicaId, why: String) {
+        let address = self.addresses.get(&replica).cloned().unwrap_or_default();
+        self.senders.remove(&replica);
+        if self.absent.iter().all(|absent| absent.replica != replica) {
+            self.absent.push(Absent { replica, address, why });
+        }
+    }
+}
+
+/// Reads on a thread of its own until the connection ends or nobody listens.
+fn listen(
+    replica: ReplicaId,
+    mut connection: AdminConnection,
+    outbox: Sender<(ReplicaId, Said)>,
+) -> Result<AdminSender, String> {
+    let sender = connection.sender()?;
+    let read = move || {
+        loop {
+            let said = match connection.receive(LOOK) {
+                Ok(None) => continue,
+                Ok(Some(frame)) => match frame.kind {
+                    FrameKind::Status => Said::Mark,
+                    FrameKind::State => match StateMessage::decode(frame.payload) {
+                        Ok(message) => Said::State(message),
+                        Err(why) => Said::Gone(why.to_string()),
+                    },
+                    _ => continue,
+                },
+                Err(why) => Said::Gone(why),
+            };
+            let ends = matches!(said, Said::Gone(_));
+            if outbox.send((replica, said)).is_err() || ends {
+                return;
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name(format!("link-{replica}")).spawn(read);
+    thread.map(|_| sender).map_err(|why| format!("no thread to listen to it: {why}"))
+}

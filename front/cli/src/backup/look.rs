@@ -1,0 +1,121 @@
+//! `quorate backup verify` and `show`: what a file holds, and whether it is sound.
+
+use super::facts::Facts;
+use super::file::OldFile;
+use super::progress::Progress;
+use crate::failure::{Doing as _, Failure, Outcome};
+use crate::print;
+use quorate_state::checkpoint::{Image, Place, Single, Unusable};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Say what a backup holds, without reading its objects.
+///
+/// Reads the end of the file and the part beside the objects. Whether the rest is sound, `verify` says.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  quorate backup show monday.qbk
+  quorate backup show --json monday.qbk | jq .seq")]
+pub(super) struct ShowArgs {
+    /// The backup
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Read a whole backup and compare every byte.
+///
+/// Checks the checksum of each record, the digest of each chunk, both copies of the manifest, and that all of it together has the
+/// digest that the replicas agreed on. Nothing is changed. Takes as much memory as the state has.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  quorate backup verify monday.qbk
+  quorate backup verify --json monday.qbk | jq .digest
+
+Exit codes: 0 the backup is whole, 1 it is damaged, can not be read, or is none.")]
+pub(super) struct VerifyArgs {
+    /// The backup
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// So many damaged places are named.
+const PLACES_SHOWN: usize = 5;
+
+pub(super) fn show(args: &ShowArgs) -> Outcome {
+    let (mut file, single) = open(&args.file)?;
+    let system = single.system(&mut file).map_err(|why| unusable(&args.file, &why))?;
+    let facts = Facts::of(single.manifest(), &system, None, single.bytes())?;
+    tell(&facts, args.json, &format!("backup {}, not verified", args.file.display()))
+}
+
+pub(super) fn verify(args: &VerifyArgs) -> Outcome {
+    let (facts, _) = load(&args.file)?;
+    tell(&facts, args.json, &format!("backup {} is whole", args.file.display()))
+}
+
+fn tell(facts: &Facts, json: bool, head: &str) -> Outcome {
+    print::line(if json { facts.json().to_string() } else { format!("{head}\n{}", facts.text()) })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads all of a backup. Every byte is compared, then all of it together.
+///
+/// # Errors
+/// Says what is wrong with it.
+pub(super) fn load(path: &Path) -> Outcome<(Facts, Image)> {
+    let progress = Progress::new();
+    let (mut file, single) = open(path)?;
+    progress.begins("comparing", single.bytes());
+    let places = single.verify(&mut file, &mut |bytes| progress.at(bytes));
+    if !places.is_empty() {
+        return Err(damaged(path, &places));
+    }
+    progress.begins("loading", single.manifest().total_bytes());
+    let image = single.load(&mut file, &mut |bytes| progress.at(bytes)).map_err(|why| unusable(path, &why))?;
+    if image.digest() != single.digest() {
+        let why = Unusable::Damaged("all of it together has another digest than it should".to_owned());
+        return Err(unusable(path, &why));
+    }
+    let facts = Facts::of(single.manifest(), &image.system, Some(&image.objects), single.bytes())?;
+    Ok((facts, image))
+}
+
+fn open(path: &Path) -> Outcome<(OldFile, Single)> {
+    let mut file = OldFile::open(path).doing(format_args!("read {}", path.display()))?;
+    let single = Single::open(&mut file, "backup").map_err(|why| unusable(path, &why))?;
+    Ok((file, single))
+}
+
+fn unusable(path: &Path, why: &Unusable) -> Failure {
+    let remedy = match why {
+        Unusable::Newer(_) => "Use the newer program",
+        Unusable::Differential(_) => {
+            "A replica's own checkpoint files are no backups: make one with `quorate backup create`"
+        }
+        Unusable::NoCheckpoint | Unusable::Damaged(_) | Unusable::Io(_) => "Use another backup",
+    };
+    Failure::new(format!("the backup {} can not be used: {why}. {remedy}", path.display()))
+}
+
+fn damaged(path: &Path, places: &[Place]) -> Failure {
+    let name = |place: &Place| match place {
+        Place::Copy => "its header, one copy of the manifest, or one footer".to_owned(),
+        Place::Part(part) => format!("part {part} of its image"),
+        Place::Whole => "both copies of the manifest".to_owned(),
+    };
+    let mut named: Vec<String> = places.iter().take(PLACES_SHOWN).map(name).collect();
+    if places.len() > PLACES_SHOWN {
+        named.push(format!("{} more places", places.len() - PLACES_SHOWN));
+    }
+    Failure::new(format!(
+        "the backup {} is damaged: {}. It is not what was written: use another backup, and look after the disk",
+        path.display(),
+        named.join(", ")
+    ))
+}

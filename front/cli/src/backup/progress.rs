@@ -1,0 +1,69 @@
+//! How far long work is: a bar on standard error, where that is a terminal.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+const TICK: Duration = Duration::from_millis(250);
+
+/// One piece of work after the other.
+pub(super) struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// Nothing is done yet.
+    pub(super) fn new() -> Self {
+        let bar = ProgressBar::no_length();
+        if !std::io::stderr().is_terminal() {
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        bar.enable_steady_tick(TICK);
+        Self { bar }
+    }
+
+    /// Waits for something that says nothing of how far it is.
+    pub(super) fn waits(&self, what: String) {
+        // A template of our own making is well-formed; without it the bar is plain.
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {elapsed}") {
+            self.bar.set_style(style);
+        }
+        self.bar.set_prefix(what);
+    }
+
+    /// Begins work on so many bytes.
+    pub(super) fn begins(&self, what: &str, bytes: u64) {
+        let template = "{prefix:12} {bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            self.bar.set_style(style);
+        }
+        self.bar.set_prefix(what.to_owned());
+        self.bar.reset();
+        self.bar.set_length(bytes);
+    }
+
+    /// So many of so many bytes are done; the first time, the work begins.
+    pub(super) fn moves(&self, what: &str, bytes: u64, all: u64) {
+        if self.bar.prefix() != what {
+            self.begins(what, all);
+        }
+        self.bar.set_length(all);
+        self.bar.set_position(bytes);
+    }
+
+    /// So many of them are done.
+    pub(super) fn at(&self, bytes: u64) {
+        self.bar.set_position(bytes);
+    }
+
+    /// A line beside the bar.
+    pub(super) fn says(&self, text: &str) {
+        self.bar.suspend(|| eprintln!("{text}"));
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,163 @@
+//! When replicas wrote checkpoints: asked of them again and again while the load runs.
+//!
+//! A replica's status says in `checkpoints` the seq of its last durable one and which one it writes now. A replica that stops for
+//! a checkpoint answers only afterwards: then the former has changed, and the time since the question before counts.
+
+use quorate::client::BlockingClient;
+use quorate_types::ReplicaId;
+use serde::Serialize;
+use serde_json::Value;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often each replica is asked. A question is a connection of its own, so not more often than the curves have points.
+const ASK: Duration = Duration::from_millis(100);
+
+/// A time in a window, in seconds since its begin.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Span {
+    pub(super) from_s: f64,
+    pub(super) to_s: f64,
+}
+
+/// What a status says of checkpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// The seq of the last one that is durable.
+    pub(super) done: u64,
+    /// The seq of the one that it writes.
+    pub(super) writing: Option<u64>,
+}
+
+impl Seen {
+    /// None when it says nothing of them: it is of another version.
+    pub(super) fn of(status: &str) -> Option<Self> {
+        let status: Value = serde_json::from_str(status).ok()?;
+        let checkpoints = status.get("checkpoints")?.as_object()?;
+        let done = checkpoints.get("durable_seq").and_then(Value::as_u64)?;
+        Some(Self { done, writing: checkpoints.get("writing").and_then(Value::as_u64) })
+    }
+}
+
+/// Turns answers, in their order, into spans.
+#[derive(Default)]
+pub(super) struct Follow {
+    spans: Vec<(Instant, Instant)>,
+    begun: Option<(Instant, u64)>,
+    before: Option<(Instant, Seen)>,
+}
+
+impl Follow {
+    /// An answer to a question that was asked at `asked`.
+    pub(super) fn saw(&mut self, asked: Instant, answered: Instant, seen: Seen) {
+        let written = self.before.is_some_and(|(_, before)| before.done != seen.done);
+        match (self.begun, seen.writing) {
+            (None, Some(seq)) => self.begun = Some((asked, seq)),
+            (Some((begun, _)), None) => {
+                self.spans.push((begun, answered));
+                self.begun = None;
+            }
+            // One ended and the next began since the question before.
+            (Some((begun, before)), Some(seq)) if before != seq => {
+                self.spans.push((begun, asked));
+                self.begun = Some((asked, seq));
+            }
+            // Begun and done between two answers.
+            (None, None) if written => {
+                let since = self.before.map_or(asked, |(at, _)| at);
+                self.spans.push((since, answered));
+            }
+            _ => {}
+        }
+        self.before = Some((asked, seen));
+    }
+
+    /// How many checkpoints, and when.
+    pub(super) fn finish(mut self, now: Instant) -> Vec<(Instant, Instant)> {
+        self.spans.extend(self.begun.map(|(begun, _)| (begun, now)));
+        self.spans
+    }
+}
+
+/// Asks all replicas until it is told to stop.
+pub(super) struct Watch {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<(bool, Follow)>>,
+}
+
+/// What was seen of one cluster.
+pub(super) struct Marks {
+    /// Whether any replica said anything of checkpoints.
+    pub(super) known: bool,
+    /// By replica.
+    pub(super) spans: Vec<Vec<Span>>,
+    /// The times in which any replica wrote one, in order.
+    pub(super) any: Vec<Span>,
+}
+
+impl Watch {
+    /// Begins to ask these replicas.
+    pub(super) fn start(client: &BlockingClient, replicas: &[ReplicaId]) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let watch = |replica: &ReplicaId| {
+            let (client, replica, stop) = (client.clone(), *replica, stop.clone());
+            std::thread::spawn(move || follow(&client, replica, &stop))
+        };
+        Self { threads: replicas.iter().map(watch).collect(), stop }
+    }
+
+    /// Ends it; times are counted from `began`.
+    pub(super) fn finish(mut self, began: Instant) -> Marks {
+        self.stop.store(true, Ordering::Release);
+        let (mut known, mut spans) = (false, Vec::new());
+        for thread in std::mem::take(&mut self.threads) {
+            let Ok((knew, follow)) = thread.join() else { continue };
+            known |= knew;
+            let seconds = |at: Instant| match at.checked_duration_since(began) {
+                Some(after) => after.as_secs_f64(),
+                None => -began.duration_since(at).as_secs_f64(),
+            };
+            let of = follow.finish(Instant::now());
+            spans.push(
+                of.into_iter().map(|(from, to)| Span { from_s: seconds(from), to_s: seconds(to) }).collect(),
+            );
+        }
+        let any = union(spans.iter().flatten().copied().collect());
+        Marks { known, spans, any }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+    }
+}
+
+fn follow(client: &BlockingClient, replica: ReplicaId, stop: &AtomicBool) -> (bool, Follow) {
+    let (mut known, mut follow) = (false, Follow::default());
+    while !stop.load(Ordering::Acquire) {
+        let asked = Instant::now();
+        // One that does not answer is asked again.
+        if let Some(seen) = client.status(replica).ok().as_deref().and_then(Seen::of) {
+            known = true;
+            follow.saw(asked, Instant::now(), seen);
+        }
+        std::thread::sleep(ASK.saturating_sub(asked.elapsed()));
+    }
+    (known, follow)
+}
+
+/// The times that lie in any of the spans, in order and apart from each other.
+pub(super) fn union(mut spans: Vec<Span>) -> Vec<Span> {
+    spans.sort_by(|a, b| a.from_s.total_cmp(&b.from_s));
+    let mut apart: Vec<Span> = Vec::new();
+    for span in spans {
+        match apart.last_mut() {
+            Some(last) if span.from_s <= last.to_s => last.to_s = last.to_s.max(span.to_s),
+            _ => apart.push(span),
+        }
+    }
+    apart
+}

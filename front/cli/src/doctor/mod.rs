@@ -1,0 +1,123 @@
+//! `quorate doctor`: measures the disk, looks at the machine and at what is configured, and says what to expect of it.
+//!
+//! Nothing that belongs to a cluster is written to, so it also runs beside one. Each fault comes with its remedy; one that
+//! keeps a replica from running is a problem, and makes the exit code 1.
+//!
+//! Files: `subject` (what is looked at), `disk` (the measurement), `place` (what the system says of a file system), `checks`
+//! (limits, clock, processors, room), `ports` (addresses), `expect` (plain words), `report` (what is printed).
+//! Tests: `tests.rs` here, and front/cli/tests/doctor.rs with the real program.
+
+mod checks;
+mod disk;
+mod expect;
+mod place;
+mod ports;
+mod report;
+mod subject;
+#[cfg(test)]
+mod tests;
+
+use crate::bench::machine::Machine;
+use crate::bench::options::seconds;
+use crate::failure::Outcome;
+use crate::print;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use subject::Subject;
+
+/// Measure the disk, look for what is wrong, and say what to expect.
+///
+/// Looks at the replicas of a cluster on this machine, or at one of them, or only at the disk of a directory. Works beside a
+/// running cluster, too: it writes to a file of its own, which is gone however it ends. The disk is then shared, so its
+/// figures are worse than those of an idle one.
+///
+/// Exit code 1 when there is a problem that keeps a replica from running.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  quorate doctor
+  quorate doctor --config prod/replica-1/replica.toml
+  quorate doctor --dir /mnt/new-disk --seconds 30
+  quorate doctor --json | jq .disks[0].syncs
+
+Columns: `p99` is the time that 99 of 100 syncs do not exceed; `per second` is how many of them fit, one after the other.")]
+pub(crate) struct Args {
+    /// A directory that `quorate dev` or `quorate init` made, or any other, whose disk is then measured
+    /// [default: ./.quorate/dev, else the working directory]
+    #[arg(long, value_name = "DIR", conflicts_with = "config")]
+    pub(crate) dir: Option<PathBuf>,
+    /// The configuration of one replica, replica.toml
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// How long to measure syncs, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 6.0)]
+    seconds: f64,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Level {
+    /// A replica can not run like this.
+    Problem,
+    /// It runs, and something is not as it should be.
+    Warning,
+}
+
+/// Something that is not as it should be, and what to do.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Finding {
+    pub(super) level: Level,
+    pub(super) text: String,
+    pub(super) remedy: String,
+}
+
+/// What was found, in the order in which it was.
+#[derive(Default)]
+pub(super) struct Findings(Vec<Finding>);
+
+impl Findings {
+    pub(super) fn problem(&mut self, text: impl Into<String>, remedy: impl Into<String>) {
+        self.add(Level::Problem, text.into(), remedy.into());
+    }
+
+    pub(super) fn warning(&mut self, text: impl Into<String>, remedy: impl Into<String>) {
+        self.add(Level::Warning, text.into(), remedy.into());
+    }
+
+    fn add(&mut self, level: Level, text: String, remedy: String) {
+        // Replicas on one machine have much in common.
+        if !self.0.iter().any(|other| other.text == text) {
+            self.0.push(Finding { level, text, remedy });
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let length = seconds("--seconds", args.seconds)?;
+    let mut findings = Findings::default();
+    let subject = Subject::find(args, &mut findings)?;
+    let machine = Machine::ask(&subject.places[0]);
+    let system = checks::system(&subject, &mut findings);
+    let replicas = ports::look(&subject, &mut findings);
+    let mut disks = Vec::new();
+    for group in subject.disks()? {
+        let disk = place::look(&group, &mut findings)?;
+        checks::room(&subject, &group, &disk, &replicas, &mut findings);
+        let speed = disk::measure(&group.directory, disk.free_bytes, length, &mut findings)?;
+        if let Some(speed) = &speed {
+            checks::speed(&subject, &group, speed, &disk, &mut findings);
+        }
+        disks.push(report::DiskReport { disk, speed });
+    }
+    let fastest = disks.iter().filter_map(|disk| disk.speed.as_ref()).next();
+    let expectations = expect::say(&subject, fastest, &replicas);
+    let healthy = !findings.0.iter().any(|finding| finding.level == Level::Problem);
+    let document =
+        report::Document { healthy, machine, system, disks, replicas, expectations, findings: findings.0 };
+    print::line(if args.json { crate::bench::report::json(&document)? } else { report::text(&document) })?;
+    Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,174 @@
+//! The replicas: whether they run, whether they can listen, and who of the others can be reached.
+
+use super::Findings;
+use super::subject::{Patient, Subject};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const CONNECT: Duration = Duration::from_millis(500);
+/// The quickest of so many is what the network takes; the others waited for somebody's processor.
+const TRIES: usize = 3;
+
+/// Where a replica's address is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Where {
+    /// Here, and it runs.
+    Running,
+    /// Here, and nobody listens there.
+    Free,
+    /// Here, and somebody else listens there.
+    Taken,
+    /// On another machine.
+    Elsewhere,
+    /// Not known: see the problems.
+    Unknown,
+}
+
+/// A replica.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct ReplicaReport {
+    pub(super) replica: u16,
+    pub(super) listen: String,
+    pub(super) durability: String,
+    #[serde(rename = "address")]
+    pub(super) at: Where,
+    /// Of the process that uses its data directory.
+    pub(super) pid: Option<u32>,
+    pub(super) log_bytes: u64,
+    pub(super) checkpoint_bytes: u64,
+    /// Members that answer, and the time that a connection to them takes, in microseconds.
+    pub(super) reached_us: BTreeMap<u16, f64>,
+    pub(super) not_reached: Vec<u16>,
+}
+
+/// Looks at all of them.
+pub(super) fn look(subject: &Subject, findings: &mut Findings) -> Vec<ReplicaReport> {
+    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+    let reports = subject.patients.iter().map(|patient| one(patient, subject.one, &locks, findings));
+    reports.collect()
+}
+
+fn one(patient: &Patient, must_be_here: bool, locks: &str, findings: &mut Findings) -> ReplicaReport {
+    let config = &patient.config;
+    let pid = fs::metadata(config.data.join("lock")).ok().and_then(|lock| holder(locks, lock.ino()));
+    let at = address(patient, pid, must_be_here, findings);
+    let others = config.members.iter().filter(|member| member.replica != config.replica);
+    let (mut reached_us, mut not_reached) = (BTreeMap::new(), Vec::new());
+    std::thread::scope(|scope| {
+        let asked: Vec<_> =
+            others.map(|other| (other.replica, scope.spawn(|| round_trip(&other.address)))).collect();
+        for (replica, thread) in asked {
+            match thread.join().ok().flatten() {
+                Some(time) => drop(reached_us.insert(replica, time.as_nanos() as f64 / 1000.0)),
+                None => not_reached.push(replica),
+            }
+        }
+    });
+    ReplicaReport {
+        replica: config.replica,
+        listen: config.listen_address().to_owned(),
+        durability: config.durability.to_string(),
+        at,
+        pid,
+        log_bytes: size_of(&config.data.join("log")),
+        checkpoint_bytes: size_of(&config.data.join("checkpoints")),
+        reached_us,
+        not_reached,
+    }
+}
+
+fn address(patient: &Patient, pid: Option<u32>, must_be_here: bool, findings: &mut Findings) -> Where {
+    let (replica, file) = (patient.config.replica, patient.file.display());
+    let listen = patient.config.listen_address();
+    let Some(address) = resolve(listen) else {
+        findings.problem(
+            format!("replica {replica} is to listen on {listen}, which is no address"),
+            format!("Correct `listen` or the member's `address` in {file}: host:port, with a name that this machine can look up"),
+        );
+        return Where::Unknown;
+    };
+    if pid.is_some() {
+        return Where::Running;
+    }
+    // As `serve` does. Nobody notices: it is closed at once.
+    let why = match TcpListener::bind(address) {
+        Ok(_) => return Where::Free,
+        Err(why) => why,
+    };
+    match why.kind() {
+        ErrorKind::AddrInUse => {
+            findings.problem(
+                format!("replica {replica} does not run, and another process listens on {listen}"),
+                format!("Stop that process, or choose another port in {file} and in the files of all others"),
+            );
+            Where::Taken
+        }
+        // The directories of a new cluster are made in one place and then copied.
+        ErrorKind::AddrNotAvailable if !must_be_here => Where::Elsewhere,
+        ErrorKind::AddrNotAvailable => {
+            findings.problem(
+                format!("replica {replica} is to listen on {listen}, and this machine has no such address"),
+                format!("Run this on its own machine, or set `listen` in {file} to an address of this one"),
+            );
+            Where::Elsewhere
+        }
+        ErrorKind::PermissionDenied => {
+            findings
+                .problem(format!("replica {replica} may not listen on {listen}"), "Choose a port above 1023");
+            Where::Unknown
+        }
+        _ => {
+            findings.problem(
+                format!("replica {replica} can not listen on {listen}: {why}"),
+                format!("Correct it in {file}"),
+            );
+            Where::Unknown
+        }
+    }
+}
+
+fn resolve(address: &str) -> Option<SocketAddr> {
+    address.to_socket_addrs().ok()?.next()
+}
+
+/// How long a connection takes: one round trip.
+fn round_trip(address: &str) -> Option<Duration> {
+    let address = resolve(address)?;
+    let mut quickest: Option<Duration> = None;
+    for _ in 0..TRIES {
+        let begun = Instant::now();
+        TcpStream::connect_timeout(&address, CONNECT).ok()?;
+        let time = begun.elapsed();
+        quickest = Some(quickest.map_or(time, |before| before.min(time)));
+    }
+    quickest
+}
+
+/// Who holds the lock on the file with this number, as the system lists locks:
+/// `1: FLOCK  ADVISORY  WRITE 4242 fe:00:1234 0 EOF`.
+pub(super) fn holder(locks: &str, inode: u64) -> Option<u32> {
+    let held = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, "WRITE", pid, file, ..] = fields.as_slice() else { return None };
+        let (_, number) = file.rsplit_once(':')?;
+        (number.parse() == Ok(inode)).then(|| pid.parse().ok()).flatten()
+    };
+    locks.lines().find_map(held)
+}
+
+/// Bytes that the files of a directory take.
+fn size_of(directory: &Path) -> u64 {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.metadata().ok())
+        .filter(fs::Metadata::is_file)
+        .map(|file| file.blocks() * 512)
+        .sum()
+}

@@ -1,0 +1,305 @@
+//! What a replica knows of checkpoints: its own, what the members agree on, what it fetches, what it sends, and how far the log may
+//! be trimmed. What is done with all that stands in `state.rs`.
+//!
+//! INV-NODE-6: the log is trimmed only up to a checkpoint that is durable here, and never up to the newest one: with the one before it
+//! and the log since, a rotten newest checkpoint costs time and no data.
+//! INV-NODE-7: what a replica fetched is durable before ordering goes on from it.
+
+use crate::borders::{Borders, CheckpointMode};
+use crate::config::NodeConfig;
+use crate::repairs::Repairs;
+use crate::state::none_agree;
+use crate::status::{CheckpointStatus, TransferStatus};
+use crate::system::System;
+use quorate_state::agreement::{Agreement, needed_for_crashes};
+use quorate_state::checkpoint::Image;
+use quorate_state::store::Version;
+use quorate_state::transfer::{Fetch, Serve};
+use quorate_types::{ConnId, Digest, RecordId, ReplicaId, Seq, Slot, Time};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Versions at borders that are not agreed yet are kept up to this many: a replica that has diverged compares them.
+const RECENT_MAX: usize = 2;
+/// So many operators at once may fetch checkpoints.
+const OPERATORS_MAX: u16 = 16;
+
+/// A checkpoint of this replica that is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Own {
+    pub(crate) seq: Seq,
+    pub(crate) digest: Digest,
+    /// Where the log stood when it was written: what lies before is older.
+    pub(crate) log_position: u64,
+}
+
+/// Why a checkpoint is fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// The others do not have the log any more that this replica lacks.
+    Behind,
+    /// The state differs from what the members agree on.
+    Diverged,
+    /// The checkpoint on this disk is damaged, and the log alone does not give the state.
+    Damaged,
+}
+
+impl Why {
+    /// What `status` calls it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Behind => "behind",
+            Self::Diverged => "diverged",
+            Self::Damaged => "damaged",
+        }
+    }
+}
+
+/// A transfer to this replica.
+pub(crate) struct Fetching {
+    pub(crate) fetch: Fetch,
+    pub(crate) why: Why,
+    /// The checkpoint must reach this seq at least.
+    pub(crate) at_least: Seq,
+    /// What this replica had at the border where it diverged.
+    pub(crate) own: Option<Version>,
+}
+
+/// A checkpoint that was fetched and is being made durable.
+pub(crate) struct Installing {
+    pub(crate) image: Image,
+    pub(crate) system: System,
+    pub(crate) digest: Digest,
+    pub(crate) why: Why,
+}
+
+/// This replica's state is not what the members agree on.
+#[derive(Clone, Debug)]
+pub(crate) struct Diverged {
+    pub(crate) seq: Seq,
+    pub(crate) own: Digest,
+    pub(crate) agreed: Digest,
+}
+
+/// Trimming under way: the records that say again what old ones said.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trimming {
+    /// The first of the node's own records that were written again.
+    pub(crate) lives: Option<RecordId>,
+    /// All of them.
+    pub(crate) lives_end: RecordId,
+}
+
+/// Everything about checkpoints that a node keeps.
+pub(crate) struct Checkpoints {
+    pub(crate) borders: Borders,
+    pub(crate) agreement: Agreement,
+    pub(crate) fetching: Option<Fetching>,
+    pub(crate) installing: Option<Installing>,
+    pub(crate) serve: Serve,
+    pub(crate) repairs: Repairs,
+    /// Oldest first.
+    pub(crate) own: VecDeque<Own>,
+    recent: BTreeMap<Seq, Version>,
+    pub(crate) diverged: Option<Diverged>,
+    /// The border at which nobody agreed.
+    pub(crate) none_agree: Option<(Seq, Vec<(ReplicaId, Digest)>)>,
+    /// A checkpoint could not be written, in words; until one can.
+    pub(crate) trouble: Option<String>,
+    /// Rot that was found and is not mended.
+    pub(crate) rotten: u64,
+    /// The log was trimmed up to this slot.
+    pub(crate) trimmed: Slot,
+    pub(crate) trimming: Option<Trimming>,
+    /// A border that this replica works at: its seq.
+    pub(crate) writing: Option<Seq>,
+    /// The last border executed here, and its digest once it is known.
+    pub(crate) last: Option<(Seq, Option<Digest>)>,
+    /// Somebody needs a border, and when one was asked for last.
+    pub(crate) wanted: bool,
+    pub(crate) asked_at: Option<Time>,
+    /// Operators who make backups, by the numbers under which they are served.
+    pub(crate) operators: BTreeMap<ReplicaId, ConnId>,
+    /// Repaired since the start.
+    pub(crate) repaired: u64,
+    /// What the last scrub read, and when it ended.
+    pub(crate) scrubbed: Option<(u64, Time)>,
+}
+
+impl Checkpoints {
+    pub(crate) fn new(config: &NodeConfig) -> Self {
+        let me = config.members.me();
+        let ids: Vec<ReplicaId> = config.members.all().iter().map(|member| member.replica).collect();
+        let place = ids.iter().filter(|id| **id < me).count();
+        Self {
+            borders: Borders::new(config.borders, ids.len(), place),
+            agreement: Agreement::new(me, &ids, needed_for_crashes(ids.len())),
+            fetching: None,
+            installing: None,
+            serve: Serve::new(config.serve.clone()),
+            repairs: Repairs::default(),
+            own: VecDeque::new(),
+            recent: BTreeMap::new(),
+            diverged: None,
+            none_agree: None,
+            trouble: None,
+            rotten: 0,
+            trimmed: Slot::ZERO,
+            trimming: None,
+            writing: None,
+            last: None,
+            wanted: false,
+            asked_at: None,
+            operators: BTreeMap::new(),
+            repaired: 0,
+            scrubbed: None,
+        }
+    }
+
+    /// The number under which an operator is served: beyond all members'.
+    pub(crate) fn operator(&mut self, conn: ConnId) -> Option<ReplicaId> {
+        if let Some((number, _)) = self.operators.iter().find(|(_, of)| **of == conn) {
+            return Some(*number);
+        }
+        let numbers = (u16::MAX - OPERATORS_MAX..u16::MAX).map(ReplicaId::new);
+        let free = numbers.into_iter().find(|number| !self.operators.contains_key(number))?;
+        self.operators.insert(free, conn);
+        Some(free)
+    }
+
+    /// Keeps the version at a border until its digest is agreed on. Gives back one that is kept no longer.
+    pub(crate) fn remember(&mut self, seq: Seq, version: Version) -> Option<Version> {
+        self.recent.insert(seq, version);
+        if self.recent.len() <= RECENT_MAX { None } else { self.recent.pop_first().map(|(_, old)| old) }
+    }
+
+    /// The version at a border, if it is still here.
+    pub(crate) fn version_at(&self, seq: Seq) -> Option<Version> {
+        self.recent.get(&seq).cloned()
+    }
+
+    /// Versions up to an agreed border are not needed any more.
+    pub(crate) fn forget_recent(&mut self, up_to: Seq) -> Vec<Version> {
+        let later = self.recent.split_off(&up_to.next());
+        std::mem::replace(&mut self.recent, later).into_values().collect()
+    }
+
+    /// Versions above a seq, which another state took the place of.
+    pub(crate) fn forget_recent_from(&mut self, from: Seq) -> Vec<Version> {
+        self.recent.split_off(&from).into_values().collect()
+    }
+
+    /// A checkpoint of this replica became durable.
+    pub(crate) fn written(&mut self, own: Own) {
+        self.own.retain(|other| other.seq < own.seq);
+        self.own.push_back(own);
+    }
+
+    /// The checkpoint up to which the log may be trimmed: never the newest, and an agreed one, unless the log since the last
+    /// agreed one is too long.
+    pub(crate) fn trim_to(&self, log_position: u64, log_bytes_max: u64) -> Option<Own> {
+        let agreed = self.agreement.newest().map_or(Seq::ZERO, |(seq, _)| seq);
+        let newest = self.own.back()?.seq;
+        let older = |own: &&Own| own.seq < newest;
+        let vouched = self.own.iter().rev().filter(older).find(|own| own.seq <= agreed).copied();
+        // In bytes the log may not grow without end, agreed or not: with crash faults a replica may trust its own disk.
+        let kept_since = vouched.map_or(0, |own| own.log_position);
+        if log_position.saturating_sub(kept_since) > log_bytes_max {
+            return self.own.iter().rev().find(older).copied().or(vouched);
+        }
+        vouched
+    }
+
+    /// Whether reads may be answered: the state is what the members agree on, as far as this replica knows.
+    pub(crate) fn sound(&self) -> bool {
+        self.diverged.is_none() && !self.awaits_state()
+    }
+
+    /// There is no state to execute on until a transfer has ended.
+    pub(crate) fn awaits_state(&self) -> bool {
+        let damaged = |why: Why| why == Why::Damaged;
+        self.fetching.as_ref().is_some_and(|fetching| damaged(fetching.why))
+            || self.installing.as_ref().is_some_and(|installing| damaged(installing.why))
+    }
+
+    /// What `status` shows.
+    pub(crate) fn status(&self, now: Time, mode: CheckpointMode) -> CheckpointStatus {
+        CheckpointStatus {
+            mode: mode.name(),
+            last_seq: self.last.map_or(0, |(seq, _)| seq.number()),
+            last_digest: self.last.and_then(|(_, digest)| Some(digest?.to_string())),
+            agreed_seq: self.agreement.newest().map_or(0, |(seq, _)| seq.number()),
+            durable_seq: self.own.back().map_or(0, |own| own.seq.number()),
+            writing: self.writing.map(Seq::number),
+            trimmed: self.trimmed.number(),
+            diverged: self.diverged.as_ref().map(|diverged| diverged.seq.number()),
+            transfer: self.transfer(now),
+            rotten: self.rotten,
+            repaired: self.repaired,
+            scrubbed_bytes: self.scrubbed.map(|(bytes, _)| bytes),
+            sent_bytes: self.serve.sent(),
+        }
+    }
+
+    fn transfer(&self, now: Time) -> Option<TransferStatus> {
+        if let Some(Installing { image, why, .. }) = &self.installing {
+            let (seq, bytes) = (Some(image.seq.number()), image.objects.bytes());
+            return Some(TransferStatus {
+                why: why.name(),
+                seq,
+                bytes_done: bytes,
+                bytes_total: bytes,
+                chunks_done: 0,
+                chunks_total: 0,
+                sources: Vec::new(),
+                bytes_per_second: 0,
+                installing: true,
+            });
+        }
+        let Fetching { fetch, why, .. } = self.fetching.as_ref()?;
+        let progress = fetch.progress();
+        Some(TransferStatus {
+            why: why.name(),
+            seq: progress.target.map(|(seq, _)| seq.number()),
+            bytes_done: progress.bytes_done,
+            bytes_total: progress.bytes_total,
+            chunks_done: progress.chunks_done,
+            chunks_total: progress.chunks_total,
+            sources: progress.sources.iter().map(|source| source.number()).collect(),
+            bytes_per_second: progress.rate(now),
+            installing: false,
+        })
+    }
+
+    /// What is wrong, with what to do.
+    pub(crate) fn problems(&self, problems: &mut Vec<String>) {
+        if let Some(Diverged { seq, own, agreed }) = &self.diverged {
+            problems.push(format!(
+                "the state of this replica at seq {seq} has digest {own:?}, the others agree on {agreed:?}: it is being repaired from \
+                 them and answers no reads until then. Keep its log file: it names the keys that differed"
+            ));
+        }
+        if let Some((seq, digests)) = &self.none_agree {
+            problems.push(none_agree(*seq, digests));
+        }
+        if self.awaits_state() {
+            problems.push(
+                "the newest checkpoint on this disk is damaged: what lacks is fetched from the other replicas, and this one takes no \
+                 part until then"
+                    .into(),
+            );
+        }
+        problems.extend(self.trouble.clone());
+        if self.rotten > 0 {
+            problems.push(format!(
+                "{} places in the checkpoints on this disk are damaged and not mended yet: they are fetched from the other replicas. \
+                 Look after the disk",
+                self.rotten
+            ));
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let fetch = self.fetching.as_ref().and_then(|fetching| fetching.fetch.deadline());
+        [fetch, self.serve.deadline(), self.repairs.deadline()].into_iter().flatten().min()
+    }
+}

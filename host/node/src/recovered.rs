@@ -1,0 +1,85 @@
+//! What the keeper found at the start, as the node takes it.
+
+use bytes::Bytes;
+use quorate_state::checkpoint::{Assembly, Image, Opened, PartialPiece};
+use quorate_state::store::Version;
+use quorate_state::transfer::Kept;
+use quorate_types::{Digest, Halt, Seq};
+
+/// What is there beside the log.
+#[derive(Default)]
+pub struct Recovered {
+    /// The checkpoint to go on from.
+    pub(crate) image: Option<Image>,
+    /// A newer one, of which parts are damaged; the log goes on from it once they came from the other replicas.
+    pub(crate) damaged: Option<Damaged>,
+    /// Checkpoints that are durable here, oldest first.
+    pub(crate) durable: Vec<(Seq, Digest)>,
+    /// Parts of a transfer that was interrupted, and sound parts of a damaged checkpoint.
+    pub(crate) partial: Vec<Kept>,
+}
+
+/// A checkpoint whose manifest is sound and whose parts are not all.
+pub(crate) struct Damaged {
+    pub(crate) seq: Seq,
+    /// The first piece of its system part, which says where the instances stand.
+    pub(crate) system: Bytes,
+    /// What of its objects is sound.
+    pub(crate) objects: Version,
+}
+
+impl Recovered {
+    /// Decides what to go on from: the newest checkpoint. If it is damaged and there are other replicas, they have what is missing;
+    /// the log may not reach back to an older one.
+    ///
+    /// # Errors
+    /// When there are checkpoints and none is of use.
+    pub fn new(opened: Opened, alone: bool) -> Result<Self, Halt> {
+        let Opened { image, damaged, found, lost, partial, .. } = opened;
+        let mut partial: Vec<Kept> = partial.into_iter().map(kept).collect();
+        let newest = image.as_ref().map(|image| image.seq);
+        let damaged = damaged.filter(|assembly| newest.is_none_or(|seq| assembly.manifest().seq() > seq));
+        let damaged = damaged.filter(|_| !(alone && image.is_some())).and_then(|assembly| {
+            partial.extend(
+                assembly
+                    .system()
+                    .iter()
+                    .filter(|piece| !piece.is_empty())
+                    .map(|piece| Kept::System { bytes: piece.clone() }),
+            );
+            take(&assembly)
+        });
+        if image.is_none() && damaged.is_none() && !(found.is_empty() && lost.is_empty()) {
+            let whys: Vec<String> = lost.iter().map(|(file, why)| format!("{file}: {why}")).collect();
+            let why = format!(
+                "no checkpoint of this replica can be read ({}). Set up a replacement for this replica, or restore a backup",
+                whys.join("; ")
+            );
+            return Err(Halt::CheckpointUnusable { why });
+        }
+        // Of what shares its files with a damaged one nothing is sure.
+        let sound = |seq: Seq| damaged.is_none() && newest.is_some_and(|newest| seq <= newest);
+        let durable = found.into_iter().rev().filter(|(seq, _)| sound(*seq)).collect();
+        Ok(Self { image, damaged, durable, partial })
+    }
+}
+
+fn take(assembly: &Assembly) -> Option<Damaged> {
+    let system = assembly.system().first().filter(|piece| !piece.is_empty())?.clone();
+    Some(Damaged { seq: assembly.manifest().seq(), system, objects: assembly.store().version() })
+}
+
+fn kept(piece: PartialPiece) -> Kept {
+    match piece {
+        PartialPiece::System { bytes } => Kept::System { bytes },
+        PartialPiece::Objects { path, bytes } => Kept::Objects { path, bytes },
+    }
+}
+
+/// The other way round: what a transfer wants kept.
+pub(crate) fn piece(kept: Kept) -> PartialPiece {
+    match kept {
+        Kept::System { bytes } => PartialPiece::System { bytes },
+        Kept::Objects { path, bytes } => PartialPiece::Objects { path, bytes },
+    }
+}

@@ -1,0 +1,688 @@
+//! The state beside the path: at borders it is captured, its digest is compared with the others', what a replica lacks is fetched, and
+//! the log is trimmed. `checkpoints.rs` holds what is known of it all; this file does what follows from it.
+//!
+//! Sources: deterministic fuzzy checkpoints (000, section 5.2), state transfer (003, section 2.3.2). Docs: docs/protocols/state.md.
+
+use crate::borders::Point;
+use crate::checkpoints::{Diverged, Fetching, Installing, Own, Trimming, Why};
+use crate::effects::{Effect, Effects, Event, KeeperWork, Unneeded};
+use crate::node::{INSTANCE, Node};
+use crate::ordering::{seq_of, slot_of};
+use crate::recovered::piece;
+use crate::system::{Generation, InstancePart, System};
+use quorate_log::{Class, SyncMode};
+use quorate_order::Input as OrderInput;
+use quorate_state::agreement::Verdict;
+use quorate_state::checkpoint::{Image, Job, Kind, Place, Report};
+use quorate_state::store::{Store, Version};
+use quorate_state::transfer::{
+    Answer, Differing, Effect as FetchEffect, Fetch, Fetched, Input as FetchInput, ServeEffect, ServeInput,
+    differing_keys,
+};
+use quorate_types::{ConnId, Digest, Halt, ReplicaId, Seq, Slot, Span, Time, planted};
+use quorate_wire::{Batch, BatchHeader, RefusedWhy, StateMessage};
+
+/// Bytes of a tracked service's objects that are copied after each batch while a border comes near.
+const COPY_BYTES: usize = 256 << 10;
+/// How often at most a border is asked for out of turn.
+const ASK_AGAIN: Span = Span::from_secs(2);
+/// So many differing keys are told.
+const KEYS_TOLD: usize = 16;
+
+impl Node {
+    /// A batch was executed: perhaps a border is near, or here.
+    pub(crate) fn on_executed(&mut self, slot: Slot, batch: &Batch, out: &mut Effects) {
+        if self.checkpoints.borders.nears() {
+            self.executor.prepare_image(COPY_BYTES);
+        }
+        let asked = batch.header().border;
+        match self.checkpoints.borders.executed(batch.bytes().len() as u64, asked) {
+            None => {}
+            // What this replica has now is not what is agreed on: nobody needs a checkpoint of it.
+            Some(_) if self.checkpoints.diverged.is_some() => {}
+            Some(Point::Ahead(border)) => {
+                if let Some(version) = self.executor.objects() {
+                    keep(out, Job::Ahead { border, version });
+                }
+            }
+            Some(Point::Border(border)) => self.on_border(border, slot, out),
+        }
+    }
+
+    fn on_border(&mut self, border: u64, slot: Slot, out: &mut Effects) {
+        let seq = seq_of(slot);
+        let parts = match self.executor.image() {
+            Ok(parts) => parts,
+            Err(why) => {
+                let text = format!("the service can not give its state at seq {seq}: {why}");
+                self.checkpoints.trouble = Some(text.clone());
+                return out.event(Event::State { text, bad: true });
+            }
+        };
+        let anchor = self.instance.order.anchor(slot);
+        let anchor = anchor.expect("INV-NODE-8 a slot that was just decided has an anchor");
+        let members = self.config.members.all().iter().map(|member| member.replica).collect();
+        let system = System {
+            cluster: self.config.members.cluster(),
+            seq,
+            border,
+            generations: vec![Generation { instances: 1, first: Slot::FIRST, base: Seq::ZERO }],
+            instances: vec![InstancePart {
+                instance: INSTANCE,
+                slot,
+                offset: 0,
+                anchor,
+                members,
+                pending: Vec::new(),
+            }],
+            executor: parts.system.into(),
+        };
+        let image = Image { seq, border, system: system.encode(), objects: parts.objects };
+        if let Some(old) = self.checkpoints.remember(seq, image.objects.clone()) {
+            out.push(Effect::Release(Unneeded(old)));
+        }
+        self.checkpoints.last = Some((seq, None));
+        let writing = self.checkpoints.borders.writes(border);
+        let write = writing.map(|writing| if writing.full { Kind::Full } else { Kind::Differential });
+        if write.is_some() {
+            self.checkpoints.writing = Some(seq);
+        }
+        let stops = writing.is_some_and(|writing| writing.stops);
+        out.push(Effect::Keep(KeeperWork { job: Job::Border { image, write }, stops }));
+    }
+
+    /// The keeper did or found something.
+    pub(crate) fn on_kept(&mut self, now: Time, report: Report, out: &mut Effects) {
+        match report {
+            Report::Digest { seq, digest, .. } => self.on_digest(now, seq, digest, false, out),
+            Report::Written { seq, digest, .. } => self.on_written(now, seq, digest, out),
+            Report::Skipped { seq } => self.not_written(seq, None, out),
+            Report::NoRoom { seq } => {
+                let text = format!("the disk is full: the checkpoint of seq {seq} was not written");
+                self.not_written(seq, Some(text), out);
+            }
+            Report::Failed { what, sync: true } => {
+                out.push(Effect::Halt(Halt::LogWriteFailed { why: what }));
+            }
+            Report::Failed { what, sync: false } => self.on_keeper_failed(what, out),
+            Report::Manifest { ticket, answer } => {
+                let answer = answer.map_or(Answer::NotHeld, |part| Answer::Manifest {
+                    total: part.total,
+                    bytes: part.bytes,
+                });
+                self.serve(now, ServeInput::Answered { ticket, answer }, out);
+            }
+            Report::Chunk { ticket, answer } => {
+                let answer = answer.map_or(Answer::NotHeld, |bytes| Answer::Chunk { bytes });
+                self.serve(now, ServeInput::Answered { ticket, answer }, out);
+            }
+            Report::Rot { seq, digest, file, place } => self.on_rot(now, seq, digest, &file, place, out),
+            Report::Repaired { seq, place } => {
+                if let Place::Part(part) = place {
+                    self.checkpoints.repairs.done(seq, part);
+                }
+                self.checkpoints.rotten = self.checkpoints.rotten.saturating_sub(1);
+                self.checkpoints.repaired += 1;
+                out.event(Event::State {
+                    text: format!("checkpoint {seq}: {place:?} is sound again"),
+                    bad: false,
+                });
+            }
+            Report::NotRepaired { seq, chunk } => {
+                self.checkpoints.repairs.again(seq, chunk);
+                self.ask_for_repairs(now, out);
+            }
+            Report::ScrubDone { bytes } => self.checkpoints.scrubbed = Some((bytes, now)),
+        }
+    }
+
+    fn on_keeper_failed(&mut self, what: String, out: &mut Effects) {
+        let text = format!("a checkpoint could not be written or read: {what}");
+        self.checkpoints.trouble = Some(text.clone());
+        self.checkpoints.writing = None;
+        out.event(Event::State { text, bad: true });
+    }
+
+    fn not_written(&mut self, seq: Seq, trouble: Option<String>, out: &mut Effects) {
+        if self.checkpoints.writing == Some(seq) {
+            self.checkpoints.writing = None;
+        }
+        let Some(text) = trouble else { return };
+        self.checkpoints.trouble = Some(text.clone());
+        out.event(Event::State { text, bad: true });
+        // A transfer that did not fit is tried again from the beginning, some time.
+        if self.checkpoints.installing.as_ref().is_some_and(|installing| installing.image.seq == seq)
+            && let Some(Installing { image, .. }) = &self.checkpoints.installing
+        {
+            let image = image.clone();
+            keep(out, Job::Install { image });
+        }
+    }
+
+    fn on_written(&mut self, now: Time, seq: Seq, digest: Digest, out: &mut Effects) {
+        if self.checkpoints.writing == Some(seq) {
+            self.checkpoints.writing = None;
+        }
+        self.checkpoints.trouble = None;
+        self.checkpoints.written(Own { seq, digest, log_position: self.log.position() });
+        if self.checkpoints.installing.as_ref().is_some_and(|installing| installing.image.seq == seq) {
+            self.install(now, out);
+        }
+        self.on_digest(now, seq, digest, true, out);
+        self.trim(now, out);
+    }
+
+    /// This replica has a digest at a border, or has the checkpoint in a durable file.
+    fn on_digest(&mut self, now: Time, seq: Seq, digest: Digest, held: bool, out: &mut Effects) {
+        if self.checkpoints.diverged.is_some() && !held {
+            return;
+        }
+        if let Some((last, known)) = &mut self.checkpoints.last
+            && *last == seq
+        {
+            *known = Some(digest);
+        }
+        self.tell_all(&StateMessage::Digest { seq, digest, held }, out);
+        let verdicts = self.checkpoints.agreement.own(seq, digest, held);
+        self.on_verdicts(now, verdicts, out);
+    }
+
+    fn tell_all(&self, message: &StateMessage, out: &mut Effects) {
+        for member in self.config.members.others() {
+            self.tell(member.replica, message, out);
+        }
+    }
+
+    fn tell(&self, to: ReplicaId, message: &StateMessage, out: &mut Effects) {
+        if let Some(conn) = self.peers.to(to).or_else(|| self.checkpoints.operators.get(&to).copied()) {
+            out.send(conn, message.frame());
+        }
+    }
+
+    /// An operator asks for checkpoints, to make a backup: served like a member, under a number of its own.
+    pub(crate) fn on_operator_asks(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        message: StateMessage,
+        out: &mut Effects,
+    ) -> Result<(), &'static str> {
+        let from = self.checkpoints.operator(conn).ok_or("there are too many operators who make backups")?;
+        match message {
+            StateMessage::WantBorder { seq, .. } => {
+                let reports: Vec<_> = self.checkpoints.agreement.own_reports().collect();
+                for (seq, report) in reports {
+                    let (digest, held) = (report.digest, report.held);
+                    self.tell(from, &StateMessage::Digest { seq, digest, held }, out);
+                }
+                self.on_want_border(now, seq, out);
+            }
+            StateMessage::FetchManifest { .. } | StateMessage::FetchChunks { .. } => {
+                self.serve(now, ServeInput::Asked { from, message }, out);
+            }
+            _ => return Err("an operator sends what only members say about the state"),
+        }
+        Ok(())
+    }
+
+    /// A connection ended; perhaps it was an operator's.
+    pub(crate) fn operator_left(&mut self, now: Time, conn: ConnId, out: &mut Effects) {
+        let operators = &mut self.checkpoints.operators;
+        if let Some(number) = operators.iter().find(|(_, of)| **of == conn).map(|(number, _)| *number) {
+            operators.remove(&number);
+            self.serve(now, ServeInput::Disconnected(number), out);
+        }
+    }
+
+    /// A member is connected from now on: it hears what this replica said while it was away.
+    pub(crate) fn greet(&mut self, now: Time, member: ReplicaId, out: &mut Effects) {
+        let reports: Vec<_> = self.checkpoints.agreement.own_reports().collect();
+        for (seq, report) in reports {
+            let message = StateMessage::Digest { seq, digest: report.digest, held: report.held };
+            self.tell(member, &message, out);
+        }
+        self.fetch_step(now, FetchInput::Connected(member), out);
+    }
+
+    pub(crate) fn lost(&mut self, now: Time, member: ReplicaId, out: &mut Effects) {
+        self.serve(now, ServeInput::Disconnected(member), out);
+        self.fetch_step(now, FetchInput::Disconnected(member), out);
+    }
+
+    /// A member says something about the state.
+    pub(crate) fn on_state_message(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        message: StateMessage,
+        out: &mut Effects,
+    ) {
+        match message {
+            StateMessage::Digest { seq, digest, held } => {
+                let verdicts = self.checkpoints.agreement.heard(from, seq, digest, held);
+                self.on_verdicts(now, verdicts, out);
+                self.trim(now, out);
+            }
+            StateMessage::FetchManifest { .. } | StateMessage::FetchChunks { .. } => {
+                self.serve(now, ServeInput::Asked { from, message }, out);
+            }
+            StateMessage::WantBorder { seq, .. } => self.on_want_border(now, seq, out),
+            StateMessage::Chunk { seq, digest, chunk, ref bytes }
+                if self.checkpoints.repairs.takes(from, seq, digest, chunk) =>
+            {
+                keep(out, Job::Repair { seq, chunk, bytes: bytes.clone() });
+            }
+            StateMessage::Manifest { .. } | StateMessage::Chunk { .. } | StateMessage::Refused { .. } => {
+                if let StateMessage::Refused { seq, digest, why, .. } = &message {
+                    self.checkpoints.repairs.refused(from, *seq);
+                    if *why == RefusedWhy::NotHeld {
+                        self.checkpoints.agreement.not_held(from, *seq, *digest);
+                    }
+                }
+                self.fetch_step(now, FetchInput::Receive { from, message }, out);
+            }
+        }
+    }
+
+    fn on_verdicts(&mut self, now: Time, verdicts: Vec<Verdict>, out: &mut Effects) {
+        for verdict in verdicts {
+            match verdict {
+                Verdict::Agreed { seq, .. } => {
+                    if self.checkpoints.none_agree.as_ref().is_some_and(|(at, _)| *at <= seq) {
+                        self.checkpoints.none_agree = None;
+                    }
+                    for old in self.checkpoints.forget_recent(seq) {
+                        out.push(Effect::Release(Unneeded(old)));
+                    }
+                }
+                Verdict::OwnDiffers { seq, own, agreed, by } => self.on_diverged(now, seq, own, agreed, &by, out),
+                Verdict::OtherDiffers { seq, member, digest, agreed } => out.event(Event::State {
+                    text: format!(
+                        "{member} has diverged: its state at seq {seq} has digest {digest:?}, the agreed one is {agreed:?}"
+                    ),
+                    bad: true,
+                }),
+                Verdict::NoneAgree { seq, digests } => {
+                    let text = none_agree(seq, &digests);
+                    self.checkpoints.none_agree = Some((seq, digests));
+                    out.event(Event::State { text, bad: true });
+                }
+                Verdict::Restated { seq, member, was, now } => out.event(Event::State {
+                    text: format!("{member} says of its state at seq {seq} {now:?} now, and said {was:?} before"),
+                    bad: false,
+                }),
+            }
+        }
+        self.offer(now, out);
+    }
+
+    /// What can be fetched may have changed.
+    fn offer(&mut self, now: Time, out: &mut Effects) {
+        if let Some(fetching) = &self.checkpoints.fetching {
+            let offers = self.checkpoints.agreement.offers(fetching.at_least);
+            self.fetch_step(now, FetchInput::Offers(offers), out);
+        }
+        if self.checkpoints.repairs.len() > 0 {
+            self.ask_for_repairs(now, out);
+        }
+    }
+
+    /// This replica's state is not what the members agree on: it stops answering reads, hands over, and fetches what differs.
+    fn on_diverged(
+        &mut self,
+        now: Time,
+        seq: Seq,
+        own: Digest,
+        agreed: Digest,
+        by: &[ReplicaId],
+        out: &mut Effects,
+    ) {
+        if self.checkpoints.diverged.is_some() || planted("divergence-ignored") {
+            return;
+        }
+        let by: Vec<String> = by.iter().map(ToString::to_string).collect();
+        let text = format!(
+            "the state of this replica at seq {seq} has digest {own:?}, and {} agree on {agreed:?}: it answers no reads until it is \
+             repaired from them",
+            by.join(", ")
+        );
+        out.event(Event::State { text, bad: true });
+        self.checkpoints.diverged = Some(Diverged { seq, own, agreed });
+        // Nothing of what it wrote since is of use.
+        self.checkpoints.own.retain(|own| own.seq < seq);
+        keep(out, Job::Discard { above: seq.previous() });
+        let version = self.checkpoints.version_at(seq);
+        for old in self.checkpoints.forget_recent_from(Seq::ZERO) {
+            out.push(Effect::Release(Unneeded(old)));
+        }
+        let local = version.clone().or_else(|| self.executor.objects());
+        self.begin_fetch(now, seq, Why::Diverged, local, version, out);
+        self.instance.step(now, OrderInput::Transfer(None));
+        self.after_order(now, out);
+    }
+
+    /// The leader does not have the log any more that this replica lacks.
+    pub(crate) fn on_behind(&mut self, now: Time, slot: Slot, out: &mut Effects) {
+        if self.checkpoints.fetching.is_some() || self.checkpoints.installing.is_some() {
+            return;
+        }
+        let local = self.executor.objects();
+        self.begin_fetch(now, seq_of(slot), Why::Behind, local, None, out);
+    }
+
+    pub(crate) fn begin_fetch(
+        &mut self,
+        now: Time,
+        at_least: Seq,
+        why: Why,
+        local: Option<Version>,
+        own: Option<Version>,
+        out: &mut Effects,
+    ) {
+        let text =
+            format!("fetching a checkpoint of seq {at_least} or later from the other replicas ({why:?})");
+        out.event(Event::State { text, bad: false });
+        let local = local.unwrap_or_else(|| Store::new().version());
+        let fetch = Fetch::new(now, at_least, local, self.config.fetch.clone());
+        self.checkpoints.fetching = Some(Fetching { fetch, why, at_least, own });
+        for kept in std::mem::take(&mut self.partial) {
+            self.fetch_step(now, FetchInput::Kept(kept), out);
+        }
+        let up: Vec<ReplicaId> =
+            self.peers.peers().filter(|(_, _, up, _)| *up).map(|(replica, ..)| replica).collect();
+        for member in up {
+            self.fetch_step(now, FetchInput::Connected(member), out);
+        }
+        self.offer(now, out);
+    }
+
+    pub(crate) fn fetch_step(&mut self, now: Time, input: FetchInput, out: &mut Effects) {
+        let Some(fetching) = &mut self.checkpoints.fetching else { return };
+        let mut effects = Vec::new();
+        fetching.fetch.step(now, input, &mut effects);
+        for effect in effects {
+            self.on_fetch_effect(now, effect, out);
+        }
+    }
+
+    fn on_fetch_effect(&mut self, now: Time, effect: FetchEffect, out: &mut Effects) {
+        match effect {
+            FetchEffect::Send { to, message } => self.tell(to, &message, out),
+            FetchEffect::Begun { seq, digest } => out.event(Event::State {
+                text: format!("fetching the checkpoint of seq {seq} with digest {digest:?}"),
+                bad: false,
+            }),
+            FetchEffect::Keep(kept) => keep(out, Job::Partial(piece(kept))),
+            FetchEffect::Lied { source, seq, lie, .. } => {
+                self.counts.rejected += 1;
+                out.event(Event::State {
+                    text: format!("{source} sent wrong bytes of the checkpoint of seq {seq}: {lie:?}"),
+                    bad: true,
+                });
+            }
+            FetchEffect::Stalled { source } => out.event(Event::State {
+                text: format!("{source} does not send what it was asked for; others are asked"),
+                bad: false,
+            }),
+            FetchEffect::NotHeld { source, seq, digest } => {
+                self.checkpoints.agreement.not_held(source, seq, digest);
+                self.offer(now, out);
+            }
+            FetchEffect::StartedOver { seq, found, .. } => out.event(Event::State {
+                text: format!(
+                    "what was put together for seq {seq} has digest {found:?} although every part was right: this machine's memory can \
+                     not be trusted. The transfer begins again with nothing"
+                ),
+                bad: true,
+            }),
+            FetchEffect::Done(fetched) => self.on_fetched(now, *fetched, out),
+        }
+    }
+
+    /// A whole, verified checkpoint is here; it becomes durable before anything goes on from it.
+    fn on_fetched(&mut self, now: Time, fetched: Fetched, out: &mut Effects) {
+        let Some(Fetching { why, own, .. }) = self.checkpoints.fetching.take() else { return };
+        let Fetched { manifest, system: bytes, store } = fetched;
+        let (seq, digest) = (manifest.seq(), manifest.digest());
+        if why == Why::Behind && seq <= self.executor.seq() {
+            // It came by in the log meanwhile.
+            return keep(out, Job::ForgetPartial);
+        }
+        let system = match System::decode(&bytes).and_then(|system| system.check(&self.config, seq)) {
+            Ok(system) => system,
+            Err(why) => {
+                let text = format!("the agreed checkpoint of seq {seq} can not be used: {why}");
+                self.checkpoints.trouble = Some(text.clone());
+                return out.event(Event::State { text, bad: true });
+            }
+        };
+        if let Some(own) = own {
+            tell_difference(seq, &differing_keys(&own, &store, KEYS_TOLD), out);
+            out.push(Effect::Release(Unneeded(own)));
+        }
+        let image = Image { seq, border: manifest.border(), system: bytes, objects: store.version() };
+        self.checkpoints.installing = Some(Installing { image: image.clone(), system, digest, why });
+        if planted("installed-before-durable") {
+            self.install(now, out);
+        }
+        keep(out, Job::Install { image });
+    }
+
+    /// The fetched checkpoint is durable: execution and ordering go on from it.
+    fn install(&mut self, now: Time, out: &mut Effects) {
+        let Some(Installing { image, system, digest, why }) = self.checkpoints.installing.take() else {
+            return;
+        };
+        let seq = image.seq;
+        keep(out, Job::ForgetPartial);
+        if why == Why::Behind && seq <= self.executor.seq() {
+            return;
+        }
+        if let Err(error) = self.executor.restore_image(&system.executor, &image.objects) {
+            let why = format!("the agreed checkpoint of seq {seq} can not be restored: {error}");
+            return out.push(Effect::Halt(Halt::CheckpointUnusable { why }));
+        }
+        self.checkpoints.borders.resume(image.border);
+        self.checkpoints.diverged = None;
+        self.checkpoints.last = Some((seq, Some(digest)));
+        let text = format!("goes on from the checkpoint of seq {seq}, {why:?} before");
+        out.event(Event::State { text, bad: false });
+        self.admission.reset();
+        self.learn_time(now);
+        let part = &system.instances[0];
+        self.instance.decided = part.slot;
+        let installed = OrderInput::Installed { slot: part.slot, anchor: part.anchor.clone() };
+        if self.instance.started {
+            self.instance.step(now, installed);
+            self.after_order(now, out);
+        } else {
+            self.begin(now, out);
+        }
+    }
+
+    pub(crate) fn serve(&mut self, now: Time, input: ServeInput, out: &mut Effects) {
+        let mut effects = Vec::new();
+        self.checkpoints.serve.step(now, input, &mut effects);
+        for effect in effects {
+            match effect {
+                ServeEffect::Send { to, message } => self.tell(to, &message, out),
+                ServeEffect::ReadManifest { ticket, seq, digest, offset, len } => {
+                    keep(out, Job::ReadManifest { ticket, seq, digest, offset, max: len as usize });
+                }
+                ServeEffect::ReadChunk { ticket, seq, digest, chunk } => {
+                    keep(out, Job::ReadChunk { ticket, seq, digest, chunk });
+                }
+            }
+        }
+    }
+
+    fn on_rot(&mut self, now: Time, seq: Seq, digest: Digest, file: &str, place: Place, out: &mut Effects) {
+        self.checkpoints.rotten += 1;
+        let text = format!("the checkpoint of seq {seq} is damaged on this disk: {place:?} in {file}");
+        out.event(Event::State { text, bad: true });
+        match place {
+            Place::Part(part) => {
+                self.checkpoints.repairs.add(seq, digest, part);
+                self.ask_for_repairs(now, out);
+            }
+            Place::Copy => {}
+            // It is not counted on any more; the next border brings another.
+            Place::Whole => {
+                self.checkpoints.own.retain(|own| own.seq != seq);
+                self.want_border(now, out);
+            }
+        }
+    }
+
+    fn ask_for_repairs(&mut self, now: Time, out: &mut Effects) {
+        let agreement = &self.checkpoints.agreement;
+        let holders = |seq: Seq, digest: Digest| {
+            let offers = agreement.offers(seq);
+            let offer = offers.into_iter().find(|offer| offer.seq == seq && offer.digest == digest);
+            offer.map_or_else(Vec::new, |offer| offer.holders)
+        };
+        for (to, message) in self.checkpoints.repairs.ask(now, holders) {
+            self.tell(to, &message, out);
+        }
+    }
+
+    /// A border is needed before its turn: whoever leads puts one into the log.
+    pub(crate) fn want_border(&mut self, now: Time, out: &mut Effects) {
+        let newest = self.checkpoints.agreement.newest();
+        let (seq, digest) = newest.unwrap_or((Seq::ZERO, Digest::new([0; 32])));
+        self.checkpoints.asked_at = Some(now);
+        match self.instance.leader.1 {
+            Some(leader) if leader == self.config.members.me() => self.checkpoints.wanted = true,
+            Some(leader) => self.tell(leader, &StateMessage::WantBorder { seq, digest }, out),
+            None => {}
+        }
+    }
+
+    fn on_want_border(&mut self, now: Time, after: Seq, out: &mut Effects) {
+        // One that is agreed since, or under way, serves as well.
+        let newer = self.checkpoints.agreement.newest().is_some_and(|(seq, _)| seq > after);
+        let lately = self.checkpoints.asked_at.is_some_and(|at| now.since(at) < ASK_AGAIN);
+        if !newer && !lately {
+            self.want_border(now, out);
+        }
+    }
+
+    /// The batch that asks for a border, if this replica leads and one is wanted.
+    pub(crate) fn propose_border(&mut self, now: Time, out: &mut Effects) {
+        if !self.checkpoints.wanted || !self.instance.order.leading() || !self.log.has_room() {
+            return;
+        }
+        self.checkpoints.wanted = false;
+        let mut bytes = Vec::new();
+        Batch::begin(&mut bytes);
+        let (time, seed) = (self.propose_time(now), self.turn.draw());
+        let batch = Batch::seal(bytes, BatchHeader { time, seed, count: 0, border: true });
+        self.instance.step(now, OrderInput::Propose(batch));
+        self.after_order(now, out);
+    }
+
+    pub(crate) fn on_state_deadline(&mut self, now: Time, out: &mut Effects) {
+        self.serve(now, ServeInput::Deadline, out);
+        self.fetch_step(now, FetchInput::Deadline, out);
+        if self.checkpoints.repairs.deadline().is_some_and(|at| at <= now) {
+            self.ask_for_repairs(now, out);
+        }
+        if self.ask_due().is_some_and(|at| at <= now) {
+            self.want_border(now, out);
+        }
+    }
+
+    /// When to ask for a border again: somebody who fetches finds nothing to fetch.
+    fn ask_due(&self) -> Option<Time> {
+        let fetching = self.checkpoints.fetching.as_ref()?;
+        let nothing = self.checkpoints.agreement.offers(fetching.at_least).is_empty();
+        nothing.then(|| self.checkpoints.asked_at.map_or(Time::ZERO, |at| at.plus(ASK_AGAIN)))
+    }
+
+    pub(crate) fn state_deadline(&self) -> Option<Time> {
+        [self.checkpoints.deadline(), self.ask_due()].into_iter().flatten().min()
+    }
+
+    /// Forgets what a durable checkpoint holds. What of the older records still counts is written again first: the lives
+    /// of the members here, view and vote by the protocol.
+    pub(crate) fn trim(&mut self, now: Time, out: &mut Effects) {
+        let Some(own) = self.checkpoints.trim_to(self.log.position(), self.config.log_bytes_max) else {
+            return;
+        };
+        let slot = slot_of(own.seq);
+        if slot <= self.checkpoints.trimmed || slot > self.instance.decided || !self.instance.started {
+            return;
+        }
+        let mut trimming = Trimming { lives: None, lives_end: self.log.appended() };
+        for record in self.lives.all() {
+            match self.log.append(record, Class::Vital) {
+                Ok(id) => {
+                    trimming.lives = trimming.lives.or(Some(id));
+                    trimming.lives_end = id;
+                }
+                // No room now; at the next checkpoint, or when there is.
+                Err(_) => return,
+            }
+        }
+        self.checkpoints.trimmed = slot;
+        self.checkpoints.trimming = Some(trimming);
+        self.instance.step(now, OrderInput::Trim { slot });
+        keep(out, Job::Forget { keep: own.seq });
+        self.checkpoints.repairs.forget_below(own.seq);
+        self.after_order(now, out);
+        self.trim_log(out);
+    }
+
+    /// Segments that nothing needs any more go.
+    pub(crate) fn trim_log(&mut self, out: &mut Effects) {
+        let Some(Trimming { lives, lives_end }) = self.checkpoints.trimming else { return };
+        if self.log.durable() < lives_end || self.config.log.sync == SyncMode::Memory {
+            return;
+        }
+        let protocol = match self.instance.order.keep_from() {
+            None => None,
+            Some(own) => match self.instance.records.log(own) {
+                Some(id) => Some(id),
+                None => return,
+            },
+        };
+        let Some(keep_from) = [protocol, lives].into_iter().flatten().min() else { return };
+        let gone = self.log.trim(keep_from);
+        if !gone.is_empty() {
+            self.instance.records.forget_below(keep_from);
+            out.push(Effect::RemoveSegments(gone));
+            // There may be room again.
+            self.log.retry_prepare();
+        }
+    }
+}
+
+fn keep(out: &mut Effects, job: Job) {
+    out.push(Effect::Keep(KeeperWork { job, stops: false }));
+}
+
+/// What an operator must know when no two replicas have the same state.
+pub(crate) fn none_agree(seq: Seq, digests: &[(ReplicaId, Digest)]) -> String {
+    let all: Vec<String> = digests.iter().map(|(member, digest)| format!("{member} {digest:?}")).collect();
+    format!(
+        "the replicas do not agree on the state at seq {seq} ({}): the service is not deterministic, or more replicas are faulty than \
+         the cluster survives. Nothing is repaired by itself. Look for time, randomness, hash maps, floating point or threads in the \
+         service; docs/operations/divergence.md tells how to find out",
+        all.join(", ")
+    )
+}
+
+fn tell_difference(seq: Seq, differing: &Differing, out: &mut Effects) {
+    let keys: Vec<String> = differing
+        .keys
+        .iter()
+        .map(|(key, difference)| format!("{} {difference:?}", key.escape_ascii()))
+        .collect();
+    let text = format!(
+        "the state at seq {seq} differed from the agreed one in {} keys: {}{}",
+        differing.count,
+        keys.join("; "),
+        if differing.count > keys.len() as u64 { " ..." } else { "" }
+    );
+    out.event(Event::State { text, bad: true });
+}

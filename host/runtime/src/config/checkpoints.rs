@@ -1,0 +1,138 @@
+//! `[checkpoints]`: how often the state is written to disk, how, and at what cost.
+//!
+//! Where the borders lie and what their files hold is agreed among replicas, so that their files are the same byte for byte:
+//! `mode`, `interval_bytes`, `ahead_percent` and `full_every`. The rest is each replica's own. Tests: host/runtime/tests/config.rs.
+
+use super::{ConfigError, invalid, range};
+use quorate_node::BorderConfig;
+use serde::{Deserialize, Serialize};
+
+const KIB: u64 = 1 << 10;
+const TIB: u64 = 1 << 40;
+/// Borders closer to each other would be all that a replica does.
+const INTERVAL_BYTES_MIN: u64 = 64 * KIB;
+/// A rate below would not keep up with the slowest cluster.
+const RATE_BYTES_MIN: u64 = 64 * KIB;
+
+/// How a checkpoint is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CheckpointMode {
+    /// Beside the work, begun ahead; between full ones only what changed since the last border.
+    #[default]
+    Differential,
+    /// Beside the work, begun ahead; always everything.
+    Full,
+    /// Each replica at a border of its own; always everything.
+    Staggered,
+    /// Nothing is executed until it is written. For comparison.
+    StopAndCopy,
+}
+
+impl CheckpointMode {
+    /// What the configuration calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Differential => "differential",
+            Self::Full => "full",
+            Self::Staggered => "staggered",
+            Self::StopAndCopy => "stop-and-copy",
+        }
+    }
+}
+
+/// `[checkpoints]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CheckpointConfig {
+    /// How a checkpoint is taken.
+    pub mode: CheckpointMode,
+    /// Bytes of batches from one border to the next.
+    pub interval_bytes: u64,
+    /// How far before a border its capture begins, in percent of the interval.
+    pub ahead_percent: u32,
+    /// Every so many borders the checkpoint is a full one.
+    pub full_every: u32,
+    /// Bytes per second that writing checkpoints may use; 0 for no limit.
+    pub rate_bytes: u64,
+    /// Bytes of log that are kept since the last agreed checkpoint.
+    pub log_bytes_max: u64,
+    /// Bytes per second that sending the state to another replica may use; 0 for no limit.
+    pub transfer_rate_bytes: u64,
+}
+
+impl Default for CheckpointConfig {
+    fn default() -> Self {
+        Self {
+            mode: CheckpointMode::default(),
+            interval_bytes: 256 << 20,
+            ahead_percent: 25,
+            full_every: 8,
+            rate_bytes: 64 << 20,
+            log_bytes_max: 4 << 30,
+            transfer_rate_bytes: 128 << 20,
+        }
+    }
+}
+
+impl CheckpointConfig {
+    /// Where the borders lie, and what is written there.
+    pub(super) fn borders(&self) -> BorderConfig {
+        BorderConfig {
+            mode: match self.mode {
+                CheckpointMode::Differential => quorate_node::CheckpointMode::Differential,
+                CheckpointMode::Full => quorate_node::CheckpointMode::Full,
+                CheckpointMode::Staggered => quorate_node::CheckpointMode::Staggered,
+                CheckpointMode::StopAndCopy => quorate_node::CheckpointMode::StopAndCopy,
+            },
+            interval_bytes: self.interval_bytes,
+            ahead_percent: u64::from(self.ahead_percent),
+            full_every: u64::from(self.full_every),
+        }
+    }
+
+    /// Bytes per second for writing checkpoints; none without a limit.
+    pub fn rate(&self) -> Option<u64> {
+        (self.rate_bytes > 0).then_some(self.rate_bytes)
+    }
+
+    /// Bytes per second for sending the state to others; none without a limit.
+    pub fn transfer_rate(&self) -> Option<u64> {
+        (self.transfer_rate_bytes > 0).then_some(self.transfer_rate_bytes)
+    }
+
+    /// What decides how files look, beyond where the borders are.
+    pub(super) fn agreed(&self) -> String {
+        format!("{} {} {}", self.mode.name(), self.ahead_percent, self.full_every)
+    }
+
+    pub(super) fn check(&self, segment_bytes: u64) -> Result<(), ConfigError> {
+        range(
+            "checkpoints: interval_bytes",
+            self.interval_bytes,
+            INTERVAL_BYTES_MIN..=TIB,
+            "1099511627776 (1 TiB)",
+        )?;
+        range("checkpoints: ahead_percent", self.ahead_percent, 0..=90, "90")?;
+        range("checkpoints: full_every", self.full_every, 1..=64, "64")?;
+        for (key, rate) in
+            [("rate_bytes", self.rate_bytes), ("transfer_rate_bytes", self.transfer_rate_bytes)]
+        {
+            if rate != 0 && !(RATE_BYTES_MIN..=TIB).contains(&rate) {
+                return invalid(format!(
+                    "checkpoints: {key} is 0, which is no limit, or 65536 (64 KiB) to 1099511627776 (1 TiB) per second, not {rate}"
+                ));
+            }
+        }
+        // The log is kept from the last agreed border on, and the next one must be reached, written and agreed upon.
+        let least = self.interval_bytes * 2 + segment_bytes * 2;
+        if self.log_bytes_max < least || self.log_bytes_max > 16 * TIB {
+            return invalid(format!(
+                "checkpoints: log_bytes_max is at least twice interval_bytes and two segments, here {least}, and at most \
+                 17592186044416 (16 TiB), not {}",
+                self.log_bytes_max
+            ));
+        }
+        Ok(())
+    }
+}

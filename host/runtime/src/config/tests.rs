@@ -1,0 +1,50 @@
+use super::{CheckpointMode, Config, MemberConfig};
+use quorate_types::ClusterId;
+use std::collections::BTreeSet;
+
+fn config() -> Config {
+    let member = MemberConfig { replica: 1, address: "127.0.0.1:1".into(), incarnation: "1".repeat(16) };
+    Config::new(ClusterId::new(7), 1, "data".into(), vec![member])
+}
+
+fn changed(change: impl FnOnce(&mut Config)) -> Config {
+    let mut config = config();
+    change(&mut config);
+    config
+}
+
+/// Replicas refuse a member with another digest of parameters.
+#[test]
+fn what_is_agreed_about_checkpoints_is_in_the_digest() {
+    let agreed = [
+        config(),
+        changed(|c| c.checkpoints.mode = CheckpointMode::Full),
+        changed(|c| c.checkpoints.mode = CheckpointMode::Staggered),
+        changed(|c| c.checkpoints.interval_bytes += 1),
+        changed(|c| c.checkpoints.ahead_percent += 1),
+        changed(|c| c.checkpoints.full_every += 1),
+    ];
+    let digests: BTreeSet<u64> = agreed.iter().map(|config| config.parameters(1)).collect();
+    assert_eq!(digests.len(), agreed.len(), "each differs from every other");
+}
+
+#[test]
+fn what_each_replica_chooses_for_itself_is_not() {
+    let own = changed(|c| {
+        c.checkpoints.rate_bytes = 0;
+        c.checkpoints.transfer_rate_bytes = 0;
+        c.checkpoints.log_bytes_max += 1;
+        c.durability.sync_delay_us = 1000;
+    });
+    assert_eq!(own.parameters(1), config().parameters(1));
+    assert_eq!(own.execution(1), config().execution(1));
+}
+
+#[test]
+fn a_log_is_bound_to_the_interval_and_not_to_the_mode() {
+    let mode = changed(|c| (c.checkpoints.mode, c.checkpoints.full_every) = (CheckpointMode::Full, 1));
+    assert_eq!(mode.execution(1), config().execution(1));
+    let interval = changed(|c| c.checkpoints.interval_bytes += 1);
+    assert_ne!(interval.execution(1), config().execution(1));
+    assert_ne!(config().execution(2), config().execution(1));
+}

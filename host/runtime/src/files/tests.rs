@@ -1,0 +1,153 @@
+use super::{CheckpointFiles, FileError, MemoryFiles, OPEN_MAX};
+use bytes::Bytes;
+use quorate_state::checkpoint::Files;
+use std::io::ErrorKind;
+
+/// Both do the same.
+fn each(test: impl Fn(&mut dyn Files)) {
+    let directory = tempfile::tempdir().unwrap();
+    test(&mut CheckpointFiles::new(&directory.path().join("checkpoints")).unwrap());
+    test(&mut MemoryFiles::new());
+}
+
+fn kind<T: std::fmt::Debug>(result: std::io::Result<T>) -> ErrorKind {
+    result.expect_err("it fails").kind()
+}
+
+fn bytes(text: &str) -> Bytes {
+    Bytes::copy_from_slice(text.as_bytes())
+}
+
+#[test]
+fn what_was_appended_is_read_wherever_it_was_cut() {
+    each(|files| {
+        files.create("9.part").unwrap();
+        files.append("9.part", &[bytes("ab"), Bytes::new(), bytes("cde")]).unwrap();
+        files.append("9.part", &[]).unwrap();
+        files.append("9.part", &[bytes("fghij")]).unwrap();
+        files.sync("9.part").unwrap();
+        assert_eq!(files.len("9.part").unwrap(), 10);
+        let all = "abcdefghij";
+        for from in 0..=10 {
+            for to in from..=10 {
+                assert_eq!(files.read("9.part", from as u64, to - from).unwrap(), &all[from..to]);
+            }
+        }
+        assert_eq!(kind(files.read("9.part", 5, 6)), ErrorKind::UnexpectedEof);
+        assert_eq!(kind(files.read("9.part", u64::MAX, 2)), ErrorKind::UnexpectedEof);
+        assert_eq!(
+            kind(files.read("9.part", 0, usize::MAX)),
+            ErrorKind::UnexpectedEof,
+            "before memory is taken"
+        );
+    });
+}
+
+#[test]
+fn bytes_are_repaired_and_files_cut() {
+    each(|files| {
+        files.create("a").unwrap();
+        files.append("a", &[bytes("abc"), bytes("def"), bytes("ghi")]).unwrap();
+        let before = files.read("a", 0, 9).unwrap();
+        files.write_at("a", 2, b"CDEFG").unwrap();
+        assert_eq!(files.read("a", 0, 9).unwrap(), "abCDEFGhi");
+        assert_eq!(before, "abcdefghi", "what was read stays");
+        assert_eq!(kind(files.write_at("a", 8, b"xy")), ErrorKind::UnexpectedEof, "it never grows");
+        files.truncate("a", 4).unwrap();
+        files.truncate("a", 100).unwrap();
+        assert_eq!(files.len("a").unwrap(), 4);
+        files.append("a", &[bytes("!")]).unwrap();
+        assert_eq!(files.read("a", 0, 5).unwrap(), "abCD!");
+        files.truncate("a", 0).unwrap();
+        files.append("a", &[bytes("new")]).unwrap();
+        assert_eq!(files.read("a", 0, 3).unwrap(), "new");
+    });
+}
+
+#[test]
+fn a_published_file_takes_the_place_of_the_old_one() {
+    each(|files| {
+        for (name, text) in [("7.full", "old"), ("7.part", "new one")] {
+            files.create(name).unwrap();
+            files.append(name, &[bytes(text)]).unwrap();
+            files.sync(name).unwrap();
+        }
+        files.publish("7.part", "7.full").unwrap();
+        assert_eq!(files.list().unwrap(), ["7.full"]);
+        assert_eq!((files.len("7.full").unwrap(), files.read("7.full", 4, 3).unwrap()), (7, bytes("one")));
+        assert_eq!(kind(files.publish("7.part", "8.full")), ErrorKind::NotFound);
+        files.create("7.full").unwrap();
+        assert_eq!(files.len("7.full").unwrap(), 0, "made anew, it is empty");
+        files.delete("7.full").unwrap();
+        assert!(files.list().unwrap().is_empty());
+        for missing in [files.delete("7.full"), files.sync("7.full"), files.len("7.full").map(drop)] {
+            assert_eq!(kind(missing), ErrorKind::NotFound);
+        }
+    });
+}
+
+#[test]
+fn no_name_leads_out_of_the_directory() {
+    each(|files| {
+        let long = "x".repeat(256);
+        for name in ["", ".", "..", "../a", "a/b", "/etc/passwd", ".hidden", "a\0b", "a b", &long] {
+            assert_eq!(kind(files.create(name)), ErrorKind::InvalidInput, "{name:?}");
+        }
+        files.create("a").unwrap();
+        assert_eq!(kind(files.publish("a", "../b")), ErrorKind::InvalidInput);
+        assert_eq!(files.list().unwrap(), ["a"]);
+    });
+}
+
+#[test]
+fn what_was_written_is_there_in_the_next_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("checkpoints");
+    let mut files = CheckpointFiles::new(&place).unwrap();
+    files.create("a").unwrap();
+    files.append("a", &[bytes("kept")]).unwrap();
+    drop(files);
+    // What is not ours is left alone.
+    std::fs::create_dir(place.join("lost+found")).unwrap();
+    std::fs::create_dir(place.join("directory")).unwrap();
+    std::fs::write(place.join(".swap"), "").unwrap();
+    let mut files = CheckpointFiles::new(&place).unwrap();
+    assert_eq!(files.list().unwrap(), ["a"]);
+    files.append("a", &[bytes(" and more")]).unwrap();
+    assert_eq!(files.read("a", 0, 13).unwrap(), "kept and more");
+}
+
+#[test]
+fn few_files_are_open_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut files = CheckpointFiles::new(directory.path()).unwrap();
+    let name = |number: usize| format!("{number}.full");
+    for number in 0..3 * OPEN_MAX {
+        files.create(&name(number)).unwrap();
+        files.append(&name(number), &[Bytes::from(vec![number as u8; number])]).unwrap();
+        // The one that is written again and again stays open.
+        files.append(&name(0), &[bytes("0")]).unwrap();
+        assert!(files.open.len() <= OPEN_MAX && files.open.iter().any(|open| open.name == name(0)));
+    }
+    assert_eq!(files.len(&name(0)).unwrap(), 3 * OPEN_MAX as u64);
+    for number in 1..3 * OPEN_MAX {
+        assert_eq!(files.read(&name(number), 0, number).unwrap(), vec![number as u8; number]);
+    }
+}
+
+#[test]
+fn an_error_names_the_file_and_keeps_its_kind() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut files = CheckpointFiles::new(directory.path()).unwrap();
+    let error = files.read("5.full", 0, 1).expect_err("it is not there");
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    let text = error.to_string();
+    assert!(text.contains("opening") && text.contains("5.full") && text.contains("No such file"), "{text}");
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<FileError>()).expect("our error");
+    assert_eq!(inner.why.raw_os_error(), Some(2));
+    // A file stands where the directory should be.
+    let place = directory.path().join("file");
+    std::fs::write(&place, "").unwrap();
+    let error = CheckpointFiles::new(&place).err().expect("it is no directory");
+    assert!(error.to_string().contains(place.to_str().unwrap()), "{error}");
+}

@@ -1,0 +1,177 @@
+//! The thread that writes, reads and checks checkpoints, so that a lane never waits for one.
+//!
+//! It paces itself: writing a checkpoint takes no more bytes per second than the configuration allows, so that the log and the clients
+//! keep the disk. Digests, answers to other replicas and what somebody waits for are not held up. Tests: `keeper_thread/tests.rs`.
+
+use crate::disk_thread::{Completion, Mailbox, Watch};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use quorate_state::checkpoint::{Files, Job, Keeper, Report, Step};
+use quorate_state::store::Version;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+#[cfg(test)]
+mod tests;
+
+/// The longest that the thread sleeps at once while it paces itself.
+const NAP: Duration = Duration::from_millis(50);
+
+enum Order {
+    Job(Job),
+    /// Nobody needs it any more: it is freed here, which can take a while.
+    Release(Version),
+    /// Answer when there is nothing left to do.
+    Wait(Sender<()>),
+}
+
+/// The lane's end of the thread. Dropping it ends the thread, with what it is at left unfinished.
+pub(crate) struct KeeperThread {
+    orders: Sender<Order>,
+    ending: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl KeeperThread {
+    /// `rate`: bytes per second for checkpoints, if there is a limit.
+    pub(crate) fn start(
+        keeper: Keeper,
+        files: Box<dyn Files + Send>,
+        rate: Option<u64>,
+        mailbox: Mailbox,
+    ) -> io::Result<Self> {
+        // Bounded by what the lane asks for: a border now and then, and reads that are limited in number.
+        let (orders, receiver) = unbounded();
+        let ending = Arc::new(AtomicBool::new(false));
+        let stop = ending.clone();
+        let thread = std::thread::Builder::new().name("keeper".into()).spawn(move || {
+            let _watch = Watch { mailbox: &mailbox, why: "the thread that keeps checkpoints panicked" };
+            let pace = Pace { rate, owed: Duration::ZERO, urgent: false };
+            Worker { keeper, files, orders: receiver, mailbox: &mailbox, waiting: Vec::new(), pace, stop }.run();
+        })?;
+        Ok(Self { orders, ending, thread })
+    }
+
+    /// Hands over a job.
+    pub(crate) fn submit(&self, job: Job) {
+        // Sending fails only when the thread ended, which it reported as a failure before.
+        drop(self.orders.send(Order::Job(job)));
+    }
+
+    /// Lets a version go.
+    pub(crate) fn release(&self, version: Version) {
+        drop(self.orders.send(Order::Release(version)));
+    }
+
+    /// Returns when the thread has nothing left to do, which it does without pacing itself.
+    pub(crate) fn wait(&self) {
+        let (sender, receiver) = bounded(1);
+        if self.orders.send(Order::Wait(sender)).is_ok() {
+            let _ = receiver.recv();
+        }
+    }
+
+    /// Ends the thread; what it is at stays unfinished and is done again after the next start.
+    pub(crate) fn stop(self) {
+        self.ending.store(true, Ordering::Release);
+        drop(self.orders);
+        let _ = self.thread.join();
+    }
+}
+
+/// How long to hold back after work.
+struct Pace {
+    rate: Option<u64>,
+    owed: Duration,
+    /// Somebody waits: work at full speed.
+    urgent: bool,
+}
+
+impl Pace {
+    fn worked(&mut self, bytes: u64, took: Duration) {
+        let Some(rate) = self.rate.filter(|_| !self.urgent) else { return };
+        let due = Duration::from_nanos((u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1))) as u64);
+        self.owed += due.saturating_sub(took);
+    }
+}
+
+struct Worker<'a> {
+    keeper: Keeper,
+    files: Box<dyn Files + Send>,
+    orders: Receiver<Order>,
+    mailbox: &'a Mailbox,
+    waiting: Vec<Sender<()>>,
+    pace: Pace,
+    stop: Arc<AtomicBool>,
+}
+
+impl Worker<'_> {
+    fn run(mut self) {
+        while !self.stop.load(Ordering::Acquire) {
+            while let Ok(order) = self.orders.try_recv() {
+                self.take(order);
+            }
+            let before = Instant::now();
+            match self.keeper.step(&mut *self.files) {
+                Step::Worked { bytes } => {
+                    self.pace.worked(bytes, before.elapsed());
+                    self.tell();
+                    self.hold_back();
+                }
+                Step::Idle => {
+                    self.tell();
+                    self.pace.urgent = false;
+                    for waiting in self.waiting.drain(..) {
+                        let _ = waiting.send(());
+                    }
+                    match self.orders.recv() {
+                        Ok(order) => self.take(order),
+                        Err(_) => return,
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, order: Order) {
+        match order {
+            Order::Job(job) => {
+                // Until it is durable this replica does nothing else of use.
+                self.pace.urgent |= matches!(job, Job::Install { .. });
+                self.keeper.submit(job);
+            }
+            Order::Release(version) => drop(version),
+            Order::Wait(waiting) => {
+                self.pace.urgent = true;
+                self.waiting.push(waiting);
+            }
+        }
+    }
+
+    fn tell(&mut self) {
+        let reports: Vec<Report> = self.keeper.reports().collect();
+        reports.into_iter().for_each(|report| self.mailbox.send(Completion::Kept(report)));
+    }
+
+    /// Sleeps off what is owed, in naps; whatever is asked meanwhile is done in between.
+    fn hold_back(&mut self) {
+        if self.pace.owed < Duration::from_millis(1) {
+            return;
+        }
+        let nap = std::mem::take(&mut self.pace.owed);
+        self.pace.owed = nap.saturating_sub(NAP);
+        let began = Instant::now();
+        match self.orders.recv_timeout(nap.min(NAP)) {
+            Ok(order) => {
+                self.pace.owed += nap.min(NAP).saturating_sub(began.elapsed());
+                self.take(order);
+            }
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        }
+        if self.pace.urgent {
+            self.pace.owed = Duration::ZERO;
+        }
+    }
+}

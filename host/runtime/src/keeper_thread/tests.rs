@@ -1,0 +1,66 @@
+use super::*;
+use crate::files::MemoryFiles;
+use bytes::Bytes;
+use mio::{Poll, Token, Waker};
+use quorate_state::checkpoint::{Image, Kind};
+use quorate_state::store::Store;
+use quorate_types::Seq;
+
+fn image(seq: u64, objects: u64) -> Image {
+    let mut store = Store::new();
+    for key in 0..objects {
+        store.put(&key.to_be_bytes(), &[7; 1000]);
+    }
+    let system = Bytes::from_static(b"the system part");
+    Image { seq: Seq::new(seq), border: seq, system, objects: store.version() }
+}
+
+fn thread(rate: Option<u64>) -> (KeeperThread, Receiver<Completion>, Poll) {
+    let poll = Poll::new().unwrap();
+    let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
+    let (mailbox, completions) = Mailbox::new(waker);
+    let mut files: Box<dyn Files + Send> = Box::new(MemoryFiles::default());
+    let (keeper, _) = Keeper::open(&mut *files, false).unwrap();
+    (KeeperThread::start(keeper, files, rate, mailbox).unwrap(), completions, poll)
+}
+
+fn next(completions: &Receiver<Completion>) -> Report {
+    match completions.recv_timeout(Duration::from_secs(20)).expect("it reports") {
+        Completion::Kept(report) => report,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_border_is_reported_first_and_then_its_file() {
+    let (thread, completions, _poll) = thread(None);
+    let image = image(10, 50);
+    let expected = image.digest();
+    thread.submit(Job::Border { image, write: Some(Kind::Full) });
+    assert!(matches!(next(&completions), Report::Digest { digest, .. } if digest == expected));
+    assert!(matches!(next(&completions), Report::Written { digest, .. } if digest == expected));
+    thread.stop();
+}
+
+#[test]
+fn who_waits_gets_it_written_without_pauses() {
+    // At this rate the file alone would take hours.
+    let (thread, completions, _poll) = thread(Some(100));
+    thread.submit(Job::Border { image: image(10, 500), write: Some(Kind::Full) });
+    thread.wait();
+    let reports: Vec<Completion> = completions.try_iter().collect();
+    assert!(reports.iter().any(|report| matches!(report, Completion::Kept(Report::Written { .. }))));
+    thread.stop();
+}
+
+#[test]
+fn what_is_asked_in_a_pause_is_answered() {
+    let (thread, completions, _poll) = thread(Some(1000));
+    thread.submit(Job::Border { image: image(10, 5000), write: Some(Kind::Full) });
+    assert!(matches!(next(&completions), Report::Digest { .. }));
+    let digest = image(9, 1).digest();
+    thread.submit(Job::ReadChunk { ticket: 77, seq: Seq::new(9), digest, chunk: 0 });
+    assert!(matches!(next(&completions), Report::Chunk { ticket: 77, answer: None }));
+    // It does not finish what would take hours.
+    thread.stop();
+}

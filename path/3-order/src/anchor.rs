@@ -1,0 +1,49 @@
+//! What a checkpoint says of an instance: where in its log the checkpoint's slot lies. Only the protocol that made an anchor
+//! reads it; for the rest of the program it is a few bytes, the same on all replicas.
+//!
+//! Tests: anchor/tests.rs.
+
+use quorate_types::Reject;
+use std::fmt;
+
+/// No anchor is longer.
+pub const ANCHOR_BYTES_MAX: usize = 64;
+
+/// What a checkpoint says of an instance at a slot: opaque, canonical bytes.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Anchor {
+    bytes: [u8; ANCHOR_BYTES_MAX],
+    len: u8,
+}
+
+impl Anchor {
+    /// The anchor that consists of these bytes.
+    ///
+    /// # Errors
+    /// When there are too many.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Reject> {
+        if bytes.len() > ANCHOR_BYTES_MAX {
+            let (size, max) = (bytes.len() as u64, ANCHOR_BYTES_MAX as u64);
+            return Err(Reject::TooLarge { what: "anchor", size, max });
+        }
+        let mut anchor = Self { bytes: [0; ANCHOR_BYTES_MAX], len: bytes.len() as u8 };
+        anchor.bytes[..bytes.len()].copy_from_slice(bytes);
+        Ok(anchor)
+    }
+
+    /// Its bytes, as [`Self::decode`] takes them.
+    pub fn encode(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+impl fmt::Debug for Anchor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Anchor(")?;
+        self.encode().iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        write!(f, ")")
+    }
+}
+
+#[cfg(test)]
+mod tests;

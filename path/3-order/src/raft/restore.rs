@@ -1,0 +1,186 @@
+//! What the records of an earlier run say, one after the other, also where the log was trimmed. docs/protocols/raft.md
+//! L7-L8, L78-L84.
+//!
+//! The records by themselves tell a log: its first entry that is still there, and all that followed. Ours begins after the
+//! anchor of a checkpoint, and takes of that told log what continues the anchor. Both may differ in three ways. The told log
+//! begins with left-overs: the disk is trimmed in large pieces, and what lies before the first record that is needed may
+//! have been replaced long ago. It ends before the anchor, or holds something else there: the checkpoint came from another
+//! replica, and nothing was written since. Or a FLOOR record says that the log begins anew.
+//!
+//! INV-RAFT-1, INV-RAFT-3, INV-RAFT-4, INV-RAFT-15. Tests: tests/restart.rs, tests/checkpoints.rs, tests/chaos.rs.
+
+use super::persist::{
+    RECORD_ENTRY, RECORD_FLOOR, RECORD_VOTE, inconsistent, read_entry, read_floor, read_vote,
+};
+use super::{Raft, checkpoints};
+use crate::{Anchor, Effects, Stored};
+use quorate_types::{Halt, RecordId, ReplicaId, Slot, View};
+use quorate_wire::raft::{Entry, Index, Position};
+
+/// The log that the records tell, as far as it matters beside ours.
+#[derive(Debug, Default)]
+pub(super) struct Replay {
+    /// It may begin anywhere: a checkpoint stands before it.
+    anchored: bool,
+    /// The lowest index of which there is a record; none before the first entry.
+    begin: Option<Index>,
+    /// Its end.
+    end: Index,
+    /// The view of its entry at the anchor, when there is one.
+    at_anchor: Option<View>,
+    /// Its entry right after the anchor is of a lower view than the anchor, and so no successor of it.
+    stale: bool,
+    /// A record said in which view we are. Before that the views of entries can not be compared with ours.
+    vouched: bool,
+    /// The highest view of an entry.
+    highest: View,
+}
+
+impl Replay {
+    /// Whether the told log is the one after the anchor: what is written next may lean on it.
+    fn continues(&self, anchor: Position) -> bool {
+        match self.begin {
+            None => true,
+            Some(begin) if begin > anchor.index => !self.stale,
+            Some(_) => self.at_anchor == Some(anchor.view),
+        }
+    }
+}
+
+impl Raft {
+    pub(super) fn restore_position(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
+        assert!(self.records == RecordId::ZERO, "an anchor is restored before all records");
+        let position = checkpoints::read_anchor(slot, anchor)?;
+        self.log.reset(position, slot.number());
+        (self.commit, self.delivered, self.decided) = (position.index, position.index, slot);
+        self.replay.anchored = true;
+        Ok(())
+    }
+
+    /// [raft L7-L8]
+    pub(super) fn restore_record(&mut self, id: RecordId, record: Stored) -> Result<(), Halt> {
+        if id != self.records.next() {
+            return Err(inconsistent(format!("record {id} follows record {}", self.records)));
+        }
+        match record.kind {
+            RECORD_ENTRY => {
+                let (index, entry) = read_entry(record)?;
+                self.restore_entry(id, index, entry)?;
+            }
+            RECORD_VOTE => {
+                let (view, voted) = read_vote(&record)?;
+                let first = view == self.view && self.voted.is_none() && voted.is_some();
+                if view <= self.view && !first {
+                    return Err(inconsistent(format!("a vote in {view} follows one in {}", self.view)));
+                }
+                self.restore_vote(id, view, voted)?;
+            }
+            RECORD_FLOOR => {
+                let (floor, slot, cleared, (view, voted)) = read_floor(&record)?;
+                if self.replay.vouched && (view, voted) != (self.view, self.voted) {
+                    return Err(inconsistent(format!("{view} is restated in {}", self.view)));
+                }
+                self.restore_vote(id, view, voted)?;
+                self.restore_floor(floor, slot, cleared)?;
+                self.floor_records.push_back(id);
+                self.floor_stated = slot;
+            }
+            kind => return Err(inconsistent(format!("unknown kind of record {kind}"))),
+        }
+        self.records = id;
+        self.durable_record = id;
+        self.forget_old_floors();
+        Ok(())
+    }
+
+    fn restore_vote(&mut self, id: RecordId, view: View, voted: Option<ReplicaId>) -> Result<(), Halt> {
+        if view < self.replay.highest {
+            return Err(inconsistent(format!("{view} follows entries of {}", self.replay.highest)));
+        }
+        (self.view, self.voted, self.view_record) = (view, voted, id);
+        self.replay.vouched = true;
+        Ok(())
+    }
+
+    /// The log began after `floor` when this was written. [raft L81]
+    fn restore_floor(&mut self, floor: Position, slot: Slot, cleared: bool) -> Result<(), Halt> {
+        let (anchor, anchor_slot) = (self.log.floor(), Slot::new(self.log.floor_slots()));
+        let fits = if slot < anchor_slot { floor.index < anchor.index } else { floor == anchor };
+        if slot > anchor_slot || !fits {
+            let why = format!(
+                "the log begins after {slot} at {floor}, and the checkpoint ends with {anchor_slot} at {anchor}"
+            );
+            return Err(inconsistent(why));
+        }
+        if cleared {
+            self.log.truncate(anchor.index);
+            let replay = &mut self.replay;
+            (replay.begin, replay.end) = (Some(floor.index.next()), floor.index);
+            (replay.at_anchor, replay.stale) = ((floor == anchor).then_some(floor.view), false);
+        }
+        Ok(())
+    }
+
+    fn restore_entry(&mut self, id: RecordId, index: Index, entry: Entry) -> Result<(), Halt> {
+        let (anchor, replay) = (self.log.floor(), &mut self.replay);
+        let open = replay.anchored && replay.begin.is_none();
+        if index == Index::ZERO || (index > replay.end.next() && !open) {
+            return Err(inconsistent(format!("the entry at index {index} follows index {}", replay.end)));
+        }
+        let known = replay.vouched || !replay.anchored;
+        if entry.view == View::ZERO || (known && entry.view > self.view) {
+            let why = format!("the entry at index {index} is of {} in {}", entry.view, self.view);
+            return Err(inconsistent(why));
+        }
+        replay.highest = replay.highest.max(entry.view);
+        let begin = replay.begin.map_or(index, |begin| begin.min(index));
+        (replay.begin, replay.end) = (Some(begin), index);
+        if index <= anchor.index {
+            // [raft L79]
+            replay.at_anchor = (index == anchor.index).then_some(entry.view);
+            replay.stale = false;
+            self.log.truncate(anchor.index);
+            return Ok(());
+        }
+        if index == anchor.index.next() {
+            replay.stale = replay.at_anchor.is_none() && entry.view < anchor.view;
+        }
+        if begin > anchor.index.next() || !replay.continues(anchor) {
+            // [raft L80]
+            return Ok(());
+        }
+        let before = self.log.position(index.previous()).view;
+        if entry.view < before {
+            let why = format!("the entry at index {index} of {} follows one of {before}", entry.view);
+            return Err(inconsistent(why));
+        }
+        self.log.truncate(index.previous());
+        self.log.push(entry, id);
+        self.log.advance_durable(id);
+        self.trim();
+        Ok(())
+    }
+
+    /// All records were given. [raft L82-L84]
+    pub(super) fn finish_restoring(&mut self, out: &mut Effects) -> Result<(), Halt> {
+        let (replay, anchor) = (std::mem::take(&mut self.replay), self.log.floor());
+        if let Some(begin) = replay.begin.filter(|begin| *begin > anchor.index.next()) {
+            return Err(inconsistent(format!(
+                "the log begins at index {begin}, and the checkpoint ends at {anchor}"
+            )));
+        }
+        if replay.highest > self.view {
+            let highest = replay.highest;
+            return Err(inconsistent(format!("no record says what was voted in or after {highest}")));
+        }
+        if anchor.view > self.view {
+            self.persist_vote(anchor.view, None, out);
+        }
+        if !replay.continues(anchor) {
+            // Until that is durable, all that was found now is what tells the next start the same.
+            self.held_records = Some((RecordId::FIRST, self.records.next()));
+            self.persist_floor(true, out);
+        }
+        Ok(())
+    }
+}

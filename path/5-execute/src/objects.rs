@@ -1,0 +1,139 @@
+//! Services whose whole state lies in the object store: they write nothing for checkpoints, digests, transfers or going back.
+//!
+//! Stage 5 (execute). Source: Distler, "Resource-Aware System Software for Replicated Services", section 5.2: the first of its
+//! two ways to learn what changed. The store sees every change, so the engine needs nothing else of the service.
+//! Tests: `tests/images.rs`, `tests/kinds.rs`.
+
+use crate::checkpoint::{
+    CheckpointError, CheckpointSink, CheckpointSource, NO_MORE_OBJECTS, read_append, read_u32, write_object,
+};
+use crate::context::Context;
+use crate::service::{BatchReplies, ReplySink, Service};
+use quorate_state::store::{KEY_BYTES_MAX, Store, VALUE_BYTES_MAX};
+use quorate_types::{AgreedTime, Items};
+
+/// A deterministic service that keeps its state in a [`Store`]; [`InStore`] makes a [`Service`] of it. The rules are those of
+/// [`Service`], and one more: all state lies in the store. `self` is for configuration and for buffers that hold nothing from one
+/// command to the next, since a restart, a transfer or going back replaces the store and nothing else. Check what clients send
+/// before it goes into the store, which takes keys up to 64 KiB and values up to 16 MiB and panics at longer ones.
+pub trait ObjectService: Send {
+    /// Runs one ordered command and writes one reply, as [`Service::execute`] does.
+    fn execute(&mut self, store: &mut Store, command: &[u8], ctx: &Context, reply: &mut ReplySink<'_>);
+
+    /// Answers a read, weak or strong, from the state as it is.
+    fn query(&self, store: &Store, query: &[u8], ctx: &Context, reply: &mut ReplySink<'_>);
+
+    /// Runs all commands of one request, as [`Service::execute_batch`] does.
+    fn execute_batch(
+        &mut self,
+        store: &mut Store,
+        commands: Items<'_>,
+        ctx: &Context,
+        replies: &mut BatchReplies,
+    ) {
+        for (index, command) in commands.iter().enumerate() {
+            let ctx = ctx.with_command(index as u32);
+            replies.push_with(|reply| self.execute(store, command, &ctx, reply));
+        }
+    }
+
+    /// When this service wants to be called, if no command comes first. It must follow from what is in the store.
+    fn next_deadline(&self, store: &Store) -> Option<AgreedTime> {
+        let _ = store;
+        None
+    }
+
+    /// The moment that [`Self::next_deadline`] named has come: do everything that is due at `ctx.time()`.
+    fn deadline_reached(&mut self, store: &mut Store, ctx: &Context) {
+        let _ = (store, ctx);
+    }
+}
+
+/// The adapter from [`ObjectService`] to [`Service`]: the service and its store.
+pub struct InStore<S> {
+    service: S,
+    store: Store,
+}
+
+impl<S> InStore<S> {
+    /// The service with an empty store.
+    pub fn new(service: S) -> Self {
+        Self { service, store: Store::new() }
+    }
+    /// The service.
+    pub fn service(&self) -> &S {
+        &self.service
+    }
+    /// The objects.
+    pub fn objects(&self) -> &Store {
+        &self.store
+    }
+}
+
+impl<S: Default> Default for InStore<S> {
+    fn default() -> Self {
+        Self::new(S::default())
+    }
+}
+
+impl<S: ObjectService> Service for InStore<S> {
+    fn execute(&mut self, command: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
+        self.service.execute(&mut self.store, command, ctx, reply);
+    }
+    fn query(&self, query: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
+        self.service.query(&self.store, query, ctx, reply);
+    }
+    /// All objects in key order (`key length u32 | value length u32 | key | value`), then `0xffff_ffff`. Images do not need it.
+    fn checkpoint(&self, out: &mut dyn CheckpointSink) -> Result<(), CheckpointError> {
+        self.store.range(b"", None).try_for_each(|(key, value)| write_object(out, key, value))?;
+        out.write(&NO_MORE_OBJECTS.to_le_bytes())
+    }
+    fn restore(&mut self, from: &mut dyn CheckpointSource) -> Result<(), CheckpointError> {
+        self.store = read_objects(from)?;
+        Ok(())
+    }
+    fn execute_batch(&mut self, commands: Items<'_>, ctx: &Context, replies: &mut BatchReplies) {
+        self.service.execute_batch(&mut self.store, commands, ctx, replies);
+    }
+    fn next_deadline(&self) -> Option<AgreedTime> {
+        self.service.next_deadline(&self.store)
+    }
+    fn deadline_reached(&mut self, ctx: &Context) {
+        self.service.deadline_reached(&mut self.store, ctx);
+    }
+    fn store(&self) -> Option<&Store> {
+        Some(&self.store)
+    }
+    fn store_mut(&mut self) -> Option<&mut Store> {
+        Some(&mut self.store)
+    }
+}
+
+/// A stream of objects, to the end of the source.
+pub(crate) fn read_objects(from: &mut dyn CheckpointSource) -> Result<Store, CheckpointError> {
+    let mut store = Store::new();
+    let (mut key, mut value, mut before) = (Vec::new(), Vec::new(), None::<Vec<u8>>);
+    loop {
+        let key_len = read_u32(from)?;
+        if key_len == NO_MORE_OBJECTS {
+            break;
+        }
+        let value_len = read_u32(from)?;
+        if key_len as usize > KEY_BYTES_MAX || value_len as usize > VALUE_BYTES_MAX {
+            return Err(CheckpointError::Malformed("an object over the store's limits"));
+        }
+        key.clear();
+        value.clear();
+        read_append(from, key_len as usize, &mut key)?;
+        read_append(from, value_len as usize, &mut value)?;
+        if before.as_ref().is_some_and(|before| *before >= key) {
+            return Err(CheckpointError::Malformed("objects out of order"));
+        }
+        store.put(&key, &value);
+        std::mem::swap(before.get_or_insert_default(), &mut key);
+    }
+    match from.read(&mut [0])? {
+        0 => Ok(store),
+        _ => Err(CheckpointError::Malformed("bytes after the last object")),
+    }
+}

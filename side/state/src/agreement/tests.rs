@@ -1,0 +1,269 @@
+//! Digests that are reported in any order, again and differently, against brute force.
+
+use super::{Agreement, BORDERS_MAX, Offer, Verdict, needed_for_crashes};
+use quorate_types::{Digest, Random, ReplicaId, Seq};
+use std::collections::{BTreeMap, BTreeSet};
+
+fn replica(number: u64) -> ReplicaId {
+    ReplicaId::new(number as u16)
+}
+
+fn digest(number: u64) -> Digest {
+    Digest::new([number as u8; 32])
+}
+
+fn members(count: u64) -> Vec<ReplicaId> {
+    (1..=count).map(replica).collect()
+}
+
+/// Of r1 among so many.
+fn agreement(count: u64) -> Agreement {
+    Agreement::new(replica(1), &members(count), needed_for_crashes(count as usize))
+}
+
+const S: Seq = Seq::new(100);
+
+#[test]
+fn a_majority_agrees() {
+    for (count, needed) in [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 4), (7, 4)] {
+        assert_eq!(needed_for_crashes(count), needed, "of {count}");
+    }
+    let mut three = agreement(3);
+    assert_eq!(three.own(S, digest(7), false), []);
+    assert_eq!(three.heard(replica(3), S, digest(7), true), [Verdict::Agreed { seq: S, digest: digest(7) }]);
+    assert_eq!(three.heard(replica(2), S, digest(7), true), [], "told once");
+    assert_eq!((three.newest(), three.agreed(S)), (Some((S, digest(7))), Some(digest(7))));
+}
+
+#[test]
+fn one_alone_agrees_with_itself() {
+    let mut one = agreement(1);
+    assert_eq!(one.own(S, digest(7), true), [Verdict::Agreed { seq: S, digest: digest(7) }]);
+    assert_eq!(one.offers(Seq::ZERO), [], "nobody else holds it");
+}
+
+#[test]
+#[should_panic(expected = "one alone agrees with nobody")]
+fn one_is_never_enough_among_several() {
+    let _ = Agreement::new(replica(1), &members(3), 1);
+}
+
+#[test]
+fn who_differs_is_told() {
+    let mut three = agreement(3);
+    assert_eq!(three.own(S, digest(1), false), []);
+    assert_eq!(three.heard(replica(2), S, digest(7), false), []);
+    let by = vec![replica(2), replica(3)];
+    let agreed = Verdict::Agreed { seq: S, digest: digest(7) };
+    let differs = Verdict::OwnDiffers { seq: S, own: digest(1), agreed: digest(7), by };
+    assert_eq!(three.heard(replica(3), S, digest(7), false), [agreed.clone(), differs]);
+
+    // After its repair this replica reports again.
+    let restated = Verdict::Restated { seq: S, member: replica(1), was: digest(1), now: digest(7) };
+    assert_eq!(three.own(S, digest(7), false), [restated]);
+
+    // The same seen from r3, which learns of it late and early.
+    let mut late = Agreement::new(replica(3), &members(3), 2);
+    let other = Verdict::OtherDiffers { seq: S, member: replica(1), digest: digest(1), agreed: digest(7) };
+    assert_eq!(late.heard(replica(2), S, digest(7), false), []);
+    assert_eq!(late.own(S, digest(7), false), [agreed.clone()]);
+    assert_eq!(late.heard(replica(1), S, digest(1), false), [other.clone()]);
+    let mut early = Agreement::new(replica(3), &members(3), 2);
+    assert_eq!(early.heard(replica(1), S, digest(1), false), []);
+    assert_eq!(early.heard(replica(2), S, digest(7), false), []);
+    assert_eq!(early.own(S, digest(7), false), [agreed, other]);
+}
+
+#[test]
+fn when_no_digest_can_be_agreed_on_the_service_is_not_deterministic() {
+    let none = |members: &[u64]| {
+        let digests = members.iter().map(|member| (replica(*member), digest(*member))).collect();
+        Verdict::NoneAgree { seq: S, digests }
+    };
+    let mut two = agreement(2);
+    assert_eq!(two.own(S, digest(1), false), []);
+    assert_eq!(two.heard(replica(2), S, digest(2), false), [none(&[1, 2])]);
+
+    let mut three = agreement(3);
+    assert_eq!(three.heard(replica(3), S, digest(3), false), []);
+    assert_eq!(three.heard(replica(2), S, digest(2), false), [], "r1 can still decide it");
+    assert_eq!(three.own(S, digest(1), false), [none(&[1, 2, 3])]);
+    assert_eq!(three.offers(Seq::ZERO), []);
+
+    // Of four, three have to say the same: known before the fourth reports.
+    let mut four = agreement(4);
+    assert_eq!(four.own(S, digest(1), false), []);
+    assert_eq!(four.heard(replica(2), S, digest(2), false), []);
+    assert_eq!(four.heard(replica(3), S, digest(3), false), [none(&[1, 2, 3])]);
+}
+
+#[test]
+fn what_can_be_fetched_is_agreed_and_held_by_another() {
+    let mut five = agreement(5);
+    for seq in [100, 200] {
+        drop(five.own(Seq::new(seq), digest(seq), true));
+        drop(five.heard(replica(2), Seq::new(seq), digest(seq), seq == 100));
+        drop(five.heard(replica(3), Seq::new(seq), digest(seq), false));
+        drop(five.heard(replica(4), Seq::new(seq), digest(9), true));
+    }
+    let offer = |seq, holders: &[u64]| Offer {
+        seq: Seq::new(seq),
+        digest: digest(seq),
+        holders: holders.iter().copied().map(replica).collect(),
+    };
+    assert_eq!(five.offers(Seq::ZERO), [offer(100, &[2])]);
+    drop(five.heard(replica(3), Seq::new(200), digest(200), true));
+    drop(five.heard(replica(5), Seq::new(200), digest(200), true));
+    assert_eq!(five.offers(Seq::ZERO), [offer(200, &[3, 5]), offer(100, &[2])]);
+    assert_eq!(five.offers(Seq::new(101)), [offer(200, &[3, 5])]);
+
+    five.not_held(replica(5), Seq::new(200), digest(9));
+    assert_eq!(five.offers(Seq::new(101)), [offer(200, &[3, 5])], "it holds this one, not another");
+    five.not_held(replica(5), Seq::new(200), digest(200));
+    assert_eq!(five.offers(Seq::new(101)), [offer(200, &[3])]);
+    drop(five.heard(replica(3), Seq::new(200), digest(200), false));
+    assert_eq!(five.offers(Seq::new(101)), []);
+    drop(five.heard(replica(3), Seq::new(200), digest(200), true));
+    drop(five.heard(replica(3), Seq::new(200), digest(9), true));
+    assert_eq!(five.offers(Seq::new(101)), [], "its state is another one now");
+}
+
+#[test]
+fn nobody_speaks_for_others() {
+    let mut three = agreement(3);
+    drop(three.own(S, digest(1), false));
+    assert_eq!(three.heard(replica(1), S, digest(2), true), [], "nobody else is this replica");
+    assert_eq!(three.heard(replica(9), S, digest(1), true), [], "no member");
+    assert_eq!(three.said(S), [(replica(1), digest(1))]);
+    for _ in 0..5 {
+        assert_eq!(three.heard(replica(2), S, digest(2), true), [], "said often, counted once");
+    }
+    assert_eq!(three.newest(), None);
+}
+
+#[test]
+fn memory_is_bounded_whoever_talks() {
+    let mut three = agreement(3);
+    drop(three.own(Seq::new(7), digest(7), true));
+    drop(three.heard(replica(2), Seq::new(7), digest(7), true));
+    // r3 talks of borders that nobody knows, from the end of time down and up.
+    for seq in (u64::MAX - 5_000..=u64::MAX).rev().chain(1..5_000) {
+        drop(three.heard(replica(3), Seq::new(seq), digest(seq), true));
+        three.invariants();
+    }
+    assert_eq!(three.newest(), Some((Seq::new(7), digest(7))), "what others said is still there");
+    assert_eq!(three.offers(Seq::ZERO).len(), 1);
+    assert_eq!(three.own_reports().count(), 1);
+    assert_eq!(three.newest_of(replica(3)).map(|(seq, _)| seq), Some(Seq::new(u64::MAX)));
+}
+
+#[test]
+fn borders_that_are_long_past_are_not_told_again() {
+    let mut three = agreement(3);
+    for border in 1..=40 {
+        let seq = Seq::new(border * 10);
+        drop(three.heard(replica(2), seq, digest(border), true));
+        assert_eq!(three.heard(replica(3), seq, digest(border), true).len(), 1);
+        three.invariants();
+    }
+    assert_eq!(three.agreed(Seq::new(10)), None);
+    for border in 1..=24 {
+        assert_eq!(three.own(Seq::new(border * 10), digest(99), false), [], "border {border}");
+    }
+    assert!(matches!(three.own(Seq::new(250), digest(99), false)[..], [Verdict::OwnDiffers { .. }]));
+    assert_eq!(three.offers(Seq::ZERO).len(), BORDERS_MAX);
+}
+
+/// What was agreed and said, from the list of all reports.
+#[derive(Default)]
+struct Slow {
+    last: BTreeMap<(Seq, ReplicaId), Digest>,
+    agreed: BTreeMap<Seq, Digest>,
+}
+
+impl Slow {
+    fn report(&mut self, from: ReplicaId, seq: Seq, digest: Digest, needed: usize) {
+        self.last.insert((seq, from), digest);
+        let of = self.last.iter().filter(|((at, _), d)| *at == seq && **d == digest);
+        if of.count() >= needed {
+            self.agreed.entry(seq).or_insert(digest);
+        }
+    }
+    /// Whether some choice of the silent members' digests makes one reach the number.
+    fn possible(&self, seq: Seq, count: usize, needed: usize) -> bool {
+        let said: Vec<Digest> = self.last.iter().filter(|((at, _), _)| *at == seq).map(|(_, d)| *d).collect();
+        let different: BTreeSet<Digest> = said.iter().copied().collect();
+        let most = different.iter().map(|d| said.iter().filter(|other| *other == d).count()).max().unwrap_or(0);
+        most + (count - said.len()) >= needed
+    }
+}
+
+#[test]
+fn any_order_of_reports_gives_what_brute_force_gives() {
+    let mut outcomes = [0; 5];
+    for seed in 0..4_000 {
+        let mut random = Random::new(seed);
+        let count = 1 + random.below(5);
+        let needed = needed_for_crashes(count as usize) - usize::from(count > 3 && random.below(3) == 0);
+        let mut agreement = Agreement::new(replica(1), &members(count), needed);
+        let mut slow = Slow::default();
+        let mut told: Vec<Verdict> = Vec::new();
+        let same = random.below(4) > 0;
+        for _ in 0..4 + random.below(30) {
+            let (from, seq) = (replica(1 + random.below(count)), Seq::new(10 * (1 + random.below(3))));
+            let value = digest(if same && random.below(5) > 0 { seq.number() } else { random.below(3) });
+            let held = random.below(2) == 0;
+            let verdicts = match from == replica(1) {
+                true => agreement.own(seq, value, held),
+                false => agreement.heard(from, seq, value, held),
+            };
+            let was = slow.agreed.get(&seq).copied();
+            slow.report(from, seq, value, needed);
+            let now = slow.agreed.get(&seq).copied();
+            agreement.invariants();
+            assert_eq!(agreement.agreed(seq), now, "INV-AGREE-1 and INV-AGREE-3");
+            let newly = verdicts.iter().any(|v| matches!(v, Verdict::Agreed { .. }));
+            assert_eq!(newly, was.is_none() && now.is_some(), "told when it is, and only then");
+            for verdict in verdicts {
+                match &verdict {
+                    Verdict::Agreed { seq, digest } => assert_eq!(slow.agreed[seq], *digest),
+                    Verdict::OwnDiffers { seq, own, agreed, by } => {
+                        assert_eq!((slow.last[&(*seq, replica(1))], slow.agreed[seq]), (*own, *agreed));
+                        assert!(own != agreed && by.iter().all(|m| slow.last[&(*seq, *m)] == *agreed));
+                    }
+                    Verdict::OtherDiffers { seq, member, digest, agreed } => {
+                        assert_eq!((slow.last[&(*seq, *member)], slow.agreed[seq]), (*digest, *agreed));
+                        assert!(digest != agreed && *member != replica(1));
+                    }
+                    Verdict::NoneAgree { seq, digests } => {
+                        assert!(!slow.possible(*seq, count as usize, needed) && now.is_none());
+                        assert!(digests.iter().all(|(member, d)| slow.last[&(*seq, *member)] == *d));
+                        assert!(!told.contains(&verdict) || same || !digests.is_empty());
+                    }
+                    Verdict::Restated { was, now, .. } => assert_ne!(was, now),
+                }
+                outcomes[match verdict {
+                    Verdict::Agreed { .. } => 0,
+                    Verdict::OwnDiffers { .. } => 1,
+                    Verdict::OtherDiffers { .. } => 2,
+                    Verdict::NoneAgree { .. } => 3,
+                    Verdict::Restated { .. } => 4,
+                }] += 1;
+                told.push(verdict);
+            }
+            // Nothing is left untold: what holds in the end was said at some point.
+            let own = slow.last.get(&(seq, replica(1))).copied();
+            if let (Some(own), Some(agreed)) = (own, now)
+                && own != agreed
+            {
+                let said = |v: &Verdict| matches!(v, Verdict::OwnDiffers { seq: at, own: o, .. } if *at == seq && *o == own);
+                assert!(told.iter().any(said), "this replica differs and was not told");
+            }
+            if now.is_none() && !slow.possible(seq, count as usize, needed) {
+                let said = |v: &Verdict| matches!(v, Verdict::NoneAgree { seq: at, .. } if *at == seq);
+                assert!(told.iter().any(said), "none can agree and it was not told");
+            }
+        }
+    }
+    assert!(outcomes.iter().all(|count| *count > 500), "{outcomes:?}");
+}

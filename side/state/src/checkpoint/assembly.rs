@@ -1,0 +1,76 @@
+//! Parts, verified one by one, become an image again.
+
+use std::collections::BTreeSet;
+
+use bytes::{Bytes, BytesMut};
+use quorate_types::planted;
+
+use super::chunk::{self, PartError};
+use super::image::Image;
+use super::manifest::{Manifest, Part};
+use crate::store::Store;
+
+/// An image that lacks some of its parts, or none.
+pub struct Assembly {
+    manifest: Manifest,
+    system: Vec<Bytes>,
+    store: Store,
+    missing: BTreeSet<u32>,
+}
+
+impl Assembly {
+    /// With nothing in it yet.
+    pub fn new(manifest: Manifest) -> Self {
+        let missing = (0..manifest.parts()).collect();
+        let system = vec![Bytes::new(); manifest.system().len()];
+        Self { manifest, system, store: Store::new(), missing }
+    }
+
+    /// What the image consists of.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+    /// The numbers of the parts that are not there yet, in order.
+    pub fn missing(&self) -> impl Iterator<Item = u32> + '_ {
+        self.missing.iter().copied()
+    }
+    /// The pieces of the system part; empty where they are not there yet.
+    pub fn system(&self) -> &[Bytes] {
+        &self.system
+    }
+    /// The objects that are there already.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Takes a part over, if it is exactly what the manifest says. `Ok(false)`: it was there already.
+    pub fn add(&mut self, part: u32, bytes: &Bytes) -> Result<bool, PartError> {
+        let what = self.manifest.split(part).ok_or(PartError::NoSuchPart)?;
+        if !self.missing.contains(&part) {
+            return Ok(false);
+        }
+        if !planted("unverified-chunk") {
+            self.manifest.verify(part, bytes)?;
+        }
+        match what {
+            Part::Piece(_) => self.system[part as usize] = bytes.clone(),
+            Part::Chunk(entry) => {
+                let entries = chunk::decode_chunk(bytes)?;
+                self.store.replace(&entry.path, &mut entries.iter().copied()).map_err(PartError::Chunk)?;
+            }
+        }
+        self.missing.remove(&part);
+        Ok(true)
+    }
+
+    /// The image, if nothing is missing.
+    pub fn image(&self) -> Option<Image> {
+        if !self.missing.is_empty() {
+            return None;
+        }
+        let mut system = BytesMut::with_capacity(self.manifest.system_bytes() as usize);
+        self.system.iter().for_each(|piece| system.extend_from_slice(piece));
+        let (seq, border) = (self.manifest.seq(), self.manifest.border());
+        Some(Image { seq, border, system: system.freeze(), objects: self.store.version() })
+    }
+}

@@ -1,0 +1,48 @@
+//! What the keeper asks of the disk. The host and the simulator implement it.
+
+use std::io;
+
+use bytes::Bytes;
+
+/// One directory of files, reached by name. Every method may block: the keeper has a thread of its own.
+///
+/// Errors are the operating system's. [`io::ErrorKind::StorageFull`], and the raw numbers 28 and 122 (no space, over
+/// quota), mean that there is no room; a file that is not there is [`io::ErrorKind::NotFound`].
+pub trait Files {
+    /// The names of all files in the directory, in any order.
+    fn list(&mut self) -> io::Result<Vec<String>>;
+    /// How long a file is.
+    fn len(&mut self, name: &str) -> io::Result<u64>;
+    /// Exactly `len` bytes from `offset` on; [`io::ErrorKind::UnexpectedEof`] when there are fewer.
+    fn read(&mut self, name: &str, offset: u64, len: usize) -> io::Result<Bytes>;
+    /// Makes an empty file; one with this name is emptied.
+    fn create(&mut self, name: &str) -> io::Result<()>;
+    /// Writes at the end of a file. After an error any part of it may be there.
+    fn append(&mut self, name: &str, parts: &[Bytes]) -> io::Result<()>;
+    /// Writes over bytes that are there already: only to repair them.
+    fn write_at(&mut self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Cuts a file to this length.
+    fn truncate(&mut self, name: &str, len: u64) -> io::Result<()>;
+    /// Returns when everything written to the file is durable. An error is never followed by a second try.
+    fn sync(&mut self, name: &str) -> io::Result<()>;
+    /// Renames a synced file, over one that is there, and syncs the directory.
+    fn publish(&mut self, from: &str, to: &str) -> io::Result<()>;
+    /// Removes a file. Whether that is durable does not matter.
+    fn delete(&mut self, name: &str) -> io::Result<()>;
+}
+
+/// Whether an error says that the disk is full, rather than broken.
+pub(crate) fn is_no_room(error: &io::Error) -> bool {
+    const NO_SPACE: i32 = 28;
+    const OVER_QUOTA: i32 = 122;
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+        || matches!(error.raw_os_error(), Some(NO_SPACE | OVER_QUOTA))
+}
+
+/// Deletes a file that may be gone already.
+pub(crate) fn delete_if_there(files: &mut dyn Files, name: &str) -> io::Result<()> {
+    match files.delete(name) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

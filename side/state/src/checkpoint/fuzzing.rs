@@ -1,0 +1,1 @@
+//! Bodies of fuzz targets, as functions that stable tests run, too.

@@ -1,0 +1,39 @@
+//! The whole state at one seq.
+
+use bytes::Bytes;
+use quorate_types::{Digest, Seq};
+
+use super::manifest::Manifest;
+use crate::store::Version;
+
+/// The system bytes are cut into pieces of this size; the last one is shorter. A constant of format 1.
+pub const PIECE_BYTES: usize = 64 * 1024;
+
+/// The whole replicated state at a border. Cheap to clone, and to hold while requests go on being executed.
+#[derive(Clone)]
+pub struct Image {
+    /// Everything up to here is executed in it, nothing later.
+    pub seq: Seq,
+    /// The number of this border, from 1.
+    pub border: u64,
+    /// Everything that is replicated and no object: sessions, agreed time, membership, where each instance stands.
+    pub system: Bytes,
+    /// The objects.
+    pub objects: Version,
+}
+
+impl Image {
+    /// Stands for all of the image: equal on two replicas exactly when their images are. Computes what is missing of
+    /// the objects' root, so do it where time does not matter, or after [`Version::parts`].
+    pub fn digest(&self) -> Digest {
+        Manifest::of(self).digest()
+    }
+}
+
+/// The system bytes, cut.
+pub(crate) fn pieces(system: &Bytes) -> impl Iterator<Item = Bytes> {
+    (0..system.len()).step_by(PIECE_BYTES).map(|from| {
+        let to = from.saturating_add(PIECE_BYTES).min(system.len());
+        system.slice(from..to)
+    })
+}

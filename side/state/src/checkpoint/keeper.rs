@@ -1,0 +1,644 @@
+//! The keeper: what is to be done, in which order, and what there is. The host calls [`Keeper::step`] on a thread of its own
+//! and paces it by the bytes that each step returns.
+//!
+//! Order: digests of borders come first, since agreement waits for them; then deletions, repairs and parts of transfers;
+//! then peers' questions and writing by turns, with a scrub beside them. Checkpoints are written strictly in the order of
+//! their borders; when a third one comes, the one in the middle is skipped.
+
+mod questions;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use quorate_types::{Digest, Seq, planted};
+
+use super::Image;
+use super::file::{Footer, LINKS_MAX, Previous, parse_name};
+use super::files::{Files, delete_if_there};
+use super::job::{Instead, Job, Kind, Place, Report, Step};
+use super::manifest::Manifest;
+use super::open::{self, Bad, Loaded, OpenError, Opened};
+use super::partial::{PARTIAL, PartialFile, PartialPiece};
+use super::reader::{Catalog, read_layout};
+use super::scrub::{Found, Scrub};
+use super::writer::{Base, DIGEST_BYTES, Outcome, SYNC_BYTES, Target, Trouble, Writer};
+use crate::store;
+use questions::{Ask, Look, Question};
+
+/// While there is other work, every so many steps one goes to a scrub.
+const SCRUB_TURN: u64 = 8;
+
+/// Writes checkpoints, keeps those that are there sound, and answers for them.
+pub struct Keeper {
+    /// Memory durability: no files at all, the newest image is kept instead.
+    hold: bool,
+    held: Option<Target>,
+    catalog: Catalog,
+    /// Files that can't be used; they go when checkpoints as old as they are go.
+    lost: Vec<String>,
+    bad: Bad,
+    partial: PartialFile,
+    /// The newest border that was reached.
+    border: u64,
+    digests: VecDeque<Digesting>,
+    /// What is being written, and what comes after it, in the order of borders.
+    active: Option<Writer>,
+    waiting: VecDeque<Writing>,
+    /// The last manifest that was written or read, to compare the next one with.
+    newest: Option<(Previous, Arc<Manifest>)>,
+    chores: VecDeque<Chore>,
+    questions: VecDeque<Question>,
+    look: Option<Look>,
+    scrub: Option<Scrub>,
+    turn: u64,
+    reports: Vec<Report>,
+    stopped: bool,
+}
+
+/// An image whose digest is being computed.
+struct Digesting {
+    image: Image,
+    write: Option<Kind>,
+    install: bool,
+    parts: Option<std::vec::IntoIter<store::Part>>,
+}
+
+/// A checkpoint that is to be written.
+enum Writing {
+    Ahead { border: u64, version: store::Version },
+    Border { ahead: Option<store::Version>, target: Box<Target> },
+}
+
+/// Something to do with files that are there.
+enum Chore {
+    Delete(String),
+    Forget(Seq),
+    Partial(PartialPiece),
+    ForgetPartial,
+    Repair { seq: Seq, part: u32, bytes: Bytes },
+}
+
+impl Keeper {
+    /// Finds out what is there, and loads the newest checkpoint that is whole. Takes as long as reading it does.
+    ///
+    /// With `hold` (memory durability) no file is read or written, ever: the newest image that would be written is kept
+    /// in memory, and peers get their parts from it.
+    pub fn open(files: &mut dyn Files, hold: bool) -> Result<(Self, Opened), OpenError> {
+        let start = if hold { open::Start::default() } else { open::open(files)? };
+        let border = start.catalog.footers.values().map(|footer| footer.border).max().unwrap_or(0);
+        let keeper = Self {
+            hold,
+            held: None,
+            catalog: start.catalog,
+            lost: start.lost,
+            bad: start.bad,
+            partial: start.partial,
+            border: if start.opened.image.is_some() { border } else { 0 },
+            digests: VecDeque::new(),
+            active: None,
+            waiting: VecDeque::new(),
+            newest: None,
+            chores: VecDeque::new(),
+            questions: VecDeque::new(),
+            look: None,
+            scrub: None,
+            turn: 0,
+            reports: Vec::new(),
+            stopped: false,
+        };
+        Ok((keeper, start.opened))
+    }
+
+    /// The checkpoints that are here, oldest first, with their images' digests.
+    pub fn checkpoints(&self) -> impl Iterator<Item = (Seq, Digest, Kind)> + '_ {
+        let held = self.held.iter().map(|held| (held.image.seq, held.digest, held.asked));
+        self.catalog.footers.values().map(|footer| (footer.seq, footer.digest, footer.kind)).chain(held)
+    }
+
+    /// The border whose file is being written, and how many bytes of it there are.
+    pub fn writing(&self) -> Option<(u64, u64)> {
+        self.active.as_ref().map(|writer| (writer.border, writer.written()))
+    }
+
+    /// Loads one of the checkpoints that are here: for rolling back to it, or to verify it. Takes as long as reading it does.
+    pub fn load(&mut self, files: &mut dyn Files, seq: Seq) -> Loaded {
+        if let Some(held) = self.held.as_ref().filter(|held| held.image.seq == seq) {
+            return Loaded::Whole(held.image.clone());
+        }
+        let mut bad = Bad::new();
+        let loaded = open::load(files, &self.catalog, seq, &mut bad);
+        self.bad.extend(bad);
+        loaded
+    }
+
+    /// What was done and found since the last time.
+    pub fn reports(&mut self) -> std::vec::Drain<'_, Report> {
+        self.reports.drain(..)
+    }
+
+    /// Takes a job. Nothing is read or written before [`Self::step`].
+    pub fn submit(&mut self, job: Job) {
+        if self.stopped {
+            return;
+        }
+        match job {
+            Job::Ahead { border, version } => self.ahead(border, version),
+            Job::Border { image, write } => {
+                self.border = self.border.max(image.border);
+                self.digests.push_back(Digesting { image, write, install: false, parts: None });
+            }
+            Job::Install { image } => {
+                self.give_up(None);
+                self.delete_above(image.seq);
+                self.border = image.border;
+                let write = Some(Kind::Full);
+                self.digests.push_back(Digesting { image, write, install: true, parts: None });
+            }
+            Job::Discard { above } => {
+                self.give_up(Some(above));
+                self.delete_above(above);
+            }
+            Job::ReadManifest { ticket, seq, digest, offset, max } => {
+                self.questions.push_back(Question {
+                    ticket,
+                    seq,
+                    digest,
+                    ask: Ask::Manifest { offset, max },
+                });
+            }
+            Job::ReadChunk { ticket, seq, digest, chunk } => {
+                self.questions.push_back(Question { ticket, seq, digest, ask: Ask::Part(chunk) });
+            }
+            _ if self.hold => {}
+            Job::Partial(piece) => self.chores.push_back(Chore::Partial(piece)),
+            Job::ForgetPartial => {
+                self.chores.retain(|chore| !matches!(chore, Chore::Partial(_)));
+                self.chores.push_back(Chore::ForgetPartial);
+            }
+            Job::Forget { keep } => self.chores.push_back(Chore::Forget(keep)),
+            Job::Scrub => self.scrub = Some(Scrub::over(&self.catalog)),
+            Job::Repair { seq, chunk, bytes } => {
+                self.chores.push_back(Chore::Repair { seq, part: chunk, bytes });
+            }
+        }
+    }
+
+    fn ahead(&mut self, border: u64, version: store::Version) {
+        if self.hold || border <= self.border {
+            return;
+        }
+        // A border whose digest is not computed yet still comes for its capture.
+        let pending = self.digests.front().map_or(border, |digesting| digesting.image.border);
+        self.drop_captures(border.min(pending));
+        self.waiting.push_back(Writing::Ahead { border, version });
+    }
+
+    /// Drops everything that is not written yet and above a seq, or all of it; and what was captured, since it does not lead
+    /// to what will be executed.
+    fn give_up(&mut self, above: Option<Seq>) {
+        let goes = |seq: Seq| above.is_none_or(|above| seq > above);
+        let mut skipped = Vec::new();
+        if self.active.as_ref().is_some_and(|writer| writer.target.as_ref().is_none_or(|t| goes(t.image.seq)))
+        {
+            skipped.extend(self.abandon());
+        }
+        self.waiting.retain(|writing| match writing {
+            Writing::Ahead { .. } => false,
+            Writing::Border { target, .. } => {
+                skipped.extend(Some(target.image.seq).filter(|seq| goes(*seq)));
+                !goes(target.image.seq)
+            }
+        });
+        self.digests.retain(|digesting| {
+            let goes = goes(digesting.image.seq);
+            skipped.extend(Some(digesting.image.seq).filter(|_| goes && digesting.write.is_some()));
+            !goes
+        });
+        if let Some(above) = above {
+            let kept =
+                self.catalog.footers.range(..=above).next_back().map_or(0, |(_, footer)| footer.border);
+            let coming = self.digests.back().map_or(0, |digesting| digesting.image.border);
+            self.border = kept.max(coming);
+        }
+        self.reports.extend(skipped.into_iter().map(|seq| Report::Skipped { seq }));
+    }
+
+    /// Stops writing what is being written. Returns the seq of its image, if it has one.
+    fn abandon(&mut self) -> Option<Seq> {
+        let writer = self.active.take()?;
+        if writer.has_file() {
+            self.chores.push_back(Chore::Delete(writer.name));
+        }
+        writer.target.map(|target| target.image.seq)
+    }
+
+    /// Drops captures for borders before this one: theirs never came.
+    fn drop_captures(&mut self, border: u64) {
+        if self.active.as_ref().is_some_and(|writer| writer.target.is_none() && writer.border < border) {
+            self.abandon();
+        }
+        self.waiting.retain(|writing| !matches!(writing, Writing::Ahead { border: b, .. } if *b < border));
+    }
+
+    /// Takes the checkpoints above a seq out, newest first.
+    fn delete_above(&mut self, above: Seq) {
+        if self.held.as_ref().is_some_and(|held| held.image.seq > above) {
+            self.held = None;
+        }
+        let seqs: Vec<Seq> =
+            self.catalog.footers.keys().rev().copied().take_while(|seq| *seq > above).collect();
+        for seq in seqs {
+            self.remove(seq);
+        }
+    }
+
+    /// Takes a checkpoint out; its file is deleted in a later step.
+    fn remove(&mut self, seq: Seq) {
+        let Some(footer) = self.catalog.footers.remove(&seq) else { return };
+        self.changed(seq);
+        self.chores.push_back(Chore::Delete(footer.name()));
+    }
+
+    /// A checkpoint's file is another one now, or none.
+    fn changed(&mut self, seq: Seq) {
+        self.bad.retain(|(file, _)| *file != seq);
+        self.look = None;
+        if self.newest.as_ref().is_some_and(|(newest, _)| newest.seq == seq) {
+            self.newest = None;
+        }
+    }
+
+    /// Does a piece of work of about 1 MiB at most, and says how much was read and written. Computing the digest of one part
+    /// of the objects, comparing manifests, or reading one, is one step each, however large the state is.
+    pub fn step(&mut self, files: &mut dyn Files) -> Step {
+        if self.stopped {
+            return Step::Idle;
+        }
+        self.turn += 1;
+        let done = match self.turn.is_multiple_of(SCRUB_TURN) {
+            true => self.step_scrub(files).or_else(|| self.step_main(files)),
+            false => self.step_main(files).or_else(|| self.step_scrub(files)),
+        };
+        done.map_or(Step::Idle, |bytes| Step::Worked { bytes })
+    }
+
+    fn step_main(&mut self, files: &mut dyn Files) -> Option<u64> {
+        if !self.digests.is_empty() {
+            self.step_digest();
+            return Some(0);
+        }
+        if !self.chores.is_empty() {
+            return Some(self.step_chore(files));
+        }
+        if self.turn.is_multiple_of(2) && !self.questions.is_empty() {
+            return Some(self.step_question(files));
+        }
+        self.step_write(files).or_else(|| (!self.questions.is_empty()).then(|| self.step_question(files)))
+    }
+
+    fn step_digest(&mut self) {
+        let Some(front) = self.digests.front_mut() else { return };
+        let objects = &front.image.objects;
+        let parts = front.parts.get_or_insert_with(|| objects.parts(DIGEST_BYTES).into_iter());
+        if let Some(part) = parts.next() {
+            part.digest();
+            return;
+        }
+        let Some(Digesting { image, write, install, .. }) = self.digests.pop_front() else { return };
+        let manifest = Arc::new(Manifest::of(&image));
+        let (seq, border, digest) = (image.seq, image.border, manifest.digest());
+        if !install {
+            self.reports.push(Report::Digest { seq, border, digest });
+        }
+        match write {
+            Some(asked) => self.reached(Target { image, manifest, digest, asked, install }),
+            None => self.drop_captures(border + 1),
+        }
+    }
+
+    /// A border that is to be written is reached, and its digest is there.
+    fn reached(&mut self, target: Target) {
+        if self.hold {
+            let (seq, digest, kind) = (target.image.seq, target.digest, target.asked);
+            self.held = Some(target);
+            self.look = None;
+            return self.reports.push(Report::Written { seq, digest, kind, instead: None, bytes: 0 });
+        }
+        let seq = target.image.seq;
+        if target.install
+            && self.catalog.footers.get(&seq).is_some_and(|footer| footer.digest != target.digest)
+        {
+            self.remove(seq);
+        }
+        let border = target.image.border;
+        self.drop_captures(border);
+        self.skip_one();
+        if self.active.as_ref().is_some_and(|writer| writer.target.is_none() && writer.border == border) {
+            if target.asked == Kind::Full && !self.is_there(&target) {
+                if let Some(writer) = &mut self.active {
+                    writer.complete(target);
+                }
+                return;
+            }
+            self.abandon();
+        }
+        let captured =
+            self.waiting.iter().position(|w| matches!(w, Writing::Ahead { border: b, .. } if *b == border));
+        let ahead = match captured.and_then(|at| self.waiting.remove(at)) {
+            Some(Writing::Ahead { version, .. }) if target.asked == Kind::Full => Some(version),
+            _ => None,
+        };
+        let at = self.waiting.partition_point(|writing| writing.border() < border);
+        self.waiting.insert(at, Writing::Border { ahead, target: Box::new(target) });
+    }
+
+    /// Of checkpoints that wait, only one may stay when another one comes behind one that is being written.
+    fn skip_one(&mut self) {
+        let active = self.active.as_ref().is_some_and(|writer| writer.target.is_some());
+        let is_border = |writing: &Writing| matches!(writing, Writing::Border { .. });
+        let reached = self.waiting.iter().filter(|writing| is_border(writing)).count() + usize::from(active);
+        if reached < 2 {
+            return;
+        }
+        let Some(last) = self.waiting.iter().rposition(is_border) else { return };
+        if let Some(Writing::Border { target, .. }) = self.waiting.remove(last) {
+            self.reports.push(Report::Skipped { seq: target.image.seq });
+        }
+    }
+
+    /// Whether a checkpoint is here already, as asked for and as far as is known sound: execution passes the borders after the
+    /// checkpoint that it starts from a second time.
+    fn is_there(&self, target: &Target) -> bool {
+        let seq = target.image.seq;
+        let fits = |footer: &Footer| {
+            footer.digest == target.digest
+                && (footer.kind == Kind::Full || target.asked == Kind::Differential)
+        };
+        self.catalog.footers.get(&seq).is_some_and(fits) && !self.is_damaged(seq)
+    }
+
+    /// Whether something that a checkpoint needs is known to be damaged or is not here.
+    fn is_damaged(&self, seq: Seq) -> bool {
+        let chain = self.catalog.chain(seq);
+        chain.is_none_or(|chain| {
+            chain.iter().any(|link| self.bad.range((*link, 0)..=(*link, u64::MAX)).next().is_some())
+        })
+    }
+}
+
+impl Writing {
+    fn border(&self) -> u64 {
+        match self {
+            Self::Ahead { border, .. } => *border,
+            Self::Border { target, .. } => target.image.border,
+        }
+    }
+}
+
+/// Writing.
+impl Keeper {
+    fn step_write(&mut self, files: &mut dyn Files) -> Option<u64> {
+        if self.active.is_none() {
+            let next = self.waiting.pop_front()?;
+            self.begin(files, next);
+            return Some(0);
+        }
+        let writer = self.active.as_mut()?;
+        match writer.step(files) {
+            Ok(Outcome::Waiting) => None,
+            Ok(Outcome::Worked(bytes)) => {
+                self.say_too_early();
+                Some(bytes)
+            }
+            Ok(Outcome::Published(footer)) => {
+                self.published(footer);
+                Some(0)
+            }
+            Err(trouble) => {
+                self.not_written(trouble);
+                Some(0)
+            }
+        }
+    }
+
+    fn begin(&mut self, files: &mut dyn Files, next: Writing) {
+        let writer = match next {
+            Writing::Ahead { border, version } => Writer::ahead(border, version),
+            Writing::Border { target, .. } if self.is_there(&target) => {
+                let footer = &self.catalog.footers[&target.image.seq];
+                let (kind, bytes) = (footer.kind, footer.file_len());
+                let (seq, digest) = (target.image.seq, target.digest);
+                return self.reports.push(Report::Written { seq, digest, kind, instead: None, bytes });
+            }
+            Writing::Border { ahead: Some(version), target } => {
+                let mut writer = Writer::ahead(target.image.border, version);
+                writer.complete(*target);
+                writer
+            }
+            Writing::Border { ahead: None, target } if target.asked == Kind::Full => {
+                Writer::of(*target, Kind::Full, None, None)
+            }
+            Writing::Border { ahead: None, target } => match self.base(files, &target) {
+                Ok(base) => Writer::of(*target, Kind::Differential, Some(base), None),
+                Err(why) => Writer::of(*target, Kind::Full, None, Some(why)),
+            },
+        };
+        self.active = Some(writer);
+    }
+
+    /// What a differential checkpoint is compared with: the file of the border before.
+    fn base(&mut self, files: &mut dyn Files, target: &Target) -> Result<Base, Instead> {
+        let before = self.catalog.footers.range(..target.image.seq).next_back().map(|(_, footer)| footer);
+        let footer = before.filter(|footer| footer.border.checked_add(1) == Some(target.image.border));
+        let footer = footer.ok_or(Instead::NoPrevious)?.clone();
+        if self.is_damaged(footer.seq) {
+            return Err(Instead::PreviousDamaged);
+        }
+        let links = self.catalog.chain(footer.seq).map_or(0, |chain| chain.len());
+        if links > LINKS_MAX as usize {
+            return Err(Instead::ChainTooLong);
+        }
+        let previous = Previous { seq: footer.seq, digest: footer.digest };
+        let manifest = match &self.newest {
+            Some((newest, manifest)) if *newest == previous => manifest.clone(),
+            _ => Arc::new(read_layout(files, &footer).map_err(|_| Instead::PreviousDamaged)?.manifest),
+        };
+        Ok(Base { previous, manifest })
+    }
+
+    fn published(&mut self, footer: Footer) {
+        let Some(writer) = self.active.take() else { return };
+        let previous = Previous { seq: footer.seq, digest: footer.digest };
+        self.changed(footer.seq);
+        self.newest = writer.target.as_ref().map(|target| (previous, target.manifest.clone()));
+        self.lost.retain(|name| *name != footer.name());
+        if let Some(old) = self.catalog.footers.insert(footer.seq, footer.clone())
+            && old.kind != footer.kind
+        {
+            self.chores.push_back(Chore::Delete(old.name()));
+        }
+        if !writer.said {
+            self.say_written(&footer, writer.instead);
+        }
+    }
+
+    fn say_written(&mut self, footer: &Footer, instead: Option<Instead>) {
+        let (seq, digest, kind) = (footer.seq, footer.digest, footer.kind);
+        self.reports.push(Report::Written { seq, digest, kind, instead, bytes: footer.file_len() });
+    }
+
+    /// Only with the planted bug: says that a checkpoint is durable when it is merely written.
+    fn say_too_early(&mut self) {
+        if !planted("unpublished-trim") {
+            return;
+        }
+        let Some(writer) = self.active.as_mut().filter(|writer| writer.is_only_written() && !writer.said)
+        else {
+            return;
+        };
+        writer.said = true;
+        let Some(target) = &writer.target else { return };
+        let (seq, digest, kind) = (target.image.seq, target.digest, writer.kind);
+        let bytes = writer.written();
+        self.reports.push(Report::Written { seq, digest, kind, instead: None, bytes });
+    }
+
+    fn not_written(&mut self, trouble: Trouble) {
+        if let Some(writer) = self.active.as_mut().filter(|writer| writer.target.is_none())
+            && matches!(trouble, Trouble::NoRoom)
+        {
+            writer.park();
+            self.chores.push_back(Chore::Delete(writer.name.clone()));
+            return;
+        }
+        let seq = self.active.take().and_then(|writer| {
+            self.chores.push_back(Chore::Delete(writer.name));
+            Some(writer.target?.image.seq)
+        });
+        match trouble {
+            Trouble::NoRoom => self.reports.extend(seq.map(|seq| Report::NoRoom { seq })),
+            Trouble::Failed { what, sync } => {
+                self.fail(what, sync);
+                self.reports.extend(seq.map(|seq| Report::Skipped { seq }));
+            }
+        }
+    }
+
+    /// The disk failed. After a failed sync nothing may be tried again: what reached the disk is unknown.
+    pub(super) fn fail(&mut self, what: String, sync: bool) {
+        self.stopped |= sync;
+        self.reports.push(Report::Failed { what, sync });
+    }
+}
+
+/// Files that are there.
+impl Keeper {
+    fn step_chore(&mut self, files: &mut dyn Files) -> u64 {
+        let Some(chore) = self.chores.pop_front() else { return 0 };
+        match chore {
+            Chore::Delete(name) => {
+                if let Err(error) = delete_if_there(files, &name) {
+                    self.fail(format!("delete {name}: {error}"), false);
+                }
+                0
+            }
+            Chore::Forget(keep) => {
+                self.forget(keep);
+                0
+            }
+            Chore::Partial(piece) => self.keep_partial(files, &piece),
+            Chore::ForgetPartial => {
+                if let Err(error) = self.partial.forget(files) {
+                    self.fail(format!("delete {PARTIAL}: {error}"), false);
+                }
+                0
+            }
+            Chore::Repair { seq, part, bytes } => self.repair(files, seq, part, bytes),
+        }
+    }
+
+    /// Deletes what neither this checkpoint nor a newer one needs.
+    fn forget(&mut self, keep: Seq) {
+        if !self.catalog.footers.contains_key(&keep) {
+            return;
+        }
+        let base = self.active.as_ref().and_then(|writer| writer.base.as_ref());
+        let newer = self.catalog.footers.range(keep..).map(|(seq, _)| *seq);
+        let roots: Vec<Seq> = newer.chain(base.map(|base| base.previous.seq)).collect();
+        let mut needed = BTreeSet::new();
+        for root in roots {
+            // A chain that is broken further down still needs the links above the break.
+            let mut link = Some(root);
+            while let Some(footer) = link.and_then(|seq| self.catalog.footers.get(&seq)) {
+                if !needed.insert(footer.seq) {
+                    break;
+                }
+                link = footer.previous.map(|previous| previous.seq);
+            }
+        }
+        let goes: Vec<Seq> =
+            self.catalog.footers.keys().rev().copied().filter(|seq| !needed.contains(seq)).collect();
+        for seq in goes {
+            assert!(seq < keep, "INV-KEEP-5 what is to be kept, and what is newer, is not deleted");
+            self.remove(seq);
+        }
+        let old = |name: &String| parse_name(name).is_some_and(|(seq, _)| seq < keep);
+        let (goes, stays) = std::mem::take(&mut self.lost).into_iter().partition(old);
+        self.lost = stays;
+        self.chores.extend(Vec::into_iter(goes).map(Chore::Delete));
+    }
+
+    fn keep_partial(&mut self, files: &mut dyn Files, piece: &PartialPiece) -> u64 {
+        let result = self.partial.add(files, piece).map_err(Trouble::write(PARTIAL)).and_then(|bytes| {
+            if self.partial.is_due(SYNC_BYTES) {
+                files.sync(PARTIAL).map_err(Trouble::sync(PARTIAL))?;
+            }
+            Ok(bytes)
+        });
+        match result {
+            Ok(bytes) => bytes,
+            // Nothing is lost but the time to fetch it again after a crash.
+            Err(Trouble::NoRoom) => 0,
+            Err(Trouble::Failed { what, sync }) => {
+                self.fail(what, sync);
+                0
+            }
+        }
+    }
+
+    fn step_scrub(&mut self, files: &mut dyn Files) -> Option<u64> {
+        let scrub = self.scrub.as_mut()?;
+        let (bytes, found) = scrub.step(files, &self.catalog);
+        let finished = scrub.is_finished().then(|| scrub.bytes());
+        for found in found {
+            match found {
+                Found::Rot { seq, at, place } => {
+                    // Whoever asks for a scrub wants to know all of it, also what is known already.
+                    self.bad.remove(&(seq, at));
+                    self.rot(seq, seq, at, place);
+                }
+                Found::Mended { seq, place } => {
+                    self.bad.remove(&(seq, 0));
+                    self.reports.push(Report::Repaired { seq, place });
+                }
+                Found::Failed(Trouble::NoRoom) => {}
+                Found::Failed(Trouble::Failed { what, sync }) => self.fail(what, sync),
+            }
+        }
+        if let Some(bytes) = finished {
+            self.scrub = None;
+            self.reports.push(Report::ScrubDone { bytes });
+        }
+        Some(bytes)
+    }
+
+    /// Rot was noticed in a checkpoint, in the file of another one or its own. It is reported once.
+    pub(super) fn rot(&mut self, seq: Seq, file: Seq, at: u64, place: Place) {
+        let Some(digest) = self.catalog.footers.get(&seq).map(|footer| footer.digest) else { return };
+        let Some(name) = self.catalog.footers.get(&file).map(Footer::name) else { return };
+        if self.bad.insert((file, at)) {
+            self.reports.push(Report::Rot { seq, digest, file: name, place });
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! What an image consists of: the digests of its system pieces and of its chunks of objects.
+//!
+//! The bytes are canonical: one image has one manifest, whatever the mode, the kind of file or the history. So a peer may
+//! take one stretch of it from one replica and the next from another. All of it stands in the image's digest, also
+//! where the objects are cut and how long the chunks are: who knows the digest is not led astray by a forged manifest.
+
+use std::fmt;
+
+use blake3::Hasher;
+use quorate_types::{Digest, Seq};
+
+use super::chunk::{self, PartError};
+use super::image::{self, Image, PIECE_BYTES};
+use crate::store::{ChunkRef, KEY_BYTES_MAX, Path, VALUE_BYTES_MAX, outline_root};
+
+const MAGIC: [u8; 4] = *b"QMAN";
+const VERSION: u16 = 1;
+const HEAD: usize = 36;
+/// The least that one chunk takes in a manifest.
+const ENTRY_MIN: usize = 4 + Digest::BYTES + 4;
+/// What a chunk's entries cost: the least and the most.
+const COST: std::ops::RangeInclusive<u32> = 8..=(8 + KEY_BYTES_MAX + VALUE_BYTES_MAX) as u32;
+
+/// A stretch of at most [`PIECE_BYTES`] of the system bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PieceEntry {
+    /// BLAKE3 of it.
+    pub digest: Digest,
+    /// How long it is.
+    pub bytes: u32,
+}
+
+impl PieceEntry {
+    pub(crate) fn of(piece: &[u8]) -> Self {
+        Self { digest: Digest::new(*blake3::hash(piece).as_bytes()), bytes: piece.len() as u32 }
+    }
+}
+
+/// A chunk of the objects: the entries under one path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChunkEntry {
+    /// Where in the tree.
+    pub path: Path,
+    /// The digest of the subtree there.
+    pub digest: Digest,
+    /// What its entries cost: 8 for each, and their keys and values.
+    pub bytes: u32,
+}
+
+impl ChunkEntry {
+    pub(crate) fn of(chunk: &ChunkRef) -> Self {
+        assert!(chunk.bytes <= u64::from(*COST.end()), "INV-KEEP-1 a chunk is bounded, or has one entry");
+        Self { path: chunk.path.clone(), digest: chunk.digest, bytes: chunk.bytes as u32 }
+    }
+}
+
+/// What an image consists of. A value of this type is sound in itself: pieces have their right lengths, chunks are in
+/// order, and their digests make a root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    seq: Seq,
+    border: u64,
+    system_bytes: u64,
+    system: Vec<PieceEntry>,
+    chunks: Vec<ChunkEntry>,
+    root: Digest,
+}
+
+/// Why bytes are no manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ManifestError {
+    /// They were written by a newer program, in this format.
+    Newer(u16),
+    /// They are damaged, or never were one; says where.
+    Malformed(&'static str),
+}
+
+impl fmt::Display for ManifestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Newer(version) => write!(f, "a manifest of format {version}; this program knows {VERSION}"),
+            Self::Malformed(what) => write!(f, "no manifest: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for ManifestError {}
+
+impl Manifest {
+    /// The manifest of an image. Takes time in the number of chunks, and for digests that are not computed yet.
+    pub fn of(image: &Image) -> Self {
+        let system = image::pieces(&image.system).map(|piece| PieceEntry::of(&piece)).collect();
+        let chunks = image.objects.chunks().map(|chunk| ChunkEntry::of(&chunk)).collect();
+        Self {
+            seq: image.seq,
+            border: image.border,
+            system_bytes: image.system.len() as u64,
+            system,
+            chunks,
+            root: image.objects.root(),
+        }
+    }
+
+    /// The image's seq.
+    pub fn seq(&self) -> Seq {
+        self.seq
+    }
+    /// The number of the image's border.
+    pub fn border(&self) -> u64 {
+        self.border
+    }
+    /// The pieces of the system bytes, in order.
+    pub fn system(&self) -> &[PieceEntry] {
+        &self.system
+    }
+    /// The chunks of the objects, in key order.
+    pub fn chunks(&self) -> &[ChunkEntry] {
+        &self.chunks
+    }
+    /// How long the system bytes are.
+    pub fn system_bytes(&self) -> u64 {
+        self.system_bytes
+    }
+    /// The root of the objects.
+    pub fn root(&self) -> Digest {
+        self.root
+    }
+    /// The image's digest. Takes time in the number of chunks.
+    ///
+    /// Over a tag, seq, border, and three digests: of the pieces, of the root of the objects, of the cuts (each chunk's path
+    /// and length). Whoever has these few bytes can check a proof against the root without the manifest.
+    pub fn digest(&self) -> Digest {
+        let mut pieces = Hasher::new();
+        pieces.update(b"quorate system 1");
+        for piece in &self.system {
+            pieces.update(&piece.bytes.to_le_bytes()).update(piece.digest.bytes());
+        }
+        let mut cuts = Hasher::new();
+        cuts.update(b"quorate cuts 1");
+        for chunk in &self.chunks {
+            let path = chunk.path.as_bytes();
+            cuts.update(&chunk.bytes.to_le_bytes()).update(&(path.len() as u32).to_le_bytes()).update(path);
+        }
+        let mut hasher = Hasher::new();
+        hasher.update(b"quorate image 1");
+        hasher.update(&self.seq.number().to_le_bytes()).update(&self.border.to_le_bytes());
+        hasher.update(pieces.finalize().as_bytes()).update(self.root.bytes());
+        hasher.update(cuts.finalize().as_bytes());
+        Digest::new(*hasher.finalize().as_bytes())
+    }
+    /// How many parts there are: system pieces, then chunks.
+    pub fn parts(&self) -> u32 {
+        (self.system.len() + self.chunks.len()) as u32
+    }
+    /// How many bytes part `part` has; `None` when there is no such part.
+    pub fn part_len(&self, part: u32) -> Option<usize> {
+        match self.split(part)? {
+            Part::Piece(piece) => Some(piece.bytes as usize),
+            Part::Chunk(chunk) => Some(chunk::encoded_len(chunk.bytes)),
+        }
+    }
+    /// How many bytes all parts have together.
+    pub fn total_bytes(&self) -> u64 {
+        let chunks: u64 = self.chunks.iter().map(|chunk| chunk::encoded_len(chunk.bytes) as u64).sum();
+        self.system_bytes + chunks
+    }
+    /// Whether these are the bytes of part `part`.
+    pub fn verify(&self, part: u32, bytes: &[u8]) -> Result<(), PartError> {
+        let expected = self.part_len(part).ok_or(PartError::NoSuchPart)?;
+        if bytes.len() != expected {
+            return Err(PartError::Malformed("its length"));
+        }
+        match self.split(part) {
+            Some(Part::Piece(piece)) if PieceEntry::of(bytes) == *piece => Ok(()),
+            Some(Part::Piece(_)) => Err(PartError::WrongDigest),
+            Some(Part::Chunk(entry)) => chunk::verify_chunk(&entry.path, &entry.digest, bytes),
+            None => Err(PartError::NoSuchPart),
+        }
+    }
+
+    pub(crate) fn split(&self, part: u32) -> Option<Part<'_>> {
+        let part = part as usize;
+        match part.checked_sub(self.system.len()) {
+            None => self.system.get(part).map(Part::Piece),
+            Some(chunk) => self.chunks.get(chunk).map(Part::Chunk),
+        }
+    }
+}
+
+/// What a part is.
+pub(crate) enum Part<'a> {
+    Piece(&'a PieceEntry),
+    Chunk(&'a ChunkEntry),
+}
+
+impl Manifest {
+    /// Its bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let paths: usize = self.chunks.iter().map(|chunk| chunk.path.as_bytes().len()).sum();
+        let len = HEAD + self.system.len() * Digest::BYTES + self.chunks.len() * ENTRY_MIN + paths;
+        let mut out = Vec::with_capacity(len);
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&[0; 2]);
+        out.extend_from_slice(&self.seq.number().to_le_bytes());
+        out.extend_from_slice(&self.border.to_le_bytes());
+        out.extend_from_slice(&self.system_bytes.to_le_bytes());
+        out.extend_from_slice(&(self.chunks.len() as u32).to_le_bytes());
+        self.system.iter().for_each(|piece| out.extend_from_slice(piece.digest.bytes()));
+        for chunk in &self.chunks {
+            let path = chunk.path.as_bytes();
+            out.extend_from_slice(&(path.len() as u32).to_le_bytes());
+            out.extend_from_slice(path);
+            out.extend_from_slice(chunk.digest.bytes());
+            out.extend_from_slice(&chunk.bytes.to_le_bytes());
+        }
+        out
+    }
+
+    /// Reads what [`Self::encode`] writes, and nothing else. Also the tree of the chunks is checked: they have a root.
+    pub fn decode(bytes: &[u8]) -> Result<Self, ManifestError> {
+        let mut from = Reader { bytes };
+        if from.array()? != MAGIC {
+            return Err(ManifestError::Malformed("magic"));
+        }
+        let version = u16::from_le_bytes(from.array()?);
+        if version != VERSION {
+            return Err(if version > VERSION {
+                ManifestError::Newer(version)
+            } else {
+                ManifestError::Malformed("version")
+            });
+        }
+        if from.array()? != [0; 2] {
+            return Err(ManifestError::Malformed("reserved"));
+        }
+        let (seq, border) = (Seq::new(from.u64()?), from.u64()?);
+        let (system_bytes, count) = (from.u64()?, from.u32()? as usize);
+        let pieces = system_bytes.div_ceil(PIECE_BYTES as u64);
+        let most = from.bytes.len() as u64 / Digest::BYTES as u64;
+        if pieces > most || count > from.bytes.len() / ENTRY_MIN {
+            return Err(ManifestError::Malformed("more parts than bytes"));
+        }
+        let mut system = Vec::with_capacity(pieces as usize);
+        for at in 0..pieces {
+            let left = system_bytes - at * PIECE_BYTES as u64;
+            let bytes = left.min(PIECE_BYTES as u64) as u32;
+            system.push(PieceEntry { digest: Digest::new(from.array()?), bytes });
+        }
+        let mut chunks = Vec::with_capacity(count);
+        for _ in 0..count {
+            let len = from.u32()? as usize;
+            let path = Path::from_bytes(from.take(len)?).ok_or(ManifestError::Malformed("path"))?;
+            let (digest, bytes) = (Digest::new(from.array()?), from.u32()?);
+            if !COST.contains(&bytes) {
+                return Err(ManifestError::Malformed("a chunk's length"));
+            }
+            chunks.push(ChunkEntry { path, digest, bytes });
+        }
+        if !from.bytes.is_empty() {
+            return Err(ManifestError::Malformed("its length"));
+        }
+        let outline: Vec<(Path, Digest)> =
+            chunks.iter().map(|chunk| (chunk.path.clone(), chunk.digest)).collect();
+        let root = outline_root(&outline).map_err(|_| ManifestError::Malformed("the tree of its chunks"))?;
+        Ok(Self { seq, border, system_bytes, system, chunks, root })
+    }
+}
+
+/// Takes fixed sizes off the front of bytes that may end too early.
+pub(crate) struct Reader<'a> {
+    pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8], ManifestError> {
+        let (taken, rest) = self.bytes.split_at_checked(len).ok_or(ManifestError::Malformed("its length"))?;
+        self.bytes = rest;
+        Ok(taken)
+    }
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], ManifestError> {
+        let (taken, rest) = self.bytes.split_first_chunk().ok_or(ManifestError::Malformed("its length"))?;
+        self.bytes = rest;
+        Ok(*taken)
+    }
+    pub(crate) fn u32(&mut self) -> Result<u32, ManifestError> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+    pub(crate) fn u64(&mut self) -> Result<u64, ManifestError> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+}

@@ -1,0 +1,130 @@
+//! Reads everything at rest, file by file, and compares it: header, both footers, both copies of the manifest, then every record
+//! that the manifest knows. What stands twice is mended here; a rotten part of the image is reported, and peers have it.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use quorate_types::Seq;
+
+use super::Place;
+use super::file::{FOOTER, Footer, HEADER, RECORD, header};
+use super::files::Files;
+use super::layout::Layout;
+use super::reader::{Catalog, is_sound, read_copy, read_layout};
+use super::writer::{STEP_BYTES, Trouble};
+
+/// A run over all files that were there when it began.
+pub(crate) struct Scrub {
+    files: VecDeque<Seq>,
+    current: Option<Current>,
+    bytes: u64,
+}
+
+struct Current {
+    footer: Footer,
+    layout: Layout,
+    next: u32,
+}
+
+/// What a step found.
+pub(crate) enum Found {
+    /// Damage in the file of a checkpoint, at a record; 0 stands for what belongs to no part.
+    Rot { seq: Seq, at: u64, place: Place },
+    /// What stands twice is sound again.
+    Mended { seq: Seq, place: Place },
+    /// It could not be mended.
+    Failed(Trouble),
+}
+
+impl Scrub {
+    pub(crate) fn over(catalog: &Catalog) -> Self {
+        Self { files: catalog.footers.keys().copied().collect(), current: None, bytes: 0 }
+    }
+    pub(crate) fn is_finished(&self) -> bool {
+        self.files.is_empty() && self.current.is_none()
+    }
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Reads about 1 MiB, or the manifest of one file. Returns how much was read, and what was found.
+    pub(crate) fn step(&mut self, files: &mut dyn Files, catalog: &Catalog) -> (u64, Vec<Found>) {
+        let mut found = Vec::new();
+        let bytes = match self.current.take() {
+            Some(current) if catalog.footers.get(&current.footer.seq) == Some(&current.footer) => {
+                self.records(files, current, &mut found)
+            }
+            Some(_) => 0,
+            None => self.next_file(files, catalog, &mut found),
+        };
+        self.bytes += bytes;
+        (bytes, found)
+    }
+
+    fn next_file(&mut self, files: &mut dyn Files, catalog: &Catalog, found: &mut Vec<Found>) -> u64 {
+        let Some(footer) = self.files.pop_front().and_then(|seq| catalog.footers.get(&seq)) else { return 0 };
+        let seq = footer.seq;
+        let Ok(layout) = read_layout(files, footer) else {
+            found.push(Found::Rot { seq, at: 0, place: Place::Whole });
+            return 2 * footer.layout_len;
+        };
+        let bytes = copies(files, footer, &layout, found);
+        self.current = Some(Current { footer: footer.clone(), layout, next: 0 });
+        bytes
+    }
+
+    fn records(&mut self, files: &mut dyn Files, mut current: Current, found: &mut Vec<Found>) -> u64 {
+        let Current { footer, layout, next } = &mut current;
+        let (name, parts) = (footer.name(), layout.manifest.parts());
+        let mut bytes = 0;
+        while bytes < STEP_BYTES && *next < parts {
+            let part = *next;
+            *next += 1;
+            let at = layout.places[part as usize];
+            if at == 0 {
+                continue;
+            }
+            let len = RECORD as usize + layout.manifest.part_len(part).unwrap_or(0);
+            let record = files.read(&name, at, len);
+            bytes += len as u64;
+            if !record.is_ok_and(|record| is_sound(&layout.manifest, part, &record)) {
+                found.push(Found::Rot { seq: footer.seq, at, place: Place::Part(part) });
+            }
+        }
+        self.current = (current.next < parts).then_some(current);
+        bytes
+    }
+}
+
+/// Compares everything in a file that stands somewhere else, too, and mends it.
+fn copies(files: &mut dyn Files, footer: &Footer, layout: &Layout, found: &mut Vec<Found>) -> u64 {
+    let (seq, name, len) = (footer.seq, footer.name(), footer.file_len());
+    let mut bytes = 0;
+    let mut compare = |files: &mut dyn Files, at: u64, right: &Bytes| {
+        bytes += right.len() as u64;
+        if files.read(&name, at, right.len()).is_ok_and(|there| there == right) {
+            return;
+        }
+        found.push(Found::Rot { seq, at: 0, place: Place::Copy });
+        let written = files.write_at(&name, at, right).map_err(Trouble::write(&name));
+        found.push(match written.and_then(|()| files.sync(&name).map_err(Trouble::sync(&name))) {
+            Ok(()) => Found::Mended { seq, place: Place::Copy },
+            Err(trouble) => Found::Failed(trouble),
+        });
+    };
+    compare(files, 0, &Bytes::copy_from_slice(&header(footer.kind, footer.border)));
+    debug_assert!(HEADER <= footer.layout_at);
+    let right: Bytes = Layout::encode(&layout.manifest, &layout.places).into();
+    for copy in 0..2 {
+        // Read as a whole only when it is not what its digest says: nothing is compared twice.
+        match read_copy(files, &name, footer, copy) {
+            Ok(Some(there)) => debug_assert!(there == right),
+            _ => compare(files, footer.layout_at + copy * footer.layout_len, &right),
+        }
+    }
+    let right = footer.encode();
+    for copy in [1, 2] {
+        compare(files, len - copy * FOOTER, &right);
+    }
+    bytes + 2 * footer.layout_len
+}

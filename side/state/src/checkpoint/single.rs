@@ -1,0 +1,210 @@
+//! One checkpoint's file by itself, as a backup is: what it says, whether every byte of it is what was written, and its image.
+//!
+//! Reads only. The file may have any name, and nothing else is looked at: a differential checkpoint is no backup.
+//! Tests: `tests/checkpoint_single.rs`.
+
+use std::{fmt, io};
+
+use bytes::{Bytes, BytesMut};
+use quorate_types::{Digest, Seq};
+
+use super::file::{Footer, HEADER, RECORD, header};
+use super::files::Files;
+use super::layout::Layout;
+use super::reader::{Catalog, Located, Unreadable, newer_format, read_footer, read_layout, read_part, read_record};
+use super::scrub::{Found, Scrub};
+use super::{Assembly, Image, Kind, Manifest, Place};
+
+/// Why a file can't be used as a whole.
+#[derive(Debug)]
+pub enum Unusable {
+    /// It is something else.
+    NoCheckpoint,
+    /// A newer program wrote it, in this format.
+    Newer(u16),
+    /// It holds only what differs from the checkpoint of this seq.
+    Differential(Seq),
+    /// It is not what was written; says where.
+    Damaged(String),
+    /// The system could not read it.
+    Io(io::Error),
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoCheckpoint => f.write_str("it is no checkpoint"),
+            Self::Newer(format) => write!(f, "it has format {format}, which is newer than this program"),
+            Self::Differential(previous) => {
+                write!(f, "it holds only what differs from the checkpoint of seq {previous}")
+            }
+            Self::Damaged(what) => write!(f, "it is damaged: {what}"),
+            Self::Io(error) => write!(f, "it can't be read: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Unusable {}
+
+impl From<Unreadable> for Unusable {
+    fn from(why: Unreadable) -> Self {
+        match why {
+            Unreadable::Newer(format) => Self::Newer(format),
+            Unreadable::Rotten(what) => Self::Damaged(what.to_owned()),
+            Unreadable::Io(error) => Self::Io(error),
+        }
+    }
+}
+
+/// A file with a full checkpoint in it, whose end was read: what it is, and what it consists of.
+pub struct Single {
+    name: String,
+    footer: Footer,
+    layout: Layout,
+}
+
+impl Single {
+    /// Reads what the file says of itself, and none of its parts.
+    ///
+    /// # Errors
+    /// When it is none, or its end is damaged so far that nothing in it can be found.
+    pub fn open(files: &mut dyn Files, name: &str) -> Result<Self, Unusable> {
+        let only = &mut Only { files, name };
+        if let Some(format) = newer_format(only, name).map_err(Unusable::Io)? {
+            return Err(Unusable::Newer(format));
+        }
+        let footer = match read_footer(only, name) {
+            Ok(footer) => footer,
+            Err(Unreadable::Rotten(_)) if !begins_as_one(only) => return Err(Unusable::NoCheckpoint),
+            Err(Unreadable::Rotten(_)) => {
+                return Err(Unusable::Damaged("its end is gone, or both footers are damaged".into()));
+            }
+            Err(why) => return Err(why.into()),
+        };
+        if let Some(previous) = footer.previous {
+            return Err(Unusable::Differential(previous.seq));
+        }
+        let layout = read_layout(only, &footer)?;
+        Ok(Self { name: name.to_owned(), footer, layout })
+    }
+
+    /// What its image consists of.
+    pub fn manifest(&self) -> &Manifest {
+        &self.layout.manifest
+    }
+    /// Its image's digest.
+    pub fn digest(&self) -> Digest {
+        self.footer.digest
+    }
+    /// How long the file is.
+    pub fn bytes(&self) -> u64 {
+        self.footer.file_len()
+    }
+
+    /// Reads and compares every byte. `progress` is told how many were read so far. Gives back where there is damage.
+    pub fn verify(&self, files: &mut dyn Files, progress: &mut dyn FnMut(u64)) -> Vec<Place> {
+        let only = &mut Only { files, name: &self.name };
+        let catalog = self.catalog();
+        let mut scrub = Scrub::over(&catalog);
+        let mut places = Vec::new();
+        while !scrub.is_finished() {
+            let (_, found) = scrub.step(only, &catalog);
+            progress(scrub.bytes());
+            places.extend(found.into_iter().filter_map(|found| match found {
+                Found::Rot { place, .. } => Some(place),
+                // Nothing is mended here: it is only looked at.
+                Found::Mended { .. } | Found::Failed(_) => None,
+            }));
+        }
+        places
+    }
+
+    /// The system part, verified.
+    ///
+    /// # Errors
+    /// When it is damaged or can't be read.
+    pub fn system(&self, files: &mut dyn Files) -> Result<Bytes, Unusable> {
+        let (only, catalog) = (&mut Only { files, name: &self.name }, self.catalog());
+        let located = Located::find(only, &catalog, self.footer.seq)?;
+        let mut system = BytesMut::new();
+        for part in 0..self.manifest().system().len() as u32 {
+            system.extend_from_slice(&read_part(only, &catalog, &located, part)?);
+        }
+        Ok(system.freeze())
+    }
+
+    /// The image, every part verified. `progress` is told how many bytes were read so far.
+    ///
+    /// # Errors
+    /// When a part is damaged or can't be read.
+    pub fn load(&self, files: &mut dyn Files, progress: &mut dyn FnMut(u64)) -> Result<Image, Unusable> {
+        let (only, catalog) = (&mut Only { files, name: &self.name }, self.catalog());
+        let located = Located::find(only, &catalog, self.footer.seq)?;
+        let mut assembly = Assembly::new(located.manifest.clone());
+        let mut read = 0;
+        for part in 0..located.manifest.parts() {
+            let body = read_record(only, &catalog, &located, part)?.slice(RECORD as usize..);
+            read += body.len() as u64;
+            let added = assembly.add(part, &body);
+            added.map_err(|why| Unusable::Damaged(format!("part {part} of its image: {why}")))?;
+            progress(read);
+        }
+        assembly.image().ok_or_else(|| Unusable::Damaged("a part of its image is not there".into()))
+    }
+
+    fn catalog(&self) -> Catalog {
+        let mut catalog = Catalog::default();
+        catalog.footers.insert(self.footer.seq, self.footer.clone());
+        catalog
+    }
+}
+
+/// Whether the first bytes are a checkpoint's, so that it was one, whatever became of the rest.
+fn begins_as_one(files: &mut dyn Files) -> bool {
+    const MAGIC: usize = 4;
+    let expected = &header(Kind::Full, 0)[..MAGIC];
+    files.len("").is_ok_and(|len| len >= HEADER) && files.read("", 0, MAGIC).is_ok_and(|bytes| bytes == expected)
+}
+
+/// The one file, whatever name it is asked for by; it is only read.
+struct Only<'a> {
+    files: &'a mut dyn Files,
+    name: &'a str,
+}
+
+fn refused() -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, "this file is only read")
+}
+
+impl Files for Only<'_> {
+    fn list(&mut self) -> io::Result<Vec<String>> {
+        Ok(vec![self.name.to_owned()])
+    }
+    fn len(&mut self, _: &str) -> io::Result<u64> {
+        self.files.len(self.name)
+    }
+    fn read(&mut self, _: &str, offset: u64, len: usize) -> io::Result<Bytes> {
+        self.files.read(self.name, offset, len)
+    }
+    fn create(&mut self, _: &str) -> io::Result<()> {
+        Err(refused())
+    }
+    fn append(&mut self, _: &str, _: &[Bytes]) -> io::Result<()> {
+        Err(refused())
+    }
+    fn write_at(&mut self, _: &str, _: u64, _: &[u8]) -> io::Result<()> {
+        Err(refused())
+    }
+    fn truncate(&mut self, _: &str, _: u64) -> io::Result<()> {
+        Err(refused())
+    }
+    fn sync(&mut self, _: &str) -> io::Result<()> {
+        Err(refused())
+    }
+    fn publish(&mut self, _: &str, _: &str) -> io::Result<()> {
+        Err(refused())
+    }
+    fn delete(&mut self, _: &str) -> io::Result<()> {
+        Err(refused())
+    }
+}

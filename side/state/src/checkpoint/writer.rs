@@ -1,0 +1,380 @@
+//! One checkpoint's file, from the capture ahead of its border to its publication, a bounded piece at a time.
+//!
+//! Its bytes follow from the version captured ahead, the image, the kind and the manifest of the border before alone: not
+//! from when which piece is written. (000, section 5.2: state capture, then completion.)
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use quorate_types::{Digest, planted};
+
+use super::file::{self, Footer, Previous, RECORD};
+use super::files::{Files, is_no_room};
+use super::image::PIECE_BYTES;
+use super::layout::Layout;
+use super::manifest::{ChunkEntry, Manifest, Part};
+use super::reader::same_part;
+use super::{Image, Instead, Kind, chunk};
+use crate::store::{self, Version};
+
+/// How much one step reads or writes, about.
+pub(crate) const STEP_BYTES: u64 = 1 << 20;
+/// After so many bytes the file is synced, so that the disk has little left to do in the end.
+pub(crate) const SYNC_BYTES: u64 = 8 << 20;
+/// How much of the objects one step computes digests of.
+pub(crate) const DIGEST_BYTES: usize = 1 << 20;
+
+/// Why a write did not succeed.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    NoRoom,
+    Failed { what: String, sync: bool },
+}
+
+impl Trouble {
+    pub(crate) fn write(name: &str) -> impl FnOnce(io::Error) -> Self {
+        Self::of(format!("write {name}"), false)
+    }
+    pub(crate) fn sync(name: &str) -> impl FnOnce(io::Error) -> Self {
+        Self::of(format!("sync {name}"), true)
+    }
+    fn of(what: String, sync: bool) -> impl FnOnce(io::Error) -> Self {
+        move |error| match is_no_room(&error) {
+            true => Self::NoRoom,
+            false => Self::Failed { what: format!("{what}: {error}"), sync },
+        }
+    }
+}
+
+/// A border that is reached, with its digest computed.
+pub(crate) struct Target {
+    pub(crate) image: Image,
+    pub(crate) manifest: Arc<Manifest>,
+    pub(crate) digest: Digest,
+    pub(crate) asked: Kind,
+    pub(crate) install: bool,
+}
+
+/// What a differential checkpoint is compared with.
+pub(crate) struct Base {
+    pub(crate) previous: Previous,
+    pub(crate) manifest: Arc<Manifest>,
+}
+
+pub(crate) struct Writer {
+    pub(crate) name: String,
+    pub(crate) border: u64,
+    pub(crate) kind: Kind,
+    pub(crate) instead: Option<Instead>,
+    pub(crate) target: Option<Target>,
+    pub(crate) base: Option<Base>,
+    ahead: Option<Version>,
+    stage: Stage,
+    /// How much of the file is written, and how much since the last sync.
+    len: u64,
+    unsynced: u64,
+    /// What was captured, in key order, and where its records are.
+    captured: Vec<(ChunkEntry, u64)>,
+    /// Where each part of the image is; 0: in the file of a border before.
+    places: Vec<u64>,
+    /// Only with a planted bug: it was said already that this is durable.
+    pub(crate) said: bool,
+}
+
+enum Stage {
+    Create,
+    /// Computes digests of the version ahead; most are computed already.
+    Digest(std::vec::IntoIter<store::Part>),
+    Capture {
+        chunks: Vec<ChunkEntry>,
+    },
+    /// For the border.
+    Wait,
+    Compare,
+    Parts {
+        todo: std::vec::IntoIter<u32>,
+    },
+    Tail {
+        tail: std::vec::IntoIter<Bytes>,
+        footer: Footer,
+    },
+    Publish {
+        footer: Footer,
+    },
+    /// There was no room for the capture; it is tried again when the border is reached.
+    Parked,
+}
+
+/// What a step of a writer did.
+pub(crate) enum Outcome {
+    Worked(u64),
+    /// Nothing can be done before the border is reached.
+    Waiting,
+    /// The file is durable under its name.
+    Published(Footer),
+}
+
+impl Writer {
+    /// A full checkpoint whose border is not reached yet.
+    pub(crate) fn ahead(border: u64, version: Version) -> Self {
+        Self {
+            name: file::unfinished_name(border),
+            border,
+            kind: Kind::Full,
+            instead: None,
+            target: None,
+            base: None,
+            ahead: Some(version),
+            stage: Stage::Create,
+            len: 0,
+            unsynced: 0,
+            captured: Vec::new(),
+            places: Vec::new(),
+            said: false,
+        }
+    }
+
+    /// A checkpoint of an image, without a capture.
+    pub(crate) fn of(target: Target, kind: Kind, base: Option<Base>, instead: Option<Instead>) -> Self {
+        let border = target.image.border;
+        let name = file::unfinished_name(border);
+        let empty = Self::ahead(border, Version::default());
+        Self { name, kind, base, instead, ahead: None, target: Some(target), ..empty }
+    }
+
+    /// The border of the capture is reached.
+    pub(crate) fn complete(&mut self, target: Target) {
+        assert!(
+            self.target.is_none() && self.border == target.image.border && target.asked == Kind::Full,
+            "INV-KEEP-2 a capture is completed once, by the border that it was made for"
+        );
+        self.target = Some(target);
+        if matches!(self.stage, Stage::Parked) {
+            self.stage = Stage::Create;
+        }
+    }
+
+    /// There is no room: start over when the border is reached.
+    pub(crate) fn park(&mut self) {
+        self.captured.clear();
+        self.stage = Stage::Parked;
+    }
+
+    /// Whether a file was begun.
+    pub(crate) fn has_file(&self) -> bool {
+        !matches!(self.stage, Stage::Parked)
+    }
+
+    /// How much of the file is written.
+    pub(crate) fn written(&self) -> u64 {
+        self.len
+    }
+
+    pub(crate) fn step(&mut self, files: &mut dyn Files) -> Result<Outcome, Trouble> {
+        let (stage, bytes) = match std::mem::replace(&mut self.stage, Stage::Parked) {
+            Stage::Create => self.create(files)?,
+            Stage::Digest(parts) => (self.digest(parts), 0),
+            Stage::Capture { chunks } => self.capture(files, chunks)?,
+            Stage::Wait if self.target.is_some() => (Stage::Compare, 0),
+            stage @ (Stage::Wait | Stage::Parked) => {
+                self.stage = stage;
+                return Ok(Outcome::Waiting);
+            }
+            Stage::Compare => (self.compare(), 0),
+            Stage::Parts { todo } => self.parts(files, todo)?,
+            Stage::Tail { tail, footer } => self.tail(files, tail, footer)?,
+            Stage::Publish { footer } => {
+                files.sync(&self.name).map_err(Trouble::sync(&self.name))?;
+                files.publish(&self.name, &footer.name()).map_err(Trouble::sync(&self.name))?;
+                return Ok(Outcome::Published(footer));
+            }
+        };
+        self.stage = stage;
+        Ok(Outcome::Worked(bytes))
+    }
+
+    /// Whether everything is written, but not durable yet. For a planted bug.
+    pub(crate) fn is_only_written(&self) -> bool {
+        matches!(self.stage, Stage::Publish { .. })
+    }
+
+    fn create(&mut self, files: &mut dyn Files) -> Result<(Stage, u64), Trouble> {
+        files.create(&self.name).map_err(Trouble::write(&self.name))?;
+        (self.len, self.unsynced) = (0, 0);
+        let header = Bytes::copy_from_slice(&file::header(self.kind, self.border));
+        let bytes = self.append(files, &[header])?;
+        let stage = match &self.ahead {
+            Some(version) => Stage::Digest(version.parts(DIGEST_BYTES).into_iter()),
+            None => Stage::Wait,
+        };
+        Ok((stage, bytes))
+    }
+
+    fn digest(&self, mut parts: std::vec::IntoIter<store::Part>) -> Stage {
+        if let Some(part) = parts.next() {
+            part.digest();
+            return Stage::Digest(parts);
+        }
+        let chunks = self.ahead.iter().flat_map(Version::chunks);
+        Stage::Capture { chunks: chunks.map(|chunk| ChunkEntry::of(&chunk)).collect() }
+    }
+
+    /// Writes chunks of the version ahead. It is given up as soon as they are all written.
+    fn capture(&mut self, files: &mut dyn Files, chunks: Vec<ChunkEntry>) -> Result<(Stage, u64), Trouble> {
+        let mut batch = Batch::new(self.len);
+        if let Some(version) = &self.ahead {
+            for entry in &chunks[self.captured.len()..] {
+                if batch.bytes >= STEP_BYTES {
+                    break;
+                }
+                let place = batch.add(chunk::chunk_bytes(version, entry));
+                self.captured.push((entry.clone(), place));
+            }
+        }
+        let bytes = self.append(files, &batch.parts)?;
+        if self.captured.len() < chunks.len() {
+            return Ok((Stage::Capture { chunks }, bytes));
+        }
+        self.ahead = None;
+        Ok((Stage::Wait, bytes))
+    }
+
+    /// Finds out what of the image is not in a file yet.
+    fn compare(&mut self) -> Stage {
+        let Some(target) = &self.target else { return Stage::Wait };
+        let manifest = &target.manifest;
+        self.places = vec![0; manifest.parts() as usize];
+        let mut todo = Vec::new();
+        for part in 0..manifest.parts() {
+            let in_base = self
+                .base
+                .as_ref()
+                .is_some_and(|base| same_part(manifest, part, &base.manifest, false).is_some());
+            match self.captured_at(manifest, part) {
+                Some(place) => self.places[part as usize] = place,
+                None if in_base => {}
+                None => todo.push(part),
+            }
+        }
+        self.captured = Vec::new();
+        Stage::Parts { todo: todo.into_iter() }
+    }
+
+    /// Where the same chunk was captured.
+    fn captured_at(&self, manifest: &Manifest, part: u32) -> Option<u64> {
+        let Part::Chunk(chunk) = manifest.split(part)? else { return None };
+        let at = self.captured.binary_search_by(|(found, _)| found.path.cmp(&chunk.path)).ok()?;
+        let (found, place) = &self.captured[at];
+        (found.digest == chunk.digest || planted("change-lost-after-copy")).then_some(*place)
+    }
+
+    fn parts(
+        &mut self,
+        files: &mut dyn Files,
+        mut todo: std::vec::IntoIter<u32>,
+    ) -> Result<(Stage, u64), Trouble> {
+        let Some(target) = &self.target else { return Ok((Stage::Wait, 0)) };
+        let mut batch = Batch::new(self.len);
+        while batch.bytes < STEP_BYTES
+            && let Some(part) = todo.next()
+        {
+            let bytes = part_bytes(&target.image, &target.manifest, part);
+            self.places[part as usize] = batch.add(bytes);
+        }
+        let bytes = self.append(files, &batch.parts)?;
+        let stage = if todo.len() > 0 { Stage::Parts { todo } } else { self.close() };
+        Ok((stage, bytes))
+    }
+
+    /// All parts are written: what comes after them.
+    fn close(&self) -> Stage {
+        let Some(target) = &self.target else { return Stage::Wait };
+        let layout: Bytes = Layout::encode(&target.manifest, &self.places).into();
+        let footer = Footer {
+            kind: self.kind,
+            seq: target.image.seq,
+            border: self.border,
+            previous: self.base.as_ref().map(|base| base.previous),
+            digest: target.digest,
+            layout_at: self.len,
+            layout_len: layout.len() as u64,
+            layout_digest: Digest::new(*blake3::hash(&layout).as_bytes()),
+        };
+        let cut = |from: usize| layout.slice(from..layout.len().min(from + STEP_BYTES as usize));
+        let copy = (0..layout.len()).step_by(STEP_BYTES as usize).map(cut);
+        let mut tail: Vec<Bytes> = copy.clone().chain(copy).collect();
+        tail.extend([footer.encode(), footer.encode()]);
+        Stage::Tail { tail: tail.into_iter(), footer }
+    }
+
+    fn tail(
+        &mut self,
+        files: &mut dyn Files,
+        mut tail: std::vec::IntoIter<Bytes>,
+        footer: Footer,
+    ) -> Result<(Stage, u64), Trouble> {
+        let mut parts = Vec::new();
+        let mut len = 0;
+        while len < STEP_BYTES as usize
+            && let Some(part) = tail.next()
+        {
+            len += part.len();
+            parts.push(part);
+        }
+        let bytes = self.append(files, &parts)?;
+        if tail.len() > 0 {
+            return Ok((Stage::Tail { tail, footer }, bytes));
+        }
+        assert!(self.len == footer.file_len(), "INV-KEEP-3 a file is as long as its footer says");
+        Ok((Stage::Publish { footer }, bytes))
+    }
+
+    fn append(&mut self, files: &mut dyn Files, parts: &[Bytes]) -> Result<u64, Trouble> {
+        let bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();
+        if bytes == 0 {
+            return Ok(0);
+        }
+        files.append(&self.name, parts).map_err(Trouble::write(&self.name))?;
+        self.len += bytes;
+        self.unsynced += bytes;
+        if self.unsynced >= SYNC_BYTES {
+            files.sync(&self.name).map_err(Trouble::sync(&self.name))?;
+            self.unsynced = 0;
+        }
+        Ok(bytes)
+    }
+}
+
+/// Records to be written at once.
+struct Batch {
+    parts: Vec<Bytes>,
+    at: u64,
+    bytes: u64,
+}
+
+impl Batch {
+    fn new(at: u64) -> Self {
+        Self { parts: Vec::new(), at, bytes: 0 }
+    }
+
+    /// Adds a record with these bytes. Returns its place.
+    fn add(&mut self, body: Bytes) -> u64 {
+        let place = self.at + self.bytes;
+        self.bytes += RECORD + body.len() as u64;
+        self.parts.extend([file::record_head(&body), body]);
+        place
+    }
+}
+
+/// The bytes of a part of an image whose manifest this is.
+pub(crate) fn part_bytes(image: &Image, manifest: &Manifest, part: u32) -> Bytes {
+    match manifest.split(part) {
+        Some(Part::Chunk(entry)) => chunk::chunk_bytes(&image.objects, entry),
+        Some(Part::Piece(piece)) => {
+            let from = part as usize * PIECE_BYTES;
+            image.system.slice(from..from + piece.bytes as usize)
+        }
+        None => Bytes::new(),
+    }
+}

@@ -1,0 +1,402 @@
+//! The store: one writer, any number of versions.
+//!
+//! A change goes down the tree once; nodes that a version shares are copied on the way. If it changed how many entries or bytes there
+//! are, a second way down corrects the counts and the shape. The work is bounded by the key's length, one leaf and the value.
+
+use std::sync::{Arc, OnceLock};
+
+use quorate_types::Digest;
+
+use super::bucket::{Bucket, Entry, Large};
+use super::build::{Builder, ChunkError, Nodes, build_at};
+use super::node::{Child, Inner, fork};
+use super::range::Range;
+use super::symbols::{agreeing, common, place_of};
+use super::version::Version;
+use super::{KEY_BYTES_MAX, Path, VALUE_BYTES_MAX, rules};
+
+/// A put (with the value) or a remove (without).
+pub type Change<'a> = (&'a [u8], Option<&'a [u8]>);
+
+/// The whole tree and its digest.
+#[derive(Default)]
+pub(super) struct Root {
+    pub(super) child: Child,
+    pub(super) digest: OnceLock<Digest>,
+}
+
+/// The objects, with their single writer.
+///
+/// ```
+/// use quorate_state::store::Store;
+///
+/// let mut store = Store::new();
+/// store.put(b"one", b"1");
+/// let before = store.version();
+/// assert!(store.put(b"one", b"2"));
+/// assert_eq!(before.get(b"one"), Some(&b"1"[..]));
+/// assert_ne!(before.root(), store.version().root());
+/// store.roll_back(&before);
+/// assert_eq!(store.get(b"one"), Some(&b"1"[..]));
+/// ```
+#[derive(Default)]
+pub struct Store {
+    root: Arc<Root>,
+}
+
+/// What a change did to the numbers of the nodes above it.
+#[derive(Clone, Copy, Default)]
+struct Delta {
+    count: i64,
+    cost: i64,
+    /// How many inner nodes are above it.
+    levels: usize,
+}
+
+impl Delta {
+    fn new(before: (u64, u64), after: (u64, u64), levels: usize) -> Self {
+        Self { count: after.0 as i64 - before.0 as i64, cost: after.1 as i64 - before.1 as i64, levels }
+    }
+}
+
+impl Store {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A store that begins as this version.
+    pub fn from_version(version: &Version) -> Self {
+        Self { root: version.root.clone() }
+    }
+
+    /// The value of a key.
+    pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
+        self.root.child.get(key)
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> u64 {
+        self.root.child.measure().0
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes of all keys and values.
+    pub fn bytes(&self) -> u64 {
+        rules::content(self.root.child.measure())
+    }
+
+    /// The entries from `start` to before `end`, in key order.
+    pub fn range<'a>(&'a self, start: &'a [u8], end: Option<&'a [u8]>) -> Range<'a> {
+        Range::new(&self.root.child, start, end)
+    }
+
+    /// The objects as they are now. Cheap: it shares all nodes until one of the two changes.
+    pub fn version(&self) -> Version {
+        Version { root: self.root.clone() }
+    }
+
+    /// Makes the objects what they were.
+    pub fn roll_back(&mut self, to: &Version) {
+        self.root = to.root.clone();
+    }
+
+    /// Gives the key this value. Whether it had one.
+    ///
+    /// # Panics
+    /// INV-STORE-1: if the key is longer than [`KEY_BYTES_MAX`] or the value than [`VALUE_BYTES_MAX`].
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> bool {
+        assert!(key.len() <= KEY_BYTES_MAX, "INV-STORE-1: a key of {} bytes", key.len());
+        assert!(value.len() <= VALUE_BYTES_MAX, "INV-STORE-1: a value of {} bytes", value.len());
+        let delta = put_below(self.top(), key, value);
+        self.settle(key, delta);
+        delta.count == 0
+    }
+
+    /// Removes the key. Whether it was there.
+    pub fn remove(&mut self, key: &[u8]) -> bool {
+        if self.get(key).is_none() {
+            return false;
+        }
+        let delta = remove_below(self.top(), key);
+        self.settle(key, delta);
+        true
+    }
+
+    /// Makes changes whose keys ascend.
+    pub fn apply_sorted(&mut self, changes: &[Change<'_>]) {
+        for (key, value) in changes {
+            match value {
+                Some(value) => self.put(key, value),
+                None => self.remove(key),
+            };
+        }
+    }
+
+    /// Makes everything under `path` exactly these entries, which must be sorted; none removes all that is there. After an error
+    /// nothing has changed.
+    pub fn replace<'a>(
+        &mut self,
+        path: &Path,
+        entries: &mut dyn Iterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Result<(), ChunkError> {
+        let tree = build_at(Nodes, path, entries)?;
+        // A key that begins with the path, as far as the path goes.
+        let (key, _) = path.bounds();
+        if Range::at(&self.root.child, path).next().is_some() {
+            let delta = cut_below(self.top(), path, &key);
+            self.settle(&key, delta);
+        }
+        match tree {
+            None => {}
+            Some(tree @ Child::Inner(_)) => self.graft(path, &key, tree),
+            Some(leaf) => {
+                for (key, value) in (0..leaf.leaf_len()).filter_map(|at| leaf.leaf_entry(at)) {
+                    self.put(key, value);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a subtree where there is nothing.
+    fn graft(&mut self, path: &Path, key: &[u8], tree: Child) {
+        let (delta, displaced) = graft_below(self.top(), path, key, tree);
+        self.settle(key, delta);
+        for (key, value) in (0..displaced.leaf_len()).filter_map(|at| displaced.leaf_entry(at)) {
+            self.put(key, value);
+        }
+    }
+
+    /// The top of the tree, to be changed.
+    fn top(&mut self) -> &mut Child {
+        if Arc::strong_count(&self.root) != 1 {
+            self.root = Arc::new(Root { child: self.root.child.clone(), digest: OnceLock::new() });
+        }
+        let root = Arc::get_mut(&mut self.root).expect("INV-STORE-2: nobody shares it");
+        root.digest.take();
+        &mut root.child
+    }
+
+    /// Corrects counts and shape above a change.
+    fn settle(&mut self, key: &[u8], delta: Delta) {
+        if delta.levels != 0 && (delta.count != 0 || delta.cost != 0) {
+            settle_below(self.top(), key, delta);
+        }
+    }
+}
+
+/// A place in the tree that a change has come to.
+struct Spot<'t> {
+    child: &'t mut Child,
+    /// How many symbols lead to it.
+    depth: usize,
+    /// How many inner nodes are above it.
+    levels: usize,
+}
+
+/// Goes down along a key for a change: to a leaf, or to the inner node that has no child for the key, or whose own symbols (those at
+/// which its keys branch) begin at `end` or after.
+fn descend<'t>(top: &'t mut Child, key: &[u8], end: usize) -> Spot<'t> {
+    let (mut child, mut depth, mut levels) = (top, 0, 0);
+    while let Child::Inner(inner) = &*child {
+        let agreed = agreeing(&inner.skip, key, depth);
+        if agreed < inner.skip.len() || depth + agreed >= end {
+            break;
+        }
+        let place = place_of(key, depth + agreed);
+        if !inner.has(place) {
+            break;
+        }
+        let Child::Inner(inner) = child else { break };
+        child = Inner::own(inner).child_mut(place);
+        depth += agreed + 1;
+        levels += 1;
+    }
+    Spot { child, depth, levels }
+}
+
+/// Adds a subtree to an inner node that has no child for the key: beside its children, or beside the whole node. `subtree` makes it
+/// for a place so many symbols down; the counts above are not corrected.
+fn add_beside(spot: Spot<'_>, key: &[u8], subtree: impl FnOnce(usize) -> Child) -> Delta {
+    let Spot { child, depth, levels } = spot;
+    let Child::Inner(inner) = child else { return Delta::default() };
+    let inner = Inner::own(inner);
+    let agreed = agreeing(&inner.skip, key, depth);
+    let place = place_of(key, depth + agreed);
+    let added = subtree(depth + agreed + 1);
+    let after = added.measure();
+    if agreed == inner.skip.len() {
+        *child = Child::Inner(inner.with(place, added));
+        // The node's own counts are corrected with those above.
+        return Delta::new((0, 0), after, levels + 1);
+    }
+    let parting = u32::from(inner.skip[agreed]) + 1;
+    inner.skip = inner.skip[agreed + 1..].into();
+    let children = [(parting, std::mem::take(child)), (place, added)];
+    *child = fork(children, key, depth, depth + agreed);
+    Delta::new((0, 0), after, levels)
+}
+
+/// Puts an entry, except for the counts above it.
+fn put_below(top: &mut Child, key: &[u8], value: &[u8]) -> Delta {
+    let spot = descend(top, key, usize::MAX);
+    let Spot { child, depth, levels } = spot;
+    let after = (1, rules::cost(key, value));
+    match child {
+        Child::Bucket(bucket) => match bucket.find(key) {
+            Ok(at) if bucket.entry(at).1.len() == value.len() => {
+                Bucket::put_at(bucket, at, value);
+                Delta::default()
+            }
+            found => put_in_bucket(child, found, (key, value), depth, levels),
+        },
+        Child::Inner(_) => add_beside(Spot { child, depth, levels }, key, |_| Child::leaf(key, value)),
+        Child::Large(large) if *large.key == *key => {
+            let before = (1, large.cost());
+            if after.1 > super::BUCKET_BYTES {
+                Large::put(large, value);
+            } else {
+                *child = Child::leaf(key, value);
+            }
+            Delta::new(before, after, levels)
+        }
+        Child::Large(large) => {
+            let at = common(&large.key, key);
+            let parting = place_of(&large.key, at);
+            let children = [(parting, std::mem::take(child)), (place_of(key, at), Child::leaf(key, value))];
+            *child = fork(children, key, depth, at);
+            Delta::new((0, 0), after, levels)
+        }
+        Child::None => {
+            *child = Child::leaf(key, value);
+            Delta::new((0, 0), after, levels)
+        }
+    }
+}
+
+/// Puts an entry into a bucket: one more, or one with another cost.
+fn put_in_bucket(
+    child: &mut Child,
+    found: Result<usize, usize>,
+    (key, value): Entry<'_>,
+    depth: usize,
+    levels: usize,
+) -> Delta {
+    let before = child.measure();
+    let Child::Bucket(bucket) = child else { return Delta::default() };
+    let old = found.map_or(0, |at| rules::cost(key, bucket.entry(at).1));
+    let after = (before.0 + u64::from(old == 0), before.1 - old + rules::cost(key, value));
+    if after.1 <= super::BUCKET_BYTES {
+        match found {
+            Ok(at) => Bucket::put_at(bucket, at, value),
+            Err(_) => Bucket::insert(bucket, key, value),
+        }
+    } else {
+        let mut builder = Builder::new(Nodes, depth);
+        let at = bucket.lower_bound(key);
+        bucket.entries().take(at).for_each(|entry| builder.push(entry));
+        builder.push((key, value));
+        bucket.entries().skip(at + usize::from(old != 0)).for_each(|entry| builder.push(entry));
+        let tree = builder.finish().unwrap_or_default();
+        *child = tree;
+    }
+    Delta::new(before, after, levels)
+}
+
+/// Removes a key that there is, except for the counts and the shape above it.
+fn remove_below(top: &mut Child, key: &[u8]) -> Delta {
+    let Spot { child, levels, .. } = descend(top, key, usize::MAX);
+    let before = child.measure();
+    match child {
+        Child::Bucket(bucket) if bucket.count() > 1 => {
+            let Ok(at) = bucket.find(key) else { return Delta::default() };
+            Bucket::remove(bucket, at);
+        }
+        _ => *child = Child::None,
+    }
+    Delta::new(before, child.measure(), levels)
+}
+
+/// Removes everything under a path, under which there is something; `key` begins with the path.
+fn cut_below(top: &mut Child, path: &Path, key: &[u8]) -> Delta {
+    let Spot { child, depth, levels } = descend(top, key, path.len());
+    let before = child.measure();
+    let kept = match child {
+        Child::Bucket(bucket) if depth < path.len() => {
+            let kept: Vec<_> = bucket.entries().filter(|(key, _)| !path.contains(key)).collect();
+            if kept.is_empty() { Child::None } else { Child::of(&kept) }
+        }
+        _ => Child::None,
+    };
+    *child = kept;
+    Delta::new(before, child.measure(), levels)
+}
+
+/// Puts an inner node under a path, under which there is nothing. A leaf in its way is handed back, to be put again.
+fn graft_below(top: &mut Child, path: &Path, key: &[u8], tree: Child) -> (Delta, Child) {
+    let spot = descend(top, key, usize::MAX);
+    if matches!(spot.child, Child::Inner(_)) {
+        let delta = add_beside(spot, key, |depth| tree.moved_up(&path.as_bytes()[depth..]));
+        return (delta, Child::None);
+    }
+    let (before, after) = (spot.child.measure(), tree.measure());
+    let displaced = std::mem::replace(spot.child, tree.moved_up(&path.as_bytes()[spot.depth..]));
+    (Delta::new(before, after, spot.levels), displaced)
+}
+
+/// Corrects the counts of the nodes above a change, and their shape if there is less below them than before.
+fn settle_below(top: &mut Child, key: &[u8], delta: Delta) {
+    let (mut child, mut depth) = (top, 0);
+    for _ in 0..delta.levels {
+        let Child::Inner(inner) = &mut *child else { return };
+        let inner = Inner::own(inner);
+        inner.count = inner.count.wrapping_add_signed(delta.count);
+        inner.cost = inner.cost.wrapping_add_signed(delta.cost);
+        depth += inner.skip.len();
+        let place = place_of(key, depth);
+        if delta.cost < 0 && inner.shrunk(place) {
+            let shape = reshaped(child, place);
+            *child = shape;
+            return;
+        }
+        let Child::Inner(inner) = child else { return };
+        child = Inner::own(inner).child_mut(place);
+        depth += 1;
+    }
+}
+
+/// What an inner node has to become after something was taken away below it, at this place.
+fn reshaped(child: &mut Child, place: u32) -> Child {
+    let Child::Inner(inner) = child else { return Child::None };
+    let inner = Inner::own(inner);
+    if rules::is_leaf(inner.count, inner.cost) {
+        return collapsed(child);
+    }
+    if inner.slots.len() > 2 {
+        return Child::Inner(inner.without(place));
+    }
+    let (other, only) = inner.other_than(place);
+    only.moved_up(&[&inner.skip, &[other][..]].concat())
+}
+
+/// The leaf that a subtree has become.
+fn collapsed(child: &Child) -> Child {
+    match child.measure().0 {
+        0 => Child::None,
+        1 => {
+            let mut only = child;
+            while let Child::Inner(inner) = only
+                && let Some(slot) = inner.slots.iter().find(|slot| slot.child.measure().0 == 1)
+            {
+                only = &slot.child;
+            }
+            only.clone()
+        }
+        _ => Child::of(&Range::new(child, &[], None).collect::<Vec<_>>()),
+    }
+}

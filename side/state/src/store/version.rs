@@ -1,0 +1,149 @@
+//! Versions: the objects as they were at one moment, and their digests.
+//!
+//! Digests are computed when they are asked for, and kept in the nodes, which versions share.
+
+use std::sync::Arc;
+
+use quorate_types::Digest;
+
+use super::changes::Changes;
+use super::chunks::Chunks;
+use super::node::{Child, Inner};
+use super::proof::Proof;
+use super::range::Range;
+use super::symbols::{agreeing, place_of};
+use super::tree::Root;
+use super::{CHUNK_BYTES, Path, digest_of, rules};
+
+/// The objects as they were at one moment. It never changes. Cloning is cheap, and any thread may hold and read it.
+#[derive(Clone, Default)]
+pub struct Version {
+    pub(super) root: Arc<Root>,
+}
+
+impl Version {
+    /// The value of a key.
+    pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
+        self.root.child.get(key)
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> u64 {
+        self.root.child.measure().0
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes of all keys and values.
+    pub fn bytes(&self) -> u64 {
+        rules::content(self.root.child.measure())
+    }
+
+    /// The entries from `start` to before `end`, in key order.
+    pub fn range<'a>(&'a self, start: &'a [u8], end: Option<&'a [u8]>) -> Range<'a> {
+        Range::new(&self.root.child, start, end)
+    }
+
+    /// The digest that stands for all objects. Computes what is not known yet.
+    pub fn root(&self) -> Digest {
+        *self.root.digest.get_or_init(|| self.root.child.digest())
+    }
+
+    /// Parts whose digests are not known, each with very roughly one `about`-th of all objects or less. After other threads have
+    /// computed them, [`Version::root`] has little left to do.
+    pub fn parts(&self, about: usize) -> Vec<Part> {
+        let mut parts = Vec::new();
+        let Child::Inner(top) = &self.root.child else { return parts };
+        if self.root.digest.get().is_some() {
+            return parts;
+        }
+        let limit = top.cost / (about as u64).max(1);
+        let mut open = vec![top];
+        while let Some(node) = open.pop() {
+            for place in node.places().filter(|&place| node.known_digest(place).is_none()) {
+                match node.child(place) {
+                    Some(Child::Inner(inner)) if inner.cost > limit => open.push(inner),
+                    Some(Child::Inner(_)) => parts.push(Part { node: node.clone(), place }),
+                    Some(leaf) if leaf.measure().1 > CHUNK_BYTES => {
+                        parts.push(Part { node: node.clone(), place })
+                    }
+                    _ => {}
+                }
+            }
+        }
+        parts
+    }
+
+    /// Shows to whoever knows the root which value the key has, or that it has none.
+    pub fn prove(&self, key: &[u8]) -> Proof {
+        Proof::new(&self.root.child, key)
+    }
+
+    /// The chunks in key order.
+    pub fn chunks(&self) -> Chunks<'_> {
+        Chunks::new(self)
+    }
+
+    /// The entries under a path.
+    pub fn entries_at(&self, path: &Path) -> Range<'_> {
+        Range::at(&self.root.child, path)
+    }
+
+    /// The digest of what is under a path, as [`digest_of`] gives it. `None`: there is nothing.
+    pub fn digest_at(&self, path: &Path) -> Option<Digest> {
+        if path.is_empty() {
+            return (!self.is_empty()).then(|| self.root());
+        }
+        let (key, _) = path.bounds();
+        let (mut child, mut depth) = (&self.root.child, 0);
+        while let Child::Inner(inner) = child {
+            let left = path.len() - depth;
+            let agreed = agreeing(&inner.skip, &key, depth).min(left);
+            if agreed == left {
+                let mut buffer = Vec::new();
+                inner.complete(&mut buffer);
+                return Some(inner.own_digest(&inner.skip[left..], &mut buffer));
+            }
+            if agreed < inner.skip.len() {
+                return None;
+            }
+            depth += agreed;
+            let place = place_of(&key, depth);
+            depth += 1;
+            if depth == path.len() {
+                return inner.has(place).then(|| inner.child_digest(place));
+            }
+            child = inner.child(place)?;
+        }
+        digest_of(path, &mut self.entries_at(path)).ok()
+    }
+
+    /// What has another value than in `base`, or (`None`) no value any more, in key order. What both share is skipped.
+    pub fn changes_since<'a>(
+        &'a self,
+        base: &'a Version,
+    ) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + 'a {
+        Changes::new(&self.root.child, &base.root.child)
+    }
+
+    /// Whether both have the same objects.
+    pub fn same_objects(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.root, &other.root) || self.root() == other.root()
+    }
+}
+
+/// A part of a version whose digest is to be computed, on any thread.
+pub struct Part {
+    node: Arc<Inner>,
+    place: u32,
+}
+
+impl Part {
+    /// Computes the digest and keeps it in the nodes.
+    pub fn digest(&self) -> Digest {
+        self.node.child_digest(self.place)
+    }
+}

@@ -1,0 +1,161 @@
+//! The new state while it is put together: what of it this replica has already, and each part as it arrives, verified.
+//!
+//! It begins as the replica's own objects, without what the manifest does not have, and every chunk that differs is replaced as
+//! a whole. The running service's store is never touched: a version is shared until something is written.
+
+use crate::checkpoint::{Image, Manifest, decode_chunk};
+use crate::store::{Path, Store, Version, digest_of};
+use bytes::Bytes;
+use quorate_types::{Digest, planted};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a part turned out to be.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verified {
+    /// What the manifest says; it is in place.
+    Placed,
+    /// Something else.
+    Wrong { expected: Digest, found: Option<Digest> },
+}
+
+/// A checkpoint whose manifest is here and verified.
+pub(super) struct Building {
+    manifest: Manifest,
+    system: Vec<Option<Bytes>>,
+    store: Store,
+    bytes_done: u64,
+    bytes_total: u64,
+}
+
+impl Building {
+    /// Compares the manifest with what is here; gives the parts that are not, too. `base` has its digests computed, so that this takes time in the number of
+    /// chunks only.
+    pub(super) fn new(
+        manifest: Manifest,
+        base: &Version,
+        kept: &BTreeMap<Digest, Bytes>,
+    ) -> (Self, BTreeSet<u32>) {
+        let mut store = Store::from_version(base);
+        remove_uncovered(&mut store, base, &manifest);
+        let system: Vec<Option<Bytes>> =
+            manifest.system().iter().map(|piece| kept.get(&piece.digest).cloned()).collect();
+        let pieces = system.len() as u32;
+        let mut missing: BTreeSet<u32> =
+            (0..pieces).filter(|piece| system[*piece as usize].is_none()).collect();
+        let differs = |at: &usize| {
+            let chunk = &manifest.chunks()[*at];
+            base.digest_at(&chunk.path) != Some(chunk.digest)
+        };
+        missing.extend((0..manifest.chunks().len()).filter(differs).map(|at| pieces + at as u32));
+        let mut building = Self { manifest, system, store, bytes_done: 0, bytes_total: 0 };
+        building.bytes_total = missing.iter().map(|part| building.size(*part)).sum();
+        (building, missing)
+    }
+
+    /// How many bytes a part has.
+    pub(super) fn size(&self, part: u32) -> u64 {
+        self.manifest.part_len(part).unwrap_or(0) as u64
+    }
+
+    /// Compares a missing part with its digest and puts it in place, if it is what the manifest says.
+    pub(super) fn place(&mut self, part: u32, bytes: &Bytes) -> Verified {
+        let at = part as usize;
+        let verified = match at.checked_sub(self.system.len()) {
+            None => self.place_piece(at, bytes),
+            Some(chunk) => self.place_chunk(chunk, bytes),
+        };
+        if matches!(verified, Verified::Wrong { .. }) {
+            return verified;
+        }
+        self.bytes_done += self.size(part);
+        verified
+    }
+
+    fn place_piece(&mut self, at: usize, bytes: &Bytes) -> Verified {
+        let (expected, found) = (self.manifest.system()[at].digest, digest_of_piece(bytes));
+        if found != expected && !planted("transfer-unverified") {
+            return Verified::Wrong { expected, found: Some(found) };
+        }
+        self.system[at] = Some(bytes.clone());
+        Verified::Placed
+    }
+
+    fn place_chunk(&mut self, at: usize, bytes: &Bytes) -> Verified {
+        let chunk = &self.manifest.chunks()[at];
+        let expected = chunk.digest;
+        let wrong = |found| Verified::Wrong { expected, found };
+        let Ok(entries) = decode_chunk(bytes) else { return wrong(None) };
+        let Ok(found) = digest_of(&chunk.path, &mut entries.iter().copied()) else { return wrong(None) };
+        if found != expected && !planted("transfer-unverified") {
+            return wrong(Some(found));
+        }
+        // It was looked at for its digest already: its keys ascend and lie under the path.
+        match self.store.replace(&chunk.path, &mut entries.iter().copied()) {
+            Ok(()) => Verified::Placed,
+            Err(_) => wrong(Some(found)),
+        }
+    }
+
+    /// Where the entries of a part lie; `None` for a piece of the system part.
+    pub(super) fn path(&self, part: u32) -> Option<&Path> {
+        let chunk = (part as usize).checked_sub(self.system.len())?;
+        Some(&self.manifest.chunks().get(chunk)?.path)
+    }
+
+    /// The whole, once nothing is missing; compares its digest with the agreed one, last of all.
+    ///
+    /// # Errors
+    /// It has another digest: what was here before was not what its digests said.
+    pub(super) fn image(&self, agreed: Digest) -> Result<Image, Digest> {
+        let mut system = Vec::with_capacity(self.manifest.system_bytes() as usize);
+        self.system.iter().flatten().for_each(|piece| system.extend_from_slice(piece));
+        let objects = self.store.version();
+        let (seq, border) = (self.manifest.seq(), self.manifest.border());
+        let image = Image { seq, border, system: system.into(), objects };
+        let digest = image.digest();
+        if digest == agreed || planted("transfer-unverified") { Ok(image) } else { Err(digest) }
+    }
+
+    /// The objects so far: what the next attempt begins with.
+    pub(super) fn objects(&self) -> Version {
+        self.store.version()
+    }
+    /// The pieces of the system part so far.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = &Bytes> {
+        self.system.iter().flatten()
+    }
+    /// The objects, to go on with.
+    pub(super) fn into_store(self) -> Store {
+        self.store
+    }
+    /// Bytes that arrived, and that have to in all.
+    pub(super) fn bytes(&self) -> (u64, u64) {
+        (self.bytes_done, self.bytes_total)
+    }
+    /// How many parts there are.
+    pub(super) fn parts(&self) -> u64 {
+        u64::from(self.manifest.parts())
+    }
+}
+
+/// What stands for a piece of the system part.
+pub(super) fn digest_of_piece(bytes: &[u8]) -> Digest {
+    Digest::new(*blake3::hash(bytes).as_bytes())
+}
+
+/// Removes what lies under no chunk of the manifest. Under a chunk that differs, old entries stay until it is replaced.
+fn remove_uncovered(store: &mut Store, base: &Version, manifest: &Manifest) {
+    let chunks = manifest.chunks();
+    for local in base.chunks() {
+        // The manifest's paths ascend and none is the beginning of another: only the last one before can cover this one.
+        let after = chunks.partition_point(|chunk| chunk.path <= local.path);
+        if after.checked_sub(1).is_some_and(|before| chunks[before].path.covers(&local.path)) {
+            continue;
+        }
+        let inside = chunks[after..].iter().take_while(|chunk| local.path.covers(&chunk.path));
+        let same = inside.filter(|chunk| base.digest_at(&chunk.path) == Some(chunk.digest));
+        let mut entries = same.flat_map(|chunk| base.entries_at(&chunk.path));
+        let replaced = store.replace(&local.path, &mut entries);
+        assert!(replaced.is_ok(), "INV-FETCH-5: entries of this replica's own version are in order");
+    }
+}

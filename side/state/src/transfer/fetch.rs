@@ -1,0 +1,443 @@
+//! The requester: from "others agree on a checkpoint that I lack" to that checkpoint, whole and verified.
+//!
+//! Stages: wait for an offer that somebody can send; gather its manifest; compute the digests of what is here; ask for what
+//! differs; compute the digests of the result. It never gives up: when nobody can send the target, it takes another agreed
+//! checkpoint, keeping what it has, or waits and asks again.
+
+use super::building::{Building, Verified, digest_of_piece};
+use super::sources::Sources;
+use super::{Effect, FetchLimits, Fetched, Input, Kept, Lie, Progress};
+use crate::agreement::Offer;
+use crate::checkpoint::{Manifest, decode_chunk};
+use crate::store::{Part, Store, Version};
+use bytes::Bytes;
+use quorate_types::{Digest, ReplicaId, Seq, Span, Time};
+use quorate_wire::{MANIFEST_MAX, RefusedWhy, StateMessage};
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
+
+/// The manifest as it arrives, piece by piece.
+#[derive(Default)]
+struct Gathering {
+    bytes: Vec<u8>,
+    total: Option<u64>,
+    /// Who is asked for the next piece.
+    from: Option<ReplicaId>,
+    /// Who sent the pieces so far.
+    by: BTreeSet<ReplicaId>,
+    /// All pieces must be one source's: pieces of several did not fit together, and it has to be found out whose are wrong.
+    single: bool,
+}
+
+impl Gathering {
+    fn restart(&mut self, single: bool) {
+        *self = Self { single, ..Self::default() };
+    }
+}
+
+/// Something whose digests are computed a slice at a time.
+struct Slices {
+    parts: std::vec::IntoIter<Part>,
+}
+
+impl Slices {
+    fn of(version: &Version, limits: &FetchLimits) -> Self {
+        let about = usize::try_from(version.bytes() / limits.per_step.max(1)).unwrap_or(usize::MAX);
+        Self { parts: version.parts(about.saturating_add(1)).into_iter() }
+    }
+    /// Whether all are computed.
+    fn compute(&mut self) -> bool {
+        if let Some(part) = self.parts.next() {
+            part.digest();
+        }
+        self.parts.len() == 0
+    }
+}
+
+enum Stage {
+    Waiting,
+    Gathering(Gathering),
+    Comparing(Box<Manifest>, Slices),
+    Fetching(Box<Building>),
+    Sealing(Box<Building>, Slices),
+    Done,
+}
+
+/// The requester of a transfer; see the module.
+pub struct Fetch {
+    limits: FetchLimits,
+    at_least: Seq,
+    offers: Vec<Offer>,
+    /// Valid in every stage but the first.
+    target: (Seq, Digest),
+    /// Targets that nobody could send, how often, and until when others are better: two that lack something each would be changed
+    /// for one another for ever.
+    given_up: BTreeMap<(Seq, Digest), (u32, Time)>,
+    /// Who is said to hold the target.
+    holders: Vec<ReplicaId>,
+    sources: Sources,
+    /// What is here, as long as nothing is built of it.
+    base: Store,
+    pieces: BTreeMap<Digest, Bytes>,
+    stage: Stage,
+    now: Time,
+    started: Time,
+    received: u64,
+}
+
+/// No two time-outs are closer than this: nothing makes a host spin.
+const TICK: Span = Span::from_millis(1);
+/// For so many stall time-outs a target that was given up is not taken again while another one is there; doubled every time, ...
+const GIVEN_UP: u64 = 8;
+/// ... so many times.
+const GIVEN_UP_DOUBLED: u32 = 5;
+
+impl Fetch {
+    /// Fetches an agreed checkpoint at `at_least` or later. `local` is what this replica has: an older state, a diverged one, or
+    /// nothing.
+    pub fn new(now: Time, at_least: Seq, local: Version, limits: FetchLimits) -> Self {
+        Self {
+            sources: Sources::new(limits.clone()),
+            limits,
+            at_least,
+            offers: Vec::new(),
+            target: (Seq::ZERO, Digest::new([0; Digest::BYTES])),
+            given_up: BTreeMap::new(),
+            holders: Vec::new(),
+            base: Store::from_version(&local),
+            pieces: BTreeMap::new(),
+            stage: Stage::Waiting,
+            now,
+            started: now,
+            received: 0,
+        }
+    }
+
+    /// Reacts to one input. One step does a bounded piece of work; [`Self::deadline`] is in the past while there is more.
+    pub fn step(&mut self, now: Time, input: Input, out: &mut Vec<Effect>) {
+        self.now = self.now.max(now);
+        match input {
+            Input::Kept(kept) => self.take_kept(kept),
+            Input::Offers(offers) => self.take_offers(offers),
+            Input::Receive { from, message } if self.sources.knows(from) => self.receive(from, message, out),
+            Input::Receive { .. } => {}
+            Input::Connected(member) => self.sources.connected(member),
+            Input::Disconnected(member) => self.sources.disconnected(member),
+            Input::Deadline => {}
+        }
+        self.advance(out);
+    }
+
+    /// When to call again with [`Input::Deadline`], if nothing arrives first.
+    pub fn deadline(&self) -> Option<Time> {
+        match &self.stage {
+            Stage::Comparing(..) | Stage::Sealing(..) => Some(self.now),
+            Stage::Done => None,
+            stage => {
+                let waits = !(matches!(stage, Stage::Waiting) && self.offers.is_empty());
+                let next = self.sources.deadline(self.now).filter(|_| waits);
+                next.map(|at| at.max(self.now.plus(TICK)))
+            }
+        }
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        let mut progress = Progress {
+            sources: self.sources.busy_ones(),
+            started: self.started,
+            received: self.received,
+            ..Progress::default()
+        };
+        if !matches!(self.stage, Stage::Waiting) {
+            progress.target = Some(self.target);
+        }
+        if let Stage::Fetching(building) | Stage::Sealing(building, _) = &self.stage {
+            progress.manifest = true;
+            (progress.bytes_done, progress.bytes_total) = building.bytes();
+            progress.chunks_total = building.parts();
+            progress.chunks_done = progress.chunks_total - self.sources.missing() as u64;
+        }
+        progress
+    }
+
+    /// Whether the transfer has ended.
+    pub fn is_done(&self) -> bool {
+        matches!(self.stage, Stage::Done)
+    }
+
+    /// Panics with the name of an invariant that does not hold. Goes through everything: for tests.
+    pub fn invariants(&self) {
+        self.sources.invariants();
+    }
+
+    /// Whatever lies there is only something to compare with: the manifest will tell what of it is of use.
+    fn take_kept(&mut self, kept: Kept) {
+        if !matches!(self.stage, Stage::Waiting) {
+            return;
+        }
+        match kept {
+            Kept::System { bytes } => drop(self.pieces.insert(digest_of_piece(&bytes), bytes)),
+            Kept::Objects { path, bytes } => {
+                if let Ok(entries) = decode_chunk(&bytes) {
+                    // A refused one changes nothing, and is fetched again.
+                    let _ = self.base.replace(&path, &mut entries.iter().copied());
+                }
+            }
+        }
+    }
+
+    fn take_offers(&mut self, mut offers: Vec<Offer>) {
+        offers.retain(|offer| offer.seq >= self.at_least);
+        offers.sort_by_key(|offer| std::cmp::Reverse(offer.seq));
+        offers.iter().for_each(|offer| self.sources.know(&offer.holders));
+        self.given_up.retain(|target, _| offers.iter().any(|offer| (offer.seq, offer.digest) == *target));
+        self.offers = offers;
+        if !matches!(self.stage, Stage::Waiting) && self.offered().is_some() {
+            self.renew_holders();
+        }
+    }
+
+    fn offered(&self) -> Option<&Offer> {
+        self.offers.iter().find(|offer| (offer.seq, offer.digest) == self.target)
+    }
+
+    fn renew_holders(&mut self) {
+        self.holders = self.offered().map(|offer| offer.holders.clone()).unwrap_or_default();
+        self.sources.set_holders(&self.holders);
+    }
+
+    fn receive(&mut self, from: ReplicaId, message: StateMessage, out: &mut Vec<Effect>) {
+        if matches!(self.stage, Stage::Waiting) || message.about() != self.target {
+            return;
+        }
+        match message {
+            StateMessage::Manifest { offset, total, bytes, .. } => {
+                self.piece(from, offset, total, &bytes, out)
+            }
+            StateMessage::Chunk { chunk, bytes, .. } => self.chunk(from, chunk, &bytes, out),
+            StateMessage::Refused { why, chunks, .. } => self.refused(from, why, &chunks, out),
+            StateMessage::Digest { .. }
+            | StateMessage::FetchManifest { .. }
+            | StateMessage::FetchChunks { .. }
+            | StateMessage::WantBorder { .. } => {}
+        }
+    }
+
+    fn piece(&mut self, from: ReplicaId, offset: u64, total: u64, bytes: &[u8], out: &mut Vec<Effect>) {
+        let Stage::Gathering(gathering) = &mut self.stage else { return };
+        if gathering.from != Some(from) || offset != gathering.bytes.len() as u64 {
+            return;
+        }
+        gathering.from = None;
+        self.received += bytes.len() as u64;
+        self.sources.take_back(from);
+        self.sources.heard(self.now, from);
+        gathering.by.insert(from);
+        let known = *gathering.total.get_or_insert(total);
+        let fits = offset.checked_add(bytes.len() as u64).is_some_and(|end| end <= total);
+        if known != total || !fits || total > MANIFEST_MAX || bytes.is_empty() {
+            return self.bad_manifest("its pieces do not fit together", out);
+        }
+        gathering.bytes.extend_from_slice(bytes);
+        if (gathering.bytes.len() as u64) < total {
+            return;
+        }
+        let bytes = mem::take(&mut gathering.bytes);
+        match Manifest::decode(&bytes) {
+            Ok(manifest) if manifest.digest() == self.target.1 && manifest.seq() == self.target.0 => {
+                let slices = Slices::of(&self.base.version(), &self.limits);
+                self.stage = Stage::Comparing(Box::new(manifest), slices);
+            }
+            Ok(_) => self.bad_manifest("it does not have the agreed digest", out),
+            Err(_) => self.bad_manifest("it is none", out),
+        }
+    }
+
+    /// If all of it came from one source, that one lied. Otherwise it is asked for again, from one source at a time.
+    fn bad_manifest(&mut self, why: &'static str, out: &mut Vec<Effect>) {
+        let Stage::Gathering(gathering) = &mut self.stage else { return };
+        let (by, mut of_one) = (mem::take(&mut gathering.by), None);
+        if let (Some(source), 1) = (by.first(), by.len()) {
+            of_one = Some(*source);
+        }
+        gathering.restart(gathering.single || of_one.is_none());
+        if let Some(source) = of_one {
+            self.lied(source, Lie::Manifest { why }, out);
+        }
+    }
+
+    fn lied(&mut self, source: ReplicaId, lie: Lie, out: &mut Vec<Effect>) {
+        self.sources.lied(source);
+        let (seq, digest) = self.target;
+        out.push(Effect::Lied { source, seq, digest, lie });
+    }
+
+    fn chunk(&mut self, from: ReplicaId, chunk: u32, bytes: &Bytes, out: &mut Vec<Effect>) {
+        let Stage::Fetching(building) = &mut self.stage else { return };
+        self.sources.arrived(self.now, from, chunk);
+        self.received += bytes.len() as u64;
+        if self.sources.is_liar(from) || !self.sources.misses(chunk) {
+            return;
+        }
+        if let Verified::Wrong { expected, found } = building.place(chunk, bytes) {
+            return self.lied(from, Lie::Chunk { chunk, expected, found }, out);
+        }
+        self.sources.placed(chunk);
+        let bytes = bytes.clone();
+        out.push(Effect::Keep(match building.path(chunk) {
+            Some(path) => Kept::Objects { path: path.clone(), bytes },
+            None => Kept::System { bytes },
+        }));
+    }
+
+    fn refused(&mut self, from: ReplicaId, why: RefusedWhy, chunks: &[u32], out: &mut Vec<Effect>) {
+        match why {
+            RefusedWhy::Busy => self.sources.busy(self.now, from, chunks),
+            RefusedWhy::Rotten => self.sources.rotten(self.now, from, chunks),
+            RefusedWhy::NotHeld => {
+                self.sources.rest(self.now, from);
+                self.holders.retain(|holder| *holder != from);
+                self.sources.set_holders(&self.holders);
+                let (seq, digest) = self.target;
+                out.push(Effect::NotHeld { source: from, seq, digest });
+            }
+        }
+    }
+
+    /// Goes on: whatever stage it is in, one bounded piece of work.
+    fn advance(&mut self, out: &mut Vec<Effect>) {
+        let stalled = self.sources.expire(self.now);
+        out.extend(stalled.into_iter().map(|source| Effect::Stalled { source }));
+        match mem::replace(&mut self.stage, Stage::Waiting) {
+            Stage::Waiting => self.choose(out),
+            Stage::Gathering(gathering) => self.gather(gathering, out),
+            Stage::Comparing(manifest, mut slices) => {
+                if !slices.compute() {
+                    self.stage = Stage::Comparing(manifest, slices);
+                    return;
+                }
+                let base = mem::take(&mut self.base).version();
+                let (building, missing) = Building::new(*manifest, &base, &self.pieces);
+                self.sources.begin(missing);
+                self.fetch(Box::new(building), out);
+            }
+            Stage::Fetching(building) => self.fetch(building, out),
+            Stage::Sealing(building, slices) => self.seal(building, slices, out),
+            Stage::Done => self.stage = Stage::Done,
+        }
+    }
+
+    /// An agreed checkpoint that somebody can send, the newest first.
+    fn choose(&mut self, out: &mut Vec<Effect>) {
+        let now = self.now;
+        let reachable = self.offers.iter().find(|offer| self.sources.any_reachable(now, &offer.holders));
+        if let Some(offer) = reachable.cloned() {
+            return self.begin(offer, out);
+        }
+        let any_hope = |offer: &Offer| self.sources.any_hope(&offer.holders);
+        if !self.offers.is_empty() && !self.offers.iter().any(any_hope) {
+            self.sources.forgive(now);
+        }
+    }
+
+    fn begin(&mut self, offer: Offer, out: &mut Vec<Effect>) {
+        let (seq, digest) = (offer.seq, offer.digest);
+        self.target = (seq, digest);
+        self.holders = offer.holders;
+        self.sources.retarget(&self.holders);
+        out.push(Effect::Begun { seq, digest });
+        self.gather(Gathering::default(), out);
+    }
+
+    fn gather(&mut self, mut gathering: Gathering, out: &mut Vec<Effect>) {
+        if gathering.from.is_some_and(|from| !self.sources.waits_for_manifest(from)) {
+            gathering.from = None;
+        }
+        if gathering.from.is_none() {
+            let last = gathering.by.last().copied();
+            let Some(next) = self.sources.for_manifest(self.now, last) else {
+                self.stage = Stage::Gathering(gathering);
+                return self.reconsider(out);
+            };
+            if gathering.single && gathering.by.iter().any(|by| *by != next) {
+                gathering.restart(true);
+            }
+            gathering.from = Some(next);
+            self.sources.ask_manifest(self.now, next);
+            let ((seq, digest), offset) = (self.target, gathering.bytes.len() as u64);
+            let message = StateMessage::FetchManifest { seq, digest, offset };
+            out.push(Effect::Send { to: next, message });
+        }
+        self.stage = Stage::Gathering(gathering);
+    }
+
+    fn fetch(&mut self, building: Box<Building>, out: &mut Vec<Effect>) {
+        if self.sources.missing() == 0 {
+            let slices = Slices::of(&building.objects(), &self.limits);
+            self.stage = Stage::Sealing(building, slices);
+            return;
+        }
+        let (seq, digest) = self.target;
+        for (to, chunks) in self.sources.ask(self.now, |chunk| building.size(chunk)) {
+            out.push(Effect::Send { to, message: StateMessage::FetchChunks { seq, digest, chunks } });
+        }
+        let stuck = !self.sources.any_useful(self.now);
+        self.stage = Stage::Fetching(building);
+        if stuck {
+            self.reconsider(out);
+        }
+    }
+
+    /// Nobody can be asked for the target at present.
+    fn reconsider(&mut self, out: &mut Vec<Effect>) {
+        let now = self.now;
+        let good = |offer: &&Offer| {
+            let target = (offer.seq, offer.digest);
+            let rests = self.given_up.get(&target).is_some_and(|(_, until)| *until > now);
+            target != self.target && !rests && self.sources.any_reachable(now, &offer.holders)
+        };
+        if let Some(offer) = self.offers.iter().find(good).cloned() {
+            self.give_up_target();
+            return self.begin(offer, out);
+        }
+        if self.holders.is_empty() {
+            self.renew_holders();
+        }
+        if !self.sources.any_hope(&self.holders) {
+            self.sources.forgive(now);
+        }
+    }
+
+    /// What is here so far is what the next target begins with.
+    fn give_up_target(&mut self) {
+        let (times, until) = self.given_up.entry(self.target).or_insert((0, self.now));
+        *until = self.now.plus(self.limits.stall.times(GIVEN_UP << (*times).min(GIVEN_UP_DOUBLED)));
+        *times += 1;
+        if let Stage::Fetching(building) = mem::replace(&mut self.stage, Stage::Waiting) {
+            self.pieces.extend(building.pieces().map(|piece| (digest_of_piece(piece), piece.clone())));
+            self.base = building.into_store();
+        }
+    }
+
+    fn seal(&mut self, building: Box<Building>, mut slices: Slices, out: &mut Vec<Effect>) {
+        if !slices.compute() {
+            self.stage = Stage::Sealing(building, slices);
+            return;
+        }
+        let (seq, agreed) = self.target;
+        match building.image(agreed) {
+            Ok(image) => {
+                self.stage = Stage::Done;
+                let (manifest, system) = (Manifest::of(&image), image.system);
+                out.push(Effect::Done(Box::new(Fetched { manifest, system, store: building.into_store() })));
+            }
+            Err(found) => {
+                // Every chunk that came was compared. What was here before was not what its digests said: without it, then.
+                (self.base, self.pieces) = (Store::new(), BTreeMap::new());
+                out.push(Effect::StartedOver { seq, digest: agreed, found });
+                self.choose(out);
+            }
+        }
+    }
+}

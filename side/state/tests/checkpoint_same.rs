@@ -1,0 +1,109 @@
+//! Files are the same on every replica, whatever its speed, its restarts and the way it came to the same states. (INV-KEEP-3)
+
+mod checkpoint_common;
+
+use std::collections::BTreeMap;
+
+use checkpoint_common::{Disk, Event, History, Mode, Replica, Rng};
+use quorate_state::checkpoint::{Image, Job, Keeper, Kind, Report, Step};
+use quorate_state::store::Store;
+use quorate_types::Seq;
+
+/// Executes everything, and steps at random, but never so late that a checkpoint must be skipped. Returns all files that were
+/// ever there.
+fn run(replica: &mut Replica<'_>, rng: &mut Rng, crashes: bool) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let lazy = 1 + rng.below(30);
+    while !replica.is_done() {
+        if matches!(replica.next(), Some(Event::Border(_))) {
+            // What was captured ahead may be unfinished when the border comes; the border before may not.
+            let before = replica.history.borders.iter().rev().find(|b| b.seq <= replica.at as u64 && b.write.is_some());
+            while before.is_some_and(|before| replica.written < before.seq) && replica.step() {}
+        }
+        replica.execute();
+        if rng.one_in(lazy) {
+            (0..rng.below(20)).for_each(|_| {
+                replica.step();
+            });
+        }
+        if crashes && rng.one_in(25) {
+            collect(replica, &mut files);
+            replica.crash(rng);
+        }
+    }
+    replica.settle();
+    collect(replica, &mut files);
+    assert!(!replica.deviates, "nothing happened that makes other files");
+    files
+}
+
+fn collect(replica: &Replica<'_>, files: &mut BTreeMap<String, Vec<u8>>) {
+    for (name, bytes) in replica.disk.all().into_iter().filter(|(name, _)| !name.ends_with(".unfinished")) {
+        if let Some(before) = files.insert(name.clone(), bytes.clone()) {
+            assert!(before == bytes, "{name} is written again as it was");
+        }
+    }
+}
+
+#[test]
+fn files_do_not_depend_on_speed_or_history() {
+    let mut captured = 0;
+    for seed in 0..60 {
+        let mut rng = Rng::new(seed + 1000);
+        let mode = [Mode::Fuzzy, Mode::Stop, Mode::Differential, Mode::Staggered][seed as usize % 4];
+        let history = History::random(&mut rng, mode, 7);
+        let mut one = Replica::new(&history);
+        let mut other = Replica::with(&history, history.another_way(&mut rng));
+        let first = run(&mut one, &mut rng, false);
+        let second = run(&mut other, &mut rng, seed % 3 == 0);
+        assert_eq!(first.keys().collect::<Vec<_>>(), second.keys().collect::<Vec<_>>(), "seed {seed}");
+        for (name, bytes) in &first {
+            let at = bytes.iter().zip(&second[name]).position(|(one, other)| one != other);
+            let lens = (bytes.len(), second[name].len());
+            assert!(*bytes == second[name], "seed {seed}: {name} differs at {at:?} of {lens:?}");
+        }
+        assert_eq!(first.len(), history.borders.iter().filter(|border| border.write.is_some()).count());
+        captured += usize::from(mode == Mode::Fuzzy && first.values().any(|bytes| bytes.len() > 200_000));
+    }
+    assert!(captured > 5, "states are large enough to say something");
+}
+
+#[test]
+fn a_capture_leaves_little_for_the_border() {
+    let (mut disk, mut store) = (Disk::default(), Store::new());
+    let (mut keeper, _) = Keeper::open(&mut disk, false).expect("an empty disk");
+    let mut settle = |keeper: &mut Keeper| while keeper.step(&mut disk) != Step::Idle {};
+    for number in 0..400 {
+        store.put(format!("{number:04}").as_bytes(), &[number as u8; 3000]);
+    }
+    keeper.submit(Job::Ahead { border: 1, version: store.version() });
+    settle(&mut keeper);
+    let captured = keeper.writing().expect("what was captured waits for its border").1;
+    assert!(captured > 1_200_000);
+    store.put(b"0007", b"new");
+    store.remove(b"0321");
+    let image = Image { seq: Seq::new(9), border: 1, system: vec![1; 100].into(), objects: store.version() };
+    keeper.submit(Job::Border { image, write: Some(Kind::Full) });
+    settle(&mut keeper);
+    let Some(Report::Written { bytes, instead: None, .. }) = keeper.reports().last() else { panic!("a report") };
+    let after = bytes - captured;
+    assert!(after < 150_000, "{captured} bytes ahead of the border, {after} at it");
+}
+
+#[test]
+fn a_differential_checkpoint_holds_what_changed() {
+    let mut rng = Rng::new(11);
+    let history = History::random(&mut rng, Mode::Differential, 10);
+    let mut replica = Replica::new(&history);
+    run(&mut replica, &mut rng, false);
+    let (mut full, mut differential) = (Vec::new(), Vec::new());
+    for report in &replica.reports {
+        match report {
+            Report::Written { kind: Kind::Full, bytes, .. } => full.push(*bytes),
+            Report::Written { bytes, .. } => differential.push(*bytes),
+            _ => {}
+        }
+    }
+    assert_eq!((full.len(), differential.len()), (2, 8));
+    assert!(differential.iter().sum::<u64>() / 8 < full.iter().sum::<u64>() / 2, "{full:?} {differential:?}");
+}
