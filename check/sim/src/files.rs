@@ -184,7 +184,8 @@ impl SimFiles {
         let first = at as usize;
         let flips = if sector { SECTOR } else { 1 };
         let begin = if sector { first - first % SECTOR } else { first };
-        for offset in (begin..begin + flips).filter(|offset| *offset < content.synced.len()) {
+        let end = (begin + flips).min(content.synced.len());
+        for offset in begin..end {
             let bit = 1 << self.rng.below(8);
             content.synced[offset] ^= bit;
             if let Some(byte) = content.seen.get_mut(offset) {

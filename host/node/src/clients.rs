@@ -239,6 +239,11 @@ impl Node {
             problems
                 .push("the disk is full: writes are refused; free space, they resume by themselves".into());
         }
+        if self.turn.stalled {
+            problems.push(
+                "the disk of this replica has not finished a write for long: look after it (`quorate doctor` measures it)".into(),
+            );
+        }
         for (replica, _, _) in order.members.iter().filter(|(_, lag, _)| *lag == u64::MAX) {
             problems.push(format!(
                 "{replica} lacks more than the log still holds: it fetches a checkpoint from the others"

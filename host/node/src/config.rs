@@ -43,6 +43,8 @@ pub struct NodeConfig {
     pub borders: BorderConfig,
     /// Log kept since the last agreed checkpoint, in bytes, even if this replica has newer ones of its own.
     pub log_bytes_max: u64,
+    /// A leader whose disk finishes nothing for so long hands over.
+    pub disk_stall: Span,
     /// What bounds a transfer at this replica when it fetches.
     pub fetch: FetchLimits,
     /// What bounds it when it sends.

@@ -181,6 +181,10 @@ pub enum Event {
     DiskFull,
     /// There is room again.
     DiskHasRoom,
+    /// The disk has finished nothing for a long time.
+    DiskStalls,
+    /// It finishes what it is asked again.
+    DiskWorks,
     /// Something about the state that an operator wants to read about, and whether it is bad.
     State {
         /// In words.

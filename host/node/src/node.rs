@@ -218,6 +218,9 @@ impl Node {
             Input::TurnEnd => self.on_turn_end(now, out),
             Input::Written(id) => {
                 self.log.written(id);
+                if self.turn.wrote() {
+                    out.event(Event::DiskWorks);
+                }
                 self.on_durable(now, out);
                 self.dial(now, out);
             }
@@ -243,7 +246,8 @@ impl Node {
     pub fn deadline(&self) -> Option<Time> {
         let peers = self.may_speak().then(|| self.peers.deadline()).flatten();
         let (reads, state) = (self.reads.deadline(), self.state_deadline());
-        [self.instance.deadline(), peers, reads, self.turn.retry, state].into_iter().flatten().min()
+        let stall = self.turn.stalls_at(self.config.disk_stall);
+        [self.instance.deadline(), peers, reads, self.turn.retry, state, stall].into_iter().flatten().min()
     }
 
     /// Whether this replica leads, as far as it knows.
@@ -373,6 +377,7 @@ impl Node {
         }
         self.expire_reads(now);
         self.on_state_deadline(now, out);
+        self.check_stall(now, out);
         self.turn.on_deadline(now, &mut self.log);
     }
 

@@ -2,15 +2,15 @@
 //! leave and blocks are written. Nothing here runs per command.
 
 use crate::config::REPLY_FRAME_BYTES;
-use crate::effects::{Effect, Effects};
+use crate::effects::{Effect, Effects, Event};
 use crate::node::Node;
 use bytes::Bytes;
 use quorate_execute::Executor;
-use quorate_log::{Log, SyncMode};
+use quorate_log::{Log, LogEffect, SyncMode};
 use quorate_order::{Input as OrderInput, Random};
 use quorate_types::{AgreedTime, ConnId, Span, Time, planted};
 use quorate_wire::{FrameKind, OutFrame, ReadStatus, read_reply_header};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// How often room is looked for on a full disk.
 const PREPARE_RETRY: Span = Span::from_millis(500);
@@ -28,8 +28,12 @@ pub(crate) struct Turn {
     pub(crate) retry: Option<Time>,
     /// The last segment that was asked for could not be made.
     pub(crate) disk_full: bool,
-    /// When it handed over last since its disk is full.
+    /// When it handed over last since its disk is full, or finishes nothing.
     pub(crate) handed_over: Option<Time>,
+    /// When the writes began that the disk is at.
+    writes: VecDeque<Time>,
+    /// The disk finishes nothing.
+    pub(crate) stalled: bool,
     /// Answers of admission, kept for its memory.
     pub(crate) answer: Vec<u8>,
     /// How many bytes of such answers this turn still sends.
@@ -46,6 +50,8 @@ impl Turn {
             retry: None,
             disk_full: false,
             handed_over: None,
+            writes: VecDeque::new(),
+            stalled: false,
             answer: Vec::new(),
             answer_room: ANSWER_BYTES,
             answers: Answers::default(),
@@ -59,6 +65,17 @@ impl Turn {
 
     pub(crate) fn retry_prepare_later(&mut self, now: Time) {
         self.retry = Some(now.plus(PREPARE_RETRY));
+    }
+
+    /// The disk finished a write. Whether it had finished nothing for long.
+    pub(crate) fn wrote(&mut self) -> bool {
+        self.writes.pop_front();
+        std::mem::take(&mut self.stalled)
+    }
+
+    /// When the disk has finished nothing for so long, if it goes on like this.
+    pub(crate) fn stalls_at(&self, stall: Span) -> Option<Time> {
+        self.writes.front().filter(|_| !self.stalled).map(|began| began.plus(stall))
     }
 
     pub(crate) fn on_deadline(&mut self, now: Time, log: &mut Log) {
@@ -82,7 +99,7 @@ impl Node {
         self.send_replies(out);
         self.turn.answer_room = ANSWER_BYTES;
         self.turn.answers.bytes = 0;
-        self.run_log(out);
+        self.run_log(now, out);
         let unsynced = self.config.log.sync == SyncMode::Async && self.log.position() > self.log.synced_to();
         if unsynced && self.turn.retry.is_none() {
             self.turn.retry = Some(now.plus(SYNC_DELAY));
@@ -91,7 +108,7 @@ impl Node {
 
     /// Gives the log what waits for room, and the disk what the log wants done. Room comes with a new segment, and also when
     /// what is queued goes out: then nothing else would say so.
-    fn run_log(&mut self, out: &mut Effects) {
+    fn run_log(&mut self, now: Time, out: &mut Effects) {
         loop {
             if !planted("room-forgotten")
                 && let Err(halt) = self.instance.write(&mut self.log)
@@ -99,8 +116,25 @@ impl Node {
                 return out.push(Effect::Halt(halt));
             }
             match self.log.poll() {
-                Some(effect) => out.push(Effect::Disk(effect)),
+                Some(effect) => {
+                    if matches!(effect, LogEffect::Write(_)) {
+                        self.turn.writes.push_back(now);
+                    }
+                    out.push(Effect::Disk(effect));
+                }
                 None => return,
+            }
+        }
+    }
+
+    /// The disk of this replica finishes nothing: if it leads, everything waits for it. Another one leads better.
+    pub(crate) fn check_stall(&mut self, now: Time, out: &mut Effects) {
+        if self.turn.stalls_at(self.config.disk_stall).is_some_and(|at| at <= now) {
+            self.turn.stalled = true;
+            out.event(Event::DiskStalls);
+            if self.instance.order.leading() && self.config.members.all().len() > 1 {
+                self.instance.step(now, OrderInput::Transfer(None));
+                self.after_order(now, out);
             }
         }
     }

@@ -176,11 +176,13 @@ pub struct TimingConfig {
     pub election_min_ms: u64,
     /// The end of that random time.
     pub election_max_ms: u64,
+    /// A leader whose disk finishes nothing for so long hands leadership over.
+    pub disk_stall_ms: u64,
 }
 
 impl Default for TimingConfig {
     fn default() -> Self {
-        Self { heartbeat_ms: 80, election_min_ms: 300, election_max_ms: 600 }
+        Self { heartbeat_ms: 80, election_min_ms: 300, election_max_ms: 600, disk_stall_ms: 1000 }
     }
 }
 
@@ -452,11 +454,12 @@ impl Config {
     }
 
     fn check_timing(&self) -> Result<(), ConfigError> {
-        let TimingConfig { heartbeat_ms, election_min_ms, election_max_ms } = self.timing;
+        let TimingConfig { heartbeat_ms, election_min_ms, election_max_ms, disk_stall_ms } = self.timing;
         let all = [
             ("timing: heartbeat_ms", heartbeat_ms),
             ("timing: election_min_ms", election_min_ms),
             ("timing: election_max_ms", election_max_ms),
+            ("timing: disk_stall_ms", disk_stall_ms),
         ];
         for (key, value) in all {
             range(key, value, 1..=HOUR_MS, "3600000, which is an hour")?;
@@ -604,6 +607,7 @@ impl Config {
             connections_max: self.limits.connections,
             borders: self.checkpoints.borders(),
             log_bytes_max: self.checkpoints.log_bytes_max,
+            disk_stall: Span::from_millis(self.timing.disk_stall_ms),
             fetch: FetchLimits::default(),
             serve: ServeLimits {
                 rate: self.checkpoints.transfer_rate().unwrap_or(u64::MAX),

@@ -448,6 +448,8 @@ fn log_event(event: &Event) {
         }
         Event::State { text, bad: true } => tracing::error!("{text}"),
         Event::State { text, bad: false } => tracing::info!("{text}"),
+        Event::DiskStalls => tracing::error!("the disk finishes nothing; if this replica leads, it hands over"),
+        Event::DiskWorks => tracing::info!("the disk finishes its work again"),
         Event::DiskHasRoom => tracing::info!("the disk has room again"),
     }
 }

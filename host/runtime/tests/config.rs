@@ -2,7 +2,7 @@
 
 mod common;
 
-use quorate_runtime::{CheckpointConfig, CheckpointMode, Config, Durability};
+use quorate_runtime::{CheckpointMode, Config, Durability};
 use std::path::PathBuf;
 
 fn refused(change: impl FnOnce(&mut Config), says: &str) {

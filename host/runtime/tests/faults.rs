@@ -17,6 +17,8 @@ const EIO: i32 = 5;
 const EMFILE: i32 = 24;
 /// No error, but a defect of this program.
 const PANIC: i32 = -1;
+/// It does not return before the fault is over.
+const STALL: i32 = -2;
 const ENOSPC: i32 = 28;
 const EDQUOT: i32 = 122;
 const EROFS: i32 = 30;
@@ -34,6 +36,12 @@ impl Faults {
         match fault.load(Ordering::SeqCst) {
             0 => Ok(()),
             PANIC => panic!("on purpose"),
+            STALL => {
+                while fault.load(Ordering::SeqCst) == STALL {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                Ok(())
+            }
             number => Err(io::Error::from_raw_os_error(number)),
         }
     }
@@ -292,4 +300,23 @@ fn clocks_that_jump_lose_nothing_and_stop_nobody() {
     }
     assert!(cluster.running.iter().flatten().all(|running| !running.is_finished()));
     (0..3).for_each(|at| cluster.stop(at).unwrap());
+}
+
+#[test]
+fn a_leader_whose_disk_stalls_hands_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let (cluster, faults) = faulty_cluster(directory.path());
+    let (leader, mut client) = cluster.leader();
+    let session = client.open(1);
+    assert_eq!(client.add(session, 1, &[7]), Some(vec![7]));
+    faults[leader].sync.store(STALL, Ordering::SeqCst);
+    // The write that finds the disk stalled is decided by the others, and by the next leader.
+    let elsewhere = || {
+        let (at, mut client) = cluster.leader();
+        at != leader && client.add(session, 2, &[1]) == Some(vec![8])
+    };
+    drop(client.add(session, 2, &[1]));
+    wait("another one leads and takes writes", elsewhere);
+    faults[leader].sync.store(0, Ordering::SeqCst);
+    assert!(cluster.running.iter().flatten().all(|running| !running.is_finished()));
 }

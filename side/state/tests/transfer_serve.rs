@@ -16,7 +16,10 @@ fn peer(number: u16) -> ReplicaId {
 
 fn chunks(from: u16, chunks: impl IntoIterator<Item = u32>) -> ServeInput {
     let chunks = chunks.into_iter().collect();
-    ServeInput::Asked { from: peer(from), message: StateMessage::FetchChunks { seq: SEQ, digest: DIGEST, chunks } }
+    ServeInput::Asked {
+        from: peer(from),
+        message: StateMessage::FetchChunks { seq: SEQ, digest: DIGEST, chunks },
+    }
 }
 
 fn manifest(from: u16, offset: u64) -> ServeInput {
@@ -68,7 +71,10 @@ fn what_is_asked_for_is_read_and_sent() {
     let effects = step(&mut serve, Time::ZERO, chunks(3, [5]));
     let [(ticket, 5)] = reads(&effects)[..] else { panic!("{effects:?}") };
     let message = StateMessage::Chunk { seq: SEQ, digest: DIGEST, chunk: 5, bytes: vec![1; 10].into() };
-    assert_eq!(step(&mut serve, Time::ZERO, answer(ticket, 10)), [ServeEffect::Send { to: peer(3), message }]);
+    assert_eq!(
+        step(&mut serve, Time::ZERO, answer(ticket, 10)),
+        [ServeEffect::Send { to: peer(3), message }]
+    );
     assert!(!serve.busy() && serve.deadline().is_none());
     assert_eq!(serve.sent(), 15);
     assert_eq!(step(&mut serve, Time::ZERO, answer(ticket, 10)), [], "answered already");
@@ -94,13 +100,16 @@ fn what_can_not_be_read_is_refused() {
 
 #[test]
 fn who_asks_for_too_much_is_told_to_come_later() {
-    let mut serve = Serve::new(ServeLimits { queue: 8 * CHUNK_BYTES as u64, reads: 1, ..ServeLimits::default() });
+    let mut serve = Serve::new(ServeLimits { queue: 8 * CHUNK_BYTES, reads: 1, ..ServeLimits::default() });
     let effects = step(&mut serve, Time::ZERO, chunks(2, 0..20));
     assert_eq!(refusals(&effects), [(peer(2), RefusedWhy::Busy, (8..20).collect())]);
     let again = step(&mut serve, Time::ZERO, chunks(2, [1, 2, 3]));
     assert_eq!(refusals(&again), [], "what waits already is not queued twice");
     assert_eq!(refusals(&step(&mut serve, Time::ZERO, chunks(3, 0..8))), [], "others have room of their own");
-    assert_eq!(refusals(&step(&mut serve, Time::ZERO, manifest(3, 0))), [(peer(3), RefusedWhy::Busy, vec![])]);
+    assert_eq!(
+        refusals(&step(&mut serve, Time::ZERO, manifest(3, 0))),
+        [(peer(3), RefusedWhy::Busy, vec![])]
+    );
 }
 
 #[test]
@@ -110,7 +119,10 @@ fn another_checkpoint_replaces_what_was_asked_for_before() {
     let message = StateMessage::FetchManifest { seq: Seq::new(200), digest: DIGEST, offset: 0 };
     step(&mut serve, Time::ZERO, ServeInput::Asked { from: peer(2), message });
     let effects = step(&mut serve, Time::ZERO, answer(1, 10));
-    assert!(matches!(effects[..], [_, ServeEffect::ReadManifest { seq, .. }] if seq == Seq::new(200)), "{effects:?}");
+    assert!(
+        matches!(effects[..], [_, ServeEffect::ReadManifest { seq, .. }] if seq == Seq::new(200)),
+        "{effects:?}"
+    );
 }
 
 #[test]

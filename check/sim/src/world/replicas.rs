@@ -285,6 +285,7 @@ impl World {
             match told {
                 Told::Ran(row) => {
                     ran = true;
+                    standing.last = standing.last.max(row.seq);
                     let index = standing.next.unwrap_or_else(|| self.agreement.first_from(row.seq));
                     standing.next = Some(index + 1);
                     if let Err(failure) = self.executed(&name, index, row) {
@@ -305,10 +306,9 @@ impl World {
             self.replicas[who].look_for_corruption();
         }
         let thorough = self.rng.chance(10);
-        let Some(node) = &self.replicas[who].node else { return };
+        let Replica { node: Some(node), standing, .. } = &mut self.replicas[who] else { return };
         node.invariants(thorough);
         let seq = node.executor().seq().number();
-        let standing = &mut self.replicas[who].standing;
         standing.last = standing.last.max(seq);
         // Comparing states costs more than running: often enough to name the seq where they part.
         if (jumped || (ran && seq.is_multiple_of(4)))

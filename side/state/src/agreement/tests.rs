@@ -193,7 +193,8 @@ impl Slow {
     fn possible(&self, seq: Seq, count: usize, needed: usize) -> bool {
         let said: Vec<Digest> = self.last.iter().filter(|((at, _), _)| *at == seq).map(|(_, d)| *d).collect();
         let different: BTreeSet<Digest> = said.iter().copied().collect();
-        let most = different.iter().map(|d| said.iter().filter(|other| *other == d).count()).max().unwrap_or(0);
+        let most =
+            different.iter().map(|d| said.iter().filter(|other| *other == d).count()).max().unwrap_or(0);
         most + (count - said.len()) >= needed
     }
 }

@@ -135,7 +135,9 @@ impl Fetch {
             Stage::Done => None,
             stage => {
                 let waits = !(matches!(stage, Stage::Waiting) && self.offers.is_empty());
-                let next = self.sources.deadline(self.now).filter(|_| waits);
+                // One that was given up may be taken again.
+                let rests = self.given_up.values().map(|(_, until)| *until).filter(|until| *until > self.now);
+                let next = self.sources.deadline(self.now).into_iter().chain(rests).min().filter(|_| waits);
                 next.map(|at| at.max(self.now.plus(TICK)))
             }
         }

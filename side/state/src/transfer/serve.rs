@@ -254,7 +254,7 @@ impl Serve {
 
     /// Whether there is room. What waits already is not doubled: a requester that lost patience asks again.
     fn enqueue(&mut self, from: ReplicaId, item: Item) -> bool {
-        let max = (self.limits.queue / CHUNK_BYTES as u64).max(1) as usize;
+        let max = (self.limits.queue / CHUNK_BYTES).max(1) as usize;
         let queue = self.queues.entry(from).or_default();
         // A requester fetches one checkpoint at a time; what it asked for of another one it has given up.
         queue.retain(|waits| (waits.seq, waits.digest) == (item.seq, item.digest));
@@ -280,9 +280,7 @@ impl Serve {
                     let len = self.limits.piece.max(1);
                     (u64::from(len), ServeEffect::ReadManifest { ticket, seq, digest, offset, len })
                 }
-                Part::Chunk { chunk } => {
-                    (CHUNK_BYTES as u64, ServeEffect::ReadChunk { ticket, seq, digest, chunk })
-                }
+                Part::Chunk { chunk } => (CHUNK_BYTES, ServeEffect::ReadChunk { ticket, seq, digest, chunk }),
             };
             self.bucket.take(charged);
             self.reading.insert(ticket, Reading { to: Some(to), item, charged });
@@ -360,7 +358,7 @@ impl Serve {
     }
 
     fn invariants(&self) {
-        let max = (self.limits.queue / CHUNK_BYTES as u64).max(1) as usize;
+        let max = (self.limits.queue / CHUNK_BYTES).max(1) as usize;
         let bounded = self.queues.values().all(|queue| !queue.is_empty() && queue.len() <= max);
         assert!(bounded && self.reading.len() <= self.limits.reads.max(1), "INV-SERVE-1: queues are bounded");
     }

@@ -89,7 +89,8 @@ fn an_interrupted_transfer_fetches_again_only_what_was_under_way() {
         world.serve_with(&ServeLimits { rate: 8 << 20, burst: 1, ..ServeLimits::default() });
         world.offer();
         world.run_until(millis(crash * 3));
-        let under_way: u64 = world.servers.iter().map(|s| s.chunks_asked).sum::<u64>() - world.kept.len() as u64;
+        let under_way: u64 =
+            world.servers.iter().map(|s| s.chunks_asked).sum::<u64>() - world.kept.len() as u64;
         world.fault(Fault::CrashFetch);
         finish(&mut world);
         let asked: u64 = world.asked.values().sum();
@@ -245,7 +246,11 @@ fn a_forgotten_checkpoint_is_replaced_by_a_newer_one() {
     let reused = kept.iter().filter(still).count();
     let asked = world.asked.keys().filter(|(seq, _)| *seq == newest.seq).count();
     assert!(reused > 0);
-    assert!(asked <= newest.parts.len() - reused, "{asked} of {} asked for, {reused} were here", newest.parts.len());
+    assert!(
+        asked <= newest.parts.len() - reused,
+        "{asked} of {} asked for, {reused} were here",
+        newest.parts.len()
+    );
 }
 
 /// A target that its holders still have is not given up for a newer one.
@@ -327,7 +332,13 @@ fn small_states_are_transferred_too() {
     let checks: Vec<(Store, Vec<u8>)> = vec![
         (Store::new(), vec![]),
         (Store::new(), b"system".to_vec()),
-        ({ store.put(b"", b""); store }, vec![]),
+        (
+            {
+                store.put(b"", b"");
+                store
+            },
+            vec![],
+        ),
     ];
     for (store, system) in checks {
         for local in &states().locals {
@@ -343,7 +354,8 @@ fn small_states_are_transferred_too() {
                 for effect in effects {
                     match effect {
                         Effect::Send { message: StateMessage::FetchManifest { .. }, .. } => {
-                            let (bytes, total) = (wanted.manifest_bytes.clone(), wanted.manifest_bytes.len() as u64);
+                            let (bytes, total) =
+                                (wanted.manifest_bytes.clone(), wanted.manifest_bytes.len() as u64);
                             let message = StateMessage::Manifest { seq, digest, offset: 0, total, bytes };
                             inputs.push(Input::Receive { from: replica(2), message });
                         }
