@@ -342,6 +342,8 @@ pub struct Plan {
     pub serve: ServeLimits,
     /// How long a piece of the keeper's work takes, least and most, in nanoseconds.
     pub keeping: (u64, u64),
+    /// After how many milliseconds a leader whose disk does not write hands over.
+    pub disk_stall: u64,
     /// What the cluster runs.
     pub service: ServiceConfig,
     /// Faults with their times, in order.
@@ -441,6 +443,7 @@ impl Plan {
             fetch: FetchLimits::default(),
             serve: ServeLimits::default(),
             keeping: (0, 0),
+            disk_stall: 0,
             service: ServiceConfig::default(),
             faults: Vec::new(),
             heal_at,
@@ -593,6 +596,7 @@ fn plan_state(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
         piece: rng.pick(&[64, 1024, 256 << 10]),
     };
     plan.keeping = (rng.spread(10_000, MS), rng.spread(MS, 20 * MS));
+    plan.disk_stall = rng.pick(&[200, 1000, 5000]);
     plan.service = ServiceConfig {
         kind: rng.pick(&[Kind::InStore, Kind::InStore, Kind::InStore, Kind::Tracked, Kind::Plain]),
         // Together more than a chunk takes.

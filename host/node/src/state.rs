@@ -356,7 +356,9 @@ impl Node {
             out.push(Effect::Release(Unneeded(old)));
         }
         let local = version.clone().or_else(|| self.executor.objects());
-        self.begin_fetch(now, seq, Why::Diverged, local, version, out);
+        // The log begins only after its floor: an older state would not do.
+        let at_least = seq.max(seq_of(self.checkpoints.trimmed));
+        self.begin_fetch(now, at_least, Why::Diverged, local, version, out);
         self.instance.step(now, OrderInput::Transfer(None));
         self.after_order(now, out);
     }

@@ -269,8 +269,10 @@ impl Disk for FileDisk {
         lock(&self.files).remove(&segment);
         lock(&self.written).remove(&segment);
         match std::fs::remove_file(self.path(segment)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
+            // Before the next one goes: a log without its middle would be a damaged one.
+            Ok(()) => File::open(&self.directory)?.sync_all(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The object store beside std's `BTreeMap` and imbl's `OrdMap`: updates of existing keys in random order, on one core.
 //!
-//! `cargo bench -p quorate-state --bench store [-- --json] [--entries N] [--rounds N]`. All take turns; what is printed are medians over
+//! `cargo bench -p quorate-state --bench store [-- --json] [--entries N] [--rounds N]
+//! [--only SUBJECT] [--mode MODE]`. All take turns; what is printed are medians over
 //! the rounds, and ratios. With `--test`, and under `cargo test`, everything is small: that shows only that it runs.
 //!
 //! - `updates`: nobody shares anything.
@@ -189,6 +190,7 @@ struct Options {
     json: bool,
     memory_of: Option<String>,
     only: Option<String>,
+    mode: Option<String>,
 }
 
 impl Options {
@@ -205,6 +207,7 @@ impl Options {
             json: arguments.iter().any(|one| one == "--json"),
             memory_of: after("--memory-of"),
             only: after("--only"),
+            mode: after("--mode"),
         }
     }
 }
@@ -323,7 +326,12 @@ fn main() {
     let mut rates = Vec::new();
     for mode in MODES {
         let mut of_mode = vec![Vec::new(); names.len()];
-        for _ in 0..if mode == "load" { 1 } else { options.rounds } {
+        let rounds = match options.mode.as_deref() {
+            _ if mode == "load" => 1,
+            Some(only) if only != mode => 0,
+            _ => options.rounds,
+        };
+        for _ in 0..rounds {
             let batches = match mode {
                 "load" => load(&keys, &mut numbers),
                 _ => updates(&keys, &mut numbers, mode == "sorted"),

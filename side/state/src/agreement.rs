@@ -7,10 +7,12 @@
 //! than the fault model allows), and nothing is repaired.
 //!
 //! Every report is about one border by one member; reports of digests that nobody agrees on cost the same bounded memory as
-//! others: each member's newest borders are kept, so nobody pushes out what another one said.
+//! others: each member's newest borders are kept, so nobody pushes out what another one said. Beside them one older report of
+//! each member is kept: while one has diverged and others are far behind, no newer border can be agreed on for long, and the last
+//! agreed one is what those who are behind must hear of, however many borders came since.
 //!
 //! Invariants: INV-AGREE-1 (a digest is agreed only when enough distinct members reported it for that border), INV-AGREE-2 (at
-//! most [`BORDERS_MAX`] borders per member and agreed ones are kept), INV-AGREE-3 (a border never has two agreed digests).
+//! most [`BORDERS_MAX`] borders per member, one more, and agreed ones are kept), INV-AGREE-3 (a border never has two agreed digests).
 //! Tests: `agreement/tests.rs`, against brute force.
 
 use quorate_types::{Digest, ReplicaId, Seq, planted};
@@ -110,6 +112,8 @@ pub struct Agreement {
     needed: usize,
     /// Every member, this replica included, and what it reported.
     reports: BTreeMap<ReplicaId, BTreeMap<Seq, Report>>,
+    /// Of each member at most one report on a border before those: on the newest agreed one, or what it said last.
+    older: BTreeMap<ReplicaId, (Seq, Report)>,
     /// The newest borders with an agreed digest.
     agreed: BTreeMap<Seq, Digest>,
     /// The newest border that was agreed and is not among those any more: nothing up to here is looked at again.
@@ -127,7 +131,8 @@ impl Agreement {
         let reports: BTreeMap<_, _> = members.iter().map(|member| (*member, BTreeMap::new())).collect();
         assert!(reports.contains_key(&me), "a replica agrees with the members that it is one of");
         assert!(needed >= reports.len().min(2) && needed <= reports.len(), "one alone agrees with nobody");
-        Self { me, needed, reports, agreed: BTreeMap::new(), floor: Seq::ZERO, told: BTreeMap::new() }
+        let older = BTreeMap::new();
+        Self { me, needed, reports, older, agreed: BTreeMap::new(), floor: Seq::ZERO, told: BTreeMap::new() }
     }
 
     /// This replica's digest at a border, as computed by its keeper; `held` once it is in a durable file. Again after a repair.
@@ -147,7 +152,8 @@ impl Agreement {
 
     /// A member turned out not to hold a checkpoint (any more).
     pub fn not_held(&mut self, by: ReplicaId, seq: Seq, digest: Digest) {
-        let report = self.reports.get_mut(&by).and_then(|reports| reports.get_mut(&seq));
+        let older = self.older.get_mut(&by).filter(|(of, _)| *of == seq).map(|(_, report)| report);
+        let report = self.reports.get_mut(&by).and_then(|reports| reports.get_mut(&seq)).or(older);
         if let Some(report) = report.filter(|report| report.digest == digest) {
             report.held = false;
         }
@@ -157,12 +163,14 @@ impl Agreement {
         let Some(reports) = self.reports.get_mut(&from).filter(|_| seq > self.floor) else {
             return Vec::new();
         };
-        let was = reports.insert(seq, report);
-        if reports.len() > BORDERS_MAX {
-            reports.pop_first();
-        }
-        if !reports.contains_key(&seq) {
-            return Vec::new();
+        let mut was = reports.insert(seq, report);
+        if reports.len() > BORDERS_MAX
+            && let Some((gone, last)) = reports.pop_first()
+        {
+            was = was.or_else(|| self.of(from, seq).filter(|_| gone == seq).copied());
+            if !self.keep_older(from, gone, last, gone == seq) {
+                return Vec::new();
+            }
         }
         let mut verdicts = Vec::new();
         let (was, now) = (was.map(|was| was.digest), report.digest);
@@ -174,6 +182,28 @@ impl Agreement {
         }
         self.forget();
         verdicts
+    }
+
+    /// A report on a border before a member's newest ones: pushed out, or `said` just now. Whether there is a verdict to look for.
+    fn keep_older(&mut self, from: ReplicaId, seq: Seq, report: Report, said: bool) -> bool {
+        let newest = self.newest().map(|(newest, _)| newest);
+        let counts = self.older.get(&from).is_some_and(|(kept, _)| Some(*kept) == newest && seq != *kept);
+        let keeps = Some(seq) == newest || (said && !counts);
+        if keeps {
+            self.older.insert(from, (seq, report));
+        }
+        keeps || !said
+    }
+
+    /// What a member said of a border, if it is still known.
+    fn of(&self, member: ReplicaId, seq: Seq) -> Option<&Report> {
+        let older = || self.older.get(&member).filter(|(of, _)| *of == seq).map(|(_, report)| report);
+        self.reports.get(&member)?.get(&seq).or_else(older)
+    }
+
+    /// What all said of it, by member.
+    fn all_of(&self, seq: Seq) -> impl Iterator<Item = (ReplicaId, &Report)> {
+        self.reports.keys().filter_map(move |member| Some((*member, self.of(*member, seq)?)))
     }
 
     /// A new digest was reported.
@@ -200,7 +230,7 @@ impl Agreement {
     }
 
     fn judge_own(&mut self, seq: Seq, out: &mut Vec<Verdict>) {
-        let own = self.reports[&self.me].get(&seq).map(|report| report.digest);
+        let own = self.of(self.me, seq).map(|report| report.digest);
         let (Some(own), Some(agreed)) = (own, self.agreed.get(&seq).copied()) else { return };
         let told = self.told.entry(seq).or_default();
         if told.own == Some(own) {
@@ -229,7 +259,7 @@ impl Agreement {
     }
 
     fn count(&self, seq: Seq, digest: Digest) -> usize {
-        self.reports.values().filter_map(|reports| reports.get(&seq)).filter(|r| r.digest == digest).count()
+        self.all_of(seq).filter(|(_, report)| report.digest == digest).count()
     }
 
     /// Drops what is out of the window: agreed digests beyond the newest, and notes on borders that nobody has a report of.
@@ -238,8 +268,12 @@ impl Agreement {
             let oldest = self.agreed.pop_first();
             self.floor = oldest.map_or(self.floor, |(seq, _)| seq.max(self.floor));
         }
-        let (reports, agreed) = (&self.reports, &self.agreed);
-        let known = |seq: &Seq| agreed.contains_key(seq) || reports.values().any(|r| r.contains_key(seq));
+        let (reports, agreed, older) = (&self.reports, &self.agreed, &self.older);
+        let known = |seq: &Seq| {
+            agreed.contains_key(seq)
+                || reports.values().any(|r| r.contains_key(seq))
+                || older.values().any(|(of, _)| of == seq)
+        };
         if self.told.len() > BORDERS_MAX {
             self.told.retain(|seq, _| known(seq));
         }
@@ -257,13 +291,14 @@ impl Agreement {
 
     /// Who said what of this border, by member.
     pub fn said(&self, seq: Seq) -> Vec<(ReplicaId, Digest)> {
-        let of = |reports: &BTreeMap<Seq, Report>| reports.get(&seq).map(|report| report.digest);
-        self.reports.iter().filter_map(|(member, reports)| Some((*member, of(reports)?))).collect()
+        self.all_of(seq).map(|(member, report)| (member, report.digest)).collect()
     }
 
-    /// This replica's reports, oldest first: what a member that just connected is told.
+    /// This replica's reports: what a member that just connected is told. The newest ones, oldest first; then the older one, which
+    /// the other side keeps only if it comes last.
     pub fn own_reports(&self) -> impl Iterator<Item = (Seq, Report)> {
-        self.reports[&self.me].iter().map(|(seq, report)| (*seq, *report))
+        let older = self.older.get(&self.me).copied();
+        self.reports[&self.me].iter().map(|(seq, report)| (*seq, *report)).chain(older)
     }
 
     /// The newest border that a member reported.
@@ -276,9 +311,8 @@ impl Agreement {
     pub fn offers(&self, at_least: Seq) -> Vec<Offer> {
         let holds = |report: &Report, digest| report.held && report.digest == digest;
         let offer = |(seq, digest): (&Seq, &Digest)| {
-            let others = self.reports.iter().filter(|(member, _)| **member != self.me);
-            let held = others.filter(|(_, r)| r.get(seq).is_some_and(|report| holds(report, *digest)));
-            let holders: Vec<ReplicaId> = held.map(|(member, _)| *member).collect();
+            let held = self.all_of(*seq).filter(|(who, report)| *who != self.me && holds(report, *digest));
+            let holders: Vec<ReplicaId> = held.map(|(member, _)| member).collect();
             (!holders.is_empty()).then_some(Offer { seq: *seq, digest: *digest, holders })
         };
         self.agreed.range(at_least..).rev().filter_map(offer).collect()
@@ -288,7 +322,8 @@ impl Agreement {
     pub fn invariants(&self) {
         let bounded = self.reports.values().all(|reports| reports.len() <= BORDERS_MAX);
         assert!(bounded && self.agreed.len() <= BORDERS_MAX, "INV-AGREE-2: bounded memory");
-        assert!(self.told.len() <= (self.reports.len() + 1) * BORDERS_MAX, "INV-AGREE-2: bounded notes");
+        let notes = self.reports.len() * (BORDERS_MAX + 1) + BORDERS_MAX;
+        assert!(self.told.len() <= notes, "INV-AGREE-2: bounded notes");
     }
 }
 

@@ -54,7 +54,9 @@ fn two(one: &[u8], other: &[u8]) -> Vec<u8> {
 /// Inputs that are what they should be.
 fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
     let mut seeds = Vec::new();
-    for (name, entries, value) in [("empty", 0, 0), ("small", 3, 20), ("buckets", 40, 300), ("chunks", 40, 2500)] {
+    for (name, entries, value) in
+        [("empty", 0, 0), ("small", 3, 20), ("buckets", 40, 300), ("chunks", 40, 2500)]
+    {
         let image = image(1, entries, value);
         let mut add = |what: &str, bytes: Vec<u8>| seeds.push((format!("seed_{name}{what}"), bytes));
         match target {
@@ -70,7 +72,8 @@ fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
             _ if name == "chunks" => {} // 100 KiB say no more than 12
             _ => {
                 let files = files(entries, value).files;
-                let [full, differential, partial] = [0, 1, 2].map(|at| files.values().nth(at).expect("a file"));
+                let [full, differential, partial] =
+                    [0, 1, 2].map(|at| files.values().nth(at).expect("a file"));
                 let sealed = [full, differential].map(|file| fuzzing::sealed(file).expect("a file"));
                 add("_sealed", [&[SEALED][..], &sealed[0]].concat());
                 add("_two", [&[SEALED | TWO][..], &two(&sealed[0], &sealed[1])].concat());

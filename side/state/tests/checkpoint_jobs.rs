@@ -41,7 +41,9 @@ fn fetch(keeper: &mut Keeper, disk: &mut Disk, seq: Seq, digest: Digest) -> Opti
     loop {
         let offset = bytes.len() as u64;
         keeper.submit(Job::ReadManifest { ticket: 1, seq, digest, offset, max: 1000 });
-        let Some(Report::Manifest { ticket: 1, answer }) = settle(keeper, disk).pop() else { panic!("an answer") };
+        let Some(Report::Manifest { ticket: 1, answer }) = settle(keeper, disk).pop() else {
+            panic!("an answer")
+        };
         let part = answer?;
         bytes.extend_from_slice(&part.bytes);
         if bytes.len() as u64 == part.total {
@@ -52,7 +54,9 @@ fn fetch(keeper: &mut Keeper, disk: &mut Disk, seq: Seq, digest: Digest) -> Opti
     assert_eq!(assembly.manifest().digest(), digest);
     for chunk in 0..assembly.manifest().parts() {
         keeper.submit(Job::ReadChunk { ticket: 2, seq, digest, chunk });
-        let Some(Report::Chunk { ticket: 2, answer }) = settle(keeper, disk).pop() else { panic!("an answer") };
+        let Some(Report::Chunk { ticket: 2, answer }) = settle(keeper, disk).pop() else {
+            panic!("an answer")
+        };
         assembly.add(chunk, &answer?).expect("what the manifest says");
     }
     assembly.image()
@@ -67,7 +71,10 @@ fn peers_get_every_checkpoint_that_is_here() {
         let image = fetch(&mut replica.keeper, &mut replica.disk, seq, digest).expect("it is here");
         check_image(&history, &image);
         let other = Digest::new([7; 32]);
-        assert!(fetch(&mut replica.keeper, &mut replica.disk, seq, other).is_none(), "another state at this seq");
+        assert!(
+            fetch(&mut replica.keeper, &mut replica.disk, seq, other).is_none(),
+            "another state at this seq"
+        );
     }
     let digest = digest_of(&history, 6);
     let nowhere = fetch(&mut replica.keeper, &mut replica.disk, Seq::new(3), digest);
@@ -77,10 +84,8 @@ fn peers_get_every_checkpoint_that_is_here() {
         replica.keeper.submit(Job::ReadManifest { ticket: 8, seq, digest, offset, max: usize::MAX });
         replica.keeper.submit(Job::ReadChunk { ticket: 9, seq, digest, chunk });
         let reports = settle(&mut replica.keeper, &mut replica.disk);
-        let nothing = [
-            Report::Manifest { ticket: 8, answer: None },
-            Report::Chunk { ticket: 9, answer: None },
-        ];
+        let nothing =
+            [Report::Manifest { ticket: 8, answer: None }, Report::Chunk { ticket: 9, answer: None }];
         assert_eq!(reports, nothing);
     }
 }
@@ -293,7 +298,8 @@ fn a_failed_sync_ends_everything() {
         replica.execute();
         replica.settle();
     }
-    let failed = replica.reports.iter().position(|report| matches!(report, Report::Failed { sync: true, .. }));
+    let failed =
+        replica.reports.iter().position(|report| matches!(report, Report::Failed { sync: true, .. }));
     let after = &replica.reports[failed.expect("it is reported") + 1..];
     assert_eq!(after, [Report::Skipped { seq: Seq::new(history.borders[0].seq) }]);
     assert_eq!(replica.written, 0);

@@ -18,7 +18,7 @@ fn write_and_load(seed: u64, mode: Mode, rot: bool) {
         (0..rng.below(8)).for_each(|_| {
             replica.step();
         });
-        if rng.one_in(20) {
+        if rng.one_in(6) {
             replica.crash(&mut rng);
         }
     }
@@ -37,7 +37,7 @@ fn write_and_load(seed: u64, mode: Mode, rot: bool) {
 fn found(bug: Option<&str>) -> u32 {
     plant(bug);
     let mut found = 0;
-    for seed in 0..20 {
+    for seed in 0..60 {
         let mode = if seed % 2 == 0 { Mode::Differential } else { Mode::Fuzzy };
         let rot = bug == Some("unverified-chunk") || seed % 3 == 0;
         found += u32::from(catch_unwind(|| write_and_load(seed, mode, rot)).is_err());

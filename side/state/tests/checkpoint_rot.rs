@@ -6,7 +6,9 @@ mod checkpoint_common;
 use std::collections::BTreeMap;
 
 use checkpoint_common::{History, Mode, Replica, Rng, check_image, image_of};
-use quorate_state::checkpoint::{Assembly, Image, Job, Keeper, Loaded, Manifest, Place, Report, encode_chunk};
+use quorate_state::checkpoint::{
+    Assembly, Image, Job, Keeper, Loaded, Manifest, Place, Report, encode_chunk,
+};
 use quorate_types::Seq;
 
 /// The bytes of a part, as a peer has them.
@@ -151,7 +153,11 @@ fn a_scrub_finds_and_mends_everything() {
         assert!(scrub_and_repair(&mut replica).is_empty(), "seed {seed}: nothing is left");
         let opened = replica.reopen();
         let missing = opened.damaged.map(|damaged| damaged.missing().count());
-        assert!(missing.is_none() && opened.lost.is_empty(), "seed {seed}: {missing:?} {:?} {places:?}", opened.lost);
+        assert!(
+            missing.is_none() && opened.lost.is_empty(),
+            "seed {seed}: {missing:?} {:?} {places:?}",
+            opened.lost
+        );
     }
     assert!(parts > 20 && copies > 20, "{parts} rotten parts, {copies} rotten copies");
 }

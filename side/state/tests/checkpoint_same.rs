@@ -3,9 +3,11 @@
 mod checkpoint_common;
 
 use std::collections::BTreeMap;
+use std::io;
 
+use bytes::Bytes;
 use checkpoint_common::{Disk, Event, History, Mode, Replica, Rng};
-use quorate_state::checkpoint::{Image, Job, Keeper, Kind, Report, Step};
+use quorate_state::checkpoint::{Files, Image, Job, Keeper, Kind, Report, Step};
 use quorate_state::store::Store;
 use quorate_types::Seq;
 
@@ -17,7 +19,12 @@ fn run(replica: &mut Replica<'_>, rng: &mut Rng, crashes: bool) -> BTreeMap<Stri
     while !replica.is_done() {
         if matches!(replica.next(), Some(Event::Border(_))) {
             // What was captured ahead may be unfinished when the border comes; the border before may not.
-            let before = replica.history.borders.iter().rev().find(|b| b.seq <= replica.at as u64 && b.write.is_some());
+            let before = replica
+                .history
+                .borders
+                .iter()
+                .rev()
+                .find(|b| b.seq <= replica.at as u64 && b.write.is_some());
             while before.is_some_and(|before| replica.written < before.seq) && replica.step() {}
         }
         replica.execute();
@@ -85,7 +92,9 @@ fn a_capture_leaves_little_for_the_border() {
     let image = Image { seq: Seq::new(9), border: 1, system: vec![1; 100].into(), objects: store.version() };
     keeper.submit(Job::Border { image, write: Some(Kind::Full) });
     settle(&mut keeper);
-    let Some(Report::Written { bytes, instead: None, .. }) = keeper.reports().last() else { panic!("a report") };
+    let Some(Report::Written { bytes, instead: None, .. }) = keeper.reports().last() else {
+        panic!("a report")
+    };
     let after = bytes - captured;
     assert!(after < 150_000, "{captured} bytes ahead of the border, {after} at it");
 }
@@ -106,4 +115,69 @@ fn a_differential_checkpoint_holds_what_changed() {
     }
     assert_eq!((full.len(), differential.len()), (2, 8));
     assert!(differential.iter().sum::<u64>() / 8 < full.iter().sum::<u64>() / 2, "{full:?} {differential:?}");
+}
+
+/// Counts syncs, and what is written at once.
+struct Counting {
+    disk: Disk,
+    syncs: Vec<u64>,
+    since: u64,
+}
+
+impl Files for Counting {
+    fn list(&mut self) -> io::Result<Vec<String>> {
+        self.disk.list()
+    }
+    fn len(&mut self, name: &str) -> io::Result<u64> {
+        self.disk.len(name)
+    }
+    fn read(&mut self, name: &str, offset: u64, len: usize) -> io::Result<Bytes> {
+        self.disk.read(name, offset, len)
+    }
+    fn create(&mut self, name: &str) -> io::Result<()> {
+        self.disk.create(name)
+    }
+    fn append(&mut self, name: &str, parts: &[Bytes]) -> io::Result<()> {
+        self.since += parts.iter().map(|part| part.len() as u64).sum::<u64>();
+        self.disk.append(name, parts)
+    }
+    fn write_at(&mut self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.disk.write_at(name, offset, bytes)
+    }
+    fn truncate(&mut self, name: &str, len: u64) -> io::Result<()> {
+        self.disk.truncate(name, len)
+    }
+    fn sync(&mut self, name: &str) -> io::Result<()> {
+        self.syncs.push(std::mem::take(&mut self.since));
+        self.disk.sync(name)
+    }
+    fn publish(&mut self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.publish(from, to)
+    }
+    fn delete(&mut self, name: &str) -> io::Result<()> {
+        self.disk.delete(name)
+    }
+}
+
+#[test]
+fn steps_are_small_and_the_disk_is_kept_up_to_date() {
+    const MIB: u64 = 1 << 20;
+    let mut files = Counting { disk: Disk::default(), syncs: Vec::new(), since: 0 };
+    let mut store = Store::new();
+    for number in 0..600 {
+        store.put(format!("{number:04}").as_bytes(), &[number as u8; 50_000]);
+    }
+    let (mut keeper, _) = Keeper::open(&mut files, false).expect("an empty disk");
+    let image =
+        Image { seq: Seq::new(9), border: 1, system: vec![1; 300_000].into(), objects: store.version() };
+    keeper.submit(Job::Border { image, write: Some(Kind::Full) });
+    keeper.submit(Job::Scrub);
+    while let Step::Worked { bytes } = keeper.step(&mut files) {
+        assert!(bytes <= MIB + MIB / 8, "{bytes} bytes in one step");
+    }
+    assert!(
+        files.syncs.len() > 3 && files.syncs.iter().all(|bytes| *bytes <= 9 * MIB + MIB / 8),
+        "{:?}",
+        files.syncs
+    );
 }

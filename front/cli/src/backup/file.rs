@@ -6,7 +6,7 @@ use quorate_state::checkpoint::Files;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +16,8 @@ pub(super) struct NewFile {
     unfinished: PathBuf,
     file: File,
     len: u64,
+    /// What the keeper calls it, once it has begun with it.
+    name: Option<String>,
 }
 
 impl NewFile {
@@ -30,18 +32,19 @@ impl NewFile {
         let name = path.file_name().ok_or(ErrorKind::InvalidInput)?.to_string_lossy();
         let unfinished = path.with_file_name(format!(".{name}.{}.unfinished", std::process::id()));
         let file = OpenOptions::new().create(true).truncate(true).read(true).write(true).open(&unfinished)?;
-        Ok(Self { path: path.to_owned(), unfinished, file, len: 0 })
+        Ok(Self { path: path.to_owned(), unfinished, file, len: 0, name: None })
     }
 
-    /// Removes what is unfinished; nothing is to be removed once it was published.
-    fn remove(&self) -> io::Result<()> {
-        fs::remove_file(&self.unfinished)
+    /// The keeper knows other files as well, none of which is here.
+    fn check(&self, name: &str) -> io::Result<()> {
+        if self.name.as_deref() == Some(name) { Ok(()) } else { Err(ErrorKind::NotFound.into()) }
     }
 }
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        let _ = self.remove();
+        // Once it was published there is nothing under this name any more.
+        let _ = fs::remove_file(&self.unfinished);
     }
 }
 
@@ -63,44 +66,52 @@ pub(super) fn sync_directory_of(path: &Path) -> io::Result<()> {
     File::open(above.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Whatever name the keeper gives it: there is nothing else.
 impl Files for NewFile {
     fn list(&mut self) -> io::Result<Vec<String>> {
-        Ok(Vec::new())
+        Ok(self.name.iter().cloned().collect())
     }
-    fn len(&mut self, _: &str) -> io::Result<u64> {
-        Ok(self.len)
+    fn len(&mut self, name: &str) -> io::Result<u64> {
+        self.check(name).map(|()| self.len)
     }
-    fn read(&mut self, _: &str, offset: u64, len: usize) -> io::Result<Bytes> {
+    fn read(&mut self, name: &str, offset: u64, len: usize) -> io::Result<Bytes> {
+        self.check(name)?;
         read(&self.file, self.len, offset, len)
     }
-    fn create(&mut self, _: &str) -> io::Result<()> {
-        self.len = 0;
+    fn create(&mut self, name: &str) -> io::Result<()> {
+        (self.name, self.len) = (Some(name.to_owned()), 0);
         self.file.set_len(0)
     }
-    fn append(&mut self, _: &str, parts: &[Bytes]) -> io::Result<()> {
+    fn append(&mut self, name: &str, parts: &[Bytes]) -> io::Result<()> {
+        self.check(name)?;
         for part in parts {
-            self.file.write_all(part)?;
+            self.file.write_all_at(part, self.len)?;
             self.len += part.len() as u64;
         }
         Ok(())
     }
-    fn write_at(&mut self, _: &str, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    fn write_at(&mut self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.check(name)?;
         self.file.write_all_at(bytes, offset)
     }
-    fn truncate(&mut self, _: &str, len: u64) -> io::Result<()> {
+    fn truncate(&mut self, name: &str, len: u64) -> io::Result<()> {
+        self.check(name)?;
         self.len = self.len.min(len);
         self.file.set_len(self.len)
     }
-    fn sync(&mut self, _: &str) -> io::Result<()> {
+    fn sync(&mut self, name: &str) -> io::Result<()> {
+        self.check(name)?;
         self.file.sync_all()
     }
-    fn publish(&mut self, _: &str, _: &str) -> io::Result<()> {
+    fn publish(&mut self, from: &str, to: &str) -> io::Result<()> {
+        self.check(from)?;
         rename_new(&self.unfinished, &self.path)?;
+        self.name = Some(to.to_owned());
         sync_directory_of(&self.path)
     }
-    fn delete(&mut self, _: &str) -> io::Result<()> {
-        self.remove()
+    fn delete(&mut self, name: &str) -> io::Result<()> {
+        self.check(name)?;
+        self.name = None;
+        fs::remove_file(&self.unfinished)
     }
 }
 

@@ -66,8 +66,8 @@ fn who_differs_is_told() {
     let mut late = Agreement::new(replica(3), &members(3), 2);
     let other = Verdict::OtherDiffers { seq: S, member: replica(1), digest: digest(1), agreed: digest(7) };
     assert_eq!(late.heard(replica(2), S, digest(7), false), []);
-    assert_eq!(late.own(S, digest(7), false), [agreed.clone()]);
-    assert_eq!(late.heard(replica(1), S, digest(1), false), [other.clone()]);
+    assert_eq!(late.own(S, digest(7), false), std::slice::from_ref(&agreed));
+    assert_eq!(late.heard(replica(1), S, digest(1), false), std::slice::from_ref(&other));
     let mut early = Agreement::new(replica(3), &members(3), 2);
     assert_eq!(early.heard(replica(1), S, digest(1), false), []);
     assert_eq!(early.heard(replica(2), S, digest(7), false), []);
@@ -172,6 +172,38 @@ fn borders_that_are_long_past_are_not_told_again() {
     }
     assert!(matches!(three.own(Seq::new(250), digest(99), false)[..], [Verdict::OwnDiffers { .. }]));
     assert_eq!(three.offers(Seq::ZERO).len(), BORDERS_MAX);
+}
+
+#[test]
+fn the_last_agreed_border_stays_known_while_no_newer_one_can_be_agreed_on() {
+    let (first, later) = (Seq::new(10), 2..=100_u64);
+    let mut one = Agreement::new(replica(1), &members(5), 3);
+    for member in 1..=3 {
+        let of = replica(member);
+        drop(if member == 1 { one.own(first, digest(7), true) } else { one.heard(of, first, digest(7), true) });
+    }
+    assert_eq!(one.newest(), Some((first, digest(7))));
+    // r3 diverges, r4 and r5 are away: two are not enough.
+    for border in later {
+        let seq = Seq::new(border * 10);
+        drop(one.own(seq, digest(border), true));
+        drop(one.heard(replica(2), seq, digest(border), true));
+        drop(one.heard(replica(3), seq, digest(0), true));
+        one.invariants();
+    }
+    assert_eq!(one.offers(Seq::ZERO)[0].holders, [replica(2), replica(3)]);
+    // r4 comes back and hears what the others say: each the same as r1.
+    let reports: Vec<_> = one.own_reports().collect();
+    assert_eq!(reports.len(), BORDERS_MAX + 1);
+    let mut four = Agreement::new(replica(4), &members(5), 3);
+    for member in 1..=3 {
+        for (seq, report) in &reports {
+            let told = if member == 3 && *seq > first { digest(0) } else { report.digest };
+            drop(four.heard(replica(member), *seq, told, report.held));
+        }
+    }
+    let offer = Offer { seq: first, digest: digest(7), holders: (1..=3).map(replica).collect() };
+    assert_eq!(four.offers(Seq::ZERO), [offer]);
 }
 
 /// What was agreed and said, from the list of all reports.

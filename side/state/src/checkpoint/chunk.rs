@@ -15,7 +15,7 @@ const HEAD: usize = 4;
 const ENTRY_HEAD: usize = 8;
 
 /// One entry of a chunk: its key and its value.
-pub(crate) type Entry<'a> = (&'a [u8], &'a [u8]);
+pub type Entry<'a> = (&'a [u8], &'a [u8]);
 
 /// Why bytes are not the part of an image that they should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ fn encode<'a>(mut out: Vec<u8>, entries: impl Iterator<Item = (&'a [u8], &'a [u8
 }
 
 /// The entries in a chunk's bytes: all of them in strict key order, or an error. Allocates no more than there are bytes for.
-pub fn decode_chunk(bytes: &[u8]) -> Result<Vec<(&[u8], &[u8])>, PartError> {
+pub fn decode_chunk(bytes: &[u8]) -> Result<Vec<Entry<'_>>, PartError> {
     let (count, mut rest) = bytes.split_first_chunk::<HEAD>().ok_or(PartError::Malformed("its count"))?;
     let count = u32::from_le_bytes(*count) as usize;
     if count == 0 || count > rest.len() / ENTRY_HEAD {

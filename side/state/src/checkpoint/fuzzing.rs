@@ -9,7 +9,9 @@ use quorate_types::{Digest, Seq};
 
 use super::file::{FOOTER, Footer, HEADER, Previous, file_name, header};
 use super::layout::Layout;
-use super::{Files, Image, Job, Keeper, Kind, Manifest, Report, Step, decode_chunk, encode_chunk, verify_chunk};
+use super::{
+    Files, Image, Job, Keeper, Kind, Manifest, Report, Step, decode_chunk, encode_chunk, verify_chunk,
+};
 use crate::store::{Path, digest_of};
 
 /// Files in memory that do what they are told.
@@ -81,7 +83,10 @@ pub fn manifest(data: &[u8]) {
     assert!(manifest.encode() == data, "INV-KEEP-1 a manifest has one encoding");
     let _ = manifest.digest();
     for part in [0, manifest.parts() / 2, manifest.parts(), u32::MAX] {
-        assert!(manifest.part_len(part).is_some() == (part < manifest.parts()), "INV-KEEP-1 parts are counted");
+        assert!(
+            manifest.part_len(part).is_some() == (part < manifest.parts()),
+            "INV-KEEP-1 parts are counted"
+        );
         let _ = manifest.verify(part, data);
     }
 }
@@ -103,11 +108,11 @@ pub fn chunk(data: &[u8]) {
     }
 }
 
-/// The flag of [`file`] that asks for right checksums and digests.
+/// The flag of [`file()`] that asks for right checksums and digests.
 pub const SEALED: u8 = 0x80;
-/// The flag of [`file`] for a differential checkpoint over a full one.
+/// The flag of [`file()`] for a differential checkpoint over a full one.
 pub const TWO: u8 = 1;
-/// The flag of [`file`] for bytes of an interrupted transfer beside the checkpoints.
+/// The flag of [`file()`] for bytes of an interrupted transfer beside the checkpoints.
 pub const PARTIAL: u8 = 2;
 const CUT: usize = 256 << 10;
 
@@ -214,9 +219,10 @@ fn put(
     Some(Previous { seq: footer.seq, digest: footer.digest })
 }
 
-/// A checkpoint's file, as [`file`] takes it with [`SEALED`]. `None`: it is no such file.
+/// A checkpoint's file, as [`file()`] takes it with [`SEALED`]. `None`: it is no such file.
 pub fn sealed(bytes: &[u8]) -> Option<Vec<u8>> {
-    let footer = Footer::decode(bytes.get(bytes.len().checked_sub(FOOTER as usize)?..)?, bytes.len() as u64).ok()?;
+    let footer =
+        Footer::decode(bytes.get(bytes.len().checked_sub(FOOTER as usize)?..)?, bytes.len() as u64).ok()?;
     let records = bytes.get(range(HEADER, (footer.layout_at - HEADER) as usize))?;
     let layout = bytes.get(range(footer.layout_at, footer.layout_len as usize))?;
     Some([&(layout.len() as u32).to_le_bytes()[..], layout, records].concat())

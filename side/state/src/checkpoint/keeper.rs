@@ -7,7 +7,7 @@
 
 mod questions;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -31,9 +31,9 @@ const SCRUB_TURN: u64 = 8;
 
 /// Writes checkpoints, keeps those that are there sound, and answers for them.
 pub struct Keeper {
-    /// Memory durability: no files at all, the newest image is kept instead.
+    /// Memory durability: no files at all, the images that are not to be forgotten are kept instead.
     hold: bool,
-    held: Option<Target>,
+    held: BTreeMap<Seq, Target>,
     catalog: Catalog,
     /// Files that can't be used; they go when checkpoints as old as they are go.
     lost: Vec<String>,
@@ -82,19 +82,20 @@ enum Chore {
 impl Keeper {
     /// Finds out what is there, and loads the newest checkpoint that is whole. Takes as long as reading it does.
     ///
-    /// With `hold` (memory durability) no file is read or written, ever: the newest image that would be written is kept
-    /// in memory, and peers get their parts from it.
+    /// With `hold` (memory durability) no file is read or written, ever: the images that would be written are kept in memory
+    /// until they are forgotten, as the files would be, and peers get their parts from them.
     pub fn open(files: &mut dyn Files, hold: bool) -> Result<(Self, Opened), OpenError> {
         let start = if hold { open::Start::default() } else { open::open(files)? };
-        let border = start.catalog.footers.values().map(|footer| footer.border).max().unwrap_or(0);
+        // Execution goes on from the image, and passes the borders after it a second time.
+        let border = start.opened.image.as_ref().map_or(0, |image| image.border);
         let keeper = Self {
             hold,
-            held: None,
+            held: BTreeMap::new(),
             catalog: start.catalog,
             lost: start.lost,
             bad: start.bad,
             partial: start.partial,
-            border: if start.opened.image.is_some() { border } else { 0 },
+            border,
             digests: VecDeque::new(),
             active: None,
             waiting: VecDeque::new(),
@@ -112,7 +113,7 @@ impl Keeper {
 
     /// The checkpoints that are here, oldest first, with their images' digests.
     pub fn checkpoints(&self) -> impl Iterator<Item = (Seq, Digest, Kind)> + '_ {
-        let held = self.held.iter().map(|held| (held.image.seq, held.digest, held.asked));
+        let held = self.held.values().map(|held| (held.image.seq, held.digest, held.asked));
         self.catalog.footers.values().map(|footer| (footer.seq, footer.digest, footer.kind)).chain(held)
     }
 
@@ -123,7 +124,7 @@ impl Keeper {
 
     /// Loads one of the checkpoints that are here: for rolling back to it, or to verify it. Takes as long as reading it does.
     pub fn load(&mut self, files: &mut dyn Files, seq: Seq) -> Loaded {
-        if let Some(held) = self.held.as_ref().filter(|held| held.image.seq == seq) {
+        if let Some(held) = self.held.get(&seq) {
             return Loaded::Whole(held.image.clone());
         }
         let mut bad = Bad::new();
@@ -169,6 +170,11 @@ impl Keeper {
             }
             Job::ReadChunk { ticket, seq, digest, chunk } => {
                 self.questions.push_back(Question { ticket, seq, digest, ask: Ask::Part(chunk) });
+            }
+            Job::Forget { keep } if self.hold => {
+                if self.held.contains_key(&keep) {
+                    self.held.retain(|seq, _| *seq >= keep);
+                }
             }
             _ if self.hold => {}
             Job::Partial(piece) => self.chores.push_back(Chore::Partial(piece)),
@@ -216,10 +222,11 @@ impl Keeper {
             !goes
         });
         if let Some(above) = above {
-            let kept =
-                self.catalog.footers.range(..=above).next_back().map_or(0, |(_, footer)| footer.border);
-            let coming = self.digests.back().map_or(0, |digesting| digesting.image.border);
-            self.border = kept.max(coming);
+            let kept = self.catalog.footers.range(..=above).map(|(_, footer)| footer.border);
+            let written = self.active.iter().map(|writer| writer.border);
+            let coming = self.digests.iter().map(|digesting| digesting.image.border);
+            let borders = kept.chain(written).chain(self.waiting.iter().map(Writing::border)).chain(coming);
+            self.border = borders.max().unwrap_or(0);
         }
         self.reports.extend(skipped.into_iter().map(|seq| Report::Skipped { seq }));
     }
@@ -243,9 +250,7 @@ impl Keeper {
 
     /// Takes the checkpoints above a seq out, newest first.
     fn delete_above(&mut self, above: Seq) {
-        if self.held.as_ref().is_some_and(|held| held.image.seq > above) {
-            self.held = None;
-        }
+        self.held.retain(|seq, _| *seq <= above);
         let seqs: Vec<Seq> =
             self.catalog.footers.keys().rev().copied().take_while(|seq| *seq > above).collect();
         for seq in seqs {
@@ -321,7 +326,7 @@ impl Keeper {
     fn reached(&mut self, target: Target) {
         if self.hold {
             let (seq, digest, kind) = (target.image.seq, target.digest, target.asked);
-            self.held = Some(target);
+            self.held.insert(seq, target);
             self.look = None;
             return self.reports.push(Report::Written { seq, digest, kind, instead: None, bytes: 0 });
         }

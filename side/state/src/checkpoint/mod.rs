@@ -26,7 +26,16 @@
 //! | `scrub` | reads everything at rest, mends what it can |
 //! | `single` | one file by itself, as a backup is |
 //!
-//! The files are drawn in docs/formats/checkpoint.md. Invariants: INV-KEEP-1 to INV-KEEP-8 (docs/invariants.md).
+//! The files are drawn in docs/formats/checkpoint.md. Invariants:
+//! - INV-KEEP-1: a chunk and a manifest have one encoding, and the lengths that the tree says.
+//! - INV-KEEP-2: what was captured ahead is completed once, by the border that it was captured for.
+//! - INV-KEEP-3: a file's bytes follow from the captured version, the image, the kind and the manifest before alone.
+//! - INV-KEEP-4: what is loaded is exactly an image that was written, whatever became of the disk.
+//! - INV-KEEP-5: a checkpoint that is to be kept, a newer one, and what they build on are not deleted.
+//! - INV-KEEP-6: a checkpoint is reported as written after its file was synced and published.
+//! - INV-KEEP-7: no part is sent to a peer or written by a repair before it was compared with its digest.
+//! - INV-KEEP-8: files of a newer format are refused, and nothing is changed then.
+//!
 //! Tests: `tests/checkpoint_*.rs` of this package.
 
 mod assembly;
@@ -47,7 +56,7 @@ mod single;
 mod writer;
 
 pub use assembly::Assembly;
-pub use chunk::{PartError, decode_chunk, encode_chunk, verify_chunk};
+pub use chunk::{Entry, PartError, decode_chunk, encode_chunk, verify_chunk};
 pub use files::Files;
 pub use image::{Image, PIECE_BYTES};
 pub use job::{Instead, Job, Kind, ManifestPart, Place, Report, Step};

@@ -5,7 +5,7 @@ use std::{fmt, io};
 
 use quorate_types::{Digest, Seq};
 
-use super::file::{RECORD, is_unfinished, parse_name};
+use super::file::{Footer, RECORD, is_unfinished, parse_name};
 use super::files::{Files, delete_if_there};
 use super::partial::{PARTIAL, PartialFile, PartialPiece, newer_partial};
 use super::reader::{Catalog, Located, newer_format, read_footer, read_record};
@@ -101,6 +101,11 @@ pub(crate) fn open(files: &mut dyn Files) -> Result<Start, OpenError> {
     }
     opened.found = catalog.footers.values().rev().map(|footer| (footer.seq, footer.digest)).collect();
     let bad = load_newest(files, &catalog, &mut opened);
+    // A stop may have come between renaming a file and syncing the directory: then its name is merely seen. The log is about to
+    // rely on it, so it has to be durable first; publishing it once more changes nothing else.
+    if let Some(name) = catalog.footers.values().next_back().map(Footer::name) {
+        files.publish(&name, &name).map_err(failed("publish", &name))?;
+    }
     let (partial, pieces) = PartialFile::open(files).map_err(failed("read", PARTIAL))?;
     opened.partial = pieces;
     let lost = opened.lost.iter().map(|(name, _)| name.clone()).collect();
@@ -152,7 +157,7 @@ pub(crate) fn load(files: &mut dyn Files, catalog: &Catalog, seq: Seq, bad: &mut
         let read = read_record(files, catalog, &located, part);
         let body = read.map(|record| record.slice(RECORD as usize..));
         if !body.is_ok_and(|body| assembly.add(part, &body).is_ok()) {
-            bad.extend(located.spots[part as usize]);
+            bad.insert(located.spots[part as usize].unwrap_or((seq, 0)));
         }
     }
     match assembly.image() {

@@ -51,10 +51,9 @@ pub(crate) fn newer_format(files: &mut dyn Files, name: &str) -> io::Result<Opti
     let len = files.len(name)?;
     if len >= HEADER
         && let Ok(bytes) = files.read(name, 0, HEADER as usize)
+        && let Some(version) = newer_header(&bytes)
     {
-        if let Some(version) = newer_header(&bytes) {
-            return Ok(Some(version));
-        }
+        return Ok(Some(version));
     }
     match read_footer(files, name) {
         Err(Unreadable::Newer(version)) => Ok(Some(version)),

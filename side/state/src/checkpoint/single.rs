@@ -11,7 +11,9 @@ use quorate_types::{Digest, Seq};
 use super::file::{Footer, HEADER, RECORD, header};
 use super::files::Files;
 use super::layout::Layout;
-use super::reader::{Catalog, Located, Unreadable, newer_format, read_footer, read_layout, read_part, read_record};
+use super::reader::{
+    Catalog, Located, Unreadable, newer_format, read_footer, read_layout, read_part, read_record,
+};
 use super::scrub::{Found, Scrub};
 use super::{Assembly, Image, Kind, Manifest, Place};
 
@@ -163,7 +165,8 @@ impl Single {
 fn begins_as_one(files: &mut dyn Files) -> bool {
     const MAGIC: usize = 4;
     let expected = &header(Kind::Full, 0)[..MAGIC];
-    files.len("").is_ok_and(|len| len >= HEADER) && files.read("", 0, MAGIC).is_ok_and(|bytes| bytes == expected)
+    files.len("").is_ok_and(|len| len >= HEADER)
+        && files.read("", 0, MAGIC).is_ok_and(|bytes| bytes == expected)
 }
 
 /// The one file, whatever name it is asked for by; it is only read.

@@ -79,16 +79,17 @@ impl Large {
 }
 
 /// The entries of a subtree, sorted. Not empty.
+// In this order a search waits for memory twice: for the numbers (beside the reference counts) together with the heads, and for a record.
 #[repr(C)]
 pub(super) struct Bucket<B: ?Sized = [u8]> {
-    groups: [DigestCell; GROUPS],
-    /// Which groups' digests are known.
-    known: AtomicU32,
+    count: u32,
     /// How many symbols all keys have in common; of a single key, its half bytes.
     common: u32,
     /// Bytes of all records: the cost.
     used: u32,
-    count: u32,
+    /// Which groups' digests are known.
+    known: AtomicU32,
+    groups: [DigestCell; GROUPS],
     bytes: B,
 }
 

@@ -9,7 +9,7 @@ use std::fmt;
 use quorate_types::Digest;
 
 use super::bucket::Entry;
-use super::node::{Child, Inner, slot};
+use super::node::{Child, Inner};
 use super::symbols::{common, nibbles, place_of};
 use super::{KEY_BYTES_MAX, Path, VALUE_BYTES_MAX, rules};
 
@@ -56,7 +56,7 @@ impl Make for Nodes {
         Child::of(entries)
     }
     fn inner(&mut self, symbols: u32, skip: Box<[u8]>, children: Vec<Child>) -> Child {
-        Child::Inner(Inner::new(symbols, skip, children.into_iter().map(slot).collect()))
+        Child::Inner(Inner::new(symbols, skip, children))
     }
 }
 

@@ -176,9 +176,9 @@ impl<'a> Walker<'a> {
     fn go(&mut self) {
         while let Some(&(inner, at, length)) = self.way.last() {
             self.path.truncate(length);
-            if let (Some(slot), Some(place)) = (inner.slots.get(at), inner.places().nth(at)) {
+            if let (Some(child), Some(place)) = (inner.children.get(at), inner.places().nth(at)) {
                 self.path.push(place.checked_sub(1).map_or(END, |nibble| nibble as u8));
-                self.here = Here::Subtree(&slot.child);
+                self.here = Here::Subtree(child);
                 return;
             }
             self.way.pop();

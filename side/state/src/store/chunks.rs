@@ -56,10 +56,10 @@ impl Iterator for Chunks<'_> {
             }
             path.extend_from_slice(&inner.skip);
             let first = self.left.len();
-            for (place, slot) in inner.places().zip(&inner.slots) {
+            for (place, child) in inner.places().zip(&inner.children) {
                 let mut path = path.clone();
                 path.push(place.checked_sub(1).map_or(END, |nibble| nibble as u8));
-                self.left.push(Left { child: &slot.child, path, above: Some((inner, place)) });
+                self.left.push(Left { child, path, above: Some((inner, place)) });
             }
             self.left[first..].reverse();
         }

@@ -24,37 +24,37 @@ pub(super) enum Child {
     Large(Arc<Large>),
 }
 
-/// A child with its digest.
-#[derive(Clone, Default)]
-pub(super) struct Slot {
-    pub(super) child: Child,
-    digest: DigestCell,
-}
-
 /// A node with children, by the symbol at which their keys differ.
-pub(super) struct Inner<S: ?Sized = [Slot]> {
+// What changes need comes first; digests are elsewhere, so that the nodes of a large tree stay in the processor's caches.
+#[repr(C)]
+pub(super) struct Inner<C: ?Sized = [Child]> {
     /// The places of the children's symbols.
     pub(super) symbols: u32,
     /// Whose digests are known, by place.
     known: AtomicU32,
-    pub(super) count: u64,
-    pub(super) cost: u64,
     /// The half bytes from the parent's symbol to this node's.
     pub(super) skip: Box<[u8]>,
-    pub(super) slots: S,
+    pub(super) count: u64,
+    pub(super) cost: u64,
+    /// Those of the children, in order, as far as they are known.
+    digests: Box<[DigestCell]>,
+    pub(super) children: C,
 }
 
 /// How many symbols there are.
 const PLACES: usize = 17;
+/// All half bytes and no end, as random keys have them.
+const ALL_NIBBLES: u32 = 0x1_FFFE;
 
 impl Inner {
     /// A node with these children, in order, whose digests are all unknown.
-    pub(super) fn new(symbols: u32, skip: Box<[u8]>, slots: Vec<Slot>) -> Arc<Self> {
-        let (count, cost) = slots.iter().fold((0, 0), |(count, cost), slot| {
-            let (more, bytes) = slot.child.measure();
+    pub(super) fn new(symbols: u32, skip: Box<[u8]>, children: Vec<Child>) -> Arc<Self> {
+        let (count, cost) = children.iter().fold((0, 0), |(count, cost), child| {
+            let (more, bytes) = child.measure();
             (count + more, cost + bytes)
         });
-        Self::assemble(symbols, 0, (count, cost), skip, slots)
+        let digests = children.iter().map(|_| DigestCell::default()).collect();
+        Self::assemble(symbols, 0, (count, cost), skip, digests, children)
     }
 
     /// One allocation of the right length for each number of children.
@@ -63,15 +63,17 @@ impl Inner {
         known: u32,
         (count, cost): (u64, u64),
         skip: Box<[u8]>,
-        slots: Vec<Slot>,
+        digests: Box<[DigestCell]>,
+        children: Vec<Child>,
     ) -> Arc<Self> {
+        let known = AtomicU32::new(known);
         macro_rules! lengths {
             ($($length:literal)*) => {
-                match slots.len() {
+                match children.len() {
                     $($length => {
-                        let mut slots = slots.into_iter();
-                        let slots: [Slot; $length] = std::array::from_fn(|_| slots.next().unwrap_or_default());
-                        Arc::new(Inner { symbols, known: AtomicU32::new(known), count, cost, skip, slots })
+                        let mut children = children.into_iter();
+                        let children: [Child; $length] = std::array::from_fn(|_| children.next().unwrap_or_default());
+                        Arc::new(Inner { symbols, known, count, cost, skip, digests, children })
                     })*
                     other => panic!("INV-STORE-5: {other} children"),
                 }
@@ -83,7 +85,8 @@ impl Inner {
     fn copy(&self) -> Arc<Self> {
         // What is known is read first: a digest that another thread adds meanwhile may be there or not.
         let known = self.known.load(Ordering::Acquire);
-        Self::assemble(self.symbols, known, (self.count, self.cost), self.skip.clone(), self.slots.to_vec())
+        let (skip, digests) = (self.skip.clone(), self.digests.clone());
+        Self::assemble(self.symbols, known, (self.count, self.cost), skip, digests, self.children.to_vec())
     }
 
     /// The node to change: a copy if a version shares it.
@@ -98,6 +101,9 @@ impl Inner {
     /// Where the child for this place is, or would be.
     #[inline]
     pub(super) fn index(&self, place: u32) -> usize {
+        if self.symbols == ALL_NIBBLES {
+            return place.saturating_sub(1) as usize;
+        }
         (self.symbols & ((1 << place) - 1)).count_ones() as usize
     }
     pub(super) fn has(&self, place: u32) -> bool {
@@ -109,36 +115,43 @@ impl Inner {
         (0..PLACES as u32).filter(move |place| symbols & 1 << place != 0)
     }
     pub(super) fn child(&self, place: u32) -> Option<&Child> {
-        self.has(place).then(|| &self.slots[self.index(place)].child)
+        self.has(place).then(|| &self.children[self.index(place)])
     }
     /// The child for this place, which there is, to be changed: its digest is not known any more.
     #[inline]
     pub(super) fn child_mut(&mut self, place: u32) -> &mut Child {
         *self.known.get_mut() &= !(1 << place);
         let index = self.index(place);
-        &mut self.slots[index].child
+        &mut self.children[index]
     }
 
     /// The same with another child, whose entries are not counted yet.
     pub(super) fn with(&mut self, place: u32, child: Child) -> Arc<Self> {
-        let mut slots: Vec<Slot> = self.slots.iter_mut().map(std::mem::take).collect();
-        slots.insert(self.index(place), slot(child));
-        let (skip, known) = (std::mem::take(&mut self.skip), *self.known.get_mut());
-        Self::assemble(self.symbols | 1 << place, known & !(1 << place), (self.count, self.cost), skip, slots)
+        let (mut children, mut digests) = self.take();
+        let index = self.index(place);
+        children.insert(index, child);
+        digests.insert(index, DigestCell::default());
+        self.again(self.symbols | 1 << place, digests, children)
     }
 
     /// The same without a child, whose entries are not counted any more.
     pub(super) fn without(&mut self, place: u32) -> Arc<Self> {
-        let mut slots: Vec<Slot> = self.slots.iter_mut().map(std::mem::take).collect();
-        slots.remove(self.index(place));
-        let (skip, known) = (std::mem::take(&mut self.skip), *self.known.get_mut());
-        Self::assemble(
-            self.symbols & !(1 << place),
-            known & !(1 << place),
-            (self.count, self.cost),
-            skip,
-            slots,
-        )
+        let (mut children, mut digests) = self.take();
+        let index = self.index(place);
+        children.remove(index);
+        digests.remove(index);
+        self.again(self.symbols & !(1 << place), digests, children)
+    }
+
+    fn take(&mut self) -> (Vec<Child>, Vec<DigestCell>) {
+        (self.children.iter_mut().map(std::mem::take).collect(), std::mem::take(&mut self.digests).into_vec())
+    }
+
+    /// This node with other children; a new one's digest is not known.
+    fn again(&mut self, symbols: u32, digests: Vec<DigestCell>, children: Vec<Child>) -> Arc<Self> {
+        let known = *self.known.get_mut() & self.symbols & symbols;
+        let skip = std::mem::take(&mut self.skip);
+        Self::assemble(symbols, known, (self.count, self.cost), skip, digests.into(), children)
     }
 
     /// Whether it can not stay as it is after something was taken away at this place: all of it fits in a leaf, or a child is gone.
@@ -150,13 +163,13 @@ impl Inner {
     pub(super) fn other_than(&mut self, place: u32) -> (u8, Child) {
         let other = (self.symbols & !(1 << place)).trailing_zeros();
         let index = self.index(other);
-        (other.saturating_sub(1) as u8, std::mem::take(&mut self.slots[index].child))
+        (other.saturating_sub(1) as u8, std::mem::take(&mut self.children[index]))
     }
 
     /// The digest of a child if it is known.
     pub(super) fn known_digest(&self, place: u32) -> Option<Digest> {
         let known = self.known.load(Ordering::Acquire) & 1 << place != 0;
-        known.then(|| self.slots[self.index(place)].digest.get())
+        known.then(|| self.digests[self.index(place)].get())
     }
     /// The lowest place of a child without known digest.
     fn unknown(&self) -> Option<u32> {
@@ -164,14 +177,14 @@ impl Inner {
         (unknown != 0).then(|| unknown.trailing_zeros())
     }
     fn keep_digest(&self, place: u32, digest: &Digest) {
-        self.slots[self.index(place)].digest.set(digest);
+        self.digests[self.index(place)].set(digest);
         self.known.fetch_or(1 << place, Ordering::Release);
     }
 
     /// The digest of a child, computed and kept if it is not known.
     pub(super) fn child_digest(&self, place: u32) -> Digest {
         self.known_digest(place).unwrap_or_else(|| {
-            let digest = self.slots[self.index(place)].child.digest();
+            let digest = self.children[self.index(place)].digest();
             self.keep_digest(place, &digest);
             digest
         })
@@ -179,7 +192,7 @@ impl Inner {
 
     /// The digest, all children's being known, with this much of the way from its parent.
     pub(super) fn own_digest(&self, skip: &[u8], buffer: &mut Vec<u8>) -> Digest {
-        rules::inner(self.symbols, self.slots.iter().map(|slot| slot.digest.get()), skip, buffer)
+        rules::inner(self.symbols, self.digests.iter().map(DigestCell::get), skip, buffer)
     }
 
     /// Computes the digests of all children, and theirs, that are not known.
@@ -189,7 +202,7 @@ impl Inner {
         let mut way: Vec<(&Self, u32)> = vec![(self, 0)];
         while let Some(&(node, from)) = way.last() {
             match node.unknown() {
-                Some(place) => match &node.slots[node.index(place)].child {
+                Some(place) => match &node.children[node.index(place)] {
                     Child::Inner(inner) => way.push((inner, place)),
                     leaf => node.keep_digest(place, &leaf.digest()),
                 },
@@ -307,12 +320,7 @@ pub(super) fn fork(children: [(u32, Child); 2], key: &[u8], depth: usize, at: us
         std::mem::swap(&mut first, &mut second);
     }
     let symbols = 1 << first.0 | 1 << second.0;
-    Child::Inner(Inner::new(symbols, nibbles(key, depth, at), vec![slot(first.1), slot(second.1)]))
-}
-
-/// A slot for a child whose digest is not known.
-pub(super) fn slot(child: Child) -> Slot {
-    Slot { child, digest: DigestCell::default() }
+    Child::Inner(Inner::new(symbols, nibbles(key, depth, at), vec![first.1, second.1]))
 }
 
 impl Drop for Child {
@@ -334,9 +342,9 @@ impl Drop for Child {
 
 /// Moves a node's children that are inner nodes to the list.
 fn take_inner(inner: &mut Inner, left: &mut Vec<Child>) {
-    for slot in &mut inner.slots {
-        if matches!(slot.child, Child::Inner(_)) {
-            left.push(std::mem::take(&mut slot.child));
+    for child in &mut inner.children {
+        if matches!(child, Child::Inner(_)) {
+            left.push(std::mem::take(child));
         }
     }
 }

@@ -377,7 +377,7 @@ fn reshaped(child: &mut Child, place: u32) -> Child {
     if rules::is_leaf(inner.count, inner.cost) {
         return collapsed(child);
     }
-    if inner.slots.len() > 2 {
+    if inner.children.len() > 2 {
         return Child::Inner(inner.without(place));
     }
     let (other, only) = inner.other_than(place);
@@ -391,9 +391,9 @@ fn collapsed(child: &Child) -> Child {
         1 => {
             let mut only = child;
             while let Child::Inner(inner) = only
-                && let Some(slot) = inner.slots.iter().find(|slot| slot.child.measure().0 == 1)
+                && let Some(child) = inner.children.iter().find(|child| child.measure().0 == 1)
             {
-                only = &slot.child;
+                only = child;
             }
             only.clone()
         }

@@ -106,14 +106,16 @@ impl Building {
     ///
     /// # Errors
     /// It has another digest: what was here before was not what its digests said.
-    pub(super) fn image(&self, agreed: Digest) -> Result<Image, Digest> {
+    pub(super) fn whole(&self, agreed: Digest) -> Result<(Manifest, Bytes), Digest> {
         let mut system = Vec::with_capacity(self.manifest.system_bytes() as usize);
         self.system.iter().flatten().for_each(|piece| system.extend_from_slice(piece));
         let objects = self.store.version();
         let (seq, border) = (self.manifest.seq(), self.manifest.border());
         let image = Image { seq, border, system: system.into(), objects };
-        let digest = image.digest();
-        if digest == agreed || planted("transfer-unverified") { Ok(image) } else { Err(digest) }
+        let manifest = Manifest::of(&image);
+        let digest = manifest.digest();
+        let agreed = digest == agreed || planted("transfer-unverified");
+        if agreed { Ok((manifest, image.system)) } else { Err(digest) }
     }
 
     /// The objects so far: what the next attempt begins with.

@@ -428,10 +428,9 @@ impl Fetch {
             return;
         }
         let (seq, agreed) = self.target;
-        match building.image(agreed) {
-            Ok(image) => {
+        match building.whole(agreed) {
+            Ok((manifest, system)) => {
                 self.stage = Stage::Done;
-                let (manifest, system) = (Manifest::of(&image), image.system);
                 out.push(Effect::Done(Box::new(Fetched { manifest, system, store: building.into_store() })));
             }
             Err(found) => {

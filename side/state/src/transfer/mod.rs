@@ -46,7 +46,7 @@ pub struct FetchLimits {
     pub busy: Span,
     /// At the end, a chunk that is outstanding for so long may be asked for from a second source. 200 ms by default.
     pub hedge: Span,
-    /// Bytes that are looked through or put in order in one step. 8 MiB by default.
+    /// Bytes that are looked through or put in order in one step. 2 MiB by default.
     pub per_step: u64,
 }
 
@@ -58,7 +58,7 @@ impl Default for FetchLimits {
             stall: Span::from_secs(2),
             busy: Span::from_millis(100),
             hedge: Span::from_millis(200),
-            per_step: 8 << 20,
+            per_step: 2 << 20,
         }
     }
 }

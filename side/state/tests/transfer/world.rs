@@ -451,7 +451,7 @@ fn is_true(kept: &Kept) -> bool {
     match kept {
         Kept::System { bytes } => all.any(|c| c.parts[..c.pieces()].contains(bytes)),
         Kept::Objects { path, bytes } => {
-            all.any(|c| &crate::states::chunk_at(&c.image.objects, path) == bytes)
+            all.any(|c| crate::states::chunk_at(&c.image.objects, path) == *bytes)
         }
     }
 }

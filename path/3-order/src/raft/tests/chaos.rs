@@ -252,11 +252,11 @@ fn checkpoints_survive_random_schedules() {
     let mut count = |more: (u64, u64)| installed = (installed.0 + more.0, installed.1 + more.1);
     let usual = Pace { checkpoints: true, ..USUAL };
     let fast = Pace { checkpoints: true, ..FAST };
-    seeds(400).for_each(|seed| {
+    seeds(150).for_each(|seed| {
         count(schedule(seed, 3, tight, usual));
         count(schedule(seed, 3, hasty, fast));
     });
-    seeds(150).for_each(|seed| {
+    seeds(60).for_each(|seed| {
         count(schedule(seed, 1, tight, usual));
         count(schedule(seed, 2, tight, usual));
         count(schedule(seed, 5, hasty, fast));

@@ -98,7 +98,7 @@ impl Keeper {
 
     fn answer_held(&mut self) {
         let Some(Question { ticket, seq, digest, ask }) = self.questions.pop_front() else { return };
-        let held = self.held.as_ref().filter(|held| held.image.seq == seq && held.digest == digest);
+        let held = self.held.get(&seq).filter(|held| held.digest == digest);
         let report = match ask {
             Ask::Manifest { offset, max } => {
                 let answer = held.and_then(|held| cut(&held.manifest.encode().into(), offset, max));
