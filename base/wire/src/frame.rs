@@ -66,6 +66,10 @@ kinds! {
     TransferRequest = 50,
     /// Whether the hand-over began, a line of text.
     TransferReply = 51,
+    /// An operator asks the replica to read everything that it keeps at rest, and to mend it.
+    ScrubRequest = 52,
+    /// Whether that began, a line of text.
+    ScrubReply = 53,
 }
 
 /// A decoded frame header.

@@ -67,7 +67,9 @@ fn payload(frame: Frame) {
         FrameKind::StatusRequest
         | FrameKind::Status
         | FrameKind::TransferRequest
-        | FrameKind::TransferReply => {}
+        | FrameKind::TransferReply
+        | FrameKind::ScrubRequest
+        | FrameKind::ScrubReply => {}
     }
 }
 

@@ -264,6 +264,21 @@ impl Fault {
         matches!(self, Self::Rot { .. } | Self::Lose { .. })
     }
 
+    /// Whose process ends with it: none of them, one, or some (`None`).
+    fn ends_life_of(&self) -> Option<Option<usize>> {
+        match self {
+            Self::Crash { who, .. }
+            | Self::PowerLoss { who, .. }
+            | Self::CrashInCheckpoint { who, .. }
+            | Self::Away { who, .. }
+            | Self::Rot { who, .. }
+            | Self::RotCheckpoint { who, .. }
+            | Self::Lose { who } => Some(Some(*who).filter(|who| *who != LEADER)),
+            Self::Blackout { .. } => Some(None),
+            _ => None,
+        }
+    }
+
     /// Whether a majority of the others is needed to mend it.
     fn needs_others(&self) -> bool {
         match self {
@@ -603,14 +618,24 @@ fn plan_state(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
         bulk: if rng.chance(400) { 4200 } else { 0 },
     };
     if profile.faults {
-        let more = state_faults(plan, rng);
-        // Where few replicas agree on a digest nobody may trust its own.
-        if more.iter().any(|(_, fault)| matches!(fault, Fault::Corrupt { .. })) {
-            plan.log_bytes_max = 1 << 30;
-        }
-        plan.faults.extend(more);
+        plan.faults.extend(state_faults(plan, rng));
         plan.faults.sort_by_key(|(at, _)| *at);
+        spare_witnesses(plan);
     }
+}
+
+/// A corrupted replica is found by the others' agreement at the next border. Until then it is the one that is faulty: nobody
+/// may give up the log for a checkpoint that is not agreed on, neither because the log is long nor by starting again.
+fn spare_witnesses(plan: &mut Plan) {
+    let corrupt = plan.faults.iter().find_map(|(at, fault)| match fault {
+        Fault::Corrupt { who } => Some((*at, *who)),
+        _ => None,
+    });
+    if plan.faults.iter().any(|(_, fault)| fault.is_final() || fault.needs_others()) {
+        plan.log_bytes_max = 1 << 30;
+    }
+    let Some((since, corrupt)) = corrupt else { return };
+    plan.faults.retain(|(at, fault)| *at < since || fault.ends_life_of().is_none_or(|who| who == Some(corrupt)));
 }
 
 /// Which kinds of the faults of `draw_state` a mode of durability survives.

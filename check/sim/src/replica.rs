@@ -288,6 +288,7 @@ impl Replica {
             log_bytes_max: plan.log_bytes_max,
             fetch: plan.fetch.clone(),
             serve: plan.serve.clone(),
+            sync_delay: Span::ZERO,
             disk_stall: Span::from_millis(plan.disk_stall),
             seed,
         }

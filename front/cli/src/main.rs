@@ -17,6 +17,7 @@ mod init;
 mod kv;
 mod print;
 mod random;
+mod scrub;
 mod serve;
 mod sim;
 mod status;
@@ -57,6 +58,7 @@ enum Command {
     Doctor(doctor::Args),
     Kv(kv::Args),
     Backup(backup::Args),
+    Scrub(scrub::Args),
     Chaos(chaos::Args),
     Bench(bench::Args),
     Sim(sim::Args),
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Kv(args) => kv::run(args),
         Command::Backup(args) => backup::run(args),
+        Command::Scrub(args) => scrub::run(&args),
         Command::Chaos(args) => chaos::run(&args),
         Command::Bench(args) => bench::run(args),
         Command::Sim(args) => sim::run(args),

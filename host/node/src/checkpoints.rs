@@ -121,6 +121,8 @@ pub(crate) struct Checkpoints {
     pub(crate) operators: BTreeMap<ReplicaId, ConnId>,
     /// Repaired since the start.
     pub(crate) repaired: u64,
+    /// Scrubs that ended since the start.
+    pub(crate) scrubs: u64,
     /// What the last scrub read, and when it ended.
     pub(crate) scrubbed: Option<(u64, Time)>,
 }
@@ -151,6 +153,7 @@ impl Checkpoints {
             asked_at: None,
             operators: BTreeMap::new(),
             repaired: 0,
+            scrubs: 0,
             scrubbed: None,
         }
     }
@@ -235,6 +238,7 @@ impl Checkpoints {
             transfer: self.transfer(now),
             rotten: self.rotten,
             repaired: self.repaired,
+            scrubs: self.scrubs,
             scrubbed_bytes: self.scrubbed.map(|(bytes, _)| bytes),
             sent_bytes: self.serve.sent(),
         }

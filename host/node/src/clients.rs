@@ -1,6 +1,6 @@
 //! Clients and operators: their frames go to admission, to the read path, or are answered at once.
 
-use crate::effects::{Effect, Effects};
+use crate::effects::{Effect, Effects, KeeperWork};
 use crate::node::Node;
 use crate::status::{LogStatus, MemberStatus, NodeStatus, PeerStatus};
 use quorate_admit::{Executed, Room, Terms};
@@ -8,6 +8,7 @@ use quorate_execute::Lookup;
 use quorate_log::SyncMode;
 use quorate_order::{Input as OrderInput, Status as OrderStatus};
 use quorate_reply::Asked;
+use quorate_state::checkpoint::Job;
 use quorate_types::{ClientId, ConnId, ReplicaId, Span, Time};
 use quorate_wire::{
     ClientMessage, Frame, FrameKind, OutFrame, ReadRequest, ReadStatus, RequestKind, Requests, StateMessage,
@@ -138,6 +139,10 @@ impl Node {
                 let text = self.transfer(now, &frame.payload, out);
                 out.send(conn, OutFrame::new(FrameKind::TransferReply, text.as_bytes(), vec![]));
             }
+            FrameKind::ScrubRequest => {
+                let text = self.scrub(out);
+                out.send(conn, OutFrame::new(FrameKind::ScrubReply, text.as_bytes(), vec![]));
+            }
             FrameKind::State => {
                 let asked = StateMessage::decode(frame.payload).map_err(|why| why.to_string());
                 let done = asked.and_then(|message| Ok(self.on_operator_asks(now, conn, message, out)?));
@@ -147,6 +152,15 @@ impl Node {
             }
             kind => self.reject(now, conn, format!("an operator sends {kind:?}"), out),
         }
+    }
+
+    /// The keeper reads everything beside its other work; what it finds and mends shows in the status.
+    fn scrub(&mut self, out: &mut Effects) -> &'static str {
+        if self.config.log.sync == SyncMode::Memory {
+            return "error: with durability memory nothing is at rest";
+        }
+        out.push(Effect::Keep(KeeperWork { job: Job::Scrub, stops: false }));
+        "begun"
     }
 
     fn transfer(&mut self, now: Time, payload: &[u8], out: &mut Effects) -> String {
@@ -199,6 +213,7 @@ impl Node {
                     SyncMode::Async => "async",
                     SyncMode::Memory => "memory",
                 },
+                sync_delay_us: self.config.sync_delay.nanos() / 1000,
                 durable: self.log.durable().number(),
                 appended: self.log.appended().number(),
                 position: self.log.position(),

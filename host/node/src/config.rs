@@ -43,6 +43,8 @@ pub struct NodeConfig {
     pub borders: BorderConfig,
     /// Log kept since the last agreed checkpoint, in bytes, even if this replica has newer ones of its own.
     pub log_bytes_max: u64,
+    /// What is added to each sync for a measurement; only shown here.
+    pub sync_delay: Span,
     /// A leader whose disk finishes nothing for so long hands over.
     pub disk_stall: Span,
     /// What bounds a transfer at this replica when it fetches.

@@ -39,6 +39,8 @@ pub(crate) struct Instance {
     /// The last of its records that the protocol knows to be durable.
     durable: RecordId,
     pub(crate) decided: Slot,
+    /// A checkpoint that was installed before the protocol began.
+    pub(crate) installed: Option<OrderInput>,
 }
 
 impl Instance {
@@ -54,6 +56,7 @@ impl Instance {
             leader: (View::ZERO, None),
             durable: RecordId::ZERO,
             decided: Slot::ZERO,
+            installed: None,
         }
     }
 
@@ -72,6 +75,9 @@ impl Instance {
     pub(crate) fn start(&mut self, now: Time) {
         self.started = true;
         self.order.start(now, &mut self.effects);
+        if let Some(installed) = self.installed.take() {
+            self.order.step(now, installed, &mut self.effects);
+        }
     }
 
     pub(crate) fn step(&mut self, now: Time, input: OrderInput) {

@@ -132,7 +132,10 @@ impl Node {
                 self.checkpoints.repairs.again(seq, chunk);
                 self.ask_for_repairs(now, out);
             }
-            Report::ScrubDone { bytes } => self.checkpoints.scrubbed = Some((bytes, now)),
+            Report::ScrubDone { bytes } => {
+                self.checkpoints.scrubs += 1;
+                self.checkpoints.scrubbed = Some((bytes, now));
+            }
         }
     }
 
@@ -498,6 +501,8 @@ impl Node {
             self.instance.step(now, installed);
             self.after_order(now, out);
         } else {
+            // It may be a later checkpoint than the damaged one that the protocol goes on from.
+            self.instance.installed = Some(installed);
             self.begin(now, out);
         }
     }

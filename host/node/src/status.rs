@@ -52,6 +52,8 @@ pub struct NodeStatus {
 pub struct LogStatus {
     /// `group`, `async` or `memory`.
     pub durability: &'static str,
+    /// Microseconds that are added to each sync, for measurements.
+    pub sync_delay_us: u64,
     /// The last record that is durable.
     pub durable: u64,
     /// The last record appended.
@@ -111,6 +113,8 @@ pub struct CheckpointStatus {
     pub rotten: u64,
     /// Damaged places that were mended, since the start of the process.
     pub repaired: u64,
+    /// Scrubs that ended since the start of the process.
+    pub scrubs: u64,
     /// Bytes that the last scrub of the checkpoints read, if there was one since the start of the process.
     pub scrubbed_bytes: Option<u64>,
     /// Bytes of checkpoints sent to others since the start of the process.

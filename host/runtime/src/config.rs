@@ -608,6 +608,7 @@ impl Config {
             borders: self.checkpoints.borders(),
             log_bytes_max: self.checkpoints.log_bytes_max,
             disk_stall: Span::from_millis(self.timing.disk_stall_ms),
+            sync_delay: Span::from_nanos(self.durability.sync_delay_us * 1000),
             fetch: FetchLimits::default(),
             serve: ServeLimits {
                 rate: self.checkpoints.transfer_rate().unwrap_or(u64::MAX),

@@ -3,7 +3,7 @@
 use crate::clock::{Clock, MonotonicClock};
 use crate::config::{Config, ConfigError, Durability};
 use crate::directory::{DataDirectory, DirectoryError};
-use crate::disk::{Disk, FileDisk};
+use crate::disk::{DelayedDisk, Disk, FileDisk};
 use crate::disk_thread::{DiskThreads, Mailbox};
 use crate::files::{CheckpointFiles, MemoryFiles};
 use crate::keeper_thread::KeeperThread;
@@ -146,6 +146,7 @@ impl Replica {
                     .map_err(io_error("opening the sync trace"))?,
             ),
         };
+        let disk = DelayedDisk::over(disk, config.durability.sync_delay());
         let node_config = config.node_config(directory.identity(), start_seed())?;
         let (mut files, hold) = checkpoint_files(&config, &directory)?;
         let (keeper, opened) = Keeper::open(&mut *files, hold).map_err(StartError::checkpoints)?;

@@ -16,7 +16,7 @@
 //! Tests: `agreement/tests.rs`, against brute force.
 
 use quorate_types::{Digest, ReplicaId, Seq, planted};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// So many borders are kept of each member, the newest ones.
 pub const BORDERS_MAX: usize = 16;
@@ -110,6 +110,8 @@ struct Told {
 pub struct Agreement {
     me: ReplicaId,
     needed: usize,
+    /// So many members that say the same, and nobody else, vouch for a checkpoint that this replica lacks.
+    vouchers: usize,
     /// Every member, this replica included, and what it reported.
     reports: BTreeMap<ReplicaId, BTreeMap<Seq, Report>>,
     /// Of each member at most one report on a border before those: on the newest agreed one, or what it said last.
@@ -131,8 +133,9 @@ impl Agreement {
         let reports: BTreeMap<_, _> = members.iter().map(|member| (*member, BTreeMap::new())).collect();
         assert!(reports.contains_key(&me), "a replica agrees with the members that it is one of");
         assert!(needed >= reports.len().min(2) && needed <= reports.len(), "one alone agrees with nobody");
-        let older = BTreeMap::new();
-        Self { me, needed, reports, older, agreed: BTreeMap::new(), floor: Seq::ZERO, told: BTreeMap::new() }
+        let (older, faulty) = (BTreeMap::new(), reports.len().saturating_sub(1) / 2);
+        let vouchers = needed.min((faulty + 1).max(2));
+        Self { me, needed, vouchers, reports, older, agreed: BTreeMap::new(), floor: Seq::ZERO, told: BTreeMap::new() }
     }
 
     /// This replica's digest at a border, as computed by its keeper; `held` once it is in a durable file. Again after a repair.
@@ -307,15 +310,29 @@ impl Agreement {
         Some((*seq, *report))
     }
 
-    /// Every agreed checkpoint from `at_least` on that another member holds, newest first: what to fetch, and from whom.
+    /// The digest of the state at a border that a replica which lacks it may trust: the agreed one; or the only one that was said
+    /// there, by more members than may be faulty. Of an even number of members fewer than a majority can be left who have been
+    /// there, and those who are behind are needed to go on: they can not wait for a majority.
+    fn trusted(&self, seq: Seq) -> Option<Digest> {
+        let mut said = self.all_of(seq).map(|(_, report)| report.digest);
+        let mut only = || said.next().filter(|first| said.all(|other| other == *first));
+        let vouched = || self.all_of(seq).count() >= self.vouchers;
+        self.agreed(seq).or_else(|| only().filter(|_| vouched()))
+    }
+
+    /// Every trusted checkpoint from `at_least` on that another member holds, newest first: what to fetch, and from whom.
     pub fn offers(&self, at_least: Seq) -> Vec<Offer> {
         let holds = |report: &Report, digest| report.held && report.digest == digest;
-        let offer = |(seq, digest): (&Seq, &Digest)| {
-            let held = self.all_of(*seq).filter(|(who, report)| *who != self.me && holds(report, *digest));
+        let offer = |seq: Seq| {
+            let digest = self.trusted(seq)?;
+            let held = self.all_of(seq).filter(|(who, report)| *who != self.me && holds(report, digest));
             let holders: Vec<ReplicaId> = held.map(|(member, _)| member).collect();
-            (!holders.is_empty()).then_some(Offer { seq: *seq, digest: *digest, holders })
+            (!holders.is_empty()).then_some(Offer { seq, digest, holders })
         };
-        self.agreed.range(at_least..).rev().filter_map(offer).collect()
+        let newest = self.reports.values().flat_map(|reports| reports.range(at_least..)).map(|(seq, _)| *seq);
+        let older = self.older.values().map(|(seq, _)| *seq).filter(|seq| *seq >= at_least);
+        let seqs: BTreeSet<Seq> = newest.chain(older).collect();
+        seqs.into_iter().rev().filter_map(offer).collect()
     }
 
     /// Panics with the name of an invariant that does not hold.

@@ -65,7 +65,8 @@ fn run(seed: u64) {
 
 #[test]
 fn what_is_loaded_was_written() {
-    for seed in 0..240 {
+    let seeds = std::env::var("QUORATE_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(240);
+    for seed in 0..seeds {
         run(seed);
     }
 }

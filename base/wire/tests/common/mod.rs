@@ -308,6 +308,8 @@ fn clients(list: &mut Vec<Sample>) {
     add("status", "The answer is a JSON document.", FrameKind::Status, br#"{"replica":1}"#);
     add("transfer_request", "An operator asks the leader to hand over.", FrameKind::TransferRequest, b"");
     add("transfer_reply", "The answer is a line of text.", FrameKind::TransferReply, b"r1 hands over to r2");
+    add("scrub_request", "An operator asks for a scrub.", FrameKind::ScrubRequest, b"");
+    add("scrub_reply", "The answer is a line of text.", FrameKind::ScrubReply, b"begun");
     for (name, leader) in [("leader_known", Some(ReplicaId::new(3))), ("leader_unknown", None)] {
         let frame = LeaderNotice { view: View::new(9), leader }.frame();
         list.push(Sample { name: name.into(), story: "Who leads view 9.", frame });
@@ -367,7 +369,9 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
         FrameKind::StatusRequest
         | FrameKind::Status
         | FrameKind::TransferRequest
-        | FrameKind::TransferReply => {
+        | FrameKind::TransferReply
+        | FrameKind::ScrubRequest
+        | FrameKind::ScrubReply => {
             vec![text(&frame.payload)]
         }
     })

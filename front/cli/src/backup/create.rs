@@ -161,8 +161,9 @@ impl<'a> Create<'a> {
             if let Some((seq, said)) = self.vouchers.differ(least) {
                 let said: Vec<String> = said.iter().map(|(who, digest)| format!("{who} {digest:?}")).collect();
                 return Err(Failure::new(format!(
-                    "the replicas do not agree on the state at seq {seq} ({}): there is nothing that could be backed up. See \
+                    "the replicas do not agree on the state at seq {} ({}): there is nothing that could be backed up. See \
                      `quorate status` and docs/operations/divergence.md",
+                    seq.number(),
                     said.join(", ")
                 )));
             }
@@ -171,19 +172,20 @@ impl<'a> Create<'a> {
                 return Err(self.no_checkpoint(agreed, least));
             }
             self.progress.waits(match agreed {
-                Some(seq) => format!("waiting until the checkpoint of seq {seq} is written"),
-                None => format!("waiting for a checkpoint of seq {least} or later"),
+                Some(seq) => format!("waiting until the checkpoint of seq {} is written", seq.number()),
+                None => format!("waiting for a checkpoint of seq {} or later", least.number()),
             });
             std::thread::sleep(ASK_AGAIN);
         }
     }
 
     fn no_checkpoint(&self, agreed: Option<Seq>, least: Seq) -> Failure {
-        let seconds = self.patience.as_secs();
+        let (seconds, least) = (self.patience.as_secs(), least.number());
         Failure::new(match agreed {
             Some(seq) => format!(
-                "a majority agrees on the state at seq {seq}, but after {seconds} s no replica that can be asked has written it: \
-                 see `quorate status` for a full or slow disk, or wait longer with --timeout"
+                "a majority agrees on the state at seq {}, but after {seconds} s no replica that can be asked has written it: \
+                 see `quorate status` for a full or slow disk, or wait longer with --timeout",
+                seq.number()
             ),
             None => format!(
                 "after {seconds} s no majority has agreed on a checkpoint of seq {least} or later: see `quorate status`. A new \
@@ -295,13 +297,15 @@ impl<'a> Create<'a> {
                 inputs.push(Input::Offers(self.vouchers.offers(at_least)));
             }
             Effect::Lied { source, seq, lie, .. } => self.progress.says(&format!(
-                "warning: {source} sent wrong bytes of the checkpoint of seq {seq} ({lie:?}); the others are asked"
+                "warning: {source} sent wrong bytes of the checkpoint of seq {} ({lie:?}); the others are asked",
+                seq.number()
             )),
             Effect::Stalled { source } => {
                 self.progress.says(&format!("{source} does not send what it was asked for; the others are asked"));
             }
             Effect::StartedOver { seq, .. } => self.progress.says(&format!(
-                "warning: what came of the checkpoint of seq {seq} changed in this machine's memory; beginning anew"
+                "warning: what came of the checkpoint of seq {} changed in this machine's memory; beginning anew",
+                seq.number()
             )),
             Effect::Begun { .. } => self.progress.waits("fetching the manifest".to_owned()),
             // What is interrupted begins anew: a backup has no place for parts.

@@ -72,11 +72,14 @@ impl Facts {
         let mut text = String::new();
         let mut line = |name: &str, value: String| _ = writeln!(text, "  {name:<13} {value}");
         line("cluster", self.cluster.to_string());
-        line("seq", format!("{}, border {}", self.seq, self.border));
+        line("seq", format!("{}, border {}", self.seq.number(), self.border));
         line("digest", self.digest.to_string());
         line("agreed time", utc(self.time));
         line("sessions", self.sessions.to_string());
-        let chunks = format!("{} in {} chunks", size(self.bytes), self.chunks);
+        let chunks = match self.chunks {
+            1 => format!("{} in 1 chunk", size(self.bytes)),
+            count => format!("{} in {count} chunks", size(self.bytes)),
+        };
         line("objects", self.objects.map_or_else(|| chunks.clone(), |count| format!("{count}, {chunks}")));
         line("file", size(self.file_bytes));
         text.trim_end().to_owned()

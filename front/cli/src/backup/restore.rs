@@ -218,7 +218,7 @@ fn text(out: &Path, cluster: &Cluster, facts: &Facts, is_local: bool) -> String 
          reply is in it gets\nthat reply, and nothing runs twice. Clients of the old cluster are refused until they get the new {CLIENT_FILE}.\n\n",
         cluster.id,
         facts.cluster,
-        facts.seq,
+        facts.seq.number(),
         utc(facts.time),
     );
     if is_local {

@@ -142,6 +142,14 @@ impl Cluster {
         cluster
     }
 
+    /// Starts the one that is in this directory already.
+    pub(crate) fn at(directory: &Path) -> Self {
+        let mut cluster =
+            Self { directory: directory.to_owned(), dev: None, ready: Value::Null, _temporary: None };
+        cluster.start_dev(&[]);
+        cluster
+    }
+
     /// Starts `dev` again on the same directory.
     #[track_caller]
     pub(crate) fn start_dev(&mut self, arguments: &[&str]) {

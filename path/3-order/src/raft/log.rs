@@ -283,6 +283,24 @@ impl Log {
         };
     }
 
+    /// Takes over what comes before the floor: `earlier` ends there, is durable, and counts its slots from its own floor. False, and
+    /// nothing happens, when the two do not fit.
+    pub(super) fn extend_down(&mut self, earlier: &Self) -> bool {
+        let begins = (earlier.floor.index == Index::ZERO).then_some(0);
+        let slots = self.floor_slots.checked_sub(earlier.slots).filter(|slots| begins.is_none_or(|b| b == *slots));
+        let (Some(slots), true) = (slots, earlier.last == self.floor) else { return false };
+        for run in &mut self.runs {
+            run.bytes += earlier.bytes;
+        }
+        for kept in &mut self.kept {
+            kept.bytes += earlier.bytes;
+        }
+        self.bytes += earlier.bytes;
+        self.runs.splice(..0, earlier.runs.iter().map(|run| Run { slots: run.slots + slots, ..*run }));
+        (self.floor, self.floor_slots, self.floor_bytes) = (earlier.floor, slots, 0);
+        true
+    }
+
     /// Forgets everything up to `index`, which a durable checkpoint made superfluous.
     pub(super) fn raise_floor(&mut self, index: Index) {
         let (slots, bytes, floor) = (self.slots_at(index), self.bytes_at(index), self.position(index));

@@ -1,8 +1,10 @@
 //! What the records of an earlier run say, one after the other, also where the log was trimmed. docs/protocols/raft.md
 //! L7-L8, L78-L84.
 //!
-//! The records by themselves tell a log: its first entry that is still there, and all that followed. Ours begins after the
-//! anchor of a checkpoint, and takes of that told log what continues the anchor. Both may differ in three ways. The told log
+//! The records by themselves tell a log: its first entry that is still there, and all that followed. Ours goes on after the
+//! anchor of a checkpoint, and takes of that told log what continues the anchor. What leads to the anchor without a gap is taken,
+//! too, so that followers who lack it get it from here: the checkpoint may be one that nobody else vouches for yet. Both may
+//! differ in three ways. The told log
 //! begins with left-overs: the disk is trimmed in large pieces, and what lies before the first record that is needed may
 //! have been replaced long ago. It ends before the anchor, or holds something else there: the checkpoint came from another
 //! replica, and nothing was written since. Or a FLOOR record says that the log begins anew.
@@ -12,6 +14,7 @@
 use super::persist::{
     RECORD_ENTRY, RECORD_FLOOR, RECORD_VOTE, inconsistent, read_entry, read_floor, read_vote,
 };
+use super::log::Log;
 use super::{Raft, checkpoints};
 use crate::{Anchor, Effects, Stored};
 use quorate_types::{Halt, RecordId, ReplicaId, Slot, View};
@@ -28,6 +31,8 @@ pub(super) struct Replay {
     end: Index,
     /// The view of its entry at the anchor, when there is one.
     at_anchor: Option<View>,
+    /// Its entries up to the anchor, without their payloads.
+    earlier: Option<Log>,
     /// Its entry right after the anchor is of a lower view than the anchor, and so no successor of it.
     stale: bool,
     /// A record said in which view we are. Before that the views of entries can not be compared with ours.
@@ -44,6 +49,38 @@ impl Replay {
             Some(begin) if begin > anchor.index => !self.stale,
             Some(_) => self.at_anchor == Some(anchor.view),
         }
+    }
+
+    /// The entry with this index, up to the anchor, follows those that were told before it, or replaces some of them.
+    fn push_earlier(&mut self, id: RecordId, index: Index, entry: Entry) {
+        let follows = |log: &Log| {
+            let (floor, last) = (log.floor(), log.last().index);
+            let inside = index > floor.index && index <= last.next();
+            inside && log.view_at(index.previous()).is_some_and(|before| before <= entry.view)
+        };
+        let position = Position::new(index, entry.view);
+        match self.earlier.take().filter(follows) {
+            Some(mut log) => {
+                log.truncate(index.previous());
+                log.push(entry, id);
+                log.evict_first();
+                self.earlier = Some(log);
+            }
+            None if index.number() == 1 => {
+                let mut log = Log::new();
+                log.push(entry, id);
+                log.evict_first();
+                self.earlier = Some(log);
+            }
+            // Of the first one that is there only its place is of use: it is what the others follow.
+            None => self.begin_earlier(position),
+        }
+    }
+
+    fn begin_earlier(&mut self, floor: Position) {
+        let mut log = Log::new();
+        log.reset(floor, 0);
+        self.earlier = Some(log);
     }
 }
 
@@ -117,6 +154,7 @@ impl Raft {
             let replay = &mut self.replay;
             (replay.begin, replay.end) = (Some(floor.index.next()), floor.index);
             (replay.at_anchor, replay.stale) = ((floor == anchor).then_some(floor.view), false);
+            replay.begin_earlier(floor);
         }
         Ok(())
     }
@@ -139,6 +177,7 @@ impl Raft {
             // [raft L79]
             replay.at_anchor = (index == anchor.index).then_some(entry.view);
             replay.stale = false;
+            replay.push_earlier(id, index, entry);
             self.log.truncate(anchor.index);
             return Ok(());
         }
@@ -180,6 +219,8 @@ impl Raft {
             // Until that is durable, all that was found now is what tells the next start the same.
             self.held_records = Some((RecordId::FIRST, self.records.next()));
             self.persist_floor(true, out);
+        } else if let Some(earlier) = replay.earlier.filter(|_| replay.at_anchor.is_some()) {
+            self.log.extend_down(&earlier);
         }
         Ok(())
     }

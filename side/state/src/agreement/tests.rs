@@ -206,6 +206,23 @@ fn the_last_agreed_border_stays_known_while_no_newer_one_can_be_agreed_on() {
     assert_eq!(four.offers(Seq::ZERO), [offer]);
 }
 
+#[test]
+fn of_four_two_vouch_for_what_a_third_lacks() {
+    let mut four = agreement(4);
+    drop(four.heard(replica(3), S, digest(7), true));
+    assert_eq!(four.offers(Seq::ZERO), [], "one may be faulty");
+    assert_eq!(four.heard(replica(4), S, digest(7), true), [], "r2 is lost: no majority was there");
+    let offer = Offer { seq: S, digest: digest(7), holders: vec![replica(3), replica(4)] };
+    assert_eq!(four.offers(Seq::ZERO), [offer]);
+    drop(four.heard(replica(2), S, digest(9), true));
+    assert_eq!(four.offers(Seq::ZERO), [], "and one says otherwise");
+    let mut five = agreement(5);
+    for member in [3, 4] {
+        drop(five.heard(replica(member), S, digest(7), true));
+    }
+    assert_eq!(five.offers(Seq::ZERO), [], "two of five may be faulty");
+}
+
 /// What was agreed and said, from the list of all reports.
 #[derive(Default)]
 struct Slow {

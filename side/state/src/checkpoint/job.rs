@@ -33,7 +33,8 @@ pub enum Job {
         write: Option<Kind>,
     },
     /// The state comes from elsewhere (a transfer): write it as a full checkpoint. All other checkpoints at its seq or later are
-    /// given up before, since this replica's execution went another way; jobs for borders before are dropped.
+    /// given up before, since this replica's execution went another way; jobs for borders that were given before are
+    /// dropped. Its digest is known already, so there is no [`Report::Digest`].
     Install {
         /// The state now.
         image: Image,
@@ -72,7 +73,7 @@ pub enum Job {
         keep: Seq,
     },
     /// Give up all checkpoints above this seq, also those being written, and their pending digests: this replica's
-    /// execution went another way there.
+    /// execution went another way there. A crash before the next checkpoint is written may bring them back.
     Discard {
         /// The newest that may stay.
         above: Seq,

@@ -171,18 +171,13 @@ impl Keeper {
             Job::ReadChunk { ticket, seq, digest, chunk } => {
                 self.questions.push_back(Question { ticket, seq, digest, ask: Ask::Part(chunk) });
             }
-            Job::Forget { keep } if self.hold => {
-                if self.held.contains_key(&keep) {
-                    self.held.retain(|seq, _| *seq >= keep);
-                }
-            }
+            Job::Forget { keep } => self.chores.push_back(Chore::Forget(keep)),
             _ if self.hold => {}
             Job::Partial(piece) => self.chores.push_back(Chore::Partial(piece)),
             Job::ForgetPartial => {
                 self.chores.retain(|chore| !matches!(chore, Chore::Partial(_)));
                 self.chores.push_back(Chore::ForgetPartial);
             }
-            Job::Forget { keep } => self.chores.push_back(Chore::Forget(keep)),
             Job::Scrub => self.scrub = Some(Scrub::over(&self.catalog)),
             Job::Repair { seq, chunk, bytes } => {
                 self.chores.push_back(Chore::Repair { seq, part: chunk, bytes });
@@ -565,6 +560,9 @@ impl Keeper {
 
     /// Deletes what neither this checkpoint nor a newer one needs.
     fn forget(&mut self, keep: Seq) {
+        if self.held.contains_key(&keep) {
+            self.held.retain(|seq, _| *seq >= keep);
+        }
         if !self.catalog.footers.contains_key(&keep) {
             return;
         }

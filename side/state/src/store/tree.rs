@@ -112,6 +112,11 @@ impl Store {
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> bool {
         assert!(key.len() <= KEY_BYTES_MAX, "INV-STORE-1: a key of {} bytes", key.len());
         assert!(value.len() <= VALUE_BYTES_MAX, "INV-STORE-1: a value of {} bytes", value.len());
+        // Looking first costs little: unlike a change, which has to make sure at every node that nobody shares it, it can wait for
+        // several places in memory at once. And what is as it was stays shared.
+        if self.get(key) == Some(value) {
+            return true;
+        }
         let delta = put_below(self.top(), key, value);
         self.settle(key, delta);
         delta.count == 0

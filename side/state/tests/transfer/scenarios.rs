@@ -6,7 +6,7 @@ use quorate_state::store::{Store, Version};
 use quorate_state::transfer::{
     Difference, Effect, Fetch, FetchLimits, Input, Kept, Lie, ServeLimits, differing_keys,
 };
-use quorate_types::{Digest, Random, Seq, Span, Time};
+use quorate_types::{Digest, Random, ReplicaId, Seq, Span, Time};
 use quorate_wire::{MANIFEST_MAX, RefusedWhy, StateMessage};
 use std::collections::BTreeSet;
 
@@ -176,6 +176,48 @@ fn a_manifest_of_two_sources_blames_nobody_too_early() {
     assert!(mixed > 0, "some manifest was one source's at first, then the other's");
 }
 
+/// What came of one source is continued from another, once. After that did not fit, each one's is asked for whole.
+#[test]
+fn a_manifest_that_did_not_fit_is_asked_for_whole() {
+    let wanted = checkpoint(2);
+    let (seq, digest) = (wanted.seq, wanted.digest);
+    let mut fetch = Fetch::new(Time::ZERO, Seq::new(1), nothing(), FetchLimits::default());
+    let holders = vec![replica(2), replica(3)];
+    let offer = quorate_state::agreement::Offer { seq, digest, holders };
+    let mut asked: Vec<(u16, u64)> = Vec::new();
+    let mut step = |input: Input| {
+        let mut effects = Vec::new();
+        fetch.step(Time::ZERO, input, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Send { to, message: StateMessage::FetchManifest { offset, .. } } => {
+                    asked.push((to.number(), offset));
+                }
+                Effect::Begun { .. } => {}
+                Effect::Lied { source, .. } => panic!("{source} can not be blamed for a mixture"),
+                _ => panic!("the manifest is not whole"),
+            }
+        }
+    };
+    let total = wanted.manifest_bytes.len() as u64;
+    let piece = |from: u16, offset: usize, bytes: Vec<u8>| {
+        let message =
+            StateMessage::Manifest { seq, digest, offset: offset as u64, total, bytes: bytes.into() };
+        Input::Receive { from: ReplicaId::new(from), message }
+    };
+    let wrong = vec![0; 100];
+    step(Input::Offers(vec![offer]));
+    step(piece(2, 0, wrong.clone()));
+    step(Input::Disconnected(replica(2)));
+    step(piece(3, 100, wanted.manifest_bytes[100..].to_vec()));
+    step(Input::Connected(replica(2)));
+    step(Input::Disconnected(replica(3)));
+    step(piece(2, 0, wrong));
+    step(Input::Connected(replica(3)));
+    step(Input::Disconnected(replica(2)));
+    assert_eq!(asked, [(2, 0), (2, 100), (3, 100), (3, 0), (2, 0), (2, 100), (3, 0)]);
+}
+
 #[test]
 fn who_stalls_is_passed_over_and_asked_again_later() {
     let mut world = World::new(8, 2, 2, nothing());
@@ -195,6 +237,28 @@ fn lost_messages_are_made_up_for() {
     world.loss = 20;
     finish(&mut world);
     assert!(world.asked.values().any(|count| *count > 1));
+}
+
+/// A chunk whose successors arrived is lost; nobody waits until its source has nothing else to send.
+#[test]
+fn a_lost_chunk_is_asked_for_again_while_others_come() {
+    let mut world = World::new(21, 1, 2, nothing());
+    world.serve_with(&ServeLimits { rate: 100_000, burst: 1, ..ServeLimits::default() });
+    world.at(1_000, Fault::Loss(100));
+    world.at(1_500, Fault::Loss(0));
+    finish(&mut world);
+    assert!(world.asked.values().any(|count| *count > 1), "something was lost");
+    assert_eq!(world.stalled, [], "it went on sending");
+}
+
+#[test]
+fn what_a_lost_connection_had_to_bring_is_asked_of_others_at_once() {
+    let mut world = World::new(22, 2, 2, nothing());
+    world.serve_with(&ServeLimits { rate: 1 << 20, burst: 1, ..ServeLimits::default() });
+    world.at(150, Fault::Crash(0));
+    world.offer();
+    assert!(world.run_until(millis(1_900)), "sooner than anybody stalls: {:?}", world.fetch.progress());
+    assert!(world.servers[0].chunks_sent > 0 && world.stalled.is_empty());
 }
 
 #[test]

@@ -193,19 +193,24 @@ impl Chart {
 }
 
 fn curve(svg: &mut String, line: &Line, x: &Scale, y: &Scale) {
+    let there = |(_, value): &(f64, Option<f64>)| value.is_some_and(f64::is_finite);
     let mut path = String::new();
-    let mut pen_down = false;
-    for (at, value) in &line.points {
-        let Some(value) = value.filter(|value| value.is_finite()) else {
-            pen_down = false;
+    for piece in line.points.split(|point| !there(point)) {
+        let mut places = piece.iter().filter_map(|(at, value)| Some((x.place(*at), y.place((*value)?))));
+        let Some((left, top)) = places.next() else { continue };
+        if piece.len() == 1 {
+            // Between two gaps, where a line would have no length: often the very one that matters.
+            let _ = writeln!(
+                svg,
+                "<circle cx=\"{left:.1}\" cy=\"{top:.1}\" r=\"2.5\" fill=\"{}\"/>",
+                line.colour
+            );
             continue;
-        };
-        let _ = write!(path, "{}{:.1} {:.1}", if pen_down { "L" } else { "M" }, x.place(*at), y.place(value));
-        // A point between two gaps would be no line at all.
-        if !pen_down {
-            path.push_str("h0.01");
         }
-        pen_down = true;
+        let _ = write!(path, "M{left:.1} {top:.1}");
+        for (left, top) in places {
+            let _ = write!(path, "L{left:.1} {top:.1}");
+        }
     }
     let _ = writeln!(
         svg,

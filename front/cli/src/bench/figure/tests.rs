@@ -161,8 +161,13 @@ fn chart(logarithmic: bool, points: Vec<(f64, Option<f64>)>) -> Chart {
 #[test]
 fn a_chart_is_drawn_with_gaps_and_bars() {
     let svg = chart(false, vec![(0.0, Some(0.0)), (2.0, None), (4.0, Some(100.0))]).svg();
-    // Left to right, bottom to top; a gap begins the curve anew.
-    assert!(svg.contains("M78.0 314.0h0.01M906.0 54.0h0.01"), "{svg}");
+    // Left to right, bottom to top; what is alone between gaps is a point.
+    assert!(svg.contains("cx=\"78.0\" cy=\"314.0\"") && svg.contains("cx=\"906.0\" cy=\"54.0\""), "{svg}");
+    let gap = chart(
+        false,
+        vec![(0.0, Some(0.0)), (1.0, Some(50.0)), (2.0, None), (3.0, Some(50.0)), (4.0, Some(100.0))],
+    );
+    assert!(gap.svg().contains("d=\"M78.0 314.0L285.0 184.0M699.0 184.0L906.0 54.0\""), "{}", gap.svg());
     assert!(svg.contains("a &lt;b&gt; &amp; &quot;c&quot;") && !svg.contains("<b>"));
     assert_eq!(svg.matches("opacity=\"0.75\"").count(), 2);
     assert!(svg.contains("width=\"1.5\""), "a moment is seen, too");
@@ -170,7 +175,7 @@ fn a_chart_is_drawn_with_gaps_and_bars() {
         assert!(svg.contains(part), "`{part}` is missing in {svg}");
     }
     let logarithmic = chart(true, vec![(0.0, Some(1.0)), (2.0, Some(10.0)), (4.0, Some(100.0))]).svg();
-    assert!(logarithmic.contains("M78.0 314.0h0.01L492.0 184.0L906.0 54.0"), "{logarithmic}");
+    assert!(logarithmic.contains("M78.0 314.0L492.0 184.0L906.0 54.0"), "{logarithmic}");
     for odd in [vec![], vec![(0.0, None)], vec![(1.0, Some(f64::NAN))], vec![(1.0, Some(0.0))]] {
         for logarithmic in [false, true] {
             let svg = chart(logarithmic, odd.clone()).svg();

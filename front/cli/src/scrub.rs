@@ -1,0 +1,191 @@
+//! `quorate scrub`: replicas read what they keep at rest, compare it, and mend what is damaged.
+//!
+//! A replica begins when it is asked, and goes on beside its other work; here we look at its status until it has ended. What it can
+//! not mend from its own copies it asks the other replicas for. Tests: tests/backup.rs.
+
+use crate::admin::Admin;
+use crate::cluster::{Cluster, ClusterArgs};
+use crate::failure::{Failure, Outcome};
+use crate::print::{self, size};
+use quorate::client::AdminConnection;
+use quorate_types::{ClusterId, ReplicaId};
+use quorate_wire::{FrameKind, OutFrame};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Have replicas read everything that they keep at rest, and mend it.
+///
+/// Every checksum and digest of the checkpoints is compared. A damaged part is fetched from the other replicas and written again.
+/// Replicas do this by themselves from time to time; ask for it after a disk made trouble, or before a backup. The
+/// cluster goes on working.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  quorate scrub                 all replicas
+  quorate scrub 2               one
+  quorate scrub --json | jq '.[] | {replica, damaged, mended}'
+
+Exit codes: 0 everything is sound now, 1 something is not, or a replica could not be asked.")]
+pub(crate) struct Args {
+    /// Which replica, or all
+    #[arg(value_name = "REPLICA|all", default_value = "all", value_parser = parse_which)]
+    which: Which,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Give up when it has not ended after so long; the replicas go on
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    timeout: u64,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    All,
+    One(ReplicaId),
+}
+
+/// Who has not answered after this can not be asked.
+const ANSWER: Duration = Duration::from_secs(2);
+/// How often the status is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long the other replicas may take to send what is damaged.
+const MEND: Duration = Duration::from_secs(30);
+
+/// How a scrub of one replica ended.
+struct Scrubbed {
+    bytes: u64,
+    mended: u64,
+    damaged: u64,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let cluster = Cluster::find(&args.cluster)?;
+    let asked: Vec<(ReplicaId, String)> = match args.which {
+        Which::All => cluster.members.clone(),
+        Which::One(id) => cluster.members.iter().filter(|(replica, _)| *replica == id).cloned().collect(),
+    };
+    if asked.is_empty() {
+        return Err(Failure::usage("this cluster has no such replica: `quorate status` names them"));
+    }
+    let admin = Admin::new(&cluster)?;
+    let (id, until) = (cluster.id, Instant::now() + Duration::from_secs(args.timeout));
+    let ended: Vec<(ReplicaId, Result<Scrubbed, String>)> = std::thread::scope(|scope| {
+        let begin = |(replica, address): &(ReplicaId, String)| {
+            let (admin, replica, address) = (&admin, *replica, address.clone());
+            (replica, scope.spawn(move || scrub(admin, id, replica, &address, until)))
+        };
+        let begun: Vec<_> = asked.iter().map(begin).collect();
+        let end = |(replica, thread): (ReplicaId, std::thread::ScopedJoinHandle<'_, _>)| {
+            (replica, thread.join().unwrap_or_else(|_| Err("asking it failed".to_owned())))
+        };
+        begun.into_iter().map(end).collect()
+    });
+    let sound = ended.iter().all(|(_, ended)| ended.as_ref().is_ok_and(|scrubbed| scrubbed.damaged == 0));
+    print::line(if args.json { json(&ended) } else { text(&ended) })?;
+    Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What a replica's status says of its checkpoints.
+struct Look {
+    scrubs: u64,
+    bytes: u64,
+    mended: u64,
+    damaged: u64,
+}
+
+fn look(admin: &Admin, replica: ReplicaId) -> Result<Look, String> {
+    let status = admin.ask(replica)?;
+    let number = |key: &str| status.raw["checkpoints"][key].as_u64();
+    let all = || {
+        Some(Look {
+            scrubs: number("scrubs")?,
+            bytes: number("scrubbed_bytes").unwrap_or(0),
+            mended: number("repaired")?,
+            damaged: number("rotten")?,
+        })
+    };
+    all().ok_or_else(|| "its status is of another version of this program".to_owned())
+}
+
+fn scrub(
+    admin: &Admin,
+    cluster: ClusterId,
+    replica: ReplicaId,
+    address: &str,
+    until: Instant,
+) -> Result<Scrubbed, String> {
+    let before = look(admin, replica)?;
+    begin(cluster, replica, address)?;
+    let mut ended_at = None;
+    loop {
+        std::thread::sleep(LOOK);
+        let now = look(admin, replica)?;
+        if now.scrubs < before.scrubs || now.mended < before.mended {
+            return Err("it was started again meanwhile: ask once more".to_owned());
+        }
+        if now.scrubs > before.scrubs {
+            let ended_at = *ended_at.get_or_insert_with(Instant::now);
+            if now.damaged == 0 || ended_at.elapsed() >= MEND {
+                let mended = now.mended - before.mended;
+                return Ok(Scrubbed { bytes: now.bytes, mended, damaged: now.damaged });
+            }
+        } else if Instant::now() >= until {
+            return Err("it has not ended in time, and goes on: `quorate status --json` shows what it finds".to_owned());
+        }
+    }
+}
+
+fn begin(cluster: ClusterId, replica: ReplicaId, address: &str) -> Result<(), String> {
+    let mut connection = AdminConnection::connect(replica, address, cluster, ANSWER)?;
+    let mut sender = connection.sender()?;
+    sender.send(&OutFrame::new(FrameKind::ScrubRequest, &[], vec![]))?;
+    let until = Instant::now() + ANSWER;
+    while let Some(frame) = connection.receive(until.saturating_duration_since(Instant::now()))? {
+        if frame.kind == FrameKind::ScrubReply {
+            let text = String::from_utf8_lossy(&frame.payload).into_owned();
+            return text.strip_prefix("error: ").map_or(Ok(()), |why| Err(why.to_owned()));
+        }
+    }
+    Err("no answer in time".to_owned())
+}
+
+fn text(ended: &[(ReplicaId, Result<Scrubbed, String>)]) -> String {
+    let places = |count: u64| if count == 1 { "1 damaged place".to_owned() } else { format!("{count} damaged places") };
+    let line = |(replica, ended): &(ReplicaId, Result<Scrubbed, String>)| match ended {
+        Err(why) => format!("replica {}: {why}", replica.number()),
+        Ok(Scrubbed { bytes, mended, damaged }) => {
+            let found = match (mended, damaged) {
+                (0, 0) => "all of it is sound".to_owned(),
+                (mended, 0) => format!("{} found and mended", places(*mended)),
+                (0, damaged) => format!("{} can not be mended now", places(*damaged)),
+                (mended, damaged) => {
+                    format!("{} found and mended, {} can not be mended now", places(*mended), places(*damaged))
+                }
+            };
+            format!("replica {}: {} read, {found}", replica.number(), size(*bytes))
+        }
+    };
+    ended.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn json(ended: &[(ReplicaId, Result<Scrubbed, String>)]) -> String {
+    let one = |(replica, ended): &(ReplicaId, Result<Scrubbed, String>)| match ended {
+        Err(why) => json!({ "replica": replica.number(), "error": why }),
+        Ok(Scrubbed { bytes, mended, damaged }) => {
+            json!({ "replica": replica.number(), "bytes": bytes, "mended": mended, "damaged": damaged })
+        }
+    };
+    Value::Array(ended.iter().map(one).collect()).to_string()
+}
+
+fn parse_which(text: &str) -> Result<Which, String> {
+    match text {
+        "all" => Ok(Which::All),
+        _ => match text.parse() {
+            Ok(id) if id > 0 => Ok(Which::One(ReplicaId::new(id))),
+            _ => Err("name a replica by its number, or all".to_owned()),
+        },
+    }
+}
