@@ -113,7 +113,9 @@ impl Node {
                 self.serve(now, ServeInput::Answered { ticket, answer }, out);
             }
             Report::Chunk { ticket, answer } => {
-                let answer = answer.map_or(Answer::NotHeld, |bytes| Answer::Chunk { bytes });
+                // One rotten chunk does not mean that the others are not here.
+                let none = if self.checkpoints.rotten > 0 { Answer::Rotten } else { Answer::NotHeld };
+                let answer = answer.map_or(none, |bytes| Answer::Chunk { bytes });
                 self.serve(now, ServeInput::Answered { ticket, answer }, out);
             }
             Report::Rot { seq, digest, file, place } => self.on_rot(now, seq, digest, &file, place, out),

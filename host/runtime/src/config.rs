@@ -602,7 +602,8 @@ impl Config {
             start_time: AgreedTime::from_nanos(identity.start_time_ns),
             batches_in_flight_max: self.limits.batches_in_flight,
             bytes_in_flight_max: self.limits.bytes_in_flight,
-            frame_bytes_max: 16 << 20,
+            // The largest object, as a chunk of its own, with its key.
+            frame_bytes_max: 17 << 20,
             handshake_time: Span::from_secs(5),
             connections_max: self.limits.connections,
             borders: self.checkpoints.borders(),
