@@ -357,6 +357,8 @@ pub struct Plan {
     pub serve: ServeLimits,
     /// How long a piece of the keeper's work takes, least and most, in nanoseconds.
     pub keeping: (u64, u64),
+    /// Every how many milliseconds a replica reads everything at rest, if it does.
+    pub scrub_every: Option<u64>,
     /// After how many milliseconds a leader whose disk does not write hands over.
     pub disk_stall: u64,
     /// What the cluster runs.
@@ -458,6 +460,7 @@ impl Plan {
             fetch: FetchLimits::default(),
             serve: ServeLimits::default(),
             keeping: (0, 0),
+            scrub_every: None,
             disk_stall: 0,
             service: ServiceConfig::default(),
             faults: Vec::new(),
@@ -611,6 +614,7 @@ fn plan_state(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
         piece: rng.pick(&[64, 1024, 256 << 10]),
     };
     plan.keeping = (rng.spread(10_000, MS), rng.spread(MS, 20 * MS));
+    plan.scrub_every = rng.pick(&[None, None, Some(500), Some(3000)]);
     plan.disk_stall = rng.pick(&[200, 1000, 5000]);
     plan.service = ServiceConfig {
         kind: rng.pick(&[Kind::InStore, Kind::InStore, Kind::InStore, Kind::Tracked, Kind::Plain]),

@@ -2,7 +2,7 @@
 
 use crate::clock::Clock;
 use bytes::Bytes;
-use quorate_log::{DiskFull, SyncId, WriteId};
+use quorate_log::{DiskFull, Rot, ScrubOk, SyncId, WriteId};
 use quorate_state::checkpoint::Report;
 use quorate_types::{ConnId, ReplicaId};
 use std::collections::{BTreeMap, VecDeque};
@@ -30,6 +30,8 @@ pub enum Arrival {
     Prepared(u64, Result<(), DiskFull>),
     /// Records were read back.
     Loaded(u64, Vec<Bytes>),
+    /// A segment was read and checked.
+    Scrubbed(u64, Result<ScrubOk, Rot>),
     /// The keeper of checkpoints did or found something.
     Kept(Report),
 }

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use quorate_admit::{AdmissionLimits, Member, Members};
 use quorate_execute::SessionLimits;
 use quorate_log::{Log, LogEffect, Place, RecoverError, Recovery, SyncId, SyncMode, Write};
-use quorate_node::{Effect, Effects, Node, NodeConfig, Recovered, Restoring};
+use quorate_node::{Effect, Effects, Node, NodeConfig, Recovered, Restoring, SegmentScrub};
 use quorate_order::raft::RaftConfig;
 use quorate_reply::ReadLimits;
 use quorate_state::checkpoint::{Job as KeeperJob, Keeper, OpenError};
@@ -48,6 +48,8 @@ pub enum SideJob {
     Load(u64, Vec<Place>),
     /// Delete segments, lowest first.
     Remove(Range<u64>),
+    /// Check a segment.
+    Scrub(SegmentScrub),
 }
 
 /// The keeper of checkpoints, as the thread that it is.
@@ -289,6 +291,7 @@ impl Replica {
             fetch: plan.fetch.clone(),
             serve: plan.serve.clone(),
             sync_delay: Span::ZERO,
+            scrub_every: plan.scrub_every.map(Span::from_millis),
             disk_stall: Span::from_millis(plan.disk_stall),
             seed,
         }

@@ -199,10 +199,12 @@ impl Checkpoints {
 
     /// The checkpoint up to which the log may be trimmed: never the newest, and an agreed one, unless the log since the last
     /// agreed one is too long.
-    pub(crate) fn trim_to(&self, log_position: u64, log_bytes_max: u64) -> Option<Own> {
+    ///
+    /// With a damaged log the newest one counts, too: what lies before it is of no use.
+    pub(crate) fn trim_to(&self, log_position: u64, log_bytes_max: u64, damaged: bool) -> Option<Own> {
         let agreed = self.agreement.newest().map_or(Seq::ZERO, |(seq, _)| seq);
         let newest = self.own.back()?.seq;
-        let older = |own: &&Own| own.seq < newest;
+        let older = |own: &&Own| damaged || own.seq < newest;
         let vouched = self.own.iter().rev().filter(older).find(|own| own.seq <= agreed).copied();
         // In bytes the log may not grow without end, agreed or not: with crash faults a replica may trust its own disk.
         let kept_since = vouched.map_or(0, |own| own.log_position);

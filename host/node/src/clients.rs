@@ -1,6 +1,6 @@
 //! Clients and operators: their frames go to admission, to the read path, or are answered at once.
 
-use crate::effects::{Effect, Effects, KeeperWork};
+use crate::effects::{Effect, Effects};
 use crate::node::Node;
 use crate::status::{LogStatus, MemberStatus, NodeStatus, PeerStatus};
 use quorate_admit::{Executed, Room, Terms};
@@ -8,7 +8,6 @@ use quorate_execute::Lookup;
 use quorate_log::SyncMode;
 use quorate_order::{Input as OrderInput, Status as OrderStatus};
 use quorate_reply::Asked;
-use quorate_state::checkpoint::Job;
 use quorate_types::{ClientId, ConnId, ReplicaId, Span, Time};
 use quorate_wire::{
     ClientMessage, Frame, FrameKind, OutFrame, ReadRequest, ReadStatus, RequestKind, Requests, StateMessage,
@@ -154,15 +153,6 @@ impl Node {
         }
     }
 
-    /// The keeper reads everything beside its other work; what it finds and mends shows in the status.
-    fn scrub(&mut self, out: &mut Effects) -> &'static str {
-        if self.config.log.sync == SyncMode::Memory {
-            return "error: with durability memory nothing is at rest";
-        }
-        out.push(Effect::Keep(KeeperWork { job: Job::Scrub, stops: false }));
-        "begun"
-    }
-
     fn transfer(&mut self, now: Time, payload: &[u8], out: &mut Effects) -> String {
         let Some(id) = payload.first_chunk::<2>().map(|id| u16::from_le_bytes(*id)) else {
             return "error: name the replica to hand over to, or 0 for the most advanced one".into();
@@ -253,6 +243,11 @@ impl Node {
         if self.turn.disk_full {
             problems
                 .push("the disk is full: writes are refused; free space, they resume by themselves".into());
+        }
+        if let Some(segment) = self.scrubs.rotten {
+            problems.push(format!(
+                "the log on this disk is damaged (up to segment {segment}): it is trimmed beyond the damage at the next checkpoint. Look after the disk"
+            ));
         }
         if self.turn.stalled {
             problems.push(

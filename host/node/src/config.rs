@@ -45,6 +45,8 @@ pub struct NodeConfig {
     pub log_bytes_max: u64,
     /// What is added to each sync for a measurement; only shown here.
     pub sync_delay: Span,
+    /// How often everything at rest is read; never without it.
+    pub scrub_every: Option<Span>,
     /// A leader whose disk finishes nothing for so long hands over.
     pub disk_stall: Span,
     /// What bounds a transfer at this replica when it fetches.

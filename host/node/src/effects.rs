@@ -1,8 +1,9 @@
 //! What goes into a node and what comes out.
 
+use crate::scrubs::SegmentScrub;
 use crate::status::NodeStatus;
 use bytes::Bytes;
-use quorate_log::{DiskFull, LogEffect, Place, SyncId, WriteId};
+use quorate_log::{DiskFull, LogEffect, Place, Rot, ScrubOk, SyncId, WriteId};
 use quorate_state::checkpoint::{Job, Report};
 use quorate_state::store::Version;
 use quorate_types::{ConnId, Halt, ReplicaId};
@@ -50,6 +51,13 @@ pub enum Input {
         load: u64,
         /// The bytes of each place.
         records: Vec<Bytes>,
+    },
+    /// A segment was read and checked.
+    Scrubbed {
+        /// Which.
+        segment: u64,
+        /// What was found.
+        result: Result<ScrubOk, Rot>,
     },
     /// The keeper did or found something.
     Kept(Report),
@@ -129,6 +137,8 @@ pub enum Effect {
     Keep(KeeperWork),
     /// This version is not needed any more. Let it go where time does not matter: what only it held is freed then.
     Release(Unneeded),
+    /// Read a segment of the log that is full, and check it; answered with [`Input::Scrubbed`].
+    Scrub(SegmentScrub),
     /// Delete these segments of the log, lowest first.
     RemoveSegments(Range<u64>),
     /// An operator asks; the host adds what it knows of the process and sends the answer.

@@ -4,9 +4,10 @@ use crate::checkpoints::{Checkpoints, Own, Why};
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event, Input};
 use crate::lives::{Lives, NODE};
-use crate::ordering::Instance;
+use crate::ordering::{Instance, seq_of};
 use crate::peers::{Change, Conn, Peers, Us};
 use crate::recovered::{Damaged, Recovered};
+use crate::scrubs::Scrubs;
 use crate::system::System;
 use crate::turn::Turn;
 use quorate_admit::Admission;
@@ -35,6 +36,7 @@ pub struct Node {
     pub(crate) reads: ReadPath,
     pub(crate) turn: Turn,
     pub(crate) checkpoints: Checkpoints,
+    pub(crate) scrubs: Scrubs,
     /// Parts of a transfer that an earlier run kept.
     pub(crate) partial: Vec<Kept>,
     /// The time of the last step.
@@ -125,6 +127,7 @@ impl Restoring {
             checkpoints.borders.resume(image.border);
         }
         checkpoints.trimmed = instance.decided;
+        checkpoints.agreement.vouch(seq_of(instance.order.forgotten()));
         Ok(Node {
             peers: Peers::new(&config),
             admission: Admission::new(config.admission),
@@ -134,6 +137,7 @@ impl Restoring {
             reads: ReadPath::new(config.reads.clone()),
             turn: Turn::new(config.seed),
             checkpoints,
+            scrubs: Scrubs::default(),
             now: Time::ZERO,
             damaged: recovered.damaged,
             partial: recovered.partial,
@@ -237,6 +241,7 @@ impl Node {
             }
             Input::DialFailed(replica) => self.peers.on_dial_failed(now, replica),
             Input::Closed(conn) => self.on_closed(now, conn, out),
+            Input::Scrubbed { segment, result } => self.on_scrubbed(now, segment, result, out),
             Input::Kept(report) => self.on_kept(now, report, out),
             Input::Deadline => self.on_deadline(now, out),
         }
@@ -247,7 +252,10 @@ impl Node {
         let peers = self.may_speak().then(|| self.peers.deadline()).flatten();
         let (reads, state) = (self.reads.deadline(), self.state_deadline());
         let stall = self.turn.stalls_at(self.config.disk_stall);
-        [self.instance.deadline(), peers, reads, self.turn.retry, state, stall].into_iter().flatten().min()
+        [self.instance.deadline(), peers, reads, self.turn.retry, state, stall, self.scrubs.next]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Whether this replica leads, as far as it knows.
@@ -378,6 +386,7 @@ impl Node {
         self.expire_reads(now);
         self.on_state_deadline(now, out);
         self.check_stall(now, out);
+        self.scrub_in_turn(now, out);
         self.turn.on_deadline(now, &mut self.log);
     }
 

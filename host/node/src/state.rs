@@ -12,7 +12,7 @@ use crate::recovered::piece;
 use crate::system::{Generation, InstancePart, System};
 use quorate_log::{Class, SyncMode};
 use quorate_order::Input as OrderInput;
-use quorate_state::agreement::Verdict;
+use quorate_state::agreement::{Report as Said, Verdict};
 use quorate_state::checkpoint::{Image, Job, Kind, Place, Report};
 use quorate_state::store::{Store, Version};
 use quorate_state::transfer::{
@@ -187,9 +187,16 @@ impl Node {
         {
             *known = Some(digest);
         }
-        self.tell_all(&StateMessage::Digest { seq, digest, held }, out);
         let verdicts = self.checkpoints.agreement.own(seq, digest, held);
+        self.tell_own(seq, out);
         self.on_verdicts(now, verdicts, out);
+    }
+
+    /// Says to all what this replica has at a border.
+    fn tell_own(&self, seq: Seq, out: &mut Effects) {
+        if let Some(Said { digest, held }) = self.checkpoints.agreement.own_report(seq) {
+            self.tell_all(&StateMessage::Digest { seq, digest, held }, out);
+        }
     }
 
     fn tell_all(&self, message: &StateMessage, out: &mut Effects) {
@@ -298,6 +305,10 @@ impl Node {
                     }
                     for old in self.checkpoints.forget_recent(seq) {
                         out.push(Effect::Release(Unneeded(old)));
+                    }
+                    // What is held may be fetched from now on.
+                    if self.checkpoints.agreement.own_report(seq).is_some_and(|own| own.held) {
+                        self.tell_own(seq, out);
                     }
                 }
                 Verdict::OwnDiffers { seq, own, agreed, by } => self.on_diverged(now, seq, own, agreed, &by, out),
@@ -615,7 +626,8 @@ impl Node {
     /// Forgets what a durable checkpoint holds. What of the older records still counts is written again first: the lives
     /// of the members here, view and vote by the protocol.
     pub(crate) fn trim(&mut self, now: Time, out: &mut Effects) {
-        let Some(own) = self.checkpoints.trim_to(self.log.position(), self.config.log_bytes_max) else {
+        let (position, most) = (self.log.position(), self.config.log_bytes_max);
+        let Some(own) = self.checkpoints.trim_to(position, most, self.scrubs.rotten.is_some()) else {
             return;
         };
         let slot = slot_of(own.seq);
@@ -633,6 +645,9 @@ impl Node {
                 Err(_) => return,
             }
         }
+        // Who lacks what is forgotten now gets this checkpoint instead, agreed on or not.
+        self.checkpoints.agreement.vouch(own.seq);
+        self.tell_own(own.seq, out);
         self.checkpoints.trimmed = slot;
         self.checkpoints.trimming = Some(trimming);
         self.instance.step(now, OrderInput::Trim { slot });
@@ -660,6 +675,8 @@ impl Node {
         if !gone.is_empty() {
             self.instance.records.forget_below(keep_from);
             out.push(Effect::RemoveSegments(gone));
+            let first = self.log.first_segment();
+            self.scrubs.rotten = self.scrubs.rotten.filter(|rotten| *rotten >= first);
             // There may be room again.
             self.log.retry_prepare();
         }

@@ -5,7 +5,8 @@ use crate::disk::Disk;
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use mio::Waker;
-use quorate_log::{DiskFull, LogEffect, Place, SyncId, Write, WriteId};
+use quorate_log::{DiskFull, LogEffect, Place, Rot, ScrubOk, SyncId, Write, WriteId};
+use quorate_node::SegmentScrub;
 use quorate_state::checkpoint::Report;
 use quorate_types::ReplicaId;
 use rustix::io::Errno;
@@ -35,6 +36,10 @@ pub(crate) enum Completion {
     Loaded {
         load: u64,
         records: Vec<Bytes>,
+    },
+    Scrubbed {
+        segment: u64,
+        result: Result<ScrubOk, Rot>,
     },
     /// The keeper did or found something.
     Kept(Report),
@@ -91,6 +96,7 @@ enum SideJob {
     Prepare { segment: u64, bytes: u64 },
     Load { load: u64, places: Vec<Place> },
     Remove { segments: Range<u64> },
+    Scrub(SegmentScrub),
 }
 
 /// The lane's end of both threads. Dropping it ends them, after what is queued.
@@ -149,6 +155,10 @@ impl DiskThreads {
 
     pub(crate) fn load(&self, load: u64, places: Vec<Place>) {
         drop(self.side_jobs.send(SideJob::Load { load, places }));
+    }
+
+    pub(crate) fn scrub(&self, segment: SegmentScrub) {
+        drop(self.side_jobs.send(SideJob::Scrub(segment)));
     }
 
     pub(crate) fn remove(&self, segments: Range<u64>) {
@@ -216,6 +226,13 @@ fn run_helper(disk: &dyn Disk, jobs: &Receiver<SideJob>, mailbox: &Mailbox, endi
                 }
                 Err(error) => mailbox.send(Completion::Failed(format!("preparing a segment: {error}"))),
             },
+            SideJob::Scrub(SegmentScrub { log_id, config, segment }) => {
+                let result = match disk.read_segment(segment) {
+                    Ok(bytes) => quorate_log::scrub(log_id, &config, segment, &bytes),
+                    Err(error) => Err(Rot { offset: 0, why: error.to_string() }),
+                };
+                mailbox.send(Completion::Scrubbed { segment, result });
+            }
             SideJob::Remove { segments } => {
                 // Lowest first: after a crash the log begins with the lowest that is there. What stays is deleted after the next start.
                 let removed = segments.into_iter().try_for_each(|segment| disk.remove(segment));

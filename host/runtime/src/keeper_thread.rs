@@ -49,7 +49,8 @@ impl KeeperThread {
         let thread = std::thread::Builder::new().name("keeper".into()).spawn(move || {
             let _watch = Watch { mailbox: &mailbox, why: "the thread that keeps checkpoints panicked" };
             let pace = Pace { rate, owed: Duration::ZERO, urgent: false };
-            Worker { keeper, files, orders: receiver, mailbox: &mailbox, waiting: Vec::new(), pace, stop }.run();
+            Worker { keeper, files, orders: receiver, mailbox: &mailbox, waiting: Vec::new(), pace, stop }
+                .run();
         })?;
         Ok(Self { orders, ending, thread })
     }

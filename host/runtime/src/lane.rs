@@ -282,6 +282,7 @@ impl Lane {
             Completion::Synced(id) => self.step(now, Input::Synced(id)),
             Completion::Prepared { segment, result } => self.step(now, Input::Prepared { segment, result }),
             Completion::Loaded { load, records } => self.step(now, Input::Loaded { load, records }),
+            Completion::Scrubbed { segment, result } => self.step(now, Input::Scrubbed { segment, result }),
             Completion::Kept(report) => self.step(now, Input::Kept(report)),
             Completion::Failed(why) => self.halt = Some(Halt::LogWriteFailed { why }),
             Completion::Resolved { replica, addresses } => self.connect(now, replica, &addresses),
@@ -324,6 +325,7 @@ impl Lane {
                     }
                 }
                 Effect::Release(unneeded) => self.parts.keeper.release(unneeded.0),
+                Effect::Scrub(segment) => self.parts.disk.scrub(segment),
                 Effect::RemoveSegments(segments) => self.parts.disk.remove(segments),
                 Effect::Status { conn, status } => self.answer_status(conn, *status, &mut written),
                 Effect::Event(event) => log_event(&event),
@@ -448,7 +450,9 @@ fn log_event(event: &Event) {
         }
         Event::State { text, bad: true } => tracing::error!("{text}"),
         Event::State { text, bad: false } => tracing::info!("{text}"),
-        Event::DiskStalls => tracing::error!("the disk finishes nothing; if this replica leads, it hands over"),
+        Event::DiskStalls => {
+            tracing::error!("the disk finishes nothing; if this replica leads, it hands over")
+        }
         Event::DiskWorks => tracing::info!("the disk finishes its work again"),
         Event::DiskHasRoom => tracing::info!("the disk has room again"),
     }

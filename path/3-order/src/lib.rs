@@ -115,6 +115,11 @@ pub trait Order: Send {
     /// The lowest of its own records that must stay in the log, given what is durable now; none when it has no records.
     fn keep_from(&self) -> Option<RecordId>;
 
+    /// The last slot that its records say was forgotten, in this run or an earlier one.
+    fn forgotten(&self) -> Slot {
+        Slot::ZERO
+    }
+
     /// Where it stands.
     fn status(&self) -> Status;
 

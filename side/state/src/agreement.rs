@@ -110,8 +110,8 @@ struct Told {
 pub struct Agreement {
     me: ReplicaId,
     needed: usize,
-    /// So many members that say the same, and nobody else, vouch for a checkpoint that this replica lacks.
-    vouchers: usize,
+    /// This replica gave up its log up to here: it stands for its checkpoints up to there, as if they were agreed on.
+    vouched: Seq,
     /// Every member, this replica included, and what it reported.
     reports: BTreeMap<ReplicaId, BTreeMap<Seq, Report>>,
     /// Of each member at most one report on a border before those: on the newest agreed one, or what it said last.
@@ -133,9 +133,8 @@ impl Agreement {
         let reports: BTreeMap<_, _> = members.iter().map(|member| (*member, BTreeMap::new())).collect();
         assert!(reports.contains_key(&me), "a replica agrees with the members that it is one of");
         assert!(needed >= reports.len().min(2) && needed <= reports.len(), "one alone agrees with nobody");
-        let (older, faulty) = (BTreeMap::new(), reports.len().saturating_sub(1) / 2);
-        let vouchers = needed.min((faulty + 1).max(2));
-        Self { me, needed, vouchers, reports, older, agreed: BTreeMap::new(), floor: Seq::ZERO, told: BTreeMap::new() }
+        let (older, vouched) = (BTreeMap::new(), Seq::ZERO);
+        Self { me, needed, vouched, reports, older, agreed: BTreeMap::new(), floor: Seq::ZERO, told: BTreeMap::new() }
     }
 
     /// This replica's digest at a border, as computed by its keeper; `held` once it is in a durable file. Again after a repair.
@@ -298,10 +297,26 @@ impl Agreement {
     }
 
     /// This replica's reports: what a member that just connected is told. The newest ones, oldest first; then the older one, which
-    /// the other side keeps only if it comes last.
+    /// the other side keeps only if it comes last. A checkpoint is said to be held only when it is agreed on, too.
     pub fn own_reports(&self) -> impl Iterator<Item = (Seq, Report)> {
         let older = self.older.get(&self.me).copied();
-        self.reports[&self.me].iter().map(|(seq, report)| (*seq, *report)).chain(older)
+        let all = self.reports[&self.me].iter().map(|(seq, report)| (*seq, *report)).chain(older);
+        all.map(|(seq, report)| (seq, Report { held: report.held && self.is_vouched(seq, report.digest), ..report }))
+    }
+
+    /// What this replica says of a border now, if it has been there.
+    pub fn own_report(&self, seq: Seq) -> Option<Report> {
+        let report = self.of(self.me, seq)?;
+        Some(Report { held: report.held && self.is_vouched(seq, report.digest), ..*report })
+    }
+
+    fn is_vouched(&self, seq: Seq, digest: Digest) -> bool {
+        seq <= self.vouched || self.agreed(seq) == Some(digest)
+    }
+
+    /// This replica gave up its log up to a checkpoint of its own.
+    pub fn vouch(&mut self, seq: Seq) {
+        self.vouched = self.vouched.max(seq);
     }
 
     /// The newest border that a member reported.
@@ -310,14 +325,15 @@ impl Agreement {
         Some((*seq, *report))
     }
 
-    /// The digest of the state at a border that a replica which lacks it may trust: the agreed one; or the only one that was said
-    /// there, by more members than may be faulty. Of an even number of members fewer than a majority can be left who have been
-    /// there, and those who are behind are needed to go on: they can not wait for a majority.
+    /// The digest of the state at a border that a replica which lacks it may trust: the agreed one; or else the one that others hold, if
+    /// they all hold the same. Who says that it holds a checkpoint knows that it is agreed on ([`Self::own_reports`]). That has to be
+    /// enough: when as many replicas are lost as may be, those who are left and have been there are too few to agree on it again, and
+    /// one who is behind is needed to go on.
     fn trusted(&self, seq: Seq) -> Option<Digest> {
-        let mut said = self.all_of(seq).map(|(_, report)| report.digest);
-        let mut only = || said.next().filter(|first| said.all(|other| other == *first));
-        let vouched = || self.all_of(seq).count() >= self.vouchers;
-        self.agreed(seq).or_else(|| only().filter(|_| vouched()))
+        let others = self.all_of(seq).filter(|(who, report)| *who != self.me && report.held);
+        let mut held = others.map(|(_, report)| report.digest);
+        let mut only = || held.next().filter(|first| held.all(|other| other == *first));
+        self.agreed(seq).or_else(&mut only)
     }
 
     /// Every trusted checkpoint from `at_least` on that another member holds, newest first: what to fetch, and from whom.

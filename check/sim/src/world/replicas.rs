@@ -10,7 +10,7 @@ use crate::queue::Event;
 use crate::replica::{Job, NoStart, Replica, SideJob};
 use crate::service::{Row, Told};
 use crate::trace::Level;
-use quorate_node::{Effect, Input};
+use quorate_node::{Effect, Input, SegmentScrub};
 use quorate_types::{ConnId, Halt, Time};
 use quorate_wire::{Frame, FrameKind, OrderMessage, StateMessage};
 use std::collections::VecDeque;
@@ -137,6 +137,7 @@ impl World {
             Arrival::Written(id) => self.step(who, local, Input::Written(id)),
             Arrival::Synced(id) => self.step(who, local, Input::Synced(id)),
             Arrival::Prepared(segment, result) => self.step(who, local, Input::Prepared { segment, result }),
+            Arrival::Scrubbed(segment, result) => self.step(who, local, Input::Scrubbed { segment, result }),
             Arrival::Kept(report) => self.step(who, local, Input::Kept(report)),
             Arrival::Loaded(load, records) => self.step(who, local, Input::Loaded { load, records }),
         }
@@ -245,6 +246,7 @@ impl World {
             }
             Effect::Keep(work) => self.keep(who, work),
             Effect::Release(version) => drop(version),
+            Effect::Scrub(scrub) => self.replicas[who].side.push_back(SideJob::Scrub(scrub)),
             Effect::RemoveSegments(segments) => {
                 self.trace.line(Level::Events, self.now, Some(who), "trim", || format!("segments {segments:?}"));
                 self.replicas[who].side.push_back(SideJob::Remove(segments));
@@ -391,6 +393,10 @@ impl World {
                     return self.spring(who);
                 }
                 return self.run_disk(who);
+            }
+            SideJob::Scrub(SegmentScrub { log_id, config, segment }) => {
+                let read = replica.disk.segment(segment);
+                Arrival::Scrubbed(segment, quorate_log::scrub(log_id, &config, segment, &read))
             }
             SideJob::Load(load, places) => {
                 let read = places.iter().map(|p| replica.disk.read(p.segment, p.offset, p.len)).collect();

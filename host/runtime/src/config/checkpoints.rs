@@ -5,6 +5,7 @@
 
 use super::{ConfigError, invalid, range};
 use quorate_node::BorderConfig;
+use quorate_types::Span;
 use serde::{Deserialize, Serialize};
 
 const KIB: u64 = 1 << 10;
@@ -59,6 +60,8 @@ pub struct CheckpointConfig {
     pub log_bytes_max: u64,
     /// Bytes per second that sending the state to another replica may use; 0 for no limit.
     pub transfer_rate_bytes: u64,
+    /// Everything at rest is read so often, in hours, to find damage early; 0 for never.
+    pub scrub_hours: u64,
 }
 
 impl Default for CheckpointConfig {
@@ -71,6 +74,7 @@ impl Default for CheckpointConfig {
             rate_bytes: 64 << 20,
             log_bytes_max: 4 << 30,
             transfer_rate_bytes: 128 << 20,
+            scrub_hours: 24,
         }
     }
 }
@@ -89,6 +93,11 @@ impl CheckpointConfig {
             ahead_percent: u64::from(self.ahead_percent),
             full_every: u64::from(self.full_every),
         }
+    }
+
+    /// How often everything at rest is read; none for never.
+    pub(super) fn scrub_every(&self) -> Option<Span> {
+        (self.scrub_hours > 0).then(|| Span::from_secs(self.scrub_hours * 3600))
     }
 
     /// Bytes per second for writing checkpoints; none without a limit.
@@ -124,6 +133,7 @@ impl CheckpointConfig {
                 ));
             }
         }
+        range("checkpoints: scrub_hours", self.scrub_hours, 0..=8760, "8760 (a year)")?;
         // The log is kept from the last agreed border on, and the next one must be reached, written and agreed upon.
         let least = self.interval_bytes * 2 + segment_bytes * 2;
         if self.log_bytes_max < least || self.log_bytes_max > 16 * TIB {

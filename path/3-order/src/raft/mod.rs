@@ -378,6 +378,10 @@ impl Order for Raft {
         self.records_needed_from()
     }
 
+    fn forgotten(&self) -> Slot {
+        self.floor_stated
+    }
+
     fn status(&self) -> Status {
         let (in_flight, in_flight_bytes) = self.in_flight();
         Status {
