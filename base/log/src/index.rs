@@ -44,30 +44,35 @@ impl Place {
     }
 }
 
+/// Consecutive records in one segment; all of its records, unless some between them are lost.
 struct SegmentIndex {
     number: u64,
-    /// The first record in this segment, or the next one to come.
+    /// The first record.
     first: u64,
     places: Vec<(u32, u32)>,
 }
 
-/// Places of consecutive records, by segment.
+impl SegmentIndex {
+    fn next(&self) -> u64 {
+        self.first + self.places.len() as u64
+    }
+}
+
+/// Places of records, by segment. Their numbers are consecutive, except behind damage.
 #[derive(Default)]
 pub(crate) struct Index {
     segments: VecDeque<SegmentIndex>,
 }
 
 impl Index {
-    /// Adds the record after the last one.
+    /// Adds a record that comes after the last one.
     pub(crate) fn push(&mut self, id: RecordId, segment: u64, offset: u32, len: u32) {
-        if self.segments.back().is_none_or(|last| last.number != segment) {
+        let next = self.segments.back().map_or(0, SegmentIndex::next);
+        assert!(next <= id.number(), "INV-LOG-1 records are numbered upwards: {id} comes before {next}");
+        if self.segments.back().is_none_or(|last| last.number != segment || next != id.number()) {
             self.segments.push_back(SegmentIndex { number: segment, first: id.number(), places: Vec::new() });
         }
         if let Some(last) = self.segments.back_mut() {
-            assert!(
-                last.first + last.places.len() as u64 == id.number(),
-                "INV-LOG-1 index has no gap at {id}"
-            );
             last.places.push((offset, len));
         }
     }
@@ -81,11 +86,18 @@ impl Index {
         Some(Place { id, segment: segment.number, offset, len, position })
     }
 
+    /// The segment of this record; if it is lost, of the next one that is there.
+    pub(crate) fn segment_from(&self, id: RecordId) -> Option<u64> {
+        let at = self.segments.partition_point(|segment| segment.next() <= id.number());
+        self.segments.get(at).map(|segment| segment.number)
+    }
+
     /// The records in a segment: the first, and the one after the last.
     pub(crate) fn records(&self, segment: u64) -> Option<Range<RecordId>> {
-        let at = self.segments.binary_search_by_key(&segment, |segment| segment.number).ok()?;
-        let segment = self.segments.get(at)?;
-        Some(RecordId::new(segment.first)..RecordId::new(segment.first + segment.places.len() as u64))
+        let from = self.segments.partition_point(|run| run.number < segment);
+        let to = self.segments.partition_point(|run| run.number <= segment);
+        let (first, last) = (self.segments.get(from)?, self.segments.get(to.checked_sub(1)?)?);
+        (from < to).then(|| RecordId::new(first.first)..RecordId::new(last.next()))
     }
 
     /// Forgets the segments below `number`.

@@ -5,7 +5,8 @@
 //! drawn in docs/formats/log.md, which also argues why a torn tail and rot are told apart and why a stale block
 //! never comes back.
 //!
-//! Where to start: `format.rs` (the bytes), `writer.rs` (group commit and room), `recover.rs` (the damage rule).
+//! Where to start: `format.rs` (the bytes), `writer.rs` (group commit and room), `recover.rs` (the damage rule),
+//! `recover/beyond.rs` (where the log goes on behind damage).
 //!
 //! Invariants: INV-LOG-1 to INV-LOG-6 are asserted by [`Log`], INV-LOG-7 to INV-LOG-10 are about what recovery
 //! finds. Tests: `format/tests.rs` (golden bytes), `writer/tests.rs` (group commit, room, full disk),
@@ -24,6 +25,6 @@ mod writer;
 pub use config::{Class, ConfigError, LogConfig, SyncMode};
 pub use format::{FORMAT_VERSION, Record, SECTOR};
 pub use index::Place;
-pub use recover::{RecoverError, Recovered, Recovery, Rewrite};
+pub use recover::{Damage, RecoverError, Recovered, Recovery, Rewrite};
 pub use scrub::{Rot, ScrubOk, scrub};
 pub use writer::{AppendError, DiskFull, Log, LogEffect, SyncId, Write, WriteId};

@@ -1,4 +1,4 @@
-//! Reads a log back after a restart, and tells a torn tail (cut) from rot below synced data (halt).
+//! Reads a log back after a restart, and tells a torn tail (cut) from rot below synced data (a gap, or halt).
 //!
 //! The host feeds the segments in order to [`Recovery::segment`], then calls [`Recovery::finish`], writes and syncs what
 //! [`Recovered::rewrite`] holds, and only then takes the log with [`Recovered::rewritten`]: nothing that is merely
@@ -6,21 +6,28 @@
 //!
 //! The damage rule (docs/formats/log.md argues it): the chain of blocks ends at the first position P where no block
 //! continues it. If any block header of this log at or after P says that a sync had reached beyond P, synced data is
-//! missing: rot. Otherwise the rest was never synced, and is cut.
+//! missing: rot. Otherwise the rest was never synced, and is cut. Behind rot the log goes on where sound blocks of it follow
+//! (`recover/beyond.rs`): the numbers of the records jump there, and [`Recovered::damage`] says where.
 //!
 //! Invariants:
-//! - INV-LOG-7: recovery finds every durable record, and finds exactly a prefix of those appended.
+//! - INV-LOG-7: recovery finds every durable record, and finds exactly a prefix of those appended, unless the disk rots.
 //! - INV-LOG-8: a crash alone never makes recovery halt.
-//! - INV-LOG-9: damage below the highest synced mark halts, or hits bytes that mean nothing; no wrong record comes out.
+//! - INV-LOG-9: damage below the highest synced mark halts, or leaves a gap in the records and is told, or hits bytes that
+//!   mean nothing; no wrong record comes out.
 //! - INV-LOG-10: a block beyond a cut never comes back.
 //!
 //! Tests: `recover/tests.rs` case by case, `tests/crash.rs` (7, 8, 10), `tests/rot.rs` (9), `tests/fuzz.rs`.
+
+mod beyond;
+
+pub use beyond::Damage;
 
 use crate::block::{self, take_apart};
 use crate::config::{LogConfig, SyncMode};
 use crate::format::{Bad, BlockHeader, FORMAT_VERSION, Record, SECTOR};
 use crate::index::Index;
 use crate::writer::{Log, Resume};
+use beyond::Beyond;
 use bytes::Bytes;
 use quorate_types::{Halt, RecordId, planted};
 use std::collections::VecDeque;
@@ -136,6 +143,11 @@ pub struct Recovery {
     life_beyond: u32,
     kept: VecDeque<Kept>,
     index: Index,
+    /// What lies beyond the chain's end.
+    beyond: Beyond,
+    /// What was found to be damaged, and the highest synced mark that spoke for it.
+    damage: Vec<Damage>,
+    testified: u64,
 }
 
 impl Recovery {
@@ -161,13 +173,17 @@ impl Recovery {
             life_beyond: 0,
             kept: VecDeque::new(),
             index: Index::default(),
+            beyond: Beyond::default(),
+            damage: Vec::new(),
+            testified: 0,
         }
     }
 
-    /// Takes the next segment; appends the records found in it to `out`. They hold on to `bytes`.
+    /// Takes the next segment; appends the records found to `out`, also of earlier segments when only this one says that they
+    /// count. Their numbers jump where some are missing. They hold on to `bytes`.
     ///
     /// # Errors
-    /// [`Halt::LogCorrupt`] for rot, [`Halt::LogInconsistent`] when the segment is not the next one; see
+    /// [`Halt::LogCorrupt`] when the log's first block is damaged, [`Halt::LogInconsistent`] when the segment is not the next one; see
     /// [`RecoverError`] for the others.
     pub fn segment(
         &mut self,
@@ -187,11 +203,13 @@ impl Recovery {
         let start = number * configured;
         // A chain that ended at the end of the segment before, or inside it, may go on here: the next block did not fit
         // there. It never skips a segment that holds no block at all.
-        let follows = self.position + configured > start;
+        let follows = self.position + configured > start && self.beyond.synced_to <= self.position;
         if follows && self.read_chain(start, bytes, out)? {
             return Ok(());
         }
-        self.look_ahead(start, bytes)
+        self.look_ahead(start, bytes)?;
+        self.settle(false, out);
+        Ok(())
     }
 
     /// Reads blocks as long as they continue the chain. Whether the chain reaches into this segment's very end.
@@ -209,6 +227,7 @@ impl Recovery {
                     self.position = start + offset as u64;
                     self.broken = None;
                     self.cut = false;
+                    self.beyond = Beyond::default();
                     self.keep(start, bytes, offset);
                 }
                 Err(Bad::Newer(found)) => {
@@ -260,45 +279,41 @@ impl Recovery {
     /// Remembers the segments from the highest synced mark on: they are to be written again.
     fn keep(&mut self, start: u64, bytes: &Bytes, used: usize) {
         let segment_bytes = self.config.segment_bytes;
-        let number = start / segment_bytes;
-        match self.kept.back_mut().filter(|last| last.number == number) {
-            Some(last) => last.used = used,
-            None => self.kept.push_back(Kept { number, bytes: bytes.clone(), used }),
-        }
         let mark = self.chain.map_or(0, |chain| chain.synced_to);
-        while self.kept.front().is_some_and(|kept| kept.number * segment_bytes + kept.used as u64 <= mark) {
-            self.kept.pop_front();
-        }
+        keep_block(&mut self.kept, segment_bytes, (start / segment_bytes, bytes, used), mark);
     }
 
-    /// Looks in this segment, beyond the end of the chain, for a block that was made when a sync had reached further.
-    /// Its header is enough: it fills no more than one sector, so it is whole even when its block is torn.
+    /// Looks in this segment, beyond the end of the chain, for blocks of this log: for one that was made when a sync had
+    /// reached further, and for where the log goes on. For the first its header is enough: it fills no more than one sector,
+    /// so it is whole even when its block is torn.
     fn look_ahead(&mut self, start: u64, bytes: &Bytes) -> Result<(), RecoverError> {
-        let from = self.position.saturating_sub(start) as usize;
-        for offset in (from..bytes.len()).step_by(SECTOR) {
+        let mut offset = self.looked_to().saturating_sub(start) as usize;
+        while offset < bytes.len() {
             let position = start + offset as u64;
-            match BlockHeader::decode(&bytes[offset..], self.log_id, position) {
-                Ok((header, _)) if header.synced_to > self.position => {
-                    let why = format!(
-                        "{}, but the block at {position} was written after everything up to {} was synced",
-                        self.broken.unwrap_or("the blocks end here"),
-                        header.synced_to
-                    );
-                    return Err(Halt::LogCorrupt { position: self.position, why }.into());
-                }
+            offset += match BlockHeader::decode(&bytes[offset..], self.log_id, position) {
+                Ok(found) => self.take_beyond((start, offset), bytes, found),
                 Err(Bad::Newer(found)) => return Err(RecoverError::NewerFormat { found, position }),
-                Ok((header, _)) => self.life_beyond = self.life_beyond.max(header.life),
-                Err(Bad::Because(_)) => {}
-            }
+                Err(Bad::Because(_)) => SECTOR,
+            };
         }
         Ok(())
     }
 
-    /// All segments were given.
+    /// All segments were given. Appends the records to `out` that count only now.
     ///
     /// # Errors
-    /// [`Halt::LogInconsistent`] when there was none: a log is created with its first segment.
-    pub fn finish(self) -> Result<Recovered, RecoverError> {
+    /// [`Halt::LogCorrupt`] for rot behind which nothing sound follows, [`Halt::LogInconsistent`] when there was no segment: a log
+    /// is created with its first one.
+    pub fn finish(mut self, out: &mut Vec<(RecordId, Record)>) -> Result<Recovered, RecoverError> {
+        self.settle(true, out);
+        let Beyond { synced_to, witness, .. } = self.beyond;
+        if synced_to > self.position {
+            let broken = self.broken.unwrap_or("the blocks end here");
+            let why = format!(
+                "{broken}, but the block at {witness} was written after everything up to {synced_to} was synced"
+            );
+            return Err(Halt::LogCorrupt { position: self.position, why }.into());
+        }
         let chain = self.chain.filter(|_| self.next_segment > self.first_segment);
         let Some(chain) = chain else {
             let why = "there is no log segment, and a log has at least one from the start".into();
@@ -309,11 +324,14 @@ impl Recovery {
             return Err(Halt::LogInconsistent { why }.into());
         };
         let segment_bytes = self.config.segment_bytes;
-        let mark = if planted("recovery-trusts-unsynced") { self.position } else { chain.synced_to };
+        // What spoke for the damage must not be forgotten with what is written over it now.
+        let mark = chain.synced_to.max(self.testified);
+        let mark = if planted("recovery-trusts-unsynced") { self.position } else { mark };
         let chain = Chain { synced_to: mark, ..chain };
         let mut rewrite: Vec<Rewrite> = self
             .kept
             .iter()
+            .filter(|kept| kept.number * segment_bytes + kept.used as u64 > mark)
             .map(|kept| {
                 let from = mark.saturating_sub(kept.number * segment_bytes) as usize;
                 Rewrite { segment: kept.number, offset: from as u64, data: kept.bytes.slice(from..kept.used) }
@@ -333,11 +351,38 @@ impl Recovery {
             first_segment: self.first_segment,
             ready_end: self.next_segment.max(segment + 1),
             index: self.index,
+            damage: self.damage.clone(),
         };
         let first_record = resume.index.first();
         let log = Log::resume(self.log_id, self.config, resume);
         let cut_at = self.cut.then_some(self.position);
-        Ok(Recovered { rewrite, prepare, first_record, last_record: last, synced_to: mark, cut_at, log })
+        let damage = self.damage;
+        Ok(Recovered {
+            rewrite,
+            prepare,
+            first_record,
+            last_record: last,
+            synced_to: mark,
+            cut_at,
+            damage,
+            log,
+        })
+    }
+}
+
+/// A block of this segment that ends at `used` belongs to the log: notes what lies behind the mark.
+fn keep_block(
+    kept: &mut VecDeque<Kept>,
+    segment_bytes: u64,
+    (number, bytes, used): (u64, &Bytes, usize),
+    mark: u64,
+) {
+    match kept.back_mut().filter(|last| last.number == number) {
+        Some(last) => last.used = used,
+        None => kept.push_back(Kept { number, bytes: bytes.clone(), used }),
+    }
+    while kept.front().is_some_and(|kept| kept.number * segment_bytes + kept.used as u64 <= mark) {
+        kept.pop_front();
     }
 }
 
@@ -391,6 +436,8 @@ pub struct Recovered {
     pub synced_to: u64,
     /// Where something that was never synced was cut off, or remains of an earlier cut lie; for the operator.
     pub cut_at: Option<u64>,
+    /// Where synced data is damaged, lowest first. The log was read on behind it.
+    pub damage: Vec<Damage>,
     log: Log,
 }
 

@@ -19,6 +19,7 @@ use crate::block::{self, Built};
 use crate::config::{Class, LogConfig, SyncMode};
 use crate::format::{BLOCK_HEADER, BlockHeader, RECORD_HEADER, Record, whole_sectors};
 use crate::index::{Index, Place};
+use crate::recover::Damage;
 use bytes::Bytes;
 use quorate_types::{RecordId, planted};
 use std::collections::VecDeque;
@@ -125,6 +126,7 @@ pub(crate) struct Resume {
     pub(crate) first_segment: u64,
     pub(crate) ready_end: u64,
     pub(crate) index: Index,
+    pub(crate) damage: Vec<Damage>,
 }
 
 /// The writing side of the log.
@@ -156,6 +158,8 @@ pub struct Log {
     ready_end: u64,
     prepare: Prepare,
     index: Index,
+    /// Where synced data was found to be damaged.
+    damage: Vec<Damage>,
     /// The lowest record that is needed once everything up to this position is synced.
     trim_wanted: Option<(RecordId, u64)>,
 }
@@ -175,6 +179,7 @@ impl Log {
             first_segment: 0,
             ready_end: 0,
             index: Index::default(),
+            damage: Vec::new(),
         };
         Self::resume(log_id, config, start)
     }
@@ -204,6 +209,7 @@ impl Log {
             ready_end: from.ready_end,
             prepare: Prepare::Idle,
             index: from.index,
+            damage: from.damage,
             trim_wanted: None,
         }
     }
@@ -456,6 +462,11 @@ impl Log {
         self.position
     }
 
+    /// The size of a segment.
+    pub fn segment_bytes(&self) -> u64 {
+        self.config.segment_bytes
+    }
+
     /// The oldest record that can still be read back, if there is any.
     pub fn first_record(&self) -> Option<RecordId> {
         self.index.first()
@@ -467,10 +478,19 @@ impl Log {
     }
 
     /// The records in a segment that is full and synced, the first and the one after the last: what [`crate::scrub`] must
-    /// find there. None for a segment that is not, that was trimmed, or that holds no record.
+    /// find there. None for a segment that is not, that was trimmed, that holds no record, or of which is known that it is
+    /// damaged.
     pub fn sealed_records(&self, segment: u64) -> Option<Range<RecordId>> {
-        let sealed = segment.checked_add(1)?.checked_mul(self.config.segment_bytes)? <= self.synced_to;
+        let segment_bytes = self.config.segment_bytes;
+        let end = segment.checked_add(1)?.checked_mul(segment_bytes)?;
+        let hit = |damage: &Damage| damage.position < end && damage.end > end - segment_bytes;
+        let sealed = end <= self.synced_to && !self.damage.iter().any(hit);
         sealed.then(|| self.index.records(segment)).flatten()
+    }
+
+    /// Where synced data was found to be damaged at the start, as far as that was not trimmed since.
+    pub fn damage(&self) -> &[Damage] {
+        &self.damage
     }
 
     /// The lowest segment that is needed. Lower ones that are still there are on the way out: [`Self::trim`] gave them, and
@@ -490,13 +510,15 @@ impl Log {
             return self.first_segment..self.first_segment;
         };
         let segment_bytes = self.config.segment_bytes;
-        let place = self.index.find(keep_from, segment_bytes).map(|place| place.segment);
+        let place = self.index.segment_from(keep_from);
         let known = self.index.first().is_some_and(|first| first <= keep_from);
         let last_synced = self.synced_to.saturating_sub(1) / segment_bytes;
         let keep = if known { place.unwrap_or(last_synced).min(last_synced) } else { self.first_segment };
         let first = self.first_segment;
         self.first_segment = keep.max(first);
         self.index.forget_below(self.first_segment);
+        let begin = self.first_segment * segment_bytes;
+        self.damage.retain(|damage| damage.end > begin);
         first..self.first_segment
     }
 

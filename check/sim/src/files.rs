@@ -383,11 +383,7 @@ impl Files for SimFiles {
         let Self { contents, names, .. } = self;
         contents.retain(|file, _| names.values().any(|named| named == file));
         let seen = &contents[&file].seen;
-        self.published.push(Published {
-            name: to.to_owned(),
-            crc: crc32c::crc32c(seen),
-            bytes: seen.len(),
-        });
+        self.published.push(Published { name: to.to_owned(), crc: crc32c::crc32c(seen), bytes: seen.len() });
         if self.dead { dead() } else { Ok(()) }
     }
 

@@ -609,9 +609,10 @@ fn plan_state(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
     plan.serve = ServeLimits {
         rate: rng.pick(&[40_000, 400_000, 64 << 20]),
         burst: rng.pick(&[1, 4 << 10, 1 << 20]),
-        queue: rng.pick(&[1, 16 << 10, 16 << 20]),
+        queue: rng.pick(&[8 << 10, 64 << 10, 16 << 20]),
         reads: rng.range(1, 4) as usize,
-        piece: rng.pick(&[64, 1024, 256 << 10]),
+        // What takes longer than from border to border never ends: a checkpoint is gone by then.
+        piece: rng.pick(&[256, 4096, 256 << 10]),
     };
     plan.keeping = (rng.spread(10_000, MS), rng.spread(MS, 20 * MS));
     plan.scrub_every = rng.pick(&[None, None, Some(500), Some(3000)]);
@@ -639,7 +640,8 @@ fn spare_witnesses(plan: &mut Plan) {
         plan.log_bytes_max = 1 << 30;
     }
     let Some((since, corrupt)) = corrupt else { return };
-    plan.faults.retain(|(at, fault)| *at < since || fault.ends_life_of().is_none_or(|who| who == Some(corrupt)));
+    plan.faults
+        .retain(|(at, fault)| *at < since || fault.ends_life_of().is_none_or(|who| who == Some(corrupt)));
 }
 
 /// Which kinds of the faults of `draw_state` a mode of durability survives.
@@ -658,15 +660,45 @@ fn state_faults(plan: &Plan, rng: &mut Rng) -> Vec<(u64, Fault)> {
     let mut at = rng.range(0, 1500) * MS;
     let mut lost = plan.faults.iter().filter(|(_, fault)| fault.is_final()).count();
     while at < plan.heal_at && !allowed.is_empty() {
-        let fault = draw_state(rng.pick(&allowed), plan, rng);
-        // Never more than a minority has anything wrong with it.
-        if !fault.needs_others() || lost < (plan.replicas - 1) / 2 {
-            lost += usize::from(fault.needs_others());
-            list.push((at, fault));
+        let first = draw_state(rng.pick(&allowed), plan, rng);
+        for (later, fault) in
+            [(0, Some(first)), (0, lie_to(first, plan, rng)), (MS, end_transfer(first, plan, rng))]
+        {
+            // Never more than a minority has anything wrong with it.
+            if let Some(fault) = fault
+                && (!fault.needs_others() || lost < (plan.replicas - 1) / 2)
+            {
+                lost += usize::from(fault.needs_others());
+                list.push((at + later, fault));
+            }
         }
         at += rng.range(0, every * 2);
     }
     list
+}
+
+/// Who comes back after a long time fetches a checkpoint: another one lies to it.
+fn lie_to(fault: Fault, plan: &Plan, rng: &mut Rng) -> Option<Fault> {
+    let Fault::Away { who, time } = fault else { return None };
+    let others = plan.replicas as u64 - 1;
+    let who = (who + 1 + rng.below(others) as usize) % plan.replicas;
+    let how = rng.pick(&[Lie::Flip, Lie::Truncate, Lie::Other, Lie::Silent]);
+    (others > 0 && rng.chance(400)).then_some(Fault::Lie { who, how, time: time + 3000 * MS })
+}
+
+/// Who comes back after a long time dies again while it makes durable what it fetched.
+fn end_transfer(fault: Fault, plan: &Plan, rng: &mut Rng) -> Option<Fault> {
+    let Fault::Away { who, .. } = fault else { return None };
+    let phase = rng.pick(&[
+        Phase::BeforePublish,
+        Phase::InPublish,
+        Phase::AfterPublish,
+        Phase::Install,
+        Phase::Partial,
+    ]);
+    let (machine, time) = (plan.log.sync == SyncMode::Group && rng.chance(500), rng.spread(MS, 500 * MS));
+    let on_disk = plan.log.sync != SyncMode::Memory;
+    (on_disk && rng.chance(400)).then_some(Fault::CrashInCheckpoint { who, phase, skip: 0, machine, time })
 }
 
 fn draw_state(kind: u8, plan: &Plan, rng: &mut Rng) -> Fault {

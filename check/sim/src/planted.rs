@@ -51,6 +51,22 @@ pub const BUGS: &[Bug] = &[
         "a follower refuses a message whose small entries count for more than a segment",
     ),
     bug("window-by-estimate", "a window stays closed because of an estimate"),
+    bug(
+        "change-lost-after-copy",
+        "a checkpoint keeps what was captured ahead, although it changed before the border",
+    ),
+    bug("chain-order", "where a chain of checkpoints holds a part twice, the older one counts"),
+    bug("sessions-outside-digest", "a checkpoint leaves the sessions out"),
+    bug("change-not-recorded", "changes of a tracked service while it is copied are forgotten"),
+    bug("unverified-chunk", "parts of checkpoints are taken as they are"),
+    bug("transfer-unverified", "what a transfer brought is not compared with the agreed digest"),
+    bug("digest-of-one", "one replica's digest counts as agreed"),
+    bug("stale-digest", "a digest is not computed again after a change"),
+    bug("divergence-ignored", "a replica whose state is not the agreed one goes on"),
+    bug("installed-before-durable", "a fetched checkpoint is used before it is durable"),
+    bug("unpublished-trim", "the log is trimmed for a checkpoint that is not durable yet"),
+    bug("floor-off-by-one", "the log is trimmed one entry too far"),
+    bug("suffix-dropped-at-jump", "installing a checkpoint drops entries that follow it"),
     bug("state-of-its-own", "the service's state depends on what only one replica saw"),
 ];
 

@@ -18,7 +18,7 @@ use quorate_order::raft::RaftConfig;
 use quorate_reply::ReadLimits;
 use quorate_state::checkpoint::{Job as KeeperJob, Keeper, OpenError};
 use quorate_types::{AgreedTime, ClusterId, Halt, Incarnation, ReplicaId, Span};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
 /// The cluster's time at its beginning, in nanoseconds since 1970.
@@ -72,6 +72,13 @@ pub struct Keeping {
     pub trap: Option<(Phase, u32, bool, u64)>,
     /// What is wrong with what it sends of its checkpoints.
     pub lie: Option<Lie>,
+    /// What it captured was given up: until it captures again, its checkpoints may be other files than those of others, with the
+    /// same content. Of these borders they are.
+    disturbed: bool,
+    captured: Option<u64>,
+    fetched: u64,
+    /// See `disturbed`.
+    pub strange: BTreeSet<u64>,
     /// The seqs of checkpoints that it has written in this life, with where the log stood when their borders came.
     pub written: Vec<(u64, u64)>,
     /// Borders whose checkpoints it was asked to write, with where the log stood.
@@ -90,6 +97,10 @@ impl Keeping {
             installs: None,
             trap: None,
             lie: None,
+            disturbed: false,
+            captured: None,
+            fetched: 0,
+            strange: BTreeSet::new(),
             written: Vec::new(),
             asked: VecDeque::new(),
         }
@@ -98,9 +109,18 @@ impl Keeping {
     /// Takes a job.
     pub fn submit(&mut self, job: KeeperJob, log_position: u64) {
         match &job {
-            KeeperJob::Ahead { .. } => self.files.capturing = true,
+            KeeperJob::Ahead { border, .. } => {
+                self.files.capturing = true;
+                // What is captured for a border before the one of a fetched checkpoint is not taken.
+                self.captured = Some(*border).filter(|border| *border > self.fetched);
+            }
+            KeeperJob::Discard { .. } => (self.disturbed, self.captured) = (true, None),
             KeeperJob::Border { image, write } => {
                 self.files.capturing = false;
+                self.disturbed &= self.captured != Some(image.border);
+                if self.disturbed {
+                    self.strange.insert(image.seq.number());
+                }
                 if write.is_some() {
                     self.asked.push_back((image.seq.number(), log_position));
                 }
@@ -108,6 +128,7 @@ impl Keeping {
             KeeperJob::Install { image } => {
                 self.installs = Some(image.seq.number());
                 (self.files.installing, self.files.capturing) = (true, false);
+                (self.disturbed, self.captured, self.fetched) = (true, None, image.border);
             }
             _ => {}
         }
@@ -135,6 +156,8 @@ impl Keeping {
         self.written.clear();
         self.asked.clear();
         (self.busy, self.idle, self.installs) = (false, true, None);
+        (self.disturbed, self.captured, self.fetched) = (false, None, 0);
+        self.strange.clear();
         (self.files.capturing, self.files.installing) = (false, false);
         if machine {
             self.files.power_loss();
@@ -346,7 +369,12 @@ impl Replica {
                 restoring.record(id, record).map_err(NoStart::Halt)?;
             }
         }
-        let recovered = recovery.finish().map_err(no_start)?;
+        let recovered = recovery.finish(&mut records).map_err(no_start)?;
+        for (id, record) in records.drain(..) {
+            restoring.record(id, record).map_err(NoStart::Halt)?;
+        }
+        // Before anything is written: whoever halts leaves the disk as it is.
+        restoring.check(&recovered.damage).map_err(NoStart::Halt)?;
         if let Some(segment) = recovered.prepare {
             self.disk.prepare(segment, log.segment_bytes).map_err(|_| NoStart::Full)?;
         }
@@ -372,7 +400,8 @@ impl Replica {
         let Some(node) = &self.node else { return };
         let mut answer = Vec::new();
         let asked = node.executor().query(&[CORRUPTED], &mut answer);
-        self.standing.corrupt = answer.first_chunk::<8>().filter(|_| asked.is_ok()).map(|b| u64::from_le_bytes(*b));
+        self.standing.corrupt =
+            answer.first_chunk::<8>().filter(|_| asked.is_ok()).map(|b| u64::from_le_bytes(*b));
     }
 
     /// Takes work for the disk.

@@ -146,7 +146,8 @@ impl Objects {
             return;
         }
         let mut rng = Rng::of(u64::from(op.0) << 32 | u64::from(op.1), 77);
-        let missing = (0..BULKY_OBJECTS).filter(|number| store.get(&bulky(*number)).is_none()).collect::<Vec<_>>();
+        let missing =
+            (0..BULKY_OBJECTS).filter(|number| store.get(&bulky(*number)).is_none()).collect::<Vec<_>>();
         let changed = rng.below(BULKY_OBJECTS);
         for number in missing.into_iter().chain([changed]) {
             let mut value = vec![number as u8; self.bulk as usize];

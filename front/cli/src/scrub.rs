@@ -16,9 +16,10 @@ use std::time::{Duration, Instant};
 
 /// Have replicas read everything that they keep at rest, and mend it.
 ///
-/// Every checksum and digest of the checkpoints is compared. A damaged part is fetched from the other replicas and written again.
-/// Replicas do this by themselves from time to time; ask for it after a disk made trouble, or before a backup. The
-/// cluster goes on working.
+/// Compares every checksum and digest of the checkpoints, and of the log's files that are full. A damaged part of a checkpoint is
+/// fetched from the other replicas and written again; for a damaged log a checkpoint is made, and the log trimmed beyond
+/// the damage. Replicas do this by themselves every `scrub_hours`; ask for it after a disk made trouble, or before a backup.
+/// The cluster goes on working.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   quorate scrub                 all replicas
@@ -87,12 +88,16 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What a replica's status says of its checkpoints.
+/// What a replica's status says of what it has at rest.
 struct Look {
     scrubs: u64,
     bytes: u64,
     mended: u64,
     damaged: u64,
+    /// Whether it reads its log now.
+    reads_log: bool,
+    /// Whether there is damage in its log.
+    log_damaged: bool,
 }
 
 fn look(admin: &Admin, replica: ReplicaId) -> Result<Look, String> {
@@ -104,6 +109,8 @@ fn look(admin: &Admin, replica: ReplicaId) -> Result<Look, String> {
             bytes: number("scrubbed_bytes").unwrap_or(0),
             mended: number("repaired")?,
             damaged: number("rotten")?,
+            reads_log: status.raw["log"]["scrubbing"].is_u64(),
+            log_damaged: status.raw["log"]["rotten"].is_u64(),
         })
     };
     all().ok_or_else(|| "its status is of another version of this program".to_owned())
@@ -118,21 +125,24 @@ fn scrub(
 ) -> Result<Scrubbed, String> {
     let before = look(admin, replica)?;
     begin(cluster, replica, address)?;
-    let mut ended_at = None;
+    let (mut ended_at, mut log_damaged) = (None, before.log_damaged);
     loop {
         std::thread::sleep(LOOK);
         let now = look(admin, replica)?;
         if now.scrubs < before.scrubs || now.mended < before.mended {
             return Err("it was started again meanwhile: ask once more".to_owned());
         }
-        if now.scrubs > before.scrubs {
+        log_damaged |= now.log_damaged;
+        if now.scrubs > before.scrubs && !now.reads_log {
             let ended_at = *ended_at.get_or_insert_with(Instant::now);
-            if now.damaged == 0 || ended_at.elapsed() >= MEND {
-                let mended = now.mended - before.mended;
-                return Ok(Scrubbed { bytes: now.bytes, mended, damaged: now.damaged });
+            let damaged = now.damaged + u64::from(now.log_damaged);
+            if damaged == 0 || ended_at.elapsed() >= MEND {
+                let mended = now.mended - before.mended + u64::from(log_damaged && !now.log_damaged);
+                return Ok(Scrubbed { bytes: now.bytes, mended, damaged });
             }
         } else if Instant::now() >= until {
-            return Err("it has not ended in time, and goes on: `quorate status --json` shows what it finds".to_owned());
+            return Err("it has not ended in time, and goes on: `quorate status --json` shows what it finds"
+                .to_owned());
         }
     }
 }
@@ -152,7 +162,9 @@ fn begin(cluster: ClusterId, replica: ReplicaId, address: &str) -> Result<(), St
 }
 
 fn text(ended: &[(ReplicaId, Result<Scrubbed, String>)]) -> String {
-    let places = |count: u64| if count == 1 { "1 damaged place".to_owned() } else { format!("{count} damaged places") };
+    let places = |count: u64| {
+        if count == 1 { "1 damaged place".to_owned() } else { format!("{count} damaged places") }
+    };
     let line = |(replica, ended): &(ReplicaId, Result<Scrubbed, String>)| match ended {
         Err(why) => format!("replica {}: {why}", replica.number()),
         Ok(Scrubbed { bytes, mended, damaged }) => {
@@ -161,10 +173,14 @@ fn text(ended: &[(ReplicaId, Result<Scrubbed, String>)]) -> String {
                 (mended, 0) => format!("{} found and mended", places(*mended)),
                 (0, damaged) => format!("{} can not be mended now", places(*damaged)),
                 (mended, damaged) => {
-                    format!("{} found and mended, {} can not be mended now", places(*mended), places(*damaged))
+                    format!(
+                        "{} found and mended, {} can not be mended now",
+                        places(*mended),
+                        places(*damaged)
+                    )
                 }
             };
-            format!("replica {}: {} read, {found}", replica.number(), size(*bytes))
+            format!("replica {}: {} of checkpoints read, and the log: {found}", replica.number(), size(*bytes))
         }
     };
     ended.iter().map(line).collect::<Vec<_>>().join("\n")

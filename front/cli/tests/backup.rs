@@ -194,7 +194,9 @@ fn a_majority_is_enough_and_less_is_not() {
     let one = place.path().join("one.qbk");
     let why = cluster.run(&["backup", "create", text(&one)]).fails(1, &["2 must agree"]);
     assert!(why.contains(&format!("r{}", others[0])) && why.contains(&format!("r{}", others[1])), "{why}");
-    cluster.run(&["backup", "create", "--fresh", text(&one)]).fails(1, &["a majority of the replicas must be up"]);
+    cluster
+        .run(&["backup", "create", "--fresh", text(&one)])
+        .fails(1, &["a majority of the replicas must be up"]);
     holds_only(place.path(), &["two.qbk"]);
     assert!(fs::read(&file).expect("it is there") == before);
 }
@@ -231,7 +233,8 @@ fn a_cluster_without_disks_comes_back_from_its_backup_on_other_machines() {
 fn checkpoint(cluster: &Cluster, id: u16) -> PathBuf {
     let directory = cluster.replica_directory(id).join("data/checkpoints");
     let entries = fs::read_dir(directory).expect("it is there").map(|entry| entry.expect("an entry").path());
-    let mut full: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|e| e == "full")).collect();
+    let mut full: Vec<PathBuf> =
+        entries.filter(|path| path.extension().is_some_and(|e| e == "full")).collect();
     assert_eq!(full.len(), 1, "{full:?}");
     full.remove(0)
 }

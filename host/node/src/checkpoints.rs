@@ -8,6 +8,7 @@
 use crate::borders::{Borders, CheckpointMode};
 use crate::config::NodeConfig;
 use crate::repairs::Repairs;
+use crate::rot::Rotten;
 use crate::state::none_agree;
 use crate::status::{CheckpointStatus, TransferStatus};
 use crate::system::System;
@@ -41,6 +42,8 @@ pub(crate) enum Why {
     Diverged,
     /// The checkpoint on this disk is damaged, and the log alone does not give the state.
     Damaged,
+    /// The log on this disk is damaged, and what this replica acknowledged may be among what is lost.
+    Lost,
 }
 
 impl Why {
@@ -50,6 +53,7 @@ impl Why {
             Self::Behind => "behind",
             Self::Diverged => "diverged",
             Self::Damaged => "damaged",
+            Self::Lost => "lost records",
         }
     }
 }
@@ -95,6 +99,8 @@ pub(crate) struct Checkpoints {
     pub(crate) agreement: Agreement,
     pub(crate) fetching: Option<Fetching>,
     pub(crate) installing: Option<Installing>,
+    /// When to try again to make durable what was fetched.
+    pub(crate) install_at: Option<Time>,
     pub(crate) serve: Serve,
     pub(crate) repairs: Repairs,
     /// Oldest first.
@@ -106,7 +112,9 @@ pub(crate) struct Checkpoints {
     /// A checkpoint could not be written, in words; until one can.
     pub(crate) trouble: Option<String>,
     /// Rot that was found and is not mended.
-    pub(crate) rotten: u64,
+    pub(crate) rotten: Rotten,
+    /// The checkpoint that this replica's state came from, at the start or by a transfer.
+    pub(crate) base: Seq,
     /// The log was trimmed up to this slot.
     pub(crate) trimmed: Slot,
     pub(crate) trimming: Option<Trimming>,
@@ -137,6 +145,7 @@ impl Checkpoints {
             agreement: Agreement::new(me, &ids, needed_for_crashes(ids.len())),
             fetching: None,
             installing: None,
+            install_at: None,
             serve: Serve::new(config.serve.clone()),
             repairs: Repairs::default(),
             own: VecDeque::new(),
@@ -144,7 +153,8 @@ impl Checkpoints {
             diverged: None,
             none_agree: None,
             trouble: None,
-            rotten: 0,
+            rotten: Rotten::default(),
+            base: Seq::ZERO,
             trimmed: Slot::ZERO,
             trimming: None,
             writing: None,
@@ -221,9 +231,12 @@ impl Checkpoints {
 
     /// There is no state to execute on until a transfer has ended.
     pub(crate) fn awaits_state(&self) -> bool {
-        let damaged = |why: Why| why == Why::Damaged;
-        self.fetching.as_ref().is_some_and(|fetching| damaged(fetching.why))
-            || self.installing.as_ref().is_some_and(|installing| damaged(installing.why))
+        matches!(self.transferred_for(), Some(Why::Damaged | Why::Lost))
+    }
+
+    fn transferred_for(&self) -> Option<Why> {
+        let fetching = self.fetching.as_ref().map(|fetching| fetching.why);
+        fetching.or(self.installing.as_ref().map(|installing| installing.why))
     }
 
     /// What `status` shows.
@@ -238,7 +251,7 @@ impl Checkpoints {
             trimmed: self.trimmed.number(),
             diverged: self.diverged.as_ref().map(|diverged| diverged.seq.number()),
             transfer: self.transfer(now),
-            rotten: self.rotten,
+            rotten: self.rotten.len(),
             repaired: self.repaired,
             scrubs: self.scrubs,
             scrubbed_bytes: self.scrubbed.map(|(bytes, _)| bytes),
@@ -287,7 +300,14 @@ impl Checkpoints {
         if let Some((seq, digests)) = &self.none_agree {
             problems.push(none_agree(*seq, digests));
         }
-        if self.awaits_state() {
+        if self.transferred_for() == Some(Why::Lost) {
+            problems.push(
+                "records in the log on this disk are damaged: a checkpoint that holds what this replica may have acknowledged is fetched \
+                 from the other replicas, and this one takes no part until then. Look after the disk"
+                    .into(),
+            );
+        }
+        if self.transferred_for() == Some(Why::Damaged) {
             problems.push(
                 "the newest checkpoint on this disk is damaged: what lacks is fetched from the other replicas, and this one takes no \
                  part until then"
@@ -295,17 +315,17 @@ impl Checkpoints {
             );
         }
         problems.extend(self.trouble.clone());
-        if self.rotten > 0 {
+        if self.rotten.len() > 0 {
             problems.push(format!(
                 "{} places in the checkpoints on this disk are damaged and not mended yet: they are fetched from the other replicas. \
                  Look after the disk",
-                self.rotten
+                self.rotten.len()
             ));
         }
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {
         let fetch = self.fetching.as_ref().and_then(|fetching| fetching.fetch.deadline());
-        [fetch, self.serve.deadline(), self.repairs.deadline()].into_iter().flatten().min()
+        [fetch, self.serve.deadline(), self.repairs.deadline(), self.install_at].into_iter().flatten().min()
     }
 }

@@ -208,6 +208,8 @@ impl Node {
                 appended: self.log.appended().number(),
                 position: self.log.position(),
                 disk_full: self.turn.disk_full,
+                scrubbing: self.scrubs.reading(),
+                rotten: self.scrubs.rotten,
             },
             members: order
                 .members

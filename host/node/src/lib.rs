@@ -21,6 +21,7 @@ mod peers;
 mod records;
 mod recovered;
 mod repairs;
+mod rot;
 mod scrubs;
 mod state;
 mod status;

@@ -12,7 +12,7 @@ use crate::system::System;
 use crate::turn::Turn;
 use quorate_admit::Admission;
 use quorate_execute::{Executor, Outcomes, Service};
-use quorate_log::{Class, Log, Record};
+use quorate_log::{Class, Damage, Log, Record};
 use quorate_order::raft::Raft;
 use quorate_order::{Input as OrderInput, Order};
 use quorate_reply::{ReadPath, RouteLimits, Routes};
@@ -68,6 +68,10 @@ pub struct Restoring {
     recovered: Recovered,
     /// The system part of the checkpoint that the log goes on from.
     system: Option<System>,
+    /// The last record that was taken back.
+    last: Option<RecordId>,
+    /// Some are missing between those that were.
+    gap: bool,
 }
 
 impl Restoring {
@@ -96,23 +100,59 @@ impl Restoring {
                 Some(system)
             }
         };
-        Ok(Self { config, instance, lives: Lives::default(), recovered, system })
+        Ok(Self { config, instance, lives: Lives::default(), recovered, system, last: None, gap: false })
     }
 
-    /// Takes back one record; in the order of the log.
+    /// Takes back one record; in the order of the log. Where numbers are left out, records were lost.
     ///
     /// # Errors
     /// When the records do not fit together.
     pub fn record(&mut self, id: RecordId, record: Record) -> Result<(), Halt> {
+        let missing = self.last.map_or(0, |last| id.number().saturating_sub(last.next().number()));
+        if missing > 0 {
+            self.gap = true;
+            self.instance.order.restore_gap(missing);
+        }
+        self.last = Some(id);
         if record.instance == NODE { self.lives.restore(&record) } else { self.instance.restore(id, record) }
+    }
+
+    /// All records were given: whether this replica may take part again, now or with a checkpoint of the others. Before anything is
+    /// written, so that whoever must not leaves the disk as it is.
+    ///
+    /// # Errors
+    /// When what it promised may be among the records that are lost, or nobody has what they held.
+    pub fn check(&self, damage: &[Damage]) -> Result<(), Halt> {
+        if !self.gap {
+            return Ok(());
+        }
+        let lost = damage.iter().rev().find(|damage| damage.records() > 0);
+        let (position, records) = lost.map_or((0, 0), |damage| (damage.position, damage.records()));
+        let corrupt = |what: &str| {
+            let why = format!("{records} records are missing there, and {what}");
+            Err(Halt::LogCorrupt { position, why })
+        };
+        let members = self.config.members.all();
+        // They are written down before anything else.
+        if !members.iter().all(|member| self.lives.is_known(member.replica)) {
+            return corrupt("with them what this replica knew of the members, or of itself");
+        }
+        if !self.instance.order.knows_vote() {
+            return corrupt("none behind them says how this replica voted");
+        }
+        if members.len() == 1 && self.instance.order.needs_checkpoint() {
+            return corrupt("there is no other replica that has what they held");
+        }
+        Ok(())
     }
 
     /// The node, with the log that goes on after those records, and the service that it runs.
     ///
     /// # Errors
-    /// When the checkpoint does not give the service's state.
+    /// When the checkpoint does not give the service's state, or [`Self::check`] says so.
     pub fn finish(self, log: Log, service: Box<dyn Service>) -> Result<Node, Halt> {
-        let Self { config, instance, lives, recovered, system } = self;
+        self.check(log.damage())?;
+        let Self { config, instance, lives, recovered, system, .. } = self;
         let mut executor = Executor::new(service, config.sessions.clone(), config.start_time);
         let mut checkpoints = Checkpoints::new(&config);
         for (seq, digest) in &recovered.durable {
@@ -125,6 +165,7 @@ impl Restoring {
                 Halt::CheckpointUnusable { why }
             })?;
             checkpoints.borders.resume(image.border);
+            checkpoints.base = image.seq;
         }
         checkpoints.trimmed = instance.decided;
         checkpoints.agreement.vouch(seq_of(instance.order.forgotten()));
@@ -137,7 +178,7 @@ impl Restoring {
             reads: ReadPath::new(config.reads.clone()),
             turn: Turn::new(config.seed),
             checkpoints,
-            scrubs: Scrubs::default(),
+            scrubs: Scrubs::knowing(&log),
             now: Time::ZERO,
             damaged: recovered.damaged,
             partial: recovered.partial,
@@ -159,12 +200,31 @@ impl Node {
         if let Some(Damaged { seq, objects, .. }) = self.damaged.take() {
             self.begin_fetch(now, seq, Why::Damaged, Some(objects), None, out);
         }
+        self.on_log_damage(now, out);
         let (life, record) = self.lives.begin(self.config.members.me(), self.config.seed);
         let id = record.map_or(RecordId::ZERO, |record| self.write_life(record, out));
         self.own_life = (life, id);
         self.begin(now, out);
         self.dial(now, out);
         self.on_turn_end(now, out);
+    }
+
+    /// Tells of damage that was found in the log at the start. If what this replica acknowledged may be among it, it takes no part
+    /// before it has a checkpoint that holds that.
+    fn on_log_damage(&mut self, now: Time, out: &mut Effects) {
+        for damage in self.log.damage() {
+            let text = format!(
+                "the log on this disk is damaged at byte {}: {} records are missing, and it goes on at byte {}",
+                damage.position,
+                damage.records(),
+                damage.end
+            );
+            out.event(Event::State { text, bad: true });
+        }
+        if self.instance.order.needs_checkpoint() && self.checkpoints.fetching.is_none() {
+            let (local, newer) = (self.executor.objects(), seq_of(self.instance.decided).next());
+            self.begin_fetch(now, newer, Why::Lost, local, None, out);
+        }
     }
 
     /// Writes down whose life is whose. There is always room: it happens before anything else is written.
@@ -181,7 +241,7 @@ impl Node {
     /// Takes part in agreement from the moment at which all members are known.
     pub(crate) fn begin(&mut self, now: Time, out: &mut Effects) {
         let waits = self.checkpoints.awaits_state() || !self.unknown_members().is_empty();
-        if self.instance.started || waits {
+        if self.instance.started || waits || self.instance.order.needs_checkpoint() {
             return;
         }
         self.instance.start(now);

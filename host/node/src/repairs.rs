@@ -43,9 +43,9 @@ impl Repairs {
         self.parts.remove(&(seq, part));
     }
 
-    /// Checkpoints below this one are gone.
-    pub(crate) fn forget_below(&mut self, seq: Seq) {
-        self.parts.retain(|(of, _), _| *of >= seq);
+    /// A checkpoint is gone.
+    pub(crate) fn forget(&mut self, seq: Seq) {
+        self.parts.retain(|(of, _), _| *of != seq);
     }
 
     /// Whether this answer is for us: the part, if so.

@@ -6,7 +6,7 @@
 
 use crate::effects::{Effect, Effects, Event, KeeperWork};
 use crate::node::Node;
-use quorate_log::{LogConfig, Rot, ScrubOk, SyncMode};
+use quorate_log::{Log, LogConfig, Rot, ScrubOk, SyncMode};
 use quorate_state::checkpoint::Job;
 use quorate_types::{RecordId, Time};
 use std::ops::Range;
@@ -31,6 +31,20 @@ pub(crate) struct Scrubs {
     pub(crate) rotten: Option<u64>,
     /// When the next one begins by itself.
     pub(crate) next: Option<Time>,
+}
+
+impl Scrubs {
+    /// With the damage that was found at the start.
+    pub(crate) fn knowing(log: &Log) -> Self {
+        let rotten =
+            log.damage().iter().map(|damage| damage.end.saturating_sub(1) / log.segment_bytes()).max();
+        Self { rotten, ..Self::default() }
+    }
+
+    /// The segment that is being read.
+    pub(crate) fn reading(&self) -> Option<u64> {
+        self.reading.as_ref().map(|(segment, _)| *segment)
+    }
 }
 
 impl Node {

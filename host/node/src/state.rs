@@ -13,7 +13,7 @@ use crate::system::{Generation, InstancePart, System};
 use quorate_log::{Class, SyncMode};
 use quorate_order::Input as OrderInput;
 use quorate_state::agreement::{Report as Said, Verdict};
-use quorate_state::checkpoint::{Image, Job, Kind, Place, Report};
+use quorate_state::checkpoint::{Image, Job, Kind, Report};
 use quorate_state::store::{Store, Version};
 use quorate_state::transfer::{
     Answer, Differing, Effect as FetchEffect, Fetch, Fetched, Input as FetchInput, ServeEffect, ServeInput,
@@ -26,12 +26,15 @@ use quorate_wire::{Batch, BatchHeader, RefusedWhy, StateMessage};
 const COPY_BYTES: usize = 256 << 10;
 /// How often at most a border is asked for out of turn.
 const ASK_AGAIN: Span = Span::from_secs(2);
+/// When to try again to write a checkpoint that was fetched.
+const INSTALL_AGAIN: Span = Span::from_secs(2);
 /// So many differing keys are told.
 const KEYS_TOLD: usize = 16;
 
 impl Node {
     /// A batch was executed: perhaps a border is near, or here.
     pub(crate) fn on_executed(&mut self, slot: Slot, batch: &Batch, out: &mut Effects) {
+        self.drop_needless_fetch(slot, out);
         if self.checkpoints.borders.nears() {
             self.executor.prepare_image(COPY_BYTES);
         }
@@ -46,6 +49,19 @@ impl Node {
                 }
             }
             Some(Point::Border(border)) => self.on_border(border, slot, out),
+        }
+    }
+
+    /// What this replica lacked came by in the log after all, from another leader.
+    fn drop_needless_fetch(&mut self, slot: Slot, out: &mut Effects) {
+        let needless =
+            |fetching: &mut Fetching| fetching.why == Why::Behind && seq_of(slot) >= fetching.at_least;
+        let late = |installing: &mut Installing| {
+            installing.why == Why::Behind && seq_of(slot) >= installing.image.seq
+        };
+        let fetched = self.checkpoints.fetching.take_if(needless).is_some();
+        if self.checkpoints.installing.take_if(late).is_some() || fetched {
+            keep(out, Job::ForgetPartial);
         }
     }
 
@@ -114,26 +130,14 @@ impl Node {
             }
             Report::Chunk { ticket, answer } => {
                 // One rotten chunk does not mean that the others are not here.
-                let none = if self.checkpoints.rotten > 0 { Answer::Rotten } else { Answer::NotHeld };
+                let none = if self.checkpoints.rotten.len() > 0 { Answer::Rotten } else { Answer::NotHeld };
                 let answer = answer.map_or(none, |bytes| Answer::Chunk { bytes });
                 self.serve(now, ServeInput::Answered { ticket, answer }, out);
             }
-            Report::Rot { seq, digest, file, place } => self.on_rot(now, seq, digest, &file, place, out),
-            Report::Repaired { seq, place } => {
-                if let Place::Part(part) = place {
-                    self.checkpoints.repairs.done(seq, part);
-                }
-                self.checkpoints.rotten = self.checkpoints.rotten.saturating_sub(1);
-                self.checkpoints.repaired += 1;
-                out.event(Event::State {
-                    text: format!("checkpoint {seq}: {place:?} is sound again"),
-                    bad: false,
-                });
-            }
-            Report::NotRepaired { seq, chunk } => {
-                self.checkpoints.repairs.again(seq, chunk);
-                self.ask_for_repairs(now, out);
-            }
+            Report::Rot { seq, digest, file, place } => self.on_rot(now, (seq, place), digest, file, out),
+            Report::Repaired { seq, place } => self.on_repaired(seq, place, out),
+            Report::NotRepaired { seq, chunk } => self.on_not_repaired(now, seq, chunk, out),
+            Report::Gone { seq, file } => self.on_gone(seq, &file),
             Report::ScrubDone { bytes } => {
                 self.checkpoints.scrubs += 1;
                 self.checkpoints.scrubbed = Some((bytes, now));
@@ -146,21 +150,29 @@ impl Node {
         self.checkpoints.trouble = Some(text.clone());
         self.checkpoints.writing = None;
         out.event(Event::State { text, bad: true });
+        self.install_later();
     }
 
     fn not_written(&mut self, seq: Seq, trouble: Option<String>, out: &mut Effects) {
         if self.checkpoints.writing == Some(seq) {
             self.checkpoints.writing = None;
         }
-        let Some(text) = trouble else { return };
+        let Some(text) = trouble else {
+            // Execution went on by the log meanwhile, and its next border pushed the fetched checkpoint out.
+            if self.checkpoints.installing.as_ref().is_some_and(|installing| installing.image.seq == seq) {
+                self.install_later();
+            }
+            return;
+        };
         self.checkpoints.trouble = Some(text.clone());
         out.event(Event::State { text, bad: true });
-        // A transfer that did not fit is tried again from the beginning, some time.
-        if self.checkpoints.installing.as_ref().is_some_and(|installing| installing.image.seq == seq)
-            && let Some(Installing { image, .. }) = &self.checkpoints.installing
-        {
-            let image = image.clone();
-            keep(out, Job::Install { image });
+        self.install_later();
+    }
+
+    /// What was fetched could not be made durable: there may be room later.
+    fn install_later(&mut self) {
+        if self.checkpoints.installing.is_some() {
+            self.checkpoints.install_at = Some(self.now.plus(INSTALL_AGAIN));
         }
     }
 
@@ -173,6 +185,7 @@ impl Node {
         if self.checkpoints.installing.as_ref().is_some_and(|installing| installing.image.seq == seq) {
             self.install(now, out);
         }
+        self.on_replaced(seq, out);
         self.on_digest(now, seq, digest, true, out);
         self.trim(now, out);
     }
@@ -205,7 +218,7 @@ impl Node {
         }
     }
 
-    fn tell(&self, to: ReplicaId, message: &StateMessage, out: &mut Effects) {
+    pub(crate) fn tell(&self, to: ReplicaId, message: &StateMessage, out: &mut Effects) {
         if let Some(conn) = self.peers.to(to).or_else(|| self.checkpoints.operators.get(&to).copied()) {
             out.send(conn, message.frame());
         }
@@ -282,7 +295,7 @@ impl Node {
             StateMessage::Chunk { seq, digest, chunk, ref bytes }
                 if self.checkpoints.repairs.takes(from, seq, digest, chunk) =>
             {
-                keep(out, Job::Repair { seq, chunk, bytes: bytes.clone() });
+                self.repair(seq, chunk, bytes.clone(), out);
             }
             StateMessage::Manifest { .. } | StateMessage::Chunk { .. } | StateMessage::Refused { .. } => {
                 if let StateMessage::Refused { seq, digest, why, .. } = &message {
@@ -354,6 +367,11 @@ impl Node {
         out: &mut Effects,
     ) {
         if self.checkpoints.diverged.is_some() || planted("divergence-ignored") {
+            return;
+        }
+        // What it says of a border before the checkpoint that its state came from is not about this state; and the log may begin
+        // only after that checkpoint, which must not be given up.
+        if seq < self.checkpoints.base {
             return;
         }
         let by: Vec<String> = by.iter().map(ToString::to_string).collect();
@@ -474,6 +492,18 @@ impl Node {
                 return out.event(Event::State { text, bad: true });
             }
         };
+        let order = &self.instance.order;
+        if !self.instance.started && order.needs_checkpoint() {
+            let part = &system.instances[0];
+            if !order.covers(part.slot, &part.anchor) {
+                let text = format!(
+                    "the checkpoint of seq {seq} does not hold all that this replica may have acknowledged"
+                );
+                out.event(Event::State { text, bad: false });
+                keep(out, Job::ForgetPartial);
+                return self.begin_fetch(now, seq.next(), why, Some(store.version()), None, out);
+            }
+        }
         if let Some(own) = own {
             tell_difference(seq, &differing_keys(&own, &store, KEYS_TOLD), out);
             out.push(Effect::Release(Unneeded(own)));
@@ -502,6 +532,7 @@ impl Node {
         }
         self.checkpoints.borders.resume(image.border);
         self.checkpoints.diverged = None;
+        self.checkpoints.base = seq;
         self.checkpoints.last = Some((seq, Some(digest)));
         let text = format!("goes on from the checkpoint of seq {seq}, {why:?} before");
         out.event(Event::State { text, bad: false });
@@ -513,6 +544,12 @@ impl Node {
         if self.instance.started {
             self.instance.step(now, installed);
             self.after_order(now, out);
+        } else if self.instance.order.needs_checkpoint() {
+            match self.instance.order.restore_installed(part.slot, &part.anchor) {
+                // What it needed is here now.
+                Ok(()) => self.begin(now, out),
+                Err(halt) => out.push(Effect::Halt(halt)),
+            }
         } else {
             // It may be a later checkpoint than the damaged one that the protocol goes on from.
             self.instance.installed = Some(installed);
@@ -536,36 +573,6 @@ impl Node {
         }
     }
 
-    fn on_rot(&mut self, now: Time, seq: Seq, digest: Digest, file: &str, place: Place, out: &mut Effects) {
-        self.checkpoints.rotten += 1;
-        let text = format!("the checkpoint of seq {seq} is damaged on this disk: {place:?} in {file}");
-        out.event(Event::State { text, bad: true });
-        match place {
-            Place::Part(part) => {
-                self.checkpoints.repairs.add(seq, digest, part);
-                self.ask_for_repairs(now, out);
-            }
-            Place::Copy => {}
-            // It is not counted on any more; the next border brings another.
-            Place::Whole => {
-                self.checkpoints.own.retain(|own| own.seq != seq);
-                self.want_border(now, out);
-            }
-        }
-    }
-
-    fn ask_for_repairs(&mut self, now: Time, out: &mut Effects) {
-        let agreement = &self.checkpoints.agreement;
-        let holders = |seq: Seq, digest: Digest| {
-            let offers = agreement.offers(seq);
-            let offer = offers.into_iter().find(|offer| offer.seq == seq && offer.digest == digest);
-            offer.map_or_else(Vec::new, |offer| offer.holders)
-        };
-        for (to, message) in self.checkpoints.repairs.ask(now, holders) {
-            self.tell(to, &message, out);
-        }
-    }
-
     /// A border is needed before its turn: whoever leads puts one into the log.
     pub(crate) fn want_border(&mut self, now: Time, out: &mut Effects) {
         let newest = self.checkpoints.agreement.newest();
@@ -574,6 +581,8 @@ impl Node {
         match self.instance.leader.1 {
             Some(leader) if leader == self.config.members.me() => self.checkpoints.wanted = true,
             Some(leader) => self.tell(leader, &StateMessage::WantBorder { seq, digest }, out),
+            // Who takes no part does not know who leads. Those who do pass it on.
+            None if !self.instance.started => self.tell_all(&StateMessage::WantBorder { seq, digest }, out),
             None => {}
         }
     }
@@ -607,16 +616,24 @@ impl Node {
         if self.checkpoints.repairs.deadline().is_some_and(|at| at <= now) {
             self.ask_for_repairs(now, out);
         }
+        if self.checkpoints.install_at.is_some_and(|at| at <= now) {
+            self.checkpoints.install_at = None;
+            if let Some(Installing { image, .. }) = &self.checkpoints.installing {
+                keep(out, Job::Install { image: image.clone() });
+            }
+        }
         if self.ask_due().is_some_and(|at| at <= now) {
             self.want_border(now, out);
         }
     }
 
-    /// When to ask for a border again: somebody who fetches finds nothing to fetch.
+    /// When to ask for a border again: this replica fetches and finds nothing to fetch, or one is lost. Whoever was asked
+    /// may not have led, or ordered one just before.
     fn ask_due(&self) -> Option<Time> {
-        let fetching = self.checkpoints.fetching.as_ref()?;
-        let nothing = self.checkpoints.agreement.offers(fetching.at_least).is_empty();
-        nothing.then(|| self.checkpoints.asked_at.map_or(Time::ZERO, |at| at.plus(ASK_AGAIN)))
+        let nothing = |fetching: &Fetching| self.checkpoints.agreement.offers(fetching.at_least).is_empty();
+        let nothing = self.checkpoints.fetching.as_ref().is_some_and(nothing);
+        let replaces = self.checkpoints.rotten.any_whole() && self.checkpoints.writing.is_none();
+        (nothing || replaces).then(|| self.checkpoints.asked_at.map_or(Time::ZERO, |at| at.plus(ASK_AGAIN)))
     }
 
     pub(crate) fn state_deadline(&self) -> Option<Time> {
@@ -652,7 +669,6 @@ impl Node {
         self.checkpoints.trimming = Some(trimming);
         self.instance.step(now, OrderInput::Trim { slot });
         keep(out, Job::Forget { keep: own.seq });
-        self.checkpoints.repairs.forget_below(own.seq);
         self.after_order(now, out);
         self.trim_log(out);
     }

@@ -62,6 +62,10 @@ pub struct LogStatus {
     pub position: u64,
     /// Whether there is no room for more.
     pub disk_full: bool,
+    /// The segment that a scrub reads, if one runs.
+    pub scrubbing: Option<u64>,
+    /// The highest segment in which rot was found and that is not trimmed yet.
+    pub rotten: Option<u64>,
 }
 
 /// The connection to another replica.

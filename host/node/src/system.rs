@@ -91,7 +91,7 @@ impl System {
             out.extend_from_slice(&part.offset.to_le_bytes());
             let anchor = part.anchor.encode();
             out.extend_from_slice(&(anchor.len() as u16).to_le_bytes());
-            out.extend_from_slice(&anchor);
+            out.extend_from_slice(anchor);
             for members in [&part.members, &part.pending] {
                 out.extend_from_slice(&(members.len() as u16).to_le_bytes());
                 members.iter().for_each(|id| out.extend_from_slice(&id.number().to_le_bytes()));

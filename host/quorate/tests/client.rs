@@ -4,9 +4,10 @@ mod fake;
 
 use fake::{CLUSTER, Fake};
 use quorate::client::{
-    BlockingClient, BuildError, Client, ClientBuilder, ClusterId, Commands, CompletionQueue, Error,
-    ReadOptions, ReplicaId, Session,
+    AdminConnection, BlockingClient, BuildError, Client, ClientBuilder, ClusterId, Commands, CompletionQueue,
+    Error, ReadOptions, ReplicaId, Session,
 };
+use quorate_wire::{FrameKind, OutFrame};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -188,6 +189,29 @@ fn operators_get_answers() {
     assert_eq!(client.transfer(Some(ReplicaId::new(3))).expect("answers"), "r1 hands over to 3");
     assert_eq!(client.transfer(None).expect("answers"), "r1 hands over to 0");
     assert_eq!(client.status(ReplicaId::new(4)), Err(Error::UnknownReplica(ReplicaId::new(4))));
+}
+
+#[test]
+fn an_operator_talks_as_long_as_it_takes() {
+    let fake = Fake::start(2);
+    let (id, address) = (fake.members[1].0, fake.members[1].1.as_str());
+    let dial = |replica, cluster| AdminConnection::connect(replica, address, cluster, Duration::from_secs(5));
+    let mut connection = dial(id, CLUSTER).expect("connects");
+    let mut sender = connection.sender().expect("a second handle");
+    assert!(connection.receive(Duration::from_millis(20)).expect("it lives").is_none(), "nothing was asked");
+    for _ in 0..3 {
+        sender.send(&OutFrame::new(FrameKind::StatusRequest, &[], vec![])).expect("it is sent");
+        let frame = connection.receive(Duration::from_secs(5)).expect("it lives").expect("an answer");
+        assert_eq!((frame.kind, &frame.payload[..]), (FrameKind::Status, &b"{\"replica\":2}"[..]));
+    }
+    let waits = thread::spawn(move || connection.receive(Duration::from_secs(60)));
+    drop(sender);
+    waits.join().expect("no panic").expect_err("whoever receives is woken at the end");
+
+    let why = dial(id, ClusterId::new(9)).expect_err("another cluster");
+    assert_eq!(why, "refused the connection: another cluster lives here");
+    let why = dial(ReplicaId::new(1), CLUSTER).expect_err("another replica");
+    assert!(why.contains("r2 answers at"), "{why}");
 }
 
 #[test]

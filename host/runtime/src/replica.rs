@@ -14,10 +14,10 @@ use bytes::Bytes;
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use quorate_execute::Service;
-use quorate_log::{Log, RecoverError, Recovery, SyncMode};
+use quorate_log::{Log, Record, RecoverError, Recovery, SyncMode};
 use quorate_node::{Node, NodeConfig, Recovered, Restoring};
 use quorate_state::checkpoint::{Files, Keeper, OpenError};
-use quorate_types::{Halt, ReplicaId};
+use quorate_types::{Halt, RecordId, ReplicaId};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
@@ -356,14 +356,20 @@ fn recover(
     for segment in &segments {
         let bytes = disk.read_segment(*segment).map_err(io_error("reading the log"))?;
         recovery.segment(*segment, &bytes, &mut records)?;
-        for (id, mut record) in records.drain(..) {
-            // What the protocol keeps of it must not keep the whole segment in memory.
-            record.payload = Bytes::copy_from_slice(&record.payload);
-            record.head = Bytes::copy_from_slice(&record.head);
-            restoring.record(id, record).map_err(StartError::Halt)?;
-        }
+        restore(&mut restoring, &mut records)?;
     }
-    let recovered = recovery.finish()?;
+    let recovered = recovery.finish(&mut records)?;
+    restore(&mut restoring, &mut records)?;
+    for damage in &recovered.damage {
+        tracing::warn!(
+            "the log is damaged at byte {}: {} records are missing, it goes on at byte {}",
+            damage.position,
+            damage.records(),
+            damage.end
+        );
+    }
+    // Before anything is written: whoever halts leaves the disk as it is.
+    restoring.check(&recovered.damage).map_err(StartError::Halt)?;
     if let Some(position) = recovered.cut_at {
         tracing::info!("the log ends at byte {position}; what lay behind it was never synced and is ignored");
     }
@@ -379,4 +385,14 @@ fn recover(
     rewritten.dedup();
     disk.sync(&rewritten).map_err(io_error("syncing the log's tail"))?;
     restoring.finish(recovered.rewritten(), service).map_err(StartError::Halt)
+}
+
+fn restore(restoring: &mut Restoring, records: &mut Vec<(RecordId, Record)>) -> Result<(), StartError> {
+    for (id, mut record) in records.drain(..) {
+        // What the protocol keeps of it must not keep the whole segment in memory.
+        record.payload = Bytes::copy_from_slice(&record.payload);
+        record.head = Bytes::copy_from_slice(&record.head);
+        restoring.record(id, record).map_err(StartError::Halt)?;
+    }
+    Ok(())
 }

@@ -98,6 +98,28 @@ pub trait Order: Send {
     /// When the records do not fit together: the log can not be trusted.
     fn restore(&mut self, id: RecordId, record: Stored) -> Result<(), Halt>;
 
+    /// So many records at most are missing here: they were damaged on disk. Of what the records before say nothing is certain any
+    /// more, since the missing ones may have replaced it; what was acknowledged may be among the missing.
+    fn restore_gap(&mut self, missing: u64);
+
+    /// Whether it is known how this replica voted, once all records were given: what comes after the last gap says it whole.
+    /// If not, it must never take part again.
+    fn knows_vote(&self) -> bool;
+
+    /// Whether it must not start before a checkpoint is here that covers what it may have acknowledged, once all records were
+    /// given.
+    fn needs_checkpoint(&self) -> bool;
+
+    /// Whether a checkpoint at this slot with this anchor holds everything that this replica may have acknowledged, and that may
+    /// be decided.
+    fn covers(&self, slot: Slot, anchor: &Anchor) -> bool;
+
+    /// The durable checkpoint that it needs; before [`Order::start`]. The log begins anew after it.
+    ///
+    /// # Errors
+    /// When the anchor is none of this protocol's.
+    fn restore_installed(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt>;
+
     /// Begins. Everything restored counts as durable: the host rewrote and synced the log's tail. Says
     /// [`Effect::Halt`] when the records as a whole do not continue the checkpoint.
     fn start(&mut self, now: Time, out: &mut Effects);

@@ -27,9 +27,10 @@ fn recover_from(first: u64, disk: &[Vec<u8>]) -> Found {
     for (number, bytes) in (first..).zip(disk) {
         recovery.segment(number, &Bytes::copy_from_slice(bytes), &mut out)?;
     }
-    let recovered = recovery.finish()?;
-    let numbers: Vec<u64> = out.iter().map(|(id, _)| id.number()).collect();
-    assert!(numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]));
+    let recovered = recovery.finish(&mut out)?;
+    let jumps = out.windows(2).map(|pair| (pair[0].0.next(), pair[1].0)).filter(|(next, id)| next != id);
+    let gaps = recovered.damage.iter().filter(|damage| damage.records() > 0);
+    assert!(jumps.eq(gaps.map(|damage| (damage.missing, damage.present))), "gaps are told");
     Ok((out.iter().map(|(_, record)| record.kind).collect(), recovered))
 }
 
@@ -394,3 +395,5 @@ fn errors_say_what_to_do() {
     let size = RecoverError::SegmentSize { segment: 1, found: 5, configured: 6 }.to_string();
     assert!(size.contains("set it back"), "{size}");
 }
+
+mod beyond;

@@ -118,7 +118,8 @@ pub fn recover(
             return (records, Err(error));
         }
     }
-    (records, recovery.finish())
+    let result = recovery.finish(&mut records);
+    (records, result)
 }
 
 pub fn record(instance: u16, kind: u8, head: &[u8], payload: &[u8]) -> Record {

@@ -40,6 +40,21 @@ impl Order for Recorder {
     fn restore(&mut self, id: RecordId, record: Stored) -> Result<(), Halt> {
         self.inner.restore(id, record)
     }
+    fn restore_gap(&mut self, missing: u64) {
+        self.inner.restore_gap(missing);
+    }
+    fn knows_vote(&self) -> bool {
+        self.inner.knows_vote()
+    }
+    fn needs_checkpoint(&self) -> bool {
+        self.inner.needs_checkpoint()
+    }
+    fn covers(&self, slot: Slot, anchor: &Anchor) -> bool {
+        self.inner.covers(slot, anchor)
+    }
+    fn restore_installed(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
+        self.inner.restore_installed(slot, anchor)
+    }
     fn start(&mut self, now: Time, out: &mut Effects) {
         let mut effects = Effects::new();
         self.inner.start(now, &mut effects);

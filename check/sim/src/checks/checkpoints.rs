@@ -61,7 +61,9 @@ impl Checkpoints {
                 let seq = image.seq.number();
                 let known = self.digests.get(&seq);
                 if image.digest() != digest || known.is_some_and(|(known, _)| *known != digest) {
-                    return wrong(format!("its checkpoint at rest of seq {seq} has the digest {digest:?}, of {known:?}"));
+                    return wrong(format!(
+                        "its checkpoint at rest of seq {seq} has the digest {digest:?}, of {known:?}"
+                    ));
                 }
                 Ok(())
             }

@@ -296,10 +296,16 @@ impl World {
 
     /// Who has rot in its checkpoints finds it, at last.
     fn scrub_if_rotten(&mut self, who: usize) {
-        let rotten = |fault: &Fault| matches!(fault, Fault::RotCheckpoint { who: rotten, .. } if *rotten == who);
-        if self.plan.faults.iter().any(|(_, fault)| rotten(fault)) {
+        if self.has_rot(who) {
             self.scrub(who);
         }
+    }
+
+    /// Whether bits flip in this replica's checkpoints in this run.
+    pub(super) fn has_rot(&self, who: usize) -> bool {
+        let rotten =
+            |fault: &Fault| matches!(fault, Fault::RotCheckpoint { who: rotten, .. } if *rotten == who);
+        self.plan.faults.iter().any(|(_, fault)| rotten(fault))
     }
 
     /// Faults are over: everything works again, and everybody starts who can.

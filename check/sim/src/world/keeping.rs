@@ -102,7 +102,9 @@ impl World {
                 while keeping.asked.front().is_some_and(|(asked, _)| *asked < number) {
                     keeping.asked.pop_front();
                 }
-                if let Some((_, position)) = keeping.asked.front().copied().filter(|(asked, _)| *asked == number) {
+                if let Some((_, position)) =
+                    keeping.asked.front().copied().filter(|(asked, _)| *asked == number)
+                {
                     keeping.written.push((number, position));
                 }
                 if replica.standing.may_be_wrong(number) {
@@ -122,8 +124,9 @@ impl World {
             _ => None,
         });
         let replica = &self.replicas[who];
-        match usual {
-            Some(seq) if replica.keeping.installs != Some(seq) && !replica.standing.may_be_wrong(seq) => {
+        let keeping = &replica.keeping;
+        match usual.filter(|seq| keeping.installs != Some(*seq) && !keeping.strange.contains(seq)) {
+            Some(seq) if !replica.standing.may_be_wrong(seq) => {
                 let name = self.trace.name(who);
                 self.checkpoints.file(&name, file)
             }
@@ -145,7 +148,8 @@ impl World {
 
     /// A replica dies in the middle of its keeper's work.
     pub(super) fn spring(&mut self, who: usize) {
-        let (point, _, machine, time) = self.replicas[who].keeping.trap.take().unwrap_or((Point::Write, 0, false, 0));
+        let (point, _, machine, time) =
+            self.replicas[who].keeping.trap.take().unwrap_or((Point::Write, 0, false, 0));
         self.trace.line(Level::Events, self.now, Some(who), "trap", || format!("{point:?}"));
         self.crash(who, machine, time);
     }

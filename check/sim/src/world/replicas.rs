@@ -40,7 +40,9 @@ fn show_state(message: &StateMessage) -> String {
         StateMessage::Manifest { seq, offset, total, bytes, .. } => {
             format!("Manifest of {seq}: {} bytes at {offset} of {total}", bytes.len())
         }
-        StateMessage::Chunk { seq, chunk, bytes, .. } => format!("Chunk {chunk} of {seq}: {} bytes", bytes.len()),
+        StateMessage::Chunk { seq, chunk, bytes, .. } => {
+            format!("Chunk {chunk} of {seq}: {} bytes", bytes.len())
+        }
         other => format!("{other:?}"),
     }
 }
@@ -248,7 +250,8 @@ impl World {
             Effect::Release(version) => drop(version),
             Effect::Scrub(scrub) => self.replicas[who].side.push_back(SideJob::Scrub(scrub)),
             Effect::RemoveSegments(segments) => {
-                self.trace.line(Level::Events, self.now, Some(who), "trim", || format!("segments {segments:?}"));
+                self.trace
+                    .line(Level::Events, self.now, Some(who), "trim", || format!("segments {segments:?}"));
                 self.replicas[who].side.push_back(SideJob::Remove(segments));
             }
             Effect::FrameLimit { conn: id, bytes } => {
@@ -296,7 +299,8 @@ impl World {
                 }
                 Told::Corrupted(seq) => {
                     standing.corrupt.get_or_insert(*seq);
-                    self.trace.line(Level::Events, self.now, Some(who), "corrupt", || format!("at seq {seq}"));
+                    self.trace
+                        .line(Level::Events, self.now, Some(who), "corrupt", || format!("at seq {seq}"));
                 }
                 Told::Restored => {
                     jumped = true;

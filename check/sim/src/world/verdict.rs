@@ -12,7 +12,9 @@ use quorate_node::CheckpointStatus;
 fn state_of(status: &CheckpointStatus, replica: &Replica) -> String {
     let mut words = Vec::new();
     words.extend(status.diverged.map(|seq| format!("diverged at {seq}")));
-    words.extend(status.transfer.as_ref().map(|transfer| format!("fetches ({}) {:?}", transfer.why, transfer.seq)));
+    words.extend(
+        status.transfer.as_ref().map(|transfer| format!("fetches ({}) {:?}", transfer.why, transfer.seq)),
+    );
     words.extend(status.writing.map(|seq| format!("writes {seq}")));
     words.extend(replica.standing.corrupt.map(|seq| format!("corrupt since {seq}")));
     words.join(", ")
@@ -107,7 +109,7 @@ impl World {
             if let Some(node) = &replica.node {
                 let name = self.trace.name(who);
                 let looked = self.states.look(&name, node.executor());
-                found = found.and(looked).and_then(|()| self.judge_checkpoints(&name, replica));
+                found = found.and(looked).and_then(|()| self.judge_checkpoints(who, &name, replica));
             }
         }
         let events = self.clients.iter().flat_map(|client| client.events()).collect();
@@ -118,10 +120,14 @@ impl World {
     }
 
     /// What a replica has on its disk.
-    fn judge_checkpoints(&self, name: &str, replica: &Replica) -> Result<(), Failure> {
-        let (Some(node), true) = (&replica.node, self.plan.log.sync != SyncMode::Memory) else { return Ok(()) };
+    fn judge_checkpoints(&self, who: usize, name: &str, replica: &Replica) -> Result<(), Failure> {
+        let (Some(node), true) = (&replica.node, self.plan.log.sync != SyncMode::Memory) else {
+            return Ok(());
+        };
         let status = node.status();
-        self.checkpoints.at_rest(name, &replica.keeping.files, status.checkpoints.durable_seq > 0)?;
+        // What rots can be the only one that there is, and nobody else has that border's.
+        let any = status.checkpoints.durable_seq > 0 && !self.has_rot(who);
+        self.checkpoints.at_rest(name, &replica.keeping.files, any)?;
         let size = self.plan.log.segment_bytes;
         let first = replica.disk.segments().first().map_or(0, |first| first * size);
         let before = replica.keeping.written.iter().rev().nth(1).map_or(0, |(_, position)| *position);

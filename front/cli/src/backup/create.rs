@@ -90,9 +90,10 @@ pub(super) fn run(args: &Args) -> Outcome {
 
 fn begin(path: &Path) -> Outcome<NewFile> {
     NewFile::begin(path).map_err(|why| match why.kind() {
-        std::io::ErrorKind::AlreadyExists => {
-            Failure::usage(format!("{} exists, and a backup never overwrites: choose another name", path.display()))
-        }
+        std::io::ErrorKind::AlreadyExists => Failure::usage(format!(
+            "{} exists, and a backup never overwrites: choose another name",
+            path.display()
+        )),
         _ => Failure::new(format!("can not make {}: {why}", path.display())),
     })
 }
@@ -159,7 +160,8 @@ impl<'a> Create<'a> {
             }
             self.check_majority()?;
             if let Some((seq, said)) = self.vouchers.differ(least) {
-                let said: Vec<String> = said.iter().map(|(who, digest)| format!("{who} {digest:?}")).collect();
+                let said: Vec<String> =
+                    said.iter().map(|(who, digest)| format!("{who} {digest:?}")).collect();
                 return Err(Failure::new(format!(
                     "the replicas do not agree on the state at seq {} ({}): there is nothing that could be backed up. See \
                      `quorate status` and docs/operations/divergence.md",
@@ -208,7 +210,9 @@ impl<'a> Create<'a> {
         let mut waited: BTreeSet<ReplicaId> = self.links.present().into_iter().collect();
         let until = Instant::now() + ANSWER;
         while !waited.is_empty() {
-            let Some((from, said)) = self.links.next(until.saturating_duration_since(Instant::now())) else { return };
+            let Some((from, said)) = self.links.next(until.saturating_duration_since(Instant::now())) else {
+                return;
+            };
             match said {
                 Said::State(message) => self.heard(from, &message),
                 Said::Mark | Said::Gone(_) => _ = waited.remove(&from),
@@ -246,7 +250,9 @@ impl<'a> Create<'a> {
             self.show(&progress);
             if self.links.present().is_empty() {
                 let absent = absent(&self.links.absent);
-                return Err(Failure::new(format!("all connections to the replicas ended:{absent}\nTry again")));
+                return Err(Failure::new(format!(
+                    "all connections to the replicas ended:{absent}\nTry again"
+                )));
             }
             if moved.elapsed() >= self.patience {
                 return Err(Failure::new(format!(
@@ -383,15 +389,17 @@ impl Made<'_> {
             names(&self.vouched),
             "fetched from",
             names(&self.from),
-            if self.absent.is_empty() { String::new() } else { format!("\nnot asked:{}", absent(&self.absent)) },
+            if self.absent.is_empty() {
+                String::new()
+            } else {
+                format!("\nnot asked:{}", absent(&self.absent))
+            },
         )
     }
 
     fn json(&self) -> String {
         let numbers = |replicas: &[ReplicaId]| replicas.iter().map(|r| r.number()).collect::<Vec<_>>();
-        let absent = |absent: &Absent| {
-            json!({ "replica": absent.replica.number(), "address": absent.address, "error": absent.why })
-        };
+        let absent = |absent: &Absent| json!({ "replica": absent.replica.number(), "address": absent.address, "error": absent.why });
         let mut document = self.facts.json();
         document["file"] = json!(self.file.display().to_string());
         document["vouched_by"] = json!(numbers(&self.vouched));

@@ -42,13 +42,16 @@ impl Facts {
         objects: Option<&Version>,
         file_bytes: u64,
     ) -> Outcome<Self> {
-        let unusable = |why: String| Failure::new(format!("the system part of the backup can not be used: {why}"));
+        let unusable =
+            |why: String| Failure::new(format!("the system part of the backup can not be used: {why}"));
         let parts = System::decode(system).map_err(|why| unusable(why.to_owned()))?;
         let [instance] = &parts.instances[..] else {
             return Err(unusable(format!("it has {} ordering instances", parts.instances.len())));
         };
         let executor = restored(&parts.executor).map_err(unusable)?;
-        if (parts.seq, executor.seq()) != (manifest.seq(), manifest.seq()) || parts.border != manifest.border() {
+        if (parts.seq, executor.seq()) != (manifest.seq(), manifest.seq())
+            || parts.border != manifest.border()
+        {
             return Err(unusable("its parts are of different seqs".to_owned()));
         }
         Ok(Self {
@@ -117,7 +120,8 @@ pub(super) fn utc(time: AgreedTime) -> String {
     const DAY: u64 = 86_400;
     let (seconds, millis) = (time.nanos() / 1_000_000_000, time.nanos() / 1_000_000 % 1000);
     let (mut days, second) = (seconds / DAY, seconds % DAY);
-    let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let is_leap =
+        |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     // What a clock of 64 bits of nanoseconds can say ends in the year 2554: few steps.
     let mut year = 1970;
     while days >= 365 + u64::from(is_leap(year)) {

@@ -77,7 +77,8 @@ pub(super) fn load(path: &Path) -> Outcome<(Facts, Image)> {
         return Err(damaged(path, &places));
     }
     progress.begins("loading", single.manifest().total_bytes());
-    let image = single.load(&mut file, &mut |bytes| progress.at(bytes)).map_err(|why| unusable(path, &why))?;
+    let image =
+        single.load(&mut file, &mut |bytes| progress.at(bytes)).map_err(|why| unusable(path, &why))?;
     if image.digest() != single.digest() {
         let why = Unusable::Damaged("all of it together has another digest than it should".to_owned());
         return Err(unusable(path, &why));

@@ -121,8 +121,10 @@ fn renewed(image: &Image, cluster: ClusterId, plan: &Plan) -> Outcome<Image> {
 
 /// Makes all of it beside its place, then puts it there.
 fn make(out: &Path, plan: &Plan, origin: &Origin, image: &Image, is_local: bool) -> Outcome<Cluster> {
-    let name = out.file_name().ok_or_else(|| Failure::usage(format!("{} names no directory", out.display())))?;
-    let unfinished = out.with_file_name(format!(".{}.{}.unfinished", name.to_string_lossy(), std::process::id()));
+    let name =
+        out.file_name().ok_or_else(|| Failure::usage(format!("{} names no directory", out.display())))?;
+    let unfinished =
+        out.with_file_name(format!(".{}.{}.unfinished", name.to_string_lossy(), std::process::id()));
     let made = make_in(&unfinished, plan, origin, image, is_local).and_then(|cluster| {
         fs::rename(&unfinished, out).doing(format_args!("make {}", out.display()))?;
         sync_directory_of(out).doing(format_args!("sync the directory of {}", out.display()))?;
@@ -153,7 +155,8 @@ const CHECKPOINTS: &str = "checkpoints";
 
 /// Writes the image as a replica's checkpoint.
 fn put(directory: &Path, image: &Image, progress: &Progress, what: &str) -> Outcome<()> {
-    let failed = |why: String| Failure::new(format!("can not write the checkpoint in {}: {why}", directory.display()));
+    let failed =
+        |why: String| Failure::new(format!("can not write the checkpoint in {}: {why}", directory.display()));
     let mut files = CheckpointFiles::new(directory).map_err(|why| failed(why.to_string()))?;
     let (mut keeper, _) = Keeper::open(&mut files, false).map_err(|why| failed(why.to_string()))?;
     keeper.submit(Job::Install { image: image.clone() });
@@ -214,8 +217,8 @@ fn text(out: &Path, cluster: &Cluster, facts: &Facts, is_local: bool) -> String 
     let shown = out.display();
     let mut text = format!(
         "cluster {} is made in {shown}, from the backup of cluster {}\n\nIts state is that of seq {}, agreed time {}. What was \
-         written after that is not in it.\nSessions of the backup live on, for as long as they had left: who sends a request again whose \
-         reply is in it gets\nthat reply, and nothing runs twice. Clients of the old cluster are refused until they get the new {CLIENT_FILE}.\n\n",
+         written after that is not in it.\nClients of the old cluster are refused until they get the new {CLIENT_FILE}. Sessions of the backup live on, for as long as they \
+         had left:\nwho sends a request again whose reply is in it gets that reply, and nothing runs twice.\n\n",
         cluster.id,
         facts.cluster,
         facts.seq.number(),
@@ -227,9 +230,11 @@ fn text(out: &Path, cluster: &Cluster, facts: &Facts, is_local: bool) -> String 
         text.push_str("Copy each directory to the machine of its replica and start it there, all of them:\n");
         for (replica, address) in &cluster.members {
             let place = init::replica_directory(out, replica.number());
-            let _ = writeln!(text, "  {address:<24} quorate serve --config {}/{REPLICA_FILE}", place.display());
+            let _ =
+                writeln!(text, "  {address:<24} quorate serve --config {}/{REPLICA_FILE}", place.display());
         }
     }
+    text.truncate(text.trim_end().len());
     let client = out.join(CLIENT_FILE);
     let client = client.display();
     let _ = write!(text, "\n\nClients need {client}:\n  quorate status --config {client}");

@@ -53,6 +53,6 @@ fn while_nobody_holds_it_it_is_looked_for_now_and_then() {
     assert_eq!(repairs.ask(at(0), |_, _| vec![]), []);
     assert_eq!(repairs.deadline(), Some(at(2000)));
     assert_eq!(repairs.ask(at(2000), both).len(), 1);
-    repairs.forget_below(SEQ.next());
+    repairs.forget(SEQ);
     assert_eq!(repairs.len(), 0);
 }

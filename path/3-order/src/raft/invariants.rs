@@ -18,11 +18,7 @@ impl Raft {
         let floor = self.log.floor();
         assert!(floor.index <= self.delivered, "INV-RAFT-15: what is forgotten was handed on, {floor}");
         // A replica enters the view of its checkpoint when it starts [raft L83]; a restored one waits for the others before that.
-        assert!(
-            !self.started || last.view <= self.view,
-            "INV-RAFT-2: log {last} not ahead of {}",
-            self.view
-        );
+        assert!(!self.started || last.view <= self.view, "INV-RAFT-2: log {last} not ahead of {}", self.view);
         assert!(self.durable_record <= self.records, "INV-RAFT-8: {} numbered", self.records);
         self.check_durable();
         self.check_role();

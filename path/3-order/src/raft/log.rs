@@ -287,7 +287,8 @@ impl Log {
     /// nothing happens, when the two do not fit.
     pub(super) fn extend_down(&mut self, earlier: &Self) -> bool {
         let begins = (earlier.floor.index == Index::ZERO).then_some(0);
-        let slots = self.floor_slots.checked_sub(earlier.slots).filter(|slots| begins.is_none_or(|b| b == *slots));
+        let slots =
+            self.floor_slots.checked_sub(earlier.slots).filter(|slots| begins.is_none_or(|b| b == *slots));
         let (Some(slots), true) = (slots, earlier.last == self.floor) else { return false };
         for run in &mut self.runs {
             run.bytes += earlier.bytes;

@@ -10,7 +10,7 @@
 //! back), `election`, `replication` (the leader), `progress` (one follower as its leader sees it), `follower`, `delivery`
 //! (decided slots, reading back old entries), `checkpoints` (where the log begins), `reads`, `transfer`, `invariants`.
 //!
-//! Invariants: INV-RAFT-1 to INV-RAFT-16, see `invariants`. Tests: tests/ beside this file (each delicate point by
+//! Invariants: INV-RAFT-1 to INV-RAFT-17, see `invariants`. Tests: tests/ beside this file (each delicate point by
 //! itself; `chaos` runs thousands of random schedules), scripts in check/script/scripts.
 
 mod checkpoints;
@@ -310,6 +310,28 @@ impl Order for Raft {
     fn restore(&mut self, id: RecordId, record: Stored) -> Result<(), Halt> {
         assert!(!self.started, "records are restored before the start");
         self.restore_record(id, record)
+    }
+
+    fn restore_gap(&mut self, missing: u64) {
+        assert!(!self.started, "records are restored before the start");
+        self.restore_lost(missing);
+    }
+
+    fn knows_vote(&self) -> bool {
+        self.replay.knows_vote()
+    }
+
+    fn needs_checkpoint(&self) -> bool {
+        self.misses_entries()
+    }
+
+    fn covers(&self, slot: Slot, anchor: &Anchor) -> bool {
+        self.is_covered_by(slot, anchor)
+    }
+
+    fn restore_installed(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
+        assert!(!self.started, "a checkpoint takes the place of lost records before the start");
+        self.restore_over(slot, anchor)
     }
 
     fn start(&mut self, now: Time, out: &mut Effects) {

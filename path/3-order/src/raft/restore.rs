@@ -1,5 +1,5 @@
-//! What the records of an earlier run say, one after the other, also where the log was trimmed. docs/protocols/raft.md
-//! L7-L8, L78-L84.
+//! What the records of an earlier run say, one after the other, also where the log was trimmed, and where records were lost to
+//! damage. docs/protocols/raft.md L7-L8, L78-L84, L102-L107.
 //!
 //! The records by themselves tell a log: its first entry that is still there, and all that followed. Ours goes on after the
 //! anchor of a checkpoint, and takes of that told log what continues the anchor. What leads to the anchor without a gap is taken,
@@ -9,15 +9,22 @@
 //! have been replaced long ago. It ends before the anchor, or holds something else there: the checkpoint came from another
 //! replica, and nothing was written since. Or a FLOOR record says that the log begins anew.
 //!
-//! INV-RAFT-1, INV-RAFT-3, INV-RAFT-4, INV-RAFT-15. Tests: tests/restart.rs, tests/checkpoints.rs, tests/chaos.rs.
+//! Where records are missing, the told log begins once more, as if everything before had been trimmed: a missing record may have
+//! replaced any of it. If what follows reaches back to the anchor, all is known. Otherwise entries that this replica
+//! acknowledged may be gone, and with them the majority that held them; so it takes no part before a checkpoint holds
+//! everything up to the last index that it can have acknowledged. That is the last one that a record names, or as many more as
+//! there are missing records after the last entry.
+//!
+//! INV-RAFT-1, INV-RAFT-3, INV-RAFT-4, INV-RAFT-15, INV-RAFT-17. Tests: tests/restart.rs, tests/checkpoints.rs, tests/gaps.rs,
+//! tests/chaos.rs.
 
+use super::log::Log;
 use super::persist::{
     RECORD_ENTRY, RECORD_FLOOR, RECORD_VOTE, inconsistent, read_entry, read_floor, read_vote,
 };
-use super::log::Log;
 use super::{Raft, checkpoints};
-use crate::{Anchor, Effects, Stored};
-use quorate_types::{Halt, RecordId, ReplicaId, Slot, View};
+use crate::{Anchor, Effects, Order as _, Stored};
+use quorate_types::{Halt, RecordId, ReplicaId, Slot, View, planted};
 use quorate_wire::raft::{Entry, Index, Position};
 
 /// The log that the records tell, as far as it matters beside ours.
@@ -39,9 +46,20 @@ pub(super) struct Replay {
     vouched: bool,
     /// The highest view of an entry.
     highest: View,
+    /// Records are missing before those that the told log begins with.
+    gap: bool,
+    /// So many records at most, and no entry after them.
+    missing: u64,
+    /// The highest index that a record names.
+    named: Index,
 }
 
 impl Replay {
+    /// Whether a record since the last gap says in which view we are, and how we voted. [raft L103]
+    pub(super) fn knows_vote(&self) -> bool {
+        self.vouched || !self.gap
+    }
+
     /// Whether the told log is the one after the anchor: what is written next may lean on it.
     fn continues(&self, anchor: Position) -> bool {
         match self.begin {
@@ -114,7 +132,15 @@ impl Raft {
             }
             RECORD_FLOOR => {
                 let (floor, slot, cleared, (view, voted)) = read_floor(&record)?;
-                if self.replay.vouched && (view, voted) != (self.view, self.voted) {
+                let same = view == self.view && (voted == self.voted || self.voted.is_none());
+                let later = self.replay.gap && (view > self.view || same);
+                let first = self.view == View::ZERO && self.voted.is_none();
+                let fits = if self.replay.vouched {
+                    (view, voted) == (self.view, self.voted)
+                } else {
+                    first || later
+                };
+                if !fits {
                     return Err(inconsistent(format!("{view} is restated in {}", self.view)));
                 }
                 self.restore_vote(id, view, voted)?;
@@ -149,9 +175,11 @@ impl Raft {
             );
             return Err(inconsistent(why));
         }
+        let replay = &mut self.replay;
+        replay.named = replay.named.max(floor.index);
         if cleared {
             self.log.truncate(anchor.index);
-            let replay = &mut self.replay;
+            (replay.gap, replay.missing) = (false, 0);
             (replay.begin, replay.end) = (Some(floor.index.next()), floor.index);
             (replay.at_anchor, replay.stale) = ((floor == anchor).then_some(floor.view), false);
             replay.begin_earlier(floor);
@@ -161,11 +189,11 @@ impl Raft {
 
     fn restore_entry(&mut self, id: RecordId, index: Index, entry: Entry) -> Result<(), Halt> {
         let (anchor, replay) = (self.log.floor(), &mut self.replay);
-        let open = replay.anchored && replay.begin.is_none();
+        let open = (replay.anchored || replay.gap) && replay.begin.is_none();
         if index == Index::ZERO || (index > replay.end.next() && !open) {
             return Err(inconsistent(format!("the entry at index {index} follows index {}", replay.end)));
         }
-        let known = replay.vouched || !replay.anchored;
+        let known = replay.vouched || !(replay.anchored || replay.gap);
         if entry.view == View::ZERO || (known && entry.view > self.view) {
             let why = format!("the entry at index {index} is of {} in {}", entry.view, self.view);
             return Err(inconsistent(why));
@@ -173,6 +201,7 @@ impl Raft {
         replay.highest = replay.highest.max(entry.view);
         let begin = replay.begin.map_or(index, |begin| begin.min(index));
         (replay.begin, replay.end) = (Some(begin), index);
+        (replay.named, replay.missing) = (replay.named.max(index), 0);
         if index <= anchor.index {
             // [raft L79]
             replay.at_anchor = (index == anchor.index).then_some(entry.view);
@@ -200,9 +229,57 @@ impl Raft {
         Ok(())
     }
 
-    /// All records were given. [raft L82-L84]
+    /// Nothing that was told so far is certain. [raft L102]
+    pub(super) fn restore_lost(&mut self, missing: u64) {
+        self.log.truncate(self.log.floor().index);
+        let replay = &mut self.replay;
+        (replay.begin, replay.end, replay.earlier) = (None, Index::ZERO, None);
+        (replay.at_anchor, replay.stale, replay.vouched) = (None, false, false);
+        (replay.gap, replay.missing) = (true, replay.missing.saturating_add(missing));
+    }
+
+    /// Whether entries after the anchor may be missing that this replica acknowledged. [raft L104]
+    pub(super) fn misses_entries(&self) -> bool {
+        let (replay, anchor) = (&self.replay, self.log.floor());
+        // Right after the anchor is not enough: what lay at the anchor is not known then.
+        let reaches = replay.begin.is_some_and(|begin| begin <= anchor.index);
+        replay.gap && !reaches && !planted("gap-ignored")
+    }
+
+    /// [raft L105]
+    pub(super) fn is_covered_by(&self, slot: Slot, anchor: &Anchor) -> bool {
+        let Ok(position) = checkpoints::read_anchor(slot, anchor) else { return false };
+        let acknowledged = self.replay.named.max(self.log.floor().index).number();
+        acknowledged.checked_add(self.replay.missing).is_some_and(|last| position.index.number() >= last)
+    }
+
+    /// [raft L106-L107]
+    pub(super) fn restore_over(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
+        assert!(
+            self.knows_vote() && self.is_covered_by(slot, anchor),
+            "INV-RAFT-17: whoever lost records takes part only from a checkpoint on that holds all it acknowledged"
+        );
+        let position = checkpoints::read_anchor(slot, anchor)?;
+        self.log.reset(position, slot.number());
+        (self.commit, self.delivered, self.decided) = (position.index, position.index, slot);
+        let highest = self.replay.highest;
+        // What the disk tells is of no use: FLOOR(cleared) follows.
+        let told = (Some(Index::new(1)), Index::new(1));
+        self.replay = Replay { begin: told.0, end: told.1, highest, ..Replay::default() };
+        Ok(())
+    }
+
+    /// All records were given. [raft L82-L84, L107]
     pub(super) fn finish_restoring(&mut self, out: &mut Effects) -> Result<(), Halt> {
-        let (replay, anchor) = (std::mem::take(&mut self.replay), self.log.floor());
+        assert!(
+            self.knows_vote() && !self.misses_entries(),
+            "INV-RAFT-17: whoever lost records takes part only from a checkpoint on that holds all it acknowledged"
+        );
+        let (mut replay, anchor) = (std::mem::take(&mut self.replay), self.log.floor());
+        if planted("gap-ignored") && replay.gap {
+            self.log.truncate(anchor.index);
+            (replay.begin, replay.at_anchor) = (Some(Index::new(1)), None);
+        }
         if let Some(begin) = replay.begin.filter(|begin| *begin > anchor.index.next()) {
             return Err(inconsistent(format!(
                 "the log begins at index {begin}, and the checkpoint ends at {anchor}"

@@ -5,9 +5,12 @@ mod chaos;
 mod checkpoints;
 mod commit;
 mod election;
+mod gaps;
 mod hostile;
 mod log;
 mod one;
+#[cfg(planted)]
+mod planted;
 mod reads;
 mod replication;
 mod restart;

@@ -197,6 +197,14 @@ pub enum Report {
         /// Where in it.
         place: Place,
     },
+    /// A checkpoint of which rot was reported is deleted, or its file is replaced by another one. What was reported of it and of
+    /// this file counts no more.
+    Gone {
+        /// Which checkpoint.
+        seq: Seq,
+        /// Its file.
+        file: String,
+    },
     /// A repair was asked for with the wrong bytes, or for something that is not here.
     NotRepaired {
         /// Which checkpoint.

@@ -38,6 +38,8 @@ pub struct Keeper {
     /// Files that can't be used; they go when checkpoints as old as they are go.
     lost: Vec<String>,
     bad: Bad,
+    /// Rot that was reported: in which checkpoint, and in whose file.
+    told: BTreeSet<(Seq, Seq)>,
     partial: PartialFile,
     /// The newest border that was reached.
     border: u64,
@@ -94,6 +96,7 @@ impl Keeper {
             catalog: start.catalog,
             lost: start.lost,
             bad: start.bad,
+            told: BTreeSet::new(),
             partial: start.partial,
             border,
             digests: VecDeque::new(),
@@ -255,14 +258,21 @@ impl Keeper {
 
     /// Takes a checkpoint out; its file is deleted in a later step.
     fn remove(&mut self, seq: Seq) {
-        let Some(footer) = self.catalog.footers.remove(&seq) else { return };
         self.changed(seq);
+        let Some(footer) = self.catalog.footers.remove(&seq) else { return };
         self.chores.push_back(Chore::Delete(footer.name()));
     }
 
     /// A checkpoint's file is another one now, or none.
     fn changed(&mut self, seq: Seq) {
         self.bad.retain(|(file, _)| *file != seq);
+        let told = self.told.len();
+        self.told.retain(|(of, file)| *of != seq && *file != seq);
+        if self.told.len() < told
+            && let Some(footer) = self.catalog.footers.get(&seq)
+        {
+            self.reports.push(Report::Gone { seq, file: footer.name() });
+        }
         self.look = None;
         if self.newest.as_ref().is_some_and(|(newest, _)| newest.seq == seq) {
             self.newest = None;
@@ -641,7 +651,14 @@ impl Keeper {
         let Some(digest) = self.catalog.footers.get(&seq).map(|footer| footer.digest) else { return };
         let Some(name) = self.catalog.footers.get(&file).map(Footer::name) else { return };
         if self.bad.insert((file, at)) {
-            self.reports.push(Report::Rot { seq, digest, file: name, place });
+            self.told.insert((seq, file));
+            self.reports.push(Report::Rot { seq, digest, file: name.clone(), place });
+        }
+        if place == Place::Whole {
+            // As if that had been found at the start: no question and no scrub comes to it again.
+            self.catalog.footers.remove(&file);
+            self.changed(file);
+            self.lost.push(name);
         }
     }
 }

@@ -1,18 +1,18 @@
-//! Leaves: the entries of a small subtree side by side in one allocation, and large entries.
+//! Leaves: the entries of a small subtree side by side, and large entries.
 //!
-//! A bucket's bytes hold, from the front, the heads of all entries (4 bytes of the key each, from the place on where the keys differ),
-//! then their records' places (2 bytes each, counted from the end), and at the back the records in key order, exactly the bytes that
-//! digests are taken over. The room between lets most changes happen in place; a search reads the heads and one record.
+//! A bucket is two allocations. The body holds the records in key order, exactly the bytes that digests are taken over. The index holds
+//! the heads of all entries (4 bytes of the key each, from the place on where the keys differ) and the places of their records. So a search reads the index, and in the body only the record that it is after; the indexes of a million entries are few
+//! enough to stay in the processor's caches. Both have some room, so that most changes happen in place.
 //!
 //! Invariants: INV-STORE-2 (a bucket's bytes are only changed while nobody shares them, which `Arc::get_mut` enforces), INV-STORE-3 (a
 //! group's digest is known only if no entry of the group changed since).
 //! Tests: `tests/store.rs`, which compares with a simple model.
 
-use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use quorate_types::{Digest, planted};
+use triomphe::{Arc, HeaderSlice, UniqueArc};
 
 use super::rules::{self, GROUPS};
 use super::symbols::common;
@@ -79,9 +79,11 @@ impl Large {
 }
 
 /// The entries of a subtree, sorted. Not empty.
-// In this order a search waits for memory twice: for the numbers (beside the reference counts) together with the heads, and for a record.
-#[repr(C)]
-pub(super) struct Bucket<B: ?Sized = [u8]> {
+#[derive(Clone)]
+pub(super) struct Bucket(Arc<HeaderSlice<Head, [Row]>>);
+
+/// What begins an index.
+struct Head {
     count: u32,
     /// How many symbols all keys have in common; of a single key, its half bytes.
     common: u32,
@@ -89,41 +91,37 @@ pub(super) struct Bucket<B: ?Sized = [u8]> {
     used: u32,
     /// Which groups' digests are known.
     known: AtomicU32,
-    groups: [DigestCell; GROUPS],
-    bytes: B,
+    body: Body,
 }
 
-impl<const N: usize> Default for Bucket<[u8; N]> {
-    fn default() -> Self {
-        Self {
-            groups: Default::default(),
-            known: AtomicU32::new(0),
-            common: 0,
-            used: 0,
-            count: 0,
-            bytes: [0; N],
-        }
-    }
+/// The groups' digests, and the records from the front on.
+type Body = UniqueArc<HeaderSlice<[DigestCell; GROUPS], [u8]>>;
+
+/// A part of an index: the heads of some entries, and where their records begin.
+#[derive(Clone, Copy)]
+struct Row {
+    heads: [u32; ROW],
+    places: [u16; ROW],
 }
 
-/// What a bucket and its reference counts take beside the bytes.
-const FIXED: usize = size_of::<Bucket<[u8; 0]>>() + 16;
-/// Bytes of an entry outside its record.
-const INDEX: usize = 6;
+/// Entries in a row.
+const ROW: usize = 8;
+/// What is behind the last entry: its head is not below any.
+const NO_ROW: Row = Row { heads: [u32::MAX; ROW], places: [0; ROW] };
 /// Bytes of a record before the key.
 const RECORD: usize = 8;
 
-/// An empty bucket with at least so many bytes. The sizes are those that allocators have: four for each doubling.
-fn allocate(bytes: usize) -> Arc<Bucket> {
-    macro_rules! sizes {
-        ($($size:literal)*) => {
-            match bytes + FIXED {
-                $(..=$size => Arc::<Bucket<[u8; $size - FIXED]>>::default(),)*
-                _ => panic!("INV-STORE-4: a bucket of {bytes} bytes"),
-            }
-        };
-    }
-    sizes!(256 320 384 448 512 640 768 896 1024 1280 1536 1792 2048 2560 3072 3584 4096 5120 6144 7168 8192)
+/// How long a body's records must be for so many bytes. With what comes before them they get a size that allocators have: four for each
+/// doubling.
+fn room_for(bytes: usize) -> usize {
+    let fixed = size_of::<[DigestCell; GROUPS]>() + size_of::<usize>();
+    let whole = bytes + fixed;
+    whole.next_multiple_of((whole.next_power_of_two() / 8).max(16)) - fixed
+}
+
+fn body(groups: [DigestCell; GROUPS], records: &[u8]) -> Body {
+    let body = Arc::from_header_and_slice(groups, records);
+    Body::try_from(body).unwrap_or_else(|_| unreachable!("INV-STORE-2: nobody shares what was just made"))
 }
 
 /// The first four bytes of a key from the byte on in which the keys of a bucket differ; missing ones are 0.
@@ -148,91 +146,106 @@ fn group_of(head: u32, common: u32) -> usize {
 
 impl Bucket {
     /// A bucket with these entries, which are sorted and not too many.
-    pub(super) fn new(entries: &[Entry<'_>]) -> Arc<Self> {
+    pub(super) fn new(entries: &[Entry<'_>]) -> Self {
         let used: usize = entries.iter().map(|(key, value)| RECORD + key.len() + value.len()).sum();
-        let mut made = allocate(used + INDEX * entries.len());
-        let bucket = alone(&mut made);
-        let [first, .., last] = entries else {
-            let (key, _) = entries[0];
-            bucket.fill(entries, used, 2 * key.len());
-            return made;
+        let shared = match entries {
+            [(key, _)] => 2 * key.len(),
+            _ => common(entries[0].0, entries[entries.len() - 1].0),
         };
-        bucket.fill(entries, used, common(first.0, last.0));
-        made
-    }
-
-    fn fill(&mut self, entries: &[Entry<'_>], used: usize, common: usize) {
-        (self.common, self.used, self.count) = (common as u32, used as u32, entries.len() as u32);
-        let mut left = used;
+        let mut records = Vec::with_capacity(room_for(used));
+        let mut index = vec![NO_ROW; entries.len().div_ceil(ROW)];
         for (at, (key, value)) in entries.iter().enumerate() {
-            self.set_head(at, head_of(key, self.common));
-            self.set_place(at, left);
-            let start = self.bytes.len() - left;
-            self.write(start, key, value);
-            left -= RECORD + key.len() + value.len();
+            index[at / ROW].heads[at % ROW] = head_of(key, shared as u32);
+            index[at / ROW].places[at % ROW] = records.len() as u16;
+            records.extend_from_slice(&(key.len() as u32).to_le_bytes());
+            records.extend_from_slice(&(value.len() as u32).to_le_bytes());
+            records.extend_from_slice(key);
+            records.extend_from_slice(value);
         }
+        records.resize(records.capacity(), 0);
+        let head = Head {
+            count: entries.len() as u32,
+            common: shared as u32,
+            used: used as u32,
+            known: AtomicU32::new(0),
+            body: body(Default::default(), &records),
+        };
+        Self(Arc::from_header_and_slice(head, &index))
     }
 
-    /// A copy with room for so many bytes more.
-    pub(super) fn copy(&self, more: usize) -> Arc<Self> {
-        let (used, index) = (self.used as usize, INDEX * self.count as usize);
-        let mut made = allocate(used + index + more);
-        let copy = alone(&mut made);
-        copy.groups = self.groups.clone();
-        *copy.known.get_mut() = self.known.load(Ordering::Acquire);
-        (copy.common, copy.used, copy.count) = (self.common, self.used, self.count);
-        copy.bytes[..index].copy_from_slice(&self.bytes[..index]);
-        let start = copy.bytes.len() - used;
-        copy.bytes[start..].copy_from_slice(self.records());
-        made
+    /// A copy with room for so many entries and bytes more.
+    #[inline(never)]
+    fn copy(&self, entries: usize, bytes: usize) -> Self {
+        let View { head, index, records } = self.view();
+        let (rows, used) = ((head.count as usize + entries).div_ceil(ROW), head.used as usize);
+        // What is known is read first: a digest that another thread adds meanwhile may be there or not.
+        let known = AtomicU32::new(head.known.load(Ordering::Acquire));
+        let groups = head.body.header.clone();
+        let body = if used + bytes <= records.len() && records.len() <= 2 * used {
+            body(groups, records)
+        } else {
+            let mut more = Vec::with_capacity(room_for(used + bytes));
+            more.extend_from_slice(&records[..used]);
+            more.resize(more.capacity(), 0);
+            body(groups, &more)
+        };
+        let head = Head { count: head.count, common: head.common, used: head.used, known, body };
+        Self(match index.get(..rows) {
+            Some(index) => Arc::from_header_and_slice(head, index),
+            None => Arc::from_header_and_vec(head, [index, &vec![NO_ROW; rows - index.len()]].concat()),
+        })
     }
 
+    #[inline]
+    fn view(&self) -> View<'_> {
+        let HeaderSlice { header, slice } = &*self.0;
+        View { head: header, index: slice, records: &header.body.slice }
+    }
+
+    /// The bucket to change, with room for so many entries and bytes more: a copy if a version shares it, or if there is no room.
+    #[inline]
+    fn own(&mut self, entries: usize, bytes: usize) -> Edit<'_> {
+        let View { head, index, records } = self.view();
+        let (count, used) = (head.count as usize + entries, head.used as usize + bytes);
+        if !Arc::is_unique(&self.0) || count > ROW * index.len() || used > records.len() {
+            *self = self.copy(entries, bytes);
+        }
+        let bucket = Arc::get_mut(&mut self.0).expect("INV-STORE-2: nobody shares it");
+        Edit { head: &mut bucket.header, index: &mut bucket.slice }
+    }
+
+    #[inline]
     pub(super) fn count(&self) -> usize {
-        self.count as usize
+        self.0.header.count as usize
     }
     pub(super) fn cost(&self) -> u64 {
-        u64::from(self.used)
+        u64::from(self.0.header.used)
+    }
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
     /// All records, one after another.
     pub(super) fn records(&self) -> &[u8] {
-        &self.bytes[self.bytes.len() - self.used as usize..]
+        &self.view().records[..self.0.header.used as usize]
     }
     /// The entries in key order.
     pub(super) fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
-        (0..self.count()).map(|at| self.entry(at))
+        let view = self.view();
+        (0..self.count()).map(move |at| view.entry(at))
     }
     #[inline]
     pub(super) fn entry(&self, at: usize) -> Entry<'_> {
-        let start = self.bytes.len() - self.place(at);
-        let (lengths, rest) = self.bytes[start..].split_at(RECORD);
-        let (key, value) = (word(&lengths[..4]), word(&lengths[4..]));
-        let (key, rest) = rest.split_at(key);
-        (key, &rest[..value])
+        self.view().entry(at)
     }
+    #[inline]
     pub(super) fn get(&self, key: &[u8]) -> Option<&[u8]> {
-        self.find(key).ok().map(|at| self.entry(at).1)
+        let view = self.view();
+        view.find(key).ok().map(|at| view.entry(at).1)
     }
-
     /// Where the key is, or (if it has what all keys have in common) where it would be.
     #[inline]
     pub(super) fn find(&self, key: &[u8]) -> Result<usize, usize> {
-        let (heads, head) = (self.heads(), head_of(key, self.common));
-        let mut first = if heads.len() > 64 {
-            heads.partition_point(|other| u32::from_le_bytes(*other) < head)
-        } else {
-            heads.iter().filter(|other| u32::from_le_bytes(**other) < head).count()
-        };
-        let same = heads[first..].iter().take_while(|other| u32::from_le_bytes(**other) == head).count();
-        let mut end = first + same;
-        while first < end {
-            let middle = (first + end) / 2;
-            match self.entry(middle).0.cmp(key) {
-                std::cmp::Ordering::Less => first = middle + 1,
-                std::cmp::Ordering::Equal => return Ok(middle),
-                std::cmp::Ordering::Greater => end = middle,
-            }
-        }
-        Err(first)
+        self.view().find(key)
     }
 
     /// The first entry whose key is not below this one, whatever it has in common with the others.
@@ -245,185 +258,249 @@ impl Bucket {
         first
     }
 
-    /// Gives an entry another value; the cost stays in bounds.
+    /// Overwrites the key's value, if it has one of this length and is the first with its head; else nothing happens.
     #[inline]
-    pub(super) fn put_at(this: &mut Arc<Self>, at: usize, value: &[u8]) {
-        let more = value.len().saturating_sub(this.entry(at).1.len());
-        own(this, more).set_value(at, value);
+    pub(super) fn overwrite(&mut self, key: &[u8], value: &[u8]) -> bool {
+        let view = self.view();
+        let head = head_of(key, view.head.common);
+        let at = view.below(head);
+        if at >= self.count() || view.head(at) != head {
+            return false;
+        }
+        let start = view.place(at);
+        let record = view.records.get(start..).and_then(|records| records.get(..RECORD + key.len()));
+        let Some((lengths, other)) = record.and_then(|record| record.split_first_chunk::<RECORD>()) else {
+            return false;
+        };
+        if u64::from_le_bytes(*lengths) != key.len() as u64 | (value.len() as u64) << 32 || other != key {
+            return false;
+        }
+        let group = group_of(head, view.head.common);
+        let edit = self.own(0, 0);
+        if !planted("stale-digest") {
+            *edit.head.known.get_mut() &= !(1 << group);
+        }
+        let start = start + RECORD + key.len();
+        edit.head.body.slice[start..start + value.len()].copy_from_slice(value);
+        true
     }
 
-    #[inline]
-    fn set_value(&mut self, at: usize, value: &[u8]) {
-        self.touch(at);
-        let start = self.bytes.len() - self.place(at);
-        let (key, old) = (word(&self.bytes[start..start + 4]), word(&self.bytes[start + 4..start + RECORD]));
-        let from = start + RECORD + key;
-        if old == value.len() {
-            self.bytes[from..from + old].copy_from_slice(value);
-            return;
-        }
-        self.bytes[start + 4..start + RECORD].copy_from_slice(&(value.len() as u32).to_le_bytes());
-        let (first, end) = (self.bytes.len() - self.used as usize, from + old);
-        self.bytes.copy_within(first..from, first + old - value.len());
-        self.bytes[end - value.len()..end].copy_from_slice(value);
-        self.move_places(at + 1, value.len().wrapping_sub(old));
-        self.used = (self.used as usize + value.len() - old) as u32;
+    /// Gives an entry another value; the cost stays in bounds.
+    pub(super) fn put_at(&mut self, at: usize, value: &[u8]) {
+        let more = value.len().saturating_sub(self.entry(at).1.len());
+        self.own(0, more).set_value(at, value);
     }
 
     /// Adds an entry with a new key; the cost stays in bounds.
-    pub(super) fn insert(this: &mut Arc<Self>, key: &[u8], value: &[u8]) {
-        let record = RECORD + key.len() + value.len();
-        let bucket = own(this, record + INDEX);
-        let shared = common(key, bucket.entry(0).0) as u32;
-        if shared < bucket.common {
+    pub(super) fn insert(&mut self, key: &[u8], value: &[u8]) {
+        let mut bucket = self.own(1, RECORD + key.len() + value.len());
+        let shared = common(key, bucket.view().entry(0).0) as u32;
+        if shared < bucket.head.common {
             bucket.set_common(shared);
         }
-        let at = bucket.find(key).unwrap_or_else(|at| at);
-        bucket.insert_at(at, key, value);
-    }
-
-    fn insert_at(&mut self, at: usize, key: &[u8], value: &[u8]) {
-        let (count, record) = (self.count(), RECORD + key.len() + value.len());
-        let first = self.bytes.len() - self.used as usize;
-        let after = if at < count { self.place(at) } else { 0 };
-        self.bytes.copy_within(first..self.bytes.len() - after, first - record);
-        let start = self.bytes.len() - after - record;
-        self.write(start, key, value);
-        self.move_places(at, record);
-        self.bytes.copy_within(4 * count + 2 * at..6 * count, 4 * count + 2 * at + 6);
-        self.bytes.copy_within(4 * at..4 * count + 2 * at, 4 * at + 4);
-        self.count += 1;
-        self.used += record as u32;
-        self.set_head(at, head_of(key, self.common));
-        self.set_place(at, after + record);
-        self.touch(at);
+        let at = bucket.view().find(key).unwrap_or_else(|at| at);
+        bucket.insert(at, key, value);
     }
 
     /// Removes an entry, which is not the last one.
-    pub(super) fn remove(this: &mut Arc<Self>, at: usize) {
-        let needed = this.used as usize + INDEX * this.count();
-        if this.bytes.len() > 2 * needed + FIXED {
-            *this = this.copy(0);
+    pub(super) fn remove(&mut self, at: usize) {
+        if self.view().records.len() > 2 * self.0.header.used as usize + 256 {
+            *self = self.copy(0, 0);
         }
-        let bucket = own(this, 0);
-        bucket.remove_at(at);
-        let last = bucket.count() - 1;
+        let mut bucket = self.own(0, 0);
+        bucket.remove(at);
+        let last = bucket.head.count as usize - 1;
         if at == 0 || at > last {
-            let (first, last) = (bucket.entry(0).0, bucket.entry(last).0);
+            let (first, last) = (bucket.view().entry(0).0, bucket.view().entry(last).0);
             let shared = common(first, last) as u32;
-            if shared != bucket.common {
+            if shared != bucket.head.common {
                 bucket.set_common(shared);
             }
         }
     }
 
-    fn remove_at(&mut self, at: usize) {
-        self.touch(at);
-        let (key, value) = self.entry(at);
-        let (count, record) = (self.count(), RECORD + key.len() + value.len());
-        let (first, start) = (self.bytes.len() - self.used as usize, self.bytes.len() - self.place(at));
-        self.bytes.copy_within(first..start, first + record);
-        self.move_places(at, record.wrapping_neg());
-        self.bytes.copy_within(4 * at + 4..4 * count + 2 * at, 4 * at);
-        self.bytes.copy_within(4 * count + 2 * at + 2..6 * count, 4 * count + 2 * at - 4);
-        self.count -= 1;
-        self.used -= record as u32;
-    }
-
     /// The digest; those of groups that did not change are remembered.
     pub(super) fn digest(&self) -> Digest {
-        let known = self.known.load(Ordering::Acquire);
+        let View { head, records, .. } = self.view();
+        let known = head.known.load(Ordering::Acquire);
         let (mut groups, mut at) = ([Digest::new([0; 32]); GROUPS], 0);
         for (group, digest) in groups.iter_mut().enumerate() {
-            let heads = &self.heads()[at..];
-            let in_it = |head: &&[u8; 4]| group_of(u32::from_le_bytes(**head), self.common) == group;
-            let end = at + heads.iter().take_while(in_it).count();
+            let mut end = at;
+            while end < self.count() && group_of(self.view().head(end), head.common) == group {
+                end += 1;
+            }
             if known & 1 << group != 0 {
-                *digest = self.groups[group].get();
+                *digest = head.body.header[group].get();
             } else {
-                *digest = rules::group(self.records_of(at, end));
-                self.groups[group].set(digest);
+                *digest = rules::group(&records[self.view().start(at)..self.view().start(end)]);
+                head.body.header[group].set(digest);
             }
             at = end;
         }
-        self.known.store((1 << GROUPS) - 1, Ordering::Release);
+        head.known.store((1 << GROUPS) - 1, Ordering::Release);
         rules::bucket(&groups)
     }
+}
 
-    fn records_of(&self, from: usize, to: usize) -> &[u8] {
-        let place = |at| if at < self.count() { self.place(at) } else { 0 };
-        &self.bytes[self.bytes.len() - place(from)..self.bytes.len() - place(to)]
+/// A bucket to read.
+#[derive(Clone, Copy)]
+struct View<'b> {
+    head: &'b Head,
+    index: &'b [Row],
+    records: &'b [u8],
+}
+
+impl<'b> View<'b> {
+    #[inline]
+    fn head(self, at: usize) -> u32 {
+        self.index[at / ROW].heads[at % ROW]
+    }
+    /// Where a record begins.
+    #[inline]
+    fn place(self, at: usize) -> usize {
+        usize::from(self.index[at / ROW].places[at % ROW])
+    }
+    /// Where a record begins, or all of them end.
+    fn start(self, at: usize) -> usize {
+        if at < self.head.count as usize { self.place(at) } else { self.head.used as usize }
+    }
+    #[inline]
+    fn entry(self, at: usize) -> Entry<'b> {
+        let (lengths, rest) = self.records[self.place(at)..].split_at(RECORD);
+        let (key, value) = (word(&lengths[..4]), word(&lengths[4..]));
+        let (key, rest) = rest.split_at(key);
+        (key, &rest[..value])
+    }
+    #[inline]
+    fn find(self, key: &[u8]) -> Result<usize, usize> {
+        let head = head_of(key, self.head.common);
+        let first = if self.index.len() > 8 { self.below_in_many(head) } else { self.below(head) };
+        self.find_from(first, head, key)
+    }
+    /// How many heads are below this one. All rows are read: how many they are is known before anything of them has arrived.
+    #[inline]
+    fn below(self, head: u32) -> usize {
+        let below = |row: &Row| row.heads.iter().map(|&other| u32::from(other < head)).sum::<u32>();
+        self.index.iter().map(below).sum::<u32>() as usize
+    }
+    #[inline(never)]
+    fn below_in_many(self, head: u32) -> usize {
+        let row = self.index.partition_point(|row| row.heads[ROW - 1] < head);
+        let rest = self.index.get(row).map_or(0, |row| row.heads.partition_point(|&other| other < head));
+        ROW * row + rest
+    }
+    #[inline]
+    fn find_from(self, first: usize, head: u32, key: &[u8]) -> Result<usize, usize> {
+        let (mut at, count) = (first, self.head.count as usize);
+        while at < count && self.head(at) == head {
+            match self.entry(at).0 {
+                other if other == key => return Ok(at),
+                other if other > key => return Err(at),
+                _ => at += 1,
+            }
+        }
+        Err(at)
+    }
+}
+
+/// A bucket to change, which nobody shares and which has the room.
+struct Edit<'b> {
+    head: &'b mut Head,
+    index: &'b mut [Row],
+}
+
+impl Edit<'_> {
+    #[inline]
+    fn view(&self) -> View<'_> {
+        View { head: self.head, index: self.index, records: &self.head.body.slice }
+    }
+    #[inline]
+    fn records(&mut self) -> &mut [u8] {
+        &mut self.head.body.slice
+    }
+
+    fn set_value(&mut self, at: usize, value: &[u8]) {
+        self.touch(at);
+        let (start, (key, old), used) =
+            (self.view().place(at), self.view().entry(at), self.head.used as usize);
+        let (from, old) = (start + RECORD + key.len(), old.len());
+        let records = self.records();
+        records[start + 4..start + RECORD].copy_from_slice(&(value.len() as u32).to_le_bytes());
+        records.copy_within(from + old..used, from + value.len());
+        records[from..from + value.len()].copy_from_slice(value);
+        self.move_places(at + 1, value.len().wrapping_sub(old));
+        self.head.used = (used + value.len() - old) as u32;
+    }
+
+    fn insert(&mut self, at: usize, key: &[u8], value: &[u8]) {
+        let (count, used, record) =
+            (self.head.count as usize, self.head.used, RECORD + key.len() + value.len());
+        let start = self.view().start(at);
+        let records = self.records();
+        records.copy_within(start..used as usize, start + record);
+        let (lengths, rest) = records[start..].split_at_mut(RECORD);
+        lengths[..4].copy_from_slice(&(key.len() as u32).to_le_bytes());
+        lengths[4..].copy_from_slice(&(value.len() as u32).to_le_bytes());
+        rest[..key.len()].copy_from_slice(key);
+        rest[key.len()..key.len() + value.len()].copy_from_slice(value);
+        for other in (at..count).rev() {
+            let (head, place) = (self.view().head(other), self.view().place(other) + record);
+            self.set(other + 1, head, place);
+        }
+        self.set(at, head_of(key, self.head.common), start);
+        self.head.count += 1;
+        self.head.used += record as u32;
+        self.touch(at);
+    }
+
+    fn remove(&mut self, at: usize) {
+        self.touch(at);
+        let (count, used, (key, value)) =
+            (self.head.count as usize, self.head.used as usize, self.view().entry(at));
+        let (start, record) = (self.view().place(at), RECORD + key.len() + value.len());
+        self.records().copy_within(start + record..used, start);
+        for other in at + 1..count {
+            let (head, place) = (self.view().head(other), self.view().place(other) - record);
+            self.set(other - 1, head, place);
+        }
+        self.set(count - 1, u32::MAX, 0);
+        self.head.count -= 1;
+        self.head.used -= record as u32;
     }
 
     /// The digest of the entry's group is not known any more.
     #[inline]
     fn touch(&mut self, at: usize) {
         if !planted("stale-digest") {
-            let head = u32::from_le_bytes(self.heads()[at]);
-            *self.known.get_mut() &= !(1 << group_of(head, self.common));
+            let group = group_of(self.view().head(at), self.head.common);
+            *self.head.known.get_mut() &= !(1 << group);
         }
     }
 
     fn set_common(&mut self, shared: u32) {
-        self.common = shared;
-        *self.known.get_mut() = 0;
-        for at in 0..self.count() {
-            let head = head_of(self.entry(at).0, shared);
-            self.set_head(at, head);
+        self.head.common = shared;
+        *self.head.known.get_mut() = 0;
+        for at in 0..self.head.count as usize {
+            let head = head_of(self.view().entry(at).0, shared);
+            self.set(at, head, self.view().place(at));
         }
     }
 
-    fn has_room(&self, more: usize) -> bool {
-        self.used as usize + INDEX * self.count() + more <= self.bytes.len()
-    }
     #[inline]
-    fn heads(&self) -> &[[u8; 4]] {
-        self.bytes[..4 * self.count as usize].as_chunks().0
+    fn set(&mut self, at: usize, head: u32, place: usize) {
+        let row = &mut self.index[at / ROW];
+        (row.heads[at % ROW], row.places[at % ROW]) = (head, place as u16);
     }
-    fn set_head(&mut self, at: usize, head: u32) {
-        self.bytes[4 * at..4 * at + 4].copy_from_slice(&head.to_le_bytes());
-    }
-    /// How far from the end a record begins.
-    #[inline]
-    fn place(&self, at: usize) -> usize {
-        let at = 4 * self.count as usize + 2 * at;
-        usize::from(u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]]))
-    }
-    fn set_place(&mut self, at: usize, place: usize) {
-        let at = 4 * self.count as usize + 2 * at;
-        self.bytes[at..at + 2].copy_from_slice(&(place as u16).to_le_bytes());
-    }
-    /// The records before `end` begin so many bytes further from the end.
-    fn move_places(&mut self, end: usize, by: usize) {
-        let from = 4 * self.count();
-        for place in self.bytes[from..from + 2 * end].as_chunks_mut::<2>().0 {
-            *place = u16::from_le_bytes(*place).wrapping_add(by as u16).to_le_bytes();
+    /// The records from this one on begin so many bytes later.
+    fn move_places(&mut self, first: usize, by: usize) {
+        for at in first..self.head.count as usize {
+            let place = &mut self.index[at / ROW].places[at % ROW];
+            *place = place.wrapping_add(by as u16);
         }
-    }
-    fn write(&mut self, start: usize, key: &[u8], value: &[u8]) {
-        let (lengths, rest) = self.bytes[start..].split_at_mut(RECORD);
-        lengths[..4].copy_from_slice(&(key.len() as u32).to_le_bytes());
-        lengths[4..].copy_from_slice(&(value.len() as u32).to_le_bytes());
-        rest[..key.len()].copy_from_slice(key);
-        rest[key.len()..key.len() + value.len()].copy_from_slice(value);
     }
 }
 
 #[inline]
 fn word(bytes: &[u8]) -> usize {
     u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize
-}
-
-/// A bucket that was just made.
-fn alone(bucket: &mut Arc<Bucket>) -> &mut Bucket {
-    Arc::get_mut(bucket).expect("INV-STORE-2: nobody shares it")
-}
-
-/// The bucket to change, with room for so many bytes more: a copy if a version shares it, or if there is no room.
-#[inline]
-fn own(bucket: &mut Arc<Bucket>, more: usize) -> &mut Bucket {
-    if Arc::strong_count(bucket) != 1 || !bucket.has_room(more) {
-        *bucket = bucket.copy(more);
-    }
-    alone(bucket)
 }

@@ -1,7 +1,7 @@
 //! The difference of two versions: both trees are walked side by side, and what they share is skipped.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
+use triomphe::Arc;
 
 use super::END;
 use super::bucket::Entry;
@@ -109,8 +109,8 @@ fn place_in_path(symbol: u8) -> u32 {
 /// Whether two subtrees are one.
 fn same(one: &Child, other: &Child) -> bool {
     match (one, other) {
-        (Child::Inner(one), Child::Inner(other)) => Arc::ptr_eq(one, other),
-        (Child::Bucket(one), Child::Bucket(other)) => Arc::ptr_eq(one, other),
+        (Child::Inner(one), Child::Inner(other)) => one.is(other),
+        (Child::Bucket(one), Child::Bucket(other)) => one.is(other),
         (Child::Large(one), Child::Large(other)) => Arc::ptr_eq(one, other),
         _ => false,
     }
@@ -141,7 +141,7 @@ impl<'a> Walker<'a> {
         let Here::Subtree(child) = self.here else { return };
         match child {
             Child::Inner(inner) => {
-                self.path.extend_from_slice(&inner.skip);
+                self.path.extend_from_slice(inner.skip());
                 self.way.push((inner, 0, self.path.len()));
                 self.go();
             }
@@ -176,7 +176,7 @@ impl<'a> Walker<'a> {
     fn go(&mut self) {
         while let Some(&(inner, at, length)) = self.way.last() {
             self.path.truncate(length);
-            if let (Some(child), Some(place)) = (inner.children.get(at), inner.places().nth(at)) {
+            if let (Some(child), Some(place)) = (inner.children().get(at), inner.places().nth(at)) {
                 self.path.push(place.checked_sub(1).map_or(END, |nibble| nibble as u8));
                 self.here = Here::Subtree(child);
                 return;

@@ -54,9 +54,9 @@ impl Iterator for Chunks<'_> {
             if bytes <= CHUNK_BYTES {
                 return Some(self.chunk(&path, above, count, bytes));
             }
-            path.extend_from_slice(&inner.skip);
+            path.extend_from_slice(inner.skip());
             let first = self.left.len();
-            for (place, child) in inner.places().zip(&inner.children) {
+            for (place, child) in inner.places().zip(inner.children()) {
                 let mut path = path.clone();
                 path.push(place.checked_sub(1).map_or(END, |nibble| nibble as u8));
                 self.left.push(Left { child, path, above: Some((inner, place)) });

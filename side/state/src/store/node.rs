@@ -4,14 +4,14 @@
 //! has two children or more), INV-STORE-6 (a child's digest is known only if nothing below it changed since). Both end in the root's
 //! digest, which tests compare with that of a simple model.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use quorate_types::Digest;
+use triomphe::{Arc, HeaderSlice};
 
 use super::bucket::{Bucket, DigestCell, Entry, Large};
 use super::rules;
-use super::symbols::{nibbles, place_of};
+use super::symbols::{agreeing, nibbles, place_of};
 
 /// A subtree.
 #[derive(Clone, Default)]
@@ -19,26 +19,28 @@ pub(super) enum Child {
     /// Nothing: the root of an empty store, and for a moment what a change took away.
     #[default]
     None,
-    Bucket(Arc<Bucket>),
-    Inner(Arc<Inner>),
+    Bucket(Bucket),
+    Inner(Inner),
     Large(Arc<Large>),
 }
 
 /// A node with children, by the symbol at which their keys differ.
-// What changes need comes first; digests are elsewhere, so that the nodes of a large tree stay in the processor's caches.
-#[repr(C)]
-pub(super) struct Inner<C: ?Sized = [Child]> {
+#[derive(Clone)]
+pub(super) struct Inner(Arc<HeaderSlice<Head, [Child]>>);
+
+/// What begins an inner node.
+struct Head {
     /// The places of the children's symbols.
-    pub(super) symbols: u32,
+    symbols: u32,
     /// Whose digests are known, by place.
     known: AtomicU32,
     /// The half bytes from the parent's symbol to this node's.
-    pub(super) skip: Box<[u8]>,
-    pub(super) count: u64,
-    pub(super) cost: u64,
-    /// Those of the children, in order, as far as they are known.
+    skip: Box<[u8]>,
+    count: u64,
+    cost: u64,
+    /// Those of the children, in order, as far as they are known. Not beside the children, so that what changes need of the nodes of a
+    /// large tree stays in the processor's caches.
     digests: Box<[DigestCell]>,
-    pub(super) children: C,
 }
 
 /// How many symbols there are.
@@ -48,155 +50,174 @@ const ALL_NIBBLES: u32 = 0x1_FFFE;
 
 impl Inner {
     /// A node with these children, in order, whose digests are all unknown.
-    pub(super) fn new(symbols: u32, skip: Box<[u8]>, children: Vec<Child>) -> Arc<Self> {
+    pub(super) fn new(symbols: u32, skip: Box<[u8]>, children: Vec<Child>) -> Self {
+        assert!(children.len() > 1, "INV-STORE-5: {} children", children.len());
         let (count, cost) = children.iter().fold((0, 0), |(count, cost), child| {
             let (more, bytes) = child.measure();
             (count + more, cost + bytes)
         });
-        let digests = children.iter().map(|_| DigestCell::default()).collect();
-        Self::assemble(symbols, 0, (count, cost), skip, digests, children)
+        let (known, digests) = (AtomicU32::new(0), children.iter().map(|_| DigestCell::default()).collect());
+        Self(Arc::from_header_and_vec(Head { symbols, known, skip, count, cost, digests }, children))
     }
 
-    /// One allocation of the right length for each number of children.
-    fn assemble(
-        symbols: u32,
-        known: u32,
-        (count, cost): (u64, u64),
-        skip: Box<[u8]>,
-        digests: Box<[DigestCell]>,
-        children: Vec<Child>,
-    ) -> Arc<Self> {
-        let known = AtomicU32::new(known);
-        macro_rules! lengths {
-            ($($length:literal)*) => {
-                match children.len() {
-                    $($length => {
-                        let mut children = children.into_iter();
-                        let children: [Child; $length] = std::array::from_fn(|_| children.next().unwrap_or_default());
-                        Arc::new(Inner { symbols, known, count, cost, skip, digests, children })
-                    })*
-                    other => panic!("INV-STORE-5: {other} children"),
-                }
-            };
-        }
-        lengths!(2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17)
-    }
-
-    fn copy(&self) -> Arc<Self> {
+    #[inline(never)]
+    fn copy(&self) -> Self {
+        let Head { symbols, known, skip, count, cost, digests } = &self.0.header;
         // What is known is read first: a digest that another thread adds meanwhile may be there or not.
-        let known = self.known.load(Ordering::Acquire);
-        let (skip, digests) = (self.skip.clone(), self.digests.clone());
-        Self::assemble(self.symbols, known, (self.count, self.cost), skip, digests, self.children.to_vec())
+        let known = AtomicU32::new(known.load(Ordering::Acquire));
+        let (symbols, skip, count, cost, digests) = (*symbols, skip.clone(), *count, *cost, digests.clone());
+        let head = Head { symbols, known, skip, count, cost, digests };
+        Self(Arc::from_header_and_iter(head, self.0.slice.iter().cloned()))
     }
 
     /// The node to change: a copy if a version shares it.
     #[inline]
-    pub(super) fn own(this: &mut Arc<Self>) -> &mut Self {
-        if Arc::strong_count(this) != 1 {
-            *this = this.copy();
+    fn own(&mut self) -> &mut HeaderSlice<Head, [Child]> {
+        if !Arc::is_unique(&self.0) {
+            *self = self.copy();
         }
-        Arc::get_mut(this).expect("INV-STORE-2: nobody shares it")
+        Arc::get_mut(&mut self.0).expect("INV-STORE-2: nobody shares it")
+    }
+
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+    pub(super) fn symbols(&self) -> u32 {
+        self.0.header.symbols
+    }
+    #[inline]
+    pub(super) fn skip(&self) -> &[u8] {
+        &self.0.header.skip
+    }
+    pub(super) fn children(&self) -> &[Child] {
+        &self.0.slice
+    }
+    /// How many entries it has, and their cost.
+    pub(super) fn size(&self) -> (u64, u64) {
+        (self.0.header.count, self.0.header.cost)
+    }
+    pub(super) fn grow(&mut self, count: i64, cost: i64) {
+        let head = &mut self.own().header;
+        head.count = head.count.wrapping_add_signed(count);
+        head.cost = head.cost.wrapping_add_signed(cost);
+    }
+    pub(super) fn set_skip(&mut self, skip: Box<[u8]>) {
+        self.own().header.skip = skip;
+    }
+
+    /// Whether it has a child for each half byte and no more, and nothing leads to it but its parent's symbol.
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        self.symbols() == ALL_NIBBLES && self.skip().is_empty()
+    }
+    /// The child of such a node, to be changed.
+    #[inline]
+    pub(super) fn plain_child_mut(&mut self, nibble: u8) -> &mut Child {
+        let node = self.own();
+        *node.header.known.get_mut() &= !(2 << nibble);
+        &mut node.slice[usize::from(nibble)]
     }
 
     /// Where the child for this place is, or would be.
     #[inline]
     pub(super) fn index(&self, place: u32) -> usize {
-        if self.symbols == ALL_NIBBLES { place.saturating_sub(1) as usize } else { self.rank(place) }
+        if self.symbols() == ALL_NIBBLES { place.saturating_sub(1) as usize } else { self.rank(place) }
     }
-    // Not inlined, as `passed`: what depends on a branch alone does not wait for this node's own line of memory, since the processor
-    // guesses how the branch ends and reads on. With the usual keys all nodes but the first are full and skip nothing.
-    #[inline(never)]
     fn rank(&self, place: u32) -> usize {
-        (self.symbols & ((1 << place) - 1)).count_ones() as usize
+        (self.symbols() & ((1 << place) - 1)).count_ones() as usize
     }
-    /// Where this node's symbols are, if its parent's end before `depth`.
+    /// Where this node's symbol of a key is, if the key has the half bytes that lead to it from `depth` on.
     #[inline]
-    fn branches_at(&self, depth: usize) -> usize {
-        if self.skip.is_empty() { depth } else { self.passed(depth) }
+    pub(super) fn follow(&self, key: &[u8], depth: usize) -> Option<usize> {
+        if self.skip().is_empty() { Some(depth) } else { self.follow_skip(key, depth) }
     }
     #[inline(never)]
-    fn passed(&self, depth: usize) -> usize {
-        depth + self.skip.len()
+    fn follow_skip(&self, key: &[u8], depth: usize) -> Option<usize> {
+        (agreeing(self.skip(), key, depth) == self.skip().len()).then(|| depth + self.skip().len())
     }
     pub(super) fn has(&self, place: u32) -> bool {
-        self.symbols & 1 << place != 0
+        self.symbols() & 1 << place != 0
     }
     /// The places of the children in order.
     pub(super) fn places(&self) -> impl Iterator<Item = u32> {
-        let symbols = self.symbols;
+        let symbols = self.symbols();
         (0..PLACES as u32).filter(move |place| symbols & 1 << place != 0)
     }
     pub(super) fn child(&self, place: u32) -> Option<&Child> {
-        self.has(place).then(|| &self.children[self.index(place)])
+        self.has(place).then(|| &self.children()[self.index(place)])
     }
     /// The child for this place, which there is, to be changed: its digest is not known any more.
     #[inline]
     pub(super) fn child_mut(&mut self, place: u32) -> &mut Child {
-        *self.known.get_mut() &= !(1 << place);
         let index = self.index(place);
-        &mut self.children[index]
+        let node = self.own();
+        *node.header.known.get_mut() &= !(1 << place);
+        &mut node.slice[index]
     }
 
-    /// The same with another child, whose entries are not counted yet.
-    pub(super) fn with(&mut self, place: u32, child: Child) -> Arc<Self> {
-        let (mut children, mut digests) = self.take();
-        let index = self.index(place);
-        children.insert(index, child);
-        digests.insert(index, DigestCell::default());
-        self.again(self.symbols | 1 << place, digests, children)
+    /// Adds a child, whose entries are not counted yet.
+    pub(super) fn add(&mut self, place: u32, child: Child) {
+        let (index, symbols) = (self.index(place), self.symbols() | 1 << place);
+        self.rebuild(symbols, |children, digests| {
+            children.insert(index, child);
+            digests.insert(index, DigestCell::default());
+        });
     }
 
-    /// The same without a child, whose entries are not counted any more.
-    pub(super) fn without(&mut self, place: u32) -> Arc<Self> {
-        let (mut children, mut digests) = self.take();
-        let index = self.index(place);
-        children.remove(index);
-        digests.remove(index);
-        self.again(self.symbols & !(1 << place), digests, children)
+    /// Takes a child away, whose entries are not counted any more.
+    pub(super) fn take_away(&mut self, place: u32) {
+        let (index, symbols) = (self.index(place), self.symbols() & !(1 << place));
+        self.rebuild(symbols, |children, digests| {
+            children.remove(index);
+            digests.remove(index);
+        });
     }
 
-    fn take(&mut self) -> (Vec<Child>, Vec<DigestCell>) {
-        (self.children.iter_mut().map(std::mem::take).collect(), std::mem::take(&mut self.digests).into_vec())
-    }
-
-    /// This node with other children; a new one's digest is not known.
-    fn again(&mut self, symbols: u32, digests: Vec<DigestCell>, children: Vec<Child>) -> Arc<Self> {
-        let known = *self.known.get_mut() & self.symbols & symbols;
-        let skip = std::mem::take(&mut self.skip);
-        Self::assemble(symbols, known, (self.count, self.cost), skip, digests.into(), children)
+    fn rebuild(&mut self, symbols: u32, change: impl FnOnce(&mut Vec<Child>, &mut Vec<DigestCell>)) {
+        let node = self.own();
+        let mut children = node.slice.iter_mut().map(std::mem::take).collect();
+        let mut digests = std::mem::take(&mut node.header.digests).into_vec();
+        change(&mut children, &mut digests);
+        let Head { symbols: before, known, skip, count, cost, .. } = &mut node.header;
+        let known = AtomicU32::new(*known.get_mut() & *before & symbols);
+        let (skip, digests) = (std::mem::take(skip), digests.into());
+        let head = Head { symbols, known, skip, count: *count, cost: *cost, digests };
+        self.0 = Arc::from_header_and_vec(head, children);
     }
 
     /// Whether it can not stay as it is after something was taken away at this place: all of it fits in a leaf, or a child is gone.
     pub(super) fn shrunk(&self, place: u32) -> bool {
-        rules::is_leaf(self.count, self.cost) || matches!(self.child(place), Some(Child::None))
+        let (count, cost) = self.size();
+        rules::is_leaf(count, cost) || matches!(self.child(place), Some(Child::None))
     }
 
     /// Of two children the one that is not at this place, and its half byte. It has half bytes: an ending key is one entry.
     pub(super) fn other_than(&mut self, place: u32) -> (u8, Child) {
-        let other = (self.symbols & !(1 << place)).trailing_zeros();
-        let index = self.index(other);
-        (other.saturating_sub(1) as u8, std::mem::take(&mut self.children[index]))
+        let other = (self.symbols() & !(1 << place)).trailing_zeros();
+        let child = std::mem::take(self.child_mut(other));
+        (other.saturating_sub(1) as u8, child)
     }
 
     /// The digest of a child if it is known.
     pub(super) fn known_digest(&self, place: u32) -> Option<Digest> {
-        let known = self.known.load(Ordering::Acquire) & 1 << place != 0;
-        known.then(|| self.digests[self.index(place)].get())
+        let Head { known, digests, .. } = &self.0.header;
+        let known = known.load(Ordering::Acquire) & 1 << place != 0;
+        known.then(|| digests[self.index(place)].get())
     }
     /// The lowest place of a child without known digest.
     fn unknown(&self) -> Option<u32> {
-        let unknown = self.symbols & !self.known.load(Ordering::Acquire);
+        let unknown = self.symbols() & !self.0.header.known.load(Ordering::Acquire);
         (unknown != 0).then(|| unknown.trailing_zeros())
     }
     fn keep_digest(&self, place: u32, digest: &Digest) {
-        self.digests[self.index(place)].set(digest);
-        self.known.fetch_or(1 << place, Ordering::Release);
+        self.0.header.digests[self.index(place)].set(digest);
+        self.0.header.known.fetch_or(1 << place, Ordering::Release);
     }
 
     /// The digest of a child, computed and kept if it is not known.
     pub(super) fn child_digest(&self, place: u32) -> Digest {
         self.known_digest(place).unwrap_or_else(|| {
-            let digest = self.children[self.index(place)].digest();
+            let digest = self.children()[self.index(place)].digest();
             self.keep_digest(place, &digest);
             digest
         })
@@ -204,7 +225,7 @@ impl Inner {
 
     /// The digest, all children's being known, with this much of the way from its parent.
     pub(super) fn own_digest(&self, skip: &[u8], buffer: &mut Vec<u8>) -> Digest {
-        rules::inner(self.symbols, self.digests.iter().map(DigestCell::get), skip, buffer)
+        rules::inner(self.symbols(), self.0.header.digests.iter().map(DigestCell::get), skip, buffer)
     }
 
     /// Computes the digests of all children, and theirs, that are not known.
@@ -214,14 +235,14 @@ impl Inner {
         let mut way: Vec<(&Self, u32)> = vec![(self, 0)];
         while let Some(&(node, from)) = way.last() {
             match node.unknown() {
-                Some(place) => match &node.children[node.index(place)] {
+                Some(place) => match &node.children()[node.index(place)] {
                     Child::Inner(inner) => way.push((inner, place)),
                     leaf => node.keep_digest(place, &leaf.digest()),
                 },
                 None => {
                     way.pop();
                     if let Some((parent, _)) = way.last() {
-                        parent.keep_digest(from, &node.own_digest(&node.skip, buffer));
+                        parent.keep_digest(from, &node.own_digest(node.skip(), buffer));
                     }
                 }
             }
@@ -250,7 +271,7 @@ impl Child {
         match self {
             Self::None => (0, 0),
             Self::Bucket(bucket) => (bucket.count() as u64, bucket.cost()),
-            Self::Inner(inner) => (inner.count, inner.cost),
+            Self::Inner(inner) => inner.size(),
             Self::Large(large) => (1, large.cost()),
         }
     }
@@ -264,7 +285,7 @@ impl Child {
             Self::Inner(inner) => {
                 let mut buffer = Vec::new();
                 inner.complete(&mut buffer);
-                inner.own_digest(&inner.skip, &mut buffer)
+                inner.own_digest(inner.skip(), &mut buffer)
             }
         }
     }
@@ -277,11 +298,7 @@ impl Child {
                 Self::Bucket(bucket) => return bucket.get(key),
                 Self::Large(large) => return (*large.key == *key).then_some(&large.value),
                 Self::Inner(inner) => {
-                    // What is skipped is not compared: the leaf has whole keys.
-                    depth = inner.branches_at(depth);
-                    if depth > 2 * key.len() {
-                        return None;
-                    }
+                    depth = inner.follow(key, depth)?;
                     child = inner.child(place_of(key, depth))?;
                     depth += 1;
                 }
@@ -318,8 +335,7 @@ impl Child {
         if let Self::Inner(inner) = &mut self
             && !more.is_empty()
         {
-            let inner = Inner::own(inner);
-            inner.skip = [more, &inner.skip].concat().into();
+            inner.set_skip([more, inner.skip()].concat().into());
         }
         self
     }
@@ -339,24 +355,24 @@ impl Drop for Child {
     /// Without recursion: a tree is as deep as its longest keys.
     fn drop(&mut self) {
         let Self::Inner(inner) = self else { return };
-        let Some(inner) = Arc::get_mut(inner) else { return };
         let mut left = Vec::new();
-        take_inner(inner, &mut left);
+        inner.take_inner(&mut left);
         while let Some(mut child) = left.pop() {
-            if let Self::Inner(inner) = &mut child
-                && let Some(inner) = Arc::get_mut(inner)
-            {
-                take_inner(inner, &mut left);
+            if let Self::Inner(inner) = &mut child {
+                inner.take_inner(&mut left);
             }
         }
     }
 }
 
-/// Moves a node's children that are inner nodes to the list.
-fn take_inner(inner: &mut Inner, left: &mut Vec<Child>) {
-    for child in &mut inner.children {
-        if matches!(child, Child::Inner(_)) {
-            left.push(std::mem::take(child));
+impl Inner {
+    /// Moves the children that are inner nodes to the list, if nobody shares this node.
+    fn take_inner(&mut self, left: &mut Vec<Child>) {
+        let Some(node) = Arc::get_mut(&mut self.0) else { return };
+        for child in &mut node.slice {
+            if matches!(child, Child::Inner(_)) {
+                left.push(std::mem::take(child));
+            }
         }
     }
 }

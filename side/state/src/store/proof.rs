@@ -78,14 +78,14 @@ impl Proof {
     pub(super) fn new(top: &Child, key: &[u8]) -> Self {
         let (mut levels, mut child, mut depth) = (Vec::new(), top, 0);
         while let Child::Inner(inner) = child {
-            let agreed = agreeing(&inner.skip, key, depth);
+            let agreed = agreeing(inner.skip(), key, depth);
             depth += agreed;
-            let ends = agreed < inner.skip.len();
+            let ends = agreed < inner.skip().len();
             let place =
                 if ends { None } else { Some(place_of(key, depth)).filter(|&place| inner.has(place)) };
             let beside = inner.places().filter(|&other| Some(other) != place);
             let digests = beside.map(|other| inner.child_digest(other)).collect();
-            levels.push(Level { symbols: inner.symbols, skip: inner.skip.to_vec(), digests });
+            levels.push(Level { symbols: inner.symbols(), skip: inner.skip().to_vec(), digests });
             let Some(next) = place.and_then(|place| inner.child(place)) else {
                 return Self { levels, end: End::Nothing };
             };

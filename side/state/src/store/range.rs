@@ -88,7 +88,7 @@ impl<'a> Cursor<'a> {
             return cursor;
         };
         while let Child::Inner(inner) = child {
-            for &nibble in &inner.skip {
+            for &nibble in inner.skip() {
                 let (ours, theirs) = (place_of(key, depth), u32::from(nibble) + 1);
                 if ours != theirs {
                     cursor.enter(child, ours < theirs);
@@ -103,7 +103,7 @@ impl<'a> Cursor<'a> {
                 return cursor;
             }
             cursor.way.push((inner, Span { before, after: before + 1 }));
-            child = &inner.children[before];
+            child = &inner.children()[before];
             depth += 1;
         }
         (cursor.leaf, cursor.at) = (Some(child), child.leaf_bound(key));
@@ -113,14 +113,14 @@ impl<'a> Cursor<'a> {
     /// Goes into a subtree, to its beginning or its end.
     fn enter(&mut self, mut child: &'a Child, at_start: bool) {
         while let Child::Inner(inner) = child {
-            let count = inner.children.len();
+            let count = inner.children().len();
             let (span, next) = if at_start {
                 (Span { before: 0, after: 1 }, 0)
             } else {
                 (Span { before: count - 1, after: count }, count - 1)
             };
             self.way.push((inner, span));
-            child = &inner.children[next];
+            child = &inner.children()[next];
         }
         (self.leaf, self.at) = (Some(child), if at_start { 0 } else { child.leaf_len() });
     }
@@ -133,7 +133,7 @@ impl<'a> Cursor<'a> {
             }
             let (inner, span) = self.way.last_mut()?;
             let inner: &'a Inner = inner;
-            match inner.children.get(span.after) {
+            match inner.children().get(span.after) {
                 Some(child) => {
                     *span = Span { before: span.after, after: span.after + 1 };
                     self.enter(child, true);
@@ -159,7 +159,7 @@ impl<'a> Cursor<'a> {
             match span.before.checked_sub(1) {
                 Some(before) => {
                     *span = Span { before, after: span.before };
-                    self.enter(&inner.children[before], false);
+                    self.enter(&inner.children()[before], false);
                 }
                 None => {
                     self.way.pop();

@@ -10,8 +10,7 @@ pub(super) const END_PLACE: u32 = 0;
 pub(super) fn place_of(key: &[u8], at: usize) -> u32 {
     match key.get(at / 2) {
         None => END_PLACE,
-        Some(byte) if at.is_multiple_of(2) => u32::from(byte >> 4) + 1,
-        Some(byte) => u32::from(byte & 15) + 1,
+        Some(byte) => u32::from(byte >> (4 * (at + 1) % 8) & 15) + 1,
     }
 }
 

@@ -3,13 +3,14 @@
 //! A change goes down the tree once; nodes that a version shares are copied on the way. If it changed how many entries or bytes there
 //! are, a second way down corrects the counts and the shape. The work is bounded by the key's length, one leaf and the value.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use quorate_types::Digest;
+use triomphe::Arc;
 
-use super::bucket::{Bucket, Entry, Large};
+use super::bucket::{Entry, Large};
 use super::build::{Builder, ChunkError, Nodes, build_at};
-use super::node::{Child, Inner, fork};
+use super::node::{Child, fork};
 use super::range::Range;
 use super::symbols::{agreeing, common, place_of};
 use super::version::Version;
@@ -112,11 +113,6 @@ impl Store {
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> bool {
         assert!(key.len() <= KEY_BYTES_MAX, "INV-STORE-1: a key of {} bytes", key.len());
         assert!(value.len() <= VALUE_BYTES_MAX, "INV-STORE-1: a value of {} bytes", value.len());
-        // Looking first costs little: unlike a change, which has to make sure at every node that nobody shares it, it can wait for
-        // several places in memory at once. And what is as it was stays shared.
-        if self.get(key) == Some(value) {
-            return true;
-        }
         let delta = put_below(self.top(), key, value);
         self.settle(key, delta);
         delta.count == 0
@@ -179,7 +175,7 @@ impl Store {
 
     /// The top of the tree, to be changed.
     fn top(&mut self) -> &mut Child {
-        if Arc::strong_count(&self.root) != 1 {
+        if !Arc::is_unique(&self.root) {
             self.root = Arc::new(Root { child: self.root.child.clone(), digest: OnceLock::new() });
         }
         let root = Arc::get_mut(&mut self.root).expect("INV-STORE-2: nobody shares it");
@@ -207,22 +203,41 @@ struct Spot<'t> {
 /// Goes down along a key for a change: to a leaf, or to the inner node that has no child for the key, or whose own symbols (those at
 /// which its keys branch) begin at `end` or after.
 fn descend<'t>(top: &'t mut Child, key: &[u8], end: usize) -> Spot<'t> {
-    let (mut child, mut depth, mut levels) = (top, 0, 0);
+    let (mut child, mut depth) = if end == usize::MAX { descend_plain(top, key) } else { (top, 0) };
+    let mut levels = depth;
     while let Child::Inner(inner) = &*child {
-        let agreed = agreeing(&inner.skip, key, depth);
-        if agreed < inner.skip.len() || depth + agreed >= end {
-            break;
-        }
-        let place = place_of(key, depth + agreed);
+        let Some(at) = inner.follow(key, depth).filter(|at| *at < end) else { break };
+        let place = place_of(key, at);
         if !inner.has(place) {
             break;
         }
         let Child::Inner(inner) = child else { break };
-        child = Inner::own(inner).child_mut(place);
-        depth += agreed + 1;
+        child = inner.child_mut(place);
+        depth = at + 1;
         levels += 1;
     }
     Spot { child, depth, levels }
+}
+
+/// The first part of it, through nodes that have a child for each half byte: with random keys all that are worth mentioning. The child and
+/// its depth.
+///
+/// It is worth its lines: what a change waits for is memory, and the shorter this is, the sooner the processor asks for the next key's.
+#[inline]
+fn descend_plain<'t>(top: &'t mut Child, key: &[u8]) -> (&'t mut Child, usize) {
+    let (mut child, mut depth) = (top, 0);
+    for byte in key {
+        for nibble in [byte >> 4, byte & 15] {
+            match &*child {
+                Child::Inner(inner) if inner.is_plain() => {}
+                _ => return (child, depth),
+            }
+            let Child::Inner(inner) = child else { return (child, depth) };
+            child = inner.plain_child_mut(nibble);
+            depth += 1;
+        }
+    }
+    (child, depth)
 }
 
 /// Adds a subtree to an inner node that has no child for the key: beside its children, or beside the whole node. `subtree` makes it
@@ -230,18 +245,17 @@ fn descend<'t>(top: &'t mut Child, key: &[u8], end: usize) -> Spot<'t> {
 fn add_beside(spot: Spot<'_>, key: &[u8], subtree: impl FnOnce(usize) -> Child) -> Delta {
     let Spot { child, depth, levels } = spot;
     let Child::Inner(inner) = child else { return Delta::default() };
-    let inner = Inner::own(inner);
-    let agreed = agreeing(&inner.skip, key, depth);
+    let agreed = agreeing(inner.skip(), key, depth);
     let place = place_of(key, depth + agreed);
     let added = subtree(depth + agreed + 1);
     let after = added.measure();
-    if agreed == inner.skip.len() {
-        *child = Child::Inner(inner.with(place, added));
+    if agreed == inner.skip().len() {
+        inner.add(place, added);
         // The node's own counts are corrected with those above.
         return Delta::new((0, 0), after, levels + 1);
     }
-    let parting = u32::from(inner.skip[agreed]) + 1;
-    inner.skip = inner.skip[agreed + 1..].into();
+    let parting = u32::from(inner.skip()[agreed]) + 1;
+    inner.set_skip(inner.skip()[agreed + 1..].into());
     let children = [(parting, std::mem::take(child)), (place, added)];
     *child = fork(children, key, depth, depth + agreed);
     Delta::new((0, 0), after, levels)
@@ -253,13 +267,13 @@ fn put_below(top: &mut Child, key: &[u8], value: &[u8]) -> Delta {
     let Spot { child, depth, levels } = spot;
     let after = (1, rules::cost(key, value));
     match child {
-        Child::Bucket(bucket) => match bucket.find(key) {
-            Ok(at) if bucket.entry(at).1.len() == value.len() => {
-                Bucket::put_at(bucket, at, value);
-                Delta::default()
+        Child::Bucket(bucket) => {
+            if bucket.overwrite(key, value) {
+                return Delta::default();
             }
-            found => put_in_bucket(child, found, (key, value), depth, levels),
-        },
+            let found = bucket.find(key);
+            put_in_bucket(child, found, (key, value), depth, levels)
+        }
         Child::Inner(_) => add_beside(Spot { child, depth, levels }, key, |_| Child::leaf(key, value)),
         Child::Large(large) if *large.key == *key => {
             let before = (1, large.cost());
@@ -298,8 +312,8 @@ fn put_in_bucket(
     let after = (before.0 + u64::from(old == 0), before.1 - old + rules::cost(key, value));
     if after.1 <= super::BUCKET_BYTES {
         match found {
-            Ok(at) => Bucket::put_at(bucket, at, value),
-            Err(_) => Bucket::insert(bucket, key, value),
+            Ok(at) => bucket.put_at(at, value),
+            Err(_) => bucket.insert(key, value),
         }
     } else {
         let mut builder = Builder::new(Nodes, depth);
@@ -320,7 +334,7 @@ fn remove_below(top: &mut Child, key: &[u8]) -> Delta {
     match child {
         Child::Bucket(bucket) if bucket.count() > 1 => {
             let Ok(at) = bucket.find(key) else { return Delta::default() };
-            Bucket::remove(bucket, at);
+            bucket.remove(at);
         }
         _ => *child = Child::None,
     }
@@ -359,10 +373,8 @@ fn settle_below(top: &mut Child, key: &[u8], delta: Delta) {
     let (mut child, mut depth) = (top, 0);
     for _ in 0..delta.levels {
         let Child::Inner(inner) = &mut *child else { return };
-        let inner = Inner::own(inner);
-        inner.count = inner.count.wrapping_add_signed(delta.count);
-        inner.cost = inner.cost.wrapping_add_signed(delta.cost);
-        depth += inner.skip.len();
+        inner.grow(delta.count, delta.cost);
+        depth += inner.skip().len();
         let place = place_of(key, depth);
         if delta.cost < 0 && inner.shrunk(place) {
             let shape = reshaped(child, place);
@@ -370,7 +382,7 @@ fn settle_below(top: &mut Child, key: &[u8], delta: Delta) {
             return;
         }
         let Child::Inner(inner) = child else { return };
-        child = Inner::own(inner).child_mut(place);
+        child = inner.child_mut(place);
         depth += 1;
     }
 }
@@ -378,15 +390,16 @@ fn settle_below(top: &mut Child, key: &[u8], delta: Delta) {
 /// What an inner node has to become after something was taken away below it, at this place.
 fn reshaped(child: &mut Child, place: u32) -> Child {
     let Child::Inner(inner) = child else { return Child::None };
-    let inner = Inner::own(inner);
-    if rules::is_leaf(inner.count, inner.cost) {
+    let (count, cost) = inner.size();
+    if rules::is_leaf(count, cost) {
         return collapsed(child);
     }
-    if inner.children.len() > 2 {
-        return Child::Inner(inner.without(place));
+    if inner.children().len() > 2 {
+        inner.take_away(place);
+        return std::mem::take(child);
     }
     let (other, only) = inner.other_than(place);
-    only.moved_up(&[&inner.skip, &[other][..]].concat())
+    only.moved_up(&[inner.skip(), &[other][..]].concat())
 }
 
 /// The leaf that a subtree has become.
@@ -396,7 +409,7 @@ fn collapsed(child: &Child) -> Child {
         1 => {
             let mut only = child;
             while let Child::Inner(inner) = only
-                && let Some(child) = inner.children.iter().find(|child| child.measure().0 == 1)
+                && let Some(child) = inner.children().iter().find(|child| child.measure().0 == 1)
             {
                 only = child;
             }

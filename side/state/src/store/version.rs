@@ -2,9 +2,8 @@
 //!
 //! Digests are computed when they are asked for, and kept in the nodes, which versions share.
 
-use std::sync::Arc;
-
 use quorate_types::Digest;
+use triomphe::Arc;
 
 use super::changes::Changes;
 use super::chunks::Chunks;
@@ -60,12 +59,12 @@ impl Version {
         if self.root.digest.get().is_some() {
             return parts;
         }
-        let limit = top.cost / (about as u64).max(1);
+        let limit = top.size().1 / (about as u64).max(1);
         let mut open = vec![top];
         while let Some(node) = open.pop() {
             for place in node.places().filter(|&place| node.known_digest(place).is_none()) {
                 match node.child(place) {
-                    Some(Child::Inner(inner)) if inner.cost > limit => open.push(inner),
+                    Some(Child::Inner(inner)) if inner.size().1 > limit => open.push(inner),
                     Some(Child::Inner(_)) => parts.push(Part { node: node.clone(), place }),
                     Some(leaf) if leaf.measure().1 > CHUNK_BYTES => {
                         parts.push(Part { node: node.clone(), place })
@@ -101,13 +100,13 @@ impl Version {
         let (mut child, mut depth) = (&self.root.child, 0);
         while let Child::Inner(inner) = child {
             let left = path.len() - depth;
-            let agreed = agreeing(&inner.skip, &key, depth).min(left);
+            let agreed = agreeing(inner.skip(), &key, depth).min(left);
             if agreed == left {
                 let mut buffer = Vec::new();
                 inner.complete(&mut buffer);
-                return Some(inner.own_digest(&inner.skip[left..], &mut buffer));
+                return Some(inner.own_digest(&inner.skip()[left..], &mut buffer));
             }
-            if agreed < inner.skip.len() {
+            if agreed < inner.skip().len() {
                 return None;
             }
             depth += agreed;
@@ -137,7 +136,7 @@ impl Version {
 
 /// A part of a version whose digest is to be computed, on any thread.
 pub struct Part {
-    node: Arc<Inner>,
+    node: Inner,
     place: u32,
 }
 

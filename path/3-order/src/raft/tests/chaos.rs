@@ -1,7 +1,7 @@
 //! Random schedules: a phase in which everything goes wrong and nothing wrong may be decided, then healing, after which
 //! everything must go on.
 
-use super::world::{World, replica};
+use super::world::{Lossy, World, replica};
 use crate::raft::RaftConfig;
 use crate::{Input, Order};
 use quorate_types::Span;
@@ -114,7 +114,11 @@ fn heal(world: &mut World, context: &str) {
         assert_eq!(world.decided_at(at), before + 5, "replica {at}, {context}");
     }
     let all = open + world.members() as u64;
-    assert!(open == 0 && world.reads_confirmed - confirmed == all, "reads are answered, {context}");
+    assert!(
+        open == 0 && world.reads_confirmed - confirmed == all,
+        "reads are answered, {context}: {open} open, {} of {all} confirmed",
+        world.reads_confirmed - confirmed
+    );
     assert!(world.read_up_to <= world.decided() as u64, "a read waits for ever, {context}");
     world.check();
 }
@@ -126,9 +130,11 @@ struct Pace {
     millis: u64,
     crashes: bool,
     checkpoints: bool,
+    /// Disks lose records that were durable.
+    losses: bool,
 }
 
-const USUAL: Pace = Pace { rounds: 60, millis: 120, crashes: true, checkpoints: false };
+const USUAL: Pace = Pace { rounds: 60, millis: 120, crashes: true, checkpoints: false, losses: false };
 const FAST: Pace = Pace { rounds: 250, millis: 12, ..USUAL };
 const NO_CRASHES: Pace = Pace { crashes: false, ..USUAL };
 
@@ -152,8 +158,20 @@ fn keep_house(world: &mut World) {
     }
 }
 
-/// Gives how often checkpoints were installed, forward and back.
-fn schedule(seed: u64, members: usize, configure: fn(RaftConfig) -> RaftConfig, pace: Pace) -> (u64, u64) {
+/// A replica goes down, loses some of what it had on disk, and comes back, at once or later.
+fn lose_some(world: &mut World) {
+    let at = world.random.below(world.members() as u64) as usize;
+    if world.is_up(at) {
+        world.crash(at);
+    }
+    world.lose(at);
+    if world.random.below(3) > 0 {
+        world.start(at);
+    }
+}
+
+/// Gives the world as it is at the end.
+fn schedule(seed: u64, members: usize, configure: fn(RaftConfig) -> RaftConfig, pace: Pace) -> World {
     let context = format!("seed {seed}, {members} members");
     println!("{context}");
     let mut world = World::new(seed, members, configure);
@@ -165,6 +183,9 @@ fn schedule(seed: u64, members: usize, configure: fn(RaftConfig) -> RaftConfig, 
         work(&mut world);
         if pace.checkpoints {
             keep_house(&mut world);
+        }
+        if pace.losses && world.random.below(12) == 0 {
+            lose_some(&mut world);
         }
         if world.random.below(3) == 0 {
             if pace.crashes {
@@ -178,7 +199,7 @@ fn schedule(seed: u64, members: usize, configure: fn(RaftConfig) -> RaftConfig, 
         }
     }
     heal(&mut world, &context);
-    world.installed
+    world
 }
 
 /// Without crashes, for the mode in which a crash forgets everything.
@@ -249,7 +270,9 @@ fn memory_mode_survives_lossy_links() {
 #[test]
 fn checkpoints_survive_random_schedules() {
     let mut installed = (0, 0);
-    let mut count = |more: (u64, u64)| installed = (installed.0 + more.0, installed.1 + more.1);
+    let mut count = |world: World| {
+        installed = (installed.0 + world.installed.0, installed.1 + world.installed.1);
+    };
     let usual = Pace { checkpoints: true, ..USUAL };
     let fast = Pace { checkpoints: true, ..FAST };
     seeds(150).for_each(|seed| {
@@ -271,4 +294,34 @@ fn checkpoints_serve_memory_mode() {
     seeds(200).for_each(|seed| {
         schedule(seed, 3, small, Pace { checkpoints: true, ..NO_CRASHES });
     });
+}
+
+/// Disks lose records in the middle of the log: whoever can not know any more what it acknowledged stays out until a checkpoint
+/// covers it. Gives the seeds, and what came of all the losses.
+pub(super) fn losses(count: u64, done: &mut dyn FnMut(World)) {
+    let usual = Pace { checkpoints: true, losses: true, ..USUAL };
+    let fast = Pace { checkpoints: true, losses: true, ..FAST };
+    seeds(count).for_each(|seed| {
+        done(schedule(seed, 3, tight, usual));
+        done(schedule(seed, 3, hasty, fast));
+        done(schedule(seed, 5, hasty, fast));
+    });
+}
+
+#[test]
+fn lost_records_survive_random_schedules() {
+    let mut all = Lossy::default();
+    losses(120, &mut |world| {
+        let Lossy { forsaken, harmless, lacking, refused, covered } = world.lossy;
+        all = Lossy {
+            forsaken: all.forsaken + forsaken,
+            harmless: all.harmless + harmless,
+            lacking: all.lacking + lacking,
+            refused: all.refused + refused,
+            covered: all.covered + covered,
+        };
+    });
+    println!("{all:?}");
+    let Lossy { forsaken, harmless, lacking, refused, covered } = all;
+    assert!([forsaken, harmless, lacking, refused, covered].iter().all(|count| *count > 100), "{all:?}");
 }

@@ -39,6 +39,24 @@ fn state_after(state: u64, batch: &Batch) -> u64 {
     Random::new(state.rotate_left(17) ^ batch.header().seed).next()
 }
 
+fn index_of(anchor: &Anchor) -> u64 {
+    u64::from_le_bytes(anchor.encode()[..8].try_into().expect("an index"))
+}
+
+/// What a record does to the indexes on disk. Gives whether the log begins anew.
+fn note(log: &mut BTreeSet<u64>, record: &Stored) -> bool {
+    let cleared = record.kind == RECORD_FLOOR && read_floor(record).expect("a floor").2;
+    if record.kind == RECORD_ENTRY {
+        let (index, entry) = read_entry(record.clone()).expect("an entry");
+        assert!(entry.view > View::ZERO);
+        log.split_off(&index.number());
+        log.insert(index.number());
+    } else if cleared {
+        log.clear();
+    }
+    cleared
+}
+
 fn place(id: ReplicaId) -> usize {
     usize::from(id.number())
 }
@@ -85,6 +103,12 @@ struct Machine {
     /// Slots and anchors of the durable checkpoints, the newest last.
     checkpoints: Vec<(u64, Anchor)>,
     fetching: bool,
+    /// Records that the disk lost: so many, at most, before the one at this place.
+    gaps: BTreeMap<usize, u64>,
+    /// Must not take part before a checkpoint covers what it lost.
+    waiting: Option<Raft>,
+    /// What it lost may still keep it out.
+    lossy: bool,
     unsynced: VecDeque<Stored>,
     syncing: bool,
     held: Vec<(RecordId, ReplicaId, RaftMessage)>,
@@ -99,9 +123,23 @@ impl Machine {
         RecordId::new(self.gone + self.disk.len() as u64)
     }
     fn anchored(&self) -> u64 {
-        let newest = self.checkpoints.last().map(|(_, anchor)| anchor.encode()[..8].try_into());
-        newest.map_or(0, |index| u64::from_le_bytes(index.expect("an index")))
+        self.checkpoints.last().map_or(0, |(_, anchor)| index_of(anchor))
     }
+}
+
+/// What comes of lost records.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lossy {
+    /// A vote may be among them: never again (here it did not happen, then).
+    pub(super) forsaken: u64,
+    /// The checkpoint and what follows the gap say all.
+    pub(super) harmless: u64,
+    /// A checkpoint is needed.
+    pub(super) lacking: u64,
+    /// One that did not cover them was refused.
+    pub(super) refused: u64,
+    /// One that did was installed.
+    pub(super) covered: u64,
 }
 
 pub(super) struct World {
@@ -127,6 +165,8 @@ pub(super) struct World {
     anchors: BTreeMap<u64, Anchor>,
     /// How often a checkpoint was installed that goes forward, and back.
     pub(super) installed: (u64, u64),
+    /// How often records were lost, and what came of it.
+    pub(super) lossy: Lossy,
     leaders: BTreeMap<View, usize>,
     votes: BTreeMap<(usize, View), usize>,
     reads: BTreeMap<(usize, u64), usize>,
@@ -156,6 +196,7 @@ impl World {
             states: vec![0],
             anchors: BTreeMap::new(),
             installed: (0, 0),
+            lossy: Lossy::default(),
             leaders: BTreeMap::new(),
             votes: BTreeMap::new(),
             reads: BTreeMap::new(),
@@ -208,26 +249,44 @@ impl World {
         Span::from_nanos(self.random.below(max.nanos().max(1)))
     }
 
-    /// Begins a life with what is on disk.
-    pub(super) fn start(&mut self, at: usize) {
-        assert!(!self.is_up(at));
+    /// The protocol with what is on disk, before its start.
+    fn restored(&mut self, at: usize) -> Raft {
         let members = (0..self.members()).map(replica).collect();
         let config = RaftConfig::new(replica(at), members, self.random.next());
         let mut raft = Raft::new((self.configure)(config));
-        let checkpoint = self.machines[at].checkpoints.last().cloned();
-        if let Some((slot, anchor)) = &checkpoint {
+        let machine = &self.machines[at];
+        if let Some((slot, anchor)) = machine.checkpoints.last() {
             raft.restore_anchor(Slot::new(*slot), anchor).expect("an anchor of ours");
         }
-        for (id, record) in self.machines[at].disk.iter().enumerate() {
+        for (id, record) in machine.disk.iter().enumerate() {
+            if let Some(missing) = machine.gaps.get(&id) {
+                raft.restore_gap(*missing);
+            }
             raft.restore(RecordId::new(id as u64 + 1), record.clone())
                 .expect("what was written fits together");
         }
+        raft
+    }
+
+    /// Begins a life with what is on disk.
+    pub(super) fn start(&mut self, at: usize) {
+        assert!(!self.is_up(at));
+        let raft = self.restored(at);
+        assert!(raft.knows_vote(), "those were not lost");
         let machine = &mut self.machines[at];
-        machine.life += 1;
-        machine.decided = checkpoint.map_or(0, |(slot, _)| slot as usize);
+        let checkpoint = machine.checkpoints.last();
+        machine.decided = checkpoint.map_or(0, |(slot, _)| *slot as usize);
         machine.state = self.states[machine.decided];
-        machine.gone = 0;
-        machine.wake = None;
+        (machine.gone, machine.wake) = (0, None);
+        machine.life += 1;
+        if raft.needs_checkpoint() {
+            machine.waiting = Some(raft);
+            return self.fetch_later(at);
+        }
+        self.begin(at, raft);
+    }
+
+    fn begin(&mut self, at: usize, mut raft: Raft) {
         let mut out = Effects::new();
         let now = self.local(at);
         raft.start(now, &mut out);
@@ -238,6 +297,96 @@ impl World {
         }
     }
 
+    fn fetch_later(&mut self, at: usize) {
+        let (life, slot) = (self.machines[at].life, self.machines[at].decided as u64 + 1);
+        let span = self.random_span(Span::from_millis(20));
+        self.schedule(span, Event::Fetched { at, life, slot });
+    }
+
+    /// A replica that is down loses records in the middle of its log. Too many at once, and no majority is left that knows
+    /// anything.
+    pub(super) fn lose(&mut self, at: usize) {
+        let (len, lossy) =
+            (self.machines[at].disk.len() as u64, self.machines.iter().filter(|m| m.lossy).count());
+        if len < 3 || (!self.machines[at].lossy && lossy >= (self.members() - 1) / 2) {
+            return;
+        }
+        let most = if self.random.below(2) == 0 { 4 } else { len };
+        self.machines[at].waiting = None;
+        // Often near the end, where it hurts.
+        let low = if self.random.below(2) == 0 { 1 } else { len.saturating_sub(8).max(1) };
+        let first = (low + self.random.below(len - low)).min(len - 2) as usize;
+        let count = 1 + self.random.below(most.min(len - 1 - first as u64)) as usize;
+        let others = self.random.below(3);
+        let before = (self.machines[at].disk.clone(), self.machines[at].gaps.clone());
+        let machine = &mut self.machines[at];
+        machine.disk.drain(first..first + count);
+        let mut missing = count as u64 + others;
+        let gaps = std::mem::take(&mut machine.gaps);
+        for (place, lost) in gaps {
+            match place {
+                place if place < first => drop(machine.gaps.insert(place, lost)),
+                place if place <= first + count => missing += lost,
+                place => drop(machine.gaps.insert(place - count, lost)),
+            }
+        }
+        machine.gaps.insert(first, missing);
+        let raft = self.restored(at);
+        if !raft.knows_vote() {
+            self.lossy.forsaken += 1;
+            (self.machines[at].disk, self.machines[at].gaps) = before;
+            return;
+        }
+        let lacks = raft.needs_checkpoint();
+        *(if lacks { &mut self.lossy.lacking } else { &mut self.lossy.harmless }) += 1;
+        let machine = &mut self.machines[at];
+        machine.lossy = true;
+        let last = *machine.gaps.keys().next_back().expect("a gap");
+        machine.disk_log.clear();
+        for record in &machine.disk[last..] {
+            note(&mut machine.disk_log, record);
+        }
+    }
+
+    /// Whether it waits for a checkpoint.
+    pub(super) fn is_waiting(&self, at: usize) -> bool {
+        self.machines[at].waiting.is_some()
+    }
+
+    /// Somebody's newest checkpoint is here. If it does not cover what was lost, a later one is wanted.
+    fn fetched_for_lost(&mut self, at: usize) {
+        let from = self.random.below(self.members() as u64) as usize;
+        if from != at && self.is_up(from) && self.random.below(2) == 0 {
+            self.checkpoint(from, self.machines[from].decided as u64);
+        }
+        let newest = self.machines[from].checkpoints.last().filter(|_| from != at).cloned();
+        let newest = newest.filter(|(slot, _)| *slot > self.machines[at].decided as u64);
+        let some = newest.is_some();
+        let covers = |(slot, anchor): &(u64, Anchor)| {
+            let waiting = self.machines[at].waiting.as_ref();
+            waiting.is_some_and(|raft| raft.covers(Slot::new(*slot), anchor))
+        };
+        let Some((slot, anchor)) = newest.filter(covers) else {
+            self.lossy.refused += u64::from(some);
+            if let Some(leader) = self.leader() {
+                self.propose(leader, 0);
+            }
+            return self.fetch_later(at);
+        };
+        let machine = &mut self.machines[at];
+        let Some(mut raft) = machine.waiting.take() else { return };
+        machine.checkpoints = vec![(slot, anchor.clone())];
+        if self.may_crash && self.random.below(4) == 0 {
+            return;
+        }
+        self.lossy.covered += 1;
+        raft.restore_installed(Slot::new(slot), &anchor).expect("an anchor of ours");
+        let machine = &mut self.machines[at];
+        machine.decided = slot as usize;
+        machine.state = self.states[machine.decided];
+        self.begin(at, raft);
+    }
+
     /// Ends a life; what was not synced is gone, from some record on.
     pub(super) fn crash(&mut self, at: usize) {
         let keep = self.random.below(self.machines[at].unsynced.len() as u64 + 1);
@@ -245,7 +394,7 @@ impl World {
             self.sync_one(at);
         }
         let machine = &mut self.machines[at];
-        machine.raft = None;
+        (machine.raft, machine.waiting) = (None, None);
         machine.unsynced.clear();
         machine.held.clear();
         (machine.syncing, machine.fetching) = (false, false);
@@ -391,14 +540,8 @@ impl World {
     fn sync_one(&mut self, at: usize) {
         let machine = &mut self.machines[at];
         let Some(record) = machine.unsynced.pop_front() else { return };
-        if record.kind == RECORD_ENTRY {
-            let (index, entry) = read_entry(record.clone()).expect("an entry");
-            assert!(entry.view > View::ZERO);
-            machine.disk_log.split_off(&index.number());
-            machine.disk_log.insert(index.number());
-        } else if record.kind == RECORD_FLOOR && read_floor(&record).expect("a floor").2 {
-            machine.disk_log.clear();
-        }
+        // With this the log begins anew, whatever lies before it.
+        machine.lossy &= !note(&mut machine.disk_log, &record);
         machine.disk.push(record);
     }
 
@@ -461,6 +604,10 @@ impl World {
         let machine = &mut self.machines[at];
         machine.disk.drain(..count as usize);
         machine.gone += count;
+        let gaps = std::mem::take(&mut machine.gaps).into_iter();
+        let left = gaps.filter(|(place, _)| *place > count as usize);
+        machine.gaps = left.map(|(place, lost)| (place - count as usize, lost)).collect();
+        machine.lossy &= !machine.gaps.is_empty();
     }
 
     /// A checkpoint arrived, from whoever has one, or could make one: it is durable, and unless a crash comes between, it is
@@ -512,8 +659,9 @@ impl World {
             if at > 0 && !self.raft(at).config.reload {
                 return;
             }
-            let (floor, machine) = (self.raft(at).log.floor_slots(), &self.machines[at]);
-            let old = machine.checkpoints.partition_point(|(slot, _)| *slot < floor);
+            // The log may begin with an entry that holds no slot: by index, then.
+            let (floor, machine) = (self.raft(at).log.floor().index.number(), &self.machines[at]);
+            let old = machine.checkpoints.partition_point(|(_, anchor)| index_of(anchor) < floor);
             if machine.checkpoints.len() == old {
                 return;
             }
@@ -545,6 +693,9 @@ impl World {
                 self.step(at, Input::Loaded { load, records });
             }
             Event::Fetched { at, life, slot } if self.lives(at, life) => self.fetched(at, slot),
+            Event::Fetched { at, life, .. } if self.is_waiting(at) && self.machines[at].life == life => {
+                self.fetched_for_lost(at);
+            }
             Event::Wake { at, life } if self.lives(at, life) => {
                 let now = self.local(at);
                 if self.machines[at].wake.is_some_and(|wake| wake <= now) {
