@@ -397,35 +397,7 @@ impl Plan {
         let chosen = rng.pick(&[1, 2, 3, 3, 3, 3, 3, 4, 5, 5, 5, 7]);
         let replicas = profile.replicas.unwrap_or(chosen);
         let clients = rng.range(1, 4) as usize;
-        let drawn = rng.pick(&[
-            SyncMode::Group,
-            SyncMode::Group,
-            SyncMode::Group,
-            SyncMode::Group,
-            SyncMode::Group,
-            SyncMode::Group,
-            SyncMode::Async,
-            SyncMode::Memory,
-        ]);
-        let sync = profile.sync.unwrap_or(drawn);
-        let block = rng.pick(&[4096, 8192]);
-        let log = LogConfig {
-            segment_bytes: rng.pick(&[20 << 10, 20 << 10, 32 << 10, 64 << 10, 256 << 10]),
-            block_bytes_max: block,
-            reserve_bytes: 2048,
-            in_flight_max: rng.range(1, 4) as usize,
-            segments_ahead: rng.range(1, 2),
-            unsynced_bytes_max: 16 << 10,
-            sync,
-        };
-        let base = rng.spread(20_000, 5 * MS);
-        let net = NetPlan {
-            delay: (base, base * rng.range(1, 4)),
-            jitter: rng.spread(10_000, 5 * MS),
-            bandwidth: rng.chance(250).then(|| rng.spread(200, 100_000)),
-            split: rng.pick(&[0, 50, 500]),
-            spike: rng.pick(&[0, 0, 5, 30]),
-        };
+        let (log, net) = (log_plan(&mut rng, profile), net_plan(&mut rng));
         let heal_at = rng.range(2_000, 8_000) * MS;
         let heartbeat = rng.pick(&[20, 50]);
         let election = heartbeat * rng.range(5, 8);
@@ -490,6 +462,36 @@ impl Plan {
             self.faults.len(),
             self.heal_at as f64 / 1e9
         )
+    }
+}
+
+/// The log's sizes and durability.
+fn log_plan(rng: &mut Rng, profile: &Profile) -> LogConfig {
+    let mut modes = [SyncMode::Group; 8];
+    modes[6..].copy_from_slice(&[SyncMode::Async, SyncMode::Memory]);
+    let drawn = rng.pick(&modes);
+    let sync = profile.sync.unwrap_or(drawn);
+    let block = rng.pick(&[4096, 8192]);
+    LogConfig {
+        segment_bytes: rng.pick(&[20 << 10, 20 << 10, 32 << 10, 64 << 10, 256 << 10]),
+        block_bytes_max: block,
+        reserve_bytes: 2048,
+        in_flight_max: rng.range(1, 4) as usize,
+        segments_ahead: rng.range(1, 2),
+        unsynced_bytes_max: 16 << 10,
+        sync,
+    }
+}
+
+/// How good the network is.
+fn net_plan(rng: &mut Rng) -> NetPlan {
+    let base = rng.spread(20_000, 5 * MS);
+    NetPlan {
+        delay: (base, base * rng.range(1, 4)),
+        jitter: rng.spread(10_000, 5 * MS),
+        bandwidth: rng.chance(250).then(|| rng.spread(200, 100_000)),
+        split: rng.pick(&[0, 50, 500]),
+        spike: rng.pick(&[0, 0, 5, 30]),
     }
 }
 

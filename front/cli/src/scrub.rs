@@ -180,7 +180,11 @@ fn text(ended: &[(ReplicaId, Result<Scrubbed, String>)]) -> String {
                     )
                 }
             };
-            format!("replica {}: {} of checkpoints read, and the log: {found}", replica.number(), size(*bytes))
+            format!(
+                "replica {}: {} of checkpoints read, and the log: {found}",
+                replica.number(),
+                size(*bytes)
+            )
         }
     };
     ended.iter().map(line).collect::<Vec<_>>().join("\n")

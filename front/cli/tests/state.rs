@@ -19,6 +19,7 @@ use state::looking::{
     wait_until_sound, wait_well,
 };
 use state::settings::Settings;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Enough to reach borders often, and little enough for a busy machine.
@@ -260,6 +261,40 @@ fn a_replica_that_was_away_gets_the_state_through_crashes_on_both_sides() {
     cluster.start(sender);
     wait_until_sound(&mut cluster, sender);
     wait_until_sound(&mut cluster, at);
+    finish(&mut cluster, &mut load, PLAN.keys, Some(&mut filler));
+}
+
+#[test]
+fn a_replica_comes_back_while_all_of_the_state_changes_all_the_time() {
+    let mut random = Random::from_environment("state-chase");
+    // What a replica that comes back fetches is older than the log that is kept before it is all there.
+    let settings = Settings { interval_bytes: 4 << 20, ..Settings::default() };
+    let mut cluster = settings.started("chase", &mut random);
+    let mut load = Load::start(&cluster, PLAN, &mut random);
+    let mut filler = Filler::new(&cluster, 240, 100 << 10);
+    filler.fill();
+    let at = random.below(REPLICAS as u64) as usize;
+    leave_behind(&mut cluster, at, &mut filler);
+    let stop = AtomicBool::new(false);
+    let written = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut written = 0;
+            while !stop.load(Ordering::Acquire) {
+                written += u64::from(filler.write().is_ok());
+            }
+            written
+        });
+        cluster.start(at);
+        let caught_up = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            wait_until_sound(&mut cluster, at);
+            takes_part(&mut cluster, &load, at, &mut random);
+        }));
+        stop.store(true, Ordering::Release);
+        let written = writer.join().expect("a writer does not panic");
+        assert!(caught_up.is_ok(), "it did not catch up while {written} values were written");
+        written
+    });
+    println!("{written} values of 100 KiB were written until it was back");
     finish(&mut cluster, &mut load, PLAN.keys, Some(&mut filler));
 }
 

@@ -134,7 +134,16 @@ impl Agreement {
         assert!(reports.contains_key(&me), "a replica agrees with the members that it is one of");
         assert!(needed >= reports.len().min(2) && needed <= reports.len(), "one alone agrees with nobody");
         let (older, vouched) = (BTreeMap::new(), Seq::ZERO);
-        Self { me, needed, vouched, reports, older, agreed: BTreeMap::new(), floor: Seq::ZERO, told: BTreeMap::new() }
+        Self {
+            me,
+            needed,
+            vouched,
+            reports,
+            older,
+            agreed: BTreeMap::new(),
+            floor: Seq::ZERO,
+            told: BTreeMap::new(),
+        }
     }
 
     /// This replica's digest at a border, as computed by its keeper; `held` once it is in a durable file. Again after a repair.
@@ -301,7 +310,9 @@ impl Agreement {
     pub fn own_reports(&self) -> impl Iterator<Item = (Seq, Report)> {
         let older = self.older.get(&self.me).copied();
         let all = self.reports[&self.me].iter().map(|(seq, report)| (*seq, *report)).chain(older);
-        all.map(|(seq, report)| (seq, Report { held: report.held && self.is_vouched(seq, report.digest), ..report }))
+        all.map(|(seq, report)| {
+            (seq, Report { held: report.held && self.is_vouched(seq, report.digest), ..report })
+        })
     }
 
     /// What this replica says of a border now, if it has been there.

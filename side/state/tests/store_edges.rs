@@ -209,3 +209,42 @@ fn paths_are_ordered_as_keys() {
     assert!(path(&[6, 1, 16]).unwrap().contains(b"a") && !path(&[6, 1, 16]).unwrap().contains(b"ab"));
     assert!(!path(&[6, 1, 0]).unwrap().contains(b"a") && path(&[6]).unwrap().contains(b"a"));
 }
+
+/// Other threads read versions, compute their digests and drop them while the store goes on changing. Every version stays what it was.
+#[test]
+fn versions_are_used_by_other_threads_while_the_store_changes() {
+    let (to, from) = std::sync::mpsc::sync_channel::<(quorate_state::store::Version, Model)>(4);
+    let from = std::sync::Arc::new(std::sync::Mutex::new(from));
+    let work = || {
+        let next = || from.lock().unwrap().recv();
+        while let Ok((version, model)) = next() {
+            let parts = version.parts(4);
+            parts.iter().rev().for_each(|part| {
+                part.digest();
+            });
+            assert_eq!(version.root(), reference::root(&model));
+            assert!(version.range(&[], None).eq(model.iter().map(|(key, value)| (&key[..], &value[..]))));
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..3).for_each(|_| {
+            scope.spawn(work);
+        });
+        let (mut store, mut model) = (Store::new(), Model::new());
+        for number in 0_u32..12_000 {
+            let key = (number % 2500).wrapping_mul(0x9E37_79B1).to_be_bytes();
+            let value = vec![number as u8; (number % 7) as usize * 20];
+            if number % 11 == 10 {
+                store.remove(&key);
+                model.remove(&key[..]);
+            } else {
+                store.put(&key, &value);
+                model.insert(key.to_vec(), value);
+            }
+            if number % 400 == 0 {
+                to.send((store.version(), model.clone())).unwrap();
+            }
+        }
+        drop(to);
+    });
+}

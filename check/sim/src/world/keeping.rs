@@ -162,6 +162,10 @@ impl World {
         let payload = Bytes::from(frame.to_vec()).slice(FRAME_HEADER..);
         let Ok(mut message) = StateMessage::decode(payload) else { return Some(frame) };
         let rng = &mut self.replicas[who].rng;
+        // Who lies at once is never asked again.
+        if lie != Lie::Silent && rng.chance(400) {
+            return Some(frame);
+        }
         match &mut message {
             StateMessage::Manifest { bytes, .. } | StateMessage::Chunk { bytes, .. } => {
                 let len = bytes.len() as u64;
@@ -191,16 +195,18 @@ impl World {
         let nodes = self.replicas.iter().filter_map(|replica| replica.node.as_ref());
         let states: Vec<(u64, CheckpointStatus)> =
             nodes.map(|node| (node.executor().seq().number(), node.status().checkpoints)).collect();
+        // Who started from a checkpoint executed its border in an earlier life.
+        let border = |status: &CheckpointStatus| status.last_seq.max(status.durable_seq);
         let calm = states.iter().all(|(seq, status)| {
             let at_rest = status.diverged.is_none() && status.transfer.is_none() && status.writing.is_none();
-            at_rest && *seq == states[0].0 && status.last_seq > after && status.agreed_seq >= status.last_seq
+            at_rest && *seq == states[0].0 && border(status) > after && status.agreed_seq >= border(status)
         });
         let idle = |replica: &Replica| {
             let keeping = &replica.keeping;
             keeping.idle && keeping.queued.is_empty() && replica.standing.corrupt.is_none()
         };
         let all_idle = self.replicas.iter().filter(|replica| replica.node.is_some()).all(idle);
-        let asks = looks.is_multiple_of(5) && states.iter().all(|(_, status)| status.last_seq <= after);
+        let asks = looks.is_multiple_of(5) && states.iter().all(|(_, status)| border(status) <= after);
         self.last_border = (after, looks + 1, calm && all_idle);
         if asks {
             for who in 0..self.plan.replicas {

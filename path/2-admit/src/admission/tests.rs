@@ -56,7 +56,10 @@ fn requests_enter_the_batch_as_the_bytes_they_came_in() {
     assert_eq!(admit(&mut admission, &bytes, 0), []);
     let batch = admission.seal(AgreedTime::from_nanos(5), 6).unwrap();
     assert_eq!(&batch.bytes()[Batch::HEADER..], &bytes[..]);
-    assert_eq!(batch.header(), BatchHeader { time: AgreedTime::from_nanos(5), seed: 6, count: 3, border: false });
+    assert_eq!(
+        batch.header(),
+        BatchHeader { time: AgreedTime::from_nanos(5), seed: 6, count: 3, border: false }
+    );
     assert_eq!(admission.seal(AgreedTime::ZERO, 0), None);
 }
 

@@ -180,7 +180,11 @@ fn the_last_agreed_border_stays_known_while_no_newer_one_can_be_agreed_on() {
     let mut one = Agreement::new(replica(1), &members(5), 3);
     for member in 1..=3 {
         let of = replica(member);
-        drop(if member == 1 { one.own(first, digest(7), true) } else { one.heard(of, first, digest(7), true) });
+        drop(if member == 1 {
+            one.own(first, digest(7), true)
+        } else {
+            one.heard(of, first, digest(7), true)
+        });
     }
     assert_eq!(one.newest(), Some((first, digest(7))));
     // r3 diverges, r4 and r5 are away: two are not enough.

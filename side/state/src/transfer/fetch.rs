@@ -298,7 +298,7 @@ impl Fetch {
             RefusedWhy::Busy => self.sources.busy(self.now, from, chunks),
             RefusedWhy::Rotten => self.sources.rotten(self.now, from, chunks),
             RefusedWhy::NotHeld => {
-                self.sources.rest(self.now, from);
+                self.sources.not_held(self.now, from);
                 self.holders.retain(|holder| *holder != from);
                 self.sources.set_holders(&self.holders);
                 let (seq, digest) = self.target;

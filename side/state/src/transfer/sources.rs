@@ -233,6 +233,18 @@ impl Sources {
         (source.heard, source.rest, source.refusals) = (now, Some(now.plus(rest)), source.refusals + 1);
     }
 
+    /// A source does not hold the target any more. It most likely holds a newer one, and is asked for that at once; only one that
+    /// says so again and again is left alone for a while.
+    pub(super) fn not_held(&mut self, now: Time, id: ReplicaId) {
+        self.take_back(id);
+        let limits = &self.limits;
+        let Some(source) = self.all.get_mut(&id) else { return };
+        if let Some(again) = source.refusals.checked_sub(1) {
+            source.rest = Some(now.plus(limits.busy.times(1 << again.min(10)).min(limits.stall)));
+        }
+        source.refusals += 1;
+    }
+
     /// A source can not send these chunks; without any, the manifest.
     pub(super) fn rotten(&mut self, now: Time, id: ReplicaId, chunks: &[u32]) {
         chunks.iter().for_each(|chunk| self.take_back_one(id, *chunk));
