@@ -1,5 +1,6 @@
 //! Power cuts: what was never synced is spoiled before a killed replica starts again, and nothing acknowledged is missing.
-//! What was synced is never touched, but in the control: there the replica must notice, and refuse.
+//! What was synced is never touched, but in the last two tests: there the replica must notice, and refuse to run where a vote
+//! may be lost, or get from the others what it lost.
 //!
 //! QUORATE_ROUNDS=200 makes it longer, QUORATE_SEED repeats its choices.
 
@@ -9,9 +10,12 @@ mod kills;
 use kills::cluster::{Cluster, REPLICAS};
 use kills::load::{Load, Plan};
 use kills::random::{self, Random};
-use kills::scramble::{self, Damage};
+use kills::scramble::{self, Damage, Spot};
 use kills::verify;
 use std::time::Duration;
+
+const FEW: Plan =
+    Plan { waiting: 3, pipelined: 1, chains: 1, keys: 10, pause: Duration::from_millis(8), padding: 0 };
 
 #[test]
 fn a_torn_tail_loses_nothing_that_was_acknowledged() {
@@ -57,16 +61,15 @@ fn a_torn_tail_loses_nothing_that_was_acknowledged() {
 }
 
 #[test]
-fn damage_below_synced_data_stops_that_replica_and_no_other() {
+fn damage_where_votes_may_stand_stops_that_replica_and_no_other() {
     let mut random = Random::from_environment("damage");
     let mut cluster = Cluster::started("damage", &mut random);
-    let plan = Plan { waiting: 3, pipelined: 1, chains: 1, ..Plan::default() };
-    let mut load = Load::start(&cluster, plan, &mut random);
+    let mut load = Load::start(&cluster, FEW, &mut random);
     load.wait_for_progress(400, &mut cluster);
     for _ in 0..4 {
         let victim = random.below(REPLICAS as u64) as usize;
         cluster.kill(victim);
-        let damage = Damage::new(&cluster, victim, &mut random);
+        let damage = Damage::new(&cluster, victim, Spot::BehindVotes, &mut random);
         let before = cluster.printed(victim).len();
         cluster.start(victim);
         let status = cluster.wait_for_end(victim);
@@ -85,7 +88,35 @@ fn damage_below_synced_data_stops_that_replica_and_no_other() {
         load.wait_for_progress(100, &mut cluster);
         damage.repair();
         cluster.start(victim);
-        load.wait_for_progress(50, &mut cluster);
+        // So many that there is something behind its latest vote, whoever the next victim is.
+        load.wait_for_progress(300, &mut cluster);
     }
-    verify::finish(&mut cluster, &mut load, plan.keys);
+    verify::finish(&mut cluster, &mut load, FEW.keys);
+}
+
+#[test]
+fn damage_before_a_later_vote_is_passed_over_and_made_good() {
+    let mut random = Random::from_environment("passed-over");
+    let mut cluster = Cluster::started("passed-over", &mut random);
+    let mut load = Load::start(&cluster, FEW, &mut random);
+    let mut transfers = 0;
+    for victim in 0..REPLICAS {
+        load.wait_for_progress(300, &mut cluster);
+        // With another leader everybody votes, or notes the view, once more.
+        let leader = cluster.wait_for_leader();
+        cluster.make_leader((leader + 1) % REPLICAS);
+        load.wait_for_progress(300, &mut cluster);
+        cluster.kill(victim);
+        let _stays = Damage::new(&cluster, victim, Spot::BeforeVote, &mut random);
+        let before = cluster.printed(victim).len();
+        cluster.start(victim);
+        cluster.wait_until_caught_up(victim);
+        let printed = cluster.printed(victim).split_off(before);
+        assert!(printed.contains("the log on this disk is damaged"), "it did not notice:\n{printed}");
+        // Not where the checkpoint that it had holds what is damaged.
+        transfers += u64::from(printed.contains("goes on from"));
+        load.wait_for_progress(100, &mut cluster);
+    }
+    assert!(transfers > 0, "nobody had to get anything from the others");
+    verify::finish(&mut cluster, &mut load, FEW.keys);
 }

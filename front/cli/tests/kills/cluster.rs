@@ -11,6 +11,7 @@ use std::fs::OpenOptions;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -282,6 +283,17 @@ impl Cluster {
         });
     }
 
+    /// Waits until a replica executed what another one had executed by now.
+    pub(crate) fn wait_until_caught_up(&mut self, at: usize) {
+        let executed = |cluster: &Self, at| cluster.status(at)?["executed"].as_u64();
+        let others = (0..REPLICAS).filter(|other| *other != at);
+        let goal = others.filter_map(|other| executed(self, other)).max().expect("another one answers");
+        wait("it catches up", || {
+            self.check_all_running();
+            executed(self, at).is_some_and(|executed| executed >= goal)
+        });
+    }
+
     /// Waits until all replicas executed the same.
     pub(crate) fn wait_until_even(&mut self) -> u64 {
         let mut even = 0;
@@ -327,8 +339,10 @@ pub(crate) fn wait(what: &str, mut done: impl FnMut() -> bool) {
 
 /// Ports that no outgoing connection takes while their replica is down: below the range that the system picks from.
 fn ports(random: &mut Random) -> Vec<u16> {
-    // Tests that run at the same time with the same seed must not meet.
-    let mut random = Random::new(random.next() ^ u64::from(std::process::id()) << 32);
+    // Tests that run at the same time with the same seed must not meet, in one process or in several.
+    static CLUSTERS: AtomicU64 = AtomicU64::new(0);
+    let cluster = CLUSTERS.fetch_add(1, Ordering::Relaxed);
+    let mut random = Random::new(random.next() ^ u64::from(std::process::id()) << 32 ^ cluster << 20);
     let mut ports = Vec::new();
     while ports.len() < REPLICAS {
         let port = random.between(12_000, 31_000) as u16;

@@ -13,6 +13,10 @@ const MAGIC: &[u8] = b"QLOG";
 const HEADER: u64 = 64;
 const LEN: usize = 24;
 const COUNT: usize = 28;
+/// Those of a record, and the kinds VOTE and FLOOR.
+const RECORD: u64 = 24;
+const KIND: usize = 14;
+const KINDS_WITH_VOTE: [u8; 2] = [2, 3];
 
 /// By segment, where the last sync of all lives of this replica ended that is known to have completed. A segment that was
 /// never synced with anything in it is not there.
@@ -134,6 +138,15 @@ fn blocks(file: &File, to: u64) -> Vec<Block> {
     blocks
 }
 
+/// What the damage is before or behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spot {
+    /// Records behind it say view and vote again.
+    BeforeVote,
+    /// None does.
+    BehindVotes,
+}
+
 /// One byte that lies below synced data, and its value.
 pub(crate) struct Damage {
     path: PathBuf,
@@ -143,15 +156,21 @@ pub(crate) struct Damage {
 
 impl Damage {
     /// Flips a byte of a record that was synced long before the end of the log, while the replica is down.
-    pub(crate) fn new(cluster: &Cluster, at: usize, random: &mut Random) -> Self {
+    pub(crate) fn new(cluster: &Cluster, at: usize, spot: Spot, random: &mut Random) -> Self {
         let (_, path) = segments(cluster, at).swap_remove(0);
         let end = synced(cluster, at)[&0];
         let file = File::open(&path).unwrap();
         let blocks = blocks(&file, end);
         // So many blocks come behind it that one of them knows that it was synced.
-        let early = &blocks[..blocks.len().saturating_sub(10)];
-        let early: Vec<&Block> = early.iter().filter(|block| block.records > 0).collect();
-        let block = early[random.below(early.len() as u64) as usize];
+        let early = blocks.len().saturating_sub(10);
+        let votes = blocks.iter().rposition(|block| has_vote(&file, block)).expect("it voted");
+        let there = match spot {
+            // The very first block is what all numbers begin with.
+            Spot::BeforeVote => 1..votes.min(early),
+            Spot::BehindVotes => votes + 1..early,
+        };
+        let there: Vec<Block> = blocks[there].iter().filter(|block| block.records > 0).copied().collect();
+        let block = there[random.below(there.len() as u64) as usize];
         // Behind the checksum and the length of the first record, inside what it says of itself and of its command.
         let offset = if random.percent(50) { random.below(60) } else { HEADER + 12 + random.below(24) };
         let damage = Self { at: block.at + offset, was: byte(&path, block.at + offset), path };
@@ -167,6 +186,17 @@ impl Damage {
         let file = OpenOptions::new().write(true).open(&self.path).unwrap();
         write(&file, self.at, &[value]);
     }
+}
+
+/// Whether a block's records say view and vote (docs/formats/log.md, docs/protocols/raft.md).
+fn has_vote(file: &File, block: &Block) -> bool {
+    let mut at = block.at + HEADER;
+    (0..block.records).any(|_| {
+        let mut head = [0; RECORD as usize];
+        file.read_exact_at(&mut head, at).unwrap();
+        at += RECORD + u64::from(u32::from_le_bytes(*head[4..].first_chunk().unwrap()));
+        KINDS_WITH_VOTE.contains(&head[KIND])
+    })
 }
 
 fn byte(path: &Path, at: u64) -> u8 {
