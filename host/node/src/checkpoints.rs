@@ -7,6 +7,7 @@
 
 use crate::borders::{Borders, CheckpointMode};
 use crate::config::NodeConfig;
+use crate::holds::Holds;
 use crate::repairs::Repairs;
 use crate::rot::Rotten;
 use crate::state::none_agree;
@@ -48,7 +49,7 @@ pub(crate) enum Why {
 
 impl Why {
     /// What `status` calls it.
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Behind => "behind",
             Self::Diverged => "diverged",
@@ -103,6 +104,7 @@ pub(crate) struct Checkpoints {
     pub(crate) install_at: Option<Time>,
     pub(crate) serve: Serve,
     pub(crate) repairs: Repairs,
+    pub(crate) holds: Holds,
     /// Oldest first.
     pub(crate) own: VecDeque<Own>,
     recent: BTreeMap<Seq, Version>,
@@ -117,7 +119,11 @@ pub(crate) struct Checkpoints {
     pub(crate) base: Seq,
     /// The log was trimmed up to this slot.
     pub(crate) trimmed: Slot,
+    /// Files of checkpoints before this one were given up.
+    pub(crate) forgotten: Seq,
     pub(crate) trimming: Option<Trimming>,
+    /// The keeper was told to give up its checkpoints above these seqs, and did not say yet that it did.
+    pub(crate) giving_up: VecDeque<Seq>,
     /// A border that this replica works at: its seq.
     pub(crate) writing: Option<Seq>,
     /// The last border executed here, and its digest once it is known.
@@ -148,6 +154,7 @@ impl Checkpoints {
             install_at: None,
             serve: Serve::new(config.serve.clone()),
             repairs: Repairs::default(),
+            holds: Holds::default(),
             own: VecDeque::new(),
             recent: BTreeMap::new(),
             diverged: None,
@@ -156,7 +163,9 @@ impl Checkpoints {
             rotten: Rotten::default(),
             base: Seq::ZERO,
             trimmed: Slot::ZERO,
+            forgotten: Seq::ZERO,
             trimming: None,
+            giving_up: VecDeque::new(),
             writing: None,
             last: None,
             wanted: false,
@@ -210,18 +219,23 @@ impl Checkpoints {
     /// The checkpoint up to which the log may be trimmed: never the newest, and an agreed one, unless the log since the last
     /// agreed one is too long.
     ///
-    /// With a damaged log the newest one counts, too: what lies before it is of no use.
-    pub(crate) fn trim_to(&self, log_position: u64, log_bytes_max: u64, damaged: bool) -> Option<Own> {
+    /// With a damaged log the newest one counts, too: what lies before it is of no use. `log`: where the log begins and ends.
+    pub(crate) fn trim_to(&self, log: (u64, u64), log_bytes_max: u64, damaged: bool) -> Option<Own> {
         let agreed = self.agreement.newest().map_or(Seq::ZERO, |(seq, _)| seq);
         let newest = self.own.back()?.seq;
         let older = |own: &&Own| damaged || own.seq < newest;
         let vouched = self.own.iter().rev().filter(older).find(|own| own.seq <= agreed).copied();
         // In bytes the log may not grow without end, agreed or not: with crash faults a replica may trust its own disk.
-        let kept_since = vouched.map_or(0, |own| own.log_position);
-        if log_position.saturating_sub(kept_since) > log_bytes_max {
+        let kept_since = vouched.map_or(0, |own| own.log_position).max(log.0);
+        if log.1.saturating_sub(kept_since) > log_bytes_max {
             return self.own.iter().rev().find(older).copied().or(vouched);
         }
         vouched
+    }
+
+    /// Whether what the keeper says of a checkpoint crossed the word that it goes.
+    pub(crate) fn gives_up(&self, seq: Seq) -> bool {
+        self.giving_up.iter().any(|above| seq > *above)
     }
 
     /// Whether reads may be answered: the state is what the members agree on, as far as this replica knows.

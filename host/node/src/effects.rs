@@ -82,6 +82,7 @@ impl fmt::Debug for KeeperWork {
             Job::Border { image, write } => return write!(f, "Border({}, {write:?})", image.seq),
             Job::Install { image } => return write!(f, "Install({})", image.seq),
             Job::Forget { keep } => return write!(f, "Forget({keep})"),
+            Job::Pin { seqs } => return write!(f, "Pin({seqs:?})"),
             Job::Discard { above } => return write!(f, "Discard({above})"),
             Job::ReadManifest { .. } => "ReadManifest",
             Job::ReadChunk { .. } => "ReadChunk",

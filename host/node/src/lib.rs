@@ -14,6 +14,7 @@ mod checkpoints;
 mod clients;
 mod config;
 mod effects;
+mod holds;
 mod lives;
 mod node;
 mod ordering;

@@ -4,7 +4,7 @@
 //! Sources: deterministic fuzzy checkpoints (000, section 5.2), state transfer (003, section 2.3.2). Docs: docs/protocols/state.md.
 
 use crate::borders::Point;
-use crate::checkpoints::{Diverged, Fetching, Installing, Own, Trimming, Why};
+use crate::checkpoints::{Checkpoints, Diverged, Fetching, Installing, Own, Trimming, Why};
 use crate::effects::{Effect, Effects, Event, KeeperWork, Unneeded};
 use crate::node::{INSTANCE, Node};
 use crate::ordering::{seq_of, slot_of};
@@ -110,6 +110,10 @@ impl Node {
     /// The keeper did or found something.
     pub(crate) fn on_kept(&mut self, now: Time, report: Report, out: &mut Effects) {
         match report {
+            Report::GaveUp { .. } => drop(self.checkpoints.giving_up.pop_front()),
+            // They were on their way when the keeper was told to give them up.
+            Report::Digest { seq, .. } if self.checkpoints.gives_up(seq) => {}
+            Report::Written { seq, .. } if self.checkpoints.gives_up(seq) => self.not_written(seq, None, out),
             Report::Digest { seq, digest, .. } => self.on_digest(now, seq, digest, false, out),
             Report::Written { seq, digest, .. } => self.on_written(now, seq, digest, out),
             Report::Skipped { seq } => self.not_written(seq, None, out),
@@ -243,7 +247,7 @@ impl Node {
                 self.on_want_border(now, seq, out);
             }
             StateMessage::FetchManifest { .. } | StateMessage::FetchChunks { .. } => {
-                self.serve(now, ServeInput::Asked { from, message }, out);
+                self.asked(now, from, message, out);
             }
             _ => return Err("an operator sends what only members say about the state"),
         }
@@ -255,6 +259,7 @@ impl Node {
         let operators = &mut self.checkpoints.operators;
         if let Some(number) = operators.iter().find(|(_, of)| **of == conn).map(|(number, _)| *number) {
             operators.remove(&number);
+            self.change_holds(|holds| holds.left(number), out);
             self.serve(now, ServeInput::Disconnected(number), out);
         }
     }
@@ -270,6 +275,7 @@ impl Node {
     }
 
     pub(crate) fn lost(&mut self, now: Time, member: ReplicaId, out: &mut Effects) {
+        self.change_holds(|holds| holds.left(member), out);
         self.serve(now, ServeInput::Disconnected(member), out);
         self.fetch_step(now, FetchInput::Disconnected(member), out);
     }
@@ -286,10 +292,12 @@ impl Node {
             StateMessage::Digest { seq, digest, held } => {
                 let verdicts = self.checkpoints.agreement.heard(from, seq, digest, held);
                 self.on_verdicts(now, verdicts, out);
+                let newest = self.checkpoints.own.back().map_or(Seq::ZERO, |own| own.seq);
+                self.change_holds(|holds| holds.reached(from, seq, newest), out);
                 self.trim(now, out);
             }
             StateMessage::FetchManifest { .. } | StateMessage::FetchChunks { .. } => {
-                self.serve(now, ServeInput::Asked { from, message }, out);
+                self.asked(now, from, message, out);
             }
             StateMessage::WantBorder { seq, .. } => self.on_want_border(now, seq, out),
             StateMessage::Chunk { seq, digest, chunk, ref bytes }
@@ -384,6 +392,8 @@ impl Node {
         self.checkpoints.diverged = Some(Diverged { seq, own, agreed });
         // Nothing of what it wrote since is of use.
         self.checkpoints.own.retain(|own| own.seq < seq);
+        (self.checkpoints.installing, self.checkpoints.install_at) = (None, None);
+        self.checkpoints.giving_up.push_back(seq.previous());
         keep(out, Job::Discard { above: seq.previous() });
         let version = self.checkpoints.version_at(seq);
         for old in self.checkpoints.forget_recent_from(Seq::ZERO) {
@@ -415,8 +425,10 @@ impl Node {
         own: Option<Version>,
         out: &mut Effects,
     ) {
-        let text =
-            format!("fetching a checkpoint of seq {at_least} or later from the other replicas ({why:?})");
+        let text = format!(
+            "fetching a checkpoint of seq {at_least} or later from the other replicas: {}",
+            why.name()
+        );
         out.event(Event::State { text, bad: false });
         let local = local.unwrap_or_else(|| Store::new().version());
         let fetch = Fetch::new(now, at_least, local, self.config.fetch.clone());
@@ -513,6 +525,7 @@ impl Node {
         if planted("installed-before-durable") {
             self.install(now, out);
         }
+        self.checkpoints.giving_up.push_back(seq);
         keep(out, Job::Install { image });
     }
 
@@ -534,7 +547,7 @@ impl Node {
         self.checkpoints.diverged = None;
         self.checkpoints.base = seq;
         self.checkpoints.last = Some((seq, Some(digest)));
-        let text = format!("goes on from the checkpoint of seq {seq}, {why:?} before");
+        let text = format!("goes on from the checkpoint of seq {seq}, no longer: {}", why.name());
         out.event(Event::State { text, bad: false });
         self.admission.reset();
         self.learn_time(now);
@@ -555,6 +568,14 @@ impl Node {
             self.instance.installed = Some(installed);
             self.begin(now, out);
         }
+    }
+
+    /// Somebody fetches a checkpoint from here: it stays meanwhile.
+    fn asked(&mut self, now: Time, from: ReplicaId, message: StateMessage, out: &mut Effects) {
+        let (seq, _) = message.about();
+        let here = self.checkpoints.own.iter().any(|own| own.seq == seq);
+        self.change_holds(|holds| holds.asked(from, seq, here), out);
+        self.serve(now, ServeInput::Asked { from, message }, out);
     }
 
     pub(crate) fn serve(&mut self, now: Time, input: ServeInput, out: &mut Effects) {
@@ -619,6 +640,7 @@ impl Node {
         if self.checkpoints.install_at.is_some_and(|at| at <= now) {
             self.checkpoints.install_at = None;
             if let Some(Installing { image, .. }) = &self.checkpoints.installing {
+                self.checkpoints.giving_up.push_back(image.seq);
                 keep(out, Job::Install { image: image.clone() });
             }
         }
@@ -643,12 +665,23 @@ impl Node {
     /// Forgets what a durable checkpoint holds. What of the older records still counts is written again first: the lives
     /// of the members here, view and vote by the protocol.
     pub(crate) fn trim(&mut self, now: Time, out: &mut Effects) {
-        let (position, most) = (self.log.position(), self.config.log_bytes_max);
-        let Some(own) = self.checkpoints.trim_to(position, most, self.scrubs.rotten.is_some()) else {
+        let log = (self.log.first_segment() * self.log.segment_bytes(), self.log.position());
+        let most = self.config.log_bytes_max;
+        let Some(own) = self.checkpoints.trim_to(log, most, self.scrubs.rotten.is_some()) else {
             return;
         };
+        if slot_of(own.seq) > self.instance.decided || !self.instance.started {
+            return;
+        }
+        if own.seq > self.checkpoints.forgotten {
+            self.checkpoints.forgotten = own.seq;
+            keep(out, Job::Forget { keep: own.seq });
+        }
+        let Checkpoints { holds, own: all, .. } = &self.checkpoints;
+        let most = if self.turn.disk_full { 0 } else { most };
+        let Some(own) = holds.hold_back(own, all.iter(), log, most) else { return };
         let slot = slot_of(own.seq);
-        if slot <= self.checkpoints.trimmed || slot > self.instance.decided || !self.instance.started {
+        if slot <= self.checkpoints.trimmed {
             return;
         }
         let mut trimming = Trimming { lives: None, lives_end: self.log.appended() };
@@ -668,7 +701,7 @@ impl Node {
         self.checkpoints.trimmed = slot;
         self.checkpoints.trimming = Some(trimming);
         self.instance.step(now, OrderInput::Trim { slot });
-        keep(out, Job::Forget { keep: own.seq });
+        self.checkpoints.own.retain(|other| other.seq >= own.seq);
         self.after_order(now, out);
         self.trim_log(out);
     }

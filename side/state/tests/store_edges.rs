@@ -2,8 +2,10 @@
 
 mod reference;
 
+use std::sync::mpsc;
+
 use quorate_state::store::{
-    BUCKET_BYTES, ChunkError, KEY_BYTES_MAX, OutlineError, Path, Store, VALUE_BYTES_MAX, digest_of,
+    BUCKET_BYTES, ChunkError, KEY_BYTES_MAX, OutlineError, Path, Store, VALUE_BYTES_MAX, Version, digest_of,
     outline_root,
 };
 use quorate_types::Digest;
@@ -213,11 +215,8 @@ fn paths_are_ordered_as_keys() {
 /// Other threads read versions, compute their digests and drop them while the store goes on changing. Every version stays what it was.
 #[test]
 fn versions_are_used_by_other_threads_while_the_store_changes() {
-    let (to, from) = std::sync::mpsc::sync_channel::<(quorate_state::store::Version, Model)>(4);
-    let from = std::sync::Arc::new(std::sync::Mutex::new(from));
-    let work = || {
-        let next = || from.lock().unwrap().recv();
-        while let Ok((version, model)) = next() {
+    let work = |from: mpsc::Receiver<(Version, Model)>| {
+        while let Ok((version, model)) = from.recv() {
             let parts = version.parts(4);
             parts.iter().rev().for_each(|part| {
                 part.digest();
@@ -227,8 +226,10 @@ fn versions_are_used_by_other_threads_while_the_store_changes() {
         }
     };
     std::thread::scope(|scope| {
-        (0..3).for_each(|_| {
-            scope.spawn(work);
+        let threads = [0, 1, 2].map(|_| {
+            let (to, from) = mpsc::sync_channel(4);
+            scope.spawn(move || work(from));
+            to
         });
         let (mut store, mut model) = (Store::new(), Model::new());
         for number in 0_u32..12_000 {
@@ -242,9 +243,8 @@ fn versions_are_used_by_other_threads_while_the_store_changes() {
                 model.insert(key.to_vec(), value);
             }
             if number % 400 == 0 {
-                to.send((store.version(), model.clone())).unwrap();
+                threads[number as usize / 400 % 3].send((store.version(), model.clone())).unwrap();
             }
         }
-        drop(to);
     });
 }

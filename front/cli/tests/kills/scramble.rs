@@ -145,6 +145,8 @@ pub(crate) enum Spot {
     BeforeVote,
     /// None does.
     BehindVotes,
+    /// Either may be.
+    Anywhere,
 }
 
 /// One byte that lies below synced data, and its value.
@@ -168,6 +170,7 @@ impl Damage {
             // The very first block is what all numbers begin with.
             Spot::BeforeVote => 1..votes.min(early),
             Spot::BehindVotes => votes + 1..early,
+            Spot::Anywhere => 0..early,
         };
         let there: Vec<Block> = blocks[there].iter().filter(|block| block.records > 0).copied().collect();
         let block = there[random.below(there.len() as u64) as usize];

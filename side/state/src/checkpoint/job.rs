@@ -72,6 +72,11 @@ pub enum Job {
         /// The oldest checkpoint that must stay loadable.
         keep: Seq,
     },
+    /// From now on these stay loadable, too, whatever is forgotten; those that were named before count no more.
+    Pin {
+        /// Which, if they are here.
+        seqs: Vec<Seq>,
+    },
     /// Give up all checkpoints above this seq, also those being written, and their pending digests: this replica's
     /// execution went another way there. A crash before the next checkpoint is written may bring them back.
     Discard {
@@ -151,6 +156,11 @@ pub enum Report {
     Skipped {
         /// Its seq.
         seq: Seq,
+    },
+    /// The answer to [`Job::Discard`] and [`Job::Install`]: what was reported before of checkpoints above this seq counts no more.
+    GaveUp {
+        /// The job's seq.
+        above: Seq,
     },
     /// A checkpoint was not written, because the disk is full. What there was of it is deleted.
     NoRoom {

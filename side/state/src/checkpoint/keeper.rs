@@ -22,7 +22,7 @@ use super::open::{self, Bad, Loaded, OpenError, Opened};
 use super::partial::{PARTIAL, PartialFile, PartialPiece};
 use super::reader::{Catalog, read_layout};
 use super::scrub::{Found, Scrub};
-use super::writer::{Base, DIGEST_BYTES, Outcome, SYNC_BYTES, Target, Trouble, Writer};
+use super::writer::{Base, Outcome, SYNC_BYTES, Target, Trouble, Writer, digest_parts};
 use crate::store;
 use questions::{Ask, Look, Question};
 
@@ -40,6 +40,8 @@ pub struct Keeper {
     bad: Bad,
     /// Rot that was reported: in which checkpoint, and in whose file.
     told: BTreeSet<(Seq, Seq)>,
+    /// Somebody fetches these.
+    pinned: Vec<Seq>,
     partial: PartialFile,
     /// The newest border that was reached.
     border: u64,
@@ -97,6 +99,7 @@ impl Keeper {
             lost: start.lost,
             bad: start.bad,
             told: BTreeSet::new(),
+            pinned: Vec::new(),
             partial: start.partial,
             border,
             digests: VecDeque::new(),
@@ -155,6 +158,7 @@ impl Keeper {
             Job::Install { image } => {
                 self.give_up(None);
                 self.delete_above(image.seq);
+                self.reports.push(Report::GaveUp { above: image.seq });
                 self.border = image.border;
                 let write = Some(Kind::Full);
                 self.digests.push_back(Digesting { image, write, install: true, parts: None });
@@ -162,6 +166,7 @@ impl Keeper {
             Job::Discard { above } => {
                 self.give_up(Some(above));
                 self.delete_above(above);
+                self.reports.push(Report::GaveUp { above });
             }
             Job::ReadManifest { ticket, seq, digest, offset, max } => {
                 self.questions.push_back(Question {
@@ -174,6 +179,7 @@ impl Keeper {
             Job::ReadChunk { ticket, seq, digest, chunk } => {
                 self.questions.push_back(Question { ticket, seq, digest, ask: Ask::Part(chunk) });
             }
+            Job::Pin { seqs } => self.pinned = seqs,
             Job::Forget { keep } => self.chores.push_back(Chore::Forget(keep)),
             _ if self.hold => {}
             Job::Partial(piece) => self.chores.push_back(Chore::Partial(piece)),
@@ -310,7 +316,7 @@ impl Keeper {
     fn step_digest(&mut self) {
         let Some(front) = self.digests.front_mut() else { return };
         let objects = &front.image.objects;
-        let parts = front.parts.get_or_insert_with(|| objects.parts(DIGEST_BYTES).into_iter());
+        let parts = front.parts.get_or_insert_with(|| digest_parts(objects));
         if let Some(part) = parts.next() {
             part.digest();
             return;
@@ -571,14 +577,15 @@ impl Keeper {
     /// Deletes what neither this checkpoint nor a newer one needs.
     fn forget(&mut self, keep: Seq) {
         if self.held.contains_key(&keep) {
-            self.held.retain(|seq, _| *seq >= keep);
+            self.held.retain(|seq, _| *seq >= keep || self.pinned.contains(seq));
         }
         if !self.catalog.footers.contains_key(&keep) {
             return;
         }
         let base = self.active.as_ref().and_then(|writer| writer.base.as_ref());
         let newer = self.catalog.footers.range(keep..).map(|(seq, _)| *seq);
-        let roots: Vec<Seq> = newer.chain(base.map(|base| base.previous.seq)).collect();
+        let base = base.map(|base| base.previous.seq);
+        let roots: Vec<Seq> = newer.chain(base).chain(self.pinned.iter().copied()).collect();
         let mut needed = BTreeSet::new();
         for root in roots {
             // A chain that is broken further down still needs the links above the break.

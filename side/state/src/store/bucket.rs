@@ -319,16 +319,48 @@ impl Bucket {
         }
     }
 
+    /// Reads of a key's record what a change will read.
+    pub(super) fn read_ahead(&self, key: &[u8]) -> u64 {
+        let view = self.view();
+        let at = view.below(head_of(key, view.head.common));
+        let start = if at < self.count() { view.place(at) } else { 0 };
+        // The record often lies across two lines of memory.
+        let byte = |at: usize| u64::from(view.records.get(at).copied().unwrap_or(0));
+        byte(start) + byte(start + 64)
+    }
+
+    /// Reads what the digest will read: the groups that changed, and the digests of the others.
+    pub(super) fn read_ahead_for_digest(&self) -> u64 {
+        let View { head, records, .. } = self.view();
+        let (known, mut at, mut read) = (head.known.load(Ordering::Relaxed), 0, 0);
+        for group in 0..GROUPS {
+            let end = self.end_of_group(group, at);
+            if known & 1 << group == 0 {
+                let records = &records[self.view().start(at)..self.view().start(end)];
+                read += records.iter().step_by(64).map(|byte| u64::from(*byte)).sum::<u64>();
+            }
+            at = end;
+        }
+        read + u64::from(head.body.header[0].get().bytes()[0])
+            + u64::from(head.body.header[GROUPS - 1].get().bytes()[0])
+    }
+
+    /// Behind the last entry of a group that begins here.
+    fn end_of_group(&self, group: usize, from: usize) -> usize {
+        let (view, mut end) = (self.view(), from);
+        while end < self.count() && group_of(view.head(end), view.head.common) == group {
+            end += 1;
+        }
+        end
+    }
+
     /// The digest; those of groups that did not change are remembered.
     pub(super) fn digest(&self) -> Digest {
         let View { head, records, .. } = self.view();
         let known = head.known.load(Ordering::Acquire);
         let (mut groups, mut at) = ([Digest::new([0; 32]); GROUPS], 0);
         for (group, digest) in groups.iter_mut().enumerate() {
-            let mut end = at;
-            while end < self.count() && group_of(self.view().head(end), head.common) == group {
-                end += 1;
-            }
+            let end = self.end_of_group(group, at);
             if known & 1 << group != 0 {
                 *digest = head.body.header[group].get();
             } else {

@@ -1,14 +1,15 @@
 //! The object store: ordered keys and values in memory, copied on write, with digests.
 //!
-//! A trie over the half bytes of keys, path-compressed, whose small subtrees are buckets: all entries side by side in one allocation.
+//! A trie over the half bytes of keys, path-compressed, whose small subtrees are buckets: all entries side by side.
 //! Which subtrees are buckets follows from the contents alone, and so do chunks and digests: insertion order, threads and history leave
 //! no trace. A [`Version`] shares all nodes with the [`Store`] until the store changes them, which copies those on the way.
 //!
 //! Source: Eischer, Büttner, Distler, "Deterministic Fuzzy Checkpoints", SRDS 2019, for what it must serve; copy-on-write Merkle state.
 //! Start with `tree` (changes), then `node` and `bucket` (what is in memory), `rules` (what digests are taken over).
-//! Invariants: INV-STORE-1 to 6, in `tree`, `bucket` and `node`.
+//! Invariants: INV-STORE-1 to 5, in `tree`, `bucket` and `node`.
 //! Tests: `tests/store*.rs`; `tests/reference` is the same contract in its simplest form. Speed: `benches/store.rs`.
 
+mod ahead;
 mod bucket;
 mod build;
 mod changes;

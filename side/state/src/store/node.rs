@@ -1,7 +1,7 @@
 //! The tree's nodes.
 //!
-//! Invariants: INV-STORE-5 (shape: a subtree is a leaf exactly if it has one entry or its cost is at most `BUCKET_BYTES`; an inner node
-//! has two children or more), INV-STORE-6 (a child's digest is known only if nothing below it changed since). Both end in the root's
+//! Invariants: INV-STORE-4 (shape: a subtree is a leaf exactly if it has one entry or its cost is at most `BUCKET_BYTES`; an inner node
+//! has two children or more), INV-STORE-5 (a child's digest is known only if nothing below it changed since). Both end in the root's
 //! digest, which tests compare with that of a simple model.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,8 +10,8 @@ use quorate_types::Digest;
 use triomphe::{Arc, HeaderSlice};
 
 use super::bucket::{Bucket, DigestCell, Entry, Large};
-use super::rules;
 use super::symbols::{agreeing, nibbles, place_of};
+use super::{ahead, rules};
 
 /// A subtree.
 #[derive(Clone, Default)]
@@ -51,7 +51,7 @@ const ALL_NIBBLES: u32 = 0x1_FFFE;
 impl Inner {
     /// A node with these children, in order, whose digests are all unknown.
     pub(super) fn new(symbols: u32, skip: Box<[u8]>, children: Vec<Child>) -> Self {
-        assert!(children.len() > 1, "INV-STORE-5: {} children", children.len());
+        assert!(children.len() > 1, "INV-STORE-4: {} children", children.len());
         let (count, cost) = children.iter().fold((0, 0), |(count, cost), child| {
             let (more, bytes) = child.measure();
             (count + more, cost + bytes)
@@ -209,6 +209,15 @@ impl Inner {
         let unknown = self.symbols() & !self.0.header.known.load(Ordering::Acquire);
         (unknown != 0).then(|| unknown.trailing_zeros())
     }
+    /// The children whose digests are not known.
+    pub(super) fn unknown_children(&self) -> impl Iterator<Item = &Child> {
+        let mut unknown = self.symbols() & !self.0.header.known.load(Ordering::Acquire);
+        std::iter::from_fn(move || {
+            let place = (unknown != 0).then(|| unknown.trailing_zeros())?;
+            unknown &= unknown - 1;
+            self.child(place)
+        })
+    }
     fn keep_digest(&self, place: u32, digest: &Digest) {
         self.0.header.digests[self.index(place)].set(digest);
         self.0.header.known.fetch_or(1 << place, Ordering::Release);
@@ -232,11 +241,15 @@ impl Inner {
     ///
     /// Without recursion: a tree is as deep as its longest keys.
     pub(super) fn complete(&self, buffer: &mut Vec<u8>) {
-        let mut way: Vec<(&Self, u32)> = vec![(self, 0)];
+        let (mut way, mut ahead): (Vec<(&Self, u32)>, _) = (vec![(self, 0)], Vec::new());
+        ahead::of_digests(self, &mut ahead);
         while let Some(&(node, from)) = way.last() {
             match node.unknown() {
                 Some(place) => match &node.children()[node.index(place)] {
-                    Child::Inner(inner) => way.push((inner, place)),
+                    Child::Inner(inner) => {
+                        ahead::of_digests(inner, &mut ahead);
+                        way.push((inner, place));
+                    }
                     leaf => node.keep_digest(place, &leaf.digest()),
                 },
                 None => {

@@ -14,7 +14,7 @@ use super::node::{Child, fork};
 use super::range::Range;
 use super::symbols::{agreeing, common, place_of};
 use super::version::Version;
-use super::{KEY_BYTES_MAX, Path, VALUE_BYTES_MAX, rules};
+use super::{KEY_BYTES_MAX, Path, VALUE_BYTES_MAX, ahead, rules};
 
 /// A put (with the value) or a remove (without).
 pub type Change<'a> = (&'a [u8], Option<&'a [u8]>);
@@ -128,13 +128,20 @@ impl Store {
         true
     }
 
-    /// Makes changes whose keys ascend.
+    /// Makes changes, best with keys that ascend: faster than one by one, since it reads ahead. Of several changes of one key the last
+    /// one counts.
+    ///
+    /// # Panics
+    /// As [`Store::put`].
     pub fn apply_sorted(&mut self, changes: &[Change<'_>]) {
-        for (key, value) in changes {
-            match value {
-                Some(value) => self.put(key, value),
-                None => self.remove(key),
-            };
+        for window in changes.chunks(ahead::WINDOW) {
+            ahead::of_changes(&self.root.child, window.iter().map(|(key, _)| *key));
+            for (key, value) in window {
+                match value {
+                    Some(value) => self.put(key, value),
+                    None => self.remove(key),
+                };
+            }
         }
     }
 

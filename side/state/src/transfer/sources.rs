@@ -240,7 +240,8 @@ impl Sources {
         let limits = &self.limits;
         let Some(source) = self.all.get_mut(&id) else { return };
         if let Some(again) = source.refusals.checked_sub(1) {
-            source.rest = Some(now.plus(limits.busy.times(1 << again.min(10)).min(limits.stall)));
+            let most = limits.stall.times(1 << STRIKES_MAX);
+            source.rest = Some(now.plus(limits.busy.times(1 << again.min(10)).min(most)));
         }
         source.refusals += 1;
     }

@@ -1,0 +1,89 @@
+//! Who fetches which checkpoint from here. It stays until they have it, and so does the log since: all of a state may change faster
+//! than it can be sent, and whoever had to begin anew with each border would never be done.
+//!
+//! Members say what they have reached at each border, and operators who make backups leave. The log grows no further for them than the
+//! configuration allows (`log_bytes_max`), and not at all on a full disk. Tests: `holds/tests.rs`, front/cli/tests/state.rs.
+
+use crate::checkpoints::Own;
+use crate::effects::{Effect, Effects, KeeperWork};
+use crate::node::Node;
+use quorate_state::checkpoint::Job;
+use quorate_types::{ReplicaId, Seq};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Hold {
+    /// It needs the log from here on.
+    seq: Seq,
+    /// It needs the checkpoint itself, too.
+    fetches: bool,
+}
+
+/// What is held back, and for whom.
+#[derive(Debug, Default)]
+pub(crate) struct Holds(BTreeMap<ReplicaId, Hold>);
+
+impl Holds {
+    /// Somebody asks for parts of a checkpoint; `here`: this replica has it.
+    pub(crate) fn asked(&mut self, by: ReplicaId, seq: Seq, here: bool) {
+        if here {
+            self.0.insert(by, Hold { seq, fetches: true });
+        } else {
+            // What it fetched before it has given up.
+            self.0.remove(&by);
+        }
+    }
+
+    /// Somebody has the state at a border; `newest` is the newest one that is durable here.
+    pub(crate) fn reached(&mut self, by: ReplicaId, seq: Seq, newest: Seq) {
+        let Some(hold) = self.0.get_mut(&by).filter(|hold| hold.seq <= seq) else { return };
+        *hold = Hold { seq, fetches: false };
+        if seq >= newest {
+            self.0.remove(&by);
+        }
+    }
+
+    /// Its connection is gone.
+    pub(crate) fn left(&mut self, by: ReplicaId) {
+        self.0.remove(&by);
+    }
+
+    /// The checkpoints that are being fetched.
+    pub(crate) fn fetched(&self) -> Vec<Seq> {
+        let mut seqs: Vec<Seq> = self.0.values().filter(|hold| hold.fetches).map(|hold| hold.seq).collect();
+        seqs.sort_unstable();
+        seqs.dedup();
+        seqs
+    }
+
+    /// How far the log may be trimmed where all else would let it be trimmed up to `to`. `own`: the checkpoints here, oldest first;
+    /// `log`: where the log begins and ends, in bytes.
+    pub(crate) fn hold_back<'a>(
+        &self,
+        to: Own,
+        own: impl DoubleEndedIterator<Item = &'a Own>,
+        log: (u64, u64),
+        log_bytes_max: u64,
+    ) -> Option<Own> {
+        let oldest = self.0.values().map(|hold| hold.seq).min();
+        let Some(oldest) = oldest.filter(|oldest| *oldest < to.seq) else { return Some(to) };
+        let kept = own.rev().find(|own| own.seq <= oldest).copied();
+        let since = kept.map_or(0, |own| own.log_position).max(log.0);
+        if log.1.saturating_sub(since) > log_bytes_max { Some(to) } else { kept }
+    }
+}
+
+impl Node {
+    /// Changes what is held back, and tells the keeper.
+    pub(crate) fn change_holds(&mut self, change: impl FnOnce(&mut Holds), out: &mut Effects) {
+        let before = self.checkpoints.holds.fetched();
+        change(&mut self.checkpoints.holds);
+        let seqs = self.checkpoints.holds.fetched();
+        if seqs != before {
+            out.push(Effect::Keep(KeeperWork { job: Job::Pin { seqs }, stops: false }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+use super::Holds;
+use crate::checkpoints::Own;
+use quorate_types::{Digest, ReplicaId, Seq};
+
+const A: ReplicaId = ReplicaId::new(1);
+const B: ReplicaId = ReplicaId::new(2);
+const MAX: u64 = 1000;
+
+fn seq(number: u64) -> Seq {
+    Seq::new(number)
+}
+
+/// Checkpoints at seqs 10, 20 and so on, with 100 bytes of log between two of them.
+fn own(count: u64) -> Vec<Own> {
+    let own = |at: u64| Own { seq: seq(10 * at), digest: Digest::new([0; 32]), log_position: 100 * at };
+    (1..=count).map(own).collect()
+}
+
+/// Up to which seq the log is trimmed, when all checkpoints but the newest would do.
+fn trimmed(holds: &Holds, own: &[Own], begin: u64) -> Option<u64> {
+    let (to, end) = (own[own.len() - 2], own[own.len() - 1].log_position);
+    holds.hold_back(to, own.iter(), (begin, end), MAX).map(|own| own.seq.number())
+}
+
+#[test]
+fn the_log_stays_from_what_is_fetched_until_its_members_are_there() {
+    let (mut holds, own) = (Holds::default(), own(8));
+    assert_eq!(trimmed(&holds, &own, 0), Some(70));
+    holds.asked(A, seq(50), true);
+    holds.asked(B, seq(30), true);
+    assert_eq!((trimmed(&holds, &own, 0), holds.fetched()), (Some(30), vec![seq(30), seq(50)]));
+    // It is there, and goes on with the log.
+    holds.reached(B, seq(30), seq(80));
+    assert_eq!((trimmed(&holds, &own, 0), holds.fetched()), (Some(30), vec![seq(50)]));
+    holds.reached(B, seq(60), seq(80));
+    assert_eq!(trimmed(&holds, &own, 0), Some(50));
+    holds.reached(A, seq(40), seq(80));
+    assert_eq!(trimmed(&holds, &own, 0), Some(50), "it was there before it asked");
+    holds.left(A);
+    assert_eq!((trimmed(&holds, &own, 0), holds.fetched()), (Some(60), vec![]));
+    holds.reached(B, seq(80), seq(80));
+    assert_eq!(trimmed(&holds, &own, 0), Some(70));
+}
+
+#[test]
+fn who_asks_for_another_checkpoint_has_given_up_the_one_before() {
+    let (mut holds, own) = (Holds::default(), own(8));
+    holds.asked(A, seq(20), true);
+    holds.asked(A, seq(40), true);
+    assert_eq!((trimmed(&holds, &own, 0), holds.fetched()), (Some(40), vec![seq(40)]));
+    holds.asked(A, seq(90), false);
+    assert_eq!((trimmed(&holds, &own, 0), holds.fetched()), (Some(70), vec![]));
+    // Between two checkpoints of ours: the older one.
+    holds.asked(A, seq(45), true);
+    assert_eq!(trimmed(&holds, &own, 0), Some(40));
+    // Older than all: nothing may go.
+    holds.asked(A, seq(5), true);
+    assert_eq!(trimmed(&holds, &own, 0), None);
+}
+
+#[test]
+fn the_log_does_not_grow_beyond_its_limit_for_anybody() {
+    let mut holds = Holds::default();
+    holds.asked(A, seq(10), true);
+    assert_eq!(trimmed(&holds, &own(11), 0), Some(10));
+    assert_eq!(trimmed(&holds, &own(12), 0), Some(110));
+    // What counts is what is there.
+    assert_eq!(trimmed(&holds, &own(12), 300), Some(10));
+}
