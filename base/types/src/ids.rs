@@ -102,6 +102,11 @@ number!(
     /// Who asks: an identity that owns sessions. Caps on sessions hold per client, too.
     ClientId(u64), "c{}"
 );
+number!(
+    /// Which membership of a cluster, from 1; grows by one with each change.
+    MembershipId(u64), "m{}"
+);
+counter!(MembershipId);
 counter!(View);
 counter!(Slot);
 counter!(Seq);

@@ -4,6 +4,7 @@
 
 mod digest;
 mod error;
+mod identity;
 mod ids;
 mod items;
 mod planted;
@@ -13,9 +14,10 @@ mod time;
 
 pub use digest::Digest;
 pub use error::{Halt, Reject};
+pub use identity::{Holder, Identity, Name};
 pub use ids::{
-    ClientId, ClusterId, ConnId, Incarnation, InstanceId, RecordId, ReplicaId, RequestNumber, Seq, SessionId,
-    Slot, View,
+    ClientId, ClusterId, ConnId, Incarnation, InstanceId, MembershipId, RecordId, ReplicaId, RequestNumber,
+    Seq, SessionId, Slot, View,
 };
 pub use items::{ItemError, Items, ItemsBuilder, ItemsIter};
 pub use planted::{HAS_PLANTED, plant, planted};

@@ -1,0 +1,68 @@
+use super::{Holder, Identity, Name};
+use crate::{ClientId, ClusterId, ReplicaId};
+
+const CLUSTER: &str = "00112233445566778899aabbccddeeff";
+
+fn parse(rest: &str) -> Option<Identity> {
+    Identity::parse(&format!("quorate://{CLUSTER}/{rest}"))
+}
+
+#[test]
+fn what_is_written_is_read_back() {
+    let cluster = ClusterId::parse(CLUSTER).expect("an id");
+    let name = |text| Name::parse(text).expect("a name");
+    for (text, holder) in [
+        ("replica/3", Holder::Replica(ReplicaId::new(3))),
+        ("client/shop", Holder::Client(name("shop"))),
+        ("admin/alice.b-c_D9", Holder::Admin(name("alice.b-c_D9"))),
+    ] {
+        let identity = Identity { cluster, holder };
+        assert_eq!(identity.uri(), format!("quorate://{CLUSTER}/{text}"));
+        assert_eq!(parse(text), Some(identity));
+    }
+}
+
+#[test]
+fn nothing_else_is_an_identity() {
+    for text in [
+        "",
+        "replica",
+        "replica/",
+        "replica/0",
+        "replica/+3",
+        "replica/03",
+        "replica/65536",
+        "replica/3/",
+        "Replica/3",
+        "client/",
+        "client/a b",
+        "client/a/b",
+        "client/..",
+        "client/ä",
+        "owner/x",
+    ] {
+        assert_eq!(parse(text), None, "{text}");
+    }
+    let long = "x".repeat(65);
+    assert_eq!(parse(&format!("client/{long}")), None);
+    assert!(parse(&format!("client/{}", &long[1..])).is_some());
+    for uri in [
+        format!("http://{CLUSTER}/client/a"),
+        format!("quorate://{}/client/a", &CLUSTER[1..]),
+        format!("quorate://{}/client/a", CLUSTER.to_uppercase()),
+        String::new(),
+    ] {
+        assert_eq!(Identity::parse(&uri), None, "{uri}");
+    }
+}
+
+#[test]
+fn clients_of_different_names_have_different_ids() {
+    let (a, b) = (Name::parse("a").expect("a name"), Name::parse("b").expect("a name"));
+    for own in [0, 1, u64::MAX, 0x1234_5678_9abc_def0].map(ClientId::new) {
+        assert!(a.owns(a.client_id(own)));
+        assert!(!b.owns(a.client_id(own)));
+        assert_eq!(a.client_id(a.client_id(own)), a.client_id(own));
+    }
+    assert_ne!(a.client_id(ClientId::new(1)), a.client_id(ClientId::new(2)));
+}

@@ -1,0 +1,283 @@
+//! What one side of a connection holds: whom it trusts, who it is, and the key that proves it. Read from three files, and read
+//! again when they change.
+//!
+//! INV-TLS-1: credentials that do not work (a key of another certificate, an authority that did not sign it, out of its time)
+//! never replace ones that do.
+
+use crate::certificate::{Certificate, CertificateError, certificates_in};
+use crate::verify::{Incoming, Outgoing};
+use quorate_types::{ClusterId, Identity};
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::{ClientConfig, RootCertStore, ServerConfig, version};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// No file that we read is larger.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Where they are: the section `[tls]` of a configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsFiles {
+    /// The certificates of the authorities that are trusted, PEM. More than one while the authority is replaced.
+    pub ca: PathBuf,
+    /// The holder's own certificate, PEM.
+    pub certificate: PathBuf,
+    /// Its private key, PEM.
+    pub key: PathBuf,
+}
+
+impl TlsFiles {
+    /// The same files, where relative paths begin in this directory.
+    #[must_use]
+    pub fn relative_to(&self, directory: &Path) -> Self {
+        let from = |path: &PathBuf| directory.join(path);
+        Self { ca: from(&self.ca), certificate: from(&self.certificate), key: from(&self.key) }
+    }
+
+    fn all(&self) -> [&Path; 3] {
+        [&self.ca, &self.certificate, &self.key]
+    }
+}
+
+/// Why there are no credentials. Each says what to do.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum CredentialsError {
+    /// A file can not be read.
+    #[error(
+        "can not read {path}: {why}. Make certificates with `quorate cert issue`, or correct the path in the section `[tls]`"
+    )]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        why: String,
+    },
+    /// A file does not hold what it should.
+    #[error("{path} can not be used: {why}. Make a new one with `quorate cert issue`")]
+    Content {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The three do not belong together, or it is not their time.
+    #[error("the certificate {path} can not be used: {why}")]
+    Unfit {
+        /// Which certificate.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+}
+
+/// What a holder shows and whom it trusts.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    identity: Identity,
+    certificate: Certificate,
+    /// When the first of the trusted authorities ends, in seconds since 1970.
+    authority_ends: i64,
+    pub(crate) server: Arc<ServerConfig>,
+    pub(crate) client: Arc<ClientConfig>,
+}
+
+impl Credentials {
+    /// Reads them, and checks that they belong together and that it is their time.
+    ///
+    /// # Errors
+    /// Says which file is wrong, and what to do.
+    pub fn load(files: &TlsFiles) -> Result<Self, CredentialsError> {
+        let content = |path: &Path| {
+            let path = path.to_owned();
+            move |why: String| CredentialsError::Content { path, why }
+        };
+        let unfit = |why: String| CredentialsError::Unfit { path: files.certificate.clone(), why };
+        let authorities = pem(&files.ca)?;
+        let chain = pem(&files.certificate)?;
+        let key = PrivateKeyDer::from_pem_slice(&read(&files.key)?)
+            .map_err(|_| content(&files.key)("there is no private key in it".into()))?;
+        let own =
+            Certificate::decode(&chain[0]).map_err(|why| content(&files.certificate)(why.to_string()))?;
+        let Some(identity) = own.identity.clone() else {
+            return Err(unfit(format!("it is for {}; make one with `quorate cert issue`", own.holder())));
+        };
+        let mut roots = RootCertStore::empty();
+        let mut authority_ends = i64::MAX;
+        for der in authorities {
+            let ca = Certificate::decode(&der).map_err(|why| content(&files.ca)(why.to_string()))?;
+            authority_ends = authority_ends.min(ca.not_after);
+            roots.add(der).map_err(|why| content(&files.ca)(why.to_string()))?;
+        }
+        let (roots, provider) = (Arc::new(roots), Arc::new(provider()));
+        let incoming = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone()).build();
+        let incoming = incoming.map_err(|why| content(&files.ca)(why.to_string()))?;
+        incoming
+            .verify_client_cert(&chain[0], &chain[1..], UnixTime::now())
+            .map_err(|why| unfit(crate::trouble::explain(&why, None, true, true).text))?;
+        let outgoing = WebPkiServerVerifier::builder_with_provider(roots, provider.clone()).build();
+        let outgoing = outgoing.map_err(|why| content(&files.ca)(why.to_string()))?;
+        let versions = [&version::TLS13];
+        let wrong_key =
+            |why: rustls::Error| unfit(format!("it does not go with the key {}: {why}", files.key.display()));
+        let mut server = ServerConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&versions)
+            .map_err(|why| unfit(why.to_string()))?
+            .with_client_cert_verifier(Arc::new(Incoming(incoming)))
+            .with_single_cert(chain.clone(), key.clone_key())
+            .map_err(wrong_key)?;
+        // Every connection shows its certificate: one that has expired, or whose authority is not trusted any more, must not live on
+        // in a resumed one.
+        server.send_tls13_tickets = 0;
+        server.session_storage = Arc::new(NoServerSessionStorage {});
+        let mut client = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&versions)
+            .map_err(|why| unfit(why.to_string()))?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Outgoing(outgoing)))
+            .with_client_auth_cert(chain, key)
+            .map_err(wrong_key)?;
+        client.resumption = Resumption::disabled();
+        // Whom it means to reach is nobody else's business.
+        client.enable_sni = false;
+        Ok(Self {
+            identity,
+            certificate: own,
+            authority_ends,
+            server: Arc::new(server),
+            client: Arc::new(client),
+        })
+    }
+
+    /// Whose they are.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Whose cluster it is.
+    pub fn cluster(&self) -> ClusterId {
+        self.identity.cluster
+    }
+
+    /// The holder's certificate.
+    pub fn certificate(&self) -> &Certificate {
+        &self.certificate
+    }
+
+    /// Whole days until the first of the trusted authorities ends.
+    pub fn authority_days_left(&self, now: SystemTime) -> i64 {
+        Certificate { not_after: self.authority_ends, ..self.certificate.clone() }.days_left(now)
+    }
+}
+
+/// The faster of the ciphers first; both sides are ours.
+fn provider() -> CryptoProvider {
+    let mut provider = aws_lc_rs::default_provider();
+    provider.cipher_suites = vec![
+        aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256,
+        aws_lc_rs::cipher_suite::TLS13_AES_256_GCM_SHA384,
+        aws_lc_rs::cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
+    ];
+    provider
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, CredentialsError> {
+    let error = |why: String| CredentialsError::Read { path: path.to_owned(), why };
+    let length = fs::metadata(path).map_err(|why| error(why.to_string()))?.len();
+    if length > FILE_BYTES_MAX {
+        return Err(error("it is far too large".into()));
+    }
+    fs::read(path).map_err(|why| error(why.to_string()))
+}
+
+fn pem(path: &Path) -> Result<Vec<CertificateDer<'static>>, CredentialsError> {
+    certificates_in(&read(path)?)
+        .map_err(|CertificateError(why)| CredentialsError::Content { path: path.to_owned(), why })
+}
+
+/// Tells two contents of a file apart without reading it.
+type Stamp = [Option<(u64, i64, i64, u64)>; 3];
+
+/// Credentials whose files are looked at again from time to time.
+#[derive(Debug)]
+pub struct Watched {
+    files: TlsFiles,
+    current: Arc<Credentials>,
+    loaded: Stamp,
+    /// Changed files as they were at the last look: they are read once they rest, since a key and its certificate are two files.
+    seen: Stamp,
+    /// These do not work, which was said already.
+    failed: Option<Stamp>,
+}
+
+impl Watched {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// As [`Credentials::load`].
+    pub fn load(files: TlsFiles) -> Result<Self, CredentialsError> {
+        let stamp = stamp(&files);
+        let current = Arc::new(Credentials::load(&files)?);
+        Ok(Self { files, current, loaded: stamp, seen: stamp, failed: None })
+    }
+
+    /// The ones in force.
+    pub fn current(&self) -> &Arc<Credentials> {
+        &self.current
+    }
+
+    /// Looks whether the files changed. Then, or if `at_once`, they are read: `Ok` has the new credentials, which are in force from
+    /// here on, and `Err` says why the old ones stay in force. The same failure is told once, unless asked for.
+    pub fn look(&mut self, at_once: bool) -> Option<Result<Arc<Credentials>, CredentialsError>> {
+        let now = stamp(&self.files);
+        let resting = std::mem::replace(&mut self.seen, now) == now;
+        if !at_once && (now == self.loaded || !resting) {
+            return None;
+        }
+        match Credentials::load(&self.files) {
+            Ok(credentials) if credentials.identity != self.current.identity => {
+                let why = format!(
+                    "it is for {}, and this is {}: put the right files back",
+                    credentials.identity, self.current.identity
+                );
+                self.keep_old(
+                    now,
+                    at_once,
+                    CredentialsError::Unfit { path: self.files.certificate.clone(), why },
+                )
+            }
+            Ok(credentials) => {
+                self.current = Arc::new(credentials);
+                self.loaded = now;
+                self.failed = None;
+                Some(Ok(self.current.clone()))
+            }
+            Err(why) => self.keep_old(now, at_once, why),
+        }
+    }
+
+    fn keep_old(
+        &mut self,
+        now: Stamp,
+        at_once: bool,
+        why: CredentialsError,
+    ) -> Option<Result<Arc<Credentials>, CredentialsError>> {
+        let said = self.failed.replace(now) == Some(now);
+        (!said || at_once).then_some(Err(why))
+    }
+}
+
+fn stamp(files: &TlsFiles) -> Stamp {
+    files.all().map(|path| {
+        let meta = fs::metadata(path).ok()?;
+        Some((meta.ino(), meta.mtime(), meta.mtime_nsec(), meta.size()))
+    })
+}

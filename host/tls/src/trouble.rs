@@ -1,0 +1,115 @@
+//! What goes wrong with certificates, in words with a remedy.
+
+use rustls::{AlertDescription, CertificateError, Error};
+use std::fmt;
+
+/// Why a connection could not be made safe, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// For people.
+    pub text: String,
+    /// The other side does not speak TLS at all, so it may be told in plain words.
+    pub plain: bool,
+}
+
+impl Trouble {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), plain: false }
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Trouble {}
+
+/// Whether these are the first bytes of somebody who begins to speak TLS.
+pub fn looks_like_tls(first: &[u8]) -> bool {
+    matches!(first, [0x16, 0x03, ..])
+}
+
+/// The other side does not speak TLS. `dialed`: it was this side that connected.
+pub(crate) fn no_tls(dialed: bool) -> Trouble {
+    let text = if dialed {
+        "what answers there speaks no TLS: that replica runs with `plain = true`, or is something else. Give it certificates \
+         (`quorate cert issue`), or set `plain = true` on this side, too, if the network between them is safe"
+    } else {
+        "whoever connected speaks no TLS, and this replica takes nothing else: give that side its certificates (the section \
+         `[tls]` of its client.toml or replica.toml; `quorate cert issue` makes them)"
+    };
+    Trouble { text: text.to_owned(), plain: true }
+}
+
+/// The words for an error; `claim` is whom the other side's certificate names, if it was that which was turned down.
+pub(crate) fn explain(error: &Error, claim: Option<String>, dialed: bool, shaking: bool) -> Trouble {
+    let who = match &claim {
+        Some(claim) => format!("a certificate that says {claim} is refused"),
+        None => "its certificate is refused".to_owned(),
+    };
+    match error {
+        Error::InvalidCertificate(why) => Trouble::new(format!("{who}: {}", refused(why))),
+        Error::NoCertificatesPresented => Trouble::new(
+            "whoever connected has no certificate: name one in the section `[tls]` of its client.toml or replica.toml \
+             (`quorate cert issue` makes it)",
+        ),
+        Error::AlertReceived(alert) => Trouble::new(format!("the other side {}", told(*alert))),
+        Error::PeerIncompatible(why) => Trouble::new(format!(
+            "the other side speaks TLS, but not as this program does ({why:?}): both need TLS 1.3; use the same version of this \
+             program on both sides"
+        )),
+        Error::InvalidMessage(_) if shaking => no_tls(dialed),
+        other => Trouble::new(format!(
+            "the connection is not safe: {other}. If it stays so, something between the two changes what they send"
+        )),
+    }
+}
+
+fn refused(why: &CertificateError) -> String {
+    match why {
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => "the authority that signed it is not among those that this side trusts. Either it \
+             belongs to another cluster, or the authority was replaced and this side's `ca` file does not have the new one \
+             yet; compare both with `quorate cert show`"
+            .to_owned(),
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "it has expired. Renew it (`quorate cert renew`); if it was renewed, correct the clocks of both machines".to_owned()
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "it is not valid yet. Correct the clocks of both machines".to_owned()
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "it is not the replica that was dialed. Correct the addresses in the configuration, or start the right replica there"
+                .to_owned()
+        }
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "it is for another purpose: a replica needs a replica's certificate (`quorate cert issue --replica`)".to_owned()
+        }
+        other => format!("{other:?}. Make a new one with `quorate cert issue`"),
+    }
+}
+
+/// What the other side said before it hung up.
+fn told(alert: AlertDescription) -> String {
+    match alert {
+        AlertDescription::UnknownCA => "does not trust the authority that signed this side's certificate. Either this side \
+             belongs to another cluster, or the authority was replaced and the other side's `ca` file does not have the new one \
+             yet; compare both with `quorate cert show`"
+            .to_owned(),
+        AlertDescription::CertificateExpired => "says that this side's certificate has expired or is not valid yet. Renew it \
+             (`quorate cert renew`), or correct the clocks of both machines"
+            .to_owned(),
+        AlertDescription::CertificateRequired => {
+            "asks for a certificate, and this side has none: name one in the section `[tls]`".to_owned()
+        }
+        AlertDescription::BadCertificate
+        | AlertDescription::UnsupportedCertificate
+        | AlertDescription::CertificateUnknown
+        | AlertDescription::DecryptError => format!(
+            "refuses this side's certificate ({alert:?}); its log says why. Look at it with `quorate cert show`, and make a new \
+             one with `quorate cert issue` if it is for another role"
+        ),
+        other => format!("refuses the connection ({other:?}); its log says why"),
+    }
+}
