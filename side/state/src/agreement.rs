@@ -9,7 +9,8 @@
 //! Every report is about one border by one member; reports of digests that nobody agrees on cost the same bounded memory as
 //! others: each member's newest borders are kept, so nobody pushes out what another one said. Beside them one older report of
 //! each member is kept: while one has diverged and others are far behind, no newer border can be agreed on for long, and the last
-//! agreed one is what those who are behind must hear of, however many borders came since.
+//! agreed one that it holds (or without that, the last agreed one) is what those who are behind must hear of, however many borders came
+//! since.
 //!
 //! Invariants: INV-AGREE-1 (a digest is agreed only when enough distinct members reported it for that border), INV-AGREE-2 (at
 //! most [`BORDERS_MAX`] borders per member, one more, and agreed ones are kept), INV-AGREE-3 (a border never has two agreed digests).
@@ -105,6 +106,17 @@ struct Told {
     none: Vec<(ReplicaId, Digest)>,
 }
 
+/// Why an older report is kept, by how much it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Worth {
+    /// It is what its member said last.
+    Little,
+    /// It is on the newest agreed border.
+    Agreed,
+    /// It can be fetched, and is known to be agreed on. When members write by turns, nobody may hold the newest agreed one.
+    Held,
+}
+
 /// Compares digests; see the module.
 #[derive(Debug)]
 pub struct Agreement {
@@ -114,7 +126,7 @@ pub struct Agreement {
     vouched: Seq,
     /// Every member, this replica included, and what it reported.
     reports: BTreeMap<ReplicaId, BTreeMap<Seq, Report>>,
-    /// Of each member at most one report on a border before those: on the newest agreed one, or what it said last.
+    /// Of each member at most one report on a border before those: the one that is worth most.
     older: BTreeMap<ReplicaId, (Seq, Report)>,
     /// The newest borders with an agreed digest.
     agreed: BTreeMap<Seq, Digest>,
@@ -197,13 +209,34 @@ impl Agreement {
 
     /// A report on a border before a member's newest ones: pushed out, or `said` just now. Whether there is a verdict to look for.
     fn keep_older(&mut self, from: ReplicaId, seq: Seq, report: Report, said: bool) -> bool {
-        let newest = self.newest().map(|(newest, _)| newest);
-        let counts = self.older.get(&from).is_some_and(|(kept, _)| Some(*kept) == newest && seq != *kept);
-        let keeps = Some(seq) == newest || (said && !counts);
+        let newer = |(seq, report): (&Seq, &Report)| self.worth(*seq, report) == Worth::Held;
+        let worth = match self.worth(seq, &report) {
+            // There is a newer one to fetch.
+            Worth::Held if self.reports[&from].iter().any(newer) => Worth::Little,
+            worth => worth,
+        };
+        let keeps = match self.older.get(&from).filter(|(kept, _)| *kept != seq) {
+            None => said || worth > Worth::Little,
+            Some((kept, old)) => match self.worth(*kept, old) {
+                Worth::Little => said || worth > Worth::Little,
+                most => (worth, seq) > (most, *kept),
+            },
+        };
         if keeps {
             self.older.insert(from, (seq, report));
         }
         keeps || !said
+    }
+
+    /// What an older report is good for.
+    fn worth(&self, seq: Seq, report: &Report) -> Worth {
+        if report.held && self.agreed(seq) == Some(report.digest) {
+            Worth::Held
+        } else if self.newest().is_some_and(|(newest, _)| newest == seq) {
+            Worth::Agreed
+        } else {
+            Worth::Little
+        }
     }
 
     /// What a member said of a border, if it is still known.
@@ -323,6 +356,18 @@ impl Agreement {
 
     fn is_vouched(&self, seq: Seq, digest: Digest) -> bool {
         seq <= self.vouched || self.agreed(seq) == Some(digest)
+    }
+
+    /// This replica gives up the state that it had from this border on. What it said of it is about nothing that it has: once others agree
+    /// on those borders, too, that must not look as if it had diverged again.
+    pub fn forget_own(&mut self, from: Seq) {
+        if let Some(reports) = self.reports.get_mut(&self.me) {
+            drop(reports.split_off(&from));
+        }
+        if self.older.get(&self.me).is_some_and(|(seq, _)| *seq >= from) {
+            self.older.remove(&self.me);
+        }
+        self.told.range_mut(from..).for_each(|(_, told)| told.own = None);
     }
 
     /// This replica gave up its log up to a checkpoint of its own.

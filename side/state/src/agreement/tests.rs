@@ -211,6 +211,44 @@ fn the_last_agreed_border_stays_known_while_no_newer_one_can_be_agreed_on() {
 }
 
 #[test]
+fn the_last_agreed_checkpoint_that_somebody_holds_stays_known_too() {
+    // They write by turns; r2, whose turn it was at the newest agreed border, is behind. Then r1 diverges.
+    let (held, newest) = (Seq::new(240), Seq::new(250));
+    let mut one = Agreement::new(replica(1), &members(4), 3);
+    let mut two = Agreement::new(replica(2), &members(4), 3);
+    for seq in [held, newest] {
+        for member in [3, 4] {
+            drop(one.heard(replica(member), seq, digest(7), false));
+            drop(two.heard(replica(member), seq, digest(7), false));
+        }
+        drop(one.own(seq, digest(7), seq == held));
+        drop(two.heard(replica(1), seq, digest(7), seq == held));
+    }
+    assert_eq!((one.newest(), two.newest()), (Some((newest, digest(7))), Some((newest, digest(7)))));
+    for border in 26..100 {
+        let seq = Seq::new(border * 10);
+        drop(one.own(seq, digest(1), border % 4 == 0));
+        drop(two.heard(replica(1), seq, digest(1), false));
+        for member in [3, 4] {
+            drop(one.heard(replica(member), seq, digest(2), false));
+            drop(two.heard(replica(member), seq, digest(2), false));
+        }
+        one.invariants();
+        two.invariants();
+    }
+    let offer = [Offer { seq: held, digest: digest(7), holders: vec![replica(1)] }];
+    assert_eq!(two.offers(held), offer);
+    // r2 comes back knowing nothing.
+    let mut again = Agreement::new(replica(2), &members(4), 3);
+    for (seq, report) in one.own_reports() {
+        drop(again.heard(replica(1), seq, report.digest, report.held));
+    }
+    assert_eq!(again.offers(held), offer);
+    again.not_held(replica(1), held, digest(7));
+    assert_eq!(again.offers(held), []);
+}
+
+#[test]
 fn who_holds_a_checkpoint_says_so_once_it_is_agreed_on_and_is_believed() {
     // r2 is lost after it agreed with r1 and r3; r1 is left alone with what r3 lacks.
     let mut one = agreement(3);
@@ -231,6 +269,47 @@ fn who_holds_a_checkpoint_says_so_once_it_is_agreed_on_and_is_believed() {
     drop(again.own(S, digest(7), true));
     again.vouch(S);
     assert_eq!(held(&again), Some(true));
+}
+
+#[test]
+fn what_was_said_of_a_state_that_was_given_up_is_not_compared() {
+    let (later, last) = (Seq::new(200), Seq::new(300));
+    let mut three = agreement(3);
+    drop(three.own(Seq::new(50), digest(5), true));
+    for (seq, value) in [(S, 1), (later, 2), (last, 3)] {
+        drop(three.own(seq, digest(value), true));
+    }
+    three.vouch(later);
+    drop(three.heard(replica(2), S, digest(7), true));
+    let verdicts = three.heard(replica(3), S, digest(7), true);
+    assert!(matches!(verdicts[..], [Verdict::Agreed { .. }, Verdict::OwnDiffers { seq: S, .. }]));
+    three.forget_own(S);
+    let said: Vec<Seq> = three.own_reports().map(|(seq, _)| seq).collect();
+    assert_eq!(said, [Seq::new(50)], "nobody is told to fetch what is gone");
+
+    // The repair is under way, or the log since is being executed again.
+    drop(three.heard(replica(2), later, digest(8), true));
+    let agreed = Verdict::Agreed { seq: later, digest: digest(8) };
+    assert_eq!(three.heard(replica(3), later, digest(8), true), [agreed], "it has not diverged again");
+    assert_eq!(three.own(later, digest(8), true), [], "nor does it take anything back");
+    three.invariants();
+
+    // If it does diverge again, that is told again, in the same words, too.
+    assert!(matches!(three.own(S, digest(1), false)[..], [Verdict::OwnDiffers { seq: S, .. }]));
+}
+
+#[test]
+fn the_older_report_is_given_up_like_the_others() {
+    let mut three = agreement(3);
+    for border in 1..=BORDERS_MAX as u64 + 1 {
+        drop(three.own(Seq::new(border * 10), digest(border), true));
+        if border == 1 {
+            drop(three.heard(replica(2), Seq::new(10), digest(1), true));
+        }
+    }
+    assert_eq!(three.own_report(Seq::new(10)).map(|report| report.digest), Some(digest(1)));
+    three.forget_own(Seq::new(10));
+    assert_eq!((three.own_report(Seq::new(10)), three.own_reports().count()), (None, 0));
 }
 
 /// What was agreed and said, from the list of all reports.
