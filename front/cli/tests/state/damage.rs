@@ -33,6 +33,14 @@ pub(crate) fn checkpoints(cluster: &Cluster, at: usize) -> Vec<Checkpoint> {
     found
 }
 
+/// Whether both footers are alike. One that rotted before the replica knew the file, just when it was written, is found only by
+/// the next scrub.
+pub(crate) fn is_sound(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    let end = file.metadata().unwrap().len();
+    read(&file, end - FOOTER, FOOTER) == read(&file, end - 2 * FOOTER, FOOTER)
+}
+
 /// What rots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rot {
