@@ -10,6 +10,7 @@ mod codec;
 mod frame;
 pub mod fuzzing;
 mod handshake;
+mod membership;
 mod order;
 pub mod raft;
 mod state;
@@ -22,6 +23,9 @@ pub use client::{
 };
 pub use frame::{FRAME_HEADER, Frame, FrameHeader, FrameKind, FrameReader, OutFrame};
 pub use handshake::{FEATURE_LEVEL, FORMAT_MAX, FORMAT_MIN, Hello, Refusal, RefusalReason, Role, Welcome};
+pub use membership::{
+    ADDRESS_MAX, MEMBERS_MAX, MEMBERSHIPS_BYTES_MAX, Member, MemberRole, Membership, Memberships,
+};
 pub use order::OrderMessage;
 pub use state::{CHUNKS_MAX, MANIFEST_MAX, RefusedWhy, StateMessage};
 pub use verified::Verified;

@@ -7,9 +7,11 @@
 use crate::batch::Batch;
 use crate::codec::{Put, Reader};
 use crate::frame::Payload;
+use crate::membership::Memberships;
 use bytes::Bytes;
 use quorate_types::{Reject, View};
 use std::fmt;
+use std::sync::Arc;
 
 /// No message carries more entries; bounds what a receiver allocates for their headers.
 pub const ENTRIES_MAX: usize = 4096;
@@ -97,6 +99,8 @@ pub enum EntryBody {
     ViewStart,
     /// A batch: one slot.
     Batch(Batch),
+    /// The memberships that hold from this entry on: takes an index and no slot.
+    Members(Arc<Memberships>),
 }
 
 /// One record of the instance's log.
@@ -111,12 +115,14 @@ pub struct Entry {
 impl Entry {
     const VIEW_START: u8 = 1;
     const BATCH: u8 = 2;
+    const MEMBERS: u8 = 3;
 
     /// The payload that is shared and never copied.
     pub fn payload(&self) -> Bytes {
         match &self.body {
             EntryBody::ViewStart => Bytes::new(),
             EntryBody::Batch(batch) => batch.bytes().clone(),
+            EntryBody::Members(memberships) => memberships.encode(),
         }
     }
     /// Tells the kind of body beside its payload, on the wire and in the log.
@@ -124,6 +130,7 @@ impl Entry {
         match self.body {
             EntryBody::ViewStart => Self::VIEW_START,
             EntryBody::Batch(_) => Self::BATCH,
+            EntryBody::Members(_) => Self::MEMBERS,
         }
     }
     /// The entry that [`Self::kind`] and [`Self::payload`] describe.
@@ -134,6 +141,7 @@ impl Entry {
         let body = match kind {
             Self::VIEW_START if payload.is_empty() => EntryBody::ViewStart,
             Self::BATCH => EntryBody::Batch(Batch::decode(payload)?),
+            Self::MEMBERS => EntryBody::Members(Arc::new(Memberships::decode(payload)?)),
             _ => return Err(Reject::Malformed("entry")),
         };
         Ok(Self { view, body })
@@ -398,6 +406,11 @@ fn put_entry(out: &mut Vec<u8>, entry: &Entry, payloads: &mut Vec<Payload>) {
         EntryBody::Batch(batch) => {
             out.put_u32(batch.bytes().len() as u32);
             payloads.push(batch.payload());
+        }
+        EntryBody::Members(memberships) => {
+            let bytes = memberships.encode();
+            out.put_u32(bytes.len() as u32);
+            payloads.push(Payload { bytes, crc: None });
         }
     }
 }

@@ -18,6 +18,8 @@ use quorate_wire::{
     read_reply_header, write_read_request,
 };
 
+use std::sync::Arc;
+
 const LIMIT: u32 = 1 << 20;
 
 fn replica() -> impl Strategy<Value = ReplicaId> {
@@ -52,7 +54,12 @@ fn append() -> impl Strategy<Value = RaftMessage> {
             views.extend([previous.view.number(), view]);
             views.sort_unstable();
             previous.view = View::new(views[0]);
-            let bodies = entries.into_iter().map(|(_, b)| b.map_or(EntryBody::ViewStart, EntryBody::Batch));
+            let body = |(at, (_, batch)): (usize, (u64, Option<_>))| match batch {
+                Some(batch) => EntryBody::Batch(batch),
+                None if at % 2 == 0 => EntryBody::ViewStart,
+                None => EntryBody::Members(Arc::new(common::a_change())),
+            };
+            let bodies = entries.into_iter().enumerate().map(body);
             let entries =
                 views[1..].iter().zip(bodies).map(|(v, body)| Entry { view: View::new(*v), body }).collect();
             let view = View::new(views[views.len() - 1]);

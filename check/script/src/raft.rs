@@ -2,7 +2,9 @@
 //!
 //! Commands (`R` is a replica, `R->S` a link):
 //!
-//! - `cluster n=3 [seed=] [autosync=off] [window=] [message=] [cache=] [reload=off]`: a new cluster, all connected.
+//! - `cluster n=3 [voters=] [seed=] [autosync=off] [window=] [message=] [cache=] [reload=off]`: a new cluster, all connected.
+//!   With `voters` only the first ones are members.
+//! - `members R voters=r1,r2 [learners=r3]`: R executed a command that asks for this membership.
 //! - `elect R`: R's deadline comes, messages flow until it leads and all know; prints outcomes only.
 //! - `expire R [quiet]`: R's deadline comes. `wait 50ms [still] [quiet]`: time passes for all; messages arrive at once, with
 //!   `still` not at all.
@@ -33,7 +35,8 @@ use crate::{Command, Harness};
 use quorate_order::raft::{Raft, RaftConfig};
 use quorate_order::{Input, Order};
 use quorate_types::{AgreedTime, ItemsBuilder, RecordId, ReplicaId, RequestNumber, SessionId, Slot, Span};
-use quorate_wire::{Batch, BatchHeader, OrderMessage, write_request};
+use quorate_wire::{Batch, BatchHeader, Member, Membership, Memberships, OrderMessage, write_request};
+use std::sync::Arc;
 
 /// Runs the commands of a script; nothing exists before `cluster`.
 #[derive(Default)]
@@ -87,9 +90,11 @@ fn flags(words: &[String], known: &[&str]) -> Result<(), String> {
 }
 
 fn new_world(command: &Command) -> Result<World, String> {
-    command.only_options(&["n", "seed", "autosync", "window", "message", "cache", "reload"])?;
+    command.only_options(&["n", "voters", "seed", "autosync", "window", "message", "cache", "reload"])?;
     let n = command.number("n")?.ok_or("how many? n=3")?;
     let n = u16::try_from(n).ok().filter(|n| (1..=9).contains(n)).ok_or("n is 1 to 9")?;
+    let voters = command.number("voters")?.unwrap_or(u64::from(n));
+    let voters = u16::try_from(voters).ok().filter(|v| (1..=n).contains(v)).ok_or("voters is 1 to n")?;
     let option = |key| command.options.get(key).map_or(Ok(true), |word| on_off(word));
     let (autosync, reload) = (option("autosync")?, option("reload")?);
     let [window, message, cache] = ["window", "message", "cache"].map(|key| command.number(key));
@@ -103,7 +108,8 @@ fn new_world(command: &Command) -> Result<World, String> {
         config.reload = reload;
         Box::new(Raft::new(config))
     };
-    let mut world = World::new(n, command.number("seed")?.unwrap_or(1), autosync, Box::new(build));
+    let mut world =
+        World::with_voters(n, voters, command.number("seed")?.unwrap_or(1), autosync, Box::new(build));
     world.check_sends(check_send);
     Ok(world)
 }
@@ -143,6 +149,7 @@ fn is_outcome(event: &Event) -> bool {
         | Event::ReadConfirmed(..)
         | Event::ReadFailed(..)
         | Event::Behind(..)
+        | Event::Members(..)
         | Event::Rejected(..)
         | Event::Halted(..) => true,
     }
@@ -152,7 +159,7 @@ impl Cluster {
     /// Carries out a command; gives what it prints beside events.
     fn apply(&mut self, world: &mut World, command: &Command) -> Result<String, String> {
         let args: Vec<&str> = command.args.iter().map(String::as_str).collect();
-        if !matches!(command.name.as_str(), "cluster" | "propose" | "forge") {
+        if !matches!(command.name.as_str(), "cluster" | "propose" | "forge" | "members") {
             command.only_options(&[])?;
         }
         match (command.name.as_str(), args.as_slice()) {
@@ -161,6 +168,11 @@ impl Cluster {
             ("log", [r]) => return Ok(show::log(world, replica(r, world)?)),
             ("flying", []) => return Ok(show::flying(world)),
             ("propose", [r, commands @ ..]) => self.propose(world, command, r, commands)?,
+            ("members", [r]) => {
+                let id = replica(r, world)?;
+                let change = change(world, id, command)?;
+                world.step(id, Input::Membership(Arc::new(change)));
+            }
             ("read", [r, number]) => {
                 let read = number.parse().map_err(|_| format!("{number} is no number"))?;
                 world.step(replica(r, world)?, Input::Read(read));
@@ -211,6 +223,20 @@ impl Cluster {
         }
         if commands.is_empty() { Err("propose what?".into()) } else { Ok(()) }
     }
+}
+
+/// The change from what holds at this replica to what the command names.
+fn change(world: &World, id: ReplicaId, command: &Command) -> Result<Memberships, String> {
+    command.only_options(&["voters", "learners"])?;
+    let list = |key, make: fn(ReplicaId) -> Member| -> Result<Vec<Member>, String> {
+        let Some(text) = command.options.get(key) else { return Ok(Vec::new()) };
+        text.split(',').map(|name| replica(name, world).map(make)).collect()
+    };
+    let before = world.order(id).ok_or("it is down")?.status().membership.now().clone();
+    let mut members = list("voters", Member::voter)?;
+    members.extend(list("learners", Member::learner)?);
+    let now = Membership::new(before.number().next(), members).map_err(|why| why.to_string())?;
+    Memberships::change(before, now).map_err(|why| why.to_string())
 }
 
 /// The commands that concern messages and connections.

@@ -10,8 +10,9 @@
 
 use quorate_order::{Anchor, Effect, Effects, Input, Order, Stored};
 use quorate_types::{Halt, RecordId, Reject, ReplicaId, Slot, Span, Time, View};
-use quorate_wire::{Batch, OrderMessage, Verified};
+use quorate_wire::{Batch, Memberships, OrderMessage, Verified};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 mod checkpoints;
 
@@ -56,6 +57,8 @@ pub enum Event {
     ReadFailed(ReplicaId, u64),
     /// Records are read back.
     Loading(ReplicaId, u64, Vec<RecordId>),
+    /// These memberships hold for a replica, and whether they are committed there.
+    Members(ReplicaId, Arc<Memberships>, bool),
     /// A replica needs a checkpoint of this slot or a later one.
     Behind(ReplicaId, Slot),
     /// Records before this one are gone.
@@ -107,6 +110,8 @@ struct Flying {
 pub struct World {
     build: Build,
     members: Vec<ReplicaId>,
+    /// So many of them take part at the beginning.
+    voters: usize,
     seed: u64,
     now: Time,
     replicas: BTreeMap<ReplicaId, Replica>,
@@ -130,9 +135,15 @@ const STEPS_MAX: usize = 100_000;
 impl World {
     /// `n` replicas, r1 to rn, started and connected with each other. With `autosync` what they write is durable at once.
     pub fn new(n: u16, seed: u64, autosync: bool, build: Build) -> Self {
+        Self::with_voters(n, n, seed, autosync, build)
+    }
+
+    /// The same, and only the first ones are members at the beginning: so many.
+    pub fn with_voters(n: u16, voters: u16, seed: u64, autosync: bool, build: Build) -> Self {
         let members: Vec<ReplicaId> = (1..=n).map(ReplicaId::new).collect();
         let mut world = Self {
             build,
+            voters: usize::from(voters),
             seed,
             now: Time::ZERO,
             replicas: BTreeMap::new(),
@@ -180,7 +191,7 @@ impl World {
     pub fn check_sends(&mut self, check: CheckSend) {
         self.check_send = Some(check);
     }
-    /// Who takes part.
+    /// All replicas.
     pub fn members(&self) -> &[ReplicaId] {
         &self.members
     }
@@ -222,7 +233,7 @@ impl World {
     fn start(&mut self, id: ReplicaId) {
         let replica = self.replicas.get_mut(&id).expect("a member");
         let seed = self.seed.wrapping_add(u64::from(id.number())).wrapping_add(replica.lives << 32);
-        let mut order = (self.build)(id, &self.members, seed);
+        let mut order = (self.build)(id, &self.members[..self.voters], seed);
         replica.lives += 1;
         // What was trimmed is no part of the new life's numbers.
         replica.durable = RecordId::new(replica.disk.len() as u64);
@@ -315,6 +326,9 @@ impl World {
                 Effect::Load { load, records } => {
                     self.events.push(Event::Loading(id, load, records.clone()));
                     replica.loading.push_back((load, records));
+                }
+                Effect::Members { memberships, committed } => {
+                    self.events.push(Event::Members(id, memberships, committed));
                 }
                 Effect::Behind { slot } => {
                     replica.behind = Some(slot);

@@ -100,7 +100,7 @@ impl Instance {
             return true;
         };
         let batches = entries.iter().filter_map(|entry| match &entry.body {
-            EntryBody::ViewStart => None,
+            EntryBody::ViewStart | EntryBody::Members(_) => None,
             EntryBody::Batch(batch) => Some(batch.bytes().len() as u64 + ENTRY_HEAD_MAX),
         });
         let mut batches = batches.peekable();
@@ -182,6 +182,7 @@ impl Node {
             OrderEffect::Send { to, message, .. } => self.send(to, &message, out),
             OrderEffect::Decided { slot, batch } => self.on_decided(now, slot, &batch, out),
             OrderEffect::Behind { slot } => self.on_behind(now, slot, out),
+            OrderEffect::Members { .. } => {}
             OrderEffect::LeaderChanged { view, leader } => self.on_leader_changed(view, leader, out),
             OrderEffect::ReadConfirmed { read, slot } => self.reads.confirmed(read, seq_of(slot)),
             OrderEffect::ReadFailed { read } => self.on_read_failed(read),

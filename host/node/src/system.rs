@@ -23,7 +23,6 @@ use quorate_types::{ClusterId, InstanceId, ReplicaId, Seq, Slot};
 const MAGIC: [u8; 8] = *b"quosyst\x01";
 /// More instances or members than this are no checkpoint of ours.
 const COUNT_MAX: u16 = 4096;
-const ANCHOR_MAX: u16 = 256;
 
 /// A stretch of the global log with one number of instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,7 +175,7 @@ impl Parts {
     }
     fn anchor(&mut self) -> Result<Anchor, &'static str> {
         let len = self.u16()?;
-        if len > ANCHOR_MAX || usize::from(len) > self.bytes.len() {
+        if usize::from(len) > self.bytes.len() {
             return Err("an anchor in the system part is cut off");
         }
         Anchor::decode(&self.bytes.split_to(usize::from(len)))

@@ -3,17 +3,18 @@
 //!
 //! Tests: anchor/tests.rs.
 
+use bytes::Bytes;
 use quorate_types::Reject;
+use quorate_wire::MEMBERSHIPS_BYTES_MAX;
 use std::fmt;
 
 /// No anchor is longer.
-pub const ANCHOR_BYTES_MAX: usize = 64;
+pub const ANCHOR_BYTES_MAX: usize = 64 + MEMBERSHIPS_BYTES_MAX;
 
 /// What a checkpoint says of an instance at a slot: opaque, canonical bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Anchor {
-    bytes: [u8; ANCHOR_BYTES_MAX],
-    len: u8,
+    bytes: Bytes,
 }
 
 impl Anchor {
@@ -26,14 +27,12 @@ impl Anchor {
             let (size, max) = (bytes.len() as u64, ANCHOR_BYTES_MAX as u64);
             return Err(Reject::TooLarge { what: "anchor", size, max });
         }
-        let mut anchor = Self { bytes: [0; ANCHOR_BYTES_MAX], len: bytes.len() as u8 };
-        anchor.bytes[..bytes.len()].copy_from_slice(bytes);
-        Ok(anchor)
+        Ok(Self { bytes: Bytes::copy_from_slice(bytes) })
     }
 
     /// Its bytes, as [`Self::decode`] takes them.
     pub fn encode(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.len)]
+        &self.bytes
     }
 }
 

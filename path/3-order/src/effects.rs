@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use quorate_types::{Halt, RecordId, Reject, ReplicaId, Slot, View};
-use quorate_wire::{Batch, OrderMessage};
+use quorate_wire::{Batch, Memberships, OrderMessage};
+use std::sync::Arc;
 
 /// A protocol's record as the log keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +77,13 @@ pub enum Effect {
     Behind {
         /// The slot that the checkpoint must reach at least.
         slot: Slot,
+    },
+    /// These memberships hold in this instance from here on. Not committed: a replica that fails may take them back.
+    Members {
+        /// One, or two while a change is under way.
+        memberships: Arc<Memberships>,
+        /// Whether they are committed here.
+        committed: bool,
     },
     /// A member sent something that is no part of the protocol: evidence, never fatal.
     Rejected {

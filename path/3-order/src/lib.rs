@@ -16,8 +16,9 @@ pub use anchor::{ANCHOR_BYTES_MAX, Anchor};
 pub use effects::{Effect, Effects, Stored};
 pub use quorate_types::Random;
 
-use quorate_types::{Halt, RecordId, ReplicaId, Slot, Time, View};
-use quorate_wire::{Batch, OrderMessage, Verified};
+use quorate_types::{Halt, MembershipId, RecordId, ReplicaId, Slot, Time, View};
+use quorate_wire::{Batch, Memberships, OrderMessage, Verified};
+use std::sync::Arc;
 
 /// What a protocol reacts to.
 #[derive(Clone, Debug)]
@@ -57,6 +58,9 @@ pub enum Input {
         /// What the checkpoint says of this instance.
         anchor: Anchor,
     },
+    /// A command that was executed asks for this change of membership; it holds both. Whoever leads begins it, or goes on with
+    /// it, and says so with [`Effect::Members`]; all replicas are told, also again. Once it is done here that is no news.
+    Membership(Arc<Memberships>),
     /// The moment that [`Order::deadline`] named has come.
     Deadline,
 }
@@ -80,6 +84,12 @@ pub struct Status {
     /// heard of lately. Empty elsewhere. `u64::MAX` bytes: it needs what is neither in memory nor in the log any more, and
     /// is told to fetch a checkpoint.
     pub members: Vec<(ReplicaId, u64, bool)>,
+    /// Those of them that lately got everything about as fast as it came: a learner may become a voter. Empty elsewhere.
+    pub caught_up: Vec<ReplicaId>,
+    /// What holds here, committed or not.
+    pub membership: Arc<Memberships>,
+    /// The last membership that is committed here, alone.
+    pub committed_membership: MembershipId,
 }
 
 /// One ordering protocol in one instance.

@@ -3,17 +3,18 @@
 
 use bytes::Bytes;
 use quorate_types::{
-    AgreedTime, ClientId, ClusterId, Digest, Incarnation, InstanceId, ItemsBuilder, Reject, ReplicaId,
-    RequestNumber, Seq, SessionId, View,
+    AgreedTime, ClientId, ClusterId, Digest, Incarnation, InstanceId, ItemsBuilder, MembershipId, Reject,
+    ReplicaId, RequestNumber, Seq, SessionId, View,
 };
 use quorate_wire::raft::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_wire::{
-    Batch, BatchHeader, ClientMessage, Frame, FrameKind, Hello, LeaderNotice, OrderMessage, OutFrame,
-    ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage,
-    Reply, ReplyStatus, RequestHeader, RequestKind, Requests, Role, StateMessage, Welcome, read_reply_header,
-    write_read_request, write_request,
+    Batch, BatchHeader, ClientMessage, Frame, FrameKind, Hello, LeaderNotice, Member, MemberRole, Membership,
+    Memberships, OrderMessage, OutFrame, ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal,
+    RefusalReason, RefusedWhy, ReplicaMessage, Reply, ReplyStatus, RequestHeader, RequestKind, Requests,
+    Role, StateMessage, Welcome, read_reply_header, write_read_request, write_request,
 };
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A frame whose bytes are pinned.
 pub(crate) struct Sample {
@@ -168,6 +169,25 @@ fn snake(camel: &str) -> String {
     out
 }
 
+/// Replica 4, so far a learner, takes the place of replica 3.
+pub(crate) fn a_change() -> Memberships {
+    let member = |replica, role| Member {
+        replica: ReplicaId::new(replica),
+        role,
+        address: format!("r{replica}.example:7400"),
+        incarnation: Incarnation::new(0x100 + u64::from(replica)),
+        life: 0x11,
+    };
+    let (voter, learner) = (MemberRole::Voter, MemberRole::Learner);
+    let before = [(1, voter), (2, voter), (3, voter), (4, learner)];
+    let now = [(1, voter), (2, voter), (4, voter)];
+    let of = |number, members: &[(u16, MemberRole)]| {
+        let members = members.iter().map(|(id, role)| member(*id, *role)).collect();
+        Membership::new(MembershipId::new(number), members).expect("a membership")
+    };
+    Memberships::change(of(2, &before), of(3, &now)).expect("the next one")
+}
+
 /// Every message of Raft, some of them in more than one form.
 pub(crate) fn raft_messages() -> Vec<(&'static str, &'static str, RaftMessage)> {
     let (view, previous) = (View::new(9), Position::new(Index::new(41), View::new(8)));
@@ -193,6 +213,11 @@ pub(crate) fn raft_messages() -> Vec<(&'static str, &'static str, RaftMessage)> 
                 entry(9, EntryBody::ViewStart),
                 entry(9, EntryBody::Batch(batch(&[request(7, &["put a 1"])]))),
             ]),
+        ),
+        (
+            "append_entries_members",
+            "A change of the membership begins: replica 4 takes the place of 3.",
+            append(vec![entry(9, EntryBody::Members(Arc::new(a_change())))]),
         ),
         (
             "append_entries_reply_matched",
@@ -391,6 +416,7 @@ fn raft_line(message: &RaftMessage) -> String {
         .map(|entry| match &entry.body {
             EntryBody::ViewStart => format!("{:?} ViewStart", entry.view),
             EntryBody::Batch(batch) => format!("{:?} {:?}", entry.view, batch.header()),
+            EntryBody::Members(memberships) => format!("{:?} {memberships:?}", entry.view),
         })
         .collect();
     format!(

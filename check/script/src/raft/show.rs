@@ -5,7 +5,7 @@ use crate::world::{Event, World};
 use quorate_order::Stored;
 use quorate_types::{Items, ReplicaId};
 use quorate_wire::raft::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
-use quorate_wire::{Batch, OrderMessage};
+use quorate_wire::{Batch, MemberRole, Membership, Memberships, OrderMessage};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -56,6 +56,10 @@ fn line(event: &Event) -> (String, ReplicaId, String) {
             let (first, last) = (records.first().copied().unwrap_or_default(), records.last());
             let last = last.copied().unwrap_or_default();
             alone(by, format!("loads {} records, {first} to {last} (question {load})", records.len()))
+        }
+        Event::Members(by, memberships, committed) => {
+            let open = if *committed { "" } else { ", not committed" };
+            alone(by, format!("members are {}{open}", self::memberships(memberships)))
         }
         Event::Behind(by, slot) => alone(by, format!("needs a checkpoint of {slot} or later")),
         Event::Trimmed(by, id) => alone(by, format!("keeps {id} and later")),
@@ -119,7 +123,22 @@ fn body(body: &EntryBody) -> String {
     match body {
         EntryBody::ViewStart => "start".into(),
         EntryBody::Batch(batch) => self::batch(batch),
+        EntryBody::Members(memberships) => self::memberships(memberships),
     }
+}
+
+/// Who is a member, and how.
+fn memberships(memberships: &Memberships) -> String {
+    let one = |membership: &Membership| {
+        let list = |role| {
+            let of = membership.members().iter().filter(move |member| member.role == role);
+            of.map(|member| member.replica.to_string()).collect::<Vec<_>>().join(" ")
+        };
+        let (voters, learners) = (list(MemberRole::Voter), list(MemberRole::Learner));
+        let learners = if learners.is_empty() { learners } else { format!(", learning {learners}") };
+        format!("{} ({voters}{learners})", membership.number())
+    };
+    memberships.all().map(one).collect::<Vec<_>>().join(" and ")
 }
 
 /// The commands of a batch.

@@ -6,25 +6,33 @@
 use super::persist::inconsistent;
 use super::{Raft, Role, VIEW_MAX, reject};
 use crate::{Anchor, Effect, Effects};
+use bytes::Bytes;
 use quorate_types::{Halt, ReplicaId, Slot, View, planted};
+use quorate_wire::Memberships;
 use quorate_wire::raft::{AppendOutcome, Index, Position};
+use std::sync::Arc;
 
-const ANCHOR_BYTES: usize = 16;
+const POSITION_BYTES: usize = 16;
 
-/// [raft L78]
-fn write_anchor(position: Position) -> Option<Anchor> {
-    let mut bytes = [0; ANCHOR_BYTES];
-    bytes[..8].copy_from_slice(&position.index.number().to_le_bytes());
-    bytes[8..].copy_from_slice(&position.view.number().to_le_bytes());
+/// A position, and what memberships hold there if any entry up to it says so. [raft L78, L125]
+fn write_anchor(position: Position, members: Option<&Memberships>) -> Option<Anchor> {
+    let mut bytes = Vec::with_capacity(POSITION_BYTES);
+    bytes.extend_from_slice(&position.index.number().to_le_bytes());
+    bytes.extend_from_slice(&position.view.number().to_le_bytes());
+    if let Some(members) = members {
+        bytes.extend_from_slice(&members.encode());
+    }
     Anchor::decode(&bytes).ok()
 }
 
-/// The position in an anchor of a checkpoint at `slot`.
-pub(super) fn read_anchor(slot: Slot, anchor: &Anchor) -> Result<Position, Halt> {
-    let words = anchor.encode().as_chunks::<8>();
-    let ([index, view], []) = words else {
-        return Err(inconsistent(format!("the checkpoint of {slot} has an anchor that is none of raft")));
-    };
+/// What an anchor says: where its slot lies, and who is a member there.
+pub(super) type Anchored = (Position, Option<Arc<Memberships>>);
+
+/// What is in an anchor of a checkpoint at `slot`.
+pub(super) fn read_anchor(slot: Slot, anchor: &Anchor) -> Result<Anchored, Halt> {
+    let foreign = || inconsistent(format!("the checkpoint of {slot} has an anchor that is none of raft"));
+    let (position, members) = anchor.encode().split_at_checked(POSITION_BYTES).ok_or_else(foreign)?;
+    let ([index, view], []) = position.as_chunks::<8>() else { return Err(foreign()) };
     let position =
         Position::new(Index::new(u64::from_le_bytes(*index)), View::new(u64::from_le_bytes(*view)));
     let (index, view) = (position.index.number(), position.view);
@@ -33,13 +41,18 @@ pub(super) fn read_anchor(slot: Slot, anchor: &Anchor) -> Result<Position, Halt>
     if !possible || index < slot.number() || index == u64::MAX || view > VIEW_MAX {
         return Err(inconsistent(format!("the checkpoint of {slot} has the anchor {position}")));
     }
-    Ok(position)
+    if members.is_empty() {
+        return Ok((position, None));
+    }
+    let members = Memberships::decode(Bytes::copy_from_slice(members)).map_err(|_| foreign())?;
+    Ok((position, Some(Arc::new(members))))
 }
 
 impl Raft {
     pub(super) fn anchor_at(&self, slot: Slot) -> Option<Anchor> {
         let index = self.log.index_of(slot.number()).filter(|_| slot <= self.decided)?;
-        write_anchor(self.log.position(index))
+        let members = self.log.members_up_to(index)?;
+        write_anchor(self.log.position(index), members.map(|members| &**members))
     }
 
     /// [raft L85-L86]
@@ -84,8 +97,8 @@ impl Raft {
 
     /// [raft L96-L101]
     pub(super) fn on_installed(&mut self, slot: Slot, anchor: &Anchor, out: &mut Effects) {
-        let position = match read_anchor(slot, anchor) {
-            Ok(position) => position,
+        let (position, members) = match read_anchor(slot, anchor) {
+            Ok(anchored) => anchored,
             Err(why) => return self.halt(why, out),
         };
         let floor = self.log.floor();
@@ -105,22 +118,36 @@ impl Raft {
                 format!("the checkpoint of {slot} ends at {position}, and the log has {slots} slots there");
             return self.halt(inconsistent(why), out);
         }
+        if holds && !self.log.learn_members(position.index, members.clone()) {
+            let why = format!("the checkpoint of {slot} has other members than the log at {position}");
+            return self.halt(inconsistent(why), out);
+        }
         if !holds || planted("suffix-dropped-at-jump") {
-            self.begin_after(position, slot, out);
+            self.begin_after(position, slot, members, out);
         }
         (self.delivered, self.decided) = (position.index, slot);
         self.learn_commit(position.index, out);
+        if matches!(self.role, Role::PreCandidate(_) | Role::Candidate(_)) && !self.may_stand() {
+            // It learned that it does not vote any more.
+            self.become_follower(self.view, None, out);
+        }
         self.deliver(out);
     }
 
     /// The log does not hold the checkpoint's position: it is of no use any more. No entry after that position can ever be
     /// decided, or it would contain it. [raft L98-L99]
-    fn begin_after(&mut self, position: Position, slot: Slot, out: &mut Effects) {
+    fn begin_after(
+        &mut self,
+        position: Position,
+        slot: Slot,
+        members: Option<Arc<Memberships>>,
+        out: &mut Effects,
+    ) {
         if !matches!(self.role, Role::Follower) {
             self.become_follower(self.view, None, out);
         }
         self.hold_records();
-        self.log.reset(position, slot.number());
+        self.log.reset(position, slot.number(), members);
         self.commit = position.index;
         self.persist_floor(true, out);
     }

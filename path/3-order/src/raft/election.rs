@@ -11,23 +11,15 @@ use super::{Raft, Role, VIEW_MAX, reject, send};
 use crate::Effects;
 use quorate_types::{Reject, ReplicaId, Span, Time, View, planted};
 use quorate_wire::raft::{Entry, EntryBody, Position, RaftMessage};
+use std::collections::BTreeMap;
 
 /// Failed elections in a row stretch the next time-out at most so many times.
 const BACK_OFF_MAX: u32 = 2;
 
-/// What the members answered, by their place in the list of members.
-#[derive(Debug)]
+/// What the voters answered.
+#[derive(Debug, Default)]
 pub(super) struct Votes {
-    answers: Vec<Option<bool>>,
-}
-
-impl Votes {
-    fn new(members: usize) -> Self {
-        Self { answers: vec![None; members] }
-    }
-    fn count(&self, answer: bool) -> usize {
-        self.answers.iter().filter(|given| **given == Some(answer)).count()
-    }
+    answers: BTreeMap<ReplicaId, bool>,
 }
 
 impl Raft {
@@ -53,6 +45,11 @@ impl Raft {
         if matches!(self.role, Role::Candidate(_) | Role::PreCandidate(_)) {
             self.failures = self.failures.saturating_add(1);
         }
+        if !self.may_stand() {
+            // [raft L123] It waits to be found.
+            self.set_leader(None, out);
+            return self.reset_election_timer();
+        }
         self.become_pre_candidate(out);
     }
 
@@ -64,7 +61,7 @@ impl Raft {
             return;
         }
         self.set_leader(None, out);
-        self.role = Role::PreCandidate(Votes::new(self.config.members.len()));
+        self.role = Role::PreCandidate(Votes::default());
         self.reset_election_timer();
         let message = RaftMessage::RequestVote {
             view: self.view.next(),
@@ -72,7 +69,7 @@ impl Raft {
             pre: true,
             transfer: false,
         };
-        for to in self.others() {
+        for to in self.other_voters() {
             send(out, to, message.clone(), self.view_pending());
         }
         self.count_vote(self.config.me, true, out);
@@ -86,11 +83,11 @@ impl Raft {
         }
         self.set_leader(None, out);
         self.persist_vote(self.view.next(), Some(self.config.me), out);
-        self.role = Role::Candidate(Votes::new(self.config.members.len()));
+        self.role = Role::Candidate(Votes::default());
         self.reset_election_timer();
         let message =
             RaftMessage::RequestVote { view: self.view, last: self.log.last(), pre: false, transfer };
-        for to in self.others() {
+        for to in self.other_voters() {
             send(out, to, message.clone(), Some(self.view_record));
         }
         assert!(
@@ -130,6 +127,7 @@ impl Raft {
         self.heard_leader = None;
         self.view_leader = Some(self.config.me);
         self.role = Role::Leader(Box::new(Leading::new(&self.config, start, self.now)));
+        self.meet_audience();
         self.set_leader(Some(self.config.me), out);
         let appended = self.append(Entry { view: self.view, body: EntryBody::ViewStart }, out);
         if let Role::Leader(lead) = &mut self.role {
@@ -240,24 +238,26 @@ impl Raft {
 
     /// [raft L24]
     fn count_vote(&mut self, voter: ReplicaId, granted: bool, out: &mut Effects) {
-        let Some(at) = self.member(voter) else { return };
-        let own = self.member(self.config.me).unwrap_or(at);
+        if !self.is_voter(voter) && voter != self.config.me {
+            return;
+        }
         let (pre, votes) = match &mut self.role {
             Role::PreCandidate(votes) => (true, votes),
             Role::Candidate(votes) => (false, votes),
             Role::Follower | Role::Leader(_) => return,
         };
-        if votes.answers[at] != Some(true) {
-            votes.answers[at] = Some(granted);
-        }
-        let for_it = votes.count(true) + usize::from(planted("vote-counted-twice"));
-        let against = votes.count(false);
-        let own_counts = votes.answers[own] == Some(true);
-        if for_it >= self.quorum && pre {
+        let answer = votes.answers.entry(voter).or_insert(granted);
+        *answer |= granted;
+        let answers = votes.answers.clone();
+        let given = |id: ReplicaId| answers.get(&id).copied();
+        let twice = usize::from(planted("vote-counted-twice"));
+        let for_it = self.membership().has_quorum(twice, |id| given(id) == Some(true));
+        let own_counts = given(self.config.me) == Some(true);
+        if for_it && pre {
             self.become_candidate(false, out);
-        } else if for_it >= self.quorum && own_counts {
+        } else if for_it && own_counts {
             self.become_leader(out);
-        } else if against > self.config.members.len() - self.quorum {
+        } else if !self.has_quorum(|id| given(id) != Some(false)) {
             // It can not win any more.
             self.failures = self.failures.saturating_add(1);
             self.become_follower(self.view, None, out);

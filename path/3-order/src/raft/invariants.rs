@@ -22,6 +22,7 @@ impl Raft {
         assert!(self.durable_record <= self.records, "INV-RAFT-8: {} numbered", self.records);
         self.check_durable();
         self.check_role();
+        self.check_members();
         if thorough {
             self.log.check();
             assert!(

@@ -15,8 +15,10 @@
 //! Tests: tests/log.rs.
 
 use quorate_types::{RecordId, View};
+use quorate_wire::Memberships;
 use quorate_wire::raft::{Entry, EntryBody, Index, Position};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// A run has no more entries, so that a question to the disk stays small.
 const RUN_ENTRIES: u64 = 4096;
@@ -30,6 +32,9 @@ pub(super) fn entry_bytes(entry: &Entry) -> u64 {
     match &entry.body {
         EntryBody::ViewStart => ENTRY_OVERHEAD,
         EntryBody::Batch(batch) => ENTRY_OVERHEAD + batch.bytes().len() as u64,
+        EntryBody::Members(memberships) => {
+            ENTRY_OVERHEAD + memberships.all().map(|of| 300 * of.members().len() as u64).sum::<u64>()
+        }
     }
 }
 
@@ -72,6 +77,12 @@ pub(super) struct Log {
     slots: u64,
     bytes: u64,
     durable: Index,
+    /// The entries that hold memberships; the first one may lie at or before the floor.
+    members: Vec<(Index, Arc<Memberships>)>,
+    /// Before this nothing is known of memberships.
+    members_known: Index,
+    /// How often the memberships changed.
+    members_changes: u64,
 }
 
 impl Log {
@@ -88,6 +99,9 @@ impl Log {
             slots: 0,
             bytes: 0,
             durable: Index::ZERO,
+            members: Vec::new(),
+            members_known: Index::ZERO,
+            members_changes: 0,
         }
     }
 
@@ -242,6 +256,10 @@ impl Log {
         self.bytes += size;
         self.kept_bytes += size;
         self.last = Position::new(index, entry.view);
+        if let EntryBody::Members(memberships) = &entry.body {
+            self.members.push((index, memberships.clone()));
+            self.members_changes += 1;
+        }
         self.kept.push_back(Kept { entry, record, slots: self.slots, bytes: self.bytes });
     }
 
@@ -265,11 +283,15 @@ impl Log {
         }
         (self.slots, self.bytes, self.last) = (slots, bytes, position);
         self.durable = self.durable.min(last);
+        while self.members.last().is_some_and(|(index, _)| *index > last) {
+            self.members.pop();
+            self.members_changes += 1;
+        }
     }
 
-    /// Begins after `floor` from now on, with nothing in it. `slots` lie up to there.
-    pub(super) fn reset(&mut self, floor: Position, slots: u64) {
-        let bytes = self.bytes;
+    /// Begins after `floor` from now on, with nothing in it. `slots` lie up to there, and these memberships hold there.
+    pub(super) fn reset(&mut self, floor: Position, slots: u64, members: Option<Arc<Memberships>>) {
+        let (bytes, changes) = (self.bytes, members.is_some() || !self.members.is_empty());
         *self = Self {
             floor,
             floor_slots: slots,
@@ -279,6 +301,9 @@ impl Log {
             slots,
             bytes,
             durable: floor.index,
+            members: members.map(|members| (floor.index, members)).into_iter().collect(),
+            members_known: floor.index,
+            members_changes: self.members_changes + u64::from(changes),
             ..Self::new()
         };
     }
@@ -298,6 +323,18 @@ impl Log {
         }
         self.bytes += earlier.bytes;
         self.runs.splice(..0, earlier.runs.iter().map(|run| Run { slots: run.slots + slots, ..*run }));
+        let base = self.members_known;
+        if earlier.floor.index == Index::ZERO {
+            self.members_known = Index::ZERO;
+        } else if let Some((first, _)) = earlier.members.first() {
+            self.members_known = *first;
+        } else {
+            self.members_known = earlier.floor.index;
+            if let Some((at, _)) = self.members.first_mut().filter(|(at, _)| *at == base) {
+                *at = earlier.floor.index;
+            }
+        }
+        self.members.splice(..0, earlier.members.iter().cloned());
         (self.floor, self.floor_slots, self.floor_bytes) = (earlier.floor, slots, 0);
         true
     }
@@ -320,6 +357,51 @@ impl Log {
         }
         (self.floor, self.floor_slots, self.floor_bytes) = (floor, slots, bytes);
         self.durable = self.durable.max(index);
+        let old = self.members.partition_point(|(at, _)| *at <= index).saturating_sub(1);
+        self.members.drain(..old);
+        self.members_known = self.members_known.max(index);
+    }
+
+    /// These memberships hold at `index`, which lies within the log, says a checkpoint. False when the log says something else.
+    pub(super) fn learn_members(&mut self, index: Index, members: Option<Arc<Memberships>>) -> bool {
+        if let Some(known) = self.members_up_to(index) {
+            return known == members.as_ref();
+        }
+        self.members.retain(|(at, _)| *at > index);
+        self.members.splice(..0, members.map(|members| (index, members)));
+        self.members_known = index;
+        true
+    }
+
+    /// The memberships that hold; none before the first entry that says so.
+    pub(super) fn members(&self) -> Option<&Arc<Memberships>> {
+        self.members.last().map(|(_, members)| members)
+    }
+    /// The oldest that is known.
+    pub(super) fn first_members(&self) -> Option<&Arc<Memberships>> {
+        self.members.first().map(|(_, members)| members)
+    }
+    /// Where the last ones lie.
+    pub(super) fn members_at(&self) -> Option<Index> {
+        self.members.last().map(|(index, _)| *index)
+    }
+    /// Those that held at `index`, and all after.
+    pub(super) fn members_from(&self, index: Index) -> impl Iterator<Item = &Arc<Memberships>> {
+        let first = self.members.partition_point(|(at, _)| *at <= index).saturating_sub(1);
+        self.members[first..].iter().map(|(_, members)| members)
+    }
+    /// Whether the first ones come after `index`.
+    pub(super) fn members_before(&self, index: Index) -> bool {
+        self.members.first().is_none_or(|(at, _)| *at > index)
+    }
+    /// Those that held at `index`, or none so far. None of both where that is not known any more.
+    pub(super) fn members_up_to(&self, index: Index) -> Option<Option<&Arc<Memberships>>> {
+        let count = self.members.partition_point(|(at, _)| *at <= index);
+        (index >= self.members_known).then(|| count.checked_sub(1).map(|at| &self.members[at].1))
+    }
+    /// Grows with every change of the memberships, also when one is taken back.
+    pub(super) fn members_changes(&self) -> u64 {
+        self.members_changes
     }
 
     /// Every record up to this one is durable.

@@ -3,14 +3,15 @@
 //! Stage 3 (order). Before: admit's batches. After: merge. One call of [`Order::step`] is one input.
 //!
 //! Source: Ongaro and Ousterhout, "In Search of an Understandable Consensus Algorithm", USENIX ATC 2014; pre-vote,
-//! check-quorum, leader transfer and ReadIndex from Ongaro's dissertation, sections 9.6, 6.2, 3.10 and 6.4. Retold line by
+//! check-quorum, leader transfer and ReadIndex from Ongaro's dissertation, sections 9.6, 6.2, 3.10 and 6.4, membership changes from 4.3. Retold line by
 //! line in docs/protocols/raft.md, with the deviations and what is not implemented; a citation such as `[raft L1]` (what is kept) names a line there.
 //!
 //! Where to look: `log` (entries in memory and a compact table of all others), `persist` (records), `restore` (taking them
 //! back), `election`, `replication` (the leader), `progress` (one follower as its leader sees it), `follower`, `delivery`
-//! (decided slots, reading back old entries), `checkpoints` (where the log begins), `reads`, `transfer`, `invariants`.
+//! (decided slots, reading back old entries), `checkpoints` (where the log begins), `members` (who takes part), `reads`,
+//! `transfer`, `invariants`.
 //!
-//! Invariants: INV-RAFT-1 to INV-RAFT-17, see `invariants`. Tests: tests/ beside this file (each delicate point by
+//! Invariants: INV-RAFT-1 to INV-RAFT-20, see `invariants`. Tests: tests/ beside this file (each delicate point by
 //! itself; `chaos` runs thousands of random schedules), scripts in check/script/scripts.
 
 mod checkpoints;
@@ -19,6 +20,7 @@ mod election;
 mod follower;
 mod invariants;
 mod log;
+mod members;
 mod persist;
 mod progress;
 mod reads;
@@ -31,10 +33,9 @@ pub use persist::{RECORD_ENTRY, RECORD_FLOOR, RECORD_VOTE};
 use crate::{Anchor, Effect, Effects, Input, Order, Random, Status, Stored};
 use election::Votes;
 use log::Log;
+use members::Members;
 use persist::{Loads, Pending};
-use quorate_types::{
-    FaultModel, Halt, Quorums, RecordId, Reject, ReplicaId, Slot, Span, Time, View, planted,
-};
+use quorate_types::{Halt, RecordId, Reject, ReplicaId, Slot, Span, Time, View, planted};
 use quorate_wire::OrderMessage;
 use quorate_wire::raft::{Index, RaftMessage};
 use reads::FollowerReads;
@@ -50,7 +51,8 @@ pub const VIEW_MAX: View = View::new(1 << 62);
 pub struct RaftConfig {
     /// This replica.
     pub me: ReplicaId,
-    /// All members, this replica among them, without repetition.
+    /// The voters with whom the cluster began, without repetition. A replica that joins later is none of them, and learns from
+    /// the log or a checkpoint who takes part.
     pub members: Vec<ReplicaId>,
     /// All randomness follows from it. Differs between the replicas; should differ between two starts of one, too.
     pub seed: u64,
@@ -109,7 +111,7 @@ enum Role {
 #[derive(Debug)]
 pub struct Raft {
     config: RaftConfig,
-    quorum: usize,
+    members: Members,
     random: Random,
     now: Time,
     /// The view and the vote in it, as in the record `view_record`.
@@ -156,15 +158,10 @@ impl Raft {
     /// An instance without a history; [`Order::restore`] gives it one.
     ///
     /// # Panics
-    /// When `members` does not name this replica, or names one twice.
+    /// When `members` is empty or names one twice.
     pub fn new(config: RaftConfig) -> Self {
-        assert!(config.members.contains(&config.me), "a replica is a member of its own cluster");
-        let mut sorted = config.members.clone();
-        sorted.sort_unstable();
-        assert!(sorted.windows(2).all(|pair| pair[0] != pair[1]), "a member is named once");
-        let quorums = Quorums::new(FaultModel::Crash, config.members.len() as u32);
         Self {
-            quorum: quorums.agreement() as usize,
+            members: Members::new(&config.members),
             random: Random::new(config.seed),
             config,
             now: Time::ZERO,
@@ -196,15 +193,6 @@ impl Raft {
         }
     }
 
-    fn member(&self, id: ReplicaId) -> Option<usize> {
-        self.config.members.iter().position(|member| *member == id)
-    }
-
-    /// The members other than this replica.
-    fn others(&self) -> impl Iterator<Item = ReplicaId> + use<'_> {
-        self.config.members.iter().copied().filter(|id| *id != self.config.me)
-    }
-
     fn halt(&mut self, why: Halt, out: &mut Effects) {
         self.halted = true;
         out.push(Effect::Halt(why));
@@ -222,7 +210,8 @@ impl Raft {
 
     fn on_receive(&mut self, from: ReplicaId, message: OrderMessage, out: &mut Effects) {
         let OrderMessage::Raft(message) = message;
-        if from == self.config.me || self.member(from).is_none() {
+        // Whoever the host vouches for is heard, also who is no member of what holds here: it may know better. [raft L122]
+        if from == self.config.me {
             reject(out, from, Reject::UnknownPeer);
             return;
         }
@@ -272,7 +261,7 @@ impl Raft {
     fn on_connected(&mut self, peer: ReplicaId, out: &mut Effects) {
         if let Role::Leader(_) = self.role {
             self.probe_again(peer, out);
-        } else if self.leader.is_none() && self.member(peer).is_some() {
+        } else if self.leader.is_none() && self.is_voter(peer) {
             // [raft L11] What failed for want of a peer may work now.
             self.failures = 0;
             let due = self.random_election_due();
@@ -346,11 +335,13 @@ impl Order for Raft {
         let mut numbers = Random::new(self.config.seed ^ now.nanos() ^ self.records.number().rotate_left(32));
         self.reads.begin(numbers.next() >> 1);
         // [raft L9-L10]
-        if self.config.members.len() == 1 {
+        let me = self.config.me;
+        if self.has_quorum(|id| id == me) && self.is_voter(me) {
             self.become_candidate(false, out);
         } else {
             self.reset_election_timer();
         }
+        self.tell_members(out);
         self.invariants(false);
     }
 
@@ -374,8 +365,10 @@ impl Order for Raft {
             Input::Transfer(target) => self.on_transfer(target, out),
             Input::Trim { slot } => self.on_trim(slot, out),
             Input::Installed { slot, anchor } => self.on_installed(slot, &anchor, out),
+            Input::Membership(change) => self.on_membership(change, out),
             Input::Deadline => self.on_deadline(out),
         }
+        self.tell_members(out);
         self.trim();
         self.invariants(false);
     }
@@ -414,6 +407,9 @@ impl Order for Raft {
             in_flight,
             in_flight_bytes,
             members: self.member_status(),
+            caught_up: self.caught_up(),
+            membership: self.membership().clone(),
+            committed_membership: self.committed_number(),
         }
     }
 

@@ -5,7 +5,7 @@
 
 use super::log::Log;
 use super::persist::Pending;
-use quorate_types::{ReplicaId, Time, planted};
+use quorate_types::{ReplicaId, Span, Time, planted};
 use quorate_wire::raft::Index;
 
 /// How entries are sent to a follower.
@@ -39,6 +39,11 @@ pub(super) struct Progress {
     pub(super) commit_sent: Index,
     /// Old entries that are being read from disk for it.
     pub(super) load: Option<Pending>,
+    /// Got all that there was at the beginning of its last round within an election time-out.
+    pub(super) caught_up: bool,
+    /// Where the present round ends, and when it began.
+    round_end: Index,
+    round_began: Time,
     matched_bytes: u64,
     sent_bytes: u64,
 }
@@ -54,6 +59,9 @@ impl Progress {
             round: 0,
             commit_sent: Index::ZERO,
             load: None,
+            caught_up: false,
+            round_end: next,
+            round_began: now,
             matched_bytes: 0,
             sent_bytes: 0,
         }
@@ -89,6 +97,17 @@ impl Progress {
         self.flow = Flow::Stream;
         if self.next <= self.matched {
             self.set_next(self.matched.next(), log);
+        }
+    }
+
+    /// Catching up goes in rounds, each as long as it takes to get what there was at its beginning; one that is short enough
+    /// shows that the follower can keep up. [raft L124]
+    pub(super) fn catch_up(&mut self, log: &Log, now: Time, short: Span) {
+        if self.matched >= self.round_end || self.matched == log.last().index {
+            self.caught_up = now.since(self.round_began) < short || self.matched == log.last().index;
+            (self.round_end, self.round_began) = (log.last().index, now);
+        } else if now.since(self.round_began) >= short {
+            self.caught_up = false;
         }
     }
 

@@ -112,19 +112,19 @@ impl Raft {
         lead.reads.round = lead.round;
         std::mem::swap(&mut lead.reads.out, &mut lead.reads.waiting);
         self.heartbeat(out);
-        if self.config.members.len() == 1 || planted("read-not-confirmed") {
-            self.confirm_reads(out);
-        }
+        // Where this replica alone is a quorum nobody else answers.
+        self.confirm_reads(out);
     }
 
     /// Answers the reads of a round that a quorum answered, and begins the next. [raft L69-L71]
     pub(super) fn confirm_reads(&mut self, out: &mut Effects) {
-        let Role::Leader(lead) = &mut self.role else { return };
-        let round = lead.reads.round;
-        let answered = lead.peers.iter().filter(|peer| peer.round >= round).count();
-        if round == 0 || (answered + 1 < self.quorum && !planted("read-not-confirmed")) {
+        let Role::Leader(lead) = &self.role else { return };
+        let (me, round) = (self.config.me, lead.reads.round);
+        let answered = |id| id == me || lead.peers.iter().any(|peer| peer.id == id && peer.round >= round);
+        if round == 0 || (!self.has_quorum(answered) && !planted("read-not-confirmed")) {
             return;
         }
+        let Role::Leader(lead) = &mut self.role else { return };
         lead.reads.round = 0;
         let reads = std::mem::take(&mut lead.reads.out);
         for LeaderRead { reader, slot } in reads {

@@ -10,7 +10,7 @@ use super::reads::LeaderReads;
 use super::transfer::Transfer;
 use super::{Raft, RaftConfig, Role, reject, send};
 use crate::{Effects, Stored};
-use quorate_types::{Reject, ReplicaId, Time, View, planted};
+use quorate_types::{MembershipId, Reject, ReplicaId, Time, View, planted};
 use quorate_wire::Batch;
 use quorate_wire::raft::{AppendOutcome, ENTRIES_MAX, Entry, EntryBody, Index, RaftMessage};
 
@@ -19,7 +19,7 @@ use quorate_wire::raft::{AppendOutcome, ENTRIES_MAX, Entry, EntryBody, Index, Ra
 pub(super) struct Leading {
     /// The index of this view's first record.
     pub(super) start: Index,
-    /// The other members.
+    /// Everybody who is sent the log.
     pub(super) peers: Vec<Progress>,
     /// Slots and bytes of the log up to the commit index, or to `start` where that is later.
     pub(super) settled: (u64, u64),
@@ -27,6 +27,8 @@ pub(super) struct Leading {
     pub(super) round: u64,
     pub(super) reads: LeaderReads,
     pub(super) transfer: Option<Transfer>,
+    /// The change before which it tried to hand over.
+    pub(super) handed_over_for: MembershipId,
     pub(super) heartbeat_due: Time,
     /// When followers are told of a commit that no entry carried to them.
     pub(super) commit_due: Option<Time>,
@@ -34,14 +36,14 @@ pub(super) struct Leading {
 
 impl Leading {
     pub(super) fn new(config: &RaftConfig, start: Index, now: Time) -> Self {
-        let others = config.members.iter().filter(|id| **id != config.me);
         Self {
             start,
-            peers: others.map(|id| Progress::new(*id, start, now)).collect(),
+            peers: Vec::new(),
             settled: (0, 0),
             round: 0,
             reads: LeaderReads::default(),
             transfer: None,
+            handed_over_for: MembershipId::ZERO,
             heartbeat_due: now.plus(config.heartbeat),
             commit_due: None,
         }
@@ -241,14 +243,16 @@ impl Raft {
             self.tell_commit(None, out);
         }
         self.expire_transfer();
+        self.advance_membership(out);
     }
 
     /// [raft L55]
     fn hears_quorum(&self) -> bool {
         let Role::Leader(lead) = &self.role else { return false };
-        let silent = |peer: &&Progress| self.now.since(peer.heard) >= self.config.election_max;
-        let heard = lead.peers.len() - lead.peers.iter().filter(silent).count();
-        heard + 1 >= self.quorum
+        let heard = |peer: &Progress| self.now.since(peer.heard) < self.config.election_max;
+        self.has_quorum(|id| {
+            id == self.config.me || lead.peers.iter().any(|peer| peer.id == id && heard(peer))
+        })
     }
 
     pub(super) fn on_append_entries_reply(
@@ -281,7 +285,10 @@ impl Raft {
         peer.heard = self.now;
         peer.round = peer.round.max(round);
         match outcome {
-            AppendOutcome::Matched(index) => peer.accept(index, &self.log),
+            AppendOutcome::Matched(index) => {
+                peer.accept(index, &self.log);
+                peer.catch_up(&self.log, self.now, self.config.election_min);
+            }
             AppendOutcome::Rejected { asked, hint } => {
                 // [raft L35] The leader's last position that the follower may have, too.
                 let limit = hint.index.min(asked.previous());
@@ -301,14 +308,17 @@ impl Raft {
 
     /// Commits what a quorum holds durably, if it is of this view. [raft L52-L54]
     pub(super) fn advance_commit(&mut self, out: &mut Effects) {
-        let Role::Leader(lead) = &mut self.role else { return };
-        let own = self.log.durable();
-        let quorum = self.quorum - usize::from(planted("minority-decides") && self.quorum > 1);
+        let Role::Leader(lead) = &self.role else { return };
+        let (me, own) = (self.config.me, self.log.durable());
+        let extra = usize::from(planted("minority-decides"));
         // The highest index that a quorum reached: the members are few, so each is tried.
         let mut reached = Index::ZERO;
         for candidate in lead.peers.iter().map(|peer| peer.matched).chain([own]) {
-            let holders = lead.peers.iter().filter(|peer| peer.matched >= candidate).count();
-            if candidate > reached && holders + usize::from(own >= candidate) >= quorum {
+            let holds = |id: ReplicaId| {
+                let peer = lead.peers.iter().find(|peer| peer.id == id);
+                peer.map_or(id == me && own >= candidate, |peer| peer.matched >= candidate)
+            };
+            if candidate > reached && self.membership().has_quorum(extra, holds) {
                 reached = candidate;
             }
         }
@@ -329,7 +339,7 @@ impl Raft {
         if reached <= self.commit {
             return;
         }
-        let first = self.commit < lead.start && reached >= lead.start;
+        let (before, first) = (self.commit, self.commit < lead.start && reached >= lead.start);
         if reached >= lead.start {
             lead.settled = (self.log.slots_at(reached), self.log.bytes_at(reached));
         }
@@ -340,6 +350,7 @@ impl Raft {
         if first {
             self.begin_held_reads(out);
         }
+        self.committed_members(before, out);
     }
 
     /// This replica leads no more. [raft L60]
@@ -387,6 +398,14 @@ impl Raft {
             let reachable = peer.flow != Flow::Checkpoint && peer.matched.next() >= self.log.first_kept();
             live && reachable && peer.lag(all) > self.config.cache_bytes as u64 / 2
         })
+    }
+
+    /// [raft L124]
+    pub(super) fn caught_up(&self) -> Vec<ReplicaId> {
+        let Role::Leader(lead) = &self.role else { return Vec::new() };
+        let heard = |peer: &&Progress| self.now.since(peer.heard) < self.config.election_max;
+        let near = |peer: &&Progress| peer.caught_up && peer.flow == Flow::Stream;
+        lead.peers.iter().filter(heard).filter(near).map(|peer| peer.id).collect()
     }
 
     pub(super) fn member_status(&self) -> Vec<(ReplicaId, u64, bool)> {

@@ -97,7 +97,7 @@ impl Replay {
 
     fn begin_earlier(&mut self, floor: Position) {
         let mut log = Log::new();
-        log.reset(floor, 0);
+        log.reset(floor, 0, None);
         self.earlier = Some(log);
     }
 }
@@ -105,8 +105,8 @@ impl Replay {
 impl Raft {
     pub(super) fn restore_position(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
         assert!(self.records == RecordId::ZERO, "an anchor is restored before all records");
-        let position = checkpoints::read_anchor(slot, anchor)?;
-        self.log.reset(position, slot.number());
+        let (position, members) = checkpoints::read_anchor(slot, anchor)?;
+        self.log.reset(position, slot.number(), members);
         (self.commit, self.delivered, self.decided) = (position.index, position.index, slot);
         self.replay.anchored = true;
         Ok(())
@@ -248,7 +248,7 @@ impl Raft {
 
     /// [raft L105]
     pub(super) fn is_covered_by(&self, slot: Slot, anchor: &Anchor) -> bool {
-        let Ok(position) = checkpoints::read_anchor(slot, anchor) else { return false };
+        let Ok((position, _)) = checkpoints::read_anchor(slot, anchor) else { return false };
         let acknowledged = self.replay.named.max(self.log.floor().index).number();
         acknowledged.checked_add(self.replay.missing).is_some_and(|last| position.index.number() >= last)
     }
@@ -259,8 +259,8 @@ impl Raft {
             self.knows_vote() && self.is_covered_by(slot, anchor),
             "INV-RAFT-17: whoever lost records takes part only from a checkpoint on that holds all it acknowledged"
         );
-        let position = checkpoints::read_anchor(slot, anchor)?;
-        self.log.reset(position, slot.number());
+        let (position, members) = checkpoints::read_anchor(slot, anchor)?;
+        self.log.reset(position, slot.number(), members);
         (self.commit, self.delivered, self.decided) = (position.index, position.index, slot);
         let highest = self.replay.highest;
         // What the disk tells is of no use: FLOOR(cleared) follows.

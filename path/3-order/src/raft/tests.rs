@@ -8,6 +8,7 @@ mod election;
 mod gaps;
 mod hostile;
 mod log;
+mod members;
 mod one;
 #[cfg(planted)]
 mod planted;

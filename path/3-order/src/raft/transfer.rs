@@ -22,14 +22,17 @@ pub(super) struct Transfer {
 impl Raft {
     /// [raft L61]
     pub(super) fn on_transfer(&mut self, target: Option<ReplicaId>, out: &mut Effects) {
+        let members = self.membership().clone();
         let Role::Leader(lead) = &mut self.role else { return };
         if lead.transfer.is_some() {
             return;
         }
+        // Who does not vote stands for no election.
+        let mut voters = lead.peers.iter().filter(|peer| members.is_voter(peer.id));
         let alive = |heard: Time| self.now.since(heard) < self.config.election_max;
         let chosen = match target {
-            Some(id) => lead.peers.iter().find(|peer| peer.id == id),
-            None => lead.peers.iter().filter(|peer| alive(peer.heard)).max_by_key(|peer| peer.matched),
+            Some(id) => voters.find(|peer| peer.id == id),
+            None => voters.filter(|peer| alive(peer.heard)).max_by_key(|peer| peer.matched),
         };
         let Some(chosen) = chosen else { return };
         let due = self.now.plus(self.config.election_max);
@@ -69,7 +72,7 @@ impl Raft {
 
     /// [raft L64-L65]
     pub(super) fn on_timeout_now(&mut self, from: ReplicaId, view: View, out: &mut Effects) {
-        if view != self.view || !matches!(self.role, Role::Follower) {
+        if view != self.view || !matches!(self.role, Role::Follower) || !self.may_stand() {
             return;
         }
         if self.view_leader.is_some_and(|leader| leader != from) {

@@ -97,7 +97,10 @@ fn heal(world: &mut World, context: &str) {
             world.connection(at, peer, true);
         }
     }
+    world.tell_all();
     world.run(Span::from_secs(5));
+    assert!(!world.stranger_leads(), "who is no member leads, {context}");
+    assert!(world.change.is_none(), "the change is not over, {context}: {}", world.describe());
     let leader = world.leader().unwrap_or_else(|| panic!("nobody leads, {context}"));
     let before = world.decided();
     for _ in 0..5 {
@@ -105,15 +108,16 @@ fn heal(world: &mut World, context: &str) {
     }
     let confirmed = world.reads_confirmed;
     let open = world.reads_open() as u64;
-    for at in 0..world.members() {
-        world.read(at);
+    let members = world.current();
+    for at in &members {
+        world.read(*at);
     }
     world.run(Span::from_secs(2));
     assert_eq!(world.decided(), before + 5, "{context}");
-    for at in 0..world.members() {
-        assert_eq!(world.decided_at(at), before + 5, "replica {at}, {context}");
+    for at in &members {
+        assert_eq!(world.decided_at(*at), before + 5, "replica {at}, {context}");
     }
-    let all = open + world.members() as u64;
+    let all = open + members.len() as u64;
     assert!(
         open == 0 && world.reads_confirmed - confirmed == all,
         "reads are answered, {context}: {open} open, {} of {all} confirmed",
@@ -132,9 +136,12 @@ struct Pace {
     checkpoints: bool,
     /// Disks lose records that were durable.
     losses: bool,
+    /// Replicas join and leave.
+    changes: bool,
 }
 
-const USUAL: Pace = Pace { rounds: 60, millis: 120, crashes: true, checkpoints: false, losses: false };
+const USUAL: Pace =
+    Pace { rounds: 60, millis: 120, crashes: true, checkpoints: false, losses: false, changes: false };
 const FAST: Pace = Pace { rounds: 250, millis: 12, ..USUAL };
 const NO_CRASHES: Pace = Pace { crashes: false, ..USUAL };
 
@@ -170,6 +177,17 @@ fn lose_some(world: &mut World) {
     }
 }
 
+/// Now and then a change is ordered; whoever executed that says so to its protocol, sooner or later.
+fn change_members(world: &mut World) {
+    if world.random.below(4) == 0 {
+        world.order_change();
+    }
+    let at = world.random.below(world.members() as u64) as usize;
+    if world.is_up(at) {
+        world.tell_change(at);
+    }
+}
+
 /// Gives the world as it is at the end.
 fn schedule(seed: u64, members: usize, configure: fn(RaftConfig) -> RaftConfig, pace: Pace) -> World {
     let context = format!("seed {seed}, {members} members");
@@ -186,6 +204,9 @@ fn schedule(seed: u64, members: usize, configure: fn(RaftConfig) -> RaftConfig, 
         }
         if pace.losses && world.random.below(12) == 0 {
             lose_some(&mut world);
+        }
+        if pace.changes {
+            change_members(&mut world);
         }
         if world.random.below(3) == 0 {
             if pace.crashes {
@@ -324,4 +345,31 @@ fn lost_records_survive_random_schedules() {
     println!("{all:?}");
     let Lossy { forsaken, harmless, lacking, refused, covered } = all;
     assert!([forsaken, harmless, lacking, refused, covered].iter().all(|count| *count > 100), "{all:?}");
+}
+
+/// Clusters that grow and shrink, also to others than those that began: learners, changes of several voters at once, leaders that
+/// leave, replicas that were removed and do not know it, and all else that goes wrong.
+#[test]
+fn changes_of_membership_survive_random_schedules() {
+    let (mut done, mut removed) = (0, 0);
+    let mut count = |world: World| {
+        done += world.membership.number().number() - 1;
+        removed += world.members() - world.current().len();
+    };
+    let usual = Pace { changes: true, ..USUAL };
+    let fast = Pace { changes: true, ..FAST };
+    seeds(120).for_each(|seed| {
+        count(schedule(seed, 3, tight, usual));
+        count(schedule(seed, 1, hasty, fast));
+        count(schedule(seed, 3, hasty, fast));
+        count(schedule(seed, 5, |config| config, usual));
+    });
+    let checkpoints = Pace { changes: true, checkpoints: true, ..USUAL };
+    let both = Pace { changes: true, checkpoints: true, ..FAST };
+    seeds(120).for_each(|seed| {
+        count(schedule(seed, 3, tight, checkpoints));
+        count(schedule(seed, 2, hasty, both));
+        count(schedule(seed, 4, hasty, both));
+    });
+    assert!(done > 1000 && removed > 500, "{done} changes, {removed} replicas removed");
 }

@@ -181,8 +181,8 @@ fn malformed_messages_are_rejected() {
         assert!(only, "{message:?}: {effects:?}");
         assert_eq!(one.raft.log.last(), at(3, 2));
     }
-    let effects = one.receive(3, append(2, at(3, 2), 0, vec![]));
-    assert_eq!(effects, vec![Effect::Rejected { from: replica(3), why: Reject::UnknownPeer }]);
+    let effects = one.receive(0, append(2, at(3, 2), 0, vec![]));
+    assert_eq!(effects, vec![Effect::Rejected { from: replica(0), why: Reject::UnknownPeer }]);
 }
 
 /// The highest view that is followed leaves nothing to be elected in; the replica lives on.

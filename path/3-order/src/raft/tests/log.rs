@@ -114,7 +114,7 @@ fn the_log_is_a_list() {
 fn a_log_begins_after_a_checkpoint() {
     let mut log = Log::new();
     (1..=3).for_each(|seed| log.push(entry(1, seed), RecordId::new(seed)));
-    log.reset(Position::new(index(100), view(4)), 90);
+    log.reset(Position::new(index(100), view(4)), 90, None);
     log.check();
     assert_eq!((log.last(), log.durable()), (Position::new(index(100), view(4)), index(100)));
     assert_eq!((log.slots(), log.floor_slots(), log.kept_bytes()), (90, 90, 0));

@@ -7,7 +7,11 @@ use crate::{Anchor, Effect, Effects, Input, Order, Random, Stored};
 use quorate_types::{AgreedTime, RecordId, ReplicaId, Slot, Span, Time, View};
 use quorate_wire::raft::{AppendOutcome, RaftMessage};
 use quorate_wire::{Batch, BatchHeader, OrderMessage, Verified};
+use quorate_wire::{Membership, Memberships};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+mod changes;
 
 /// A batch that differs from every other with another number, `size` bytes longer than the smallest.
 pub(super) fn batch(number: u64, size: usize) -> Batch {
@@ -146,6 +150,12 @@ pub(super) struct World {
     pub(super) random: Random,
     pub(super) now: Time,
     machines: Vec<Machine>,
+    /// Who votes at the beginning: so many.
+    initial: usize,
+    /// The membership that holds, the change that was ordered and is not over, and all memberships that were committed.
+    pub(super) membership: Membership,
+    pub(super) change: Option<Arc<Memberships>>,
+    memberships: BTreeMap<u64, Membership>,
     events: BTreeMap<(Time, u64), Event>,
     sequence: u64,
     /// Directed pairs that lose everything.
@@ -182,6 +192,10 @@ impl World {
             random: Random::new(seed),
             now: Time::ZERO,
             machines: (0..members).map(|_| Machine::default()).collect(),
+            initial: members,
+            membership: Memberships::created(&(0..members).map(replica).collect::<Vec<_>>()).now().clone(),
+            change: None,
+            memberships: BTreeMap::new(),
             events: BTreeMap::new(),
             sequence: 0,
             cut: BTreeSet::new(),
@@ -251,7 +265,7 @@ impl World {
 
     /// The protocol with what is on disk, before its start.
     fn restored(&mut self, at: usize) -> Raft {
-        let members = (0..self.members()).map(replica).collect();
+        let members = (0..self.initial).map(replica).collect();
         let config = RaftConfig::new(replica(at), members, self.random.next());
         let mut raft = Raft::new((self.configure)(config));
         let machine = &self.machines[at];
@@ -295,6 +309,7 @@ impl World {
         for peer in 0..self.members() {
             self.connection(at, peer, true);
         }
+        self.tell_change(at);
     }
 
     fn fetch_later(&mut self, at: usize) {
@@ -507,6 +522,7 @@ impl World {
                     self.schedule(span, Event::Fetched { at, life, slot: slot.number() });
                 }
             }
+            Effect::Members { memberships, committed } => self.on_members(at, &memberships, committed),
             Effect::Rejected { from, why } => panic!("replica {at} rejects a message of {from}: {why}"),
             Effect::Halt(why) => panic!("replica {at} halts: {why}"),
         }
