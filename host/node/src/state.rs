@@ -65,7 +65,17 @@ impl Node {
         }
     }
 
+    /// An earlier run kept parts of a transfer that this one, which has come to a border by the log, does not need.
+    fn drop_needless_partial(&mut self, out: &mut Effects) {
+        let transfers = self.checkpoints.fetching.is_some() || self.checkpoints.installing.is_some();
+        if !transfers && !self.partial.is_empty() {
+            self.partial = Vec::new();
+            keep(out, Job::ForgetPartial);
+        }
+    }
+
     fn on_border(&mut self, border: u64, slot: Slot, out: &mut Effects) {
+        self.drop_needless_partial(out);
         let seq = seq_of(slot);
         let parts = match self.executor.image() {
             Ok(parts) => parts,
@@ -393,8 +403,10 @@ impl Node {
         // Nothing of what it wrote since is of use.
         self.checkpoints.own.retain(|own| own.seq < seq);
         (self.checkpoints.installing, self.checkpoints.install_at) = (None, None);
-        self.checkpoints.giving_up.push_back(seq.previous());
-        keep(out, Job::Discard { above: seq.previous() });
+        self.checkpoints.agreement.forget_own(seq);
+        let above = self.diverged_above(seq);
+        self.checkpoints.giving_up.push_back(above);
+        keep(out, Job::Discard { above });
         let version = self.checkpoints.version_at(seq);
         for old in self.checkpoints.forget_recent_from(Seq::ZERO) {
             out.push(Effect::Release(Unneeded(old)));
@@ -405,6 +417,13 @@ impl Node {
         self.begin_fetch(now, at_least, Why::Diverged, local, version, out);
         self.instance.step(now, OrderInput::Transfer(None));
         self.after_order(now, out);
+    }
+
+    /// What a replica that diverged at this border gives up. Not the checkpoint that its log begins after, if that is a later one: a
+    /// replica which stops before the repair is durable would have a log that nothing leads to. It starts again from what it has,
+    /// hears once more that it has diverged, and is repaired then.
+    fn diverged_above(&self, seq: Seq) -> Seq {
+        seq.previous().max(seq_of(self.instance.order.forgotten()))
     }
 
     /// The leader does not have the log any more that this replica lacks.
@@ -498,10 +517,13 @@ impl Node {
         }
         let system = match System::decode(&bytes).and_then(|system| system.check(&self.config, seq)) {
             Ok(system) => system,
-            Err(why) => {
-                let text = format!("the agreed checkpoint of seq {seq} can not be used: {why}");
+            Err(error) => {
+                let text = format!("the agreed checkpoint of seq {seq} can not be used: {error}");
                 self.checkpoints.trouble = Some(text.clone());
-                return out.event(Event::State { text, bad: true });
+                out.event(Event::State { text, bad: true });
+                // Whoever needs a state has none before one comes that can be used.
+                keep(out, Job::ForgetPartial);
+                return self.begin_fetch(now, seq.next(), why, Some(store.version()), own, out);
             }
         };
         let order = &self.instance.order;

@@ -347,6 +347,30 @@ fn an_installed_image_replaces_what_went_another_way() {
 }
 
 #[test]
+fn an_install_that_is_asked_for_again_does_not_begin_anew() {
+    let history = history(14, Mode::Stop, 3);
+    let image = image_of(&history, 3);
+    let mut last = 0;
+    for steps in 0.. {
+        let (mut disk, mut reports) = (Disk::default(), Vec::new());
+        let (mut keeper, _) = open(&mut disk);
+        keeper.submit(Job::Install { image: image.clone() });
+        let done = (0..steps).any(|_| keeper.step(&mut disk) == Step::Idle);
+        reports.extend(keeper.reports());
+        keeper.submit(Job::Install { image: image.clone() });
+        reports.extend(settle(&mut keeper, &mut disk));
+        let skipped = reports.iter().any(|report| matches!(report, Report::Skipped { .. }));
+        assert!(!skipped, "after {steps} steps: {reports:?}");
+        assert!(reports.iter().any(|report| matches!(report, Report::Written { .. })));
+        last = steps;
+        if done {
+            break;
+        }
+    }
+    assert!(last > 3, "it takes several steps");
+}
+
+#[test]
 fn discarding_leaves_what_is_agreed() {
     let history = history(13, Mode::Differential, 6);
     let mut replica = finished(&history);

@@ -155,6 +155,10 @@ impl Keeper {
                 self.border = self.border.max(image.border);
                 self.digests.push_back(Digesting { image, write, install: false, parts: None });
             }
+            // Whoever waits for it asks again now and then: that must not make it begin anew each time.
+            Job::Install { image } if self.installs(&image) => {
+                self.reports.push(Report::GaveUp { above: image.seq });
+            }
             Job::Install { image } => {
                 self.give_up(None);
                 self.delete_above(image.seq);
@@ -202,6 +206,22 @@ impl Keeper {
         let pending = self.digests.front().map_or(border, |digesting| digesting.image.border);
         self.drop_captures(border.min(pending));
         self.waiting.push_back(Writing::Ahead { border, version });
+    }
+
+    /// Whether this very image is being installed.
+    fn installs(&self, image: &Image) -> bool {
+        let same = |install: bool, of: &Image| {
+            let named = (of.seq, of.border) == (image.seq, image.border);
+            install && named && of.system == image.system && of.objects.same_objects(&image.objects)
+        };
+        let waits = |writing: &Writing| match writing {
+            Writing::Border { target, .. } => same(target.install, &target.image),
+            Writing::Ahead { .. } => false,
+        };
+        let active = self.active.as_ref().and_then(|writer| writer.target.as_ref());
+        self.digests.iter().any(|digesting| same(digesting.install, &digesting.image))
+            || self.waiting.iter().any(waits)
+            || active.is_some_and(|target| same(target.install, &target.image))
     }
 
     /// Drops everything that is not written yet and above a seq, or all of it; and what was captured, since it does not lead
@@ -292,25 +312,38 @@ impl Keeper {
             return Step::Idle;
         }
         self.turn += 1;
-        let done = match self.turn.is_multiple_of(SCRUB_TURN) {
-            true => self.step_scrub(files).or_else(|| self.step_main(files)),
-            false => self.step_main(files).or_else(|| self.step_scrub(files)),
+        let scrub = |keeper: &mut Self, files: &mut dyn Files| {
+            keeper.step_scrub(files).map(|bytes| Step::Worked { bytes, awaited: false })
         };
-        done.map_or(Step::Idle, |bytes| Step::Worked { bytes })
+        let done = match self.turn.is_multiple_of(SCRUB_TURN) {
+            true => scrub(self, files).or_else(|| self.step_main(files)),
+            false => self.step_main(files).or_else(|| scrub(self, files)),
+        };
+        done.unwrap_or(Step::Idle)
     }
 
-    fn step_main(&mut self, files: &mut dyn Files) -> Option<u64> {
+    /// The same, if there is something to do that is not to be held back: a part of a transfer, a repair, a peer's question.
+    pub fn step_awaited(&mut self, files: &mut dyn Files) -> Step {
+        let bytes = match (self.stopped, self.chores.is_empty(), self.questions.is_empty()) {
+            (true, _, _) | (_, true, true) => return Step::Idle,
+            (_, false, _) => self.step_chore(files),
+            (_, true, false) => self.step_question(files),
+        };
+        Step::Worked { bytes, awaited: true }
+    }
+
+    fn step_main(&mut self, files: &mut dyn Files) -> Option<Step> {
         if !self.digests.is_empty() {
             self.step_digest();
-            return Some(0);
+            return Some(Step::Worked { bytes: 0, awaited: false });
         }
-        if !self.chores.is_empty() {
-            return Some(self.step_chore(files));
+        if !self.chores.is_empty() || self.turn.is_multiple_of(2) && !self.questions.is_empty() {
+            return Some(self.step_awaited(files));
         }
-        if self.turn.is_multiple_of(2) && !self.questions.is_empty() {
-            return Some(self.step_question(files));
+        match self.step_write(files) {
+            Some(bytes) => Some(Step::Worked { bytes, awaited: false }),
+            None => (!self.questions.is_empty()).then(|| self.step_awaited(files)),
         }
-        self.step_write(files).or_else(|| (!self.questions.is_empty()).then(|| self.step_question(files)))
     }
 
     fn step_digest(&mut self) {
