@@ -100,6 +100,43 @@ fn a_capture_leaves_little_for_the_border() {
 }
 
 #[test]
+fn what_changes_all_the_time_is_not_captured() {
+    let (mut disk, mut store) = (Disk::default(), Store::new());
+    let (mut keeper, _) = Keeper::open(&mut disk, false).expect("an empty disk");
+    let mut settle = |keeper: &mut Keeper| while keeper.step(&mut disk) != Step::Idle {};
+    let key = |number: u32| number.to_be_bytes().map(|byte| byte.wrapping_mul(83));
+    (0..1024).for_each(|number| assert!(!store.put(&key(number), &[1; 3000])));
+    let border = |number: u64, store: &Store| {
+        let (seq, objects) = (Seq::new(10 * number), store.version());
+        Job::Border {
+            image: Image { seq, border: number, system: Bytes::new(), objects },
+            write: Some(Kind::Full),
+        }
+    };
+    keeper.submit(border(1, &store));
+    settle(&mut keeper);
+    // The last byte counts least in the order of keys: a fourth of all chunks, and all keys in them.
+    let busy = |store: &mut Store, value: u8| {
+        (0..256).for_each(|number| _ = store.put(&key(number), &[value; 3000]))
+    };
+    busy(&mut store, 2);
+    keeper.submit(Job::Ahead { border: 2, version: store.version() });
+    settle(&mut keeper);
+    let captured = keeper.writing().expect("what was captured waits for its border").1;
+    assert!((2_000_000..2_500_000).contains(&captured), "{captured}");
+    busy(&mut store, 3);
+    keeper.submit(border(2, &store));
+    settle(&mut keeper);
+    let bytes = keeper.reports().filter_map(|report| match report {
+        Report::Written { bytes, .. } => Some(bytes),
+        _ => None,
+    });
+    let bytes: Vec<u64> = bytes.collect();
+    assert_eq!(bytes.len(), 2);
+    assert_eq!(bytes[0], bytes[1], "nothing is in the file twice");
+}
+
+#[test]
 fn a_differential_checkpoint_holds_what_changed() {
     let mut rng = Rng::new(11);
     let history = History::random(&mut rng, Mode::Differential, 10);
@@ -172,7 +209,7 @@ fn steps_are_small_and_the_disk_is_kept_up_to_date() {
         Image { seq: Seq::new(9), border: 1, system: vec![1; 300_000].into(), objects: store.version() };
     keeper.submit(Job::Border { image, write: Some(Kind::Full) });
     keeper.submit(Job::Scrub);
-    while let Step::Worked { bytes } = keeper.step(&mut files) {
+    while let Step::Worked { bytes, .. } = keeper.step(&mut files) {
         assert!(bytes <= MIB + MIB / 8, "{bytes} bytes in one step");
     }
     assert!(
@@ -180,4 +217,21 @@ fn steps_are_small_and_the_disk_is_kept_up_to_date() {
         "{:?}",
         files.syncs
     );
+}
+
+#[test]
+fn digests_are_computed_in_small_steps() {
+    let (mut disk, mut store) = (Disk::default(), Store::new());
+    for number in 0..8_000_u64 {
+        store.put(&number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes(), &[number as u8; 1000]);
+    }
+    let (mut keeper, _) = Keeper::open(&mut disk, false).expect("an empty disk");
+    let image = Image { seq: Seq::new(9), border: 1, system: Bytes::new(), objects: store.version() };
+    keeper.submit(Job::Border { image, write: None });
+    let mut steps = 0;
+    while keeper.reports().next().is_none() {
+        assert_ne!(keeper.step(&mut disk), Step::Idle);
+        steps += 1;
+    }
+    assert!(steps > 8, "8 MB of objects in {steps} steps");
 }

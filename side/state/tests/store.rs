@@ -314,6 +314,16 @@ proptest! {
         let path = Path::from_bytes(&symbols).unwrap();
         let under = reference::under(&entries, &path);
         prop_assert!(version.entries_at(&path).eq(under.iter().copied()));
+        let mut records = vec![7];
+        prop_assert_eq!(version.records_at(&path, &mut records), under.len() as u64);
+        let mut expected = vec![7];
+        for (key, value) in &under {
+            expected.extend_from_slice(&(key.len() as u32).to_le_bytes());
+            expected.extend_from_slice(&(value.len() as u32).to_le_bytes());
+            expected.extend_from_slice(key);
+            expected.extend_from_slice(value);
+        }
+        prop_assert!(records == expected, "{} bytes, {} expected", records.len(), expected.len());
         let expected = (!under.is_empty()).then(|| reference::digest(&under, path.len()));
         prop_assert_eq!(version.digest_at(&path), expected);
         let computed = digest_of(&path, &mut under.iter().copied());

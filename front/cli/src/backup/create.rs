@@ -363,7 +363,7 @@ fn write(
             }
         }
         match step {
-            Step::Worked { bytes } => done += bytes,
+            Step::Worked { bytes, .. } => done += bytes,
             Step::Idle => return Err(failed("it ended too early".into())),
         }
         progress.at(done);

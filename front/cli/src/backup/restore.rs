@@ -173,7 +173,7 @@ fn put(directory: &Path, image: &Image, progress: &Progress, what: &str) -> Outc
             }
         }
         match step {
-            Step::Worked { bytes } => done += bytes,
+            Step::Worked { bytes, .. } => done += bytes,
             Step::Idle => return Err(failed("it ended too early".into())),
         }
         progress.at(done);

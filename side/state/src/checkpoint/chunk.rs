@@ -50,19 +50,7 @@ pub(crate) fn encoded_len(cost: u32) -> usize {
 
 /// The bytes of a chunk with these entries, which come in key order.
 pub fn encode_chunk<'a>(entries: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Bytes {
-    encode(Vec::new(), entries)
-}
-
-/// The bytes of one of a version's chunks.
-pub(crate) fn chunk_bytes(version: &Version, entry: &ChunkEntry) -> Bytes {
-    let len = encoded_len(entry.bytes);
-    let bytes = encode(Vec::with_capacity(len), version.entries_at(&entry.path));
-    assert!(bytes.len() == len, "INV-KEEP-1 a chunk has the length that its tree says");
-    bytes
-}
-
-fn encode<'a>(mut out: Vec<u8>, entries: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Bytes {
-    out.extend_from_slice(&[0; HEAD]);
+    let mut out = vec![0; HEAD];
     let mut count = 0_u32;
     for (key, value) in entries {
         out.extend_from_slice(&(key.len() as u32).to_le_bytes());
@@ -73,6 +61,18 @@ fn encode<'a>(mut out: Vec<u8>, entries: impl Iterator<Item = (&'a [u8], &'a [u8
     }
     out[..HEAD].copy_from_slice(&count.to_le_bytes());
     out.into()
+}
+
+/// Appends the bytes of one of a version's chunks: the store's own leaves, as they are.
+pub(crate) fn append_chunk(version: &Version, entry: &ChunkEntry, out: &mut Vec<u8>) {
+    let from = out.len();
+    out.extend_from_slice(&[0; HEAD]);
+    let count = version.records_at(&entry.path, out) as u32;
+    out[from..from + HEAD].copy_from_slice(&count.to_le_bytes());
+    assert!(
+        out.len() - from == encoded_len(entry.bytes),
+        "INV-KEEP-1 a chunk has the length that its tree says"
+    );
 }
 
 /// The entries in a chunk's bytes: all of them in strict key order, or an error. Allocates no more than there are bytes for.

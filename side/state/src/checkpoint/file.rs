@@ -101,16 +101,19 @@ pub(crate) fn newer_header(bytes: &[u8]) -> Option<u16> {
 }
 
 /// What stands before a record's bytes.
-pub(crate) fn record_head(bytes: &[u8]) -> Bytes {
+pub(crate) fn record_head(bytes: &[u8]) -> [u8; RECORD as usize] {
     let len = (bytes.len() as u32).to_le_bytes();
     let crc = crc32c_append(crc32c(&len), bytes).to_le_bytes();
-    [len, crc].concat().into()
+    let mut head = [0; RECORD as usize];
+    head[..4].copy_from_slice(&len);
+    head[4..].copy_from_slice(&crc);
+    head
 }
 
 /// The bytes of a record, `None` if they are not what was written. `record` is all of it.
 pub(crate) fn record_body(record: &Bytes) -> Option<Bytes> {
     let body = record.slice(record.len().min(RECORD as usize)..);
-    (record.get(..RECORD as usize)? == &record_head(&body)[..]).then_some(body)
+    (record.get(..RECORD as usize)? == record_head(&body)).then_some(body)
 }
 
 /// The checkpoint that a differential one builds on.

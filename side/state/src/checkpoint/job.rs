@@ -238,5 +238,7 @@ pub enum Step {
     Worked {
         /// How much was read and written. Computing digests counts as 0.
         bytes: u64,
+        /// Another replica, or what goes on here, waits for such work: it is not to be held back.
+        awaited: bool,
     },
 }

@@ -29,6 +29,9 @@ use questions::{Ask, Look, Question};
 /// While there is other work, every so many steps one goes to a scrub.
 const SCRUB_TURN: u64 = 8;
 
+/// So many borders can have been reached while the file of one is being written, and one before it.
+const REACHED_MAX: usize = 4;
+
 /// Writes checkpoints, keeps those that are there sound, and answers for them.
 pub struct Keeper {
     /// Memory durability: no files at all, the images that are not to be forgotten are kept instead.
@@ -49,6 +52,8 @@ pub struct Keeper {
     /// What is being written, and what comes after it, in the order of borders.
     active: Option<Writer>,
     waiting: VecDeque<Writing>,
+    /// The manifests of the borders that were reached last, by their numbers.
+    reached: VecDeque<(u64, Arc<Manifest>)>,
     /// The last manifest that was written or read, to compare the next one with.
     newest: Option<(Previous, Arc<Manifest>)>,
     chores: VecDeque<Chore>,
@@ -105,6 +110,7 @@ impl Keeper {
             digests: VecDeque::new(),
             active: None,
             waiting: VecDeque::new(),
+            reached: VecDeque::new(),
             newest: None,
             chores: VecDeque::new(),
             questions: VecDeque::new(),
@@ -227,6 +233,7 @@ impl Keeper {
     /// Drops everything that is not written yet and above a seq, or all of it; and what was captured, since it does not lead
     /// to what will be executed.
     fn give_up(&mut self, above: Option<Seq>) {
+        self.reached.clear();
         let goes = |seq: Seq| above.is_none_or(|above| seq > above);
         let mut skipped = Vec::new();
         if self.active.as_ref().is_some_and(|writer| writer.target.as_ref().is_none_or(|t| goes(t.image.seq)))
@@ -357,6 +364,10 @@ impl Keeper {
         let Some(Digesting { image, write, install, .. }) = self.digests.pop_front() else { return };
         let manifest = Arc::new(Manifest::of(&image));
         let (seq, border, digest) = (image.seq, image.border, manifest.digest());
+        if self.reached.len() == REACHED_MAX {
+            self.reached.pop_front();
+        }
+        self.reached.push_back((border, manifest.clone()));
         if !install {
             self.reports.push(Report::Digest { seq, border, digest });
         }
@@ -473,7 +484,9 @@ impl Keeper {
 
     fn begin(&mut self, files: &mut dyn Files, next: Writing) {
         let writer = match next {
-            Writing::Ahead { border, version } => Writer::ahead(border, version),
+            Writing::Ahead { border, version } => {
+                Writer::ahead(border, version, self.manifest_before(files, border))
+            }
             Writing::Border { target, .. } if self.is_there(&target) => {
                 let footer = &self.catalog.footers[&target.image.seq];
                 let (kind, bytes) = (footer.kind, footer.file_len());
@@ -481,7 +494,8 @@ impl Keeper {
                 return self.reports.push(Report::Written { seq, digest, kind, instead: None, bytes });
             }
             Writing::Border { ahead: Some(version), target } => {
-                let mut writer = Writer::ahead(target.image.border, version);
+                let border = target.image.border;
+                let mut writer = Writer::ahead(border, version, self.manifest_before(files, border));
                 writer.complete(*target);
                 writer
             }
@@ -494,6 +508,16 @@ impl Keeper {
             },
         };
         self.active = Some(writer);
+    }
+
+    /// The manifest of the border before this one: it was reached since the start, or its file is here.
+    fn manifest_before(&self, files: &mut dyn Files, border: u64) -> Option<Arc<Manifest>> {
+        let is_before = |number: u64| number.checked_add(1) == Some(border);
+        if let Some((_, manifest)) = self.reached.iter().rev().find(|(number, _)| is_before(*number)) {
+            return Some(manifest.clone());
+        }
+        let footer = self.catalog.footers.values().rev().find(|footer| is_before(footer.border))?;
+        Some(Arc::new(read_layout(files, footer).ok()?.manifest))
     }
 
     /// What a differential checkpoint is compared with: the file of the border before.

@@ -178,6 +178,13 @@ impl Manifest {
         }
     }
 
+    /// Whether the same chunk is in it.
+    pub(crate) fn has(&self, chunk: &ChunkEntry) -> bool {
+        self.chunks
+            .binary_search_by(|found| found.path.cmp(&chunk.path))
+            .is_ok_and(|at| self.chunks[at] == *chunk)
+    }
+
     pub(crate) fn split(&self, part: u32) -> Option<Part<'_>> {
         let part = part as usize;
         match part.checked_sub(self.system.len()) {

@@ -124,7 +124,7 @@ impl PartialFile {
         }
         let body = piece.encode();
         let len = RECORD + body.len() as u64;
-        files.append(PARTIAL, &[record_head(&body), body])?;
+        files.append(PARTIAL, &[Bytes::copy_from_slice(&record_head(&body)), body])?;
         self.len += len;
         self.unsynced += len;
         Ok(len)

@@ -22,8 +22,13 @@ use crate::store::{self, Version};
 pub(crate) const STEP_BYTES: u64 = 1 << 20;
 /// After so many bytes the file is synced, so that the disk has little left to do in the end.
 pub(crate) const SYNC_BYTES: u64 = 8 << 20;
-/// How much of the objects one step computes digests of.
-pub(crate) const DIGEST_BYTES: usize = 1 << 20;
+/// How much of the objects one step computes digests of, about.
+const DIGEST_BYTES: u64 = 1 << 20;
+
+/// The parts of a version whose digests are not known, each little enough for one step.
+pub(crate) fn digest_parts(version: &Version) -> std::vec::IntoIter<store::Part> {
+    version.parts((version.bytes() / DIGEST_BYTES) as usize + 1).into_iter()
+}
 
 /// Why a write did not succeed.
 #[derive(Debug)]
@@ -70,6 +75,8 @@ pub(crate) struct Writer {
     pub(crate) target: Option<Target>,
     pub(crate) base: Option<Base>,
     ahead: Option<Version>,
+    /// Of the border before the one that is captured for: what is in it is likely to stay as it is.
+    before: Option<Arc<Manifest>>,
     stage: Stage,
     /// How much of the file is written, and how much since the last sync.
     len: u64,
@@ -116,8 +123,9 @@ pub(crate) enum Outcome {
 }
 
 impl Writer {
-    /// A full checkpoint whose border is not reached yet.
-    pub(crate) fn ahead(border: u64, version: Version) -> Self {
+    /// A full checkpoint whose border is not reached yet. Chunks that changed since the border before are not captured: what changes
+    /// often would be written for nothing.
+    pub(crate) fn ahead(border: u64, version: Version, before: Option<Arc<Manifest>>) -> Self {
         Self {
             name: file::unfinished_name(border),
             border,
@@ -126,6 +134,7 @@ impl Writer {
             target: None,
             base: None,
             ahead: Some(version),
+            before,
             stage: Stage::Create,
             len: 0,
             unsynced: 0,
@@ -139,7 +148,7 @@ impl Writer {
     pub(crate) fn of(target: Target, kind: Kind, base: Option<Base>, instead: Option<Instead>) -> Self {
         let border = target.image.border;
         let name = file::unfinished_name(border);
-        let empty = Self::ahead(border, Version::default());
+        let empty = Self::ahead(border, Version::default(), None);
         Self { name, kind, base, instead, ahead: None, target: Some(target), ..empty }
     }
 
@@ -205,7 +214,7 @@ impl Writer {
         let header = Bytes::copy_from_slice(&file::header(self.kind, self.border));
         let bytes = self.append(files, &[header])?;
         let stage = match &self.ahead {
-            Some(version) => Stage::Digest(version.parts(DIGEST_BYTES).into_iter()),
+            Some(version) => Stage::Digest(digest_parts(version)),
             None => Stage::Wait,
         };
         Ok((stage, bytes))
@@ -216,8 +225,9 @@ impl Writer {
             part.digest();
             return Stage::Digest(parts);
         }
-        let chunks = self.ahead.iter().flat_map(Version::chunks);
-        Stage::Capture { chunks: chunks.map(|chunk| ChunkEntry::of(&chunk)).collect() }
+        let chunks = self.ahead.iter().flat_map(Version::chunks).map(|chunk| ChunkEntry::of(&chunk));
+        let stays = |chunk: &ChunkEntry| self.before.as_ref().is_none_or(|before| before.has(chunk));
+        Stage::Capture { chunks: chunks.filter(stays).collect() }
     }
 
     /// Writes chunks of the version ahead. It is given up as soon as they are all written.
@@ -225,14 +235,14 @@ impl Writer {
         let mut batch = Batch::new(self.len);
         if let Some(version) = &self.ahead {
             for entry in &chunks[self.captured.len()..] {
-                if batch.bytes >= STEP_BYTES {
+                if batch.is_full() {
                     break;
                 }
-                let place = batch.add(chunk::chunk_bytes(version, entry));
+                let place = batch.add(|out| chunk::append_chunk(version, entry, out));
                 self.captured.push((entry.clone(), place));
             }
         }
-        let bytes = self.append(files, &batch.parts)?;
+        let bytes = self.append(files, &[batch.bytes.into()])?;
         if self.captured.len() < chunks.len() {
             return Ok((Stage::Capture { chunks }, bytes));
         }
@@ -276,13 +286,13 @@ impl Writer {
     ) -> Result<(Stage, u64), Trouble> {
         let Some(target) = &self.target else { return Ok((Stage::Wait, 0)) };
         let mut batch = Batch::new(self.len);
-        while batch.bytes < STEP_BYTES
+        while !batch.is_full()
             && let Some(part) = todo.next()
         {
-            let bytes = part_bytes(&target.image, &target.manifest, part);
-            self.places[part as usize] = batch.add(bytes);
+            self.places[part as usize] =
+                batch.add(|out| append_part(&target.image, &target.manifest, part, out));
         }
-        let bytes = self.append(files, &batch.parts)?;
+        let bytes = self.append(files, &[batch.bytes.into()])?;
         let stage = if todo.len() > 0 { Stage::Parts { todo } } else { self.close() };
         Ok((stage, bytes))
     }
@@ -346,35 +356,47 @@ impl Writer {
     }
 }
 
-/// Records to be written at once.
+/// Records to be written at once. A byte of the state is copied once on its way to the disk, into here.
 struct Batch {
-    parts: Vec<Bytes>,
+    bytes: Vec<u8>,
+    /// Where in the file they begin.
     at: u64,
-    bytes: u64,
 }
 
 impl Batch {
     fn new(at: u64) -> Self {
-        Self { parts: Vec::new(), at, bytes: 0 }
+        Self { bytes: Vec::with_capacity(STEP_BYTES as usize + (STEP_BYTES / 8) as usize), at }
     }
 
-    /// Adds a record with these bytes. Returns its place.
-    fn add(&mut self, body: Bytes) -> u64 {
-        let place = self.at + self.bytes;
-        self.bytes += RECORD + body.len() as u64;
-        self.parts.extend([file::record_head(&body), body]);
-        place
+    fn is_full(&self) -> bool {
+        self.bytes.len() as u64 >= STEP_BYTES
+    }
+
+    /// Adds a record with what this appends. Returns its place.
+    fn add(&mut self, body: impl FnOnce(&mut Vec<u8>)) -> u64 {
+        let (from, body_from) = (self.bytes.len(), self.bytes.len() + RECORD as usize);
+        self.bytes.resize(body_from, 0);
+        body(&mut self.bytes);
+        let head = file::record_head(&self.bytes[body_from..]);
+        self.bytes[from..body_from].copy_from_slice(&head);
+        self.at + from as u64
     }
 }
 
 /// The bytes of a part of an image whose manifest this is.
 pub(crate) fn part_bytes(image: &Image, manifest: &Manifest, part: u32) -> Bytes {
+    let mut out = Vec::with_capacity(manifest.part_len(part).unwrap_or(0));
+    append_part(image, manifest, part, &mut out);
+    out.into()
+}
+
+fn append_part(image: &Image, manifest: &Manifest, part: u32, out: &mut Vec<u8>) {
     match manifest.split(part) {
-        Some(Part::Chunk(entry)) => chunk::chunk_bytes(&image.objects, entry),
+        Some(Part::Chunk(entry)) => chunk::append_chunk(&image.objects, entry, out),
         Some(Part::Piece(piece)) => {
             let from = part as usize * PIECE_BYTES;
-            image.system.slice(from..from + piece.bytes as usize)
+            out.extend_from_slice(&image.system[from..from + piece.bytes as usize]);
         }
-        None => Bytes::new(),
+        None => {}
     }
 }

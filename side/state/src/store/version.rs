@@ -10,9 +10,9 @@ use super::chunks::Chunks;
 use super::node::{Child, Inner};
 use super::proof::Proof;
 use super::range::Range;
-use super::symbols::{agreeing, place_of};
+use super::symbols::{END_PLACE, agreeing, place_of};
 use super::tree::Root;
-use super::{CHUNK_BYTES, Path, digest_of, rules};
+use super::{CHUNK_BYTES, END, Path, digest_of, rules};
 
 /// The objects as they were at one moment. It never changes. Cloning is cheap, and any thread may hold and read it.
 #[derive(Clone, Default)]
@@ -120,6 +120,53 @@ impl Version {
         digest_of(path, &mut self.entries_at(path)).ok()
     }
 
+    /// Appends the records of what is under a path to these bytes: for each entry in key order the lengths of key and value (4 bytes
+    /// each, little-endian), then both. Gives how many there are. As [`Version::entries_at`], by whole leaves where it can.
+    pub fn records_at(&self, path: &Path, out: &mut Vec<u8>) -> u64 {
+        let Some(top) = self.child_at(path) else {
+            let entries = self.entries_at(path);
+            return entries.fold(0, |count, (key, value)| {
+                record(key, value, out);
+                count + 1
+            });
+        };
+        let (mut left, mut count) = (vec![top], 0);
+        while let Some(child) = left.pop() {
+            match child {
+                Child::None => {}
+                Child::Bucket(bucket) => out.extend_from_slice(bucket.records()),
+                Child::Large(large) => record(&large.key, &large.value, out),
+                Child::Inner(inner) => {
+                    left.extend(inner.children().iter().rev());
+                    continue;
+                }
+            }
+            count += child.measure().0;
+        }
+        count
+    }
+
+    /// The subtree that begins just where the path ends, as those of chunks do.
+    fn child_at(&self, path: &Path) -> Option<&Child> {
+        let (key, _) = path.bounds();
+        let (mut child, mut depth) = (&self.root.child, 0);
+        while depth < path.len() {
+            let Child::Inner(inner) = child else { return None };
+            let left = path.len() - depth;
+            if inner.skip().len() >= left || agreeing(inner.skip(), &key, depth) < inner.skip().len() {
+                return None;
+            }
+            depth += inner.skip().len();
+            let place = match path.as_bytes()[depth] {
+                END => END_PLACE,
+                nibble => u32::from(nibble) + 1,
+            };
+            child = inner.child(place)?;
+            depth += 1;
+        }
+        Some(child)
+    }
+
     /// What has another value than in `base`, or (`None`) no value any more, in key order. What both share is skipped.
     pub fn changes_since<'a>(
         &'a self,
@@ -132,6 +179,14 @@ impl Version {
     pub fn same_objects(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.root, &other.root) || self.root() == other.root()
     }
+}
+
+/// Appends an entry's record.
+fn record(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&(key.len() as u32).to_le_bytes());
+    out.extend_from_slice(&(value.len() as u32).to_le_bytes());
+    out.extend_from_slice(key);
+    out.extend_from_slice(value);
 }
 
 /// A part of a version whose digest is to be computed, on any thread.

@@ -129,7 +129,7 @@ impl Keeper {
             self.reports.push(Report::NotRepaired { seq, chunk: part });
             return 0;
         };
-        let record = [record_head(&bytes), bytes].concat();
+        let record = [&record_head(&bytes)[..], &bytes].concat();
         let written = files.write_at(&name, at, &record).map_err(Trouble::write(&name));
         match written.and_then(|()| files.sync(&name).map_err(Trouble::sync(&name))) {
             Ok(()) => {
