@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// Versions at borders that are not agreed yet are kept up to this many: a replica that has diverged compares them.
 const RECENT_MAX: usize = 2;
 /// So many operators at once may fetch checkpoints.
-const OPERATORS_MAX: u16 = 16;
+const OPERATORS_MAX: usize = 16;
 
 /// A checkpoint of this replica that is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,13 +177,16 @@ impl Checkpoints {
         }
     }
 
-    /// The number under which an operator is served: beyond all members'.
-    pub(crate) fn operator(&mut self, conn: ConnId) -> Option<ReplicaId> {
+    /// The number under which an operator is served: no member's.
+    pub(crate) fn operator(
+        &mut self,
+        conn: ConnId,
+        is_member: impl Fn(ReplicaId) -> bool,
+    ) -> Option<ReplicaId> {
         if let Some((number, _)) = self.operators.iter().find(|(_, of)| **of == conn) {
             return Some(*number);
         }
-        let numbers = (u16::MAX - OPERATORS_MAX..u16::MAX).map(ReplicaId::new);
-        let free = numbers.into_iter().find(|number| !self.operators.contains_key(number))?;
+        let free = free_number(&self.operators, is_member)?;
         self.operators.insert(free, conn);
         Some(free)
     }
@@ -343,3 +346,15 @@ impl Checkpoints {
         [fetch, self.serve.deadline(), self.repairs.deadline(), self.install_at].into_iter().flatten().min()
     }
 }
+
+/// A number that is neither a member's nor an operator's, unless there are too many operators.
+fn free_number(
+    operators: &BTreeMap<ReplicaId, ConnId>,
+    is_member: impl Fn(ReplicaId) -> bool,
+) -> Option<ReplicaId> {
+    let free = |number: &ReplicaId| !operators.contains_key(number) && !is_member(*number);
+    if operators.len() < OPERATORS_MAX { (1..u16::MAX).rev().map(ReplicaId::new).find(free) } else { None }
+}
+
+#[cfg(test)]
+mod tests;

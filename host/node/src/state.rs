@@ -246,7 +246,10 @@ impl Node {
         message: StateMessage,
         out: &mut Effects,
     ) -> Result<(), &'static str> {
-        let from = self.checkpoints.operator(conn).ok_or("there are too many operators who make backups")?;
+        let members = &self.config.members;
+        let is_member = |id| members.all().iter().any(|member| member.replica == id);
+        let from = self.checkpoints.operator(conn, is_member);
+        let from = from.ok_or("there are too many operators who make backups")?;
         match message {
             StateMessage::WantBorder { seq, .. } => {
                 let reports: Vec<_> = self.checkpoints.agreement.own_reports().collect();
