@@ -29,7 +29,12 @@ impl NewFile {
         if fs::symlink_metadata(path).is_ok() {
             return Err(ErrorKind::AlreadyExists.into());
         }
-        let name = path.file_name().ok_or(ErrorKind::InvalidInput)?.to_string_lossy();
+        let name = path.file_name().ok_or(ErrorKind::InvalidInput)?;
+        // What ends like a directory could not get that name in the end.
+        if !path.as_os_str().as_encoded_bytes().ends_with(name.as_encoded_bytes()) {
+            return Err(ErrorKind::IsADirectory.into());
+        }
+        let name = name.to_string_lossy();
         let unfinished = path.with_file_name(format!(".{name}.{}.unfinished", std::process::id()));
         let file = OpenOptions::new().create(true).truncate(true).read(true).write(true).open(&unfinished)?;
         Ok(Self { path: path.to_owned(), unfinished, file, len: 0, name: None })
@@ -127,11 +132,12 @@ impl OldFile {
     /// # Errors
     /// What the operating system says; and for something that is no file.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
-        let about = file.metadata()?;
-        if !about.is_file() {
+        // First, since opening a pipe would wait for whoever writes to it.
+        if !fs::metadata(path)?.is_file() {
             return Err(io::Error::new(ErrorKind::InvalidInput, "it is no file"));
         }
+        let file = File::open(path)?;
+        let about = file.metadata()?;
         Ok(Self { file, len: about.len() })
     }
 }
@@ -182,3 +188,6 @@ fn read(file: &File, file_len: u64, offset: u64, len: usize) -> io::Result<Bytes
     file.read_exact_at(&mut bytes, offset)?;
     Ok(bytes.into())
 }
+
+#[cfg(test)]
+mod tests;
