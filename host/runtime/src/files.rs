@@ -1,9 +1,11 @@
 //! The files of checkpoints: a directory on disk, and its counterpart in memory for replicas that keep nothing on disk.
 //!
-//! What is written is synced with `fdatasync` and then dropped from the system's page cache: gigabytes of checkpoints would
-//! push out the log and everything else that is read again. Errors name their file. A full disk keeps its kind of error, which
+//! What is appended goes past the system's page cache where the file system can do that (`direct`); what is written otherwise is dropped
+//! from the cache once it is synced: gigabytes of checkpoints would push out the log and everything else that is read again.
+//! Appended bytes are in the file at the latest when it is synced or read. Errors name their file. A full disk keeps its kind of error, which
 //! the keeper waits out. Tests: `files/tests.rs`.
 
+mod direct;
 mod memory;
 #[cfg(test)]
 mod tests;
@@ -12,6 +14,7 @@ pub use memory::MemoryFiles;
 
 use crate::disk::write_pieces;
 use bytes::Bytes;
+use direct::Direct;
 use quorate_state::checkpoint::Files;
 use rustix::fs::{Advice, fadvise};
 use std::fs::{File, OpenOptions};
@@ -50,6 +53,39 @@ struct Open {
     name: String,
     file: File,
     len: u64,
+    /// While it is only appended to.
+    direct: Option<Direct>,
+}
+
+impl Open {
+    fn append(&mut self, parts: &[Bytes]) -> io::Result<()> {
+        let Some(direct) = &mut self.direct else {
+            self.len = write_pieces(&self.file, self.len, parts)?;
+            return Ok(());
+        };
+        for (at, part) in parts.iter().enumerate() {
+            let direct = direct.append(&self.file, part)?;
+            self.len += part.len() as u64;
+            if !direct {
+                self.direct = None;
+                self.len = write_pieces(&self.file, self.len, &parts[at + 1..])?;
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// The file has all of it now, and is read and written as any other one.
+    fn plain(&mut self) -> io::Result<()> {
+        self.direct.take().map_or(Ok(()), |mut direct| direct.flush(&self.file))
+    }
+}
+
+impl Drop for Open {
+    /// Nobody relies on what was not synced, but it is written, as by any other file.
+    fn drop(&mut self) {
+        let _ = self.plain();
+    }
 }
 
 /// The files in one directory. For one thread: the keeper's.
@@ -98,25 +134,26 @@ impl CheckpointFiles {
     }
 
     /// Keeps it open, and closes the one that was not used for the longest time if there are too many.
-    fn keep(&mut self, open: Open) -> &mut Open {
+    fn keep(&mut self, open: Open) -> io::Result<&mut Open> {
         if self.open.len() >= OPEN_MAX {
-            self.open.remove(0);
+            let mut oldest = self.open.remove(0);
+            oldest.plain().map_err(|why| self.error("writing", &oldest.name, why))?;
         }
         self.open.push(open);
         let last = self.open.len() - 1;
-        &mut self.open[last]
+        Ok(&mut self.open[last])
     }
 
     fn opened(&mut self, name: &str) -> io::Result<&mut Open> {
         if let Some(at) = self.open.iter().position(|open| open.name == name) {
             let open = self.open.remove(at);
-            return Ok(self.keep(open));
+            return self.keep(open);
         }
         let path = self.path(name)?;
         let opened = OpenOptions::new().read(true).write(true).open(path);
         let opened = opened.and_then(|file| Ok((file.metadata()?.len(), file)));
         let (len, file) = opened.map_err(|why| self.error("opening", name, why))?;
-        Ok(self.keep(Open { name: name.to_owned(), file, len }))
+        self.keep(Open { name: name.to_owned(), file, len, direct: None })
     }
 
     /// Does this with a file. After an error its length is asked for anew.
@@ -157,6 +194,7 @@ impl Files for CheckpointFiles {
 
     fn read(&mut self, name: &str, offset: u64, len: usize) -> io::Result<Bytes> {
         self.with("reading", name, |open| {
+            open.plain()?;
             // Before memory is taken for it: an offset may come from a damaged file.
             if offset.checked_add(len as u64).is_none_or(|end| end > open.len) {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -170,17 +208,14 @@ impl Files for CheckpointFiles {
     fn create(&mut self, name: &str) -> io::Result<()> {
         let path = self.path(name)?;
         self.forget(name);
-        let made = OpenOptions::new().create(true).truncate(true).read(true).write(true).open(path);
+        let made = OpenOptions::new().create(true).truncate(true).read(true).write(true).open(&path);
         let file = made.map_err(|why| self.error("making", name, why))?;
-        self.keep(Open { name: name.to_owned(), file, len: 0 });
+        self.keep(Open { name: name.to_owned(), file, len: 0, direct: Direct::open(&path) })?;
         Ok(())
     }
 
     fn append(&mut self, name: &str, parts: &[Bytes]) -> io::Result<()> {
-        self.with("writing", name, |open| {
-            open.len = write_pieces(&open.file, open.len, parts)?;
-            Ok(())
-        })
+        self.with("writing", name, |open| open.append(parts))
     }
 
     fn write_at(&mut self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -188,6 +223,7 @@ impl Files for CheckpointFiles {
             if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > open.len) {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
+            open.plain()?;
             open.file.write_all_at(bytes, offset)
         })
     }
@@ -195,6 +231,7 @@ impl Files for CheckpointFiles {
     fn truncate(&mut self, name: &str, len: u64) -> io::Result<()> {
         self.with("cutting", name, |open| {
             if len < open.len {
+                open.plain()?;
                 open.file.set_len(len)?;
                 open.len = len;
             }
@@ -204,6 +241,9 @@ impl Files for CheckpointFiles {
 
     fn sync(&mut self, name: &str) -> io::Result<()> {
         self.with("syncing", name, |open| {
+            if let Some(direct) = &mut open.direct {
+                direct.flush(&open.file)?;
+            }
             open.file.sync_data()?;
             // A hint; a file system that does not know it does without.
             let _ = fadvise(&open.file, 0, None, Advice::DontNeed);

@@ -1,7 +1,9 @@
 //! The thread that writes, reads and checks checkpoints, so that a lane never waits for one.
 //!
-//! It paces itself: writing a checkpoint takes no more bytes per second than the configuration allows, so that the log and the clients
-//! keep the disk. Digests, answers to other replicas and what somebody waits for are not held up. Tests: `keeper_thread/tests.rs`.
+//! It paces itself, so that the log and the clients keep the disk and the cores: it works for one part in [`SHARE`] of the time, counting
+//! what it waits for the disk and for a core, and writes no more bytes per second than the configuration allows. So a checkpoint is
+//! spread over a long time rather than taken at full speed, and takes longer where there is less to spare. Answers to other replicas and
+//! what somebody waits for are not held up. Tests: `keeper_thread/tests.rs`.
 
 use crate::disk_thread::{Completion, Mailbox, Watch};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
@@ -15,6 +17,22 @@ use std::time::{Duration, Instant};
 
 #[cfg(test)]
 mod tests;
+
+/// How the thread shares the machine with the lane and the clients.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pacing {
+    /// Bytes per second for checkpoints, if there is a limit.
+    pub(crate) rate: Option<u64>,
+    /// The lane never waits for a checkpoint: cores are used for one only as far as others leave them, about a tenth of one core at
+    /// least.
+    pub(crate) behind: bool,
+}
+
+/// One part in so many of the time goes to checkpoints, unless they are written without a limit.
+const SHARE: u32 = 8;
+
+/// What the thread's priority is lowered by, in the system's steps (`nice`).
+const BEHIND: i32 = 10;
 
 /// The longest that the thread sleeps at once while it paces itself.
 const NAP: Duration = Duration::from_millis(50);
@@ -35,11 +53,11 @@ pub(crate) struct KeeperThread {
 }
 
 impl KeeperThread {
-    /// `rate`: bytes per second for checkpoints, if there is a limit.
+    /// Starts it.
     pub(crate) fn start(
         keeper: Keeper,
         files: Box<dyn Files + Send>,
-        rate: Option<u64>,
+        pacing: Pacing,
         mailbox: Mailbox,
     ) -> io::Result<Self> {
         // Bounded by what the lane asks for: a border now and then, and reads that are limited in number.
@@ -48,7 +66,11 @@ impl KeeperThread {
         let stop = ending.clone();
         let thread = std::thread::Builder::new().name("keeper".into()).spawn(move || {
             let _watch = Watch { mailbox: &mailbox, why: "the thread that keeps checkpoints panicked" };
-            let pace = Pace { rate, owed: Duration::ZERO, urgent: false };
+            if pacing.behind {
+                // Of this thread alone. Where it can't be done it is as before.
+                let _ = rustix::process::setpriority_process(None, BEHIND);
+            }
+            let pace = Pace { rate: pacing.rate, owed: Duration::ZERO, urgent: false };
             Worker { keeper, files, orders: receiver, mailbox: &mailbox, waiting: Vec::new(), pace, stop }
                 .run();
         })?;
@@ -94,7 +116,7 @@ impl Pace {
     fn worked(&mut self, bytes: u64, took: Duration) {
         let Some(rate) = self.rate.filter(|_| !self.urgent) else { return };
         let due = Duration::from_nanos((u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1))) as u64);
-        self.owed += due.saturating_sub(took);
+        self.owed += due.saturating_sub(took).max(took * (SHARE - 1));
     }
 }
 
@@ -116,7 +138,8 @@ impl Worker<'_> {
             }
             let before = Instant::now();
             match self.keeper.step(&mut *self.files) {
-                Step::Worked { bytes } => {
+                Step::Worked { awaited: true, .. } => self.tell(),
+                Step::Worked { bytes, .. } => {
                     self.pace.worked(bytes, before.elapsed());
                     self.tell();
                     self.hold_back();
@@ -156,23 +179,25 @@ impl Worker<'_> {
         reports.into_iter().for_each(|report| self.mailbox.send(Completion::Kept(report)));
     }
 
-    /// Sleeps off what is owed, in naps; whatever is asked meanwhile is done in between.
+    /// Sleeps off what is owed, in naps; what others wait for is done meanwhile.
     fn hold_back(&mut self) {
         if self.pace.owed < Duration::from_millis(1) {
             return;
         }
-        let nap = std::mem::take(&mut self.pace.owed);
-        self.pace.owed = nap.saturating_sub(NAP);
-        let began = Instant::now();
-        match self.orders.recv_timeout(nap.min(NAP)) {
-            Ok(order) => {
-                self.pace.owed += nap.min(NAP).saturating_sub(began.elapsed());
+        let until = Instant::now() + std::mem::take(&mut self.pace.owed);
+        while !self.pace.urgent && !self.stop.load(Ordering::Acquire) {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.orders.recv_timeout(left.min(NAP)) {
+                Ok(order) => self.take(order),
+                Err(RecvTimeoutError::Timeout) if left > NAP => continue,
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
+            }
+            while let Ok(order) = self.orders.try_recv() {
                 self.take(order);
             }
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
-        }
-        if self.pace.urgent {
-            self.pace.owed = Duration::ZERO;
+            while self.keeper.step_awaited(&mut *self.files) != Step::Idle {
+                self.tell();
+            }
         }
     }
 }

@@ -161,8 +161,8 @@ impl Replica {
         let segment_bytes = config.log_config().segment_bytes;
         let threads =
             DiskThreads::start(&disk, segment_bytes, &mailbox).map_err(io_error("starting a thread"))?;
-        let rate = config.checkpoints.rate();
-        let keeper = KeeperThread::start(keeper, files, rate, mailbox.clone())
+        let pacing = config.checkpoints.pacing();
+        let keeper = KeeperThread::start(keeper, files, pacing, mailbox.clone())
             .map_err(io_error("starting a thread"))?;
         let stop = Arc::new(AtomicBool::new(false));
         let lane = Lane::new(Parts {

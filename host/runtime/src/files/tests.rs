@@ -43,6 +43,51 @@ fn what_was_appended_is_read_wherever_it_was_cut() {
     });
 }
 
+/// Files are written in pieces, and what is left over goes another way: everything arrives however it is cut and synced.
+#[test]
+fn large_files_arrive_whole_however_they_are_written() {
+    let all: Vec<u8> = (0..5_u32 << 20).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let all = Bytes::from(all);
+    for (step, sync_every) in
+        [(77_777, 3), (4096, 1000), (1 << 20, 1), (3 << 20, 1), (999, 700), (5 << 20, 9)]
+    {
+        let directory = tempfile::tempdir().unwrap();
+        let mut files = CheckpointFiles::new(directory.path()).unwrap();
+        files.create("a").unwrap();
+        for (number, from) in (0..all.len()).step_by(step).enumerate() {
+            let to = (from + step).min(all.len());
+            let middle = from + (to - from) / 3;
+            files.append("a", &[all.slice(from..middle), all.slice(middle..to)]).unwrap();
+            assert_eq!(files.len("a").unwrap(), to as u64);
+            if number % sync_every == 0 {
+                files.sync("a").unwrap();
+                let on_disk = std::fs::read(directory.path().join("a")).unwrap();
+                assert!(on_disk == all[..to], "{step}: {to} bytes were synced, {} are there", on_disk.len());
+            }
+        }
+        assert!(files.read("a", 0, all.len()).unwrap() == all, "{step}: it is read before it is synced");
+        files.append("a", &[bytes("more")]).unwrap();
+        files.sync("a").unwrap();
+        files.publish("a", "b").unwrap();
+        let on_disk = std::fs::read(directory.path().join("b")).unwrap();
+        assert!(on_disk.strip_suffix(b"more") == Some(&all[..]), "{step}");
+    }
+}
+
+/// What was taken is not lost when many other files are opened before it is synced.
+#[test]
+fn a_file_that_is_written_stays_open() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut files = CheckpointFiles::new(directory.path()).unwrap();
+    files.create("written").unwrap();
+    files.append("written", &[bytes("all of it")]).unwrap();
+    for number in 0..3 * OPEN_MAX {
+        files.create(&number.to_string()).unwrap();
+    }
+    files.sync("written").unwrap();
+    assert_eq!(std::fs::read(directory.path().join("written")).unwrap(), b"all of it");
+}
+
 #[test]
 fn bytes_are_repaired_and_files_cut() {
     each(|files| {

@@ -21,7 +21,7 @@ fn thread(rate: Option<u64>) -> (KeeperThread, Receiver<Completion>, Poll) {
     let (mailbox, completions) = Mailbox::new(waker);
     let mut files: Box<dyn Files + Send> = Box::new(MemoryFiles::default());
     let (keeper, _) = Keeper::open(&mut *files, false).unwrap();
-    (KeeperThread::start(keeper, files, rate, mailbox).unwrap(), completions, poll)
+    (KeeperThread::start(keeper, files, Pacing { rate, behind: true }, mailbox).unwrap(), completions, poll)
 }
 
 fn next(completions: &Receiver<Completion>) -> Report {
@@ -62,5 +62,19 @@ fn what_is_asked_in_a_pause_is_answered() {
     thread.submit(Job::ReadChunk { ticket: 77, seq: Seq::new(9), digest, chunk: 0 });
     assert!(matches!(next(&completions), Report::Chunk { ticket: 77, answer: None }));
     // It does not finish what would take hours.
+    thread.stop();
+}
+
+#[test]
+fn questions_do_not_make_it_write_faster() {
+    // A step writes 1 MiB: at this rate the second one would come after hours.
+    let (thread, completions, _poll) = thread(Some(100));
+    thread.submit(Job::Border { image: image(10, 5000), write: Some(Kind::Full) });
+    assert!(matches!(next(&completions), Report::Digest { .. }));
+    let digest = image(9, 1).digest();
+    for ticket in 0..200 {
+        thread.submit(Job::ReadChunk { ticket, seq: Seq::new(9), digest, chunk: 0 });
+        assert!(matches!(next(&completions), Report::Chunk { answer: None, .. }), "nothing was written");
+    }
     thread.stop();
 }

@@ -65,6 +65,8 @@ impl Mode {
 #[derive(Serialize)]
 struct Run {
     mode: String,
+    #[serde(skip)]
+    way: Mode,
     interval_bytes: Option<u64>,
     seconds: f64,
     per_s: f64,
@@ -74,6 +76,9 @@ struct Run {
     latency_ms_beside: Quantiles,
     per_s_during: Option<f64>,
     per_s_beside: Option<f64>,
+    /// Processor time of all replicas together for each put, and of everything else on the machine but the load generator.
+    cpu_us_per_put: f64,
+    others_cpu_s: Option<f64>,
     /// Whether the replicas said when they wrote checkpoints.
     checkpoints_known: bool,
     /// By replica.
@@ -115,15 +120,16 @@ pub(super) fn draw(args: &FigureArgs) -> Outcome<Drawn> {
     let durability = Durability::planned(&measurement);
     let mut floors = Vec::new();
     floors.extend(floor(args, &measurement, &durability)?);
-    let mut modes = args.modes.clone();
-    modes.sort_unstable();
-    modes.dedup();
     let mut interval = args.interval_bytes;
-    let mut runs = Vec::new();
-    for mode in modes {
-        let run = measure(args, &measurement, mode, interval)?;
-        if mode == Mode::None {
+    let mut runs: Vec<Run> = Vec::new();
+    for mode in &args.modes {
+        let mut run = measure(args, &measurement, *mode, interval)?;
+        if *mode == Mode::None {
             interval = interval.or(Some(spacing(args, run.per_s)));
+        }
+        let before = runs.iter().filter(|run| run.way == *mode).count();
+        if before > 0 {
+            run.mode = format!("{} {}", run.mode, before + 1);
         }
         runs.push(run);
     }
@@ -162,9 +168,9 @@ fn check(args: &FigureArgs) -> Outcome<()> {
     if !(1 << 20..=NEVER).contains(&args.state_bytes) {
         return refuse("--state-bytes is 1MiB to 1TiB");
     }
-    if args.interval_bytes.is_none() && !args.modes.contains(&Mode::None) {
+    if args.interval_bytes.is_none() && args.modes.first() != Some(&Mode::None) {
         return refuse(
-            "without none among --modes, --interval-bytes is needed: nothing else tells how far apart borders are to be",
+            "unless none comes first among --modes, --interval-bytes is needed: nothing else tells how far apart borders are to be",
         );
     }
     Ok(())
@@ -243,8 +249,10 @@ fn measure(args: &FigureArgs, measurement: &Measurement, mode: Mode, interval: O
 
     let (during, beside) = samples.apart(&any);
     let (per_s_during, per_s_beside) = samples.rates_apart(&any);
+    let cpu_s: f64 = measured.replicas_cpu.iter().map(|cpu| cpu.total_s()).sum();
     Ok(Run {
         mode: name,
+        way: mode,
         interval_bytes: (mode != Mode::None).then_some(interval),
         seconds: measured.seconds,
         per_s: samples.per_s(),
@@ -253,6 +261,8 @@ fn measure(args: &FigureArgs, measurement: &Measurement, mode: Mode, interval: O
         latency_ms_beside: beside,
         per_s_during,
         per_s_beside,
+        cpu_us_per_put: cpu_s * 1e6 / measured.commands.max(1) as f64,
+        others_cpu_s: measured.others_cpu_s,
         checkpoints_known: known,
         checkpoints: spans,
         checkpoints_of_any: any,
@@ -392,14 +402,15 @@ fn page(document: &Document) -> Page {
 }
 
 fn table(document: &Document) -> Table {
-    let head = ["checkpoints", "calls", "puts/s", "p50 ms", "p99", "p99.9", "p99.99", "max"];
-    let row = |name: String, rate: Option<f64>, of: &Quantiles| {
+    let head = ["checkpoints", "calls", "puts/s", "CPU us", "p50 ms", "p99", "p99.9", "p99.99", "max"];
+    let row = |name: String, rate: Option<f64>, cpu: Option<f64>, of: &Quantiles| {
         let ms = |value: f64| if value < 100.0 { format!("{value:.2}") } else { format!("{value:.0}") };
         let rate = rate.map_or("-".into(), amount);
         vec![
             name,
             of.calls.to_string(),
             rate,
+            cpu.map_or("-".into(), |us| format!("{us:.1}")),
             ms(of.p50),
             ms(of.p99),
             ms(of.p99_9),
@@ -409,12 +420,15 @@ fn table(document: &Document) -> Table {
     };
     let mut rows = Vec::new();
     for (number, run) in document.runs.iter().enumerate() {
-        rows.push((colour(number), row(run.mode.clone(), Some(run.per_s), &run.latency_ms)));
+        rows.push((
+            colour(number),
+            row(run.mode.clone(), Some(run.per_s), Some(run.cpu_us_per_put), &run.latency_ms),
+        ));
         if !run.checkpoints_of_any.is_empty() {
             let during = format!("{}, during one", run.mode);
-            rows.push((colour(number), row(during, run.per_s_during, &run.latency_ms_during)));
+            rows.push((colour(number), row(during, run.per_s_during, None, &run.latency_ms_during)));
             let beside = format!("{}, between", run.mode);
-            rows.push((colour(number), row(beside, run.per_s_beside, &run.latency_ms_beside)));
+            rows.push((colour(number), row(beside, run.per_s_beside, None, &run.latency_ms_beside)));
         }
     }
     Table { head: head.map(str::to_owned).to_vec(), rows }
@@ -427,8 +441,12 @@ fn facts(document: &Document) -> Vec<String> {
             document.durability, document.fault_model, document.protocol, document.replicas, document.version
         ),
         format!("{}; {}", document.payload, document.load),
+        "CPU us: processor time of all replicas together for each put".into(),
     ];
     for run in &document.runs {
+        if let Some(others) = run.others_cpu_s.filter(|others| *others > run.seconds / 10.0) {
+            facts.push(format!("{}: others used {others:.1} s of processor time in its window", run.mode));
+        }
         let Some(interval) = run.interval_bytes else { continue };
         let seen = match run.checkpoints_known {
             true => format!(

@@ -72,7 +72,7 @@ pub(crate) struct FigureArgs {
     /// Bytes per second that writing checkpoints may use, 0 for no limit [default: the replicas' own]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     rate_bytes: Option<u64>,
-    /// Which ways to take checkpoints
+    /// Which ways to take checkpoints, in which order; one may come several times
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = dfc::Mode::DEFAULT)]
     modes: Vec<dfc::Mode>,
     /// Do not run the null program
