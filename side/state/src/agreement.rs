@@ -219,6 +219,8 @@ impl Agreement {
             None => said || worth > Worth::Little,
             Some((kept, old)) => match self.worth(*kept, old) {
                 Worth::Little => said || worth > Worth::Little,
+                // Who is behind can not know that it is agreed on; its member chose this one to speak of.
+                _ if said && report.held && seq > *kept => true,
                 most => (worth, seq) > (most, *kept),
             },
         };

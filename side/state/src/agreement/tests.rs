@@ -244,6 +244,19 @@ fn the_last_agreed_checkpoint_that_somebody_holds_stays_known_too() {
         drop(again.heard(replica(1), seq, report.digest, report.held));
     }
     assert_eq!(again.offers(held), offer);
+    // Or knowing an older border only, which it saw agreed on.
+    let mut behind = Agreement::new(replica(2), &members(4), 3);
+    for member in [1, 3, 4] {
+        drop(behind.heard(replica(member), Seq::new(50), digest(5), false));
+    }
+    for border in 60..80 {
+        drop(behind.heard(replica(1), Seq::new(border * 10), digest(1), false));
+    }
+    assert_eq!(behind.newest(), Some((Seq::new(50), digest(5))));
+    for (seq, report) in one.own_reports() {
+        drop(behind.heard(replica(1), seq, report.digest, report.held));
+    }
+    assert_eq!(behind.offers(held), offer);
     again.not_held(replica(1), held, digest(7));
     assert_eq!(again.offers(held), []);
 }
