@@ -2,8 +2,9 @@
 //!
 //! It paces itself, so that the log and the clients keep the disk and the cores: it works for one part in [`SHARE`] of the time, counting
 //! what it waits for the disk and for a core, and writes no more bytes per second than the configuration allows. So a checkpoint is
-//! spread over a long time rather than taken at full speed, and takes longer where there is less to spare. Answers to other replicas and
-//! what somebody waits for are not held up. Tests: `keeper_thread/tests.rs`.
+//! spread over a long time rather than taken at full speed, and takes longer where there is less to spare. Only the bytes count once the
+//! next border is reached before the file of one is written: the log grows meanwhile. Answers to other replicas and what somebody waits
+//! for are not held up. Tests: `keeper_thread/tests.rs`.
 
 use crate::disk_thread::{Completion, Mailbox, Watch};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
@@ -113,10 +114,11 @@ struct Pace {
 }
 
 impl Pace {
-    fn worked(&mut self, bytes: u64, took: Duration) {
+    fn worked(&mut self, bytes: u64, took: Duration, behind: bool) {
         let Some(rate) = self.rate.filter(|_| !self.urgent) else { return };
         let due = Duration::from_nanos((u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1))) as u64);
-        self.owed += due.saturating_sub(took).max(took * (SHARE - 1));
+        let share = if behind { Duration::ZERO } else { took * (SHARE - 1) };
+        self.owed += due.saturating_sub(took).max(share);
     }
 }
 
@@ -140,7 +142,7 @@ impl Worker<'_> {
             match self.keeper.step(&mut *self.files) {
                 Step::Worked { awaited: true, .. } => self.tell(),
                 Step::Worked { bytes, .. } => {
-                    self.pace.worked(bytes, before.elapsed());
+                    self.pace.worked(bytes, before.elapsed(), self.keeper.is_behind());
                     self.tell();
                     self.hold_back();
                 }

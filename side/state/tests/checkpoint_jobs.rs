@@ -433,3 +433,22 @@ fn a_transfer_can_be_resumed() {
         }
     }
 }
+
+#[test]
+fn a_border_that_waits_for_the_one_before_says_that_writing_is_too_slow() {
+    let history = history(14, Mode::Stop, 3);
+    let mut disk = Disk::default();
+    let (mut keeper, _) = open(&mut disk);
+    keeper.submit(Job::Border { image: image_of(&history, 1), write: Some(Kind::Full) });
+    while keeper.writing().is_none() {
+        assert!(!keeper.is_behind());
+        assert_ne!(keeper.step(&mut disk), Step::Idle);
+    }
+    assert!(!keeper.is_behind(), "one at a time");
+    keeper.submit(Job::Border { image: image_of(&history, 2), write: Some(Kind::Full) });
+    while !keeper.is_behind() {
+        assert_ne!(keeper.step(&mut disk), Step::Idle, "its digest comes first");
+    }
+    settle(&mut keeper, &mut disk);
+    assert!(!keeper.is_behind());
+}

@@ -78,3 +78,24 @@ fn questions_do_not_make_it_write_faster() {
     }
     thread.stop();
 }
+
+#[test]
+fn work_is_followed_by_pauses_unless_it_falls_behind() {
+    let (second, mib) = (Duration::from_secs(1), 1 << 20);
+    let pace = || Pace { rate: Some(10 * mib), owed: Duration::ZERO, urgent: false };
+    let owed = |bytes, took, behind| {
+        let mut pace = pace();
+        pace.worked(bytes, took, behind);
+        pace.owed
+    };
+    assert_eq!(owed(mib, Duration::ZERO, false), second / 10, "the rate");
+    assert_eq!(owed(0, second, false), 7 * second, "one part in eight");
+    assert_eq!(owed(mib, second / 100, false), second * 9 / 100, "whichever is more");
+    assert_eq!(owed(mib, second / 100, true), second * 9 / 100);
+    assert_eq!(owed(0, second, true), Duration::ZERO, "the rate alone");
+    let mut unlimited = Pace { rate: None, ..pace() };
+    unlimited.worked(mib, second, false);
+    let mut urgent = Pace { urgent: true, ..pace() };
+    urgent.worked(mib, second, false);
+    assert_eq!(unlimited.owed + urgent.owed, Duration::ZERO);
+}

@@ -134,6 +134,12 @@ impl Keeper {
         self.active.as_ref().map(|writer| (writer.border, writer.written()))
     }
 
+    /// Whether the next border was reached before the file of this one is written: checkpoints do not keep up.
+    pub fn is_behind(&self) -> bool {
+        self.active.as_ref().is_some_and(|writer| writer.target.is_some())
+            && self.waiting.iter().any(|writing| matches!(writing, Writing::Border { .. }))
+    }
+
     /// Loads one of the checkpoints that are here: for rolling back to it, or to verify it. Takes as long as reading it does.
     pub fn load(&mut self, files: &mut dyn Files, seq: Seq) -> Loaded {
         if let Some(held) = self.held.get(&seq) {
