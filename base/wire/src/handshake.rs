@@ -202,6 +202,8 @@ pub enum RefusalReason {
     NoHello = 8,
     /// The dialer's parameters are not this replica's.
     Parameters = 9,
+    /// The dialer's certificate is not for the role in which it comes, or the connection is not safe.
+    Certificate = 16,
 }
 
 /// The connection is not taken; the sender closes it.
@@ -239,6 +241,7 @@ impl Refusal {
             7 => RefusalReason::TooMany,
             8 => RefusalReason::NoHello,
             9 => RefusalReason::Parameters,
+            16 => RefusalReason::Certificate,
             _ => return Err(Reject::Malformed("refusal")),
         };
         let text = r.rest();

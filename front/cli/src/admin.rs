@@ -86,7 +86,7 @@ pub(crate) struct Admin {
 impl Admin {
     /// For the replicas of this cluster.
     pub(crate) fn new(cluster: &Cluster) -> Outcome<Self> {
-        let builder = quorate::Client::builder().members(cluster.members.clone()).cluster(cluster.id);
+        let builder = cluster.client();
         let client = builder.timeout(ANSWER).build_blocking().doing("ask the replicas")?;
         Ok(Self { client, members: cluster.members.clone() })
     }

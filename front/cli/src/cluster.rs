@@ -3,9 +3,10 @@
 //! `--config`, `--dir`, the environment variable `QUORATE_CONFIG`, then `./.quorate/dev`.
 
 use crate::failure::{Failure, Outcome};
+use quorate::client::{ClientFile, ClientFiles, Credentials};
 use quorate_types::{ClusterId, FaultModel, Quorums, ReplicaId};
-use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The name of the file that tells clients where the cluster is.
 pub(crate) const CLIENT_FILE: &str = "client.toml";
@@ -25,21 +26,6 @@ pub(crate) struct ClusterArgs {
     pub(crate) config: Option<PathBuf>,
 }
 
-/// `client.toml`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ClientFile {
-    cluster: String,
-    members: Vec<MemberAddress>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct MemberAddress {
-    replica: u16,
-    address: String,
-}
-
 /// A cluster as its clients know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cluster {
@@ -47,6 +33,8 @@ pub(crate) struct Cluster {
     pub(crate) id: ClusterId,
     /// Its replicas, and where they listen.
     pub(crate) members: Vec<(ReplicaId, String)>,
+    /// The certificates to show to them; none where connections are plain.
+    pub(crate) tls: Option<ClientFiles>,
     /// The directory of `client.toml`, where `dev` has its control socket, too.
     pub(crate) directory: PathBuf,
 }
@@ -81,44 +69,35 @@ impl Cluster {
 
     /// Reads a `client.toml`.
     pub(crate) fn read(file: &Path, remedy: &str) -> Outcome<Self> {
-        let shown = file.display();
-        let text = std::fs::read_to_string(file)
-            .map_err(|why| Failure::usage(format!("can not read {shown}: {why}. {remedy}")))?;
-        let parsed: ClientFile = toml::from_str(&text)
-            .map_err(|why| Failure::usage(format!("{shown} is not usable: {why}\n{remedy}")))?;
-        let id = ClusterId::parse(&parsed.cluster).ok_or_else(|| {
-            Failure::usage(format!(
-                "{shown} is not usable: cluster: an id has 32 hexadecimal digits. {remedy}"
-            ))
-        })?;
-        if parsed.members.is_empty() {
-            return Err(Failure::usage(format!("{shown} is not usable: members: there are none. {remedy}")));
-        }
-        Ok(Self {
-            id,
-            members: parsed.members.into_iter().map(|m| (ReplicaId::new(m.replica), m.address)).collect(),
-            directory: file.parent().map(Path::to_path_buf).unwrap_or_default(),
-        })
+        let parsed = ClientFile::read(file).map_err(|why| Failure::usage(format!("{why}. {remedy}")))?;
+        let ClientFile { cluster, members, tls } = parsed;
+        let directory = file.parent().map(Path::to_path_buf).unwrap_or_default();
+        Ok(Self { id: cluster, members, tls, directory })
+    }
+
+    /// A client of this cluster.
+    pub(crate) fn client(&self) -> quorate::client::ClientBuilder {
+        self.file().builder()
+    }
+
+    /// What an operator shows to the replicas; none where connections are plain.
+    ///
+    /// # Errors
+    /// When the certificates can not be used.
+    pub(crate) fn credentials(&self) -> Outcome<Option<Arc<Credentials>>> {
+        let Some(tls) = &self.tls else { return Ok(None) };
+        let files = tls.for_operators().unwrap_or(&tls.client);
+        let credentials = Credentials::load(files).map_err(|why| Failure::usage(why.to_string()))?;
+        Ok(Some(Arc::new(credentials)))
+    }
+
+    fn file(&self) -> ClientFile {
+        ClientFile { cluster: self.id, members: self.members.clone(), tls: self.tls.clone() }
     }
 
     /// The text of the `client.toml` of this cluster.
     pub(crate) fn to_toml(&self) -> String {
-        let file = ClientFile {
-            cluster: self.id.to_string(),
-            members: self
-                .members
-                .iter()
-                .map(|(replica, address)| MemberAddress {
-                    replica: replica.number(),
-                    address: address.clone(),
-                })
-                .collect(),
-        };
-        // A string and a list of such pairs can always be written.
-        let text = toml::to_string(&file).unwrap_or_default();
-        format!(
-            "# Where the cluster is, for clients: `quorate --config` and QUORATE_CONFIG name this file.\n{text}"
-        )
+        self.file().to_toml()
     }
 
     /// How many replicas make a majority.

@@ -1,12 +1,15 @@
 //! `quorate init`: makes the directories of a new cluster. `dev` makes its own in the same way.
 
+use crate::cert;
+use crate::cert::authority::{Office, Place};
 use crate::cluster::{CLIENT_FILE, Cluster};
 use crate::failure::{Doing as _, Failure, Outcome};
 use crate::{print, random};
 use clap::ValueEnum;
+use quorate::client::{ClientFiles, TlsFiles};
 use quorate_execute::SessionLimits;
 use quorate_runtime::{DataDirectory, Identity};
-use quorate_types::{ClusterId, Incarnation, ReplicaId};
+use quorate_types::{ClusterId, Holder, Incarnation, Name, ReplicaId};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,8 +17,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Make the directories of a new cluster, one per replica.
 ///
-/// Makes DIR/replica-1, DIR/replica-2 and so on, each with a configuration and an empty data directory, and DIR/client.toml
-/// for clients. Copy each replica's directory to its machine and start it there with `quorate serve`.
+/// Makes DIR/replica-1, DIR/replica-2 and so on, each with a configuration, certificates and an empty data directory, DIR/client.toml
+/// with certificates for clients and operators, and in DIR/ca the authority that signed them. Copy each replica's directory to its machine and start it there with `quorate serve`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   quorate init --dir prod --members 1=10.0.0.1:7000,2=10.0.0.2:7000,3=10.0.0.3:7000
@@ -33,6 +36,12 @@ pub(crate) struct Args {
     /// Which service the replicas run
     #[arg(long, value_enum, default_value_t = ServiceChoice::Kv)]
     service: ServiceChoice,
+    /// How long the certificates of replicas and clients are good for
+    #[arg(long, value_name = "DAYS", default_value_t = cert::DAYS, value_parser = clap::value_parser!(u32).range(1..=3652))]
+    days: u32,
+    /// No certificates: connections are neither encrypted nor authenticated. Only for networks where everybody may do everything
+    #[arg(long, conflicts_with = "days")]
+    plain: bool,
 }
 
 /// When a write counts as durable.
@@ -68,6 +77,8 @@ pub(crate) struct Plan {
     pub(crate) members: Vec<(u16, String)>,
     pub(crate) durability: DurabilityChoice,
     pub(crate) service: ServiceChoice,
+    /// How long its certificates are good for, in days; none: connections are plain.
+    pub(crate) certificates: Option<u32>,
     /// Which command made it, for the head of the files.
     pub(crate) made_by: &'static str,
 }
@@ -81,9 +92,10 @@ pub(crate) fn replica_directory(cluster: &Path, replica: u16) -> PathBuf {
 pub(crate) const REPLICA_FILE: &str = "replica.toml";
 
 pub(crate) fn run(args: Args) -> Outcome {
-    let Args { dir, members, durability, service } = args;
+    let Args { dir, members, durability, service, days, plain } = args;
     refuse_used(&dir)?;
-    let plan = Plan { members, durability, service, made_by: "quorate init" };
+    let certificates = (!plain).then_some(days);
+    let plan = Plan { members, durability, service, certificates, made_by: "quorate init" };
     let cluster = make(&dir, &plan)?;
     print::line(summary(&dir, &cluster))?;
     Ok(ExitCode::SUCCESS)
@@ -104,8 +116,29 @@ fn summary(dir: &Path, cluster: &Cluster) -> String {
         client.display(),
         client.display()
     );
+    if cluster.tls.is_some() {
+        let authority = dir.join(AUTHORITY);
+        let _ = write!(
+            text,
+            "\n\nWhoever has {}/ca.key can make certificates for everybody: move {} to a safe place, away from the \
+             replicas. You need it to renew certificates (`quorate cert`). Give applications {} and the files that it names, \
+             without those of the admin.",
+            authority.display(),
+            authority.display(),
+            client.display()
+        );
+    } else {
+        text.push_str("\n\nConnections are plain: whoever reaches the replicas can do everything.");
+    }
     text
 }
+
+/// Where the authority is.
+pub(crate) const AUTHORITY: &str = "ca";
+/// Where the certificates of clients and operators are.
+const CLIENTS: &str = "clients";
+/// Where those of a replica are, below its own directory.
+const TLS: &str = "tls";
 
 /// What is there stays as it is.
 pub(crate) fn refuse_used(dir: &Path) -> Outcome<()> {
@@ -156,7 +189,8 @@ pub(crate) fn make_from(dir: &Path, plan: &Plan, origin: &Origin) -> Outcome<Clu
     for _ in &plan.members {
         incarnations.push(Incarnation::new(random::number()?));
     }
-    for ((replica, _), incarnation) in plan.members.iter().zip(&incarnations) {
+    let office = plan.certificates.map(|_| Office::create(&dir.join(AUTHORITY), id)).transpose()?;
+    for ((replica, address), incarnation) in plan.members.iter().zip(&incarnations) {
         let place = replica_directory(dir, *replica);
         let identity = Identity {
             cluster: id,
@@ -166,15 +200,40 @@ pub(crate) fn make_from(dir: &Path, plan: &Plan, origin: &Origin) -> Outcome<Clu
             start_time_ns: origin.start_time_ns,
         };
         DataDirectory::create(&place.join("data"), &identity).map_err(|why| Failure::new(why.to_string()))?;
+        if let (Some(office), Some(days)) = (&office, plan.certificates) {
+            let holder = Holder::Replica(ReplicaId::new(*replica));
+            let hosts = [address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host).to_owned()];
+            let tls = Place { directory: &place.join(TLS), name: "replica" };
+            office.issue(&tls, &holder, &hosts, days)?;
+        }
         let file = place.join(REPLICA_FILE);
         let text = replica_toml(origin, *replica, &incarnations, plan);
         std::fs::write(&file, text).doing(format_args!("write {}", file.display()))?;
     }
     let members = plan.members.iter().map(|(replica, address)| (ReplicaId::new(*replica), address.clone()));
-    let cluster = Cluster { id, members: members.collect(), directory: dir.to_owned() };
+    let tls = office.zip(plan.certificates).map(|(office, days)| clients(dir, &office, days)).transpose()?;
+    let cluster = Cluster { id, members: members.collect(), tls, directory: dir.to_owned() };
     let file = dir.join(CLIENT_FILE);
     std::fs::write(&file, cluster.to_toml()).doing(format_args!("write {}", file.display()))?;
-    Ok(cluster)
+    let tls = cluster.tls.map(|tls| tls.relative_to(dir));
+    Ok(Cluster { tls, ..cluster })
+}
+
+/// Makes the certificates of clients and operators; the paths are relative to the directory.
+fn clients(dir: &Path, office: &Office, days: u32) -> Outcome<ClientFiles> {
+    let place = dir.join(CLIENTS);
+    let files = |name: &str| TlsFiles {
+        ca: Path::new(CLIENTS).join("ca.pem"),
+        certificate: Path::new(CLIENTS).join(format!("{name}.pem")),
+        key: Path::new(CLIENTS).join(format!("{name}.key")),
+    };
+    let name = |text| Name::parse(text).ok_or_else(|| Failure::new("a name of our own is none"));
+    for (text, holder) in
+        [("default", Holder::Client(name("default")?)), ("admin", Holder::Admin(name("admin")?))]
+    {
+        office.issue(&Place { directory: &place, name: text }, &holder, &[], days)?;
+    }
+    Ok(ClientFiles { client: files("default"), admin: Some(files("admin")) })
 }
 
 fn replica_toml(origin: &Origin, replica: u16, incarnations: &[Incarnation], plan: &Plan) -> String {
@@ -185,13 +244,21 @@ fn replica_toml(origin: &Origin, replica: u16, incarnations: &[Incarnation], pla
          replica = {replica}\n\
          data = \"data\"\n\
          service = \"{}\"\n\
+         {}\
          \n\
          [durability]\n\
          mode = \"{}\"\n",
         plan.made_by,
         name(plan.service),
+        if plan.certificates.is_none() { "plain = true\n" } else { "" },
         name(plan.durability),
     );
+    if plan.certificates.is_some() {
+        let _ = write!(
+            text,
+            "\n[tls]\nca = \"{TLS}/ca.pem\"\ncertificate = \"{TLS}/replica.pem\"\nkey = \"{TLS}/replica.key\"\n"
+        );
+    }
     if let Some(limits) = &origin.sessions {
         let _ = write!(
             text,

@@ -7,6 +7,7 @@
 mod admin;
 mod backup;
 mod bench;
+mod cert;
 mod chaos;
 mod cluster;
 mod control;
@@ -53,6 +54,7 @@ struct Cli {
 enum Command {
     Dev(dev::Args),
     Init(init::Args),
+    Cert(cert::Args),
     Serve(serve::Args),
     Status(status::Args),
     Doctor(doctor::Args),
@@ -83,6 +85,7 @@ fn main() -> ExitCode {
     let ended = match Cli::parse().command {
         Command::Dev(args) => dev::run(args),
         Command::Init(args) => init::run(args),
+        Command::Cert(args) => cert::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Status(args) => status::run(&args),
         Command::Doctor(args) => doctor::run(&args),

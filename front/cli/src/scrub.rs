@@ -8,7 +8,7 @@ use crate::cluster::{Cluster, ClusterArgs};
 use crate::failure::{Failure, Outcome};
 use crate::print::{self, size};
 use quorate::client::AdminConnection;
-use quorate_types::{ClusterId, ReplicaId};
+use quorate_types::ReplicaId;
 use quorate_wire::{FrameKind, OutFrame};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -71,11 +71,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return Err(Failure::usage("this cluster has no such replica: `quorate status` names them"));
     }
     let admin = Admin::new(&cluster)?;
-    let (id, until) = (cluster.id, Instant::now() + Duration::from_secs(args.timeout));
+    let until = Instant::now() + Duration::from_secs(args.timeout);
+    let cluster = &cluster;
     let ended: Vec<(ReplicaId, Result<Scrubbed, String>)> = std::thread::scope(|scope| {
         let begin = |(replica, address): &(ReplicaId, String)| {
             let (admin, replica, address) = (&admin, *replica, address.clone());
-            (replica, scope.spawn(move || scrub(admin, id, replica, &address, until)))
+            (replica, scope.spawn(move || scrub(admin, cluster, replica, &address, until)))
         };
         let begun: Vec<_> = asked.iter().map(begin).collect();
         let end = |(replica, thread): (ReplicaId, std::thread::ScopedJoinHandle<'_, _>)| {
@@ -118,7 +119,7 @@ fn look(admin: &Admin, replica: ReplicaId) -> Result<Look, String> {
 
 fn scrub(
     admin: &Admin,
-    cluster: ClusterId,
+    cluster: &Cluster,
     replica: ReplicaId,
     address: &str,
     until: Instant,
@@ -147,8 +148,10 @@ fn scrub(
     }
 }
 
-fn begin(cluster: ClusterId, replica: ReplicaId, address: &str) -> Result<(), String> {
-    let mut connection = AdminConnection::connect(replica, address, cluster, ANSWER)?;
+fn begin(cluster: &Cluster, replica: ReplicaId, address: &str) -> Result<(), String> {
+    let credentials = cluster.credentials().map_err(|why| why.to_string())?;
+    let mut connection =
+        AdminConnection::connect(replica, address, cluster.id, credentials.as_deref(), ANSWER)?;
     let mut sender = connection.sender()?;
     sender.send(&OutFrame::new(FrameKind::ScrubRequest, &[], vec![]))?;
     let until = Instant::now() + ANSWER;

@@ -5,9 +5,9 @@ use crate::print;
 use clap::ValueEnum;
 use quorate_execute::{InStore, Service};
 use quorate_kv::{Kv, KvConfig, Tally};
-use quorate_runtime::{Config, Options, Replica, StartError, Stopper};
+use quorate_runtime::{Config, Options, Reloader, Replica, StartError, Stopper};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use tracing_subscriber::EnvFilter;
 
 /// Run one replica until it is stopped.
 ///
-/// Prints one line when it listens. Stops cleanly on SIGINT and SIGTERM, with exit code 0. Ends with exit code 1 when it can
+/// Prints one line when it listens. Stops cleanly on SIGINT and SIGTERM, with exit code 0; reads its certificates again on SIGHUP. Ends with exit code 1 when it can
 /// not start or its disk can not be trusted any more, and with 2 when the command line or the configuration is wrong.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -73,7 +73,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     }
     start_log(args.log_format)?;
     // Before anything else: a signal that comes while the log is read back must not be lost.
-    let signals = stop_signals()?;
+    let signals = wanted_signals()?;
     let config = Config::read(&args.config).map_err(|why| Failure::usage(why.to_string()))?;
     let service = service(&config)?;
     let (cluster, replica) = (config.cluster.clone(), config.replica);
@@ -87,26 +87,29 @@ pub(crate) fn run(args: Args) -> Outcome {
         running.address(),
         std::process::id()
     ))?;
-    stop_at_signal(signals, running.stopper())?;
+    obey_signals(signals, running.stopper(), running.reloader())?;
     running.join().map_err(|why| Failure::new(format!("replica {replica} stopped by itself: {why}")))?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
 
-/// The first signal stops the replica.
-fn stop_at_signal(signals: Receiver<i32>, stopper: Stopper) -> Outcome<()> {
+/// SIGHUP makes the replica read its certificates; the first other signal stops it.
+fn obey_signals(signals: Receiver<i32>, stopper: Stopper, reloader: Reloader) -> Outcome<()> {
     let wait = move || {
-        if signals.recv().is_ok() {
-            stopper.stop();
+        while let Ok(signal) = signals.recv() {
+            if signal != SIGHUP {
+                return stopper.stop();
+            }
+            reloader.reload();
         }
     };
     std::thread::Builder::new().name("stop".into()).spawn(wait).map(drop).doing("start a thread")
 }
 
-fn stop_signals() -> Outcome<Receiver<i32>> {
+fn wanted_signals() -> Outcome<Receiver<i32>> {
     let (sender, receiver) = channel();
     let mut signals =
-        signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).doing("take notice of signals")?;
+        signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]).doing("take notice of signals")?;
     std::thread::Builder::new()
         .name("signals".into())
         .spawn(move || {

@@ -6,7 +6,6 @@ mod harness;
 use harness::{Cluster, Ran, Server, free_ports, program, quorate, wait_until};
 use quorate::client::{BlockingClient, ReadOptions};
 use quorate_kv::{KvCommand, KvQuery, KvReply, Operation};
-use quorate_types::{ClusterId, ReplicaId};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,14 +25,8 @@ fn json(ran: Ran) -> Value {
 
 /// A client of a cluster that a `client.toml` describes.
 fn client(directory: &Path) -> BlockingClient {
-    let file = fs::read_to_string(directory.join("client.toml")).expect("it is there");
-    let file: toml::Value = toml::from_str(&file).expect("it is TOML");
-    let members = file["members"].as_array().expect("a list").iter().map(|member| {
-        let id = member["replica"].as_integer().expect("an id") as u16;
-        (ReplicaId::new(id), member["address"].as_str().expect("an address").to_owned())
-    });
-    let cluster = ClusterId::parse(file["cluster"].as_str().expect("an id")).expect("an id");
-    let builder = quorate::Client::builder().members(members.collect::<Vec<_>>()).cluster(cluster);
+    let builder =
+        quorate::client::ClientBuilder::from_file(directory.join("client.toml")).expect("a usable file");
     builder.timeout(Duration::from_secs(20)).build_blocking().expect("a client")
 }
 

@@ -216,14 +216,14 @@ fn a_replica_of_another_cluster_calls() {
     let members = [(1, format!("127.0.0.1:{port}")), (2, cluster.address(2)), (3, cluster.address(3))];
     let foreign = Made::new(&members);
     let server = Server::start(&foreign.config(1));
-    server.wait_until_it_says("refuses");
+    server.wait_until_it_says("no safe connection to r2");
     let id = cluster.ready["cluster"].as_str().expect("an id");
     assert!(server.log().contains(id), "it is told which cluster it met: {}", server.log());
     wait_until("the cluster says whom it refused", || cluster.log(2).contains("refused"));
     // It knows what is wrong itself, and says so when asked.
     let status = quorate(&["status", "--dir", foreign.path().to_str().expect("UTF-8")]);
     assert_eq!(status.code, Some(1), "{status:?}");
-    assert!(status.out.contains("refuses this replica"), "{}", status.out);
+    assert!(status.out.contains("the connection to r2 is not safe"), "{}", status.out);
 
     assert_eq!(cluster.ok(&["kv", "put", "key", "value"]), "ok");
     assert_eq!(cluster.status()["healthy"], true);
@@ -327,7 +327,7 @@ fn greeted(cluster: &Cluster, id: u16) -> TcpStream {
 
 #[test]
 fn garbage_on_the_port() {
-    let cluster = Cluster::start(&[]);
+    let cluster = Cluster::start(&["--plain"]);
     for id in cluster.ids() {
         let address = cluster.address(id);
         // Bytes that follow from the id, so that a failure repeats.

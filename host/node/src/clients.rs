@@ -136,14 +136,18 @@ impl Node {
             }
             FrameKind::TransferRequest => {
                 let text = self.transfer(now, &frame.payload, out);
+                let to = frame.payload.first_chunk::<2>().map_or(0, |id| u16::from_le_bytes(*id));
+                self.audit(conn, format!("hand over leadership to replica {to} (0: any)"), text.clone(), out);
                 out.send(conn, OutFrame::new(FrameKind::TransferReply, text.as_bytes(), vec![]));
             }
             FrameKind::ScrubRequest => {
                 let text = self.scrub(out);
+                self.audit(conn, "scrub".into(), text.to_owned(), out);
                 out.send(conn, OutFrame::new(FrameKind::ScrubReply, text.as_bytes(), vec![]));
             }
             FrameKind::State => {
                 let asked = StateMessage::decode(frame.payload).map_err(|why| why.to_string());
+                self.audit_state(conn, asked.as_ref().ok(), out);
                 let done = asked.and_then(|message| Ok(self.on_operator_asks(now, conn, message, out)?));
                 if let Err(text) = done {
                     self.reject(now, conn, text, out);
@@ -151,6 +155,25 @@ impl Node {
             }
             kind => self.reject(now, conn, format!("an operator sends {kind:?}"), out),
         }
+    }
+
+    /// Records what an operator asked for, and what came of it.
+    pub(crate) fn audit(&self, conn: ConnId, what: String, outcome: String, out: &mut Effects) {
+        let who = match self.peers.identity(conn) {
+            Some(identity) => identity.holder.to_string(),
+            None => "an operator (connections are plain)".to_owned(),
+        };
+        out.push(Effect::Audit { conn, who, what, outcome });
+    }
+
+    /// A backup is recorded where it begins, not with each of its parts.
+    fn audit_state(&self, conn: ConnId, asked: Option<&StateMessage>, out: &mut Effects) {
+        let what = match asked {
+            Some(StateMessage::WantBorder { seq, .. }) => format!("ask for a checkpoint newer than seq {seq}"),
+            Some(StateMessage::FetchManifest { seq, offset: 0, .. }) => format!("fetch the checkpoint of seq {seq}"),
+            _ => return,
+        };
+        self.audit(conn, what, "begun".into(), out);
     }
 
     fn transfer(&mut self, now: Time, payload: &[u8], out: &mut Effects) -> String {
@@ -264,7 +287,7 @@ impl Node {
         self.checkpoints.problems(&mut problems);
         for peer in peers {
             match &peer.refusal {
-                Some(text) => problems.push(format!("r{} refuses this replica: {text}", peer.replica)),
+                Some(text) => problems.push(text.clone()),
                 None if !peer.connected => problems.push(format!(
                     "r{} at {} is not connected: start it, or check the network between them",
                     peer.replica, peer.address

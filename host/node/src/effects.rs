@@ -6,16 +6,31 @@ use bytes::Bytes;
 use quorate_log::{DiskFull, LogEffect, Place, Rot, ScrubOk, SyncId, WriteId};
 use quorate_state::checkpoint::{Job, Report};
 use quorate_state::store::Version;
-use quorate_types::{ConnId, Halt, ReplicaId};
+use quorate_types::{ConnId, Halt, Identity, ReplicaId};
 use quorate_wire::{Frame, OutFrame};
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// One thing that happened.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// Somebody connected; frames of at most a hello's size are let through until [`Effect::FrameLimit`].
     Accepted(ConnId),
+    /// Somebody who connected showed a certificate, which was verified; comes before its first frame.
+    Identified {
+        /// Where.
+        conn: ConnId,
+        /// Who it is.
+        identity: Arc<Identity>,
+    },
+    /// A connection could not be made safe; it is being closed.
+    Unsafe {
+        /// Which.
+        conn: ConnId,
+        /// Why, and what to do.
+        why: String,
+    },
     /// The connection that [`Effect::Dial`] asked for.
     Dialed {
         /// Its number.
@@ -149,6 +164,17 @@ pub enum Effect {
         /// What the node knows.
         status: Box<NodeStatus>,
     },
+    /// Record what an operator did.
+    Audit {
+        /// On which connection it was asked for.
+        conn: ConnId,
+        /// Who, as the certificate says.
+        who: String,
+        /// What was asked for.
+        what: String,
+        /// What came of it.
+        outcome: String,
+    },
     /// Tell the operator.
     Event(Event),
     /// This replica must stop: its disk can not be trusted.
@@ -170,6 +196,13 @@ pub enum Event {
         /// Who.
         replica: ReplicaId,
         /// Why, in its words.
+        text: String,
+    },
+    /// No safe connection to a member.
+    Unsafe {
+        /// To whom.
+        replica: ReplicaId,
+        /// Why, and what to do.
         text: String,
     },
     /// We refused a connection.

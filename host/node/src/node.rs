@@ -296,6 +296,12 @@ impl Node {
             Input::Prepared { segment, result } => self.on_prepared(now, segment, result, out),
             Input::Loaded { load, records } => self.on_loaded(now, load, records, out),
             Input::Accepted(conn) => self.peers.on_accepted(now, conn, &self.config, out),
+            Input::Identified { conn, identity } => self.peers.on_identified(conn, identity),
+            Input::Unsafe { conn, why } => {
+                self.counts.rejected += 1;
+                self.peers.on_unsafe(now, conn, why, out);
+                self.on_closed(now, conn, out);
+            }
             Input::Dialed { conn, replica } => {
                 self.peers.on_dialed(now, conn, replica, &self.config, self.own_life.0, out)
             }

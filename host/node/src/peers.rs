@@ -6,10 +6,12 @@
 use crate::config::{HELLO_BYTES_MAX, NodeConfig};
 use crate::effects::{Effect, Effects, Event};
 use crate::lives::Lives;
+use quorate_admit::check_identity;
 use quorate_order::Random;
-use quorate_types::{ClientId, ConnId, ReplicaId, Span, Time};
+use quorate_types::{ClientId, ConnId, Identity, ReplicaId, Span, Time};
 use quorate_wire::{Frame, FrameKind, Hello, LeaderNotice, Refusal, RefusalReason, Role, Welcome};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// How long a dial may take.
 const DIAL_TIME: Span = Span::from_millis(2000);
@@ -51,7 +53,8 @@ struct Peer {
     incoming: Option<ConnId>,
     /// When the last frame came in on `incoming`.
     heard: Time,
-    refusal: Option<String>,
+    /// Why there is no connection, in words.
+    problem: Option<String>,
 }
 
 impl Peer {
@@ -79,6 +82,8 @@ pub(crate) struct Us<'a> {
 pub(crate) struct Peers {
     conns: BTreeMap<ConnId, Conn>,
     peers: BTreeMap<ReplicaId, Peer>,
+    /// Who those that connected are, as their certificates say.
+    identities: BTreeMap<ConnId, Arc<Identity>>,
     others: usize,
     /// Connections whose handshake is not over.
     shaking: usize,
@@ -94,11 +99,12 @@ impl Peers {
             backoff: REDIAL_FIRST,
             incoming: None,
             heard: Time::ZERO,
-            refusal: None,
+            problem: None,
         };
         Self {
             conns: BTreeMap::new(),
             peers: config.members.others().map(|m| (m.replica, peer(&m.address))).collect(),
+            identities: BTreeMap::new(),
             others: 0,
             shaking: 0,
             random: Random::new(config.seed ^ 0x70_65_65_72),
@@ -107,12 +113,17 @@ impl Peers {
     }
 
     fn insert(&mut self, conn: ConnId, role: Conn) {
-        self.remove(conn);
+        self.forget(conn);
         self.count(role, 1);
         self.conns.insert(conn, role);
     }
 
     fn remove(&mut self, conn: ConnId) -> Option<Conn> {
+        self.identities.remove(&conn);
+        self.forget(conn)
+    }
+
+    fn forget(&mut self, conn: ConnId) -> Option<Conn> {
         let role = self.conns.remove(&conn)?;
         self.count(role, -1);
         Some(role)
@@ -156,12 +167,40 @@ impl Peers {
     }
 
     pub(crate) fn peers(&self) -> impl Iterator<Item = (ReplicaId, &str, bool, Option<&str>)> {
-        self.peers.iter().map(|(id, p)| (*id, p.address.as_str(), p.up(), p.refusal.as_deref()))
+        self.peers.iter().map(|(id, p)| (*id, p.address.as_str(), p.up(), p.problem.as_deref()))
     }
 
     pub(crate) fn on_accepted(&mut self, now: Time, conn: ConnId, config: &NodeConfig, out: &mut Effects) {
         self.insert(conn, Conn::Stranger { until: now.plus(config.handshake_time) });
         out.push(Effect::FrameLimit { conn, bytes: HELLO_BYTES_MAX });
+    }
+
+    /// Somebody who connected showed its certificate.
+    pub(crate) fn on_identified(&mut self, conn: ConnId, identity: Arc<Identity>) {
+        if self.conns.contains_key(&conn) {
+            self.identities.insert(conn, identity);
+        }
+    }
+
+    /// Who that is, as its certificate says; none where connections are plain.
+    pub(crate) fn identity(&self, conn: ConnId) -> Option<&Arc<Identity>> {
+        self.identities.get(&conn)
+    }
+
+    /// A connection could not be made safe. Certificates do not change soon.
+    pub(crate) fn on_unsafe(&mut self, now: Time, conn: ConnId, text: String, out: &mut Effects) {
+        let Some(Conn::Dialed { replica, .. } | Conn::To(replica)) = self.conn(conn) else {
+            return out.event(Event::Refused { text });
+        };
+        self.on_closed(now, conn);
+        self.redial_later(now, replica, Some(REDIAL_REFUSED));
+        let problem = format!("the connection to {replica} is not safe: {text}");
+        if let Some(peer) = self.peers.get_mut(&replica)
+            && peer.problem.as_ref() != Some(&problem)
+        {
+            peer.problem = Some(problem);
+            out.event(Event::Unsafe { replica, text });
+        }
     }
 
     pub(crate) fn on_dialed(
@@ -225,6 +264,7 @@ impl Peers {
                 reason: RefusalReason::NoHello,
                 text: format!("{text}: this port speaks Quorate's own protocol"),
             })
+            .and_then(|hello| check_identity(&hello, self.identity(conn).map(|who| &**who)).map(|()| hello))
             .and_then(|hello| config.members.check(&hello).map(|format| (format, hello)))
             .and_then(|(format, hello)| check_life(&hello, lives).map(|()| (format, hello)))
             .and_then(|(format, hello)| self.room_for(now, &hello, config).map(|()| (format, hello)));
@@ -232,6 +272,10 @@ impl Peers {
             Ok(checked) => checked,
             Err(refusal) => {
                 out.event(Event::Refused { text: refusal.text.clone() });
+                if let (RefusalReason::Certificate, Some(who)) = (refusal.reason, self.identity(conn)) {
+                    let (who, outcome) = (who.holder.to_string(), format!("refused: {}", refusal.text));
+                    out.push(Effect::Audit { conn, who, what: "connect in another role".into(), outcome });
+                }
                 out.send(conn, refusal.frame());
                 self.remove(conn);
                 out.push(Effect::Close(conn));
@@ -342,10 +386,11 @@ impl Peers {
         self.remove(conn);
         out.push(Effect::Close(conn));
         self.redial_later(now, replica, Some(REDIAL_REFUSED));
+        let problem = format!("{replica} refuses this replica: {text}");
         if let Some(peer) = self.peers.get_mut(&replica)
-            && peer.refusal.as_ref() != Some(&text)
+            && peer.problem.as_ref() != Some(&problem)
         {
-            peer.refusal = Some(text.clone());
+            peer.problem = Some(problem);
             out.event(Event::RefusedBy { replica, text });
         }
     }
@@ -374,7 +419,7 @@ impl Peers {
         let Some(peer) = self.peers.get_mut(&replica) else { return Ok(()) };
         peer.outgoing = Outgoing::Ready(conn);
         peer.backoff = REDIAL_FIRST;
-        peer.refusal = None;
+        peer.problem = None;
         let is_up = peer.up();
         self.insert(conn, Conn::To(replica));
         out.push(Effect::FrameLimit { conn, bytes: HELLO_BYTES_MAX });

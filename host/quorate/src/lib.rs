@@ -9,7 +9,7 @@
 pub mod client;
 mod local;
 
-pub use client::{BlockingClient, Client, Error};
+pub use client::{BlockingClient, Client, Error, TlsFiles};
 pub use local::LocalCluster;
 pub use quorate_execute::{
     BatchReplies, CheckpointError, CheckpointSink, CheckpointSource, Context, InStore, ObjectService,

@@ -136,6 +136,8 @@ fn set_up(directory: &Path, replicas: u16) -> Result<Vec<Config>, StartError> {
         DataDirectory::create(&data, &identity).map_err(|error: DirectoryError| error)?;
         let mut config = Config::new(cluster, member.replica, data, members.clone());
         config.durability.mode = Durability::Group;
+        // Nobody but this process, or another on this machine, can reach them.
+        config.plain = true;
         // Small files: several replicas share this disk.
         config.durability.segment_mib = 24;
         configs.push(config);

@@ -195,7 +195,8 @@ fn operators_get_answers() {
 fn an_operator_talks_as_long_as_it_takes() {
     let fake = Fake::start(2);
     let (id, address) = (fake.members[1].0, fake.members[1].1.as_str());
-    let dial = |replica, cluster| AdminConnection::connect(replica, address, cluster, Duration::from_secs(5));
+    let dial =
+        |replica, cluster| AdminConnection::connect(replica, address, cluster, None, Duration::from_secs(5));
     let mut connection = dial(id, CLUSTER).expect("connects");
     let mut sender = connection.sender().expect("a second handle");
     assert!(connection.receive(Duration::from_millis(20)).expect("it lives").is_none(), "nothing was asked");

@@ -7,7 +7,8 @@ use quorate_node::NodeConfig;
 use quorate_order::raft::RaftConfig;
 use quorate_reply::ReadLimits;
 use quorate_state::transfer::{FetchLimits, ServeLimits};
-use quorate_types::{AgreedTime, ClusterId, Incarnation, ReplicaId, Span};
+use quorate_tls::{Credentials, TlsFiles};
+use quorate_types::{AgreedTime, ClusterId, Holder, Incarnation, ReplicaId, Span};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
@@ -303,6 +304,9 @@ pub struct Config {
     pub service: String,
     /// All replicas of the cluster, this one among them.
     pub members: Vec<MemberConfig>,
+    /// Connections are neither encrypted nor authenticated. Only for networks where everybody may do everything.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub plain: bool,
     /// Durability.
     #[serde(default)]
     pub durability: DurabilityConfig,
@@ -324,6 +328,13 @@ pub struct Config {
     /// The state on disk.
     #[serde(default)]
     pub checkpoints: CheckpointConfig,
+    /// Certificates; relative to this file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsFiles>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 fn one() -> u16 {
@@ -347,6 +358,7 @@ impl Config {
             instances: one(),
             service: kv(),
             members,
+            plain: false,
             durability: DurabilityConfig::default(),
             timing: TimingConfig::default(),
             limits: LimitsConfig::default(),
@@ -354,6 +366,7 @@ impl Config {
             kv: KvSection::default(),
             network: NetworkConfig::default(),
             checkpoints: CheckpointConfig::default(),
+            tls: None,
         }
     }
 
@@ -369,6 +382,7 @@ impl Config {
         if config.data.is_relative() && !config.data.as_os_str().is_empty() {
             config.data = path.parent().unwrap_or(Path::new("")).join(&config.data);
         }
+        config.tls = config.tls.map(|files| files.relative_to(path.parent().unwrap_or(Path::new(""))));
         config.check()?;
         Ok(config)
     }
@@ -404,7 +418,37 @@ impl Config {
         range("kv: key_bytes", self.kv.key_bytes, 1..=65_536, "65536")?;
         range("kv: value_bytes", self.kv.value_bytes, 1..=2 << 20, "2097152 (2 MiB)")?;
         self.check_durability()?;
+        self.check_tls()?;
         self.checkpoints.check(self.log_config().segment_bytes)
+    }
+
+    fn check_tls(&self) -> Result<(), ConfigError> {
+        match (&self.tls, self.plain) {
+            (Some(_), true) => invalid(
+                "plain: with `plain = true` the certificates in `[tls]` are not used: remove one of the two",
+            ),
+            (None, false) => invalid(
+                "tls: this replica has no certificates, so nobody could tell who connects: name them in the section `[tls]` \
+                 (`quorate init` makes them for a new cluster, `quorate cert issue` for an old one; see \
+                 docs/operations/certificates.md). Where everybody on the network may do everything, write `plain = true`",
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that these certificates are this replica's.
+    pub(crate) fn check_identity(&self, credentials: &Credentials) -> Result<(), ConfigError> {
+        let own = quorate_types::Identity {
+            cluster: self.cluster_id()?,
+            holder: Holder::Replica(ReplicaId::new(self.replica)),
+        };
+        if *credentials.identity() == own {
+            return Ok(());
+        }
+        invalid(format!(
+            "tls: the certificate is for {}, and this is {own}: put the right files there, or make them with `quorate cert issue`",
+            credentials.identity()
+        ))
     }
 
     fn check_durability(&self) -> Result<(), ConfigError> {

@@ -1,15 +1,17 @@
-//! One socket: frames in, frames out, bounded in bytes.
+//! One socket: frames in, frames out, bounded in bytes. With TLS between the two unless the configuration says `plain`.
 
 use bytes::Bytes;
 use mio::net::TcpStream;
-use quorate_types::Reject;
-use quorate_wire::{Frame, FrameReader, OutFrame};
+use quorate_tls::{Session, Trouble, looks_like_tls, unexpected_tls};
+use quorate_types::{Identity, Reject};
+use quorate_wire::{Frame, FrameReader, OutFrame, Refusal, RefusalReason};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read as _, Write as _};
+use std::net::SocketAddr;
 
 /// Memory for reading comes in chunks of this size at first, and of that size at most.
 const READ_MIN: usize = 4 << 10;
-const READ_MAX: usize = 256 << 10;
+pub(crate) const READ_MAX: usize = 256 << 10;
 /// One connection's share of a turn, so that a fast sender does not starve the others.
 const TURN_BYTES: usize = 2 << 20;
 const SLICES_MAX: usize = 64;
@@ -21,11 +23,33 @@ pub(crate) enum End {
     Closed,
     /// What arrived is no frame.
     Bad(Reject),
+    /// Nobody knows who the other side is, or what it sends can not be trusted.
+    Unsafe(Trouble),
+}
+
+/// What arrived.
+#[derive(Debug)]
+pub(crate) enum Arrival {
+    /// The other side of a connection that was accepted has shown who it is.
+    Identity(Identity),
+    /// A frame.
+    Frame(Frame),
+}
+
+/// What lies between the socket and the frames.
+pub(crate) enum Channel {
+    /// Nothing.
+    Plain,
+    /// TLS.
+    Tls(Box<Session>),
 }
 
 /// A non-blocking connection.
 pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
+    channel: Channel,
+    /// Who the other side is was told.
+    identified: bool,
     reader: FrameReader,
     read_size: usize,
     out: VecDeque<Bytes>,
@@ -36,22 +60,46 @@ pub(crate) struct Connection {
     pub(crate) unread: bool,
     /// Ends when everything was sent.
     pub(crate) closing: bool,
+    /// Nothing more will be said, which was said.
+    finished: bool,
     /// The connection is being made.
     pub(crate) connecting: bool,
+    /// This side made it.
+    dialed: bool,
+    /// The other side's address.
+    pub(crate) from: Option<SocketAddr>,
+    /// Something arrived already.
+    begun: bool,
 }
 
 impl Connection {
-    pub(crate) fn new(stream: TcpStream, connecting: bool) -> Self {
+    /// A connection that somebody made to us.
+    pub(crate) fn accepted(stream: TcpStream, channel: Channel, from: SocketAddr) -> Self {
+        Self { from: Some(from), ..Self::new(stream, channel) }
+    }
+
+    /// A connection that is being made by us.
+    pub(crate) fn dialed(stream: TcpStream, channel: Channel) -> Self {
+        Self { blocked: true, connecting: true, dialed: true, ..Self::new(stream, channel) }
+    }
+
+    fn new(stream: TcpStream, channel: Channel) -> Self {
         Self {
             stream,
+            channel,
+            identified: false,
             reader: FrameReader::new(0),
             read_size: READ_MIN,
             out: VecDeque::new(),
             out_bytes: 0,
-            blocked: connecting,
+            blocked: false,
             unread: false,
             closing: false,
-            connecting,
+            finished: false,
+            connecting: false,
+            dialed: false,
+            from: None,
+            begun: false,
         }
     }
 
@@ -59,12 +107,27 @@ impl Connection {
         self.reader.set_limit(bytes);
     }
 
+    /// What waits to be sent. What TLS has sealed already is bounded, and counts as one byte more.
     pub(crate) fn out_bytes(&self) -> usize {
-        self.out_bytes
+        match &self.channel {
+            Channel::Tls(session) => self.out_bytes + usize::from(session.wants_send()),
+            Channel::Plain => self.out_bytes,
+        }
     }
 
-    /// Reads what is there, up to this turn's share, and hands on each whole frame.
-    pub(crate) fn read(&mut self, mut on_frame: impl FnMut(&mut Self, Frame)) -> Result<(), End> {
+    /// Reads what is there, up to this turn's share, and hands on what arrived. `scratch` is room for what TLS has to open first.
+    pub(crate) fn read(
+        &mut self,
+        scratch: &mut [u8],
+        on_arrival: impl FnMut(&mut Self, Arrival),
+    ) -> Result<(), End> {
+        match self.channel {
+            Channel::Plain => self.read_plain(on_arrival),
+            Channel::Tls(_) => self.read_tls(scratch, on_arrival),
+        }
+    }
+
+    fn read_plain(&mut self, mut on_arrival: impl FnMut(&mut Self, Arrival)) -> Result<(), End> {
         let mut taken = 0;
         self.unread = true;
         while taken < TURN_BYTES {
@@ -73,6 +136,12 @@ impl Connection {
             match self.stream.read(space) {
                 Ok(0) => return Err(End::Closed),
                 Ok(n) => {
+                    if !std::mem::replace(&mut self.begun, true)
+                        && !self.dialed
+                        && looks_like_tls(&space[..n])
+                    {
+                        return Err(End::Unsafe(unexpected_tls()));
+                    }
                     self.reader.filled(n);
                     taken += n;
                     // Memory in chunks that fit what comes: an idle connection holds little, a busy one reads much at once.
@@ -81,9 +150,7 @@ impl Connection {
                     } else if n < self.read_size / 8 {
                         self.read_size = (self.read_size / 2).max(READ_MIN);
                     }
-                    while let Some(frame) = self.reader.frame().map_err(End::Bad)? {
-                        on_frame(self, frame);
-                    }
+                    self.frames(&mut on_arrival)?;
                     if n < room {
                         self.unread = false; // the socket is empty; the next byte is an event
                         break;
@@ -98,6 +165,76 @@ impl Connection {
             }
         }
         Ok(())
+    }
+
+    /// As [`Self::read_plain`]. The sealed bytes of all connections pass through the same scratch, so an idle connection holds nothing
+    /// of them but the beginning of a record.
+    fn read_tls(
+        &mut self,
+        scratch: &mut [u8],
+        mut on_arrival: impl FnMut(&mut Self, Arrival),
+    ) -> Result<(), End> {
+        let mut taken = 0;
+        self.unread = true;
+        while taken < TURN_BYTES {
+            match self.stream.read(scratch) {
+                Ok(0) => return Err(End::Closed),
+                Ok(n) => {
+                    taken += n;
+                    self.open(&scratch[..n])?;
+                    self.identify(&mut on_arrival);
+                    self.frames(&mut on_arrival)?;
+                    if n < scratch.len() {
+                        self.unread = false;
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.unread = false;
+                    break;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Err(End::Closed),
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, sealed: &[u8]) -> Result<(), End> {
+        let Channel::Tls(session) = &mut self.channel else { return Ok(()) };
+        let reader = &mut self.reader;
+        session.receive(sealed, |plain| reader.push(plain)).map_err(End::Unsafe)
+    }
+
+    fn identify(&mut self, on_arrival: &mut impl FnMut(&mut Self, Arrival)) {
+        let Channel::Tls(session) = &self.channel else { return };
+        if let Some(peer) = session.peer().filter(|_| !self.identified) {
+            let peer = peer.clone();
+            self.identified = true;
+            // Whom we dialed was known before, or there would be no session.
+            if !self.dialed {
+                on_arrival(self, Arrival::Identity(peer));
+            }
+        }
+    }
+
+    fn frames(&mut self, on_arrival: &mut impl FnMut(&mut Self, Arrival)) -> Result<(), End> {
+        while let Some(frame) = self.reader.frame().map_err(End::Bad)? {
+            on_arrival(self, Arrival::Frame(frame));
+        }
+        Ok(())
+    }
+
+    /// Ends a connection that is not safe. What TLS has left to say is sent; whoever speaks no TLS is told in a frame.
+    pub(crate) fn turn_away(&mut self, trouble: &Trouble) {
+        self.closing = true;
+        self.unread = false;
+        self.out.clear();
+        self.out_bytes = 0;
+        if trouble.plain && !self.dialed {
+            self.channel = Channel::Plain;
+            self.send(Refusal { reason: RefusalReason::Certificate, text: trouble.text.clone() }.frame());
+        }
     }
 
     /// Reads and forgets what the other side still sends on a connection that is being closed: closing with unread bytes would
@@ -118,7 +255,15 @@ impl Connection {
 
     /// Nothing more will be sent.
     pub(crate) fn finish(&mut self) {
-        let _ = self.stream.shutdown(std::net::Shutdown::Write);
+        if let Channel::Tls(session) = &mut self.channel
+            && !std::mem::replace(&mut self.finished, true)
+        {
+            session.finish();
+            let _ = self.write();
+        }
+        if self.out_bytes() == 0 {
+            let _ = self.stream.shutdown(std::net::Shutdown::Write);
+        }
     }
 
     pub(crate) fn send(&mut self, frame: OutFrame) {
@@ -131,32 +276,53 @@ impl Connection {
     }
 
     pub(crate) fn wants_to_write(&self) -> bool {
-        !self.blocked && !self.out.is_empty()
+        let sealed = matches!(&self.channel, Channel::Tls(session) if session.wants_send());
+        !self.blocked && (sealed || !self.out.is_empty())
     }
 
     /// Writes until everything is out or the system takes no more.
     pub(crate) fn write(&mut self) -> Result<(), End> {
         while self.wants_to_write() {
-            let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-            let mut count = 0;
-            let mut offered = 0;
-            for (slice, bytes) in slices.iter_mut().zip(&self.out) {
-                *slice = IoSlice::new(bytes);
-                count += 1;
-                offered += bytes.len();
-            }
-            match self.stream.write_vectored(&slices[..count]) {
+            match self.write_once() {
                 Ok(0) => return Err(End::Closed),
-                Ok(written) => {
-                    self.advance(written);
-                    self.blocked = written < offered;
-                }
+                Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.blocked = true,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return Err(End::Closed),
             }
+            if !self.blocked
+                && matches!(&self.channel, Channel::Tls(session) if !session.wants_send() && session.is_handshaking())
+            {
+                break; // before the end of the handshake nothing can be sealed
+            }
         }
         Ok(())
+    }
+
+    fn write_once(&mut self) -> io::Result<usize> {
+        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+        let mut count = 0;
+        let mut offered = 0;
+        for (slice, bytes) in slices.iter_mut().zip(&self.out) {
+            *slice = IoSlice::new(bytes);
+            count += 1;
+            offered += bytes.len();
+        }
+        let slices = &slices[..count];
+        match &mut self.channel {
+            Channel::Plain => {
+                let written = self.stream.write_vectored(slices)?;
+                self.advance(written);
+                self.blocked = written < offered;
+                Ok(written)
+            }
+            Channel::Tls(session) => {
+                let sealed = session.write(slices);
+                let sent = if session.wants_send() { session.send(&mut self.stream) } else { Ok(1) };
+                self.advance(sealed);
+                sent
+            }
+        }
     }
 
     fn advance(&mut self, mut written: usize) {

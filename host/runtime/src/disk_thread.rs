@@ -8,6 +8,7 @@ use mio::Waker;
 use quorate_log::{DiskFull, LogEffect, Place, Rot, ScrubOk, SyncId, Write, WriteId};
 use quorate_node::SegmentScrub;
 use quorate_state::checkpoint::Report;
+use quorate_tls::Credentials;
 use quorate_types::ReplicaId;
 use rustix::io::Errno;
 use std::io;
@@ -50,6 +51,8 @@ pub(crate) enum Completion {
         replica: ReplicaId,
         addresses: Vec<SocketAddr>,
     },
+    /// What new connections show and trust from now on.
+    Credentials(Arc<Credentials>),
 }
 
 /// Hands completions to the lane and wakes it.

@@ -1,15 +1,18 @@
 //! The loop of one lane: waits for sockets, completions and deadlines, hands them to the node, and does what the node wants.
 
+use crate::clerk::{Act, Clerk, TlsStatus};
 use crate::clock::Clock;
-use crate::connection::{Connection, End};
+use crate::connection::{Arrival, Channel, Connection, End, READ_MAX};
 use crate::disk_thread::{Completion, DiskThreads, Mailbox};
 use crate::facts::Facts;
 use crate::keeper_thread::KeeperThread;
 use crate::network::Network;
+use crate::throttle::Throttle;
 use crossbeam_channel::Receiver;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use quorate_node::{Effect, Effects, Event, Input, KeeperWork, Node};
+use quorate_tls::{Credentials, Session, Trouble};
 use quorate_types::{ConnId, Halt, ReplicaId, Span, Time};
 use quorate_wire::{FrameKind, OutFrame};
 use std::collections::{BTreeMap, VecDeque};
@@ -49,6 +52,9 @@ pub(crate) struct Parts {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) addresses: BTreeMap<ReplicaId, String>,
     pub(crate) network: Arc<dyn Network>,
+    /// What new connections show and trust; none where the configuration says `plain`.
+    pub(crate) credentials: Option<Arc<Credentials>>,
+    pub(crate) clerk: Clerk,
     pub(crate) stop: Arc<AtomicBool>,
 }
 
@@ -65,6 +71,10 @@ pub(crate) struct Lane {
     closing: VecDeque<(Time, ConnId)>,
     /// Accepting failed for want of something, and somebody may wait.
     accept_again: bool,
+    /// Room for what TLS has to open, shared by all connections.
+    scratch: Vec<u8>,
+    /// Whoever connects in vain again and again must not fill the log.
+    refusals: Throttle,
     next_conn: u64,
     effects: Effects,
     halt: Option<Halt>,
@@ -73,16 +83,18 @@ pub(crate) struct Lane {
 impl Lane {
     pub(crate) fn new(parts: Parts) -> Self {
         Self {
-            parts,
             connections: BTreeMap::new(),
             unread: Vec::new(),
             dialing: BTreeMap::new(),
             dials: BTreeMap::new(),
             closing: VecDeque::new(),
             accept_again: false,
+            scratch: if parts.credentials.is_some() { vec![0; READ_MAX] } else { Vec::new() },
+            refusals: Throttle::default(),
             next_conn: FIRST_CONN,
             effects: Effects::new(),
             halt: None,
+            parts,
         }
     }
 
@@ -112,6 +124,7 @@ impl Lane {
         self.linger();
         self.parts.disk.stop();
         self.parts.keeper.stop();
+        self.parts.clerk.stop();
         self.halt.map_or(Ok(()), Err)
     }
 
@@ -180,11 +193,12 @@ impl Lane {
     fn accept(&mut self, now: Time) {
         loop {
             match self.parts.listener.accept() {
-                Ok((stream, _)) => {
+                Ok((stream, from)) => {
                     let stream = stream.into();
                     self.parts.network.accepted(&stream);
                     let stream = TcpStream::from_std(stream);
-                    if let Some(conn) = self.add(Connection::new(stream, false)) {
+                    let Some(channel) = self.channel(None) else { continue };
+                    if let Some(conn) = self.add(Connection::accepted(stream, channel, from)) {
                         self.step(now, Input::Accepted(conn));
                         // Its first frame may have come before it was registered.
                         self.unread.push(conn);
@@ -198,6 +212,22 @@ impl Lane {
                     self.accept_again = true;
                     return;
                 }
+            }
+        }
+    }
+
+    /// TLS for a connection to this member, or from somebody, unless the configuration says `plain`.
+    fn channel(&self, dialed: Option<ReplicaId>) -> Option<Channel> {
+        let Some(credentials) = &self.parts.credentials else { return Some(Channel::Plain) };
+        let session = match dialed {
+            Some(replica) => Session::dial(credentials, replica),
+            None => Session::accept(credentials),
+        };
+        match session {
+            Ok(session) => Some(Channel::Tls(Box::new(session))),
+            Err(trouble) => {
+                tracing::error!("a connection can not be made safe: {trouble}");
+                None
             }
         }
     }
@@ -250,7 +280,13 @@ impl Lane {
             return;
         }
         let (node, effects) = (&mut self.parts.node, &mut self.effects);
-        let ended = connection.read(|connection, frame| {
+        let ended = connection.read(&mut self.scratch, |connection, arrival| {
+            let frame = match arrival {
+                Arrival::Frame(frame) => frame,
+                Arrival::Identity(identity) => {
+                    return node.step(now, Input::Identified { conn, identity: Arc::new(identity) }, effects);
+                }
+            };
             let handshake = matches!(frame.kind, FrameKind::Hello | FrameKind::Welcome);
             node.step(now, Input::Frame { conn, frame }, effects);
             // After a handshake larger frames come, perhaps together with it.
@@ -258,12 +294,21 @@ impl Lane {
                 connection.set_frame_limit(bytes);
             }
         });
-        let unread = connection.unread;
+        let (unread, answers) = (connection.unread, connection.wants_to_write());
         match ended {
-            Ok(()) if unread => self.unread.push(conn),
-            Ok(()) => {}
+            Ok(()) => {
+                if unread {
+                    self.unread.push(conn);
+                }
+                if answers {
+                    self.write(now, conn); // the handshake's own words
+                }
+            }
+            Err(End::Unsafe(trouble)) => self.turn_away(now, conn, &trouble),
             Err(end) => {
-                if let End::Bad(why) = end {
+                if let End::Bad(why) = end
+                    && self.refusals.allows(now)
+                {
                     tracing::warn!("{conn}: {why}; the connection is closed");
                 }
                 // While it is being closed by the node nobody waits to hear of it.
@@ -276,6 +321,19 @@ impl Lane {
         }
     }
 
+    /// Nobody knows who the other side is: it is told why, and the connection ends.
+    fn turn_away(&mut self, now: Time, conn: ConnId, trouble: &Trouble) {
+        let Some(connection) = self.connections.get_mut(&conn) else { return };
+        if connection.closing {
+            return;
+        }
+        connection.turn_away(trouble);
+        let from = connection.from.map_or_else(String::new, |from| format!("{from}: "));
+        self.closing.push_back((now.plus(CLOSING), conn));
+        self.step(now, Input::Unsafe { conn, why: format!("{from}{trouble}") });
+        self.write(now, conn);
+    }
+
     fn on_completion(&mut self, now: Time, completion: Completion) {
         match completion {
             Completion::Written(id) => self.step(now, Input::Written(id)),
@@ -286,6 +344,8 @@ impl Lane {
             Completion::Kept(report) => self.step(now, Input::Kept(report)),
             Completion::Failed(why) => self.halt = Some(Halt::LogWriteFailed { why }),
             Completion::Resolved { replica, addresses } => self.connect(now, replica, &addresses),
+            // Connections that stand keep what they have: each showed its certificate when it was made.
+            Completion::Credentials(credentials) => self.parts.credentials = Some(credentials),
         }
     }
 
@@ -328,7 +388,8 @@ impl Lane {
                 Effect::Scrub(segment) => self.parts.disk.scrub(segment),
                 Effect::RemoveSegments(segments) => self.parts.disk.remove(segments),
                 Effect::Status { conn, status } => self.answer_status(conn, *status, &mut written),
-                Effect::Event(event) => log_event(&event),
+                Effect::Audit { conn, who, what, outcome } => self.record(conn, who, what, outcome),
+                Effect::Event(event) => log_event(&event, &mut self.refusals, now),
                 Effect::Halt(halt) => self.halt = Some(halt),
             }
         }
@@ -339,14 +400,27 @@ impl Lane {
         }
     }
 
+    fn record(&self, conn: ConnId, who: String, what: String, outcome: String) {
+        let from = self.connections.get(&conn).and_then(|connection| connection.from);
+        let from = from.map_or_else(String::new, |from| from.to_string());
+        if let Some(errands) = self.parts.clerk.errands() {
+            errands.note(Act { who, from, what, outcome });
+        }
+    }
+
     fn answer_status(&mut self, conn: ConnId, status: quorate_node::NodeStatus, written: &mut Vec<ConnId>) {
         #[derive(serde::Serialize)]
         struct Full {
             #[serde(flatten)]
             node: quorate_node::NodeStatus,
             process: Facts,
+            /// None where connections are plain.
+            tls: Option<TlsStatus>,
         }
-        let text = serde_json::to_vec(&Full { node: status, process: Facts::now() }).unwrap_or_default();
+        let tls = self.parts.credentials.as_ref().map(TlsStatus::of);
+        let mut node = status;
+        node.problems.extend(tls.iter().flat_map(TlsStatus::problems));
+        let text = serde_json::to_vec(&Full { node, process: Facts::now(), tls }).unwrap_or_default();
         if let Some(connection) = self.connections.get_mut(&conn) {
             connection.send(OutFrame::new(FrameKind::Status, &text, vec![]));
             written.push(conn);
@@ -404,8 +478,8 @@ impl Lane {
         let dials = self.dials.entry(replica).or_default();
         let stream = from_turn(addresses, *dials).find_map(|address| network.connect(replica, *address).ok());
         *dials = dials.wrapping_add(1);
-        let stream = stream.map(TcpStream::from_std);
-        match stream.and_then(|stream| self.add(Connection::new(stream, true))) {
+        let made = stream.map(TcpStream::from_std).zip(self.channel(Some(replica)));
+        match made.and_then(|(stream, channel)| self.add(Connection::dialed(stream, channel))) {
             Some(conn) => {
                 self.dialing.insert(conn, replica);
             }
@@ -436,8 +510,10 @@ fn from_turn(addresses: &[SocketAddr], turn: usize) -> impl Iterator<Item = &Soc
     addresses[first..].iter().chain(&addresses[..first])
 }
 
-fn log_event(event: &Event) {
+fn log_event(event: &Event, refusals: &mut Throttle, now: Time) {
     match event {
+        Event::Refused { .. } | Event::Rejected { .. } if !refusals.allows(now) => {}
+        Event::Unsafe { replica, text } => tracing::error!("no safe connection to {replica}: {text}"),
         Event::Leader { view, leader: Some(leader) } => tracing::info!("{leader} leads view {view}"),
         Event::Leader { view, leader: None } => tracing::info!("nobody leads view {view}"),
         Event::RefusedBy { replica, text } => tracing::error!("{replica} refuses this replica: {text}"),

@@ -4,6 +4,7 @@
 //! Start with `replica.rs` (how a replica starts and stops), then `lane.rs` (the loop). `disk.rs` and `clock.rs` hold the
 //! two traits that tests replace. fsync never runs on a lane.
 
+mod clerk;
 mod clock;
 mod config;
 mod connection;
@@ -17,6 +18,7 @@ mod lane;
 mod network;
 mod open_files;
 mod replica;
+mod throttle;
 
 pub use clock::{Clock, MonotonicClock};
 pub use config::{
@@ -27,4 +29,5 @@ pub use directory::{DataDirectory, DirectoryError, Identity};
 pub use disk::{DelayedDisk, Disk, FileDisk};
 pub use files::{CheckpointFiles, FileError, MemoryFiles};
 pub use network::{Network, SystemNetwork};
-pub use replica::{Options, Replica, Running, StartError, Stopper};
+pub use quorate_tls::{CredentialsError, TlsFiles};
+pub use replica::{Options, Reloader, Replica, Running, StartError, Stopper};

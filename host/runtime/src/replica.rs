@@ -1,5 +1,6 @@
 //! How a replica starts, and how it stops.
 
+use crate::clerk::{Clerk, Errands};
 use crate::clock::{Clock, MonotonicClock};
 use crate::config::{Config, ConfigError, Durability};
 use crate::directory::{DataDirectory, DirectoryError};
@@ -17,6 +18,7 @@ use quorate_execute::Service;
 use quorate_log::{Log, Record, RecoverError, Recovery, SyncMode};
 use quorate_node::{Node, NodeConfig, Recovered, Restoring};
 use quorate_state::checkpoint::{Files, Keeper, OpenError};
+use quorate_tls::{CredentialsError, Watched};
 use quorate_types::{Halt, RecordId, ReplicaId};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -35,6 +37,9 @@ pub enum StartError {
     /// The data directory.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
+    /// The certificates.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
     /// The address to listen on.
     #[error("can not listen on {address}: {why}. {hint}")]
     Listen {
@@ -134,6 +139,10 @@ impl Replica {
         config.check()?;
         config.limits.connections =
             open_files::connections_max(config.limits.connections, open_files::raise());
+        let watched = config.tls.clone().map(Watched::load).transpose()?;
+        if let Some(watched) = &watched {
+            config.check_identity(watched.current())?;
+        }
         let directory = DataDirectory::open(&config)?;
         let network: Arc<dyn Network> =
             options.network.unwrap_or_else(|| Arc::new(SystemNetwork::new(config.congestion())));
@@ -164,6 +173,10 @@ impl Replica {
         let pacing = config.checkpoints.pacing();
         let keeper = KeeperThread::start(keeper, files, pacing, mailbox.clone())
             .map_err(io_error("starting a thread"))?;
+        let credentials = watched.as_ref().map(|watched| watched.current().clone());
+        let clerk =
+            Clerk::start(&config.data, watched, mailbox.clone()).map_err(io_error("starting a thread"))?;
+        let errands = clerk.errands().cloned();
         let stop = Arc::new(AtomicBool::new(false));
         let lane = Lane::new(Parts {
             node,
@@ -180,6 +193,8 @@ impl Replica {
                 .map(|m| (ReplicaId::new(m.replica), m.address.clone()))
                 .collect(),
             network,
+            credentials,
+            clerk,
             stop: stop.clone(),
         });
         let durability = config.durability.mode;
@@ -187,7 +202,7 @@ impl Replica {
             .name("lane-1".into())
             .spawn(move || run(lane, &directory, &*disk, durability))
             .map_err(io_error("starting a thread"))?;
-        Ok(Running { address, stop, waker, thread: Some(thread) })
+        Ok(Running { address, stop, waker, reloader: Reloader(errands), thread: Some(thread) })
     }
 }
 
@@ -212,6 +227,7 @@ pub struct Running {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
     waker: Arc<Waker>,
+    reloader: Reloader,
     thread: Option<JoinHandle<Result<(), Halt>>>,
 }
 
@@ -234,6 +250,11 @@ impl Running {
     /// What stops it while somebody else waits in [`Self::join`].
     pub fn stopper(&self) -> Stopper {
         Stopper { stop: self.stop.clone(), waker: self.waker.clone() }
+    }
+
+    /// What makes it read its certificates again while somebody waits in [`Self::join`].
+    pub fn reloader(&self) -> Reloader {
+        self.reloader.clone()
     }
 
     /// Waits until it has stopped.
@@ -282,6 +303,19 @@ impl Stopper {
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         let _ = self.waker.wake();
+    }
+}
+
+/// Makes a replica read its certificates again.
+#[derive(Clone)]
+pub struct Reloader(Option<Errands>);
+
+impl Reloader {
+    /// Reads them now, rather than when it is noticed that they changed. The replica's log says what came of it.
+    pub fn reload(&self) {
+        if let Some(errands) = &self.0 {
+            errands.look();
+        }
     }
 }
 

@@ -18,10 +18,14 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// No file that we read is larger.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// How often files that do not fit are read again at the start, and after what time.
+const TRIES: u32 = 2;
+const TRY_AGAIN: Duration = Duration::from_millis(100);
 
 /// Where they are: the section `[tls]` of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -224,9 +228,20 @@ impl Watched {
     /// # Errors
     /// As [`Credentials::load`].
     pub fn load(files: TlsFiles) -> Result<Self, CredentialsError> {
-        let stamp = stamp(&files);
-        let current = Arc::new(Credentials::load(&files)?);
-        Ok(Self { files, current, loaded: stamp, seen: stamp, failed: None })
+        let mut tries = TRIES;
+        loop {
+            let stamp = stamp(&files);
+            match Credentials::load(&files) {
+                Ok(current) => {
+                    let current = Arc::new(current);
+                    return Ok(Self { files, current, loaded: stamp, seen: stamp, failed: None });
+                }
+                Err(why) if tries == 0 => return Err(why),
+                // A key and its certificate are two files, and this may be the moment between the two.
+                Err(_) => std::thread::sleep(TRY_AGAIN),
+            }
+            tries -= 1;
+        }
     }
 
     /// The ones in force.

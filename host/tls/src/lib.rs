@@ -22,4 +22,4 @@ pub use credentials::{Credentials, CredentialsError, TlsFiles, Watched};
 pub use files::{write_private, write_public};
 pub use issue::{Authority, Bundle, IssueError, Issued, Validity};
 pub use session::Session;
-pub use trouble::{Trouble, looks_like_tls};
+pub use trouble::{Trouble, looks_like_tls, unexpected_tls};

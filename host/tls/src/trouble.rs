@@ -43,6 +43,14 @@ pub(crate) fn no_tls(dialed: bool) -> Trouble {
     Trouble { text: text.to_owned(), plain: true }
 }
 
+/// Somebody speaks TLS with a replica that runs plain.
+pub fn unexpected_tls() -> Trouble {
+    let text = "whoever connected speaks TLS, and this replica runs with `plain = true`: give this replica certificates \
+                (`quorate cert issue`) and remove that line, or set `plain = true` on that side, too, if the network between them \
+                is safe";
+    Trouble { text: text.to_owned(), plain: true }
+}
+
 /// The words for an error; `claim` is whom the other side's certificate names, if it was that which was turned down.
 pub(crate) fn explain(error: &Error, claim: Option<String>, dialed: bool, shaking: bool) -> Trouble {
     let who = match &claim {

@@ -9,4 +9,4 @@ mod admission;
 mod peers;
 
 pub use admission::{Admission, AdmissionLimits, Answer, Executed, Room, Terms};
-pub use peers::{Member, Members, verify};
+pub use peers::{Member, Members, check_identity, verify};

@@ -1,7 +1,7 @@
 //! Who may connect as what: checks a hello, and vouches for what a member sends.
 
 use bytes::Bytes;
-use quorate_types::{ClusterId, Incarnation, InstanceId, Reject, ReplicaId};
+use quorate_types::{ClusterId, Holder, Identity, Incarnation, InstanceId, Reject, ReplicaId};
 use quorate_wire::{FORMAT_MAX, FORMAT_MIN, Hello, OrderMessage, Refusal, RefusalReason, Role, Verified};
 
 /// One replica of the cluster as the others know it.
@@ -128,6 +128,41 @@ impl Members {
         }
         Ok(())
     }
+}
+
+/// Checks that somebody comes as who its certificate says it is. Without one the word of whoever connects is taken: such connections
+/// exist only where the configuration says `plain`.
+///
+/// # Errors
+/// The refusal to send back.
+pub fn check_identity(hello: &Hello, identity: Option<&Identity>) -> Result<(), Refusal> {
+    let Some(identity) = identity else { return Ok(()) };
+    let (comes_as, remedy) = match (hello.role, &identity.holder) {
+        (Role::Peer { replica, .. }, Holder::Replica(own)) if replica == *own => return Ok(()),
+        // Operators may look at what clients see.
+        (Role::Client(client), Holder::Client(name) | Holder::Admin(name)) if name.owns(client) => {
+            return Ok(());
+        }
+        (Role::Admin, Holder::Admin(_)) => return Ok(()),
+        (Role::Peer { replica, .. }, _) => (
+            format!("replica {}", replica.number()),
+            "a replica needs its own certificate (`quorate cert issue --replica`)",
+        ),
+        (Role::Client(client), Holder::Client(_) | Holder::Admin(_)) => (
+            format!("{client}, an id of another name"),
+            "use a client library of the same version as the replicas",
+        ),
+        (Role::Client(_), Holder::Replica(_)) => (
+            "a client".to_owned(),
+            "use a client's certificate (the section `[tls]` of client.toml; `quorate cert issue --client` makes one)",
+        ),
+        (Role::Admin, _) => (
+            "an operator".to_owned(),
+            "use an operator's certificate (`admin_certificate` in client.toml; `quorate cert issue --admin` makes one)",
+        ),
+    };
+    let text = format!("you come as {comes_as}, and your certificate is for {}: {remedy}", identity.holder);
+    Err(Refusal { reason: RefusalReason::Certificate, text })
 }
 
 /// Reads an ordering message that came on the connection of member `from` and vouches for it: with crash faults only, the

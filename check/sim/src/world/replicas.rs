@@ -272,7 +272,7 @@ impl World {
                     .line(Level::All, self.now, Some(who), "load", || format!("{load}: {count} records"));
                 self.replicas[who].side.push_back(SideJob::Load(load, places));
             }
-            Effect::Status { .. } => {}
+            Effect::Status { .. } | Effect::Audit { .. } => {}
             Effect::Event(event) => {
                 self.trace.line(Level::Events, self.now, Some(who), "event", || format!("{event:?}"));
             }

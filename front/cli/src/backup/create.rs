@@ -101,7 +101,7 @@ fn begin(path: &Path) -> Outcome<NewFile> {
 /// The seq up to which everything was executed that was acknowledged until now: a strong read says it, whatever the service
 /// makes of the question.
 fn acknowledged(cluster: &Cluster) -> Outcome<Seq> {
-    let builder = quorate::Client::builder().members(cluster.members.clone()).cluster(cluster.id);
+    let builder = cluster.client();
     let client = builder.timeout(READ).build_blocking().doing("ask the replicas")?;
     let read = client.read(Vec::new(), ReadOptions::STRONG).map_err(|why| {
         Failure::new(format!(

@@ -47,10 +47,17 @@ impl Links {
         let (outbox, inbox) = channel();
         let addresses = cluster.members.iter().cloned().collect();
         let mut links = Self { senders: BTreeMap::new(), inbox, addresses, absent: Vec::new() };
+        let credentials = cluster.credentials();
         let connected: Vec<_> = std::thread::scope(|scope| {
             let dial = |(replica, address): &(ReplicaId, String)| {
                 let (replica, address) = (*replica, address.clone());
-                let dial = move || AdminConnection::connect(replica, &address, cluster.id, CONNECT);
+                let credentials = &credentials;
+                let dial = move || match credentials {
+                    Ok(own) => {
+                        AdminConnection::connect(replica, &address, cluster.id, own.as_deref(), CONNECT)
+                    }
+                    Err(why) => Err(why.to_string()),
+                };
                 (replica, scope.spawn(dial))
             };
             let dialed: Vec<_> = cluster.members.iter().map(dial).collect();

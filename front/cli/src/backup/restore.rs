@@ -10,6 +10,7 @@ use super::facts::{Facts, utc};
 use super::file::sync_directory_of;
 use super::look;
 use super::progress::Progress;
+use crate::cert;
 use crate::cluster::{CLIENT_FILE, Cluster};
 use crate::dev;
 use crate::failure::{Doing as _, Failure, Outcome};
@@ -56,6 +57,9 @@ pub(super) struct Args {
     /// Which service the replicas run: the one that the old cluster ran
     #[arg(long, value_enum, default_value_t = ServiceChoice::Kv)]
     service: ServiceChoice,
+    /// No certificates: connections are neither encrypted nor authenticated
+    #[arg(long)]
+    plain: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -80,7 +84,9 @@ pub(super) fn run(args: Args) -> Outcome {
         Durability::Group => DurabilityChoice::Group,
         Durability::Async => DurabilityChoice::Async,
     };
-    let plan = Plan { members, durability, service: args.service, made_by: "quorate backup restore" };
+    let certificates = (!args.plain).then_some(cert::DAYS);
+    let plan =
+        Plan { members, durability, service: args.service, certificates, made_by: "quorate backup restore" };
     let origin = Origin {
         cluster: init::new_cluster_id()?,
         // Nothing of the cluster's past is later, and it goes on from there.

@@ -42,6 +42,7 @@ pub(super) fn run(args: &IdleArgs, json: bool) -> Outcome {
     let measurement = Measurement {
         cluster: ClusterArgs::default(),
         durability: Some(args.durability),
+        plain: false,
         sync_delay_us: 0,
         scratch: args.scratch.clone(),
         secs: args.secs,

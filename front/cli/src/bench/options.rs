@@ -48,6 +48,9 @@ pub(super) struct Measurement {
     /// When a write counts as durable [default: group]; a cluster that runs already has its own
     #[arg(long, value_enum, conflicts_with_all = ["dir", "config"])]
     pub(super) durability: Option<DurabilityChoice>,
+    /// Without certificates and encryption: what they cost shows beside a run without this option
+    #[arg(long, conflicts_with_all = ["dir", "config"])]
+    pub(super) plain: bool,
     /// Every sync takes so many microseconds longer, also the null program's: for disks that are too good
     #[arg(long, value_name = "US", default_value_t = 0, conflicts_with_all = ["dir", "config"])]
     pub(super) sync_delay_us: u64,

@@ -5,7 +5,7 @@ use super::temporary::{Settings, Temporary};
 use crate::cluster::Cluster;
 use crate::failure::{Doing as _, Failure, Outcome};
 use crate::init::{self, ServiceChoice};
-use quorate::client::{BlockingClient, Client};
+use quorate::client::BlockingClient;
 use quorate_types::ReplicaId;
 use serde::Deserialize;
 use std::path::Path;
@@ -75,7 +75,8 @@ impl Target {
                 let value = toml::Value::Integer(i64::try_from(sync_delay_us).unwrap_or(i64::MAX));
                 settings.push(("durability", "sync_delay_us", value));
             }
-            let own = Temporary::start(&measurement.scratch, service, durability, &settings)?;
+            let own =
+                Temporary::start(&measurement.scratch, service, durability, measurement.plain, &settings)?;
             let client = connect(&own.cluster)?;
             let replicas = own.cluster.members.iter().map(|(replica, _)| *replica).collect();
             let pids = own.pids();
@@ -147,9 +148,8 @@ impl Target {
 }
 
 fn connect(cluster: &Cluster) -> Outcome<BlockingClient> {
-    Client::builder()
-        .members(cluster.members.clone())
-        .cluster(cluster.id)
+    cluster
+        .client()
         .timeout(START)
         .frame_bytes_max(4 << 20)
         .queue_bytes_max(256 << 20)

@@ -1,5 +1,6 @@
 //! A cluster of our own: three processes of this program on loopback, gone with their data when the benchmark ends.
 
+use crate::cert;
 use crate::cluster::Cluster;
 use crate::failure::{Doing as _, Failure, Outcome};
 use crate::init::{self, DurabilityChoice, Plan, REPLICA_FILE, ServiceChoice, replica_directory};
@@ -32,12 +33,15 @@ impl Temporary {
         scratch: &Path,
         service: ServiceChoice,
         durability: DurabilityChoice,
+        plain: bool,
         settings: &Settings,
     ) -> Outcome<Self> {
         fs::create_dir_all(scratch).doing(format_args!("make {}", scratch.display()))?;
         sweep(scratch);
         let directory = scratch.join(format!("{PREFIX}{}", std::process::id()));
-        let plan = Plan { members: addresses()?, durability, service, made_by: "quorate bench" };
+        let certificates = (!plain).then_some(cert::DAYS);
+        let plan =
+            Plan { members: addresses()?, durability, service, certificates, made_by: "quorate bench" };
         let cluster = init::make(&directory, &plan)?;
         // From here on what was made is removed, also when a process does not start.
         let mut made = Self { cluster, children: Vec::new(), directory };

@@ -77,7 +77,7 @@ pub(super) struct Probe {
 impl Probe {
     /// Starts writing, and lets it write for a while.
     pub(super) fn start(cluster: &Cluster) -> Outcome<Self> {
-        let builder = quorate::Client::builder().members(cluster.members.clone()).cluster(cluster.id);
+        let builder = cluster.client();
         let client = builder.timeout(GIVE_UP).build_blocking().doing("start a client")?;
         let shared = Arc::new(Shared::default());
         let thread = std::thread::Builder::new()

@@ -3,6 +3,7 @@
 //! Only a directory with the marker file is ever thrown away, and only one process uses it at a time.
 
 use super::Args;
+use crate::cert;
 use crate::cluster::{CLIENT_FILE, Cluster};
 use crate::failure::{Doing as _, Failure, Outcome};
 use crate::init::{self, DurabilityChoice, Plan, ServiceChoice};
@@ -26,6 +27,9 @@ pub(super) struct Choices {
     pub(super) replicas: u16,
     pub(super) durability: DurabilityChoice,
     pub(super) service: ServiceChoice,
+    /// Connections are neither encrypted nor authenticated.
+    #[serde(default)]
+    pub(super) plain: bool,
 }
 
 /// A directory that this process holds.
@@ -119,6 +123,7 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
         replicas: args.replicas.unwrap_or(3),
         durability: args.durability.unwrap_or(DurabilityChoice::Group),
         service: args.service.unwrap_or(ServiceChoice::Kv),
+        plain: args.plain,
     };
     let ports = match args.port_base {
         Some(base) => (base..).take(usize::from(choices.replicas)).collect(),
@@ -131,6 +136,7 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
             .collect(),
         durability: choices.durability,
         service: choices.service,
+        certificates: (!choices.plain).then_some(cert::DAYS),
         made_by: "quorate dev",
     };
     init::make(path, &plan)?;
@@ -151,7 +157,8 @@ fn mark(path: &Path, choices: &Choices) -> Outcome<()> {
 /// When the system refuses.
 pub(crate) fn adopt(path: &Path, plan: &Plan) -> Outcome<()> {
     let replicas = u16::try_from(plan.members.len()).unwrap_or(u16::MAX);
-    mark(path, &Choices { replicas, durability: plan.durability, service: plan.service })
+    let plain = plan.certificates.is_none();
+    mark(path, &Choices { replicas, durability: plan.durability, service: plan.service, plain })
 }
 
 fn read(marker: &Path, args: &Args) -> Outcome<Choices> {
@@ -176,6 +183,7 @@ fn read(marker: &Path, args: &Args) -> Outcome<Choices> {
         (_, _, Some(wanted)) if wanted != choices.service => {
             differ("--service", init::name(choices.service), init::name(wanted))
         }
+        _ if args.plain && !choices.plain => differ("connections with", "TLS".into(), "--plain".into()),
         _ => Ok(choices),
     }
 }

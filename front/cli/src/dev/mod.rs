@@ -67,7 +67,7 @@ pub(crate) struct Args {
     /// The first port; the other replicas take the ones after it [default: free ones]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65_000))]
     port_base: Option<u16>,
-    /// Without encryption, which this version does not have anyway: replicas listen on this machine only
+    /// Without certificates and encryption: replicas listen on this machine only, but any process on it may do everything
     #[arg(long)]
     plain: bool,
     /// Throw away what a former `quorate dev` left in the directory

@@ -197,7 +197,7 @@ impl Common {
     }
     fn client(&self) -> Outcome<BlockingClient> {
         let cluster = Cluster::find(&self.cluster)?;
-        let builder = quorate::Client::builder().members(cluster.members).cluster(cluster.id);
+        let builder = cluster.client();
         let builder = builder.timeout(self.timeout).frame_bytes_max(FRAME_BYTES_MAX);
         builder.build_blocking().doing("start a client")
     }

@@ -4,7 +4,7 @@
 
 use super::random::Random;
 use super::tmpfs::Tmpfs;
-use quorate::client::{BlockingClient, Client, ClusterId, ReplicaId};
+use quorate::client::{BlockingClient, ClientBuilder, ReplicaId};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs::OpenOptions;
@@ -37,7 +37,6 @@ struct Process {
 /// A cluster; its processes and its directory go with it, but the directory stays when the test fails.
 pub(crate) struct Cluster {
     directory: TempDir,
-    pub(crate) id: ClusterId,
     pub(crate) members: Vec<(ReplicaId, String)>,
     processes: Vec<Process>,
     admin: BlockingClient,
@@ -68,13 +67,13 @@ impl Cluster {
             std::fs::write(&file, text.replace(mode, &format!("{mode}segment_mib = {segment_mib}\n")))
                 .unwrap();
         }
-        let client = std::fs::read_to_string(root.join("client.toml")).unwrap();
-        let id = client.lines().find_map(|line| line.strip_prefix("cluster = ")).expect("an id");
-        let id = ClusterId::parse(id.trim_matches('"')).expect("an id");
-        let admin =
-            Client::builder().members(members.clone()).cluster(id).timeout(ASK).build_blocking().unwrap();
+        let admin = ClientBuilder::from_file(root.join("client.toml"))
+            .unwrap()
+            .timeout(ASK)
+            .build_blocking()
+            .unwrap();
         let processes = (0..REPLICAS).map(|_| Process { life: Life::Down, child: None, lives: 0 }).collect();
-        Self { directory, id, members, processes, admin, mounts: Vec::new() }
+        Self { directory, members, processes, admin, mounts: Vec::new() }
     }
 
     /// Made and started, and somebody leads.
@@ -143,7 +142,7 @@ impl Cluster {
 
     /// A client; `timeout` bounds each of its calls.
     pub(crate) fn client(&self, timeout: Duration) -> BlockingClient {
-        let builder = Client::builder().members(self.members.clone()).cluster(self.id);
+        let builder = ClientBuilder::from_file(self.root().join("client.toml")).unwrap();
         builder.timeout(timeout).build_blocking().unwrap()
     }
 

@@ -1,12 +1,14 @@
 //! An operator's questions: one connection for one question, on a thread of its own; and connections for longer talks, as for a
 //! backup. Rare, so simple comes first.
 
-use super::{Error, resolve};
+use super::{Credentials, Error, resolve};
 use bytes::Bytes;
+use quorate_tls::Session;
 use quorate_types::{ClusterId, ReplicaId};
 use quorate_wire::{Frame, FrameKind, FrameReader, Hello, OutFrame, Refusal, Role, Welcome};
-use std::io::{Read, Write};
+use std::io::{IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// No status document, and no part of a checkpoint, is larger: an object's value has up to 16 MiB.
@@ -25,6 +27,7 @@ pub(crate) struct Question {
     /// The kind of the answer.
     pub(crate) answer: FrameKind,
     pub(crate) timeout: Duration,
+    pub(crate) credentials: Option<Arc<Credentials>>,
 }
 
 impl Question {
@@ -35,8 +38,10 @@ impl Question {
 
     fn try_ask(&self) -> Result<Bytes, String> {
         let end = Instant::now() + self.timeout;
-        let mut connection = AdminConnection::open(self.replica, &self.address, self.cluster, end)?;
-        send(&mut connection.stream, &OutFrame::new(self.kind, &self.payload, vec![]))?;
+        let credentials = self.credentials.as_deref();
+        let mut connection =
+            AdminConnection::open(self.replica, &self.address, self.cluster, credentials, end)?;
+        connection.line.send(&OutFrame::new(self.kind, &self.payload, vec![]))?;
         loop {
             let frame = connection.receive_until(end)?.ok_or_else(too_late)?;
             if frame.kind == self.answer {
@@ -50,18 +55,19 @@ impl Question {
 /// a question are made of. It says what the wire format says; see docs/formats/wire.md.
 #[derive(Debug)]
 pub struct AdminConnection {
-    stream: TcpStream,
+    line: Line,
     reader: FrameReader,
 }
 
 /// The sending half of an [`AdminConnection`], for another thread. The connection ends when this is dropped.
 #[derive(Debug)]
 pub struct AdminSender {
-    stream: TcpStream,
+    line: Line,
 }
 
 impl AdminConnection {
     /// Connects to this replica of this cluster and greets it, all within `timeout`. Each frame that is sent later gets as long.
+    /// Without `credentials` the connection is plain, which replicas refuse unless they run so, too.
     ///
     /// # Errors
     /// Says why there is no connection.
@@ -69,10 +75,11 @@ impl AdminConnection {
         replica: ReplicaId,
         address: &str,
         cluster: ClusterId,
+        credentials: Option<&Credentials>,
         timeout: Duration,
     ) -> Result<Self, String> {
-        let connection = Self::open(replica, address, Some(cluster), Instant::now() + timeout)?;
-        let set = connection.stream.set_write_timeout(Some(timeout.max(Duration::from_millis(1))));
+        let connection = Self::open(replica, address, Some(cluster), credentials, Instant::now() + timeout)?;
+        let set = connection.line.stream.set_write_timeout(Some(timeout.max(Duration::from_millis(1))));
         set.map_err(|error| error.to_string())?;
         Ok(connection)
     }
@@ -82,8 +89,7 @@ impl AdminConnection {
     /// # Errors
     /// What the operating system says.
     pub fn sender(&self) -> Result<AdminSender, String> {
-        let stream = self.stream.try_clone().map_err(|error| error.to_string())?;
-        Ok(AdminSender { stream })
+        Ok(AdminSender { line: self.line.another()? })
     }
 
     /// The next frame from the replica; none if no whole one is here within `timeout`.
@@ -98,12 +104,16 @@ impl AdminConnection {
         replica: ReplicaId,
         address: &str,
         cluster: Option<ClusterId>,
+        credentials: Option<&Credentials>,
         end: Instant,
     ) -> Result<Self, String> {
-        let reader = FrameReader::new(ANSWER_BYTES_MAX);
-        let mut connection = Self { stream: connect(address, end)?, reader };
+        let stream = connect(address, end)?;
+        let session = credentials.map(|credentials| Session::dial(credentials, replica)).transpose();
+        let line = Line::new(stream, session.map_err(|trouble| trouble.text)?);
+        let mut connection = Self { line, reader: FrameReader::new(ANSWER_BYTES_MAX) };
+        connection.shake_hands(end)?;
         let hello = Hello::new(cluster.unwrap_or_default(), Some(replica), Role::Admin);
-        send(&mut connection.stream, &hello.frame())?;
+        connection.line.send(&hello.frame())?;
         let frame = connection.receive_until(end)?.ok_or_else(too_late)?;
         match frame.kind {
             FrameKind::Welcome => {
@@ -121,27 +131,131 @@ impl AdminConnection {
         Ok(connection)
     }
 
+    /// Learns who the other side is, where connections are not plain.
+    fn shake_hands(&mut self, end: Instant) -> Result<(), String> {
+        self.line.flush()?;
+        while self.line.is_handshaking() {
+            if !self.read(end)? {
+                return Err(too_late());
+            }
+            self.line.flush()?;
+        }
+        Ok(())
+    }
+
     fn receive_until(&mut self, end: Instant) -> Result<Option<Frame>, String> {
-        let mut room = [0; READ_BYTES];
         loop {
             if let Some(frame) = self.reader.frame().map_err(|why| why.to_string())? {
                 return Ok(Some(frame));
             }
-            let Some(left) = left(end) else { return Ok(None) };
-            self.stream.set_read_timeout(Some(left)).map_err(|error| error.to_string())?;
-            match self.stream.read(&mut room) {
-                Ok(0) => return Err("the replica closed the connection".to_owned()),
-                Ok(read) => self.reader.push(&room[..read]),
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
-                    ) =>
-                {
-                    return Ok(None);
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.to_string()),
+            if !self.read(end)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Reads something; false if nothing came in time.
+    fn read(&mut self, end: Instant) -> Result<bool, String> {
+        let mut room = [0; READ_BYTES];
+        let Some(left) = left(end) else { return Ok(false) };
+        self.line.stream.set_read_timeout(Some(left)).map_err(|error| error.to_string())?;
+        match self.line.stream.read(&mut room) {
+            Ok(0) => Err("the replica closed the connection".to_owned()),
+            Ok(read) => {
+                let reader = &mut self.reader;
+                self.line.open(&room[..read], |plain| reader.push(plain))?;
+                Ok(true)
+            }
+            Err(error)
+                if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) =>
+            {
+                Ok(false)
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => Ok(true),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+/// A socket, with TLS unless the cluster runs plain. Two threads may share it: one reads, the other sends.
+#[derive(Debug)]
+struct Line {
+    stream: TcpStream,
+    tls: Option<Arc<Tls>>,
+}
+
+#[derive(Debug)]
+struct Tls {
+    session: Mutex<Session>,
+    /// Held from sealing to sending, so that what was sealed first is sent first. Reading does not need it: whoever sends may wait for
+    /// the other side, which may wait until it was read from.
+    sending: Mutex<()>,
+}
+
+impl Tls {
+    fn session(&self) -> MutexGuard<'_, Session> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Line {
+    fn new(stream: TcpStream, session: Option<Session>) -> Self {
+        let tls =
+            session.map(|session| Arc::new(Tls { session: Mutex::new(session), sending: Mutex::new(()) }));
+        Self { stream, tls }
+    }
+
+    fn another(&self) -> Result<Self, String> {
+        let stream = self.stream.try_clone().map_err(|error| error.to_string())?;
+        Ok(Self { stream, tls: self.tls.clone() })
+    }
+
+    fn is_handshaking(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.session().is_handshaking())
+    }
+
+    fn open(&mut self, bytes: &[u8], mut take: impl FnMut(&[u8])) -> Result<(), String> {
+        let Some(tls) = &self.tls else {
+            take(bytes);
+            return Ok(());
+        };
+        let opened = tls.session().receive(bytes, take);
+        opened.map_err(|trouble| {
+            // The other side is told why, if it still listens.
+            let _ = self.flush();
+            trouble.text
+        })
+    }
+
+    /// Sends what TLS itself has to say.
+    fn flush(&mut self) -> Result<(), String> {
+        self.send_bytes(&[])
+    }
+
+    fn send(&mut self, frame: &OutFrame) -> Result<(), String> {
+        self.send_bytes(&frame.to_vec())
+    }
+
+    fn send_bytes(&mut self, mut plain: &[u8]) -> Result<(), String> {
+        let Some(tls) = &self.tls else {
+            return self.stream.write_all(plain).map_err(|error| error.to_string());
+        };
+        let _sending = tls.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let mut sealed = Vec::new();
+            let mut session = tls.session();
+            let taken = session.write(&[IoSlice::new(plain)]);
+            plain = &plain[taken..];
+            while session.wants_send() {
+                session.send(&mut sealed).map_err(|error| error.to_string())?;
+            }
+            drop(session);
+            self.stream.write_all(&sealed).map_err(|error| error.to_string())?;
+            if plain.is_empty() {
+                return Ok(());
+            }
+            if taken == 0 && sealed.is_empty() {
+                return Err("the connection takes nothing more".to_owned());
             }
         }
     }
@@ -153,14 +267,14 @@ impl AdminSender {
     /// # Errors
     /// The connection can not be used any more, and why.
     pub fn send(&mut self, frame: &OutFrame) -> Result<(), String> {
-        send(&mut self.stream, frame)
+        self.line.send(frame)
     }
 }
 
 impl Drop for AdminSender {
     fn drop(&mut self) {
         // Whoever receives on it is woken, and sees that it is over.
-        let _ = self.stream.shutdown(Shutdown::Both);
+        let _ = self.line.stream.shutdown(Shutdown::Both);
     }
 }
 
@@ -188,8 +302,4 @@ fn left(end: Instant) -> Option<Duration> {
 
 fn too_late() -> String {
     "no answer in time".to_owned()
-}
-
-fn send(stream: &mut TcpStream, frame: &OutFrame) -> Result<(), String> {
-    stream.write_all(&frame.to_vec()).map_err(|error| error.to_string())
 }

@@ -1,11 +1,14 @@
 //! How a client comes to be.
 
-use super::{BlockingClient, Client, driver};
+use super::tls::ClientTls;
+use super::{BlockingClient, Client, ClientFile, ClientFileError, driver};
 use quorate_client::Config;
-use quorate_types::{ClientId, ClusterId, ReplicaId, Span};
+use quorate_tls::{CredentialsError, TlsFiles};
+use quorate_types::{ClientId, ClusterId, Holder, ReplicaId, Span};
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,12 +23,15 @@ pub enum BuildError {
     Members(&'static str),
     /// The system refused a thread or a poll.
     Io(io::Error),
+    /// The certificates.
+    Credentials(CredentialsError),
 }
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Members(why) => write!(f, "the list of members is of no use: {why}"),
+            Self::Credentials(why) => write!(f, "{why}"),
             Self::Io(error) => write!(f, "the client's thread can not be started: {error}"),
         }
     }
@@ -39,12 +45,20 @@ pub struct ClientBuilder {
     config: Config,
     members: Vec<(ReplicaId, String)>,
     timeout: Duration,
+    tls: Option<TlsFiles>,
+    admin_tls: Option<TlsFiles>,
 }
 
 impl Default for ClientBuilder {
     fn default() -> Self {
         let (client, seed) = (ClientId::new(random()), random());
-        Self { config: Config::new(client, seed), members: Vec::new(), timeout: TIMEOUT }
+        Self {
+            config: Config::new(client, seed),
+            members: Vec::new(),
+            timeout: TIMEOUT,
+            tls: None,
+            admin_tls: None,
+        }
     }
 }
 
@@ -54,6 +68,28 @@ fn random() -> u64 {
 }
 
 impl ClientBuilder {
+    /// The client that a `client.toml` describes, which `quorate init` wrote.
+    ///
+    /// # Errors
+    /// Says what is wrong with the file.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, ClientFileError> {
+        ClientFile::read(path.as_ref()).map(|file| file.builder())
+    }
+
+    /// The certificates of this client. Without them connections are plain, which replicas refuse unless they run so, too.
+    #[must_use]
+    pub fn tls(mut self, files: TlsFiles) -> Self {
+        self.tls = Some(files);
+        self
+    }
+
+    /// The certificates for an operator's questions ([`Client::status`] and such), if they are not the client's own.
+    #[must_use]
+    pub fn admin_tls(mut self, files: TlsFiles) -> Self {
+        self.admin_tls = Some(files);
+        self
+    }
+
     /// Adds a member: its id, and where it listens, as `host:port`. A name is resolved each time it is dialed.
     #[must_use]
     pub fn member(mut self, replica: ReplicaId, address: impl Into<String>) -> Self {
@@ -113,7 +149,7 @@ impl ClientBuilder {
     ///
     /// # Errors
     /// When the list of members is empty, longer than 64 or names one twice, or the system refuses a thread.
-    pub fn build(self) -> Result<Client, BuildError> {
+    pub fn build(mut self) -> Result<Client, BuildError> {
         let mut ids: Vec<ReplicaId> = self.members.iter().map(|(id, _)| *id).collect();
         ids.sort_unstable();
         if ids.is_empty() || ids.len() > 64 {
@@ -122,9 +158,21 @@ impl ClientBuilder {
         if ids.windows(2).any(|pair| pair[0] == pair[1]) || ids[0].number() == 0 {
             return Err(BuildError::Members("each has an id of its own, from 1"));
         }
+        let load = |files: Option<TlsFiles>| files.map(ClientTls::load).transpose();
+        let tls = load(self.tls).map_err(BuildError::Credentials)?;
+        let admin_tls = load(self.admin_tls).map_err(BuildError::Credentials)?.or(tls.clone());
+        if let Some(tls) = &tls {
+            let credentials = tls.current();
+            self.config.cluster = self.config.cluster.or(Some(credentials.cluster()));
+            // Its sessions are those of its name: nobody with another one can use them.
+            if let Holder::Client(name) | Holder::Admin(name) = &credentials.identity().holder {
+                self.config.client = name.client_id(self.config.client);
+            }
+        }
         let cluster = self.config.cluster;
-        let handle = driver::start(self.config, self.members.clone()).map_err(BuildError::Io)?;
-        Ok(Client { handle, members: Arc::new(self.members), cluster, timeout: self.timeout })
+        let handle = driver::start(self.config, self.members.clone(), tls).map_err(BuildError::Io)?;
+        let members = Arc::new(self.members);
+        Ok(Client { handle, members, cluster, timeout: self.timeout, admin_tls })
     }
 
     /// The client for threads that wait.

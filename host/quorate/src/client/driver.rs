@@ -6,13 +6,15 @@
 use super::completions::{Completed, Shared as QueueShared};
 use super::oneshot::{Outcome, Shot};
 use super::resolve;
-use super::socket::{ReadEnd, Socket};
+use super::socket::{Broken, READ_MAX, ReadEnd, Socket};
+use super::tls::ClientTls;
 use super::{Error, Replies};
 use bytes::Bytes;
 use mio::{Events, Interest, Poll, Token, Waker};
 use quorate_client::{CallId, ClientCore, Completion, Config, Effect, Effects, Input, SessionHandle};
+use quorate_tls::Session;
 use quorate_types::{ConnId, ReplicaId, Time};
-use quorate_wire::ReadConsistency;
+use quorate_wire::{FRAME_HEADER, Frame, FrameKind, ReadConsistency, Refusal, RefusalReason};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -161,9 +163,9 @@ impl Drop for Handle {
 #[derive(Debug)]
 enum Conn {
     /// The name is being resolved.
-    Resolving,
-    /// Made or in the making; these addresses are left to try.
-    Socket(Box<Socket>, Vec<SocketAddr>),
+    Resolving(ReplicaId),
+    /// To this member, made or in the making; these addresses are left to try.
+    Socket(Box<Socket>, Vec<SocketAddr>, ReplicaId),
 }
 
 struct Driver {
@@ -172,6 +174,9 @@ struct Driver {
     shared: Arc<Shared>,
     poll: Poll,
     members: Vec<(ReplicaId, String)>,
+    tls: Option<ClientTls>,
+    /// Room for what TLS has to open, shared by all connections.
+    scratch: Vec<u8>,
     /// Members whose name a thread is resolving.
     resolving: Vec<ReplicaId>,
     conns: BTreeMap<ConnId, Conn>,
@@ -185,7 +190,11 @@ struct Driver {
 }
 
 /// Starts the thread.
-pub(crate) fn start(config: Config, members: Vec<(ReplicaId, String)>) -> io::Result<Arc<Handle>> {
+pub(crate) fn start(
+    config: Config,
+    members: Vec<(ReplicaId, String)>,
+    tls: Option<ClientTls>,
+) -> io::Result<Arc<Handle>> {
     let poll = Poll::new()?;
     let waker = Waker::new(poll.registry(), WAKER)?;
     let shared = Arc::new(Shared {
@@ -203,6 +212,8 @@ pub(crate) fn start(config: Config, members: Vec<(ReplicaId, String)>) -> io::Re
         shared: Arc::clone(&shared),
         poll,
         members,
+        scratch: if tls.is_some() { vec![0; READ_MAX] } else { Vec::new() },
+        tls,
         resolving: Vec::new(),
         conns: BTreeMap::new(),
         waiters: Vec::new(),
@@ -272,7 +283,7 @@ impl Driver {
             && self
                 .conns
                 .values()
-                .all(|conn| !matches!(conn, Conn::Socket(socket, _) if socket.has_output()));
+                .all(|conn| !matches!(conn, Conn::Socket(socket, ..) if socket.has_output()));
         idle || Instant::now() >= end
     }
 
@@ -385,7 +396,7 @@ impl Driver {
             Effect::Dial { conn, replica } => self.dial(now, conn, replica),
             Effect::Close(conn) => self.drop_conn(conn),
             Effect::Send { conn, frame } => {
-                if let Some(Conn::Socket(socket, _)) = self.conns.get_mut(&conn) {
+                if let Some(Conn::Socket(socket, ..)) = self.conns.get_mut(&conn) {
                     socket.push(frame);
                     if !written.contains(&conn) {
                         written.push(conn);
@@ -403,7 +414,7 @@ impl Driver {
 
     fn dial(&mut self, now: Time, conn: ConnId, replica: ReplicaId) {
         let Some((_, address)) = self.members.iter().find(|(id, _)| *id == replica) else { return };
-        self.conns.insert(conn, Conn::Resolving);
+        self.conns.insert(conn, Conn::Resolving(replica));
         if let Ok(address) = address.parse::<SocketAddr>() {
             return self.connect(now, conn, Ok(vec![address]));
         }
@@ -435,9 +446,14 @@ impl Driver {
 
     fn connect_first(&mut self, conn: ConnId, addresses: Vec<SocketAddr>) -> io::Result<()> {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        let Some(Conn::Resolving(replica) | Conn::Socket(_, _, replica)) = self.conns.get(&conn) else {
+            return Ok(());
+        };
+        let replica = *replica;
         let mut left = addresses.into_iter();
         while let Some(address) = left.next() {
-            let socket = Socket::connect(address, ANSWER_BYTES_MAX).and_then(|mut socket| {
+            let tls = self.session(replica)?;
+            let socket = Socket::connect(address, ANSWER_BYTES_MAX, tls).and_then(|mut socket| {
                 let token = Token(conn.number() as usize);
                 let interest = Interest::READABLE | Interest::WRITABLE;
                 self.poll.registry().register(&mut socket.stream, token, interest)?;
@@ -445,7 +461,8 @@ impl Driver {
             });
             match socket {
                 Ok(socket) => {
-                    self.conns.insert(conn, Conn::Socket(Box::new(socket), left.collect()));
+                    let socket = Box::new(socket);
+                    self.conns.insert(conn, Conn::Socket(socket, left.collect(), replica));
                     return Ok(());
                 }
                 Err(error) => last = error,
@@ -454,8 +471,13 @@ impl Driver {
         Err(last)
     }
 
+    fn session(&self, replica: ReplicaId) -> io::Result<Option<Box<Session>>> {
+        let session = self.tls.as_ref().map(|tls| tls.session(replica)).transpose();
+        session.map_err(io::Error::other)
+    }
+
     fn drop_conn(&mut self, conn: ConnId) {
-        if let Some(Conn::Socket(mut socket, _)) = self.conns.remove(&conn) {
+        if let Some(Conn::Socket(mut socket, ..)) = self.conns.remove(&conn) {
             // Dropping the socket takes it out of the poll, too; an error here means that it never was in it.
             let _ = self.poll.registry().deregister(&mut socket.stream);
         }
@@ -469,7 +491,7 @@ impl Driver {
     // Sockets.
 
     fn ready(&mut self, now: Time, conn: ConnId, readable: bool, writable: bool) {
-        let Some(Conn::Socket(socket, _)) = self.conns.get_mut(&conn) else { return };
+        let Some(Conn::Socket(socket, ..)) = self.conns.get_mut(&conn) else { return };
         if !socket.connected {
             match socket.check_connected() {
                 Ok(true) => self.core.step(now, Input::Connected(conn), &mut self.out),
@@ -487,30 +509,47 @@ impl Driver {
 
     /// The next address, if there is one.
     fn connect_failed(&mut self, now: Time, conn: ConnId, error: &io::Error) {
-        let left = match self.conns.get_mut(&conn) {
-            Some(Conn::Socket(_, left)) => std::mem::take(left),
-            _ => Vec::new(),
+        let (left, replica) = match self.conns.get_mut(&conn) {
+            Some(Conn::Socket(_, left, replica)) => (std::mem::take(left), *replica),
+            _ => return,
         };
         self.drop_conn(conn);
         if left.is_empty() {
             self.lost(now, conn, error.to_string())
         } else {
+            self.conns.insert(conn, Conn::Resolving(replica));
             self.connect(now, conn, Ok(left))
         }
     }
 
     fn read(&mut self, now: Time, conn: ConnId) {
-        let Some(Conn::Socket(socket, _)) = self.conns.get_mut(&conn) else { return };
+        let Some(Conn::Socket(socket, ..)) = self.conns.get_mut(&conn) else { return };
         let (core, out) = (&mut self.core, &mut self.out);
-        match socket.read(|frame| core.step(now, Input::Frame { conn, frame }, out)) {
+        let ended = socket.read(&mut self.scratch, |frame| core.step(now, Input::Frame { conn, frame }, out));
+        let answers = socket.wants_send();
+        match ended {
             Ok(ReadEnd::Drained) => {}
             Ok(ReadEnd::More) => self.readable.push(conn),
-            Err(error) => self.lost(now, conn, error.to_string()),
+            Err(Broken::Io(error)) => return self.lost(now, conn, error.to_string()),
+            Err(Broken::Unsafe(trouble)) => return self.turned_away(now, conn, trouble.text),
+        }
+        if answers {
+            self.write(now, conn); // the handshake's own words
         }
     }
 
+    /// No safe connection: as good as a refusal, since it will not change soon.
+    fn turned_away(&mut self, now: Time, conn: ConnId, text: String) {
+        let refusal = Refusal { reason: RefusalReason::Certificate, text: text.clone() }.frame().to_vec();
+        let payload = Bytes::copy_from_slice(&refusal[FRAME_HEADER..]);
+        let frame = Frame { kind: FrameKind::Refusal, payload };
+        self.core.step(now, Input::Frame { conn, frame }, &mut self.out);
+        // Unless it stood already.
+        self.lost(now, conn, text);
+    }
+
     fn write(&mut self, now: Time, conn: ConnId) {
-        let Some(Conn::Socket(socket, _)) = self.conns.get_mut(&conn) else { return };
+        let Some(Conn::Socket(socket, ..)) = self.conns.get_mut(&conn) else { return };
         match socket.write() {
             Ok(0) => {}
             Ok(bytes) => self.core.step(now, Input::Written { conn, bytes }, &mut self.out),

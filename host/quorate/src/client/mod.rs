@@ -12,17 +12,21 @@ mod builder;
 mod commands;
 mod completions;
 mod driver;
+mod file;
 mod oneshot;
 mod resolve;
 mod session;
 mod socket;
+mod tls;
 
 pub use admin::{AdminConnection, AdminSender};
 pub use blocking::{BlockingClient, BlockingSession};
 pub use builder::{BuildError, ClientBuilder};
 pub use commands::{Commands, Encoded, Replies};
 pub use completions::{Completed, CompletionQueue};
+pub use file::{ClientFile, ClientFileError, ClientFiles};
 pub use quorate_client::Error;
+pub use quorate_tls::{Credentials, CredentialsError, TlsFiles};
 pub use quorate_types::{ClientId, ClusterId, ReplicaId, Seq};
 pub use quorate_wire::ReadConsistency;
 pub use session::{CallFuture, Session};
@@ -39,6 +43,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tls::ClientTls;
 
 /// How to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +86,7 @@ pub struct Client {
     members: Arc<Vec<(ReplicaId, String)>>,
     cluster: Option<ClusterId>,
     timeout: Duration,
+    admin_tls: Option<ClientTls>,
 }
 
 impl Client {
@@ -158,7 +164,8 @@ impl Client {
         let (_, address) =
             self.members.iter().find(|(id, _)| *id == replica).ok_or(Error::UnknownReplica(replica))?;
         let (address, cluster, timeout) = (address.clone(), self.cluster, self.timeout);
-        let question = Question { replica, address, cluster, kind, payload, answer, timeout };
+        let credentials = self.admin_tls.as_ref().map(ClientTls::current);
+        let question = Question { replica, address, cluster, kind, payload, answer, timeout, credentials };
         let (waiting, shot) = Waiting::new(Arc::clone(&self.handle));
         std::thread::Builder::new()
             .name("quorate-admin".to_owned())

@@ -1,7 +1,9 @@
-//! One connection: a non-blocking socket, what waits to be written, and the frames that arrive.
+//! One connection: a non-blocking socket, what waits to be written, and the frames that arrive; with TLS in between, unless the
+//! cluster runs plain.
 
 use bytes::{Buf, Bytes};
 use mio::net::TcpStream;
+use quorate_tls::{Session, Trouble};
 use quorate_wire::{Frame, FrameReader, OutFrame};
 use socket2::SockRef;
 use std::collections::VecDeque;
@@ -12,7 +14,7 @@ use std::net::SocketAddr;
 const SLICES: usize = 64;
 /// The smallest and largest room that is offered to one read.
 const READ_MIN: usize = 16 << 10;
-const READ_MAX: usize = 256 << 10;
+pub(crate) const READ_MAX: usize = 256 << 10;
 /// After so many reads in one turn the other connections get theirs.
 const READS_PER_TURN: usize = 16;
 
@@ -25,10 +27,26 @@ pub(crate) enum ReadEnd {
     More,
 }
 
+/// Why a connection is of no use any more.
+#[derive(Debug)]
+pub(crate) enum Broken {
+    /// What the system says, or the end.
+    Io(io::Error),
+    /// It is not safe.
+    Unsafe(Trouble),
+}
+
+impl From<io::Error> for Broken {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(crate) stream: TcpStream,
     pub(crate) connected: bool,
+    tls: Option<Box<Session>>,
     reader: FrameReader,
     read_room: usize,
     out: VecDeque<Bytes>,
@@ -38,7 +56,11 @@ pub(crate) struct Socket {
 
 impl Socket {
     /// Begins to connect.
-    pub(crate) fn connect(address: SocketAddr, frame_bytes_max: u32) -> io::Result<Self> {
+    pub(crate) fn connect(
+        address: SocketAddr,
+        frame_bytes_max: u32,
+        tls: Option<Box<Session>>,
+    ) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         let socket = SockRef::from(&stream);
         socket.set_tcp_nodelay(true)?;
@@ -50,6 +72,7 @@ impl Socket {
         Ok(Self {
             stream,
             connected: false,
+            tls,
             reader,
             read_room: READ_MIN,
             out: VecDeque::new(),
@@ -78,25 +101,41 @@ impl Socket {
     }
 
     pub(crate) fn has_output(&self) -> bool {
-        !self.out.is_empty()
+        !self.out.is_empty() || self.wants_send()
+    }
+
+    pub(crate) fn wants_send(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.wants_send())
     }
 
     pub(crate) fn unblock(&mut self) {
         self.blocked = false;
     }
 
-    /// Writes as much as the kernel takes; returns how many bytes.
+    /// Writes as much as the kernel takes; returns how many bytes of frames left.
     pub(crate) fn write(&mut self) -> io::Result<usize> {
         let mut total = 0;
-        while !self.blocked && !self.out.is_empty() {
+        while !self.blocked && self.has_output() {
             let slices: Vec<IoSlice<'_>> =
                 self.out.iter().take(SLICES).map(|part| IoSlice::new(part)).collect();
-            match self.stream.write_vectored(&slices) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => {
-                    total += written;
-                    self.written(written);
+            let (written, sent) = match &mut self.tls {
+                None => match self.stream.write_vectored(&slices) {
+                    Ok(written) => (written, Ok(written)),
+                    Err(error) => (0, Err(error)),
+                },
+                Some(tls) => {
+                    let sealed = tls.write(&slices);
+                    if !tls.wants_send() {
+                        return Ok(total); // before the end of the handshake nothing can be sealed
+                    }
+                    (sealed, tls.send(&mut self.stream))
                 }
+            };
+            total += written;
+            self.written(written);
+            match sent {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.blocked = true,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -117,24 +156,43 @@ impl Socket {
         }
     }
 
-    /// Reads what is there and hands the frames to `take`.
-    pub(crate) fn read(&mut self, mut take: impl FnMut(Frame)) -> io::Result<ReadEnd> {
+    /// Reads what is there and hands the frames to `take`. `scratch` is room for what TLS has to open first.
+    pub(crate) fn read(
+        &mut self,
+        scratch: &mut [u8],
+        mut take: impl FnMut(Frame),
+    ) -> Result<ReadEnd, Broken> {
         for _ in 0..READS_PER_TURN {
-            let space = self.reader.space(self.read_room);
-            let room = space.len();
-            let result = self.stream.read(space);
-            self.reader.filled(*result.as_ref().unwrap_or(&0));
-            match result {
-                Ok(0) => {
-                    return Err(io::Error::new(
-                        io::ErrorKind::UnexpectedEof,
-                        "the replica closed the connection",
-                    ));
-                }
-                Ok(read) => {
-                    if read == room {
+            let result = match &mut self.tls {
+                None => {
+                    let space = self.reader.space(self.read_room);
+                    let room = space.len();
+                    let result = self.stream.read(space);
+                    self.reader.filled(*result.as_ref().unwrap_or(&0));
+                    if result.as_ref().is_ok_and(|read| *read == room) {
                         self.read_room = (self.read_room * 2).min(READ_MAX);
                     }
+                    result
+                }
+                Some(tls) => {
+                    let result = self.stream.read(scratch);
+                    if let Ok(read @ 1..) = &result {
+                        let reader = &mut self.reader;
+                        if let Err(trouble) = tls.receive(&scratch[..*read], |plain| reader.push(plain)) {
+                            // The other side is told why, if it still listens.
+                            let _ = tls.send(&mut self.stream);
+                            return Err(Broken::Unsafe(trouble));
+                        }
+                    }
+                    result
+                }
+            };
+            match result {
+                Ok(0) => {
+                    let why = "the replica closed the connection";
+                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why).into());
+                }
+                Ok(_) => {
                     while let Some(frame) = self
                         .reader
                         .frame()
@@ -145,7 +203,7 @@ impl Socket {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(ReadEnd::Drained),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(ReadEnd::More)

@@ -61,6 +61,7 @@ pub(crate) fn config(directory: &Path) -> Config {
     let member =
         MemberConfig { replica: 1, address: "127.0.0.1:0".into(), incarnation: incarnation.to_string() };
     let mut config = Config::new(cluster, 1, data, vec![member]);
+    config.plain = true;
     config.durability.segment_mib = 24;
     config
 }
@@ -103,6 +104,7 @@ pub(crate) fn cluster_of(
             };
             DataDirectory::create(&data, &identity).unwrap();
             let mut config = Config::new(id, replica, data, members.clone());
+            config.plain = true;
             config.durability.mode = durability;
             config.durability.segment_mib = 24;
             set(&mut config);

@@ -51,3 +51,39 @@ fn strangers_are_refused_with_the_reason() {
         RefusalReason::Format
     );
 }
+
+#[test]
+fn everybody_comes_as_who_the_certificate_says() {
+    use super::check_identity;
+    use quorate_types::{ClientId, Holder, Identity, Name};
+    let cluster = ClusterId::new(7);
+    let name = |text: &str| Name::parse(text).expect("a name");
+    let identity = |holder| Identity { cluster, holder };
+    let (shop, alice) = (identity(Holder::Client(name("shop"))), identity(Holder::Admin(name("alice"))));
+    let two = identity(Holder::Replica(ReplicaId::new(2)));
+    let peer = |id| Role::Peer { replica: ReplicaId::new(id), incarnation: Incarnation::new(1) };
+    let of = |owner: &str| Role::Client(name(owner).client_id(ClientId::new(99)));
+    for (role, who, taken) in [
+        (peer(2), &two, true),
+        (peer(3), &two, false),
+        (of("shop"), &two, false),
+        (Role::Admin, &two, false),
+        (peer(2), &shop, false),
+        (of("shop"), &shop, true),
+        (of("other"), &shop, false),
+        (Role::Admin, &shop, false),
+        (peer(2), &alice, false),
+        (of("alice"), &alice, true),
+        (of("shop"), &alice, false),
+        (Role::Admin, &alice, true),
+    ] {
+        let hello = Hello::new(cluster, None, role);
+        let checked = check_identity(&hello, Some(who));
+        assert_eq!(checked.is_ok(), taken, "{role:?} with the certificate of {who}: {checked:?}");
+        assert_eq!(check_identity(&hello, None), Ok(()), "a plain connection's word is taken");
+        if let Err(refusal) = checked {
+            assert_eq!(refusal.reason, RefusalReason::Certificate);
+            assert!(refusal.text.contains(&who.holder.to_string()), "{}", refusal.text);
+        }
+    }
+}

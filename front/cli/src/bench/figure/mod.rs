@@ -86,6 +86,8 @@ impl FigureArgs {
         Measurement {
             cluster: ClusterArgs::default(),
             durability: Some(self.durability),
+            // As in the paper: what is compared is the way checkpoints are taken.
+            plain: true,
             sync_delay_us: self.sync_delay_us,
             scratch: self.scratch.clone(),
             secs: self.secs,

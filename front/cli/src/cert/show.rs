@@ -1,0 +1,138 @@
+//! `quorate cert show`: what stands in certificates, for people and programs.
+
+use super::authority::read;
+use crate::failure::{Failure, Outcome};
+use crate::print;
+use quorate::client::ClientFile;
+use quorate_runtime::Config;
+use quorate_tls::{Certificate, TlsFiles, certificates_in};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::SystemTime;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// Show what stands in certificates: whose they are, until when they hold, and who signed them.
+///
+/// Exit code 0 when all of them hold now, 1 when one does not.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Certificates, or configurations (replica.toml, client.toml) that name some
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args) -> Outcome {
+    let now = SystemTime::now();
+    let (mut text, mut documents, mut all_hold) = (String::new(), Vec::new(), true);
+    for path in named(&args.files)? {
+        let unusable = |why: String| Failure::usage(format!("{} is not usable: {why}", path.display()));
+        for der in certificates_in(read(&path)?.as_bytes()).map_err(|why| unusable(why.to_string()))? {
+            let certificate = Certificate::decode(&der).map_err(|why| unusable(why.to_string()))?;
+            all_hold &= holds(&certificate, now);
+            documents.push(json(&path, &certificate, now));
+            describe(&mut text, &path, &certificate, now);
+        }
+    }
+    print::line(if args.json {
+        serde_json::Value::from(documents).to_string()
+    } else {
+        text.trim_end().to_owned()
+    })?;
+    Ok(if all_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The certificates that are meant, those of configurations in place of the configurations.
+fn named(files: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
+    let mut all = Vec::new();
+    let mut add = |files: &TlsFiles| {
+        for path in [&files.certificate, &files.ca] {
+            if !all.contains(path) {
+                all.push(path.clone());
+            }
+        }
+    };
+    for path in files {
+        if path.extension().is_none_or(|ending| ending != "toml") {
+            add(&TlsFiles { ca: path.clone(), certificate: path.clone(), key: PathBuf::new() });
+            continue;
+        }
+        let configured = match Config::read(path) {
+            Ok(config) => config.tls.into_iter().collect(),
+            Err(_) => {
+                let file = ClientFile::read(path).map_err(|why| Failure::usage(why.to_string()))?;
+                file.tls.map_or_else(Vec::new, |tls| [tls.client].into_iter().chain(tls.admin).collect())
+            }
+        };
+        if configured.is_empty() {
+            return Err(Failure::usage(format!(
+                "{} names no certificates: connections are plain",
+                path.display()
+            )));
+        }
+        configured.iter().for_each(&mut add);
+    }
+    Ok(all)
+}
+
+fn holds(certificate: &Certificate, now: SystemTime) -> bool {
+    let begun = Certificate { not_after: certificate.not_before, ..certificate.clone() }.days_left(now) < 0;
+    begun && certificate.days_left(now) >= 0
+}
+
+fn date(seconds: i64) -> String {
+    let time = OffsetDateTime::from_unix_timestamp(seconds).ok();
+    time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
+}
+
+fn holder(certificate: &Certificate) -> String {
+    match (&certificate.identity, certificate.cluster) {
+        (None, Some(cluster)) if certificate.is_authority => format!("authority of cluster {cluster}"),
+        _ => certificate.holder(),
+    }
+}
+
+fn describe(text: &mut String, path: &Path, certificate: &Certificate, now: SystemTime) {
+    let days = certificate.days_left(now);
+    let state = if !holds(certificate, now) && days >= 0 {
+        "NOT VALID YET".to_owned()
+    } else if days < 0 {
+        "EXPIRED".to_owned()
+    } else {
+        format!("{days} days left")
+    };
+    let _ = writeln!(
+        text,
+        "{}\n  holder  {}\n  valid   {} to {} ({state})\n  serial  {}\n  signer  {}",
+        path.display(),
+        holder(certificate),
+        date(certificate.not_before),
+        date(certificate.not_after),
+        certificate.serial,
+        certificate.issuer
+    );
+    let hosts = certificate.own_hosts();
+    if !hosts.is_empty() {
+        let _ = writeln!(text, "  hosts   {}", hosts.join(", "));
+    }
+}
+
+fn json(path: &Path, certificate: &Certificate, now: SystemTime) -> serde_json::Value {
+    serde_json::json!({
+        "file": path.display().to_string(),
+        "holder": holder(certificate),
+        "uri": certificate.identity.as_ref().map(quorate_types::Identity::uri),
+        "authority": certificate.is_authority,
+        "not_before": date(certificate.not_before),
+        "not_after": date(certificate.not_after),
+        "days_left": certificate.days_left(now),
+        "holds": holds(certificate, now),
+        "serial": certificate.serial,
+        "signer": certificate.issuer,
+        "hosts": certificate.own_hosts(),
+    })
+}

@@ -1,0 +1,285 @@
+//! The thread for small and rare work with files: it looks after the certificates, and keeps the record of what operators did.
+//!
+//! Certificates are read again when their files changed, or when somebody asks for it; new connections then use the new ones, and bad
+//! ones change nothing. The record is `audit.jsonl` in the data directory, one JSON document a line (docs/security.md).
+//! Tests: `clerk/tests.rs`.
+
+use crate::disk_thread::{Completion, Mailbox};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
+use quorate_tls::{Credentials, Watched};
+use serde::Serialize;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+#[cfg(test)]
+mod tests;
+
+/// How often the files of certificates are looked at; a change is taken at the second look that finds it.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// So long before a certificate ends the replica begins to say so, in days.
+pub(crate) const WARN_DAYS: i64 = 30;
+const DAY: Duration = Duration::from_secs(24 * 3600);
+/// What operators do faster than it can be written is not recorded, which is said.
+const ERRANDS_MAX: usize = 1024;
+/// The record goes on in a new file from this size on, in bytes; so many older ones are kept.
+const AUDIT_BYTES_MAX: u64 = 8 << 20;
+const AUDIT_FILES: u32 = 4;
+
+/// Something that an operator did.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Act {
+    /// Who, as the certificate says.
+    pub(crate) who: String,
+    /// From which address.
+    pub(crate) from: String,
+    /// What was asked for.
+    pub(crate) what: String,
+    /// What came of it.
+    pub(crate) outcome: String,
+}
+
+/// Work for the clerk.
+#[derive(Debug)]
+pub(crate) enum Errand {
+    /// Read the certificates now.
+    Look,
+    /// Record this.
+    Note(Act),
+    /// No more comes.
+    Stop,
+}
+
+/// Gives work to the clerk.
+#[derive(Clone, Debug)]
+pub(crate) struct Errands(Sender<Errand>);
+
+impl Errands {
+    pub(crate) fn look(&self) {
+        // One that waits already will do.
+        let _ = self.0.try_send(Errand::Look);
+    }
+
+    pub(crate) fn note(&self, act: Act) {
+        if let Err(TrySendError::Full(Errand::Note(act))) = self.0.try_send(Errand::Note(act)) {
+            tracing::error!(
+                "not recorded, since too much is at once: {} did {}: {}",
+                act.who,
+                act.what,
+                act.outcome
+            );
+        }
+    }
+}
+
+/// The thread.
+pub(crate) struct Clerk {
+    errands: Option<Errands>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Clerk {
+    /// Starts it, with the certificates that are in force, if connections are not plain.
+    pub(crate) fn start(data: &Path, watched: Option<Watched>, mailbox: Mailbox) -> io::Result<Self> {
+        let (sender, receiver) = bounded(ERRANDS_MAX);
+        let audit = Audit::new(data.join("audit.jsonl"));
+        let thread = std::thread::Builder::new()
+            .name("clerk".into())
+            .spawn(move || Work { watched, audit, mailbox, warned: None }.run(&receiver))?;
+        Ok(Self { errands: Some(Errands(sender)), thread: Some(thread) })
+    }
+
+    pub(crate) fn errands(&self) -> Option<&Errands> {
+        self.errands.as_ref()
+    }
+
+    /// Ends it, once all that was recorded is written.
+    pub(crate) fn stop(&mut self) {
+        if let (Some(Errands(sender)), Some(thread)) = (self.errands.take(), self.thread.take()) {
+            // It fails only if the thread has panicked, which said so itself.
+            let _ = sender.send(Errand::Stop);
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Work {
+    watched: Option<Watched>,
+    audit: Audit,
+    mailbox: Mailbox,
+    /// When it was last said that a certificate ends soon.
+    warned: Option<SystemTime>,
+}
+
+impl Work {
+    fn run(mut self, errands: &Receiver<Errand>) {
+        loop {
+            self.warn(SystemTime::now());
+            match errands.recv_timeout(LOOK_EVERY) {
+                Ok(Errand::Look) => self.look(true),
+                Ok(Errand::Note(act)) => self.audit.note(&act),
+                Err(RecvTimeoutError::Timeout) => self.look(false),
+                Ok(Errand::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn look(&mut self, asked: bool) {
+        let Some(watched) = &mut self.watched else { return };
+        let outcome = match watched.look(asked) {
+            None => return,
+            Some(Ok(credentials)) => {
+                let text = shown(&credentials);
+                tracing::info!("new connections use the certificate {text}");
+                self.mailbox.send(Completion::Credentials(credentials));
+                self.warned = None;
+                format!("in force: {text}")
+            }
+            Some(Err(why)) => {
+                tracing::error!("the certificates were not replaced, those before stay in force: {why}");
+                format!("error: those before stay in force: {why}")
+            }
+        };
+        let who = if asked { "this machine, by a signal" } else { "this machine, by changed files" };
+        let (who, what) = (who.to_owned(), "read certificates".to_owned());
+        self.audit.note(&Act { who, from: String::new(), what, outcome });
+    }
+
+    /// Says once a day that a certificate ends soon.
+    fn warn(&mut self, now: SystemTime) {
+        let Some(watched) = &self.watched else { return };
+        let recently = |at: SystemTime| now.duration_since(at).is_ok_and(|since| since < DAY);
+        if self.warned.is_some_and(recently) {
+            return;
+        }
+        self.warned = Some(now);
+        for problem in ending(watched.current(), now) {
+            tracing::warn!("{problem}");
+        }
+    }
+}
+
+fn shown(credentials: &Credentials) -> String {
+    let certificate = credentials.certificate();
+    let days = certificate.days_left(SystemTime::now());
+    format!("{} of {}, which holds for {days} days", certificate.serial, credentials.identity().holder)
+}
+
+/// What ends soon, and what to do.
+pub(crate) fn ending(credentials: &Credentials, now: SystemTime) -> Vec<String> {
+    let mut problems = Vec::new();
+    let own = credentials.certificate().days_left(now);
+    if own < 0 {
+        problems.push("the certificate of this replica has expired: nobody can connect. Renew it (`quorate cert renew`)".into());
+    } else if own < WARN_DAYS {
+        problems.push(format!(
+            "the certificate of this replica expires in {own} days: renew it (`quorate cert renew`)"
+        ));
+    }
+    let authority = credentials.authority_days_left(now);
+    if authority < WARN_DAYS {
+        problems.push(format!(
+            "an authority that this replica trusts ends in {authority} days: replace it (docs/operations/certificates.md)"
+        ));
+    }
+    problems
+}
+
+/// The record.
+struct Audit {
+    path: PathBuf,
+    bytes_max: u64,
+}
+
+impl Audit {
+    fn new(path: PathBuf) -> Self {
+        Self { path, bytes_max: AUDIT_BYTES_MAX }
+    }
+
+    fn note(&self, act: &Act) {
+        if let Err(error) = self.write(act, SystemTime::now()) {
+            tracing::error!(
+                "{} did {} from {} ({}), which can not be recorded in {}: {error}. Free space, or look after the disk",
+                act.who,
+                act.what,
+                act.from,
+                act.outcome,
+                self.path.display()
+            );
+        }
+    }
+
+    fn write(&self, act: &Act, now: SystemTime) -> io::Result<()> {
+        #[derive(Serialize)]
+        struct Line<'a> {
+            time: String,
+            #[serde(flatten)]
+            act: &'a Act,
+        }
+        let time = OffsetDateTime::from(now).format(&Rfc3339).unwrap_or_default();
+        let mut line = serde_json::to_vec(&Line { time, act })?;
+        line.push(b'\n');
+        let mut file = self.open()?;
+        if file.metadata()?.len() >= self.bytes_max {
+            self.rotate()?;
+            file = self.open()?;
+        }
+        file.write_all(&line)?;
+        file.sync_data()
+    }
+
+    fn open(&self) -> io::Result<File> {
+        OpenOptions::new().create(true).append(true).open(&self.path)
+    }
+
+    fn numbered(&self, number: u32) -> PathBuf {
+        self.path.with_extension(format!("{number}.jsonl"))
+    }
+
+    fn rotate(&self) -> io::Result<()> {
+        for number in (1..AUDIT_FILES).rev() {
+            match fs::rename(self.numbered(number), self.numbered(number + 1)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        fs::rename(&self.path, self.numbered(1))
+    }
+}
+
+/// The part of a replica's status about its certificates.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct TlsStatus {
+    /// Whose certificate it is.
+    identity: String,
+    /// Its serial number.
+    serial: String,
+    /// Whole days until it ends.
+    expires_in_days: i64,
+    /// Whole days until the first of the authorities that are trusted ends.
+    authority_expires_in_days: i64,
+    #[serde(skip)]
+    problems: Vec<String>,
+}
+
+impl TlsStatus {
+    pub(crate) fn of(credentials: &Arc<Credentials>) -> Self {
+        let now = SystemTime::now();
+        Self {
+            identity: credentials.identity().uri(),
+            serial: credentials.certificate().serial.clone(),
+            expires_in_days: credentials.certificate().days_left(now),
+            authority_expires_in_days: credentials.authority_days_left(now),
+            problems: ending(credentials, now),
+        }
+    }
+
+    pub(crate) fn problems(&self) -> impl Iterator<Item = String> {
+        self.problems.iter().cloned()
+    }
+}
