@@ -12,6 +12,7 @@
 
 use crate::codec::Put;
 use crate::frame::Payload;
+use crate::members::SystemCommand;
 use bytes::Bytes;
 use quorate_types::{AgreedTime, Items, Reject, RequestNumber, SessionId};
 
@@ -30,6 +31,8 @@ pub enum RequestKind {
     CloseSession = 3,
     /// Nothing: keeps a session alive, or uses up a number that a caller gave up. The body is empty.
     Empty = 4,
+    /// A command to the engine itself ([`crate::SystemCommand`]): the only request of its batch, and never a client's.
+    System = 5,
 }
 
 impl RequestKind {
@@ -40,6 +43,7 @@ impl RequestKind {
             2 => Some(Self::OpenSession),
             3 => Some(Self::CloseSession),
             4 => Some(Self::Empty),
+            5 => Some(Self::System),
             _ => None,
         }
     }
@@ -126,6 +130,7 @@ fn check_body(kind: RequestKind, body: &[u8]) -> Result<(), Reject> {
         RequestKind::Commands => Items::parse(body).is_ok_and(|commands| commands.len() <= body.len()),
         RequestKind::OpenSession => body.len() == 8,
         RequestKind::CloseSession | RequestKind::Empty => body.is_empty(),
+        RequestKind::System => SystemCommand::decode(body).is_ok(),
     };
     if fits { Ok(()) } else { Err(Reject::Malformed("request: body")) }
 }

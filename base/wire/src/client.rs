@@ -12,6 +12,7 @@
 use crate::batch::{REQUEST_HEADER, RequestHeader, RequestKind, Requests};
 use crate::codec::{Put, Reader};
 use crate::frame::{Frame, FrameKind, OutFrame};
+use crate::membership::Memberships;
 use bytes::Bytes;
 use quorate_types::{ItemsBuilder, Reject, ReplicaId, RequestNumber, Seq, SessionId, View};
 
@@ -35,7 +36,10 @@ impl ClientMessage {
     pub fn decode(frame: Frame) -> Result<Self, Reject> {
         match frame.kind {
             FrameKind::Requests => {
-                Requests::new(&frame.payload).try_for_each(|request| request.map(drop))?;
+                Requests::new(&frame.payload).try_for_each(|request| match request?.0.kind {
+                    RequestKind::System => Err(Reject::NotAllowed("a command to the engine from a client")),
+                    _ => Ok(()),
+                })?;
                 Ok(Self::Requests(frame.payload))
             }
             FrameKind::Reads => {
@@ -56,6 +60,8 @@ pub enum ReplicaMessage {
     ReadReplies(Bytes),
     /// Who leads.
     Leader(LeaderNotice),
+    /// Who the replicas are.
+    Members(Memberships),
 }
 
 impl ReplicaMessage {
@@ -74,6 +80,7 @@ impl ReplicaMessage {
                 Ok(Self::ReadReplies(frame.payload))
             }
             FrameKind::Leader => LeaderNotice::decode(frame.payload).map(Self::Leader),
+            FrameKind::Members => Memberships::decode(frame.payload).map(Self::Members),
             _ => Err(Reject::NotAllowed("this kind of frame from a replica")),
         }
     }

@@ -48,6 +48,8 @@ kinds! {
     Order = 16,
     /// A message about the state, between replicas: digests to compare, checkpoints to transfer.
     State = 17,
+    /// Who the members are, from a replica to other replicas and to clients.
+    Members = 18,
     /// Requests of sessions, from a client.
     Requests = 32,
     /// Replies to requests.
@@ -70,6 +72,10 @@ kinds! {
     ScrubRequest = 52,
     /// Whether that began, a line of text.
     ScrubReply = 53,
+    /// An operator asks the leader to change the membership.
+    MemberRequest = 54,
+    /// Whether that began, a line of text.
+    MemberReply = 55,
 }
 
 /// A decoded frame header.

@@ -2,8 +2,8 @@
 //! the same. Stable tests run them over the corpus.
 
 use crate::{
-    Batch, ClientMessage, Frame, FrameKind, FrameReader, Hello, OrderMessage, Refusal, ReplicaMessage,
-    StateMessage, Welcome,
+    Batch, ClientMessage, Frame, FrameKind, FrameReader, Hello, MemberRequest, Memberships, OrderMessage,
+    Refusal, ReplicaMessage, StateMessage, Welcome,
 };
 use bytes::Bytes;
 
@@ -69,7 +69,10 @@ fn payload(frame: Frame) {
         | FrameKind::TransferRequest
         | FrameKind::TransferReply
         | FrameKind::ScrubRequest
-        | FrameKind::ScrubReply => {}
+        | FrameKind::ScrubReply
+        | FrameKind::MemberReply => {}
+        FrameKind::Members => drop(Memberships::decode(frame.payload)),
+        FrameKind::MemberRequest => drop(MemberRequest::decode(frame.payload)),
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::codec::{Put, Reader};
 use crate::frame::{FrameKind, OutFrame};
 use bytes::Bytes;
-use quorate_types::{ClientId, ClusterId, Incarnation, Reject, ReplicaId, View};
+use quorate_types::{ClientId, ClusterId, Incarnation, MembershipId, Reject, ReplicaId, View};
 
 /// The oldest wire format that this program speaks.
 pub const FORMAT_MIN: u16 = 1;
@@ -52,6 +52,8 @@ pub struct Hello {
     pub parameters: u64,
     /// From a member: which life of its log this is, drawn when it first started. From others 0.
     pub life: u64,
+    /// From a member: which membership it knows. Whoever knows an older one hears it out. From others 0.
+    pub membership: MembershipId,
 }
 
 impl Hello {
@@ -66,6 +68,7 @@ impl Hello {
             role,
             parameters: 0,
             life: 0,
+            membership: MembershipId::ZERO,
         }
     }
 
@@ -75,9 +78,15 @@ impl Hello {
         Self { parameters, life, ..self }
     }
 
+    /// The same, with the membership that a member knows.
+    #[must_use]
+    pub fn knowing(self, membership: MembershipId) -> Self {
+        Self { membership, ..self }
+    }
+
     /// The frame to send.
     pub fn frame(&self) -> OutFrame {
-        let mut out = Vec::with_capacity(64);
+        let mut out = Vec::with_capacity(72);
         out.put_u32(MAGIC);
         out.put_u16(self.format_min);
         out.put_u16(self.format_max);
@@ -94,6 +103,7 @@ impl Hello {
         out.put_u64(incarnation);
         out.put_u64(self.parameters);
         out.put_u64(self.life);
+        out.put_u64(self.membership.number());
         OutFrame::new(FrameKind::Hello, &out, vec![])
     }
 
@@ -121,9 +131,9 @@ impl Hello {
             3 => Role::Admin,
             _ => return Err(Reject::Malformed("hello: role")),
         };
-        let (parameters, life) = (r.u64()?, r.u64()?);
+        let (parameters, life, membership) = (r.u64()?, r.u64()?, MembershipId::new(r.u64()?));
         r.end()?;
-        Ok(Self { format_min, format_max, feature_level, cluster, to, role, parameters, life })
+        Ok(Self { format_min, format_max, feature_level, cluster, to, role, parameters, life, membership })
     }
 }
 

@@ -10,6 +10,7 @@ mod codec;
 mod frame;
 pub mod fuzzing;
 mod handshake;
+mod members;
 mod membership;
 mod order;
 pub mod raft;
@@ -23,6 +24,7 @@ pub use client::{
 };
 pub use frame::{FRAME_HEADER, Frame, FrameHeader, FrameKind, FrameReader, OutFrame};
 pub use handshake::{FEATURE_LEVEL, FORMAT_MAX, FORMAT_MIN, Hello, Refusal, RefusalReason, Role, Welcome};
+pub use members::{MemberRequest, SystemCommand, members_frame};
 pub use membership::{
     ADDRESS_MAX, MEMBERS_MAX, MEMBERSHIPS_BYTES_MAX, Member, MemberRole, Membership, Memberships,
 };

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use common::{batch, read_whole, request, samples};
 use proptest::prelude::*;
 use quorate_types::{
-    ClientId, ClusterId, Digest, Incarnation, InstanceId, Reject, ReplicaId, RequestNumber, Seq, SessionId,
-    View,
+    ClientId, ClusterId, Digest, Incarnation, InstanceId, MembershipId, Reject, ReplicaId, RequestNumber,
+    Seq, SessionId, View,
 };
 use quorate_wire::raft::{AppendOutcome, ENTRIES_MAX, Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_wire::{
@@ -174,7 +174,7 @@ proptest! {
         let (format_min, format_max) = formats;
         let cluster = ClusterId::new(cluster);
         let parameters = u64::from(feature_level) << 7;
-        let hello = Hello { format_min, format_max, feature_level, cluster, to, role, parameters, life: parameters ^ 1 };
+        let hello = Hello { format_min, format_max, feature_level, cluster, to, role, parameters, life: parameters ^ 1, membership: MembershipId::new(parameters ^ 2) };
         prop_assert_eq!(Hello::decode(payload_of(&hello.frame())), Ok(hello));
     }
 
@@ -386,7 +386,7 @@ fn a_frame_at_the_limit_is_waited_for() {
 
 #[test]
 fn unknown_kinds_and_reserved_bits_are_refused() {
-    for kind in [0, 4, 15, 18, 0xffff, 1 << 16 | 16] {
+    for kind in [0, 4, 15, 19, 0xffff, 1 << 16 | 16] {
         assert!(read_whole(&header(0, kind), LIMIT).is_err(), "kind {kind:#x}");
     }
     assert!(matches!(read_whole(&header(0, 48), LIMIT), Ok(Some(_))));
@@ -396,7 +396,7 @@ fn unknown_kinds_and_reserved_bits_are_refused() {
 #[test]
 fn the_limit_can_be_raised_after_the_handshake() {
     let hello = samples().remove(0).frame.to_vec();
-    let mut reader = FrameReader::new(64);
+    let mut reader = FrameReader::new(128);
     reader.push(&hello);
     assert!(matches!(reader.frame(), Ok(Some(_))));
     reader.set_limit(LIMIT);

@@ -10,6 +10,7 @@
 //! | `reads` | INV-SIM-READS: a read's answer is the state at the seq that it names, and one reader never goes back |
 //! | `bounded` | INV-SIM-BOUNDED: queues stay under their limits |
 //! | `checkpoints` | INV-SIM-CHECKPOINT: digests and files at equal borders are equal, what is at rest is agreed on, logs are trimmed |
+//! | `members` | INV-SIM-MEMBERS: a membership's number means the same to all, no change stays open, and only members lead in the end |
 //! | `progress` | INV-SIM-PROGRESS: once faults are over, everything that was asked ends in time |
 
 pub mod acked;
@@ -17,6 +18,7 @@ pub mod agreement;
 pub mod bounded;
 pub mod checkpoints;
 pub mod linear;
+pub mod members;
 pub mod once;
 pub mod progress;
 pub mod reads;

@@ -89,7 +89,7 @@ impl Client {
     /// Client `number`, from 1.
     pub fn new(plan: &Plan, number: u32) -> Self {
         let mut rng = Rng::of(plan.seed, 500 + u64::from(number));
-        let members: Vec<ReplicaId> = (1..=plan.replicas as u16).map(ReplicaId::new).collect();
+        let members: Vec<ReplicaId> = (1..=plan.founders as u16).map(ReplicaId::new).collect();
         let config = Config {
             cluster: Some(CLUSTER),
             session_ttl: Span::from_millis(plan.sessions.0),

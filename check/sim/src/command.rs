@@ -165,6 +165,9 @@ fn told((at, fault): &(u64, Fault)) -> String {
 fn again(options: &Options, seed: u64) -> String {
     let mut line = format!("quorate sim --seed {seed}");
     let profile = &options.profile;
+    if let Some(changes) = profile.changes {
+        line += &format!(" --changes {changes}");
+    }
     if let Some(replicas) = profile.replicas {
         line += &format!(" --replicas {replicas}");
     }

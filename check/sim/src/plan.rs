@@ -187,6 +187,30 @@ pub enum Fault {
         /// Whom it asks.
         who: usize,
     },
+    /// An operator asks whoever leads for another membership.
+    Member {
+        /// What for.
+        what: Change,
+        /// About whom, among those to whom it may happen.
+        pick: u16,
+    },
+}
+
+/// What an operator asks for about the membership.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A new replica joins as a learner; its process starts at some time.
+    Add,
+    /// A learner becomes a voter.
+    Promote,
+    /// A member leaves. Its process goes on: nobody told it.
+    Remove,
+    /// A learner takes the place of a member; preferably of one whose disk is lost.
+    Replace,
+    /// A member has another address.
+    Move,
+    /// No request: a voter's disk is lost for good, where a majority of the voters is left.
+    LoseDisk,
 }
 
 /// A point in the work of a keeper.
@@ -321,8 +345,10 @@ pub struct Workload {
 pub struct Plan {
     /// Where it comes from.
     pub seed: u64,
-    /// How many replicas.
+    /// How many replicas there ever are; those beyond the founders join while it runs, if at all.
     pub replicas: usize,
+    /// With how many of them the cluster begins.
+    pub founders: usize,
     /// How many clients.
     pub clients: usize,
     /// The log's sizes and durability.
@@ -382,11 +408,13 @@ pub struct Profile {
     pub sync: Option<SyncMode>,
     /// Operations of each client are multiplied by this.
     pub length: u32,
+    /// Whether the membership changes; otherwise the seed decides, unless the cluster's size is chosen.
+    pub changes: Option<bool>,
 }
 
 impl Default for Profile {
     fn default() -> Self {
-        Self { replicas: None, faults: true, sync: None, length: 1 }
+        Self { replicas: None, faults: true, sync: None, length: 1, changes: None }
     }
 }
 
@@ -395,7 +423,8 @@ impl Plan {
     pub fn new(seed: u64, profile: &Profile) -> Self {
         let mut rng = Rng::of(seed, 1);
         let chosen = rng.pick(&[1, 2, 3, 3, 3, 3, 3, 4, 5, 5, 5, 7]);
-        let replicas = profile.replicas.unwrap_or(chosen);
+        let (founders, spares) = joiners(seed, profile, profile.replicas.unwrap_or(chosen));
+        let replicas = founders + spares;
         let clients = rng.range(1, 4) as usize;
         let (log, net) = (log_plan(&mut rng, profile), net_plan(&mut rng));
         let heal_at = rng.range(2_000, 8_000) * MS;
@@ -406,6 +435,7 @@ impl Plan {
         let mut plan = Self {
             seed,
             replicas,
+            founders,
             clients,
             log,
             net,
@@ -443,14 +473,18 @@ impl Plan {
             plan.faults = faults(&plan, &mut rng);
         }
         plan_state(&mut plan, profile, &mut Rng::of(seed, 6));
+        if spares > 0 {
+            plan_members(&mut plan, &mut Rng::of(seed, 8));
+        }
         plan
     }
 
     /// One line for people.
     pub fn summary(&self) -> String {
         format!(
-            "{} replicas, {} clients, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
-            self.replicas,
+            "{} replicas{}, {} clients, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
+            self.founders,
+            if self.replicas > self.founders { " that come and go" } else { "" },
             self.clients,
             self.log.sync,
             self.log.segment_bytes >> 10,
@@ -738,4 +772,47 @@ fn draw_state(kind: u8, plan: &Plan, rng: &mut Rng) -> Fault {
         5 => Fault::Lie { who, how: rng.pick(&[Lie::Flip, Lie::Truncate, Lie::Other, Lie::Silent]), time },
         _ => Fault::WantBorder { who },
     }
+}
+
+/// With how many replicas it begins, and how many may join; from a generator of its own.
+fn joiners(seed: u64, profile: &Profile, founders: usize) -> (usize, usize) {
+    let mut rng = Rng::of(seed, 7);
+    let drawn = rng.chance(250) && profile.replicas.is_none();
+    if !profile.faults || !profile.changes.unwrap_or(drawn) {
+        return (founders, 0);
+    }
+    let founders = if rng.chance(300) { 1 } else { founders.min(5) };
+    (founders, rng.range(2, 6) as usize)
+}
+
+/// Changes of the membership. What takes away a replica for good, or needs most of them to mend it, is planned here and nowhere
+/// else: how many may be lost depends on who votes at that time.
+fn plan_members(plan: &mut Plan, rng: &mut Rng) {
+    plan.faults.retain(|(_, fault)| !fault.is_final() && !fault.needs_others());
+    plan.log_bytes_max = if rng.chance(500) { plan.log_bytes_max } else { 1 << 30 };
+    let styles: [&[Change]; 5] = [
+        &[Change::Add, Change::Promote, Change::Promote],
+        &[Change::Add, Change::Promote, Change::Remove, Change::Remove],
+        &[Change::Add, Change::Replace, Change::Replace],
+        &[Change::Add, Change::Replace, Change::LoseDisk, Change::Replace, Change::Move],
+        &[
+            Change::Add,
+            Change::Add,
+            Change::Promote,
+            Change::Promote,
+            Change::Remove,
+            Change::Replace,
+            Change::Move,
+        ],
+    ];
+    let style = rng.pick(&styles);
+    let every = rng.spread(30 * MS, 600 * MS);
+    let mut at = rng.range(0, 500) * MS;
+    while at < plan.heal_at {
+        let what = rng.pick(style);
+        plan.faults.push((at, Fault::Member { what, pick: rng.number() as u16 }));
+        // Some ask twice at once.
+        at += if rng.chance(100) { MS } else { rng.range(0, every * 2) };
+    }
+    plan.faults.sort_by_key(|(at, _)| *at);
 }

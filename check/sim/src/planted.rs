@@ -67,6 +67,13 @@ pub const BUGS: &[Bug] = &[
     bug("unpublished-trim", "the log is trimmed for a checkpoint that is not durable yet"),
     bug("floor-off-by-one", "the log is trimmed one entry too far"),
     bug("suffix-dropped-at-jump", "installing a checkpoint drops entries that follow it"),
+    bug("old-quorum-after-change", "a leader counts by the membership before the last change"),
+    bug("learner-counted", "what a learner has counts like what a voter has"),
+    bug(
+        "removed-leader-goes-on",
+        "a leader that was removed counts by the membership in which it was a member",
+    ),
+    bug("two-changes-at-once", "a change of membership begins while another one is under way"),
     bug("state-of-its-own", "the service's state depends on what only one replica saw"),
 ];
 

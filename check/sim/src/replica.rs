@@ -17,7 +17,7 @@ use quorate_node::{Effect, Effects, Node, NodeConfig, Recovered, Restoring, Segm
 use quorate_order::raft::RaftConfig;
 use quorate_reply::ReadLimits;
 use quorate_state::checkpoint::{Job as KeeperJob, Keeper, OpenError};
-use quorate_types::{AgreedTime, ClusterId, Halt, Incarnation, ReplicaId, Span};
+use quorate_types::{AgreedTime, ClusterId, Halt, Incarnation, MembershipId, ReplicaId, Span};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
@@ -50,6 +50,15 @@ pub enum SideJob {
     Remove(Range<u64>),
     /// Check a segment.
     Scrub(SegmentScrub),
+}
+
+/// What the configuration of a replica that joins later says.
+#[derive(Clone, Debug)]
+pub struct Join {
+    /// Which membership it is to be in.
+    pub number: MembershipId,
+    /// Who the members were when it was made, without it.
+    pub members: Vec<ReplicaId>,
 }
 
 /// The keeper of checkpoints, as the thread that it is.
@@ -222,6 +231,8 @@ pub struct Replica {
     pub standing: Standing,
     /// Why it stopped for good.
     pub halt: Option<Halt>,
+    /// How it joins, once it does; nobody starts a replica that is no founder before.
+    pub join: Option<Join>,
     /// Everything below this position of the log is known, by what is on the disk, to be synced.
     pub witnessed: u64,
     /// The disk's own randomness.
@@ -256,21 +267,28 @@ impl Replica {
             tap: Tap::default(),
             standing: Standing::default(),
             halt: None,
+            join: None,
             witnessed: 0,
             rng,
         }
     }
 
     /// The configuration of replica `who` in its life `life`.
-    pub fn config(plan: &Plan, who: usize, life: u32) -> NodeConfig {
+    pub fn config(plan: &Plan, who: usize, life: u32, join: Option<&Join>) -> NodeConfig {
         let me = ReplicaId::new(who as u16 + 1);
-        let ids: Vec<ReplicaId> = (1..=plan.replicas as u16).map(ReplicaId::new).collect();
+        let founders: Vec<ReplicaId> = (1..=plan.founders as u16).map(ReplicaId::new).collect();
+        let ids = join.map_or(founders, |join| join.members.clone());
         let member = |id: &ReplicaId| Member {
             replica: *id,
             address: format!("r{}", id.number()),
             incarnation: incarnation(*id),
         };
-        let members = Members::new(CLUSTER, me, ids.iter().map(member).collect());
+        let listed = ids.iter().chain(join.map(|_| &me)).map(member).collect();
+        let members = Members::new(CLUSTER, me, listed);
+        let members = match join {
+            Some(join) => members.joined(join.number, plan.founders),
+            None => members,
+        };
         let seed = Rng::of(plan.seed, 1000 + who as u64 * 7919 + u64::from(life)).number();
         let (heartbeat, election_min, election_max) = plan.timing;
         let memory = plan.log.sync == SyncMode::Memory;
@@ -487,6 +505,6 @@ fn no_checkpoints(error: &OpenError) -> NoStart {
 }
 
 /// The life of a replica's data directory.
-fn incarnation(id: ReplicaId) -> Incarnation {
+pub fn incarnation(id: ReplicaId) -> Incarnation {
     Incarnation::new(0xd15c_0000 + u64::from(id.number()))
 }

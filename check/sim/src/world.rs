@@ -2,7 +2,7 @@
 //!
 //! A safety phase in which the faults of the plan happen, then healing, then a liveness phase in which the workload must finish.
 //! `world/replicas.rs`, `world/keeping.rs` and `world/clients.rs` drive the processes, `world/faults.rs` breaks things,
-//! `world/verdict.rs` judges.
+//! `world/members.rs` lets replicas come and go, `world/verdict.rs` judges.
 //!
 //! INV-SIM-1 (writes go to prepared segments) and INV-SIM-2 (replies are of the kind that was asked for) are about the
 //! simulator and its workload itself.
@@ -10,11 +10,13 @@
 mod clients;
 mod faults;
 mod keeping;
+mod members;
 mod replicas;
 mod verdict;
 
 use crate::checks::agreement::Agreement;
 use crate::checks::checkpoints::Checkpoints;
+use crate::checks::members::Members;
 use crate::checks::once::Once;
 use crate::checks::states::States;
 use crate::checks::{Failure, bounded, progress};
@@ -77,6 +79,7 @@ pub struct World {
     once: Once,
     states: States,
     checkpoints: Checkpoints,
+    members: Members,
     /// The last border must come after this seq; how often it was asked for, and whether it is everywhere.
     last_border: (u64, u64, bool),
     failure: Option<Failure>,
@@ -108,6 +111,7 @@ impl World {
             once: Once::default(),
             states: States::default(),
             checkpoints: Checkpoints::default(),
+            members: Members::default(),
             last_border: (0, 0, false),
             failure: None,
             unjudged: None,
@@ -117,7 +121,9 @@ impl World {
 
     /// Runs to the end.
     pub fn run(&mut self) -> Report {
-        for who in 0..self.processes.len() {
+        for who in
+            (0..self.processes.len()).filter(|who| !(self.plan.founders..self.plan.replicas).contains(who))
+        {
             let at = self.rng.below(50 * MS);
             self.queue.push(at, Event::Start { who, life: 0 });
         }
@@ -215,6 +221,9 @@ impl World {
             if let Err(failure) = bounded::queued(&self.trace.name(who), &self.plan, &node.status()) {
                 self.fail(failure);
             }
+        }
+        if let Err(failure) = self.look_at_members() {
+            self.fail(failure);
         }
         for client in &self.clients {
             client.core.invariants();

@@ -66,6 +66,9 @@ pub(crate) struct Args {
     /// So many replicas, 1 to 7 [default: the seed decides]
     #[arg(long, value_name = "COUNT", value_parser = RangedU64ValueParser::<usize>::new().range(1..=7))]
     replicas: Option<usize>,
+    /// Whether replicas join and leave [default: the seed decides, unless --replicas is given]
+    #[arg(long, value_name = "true|false")]
+    changes: Option<bool>,
     /// When a write counts as durable [default: the seed decides]
     #[arg(long, value_name = "MODE", value_enum)]
     durability: Option<DurabilityChoice>,
@@ -133,6 +136,7 @@ fn options(args: Args) -> Outcome<Options> {
     }
     let profile = Profile {
         replicas: args.replicas,
+        changes: args.changes,
         faults: !args.no_faults,
         sync: args.durability.map(|choice| match choice {
             DurabilityChoice::Group => SyncMode::Group,

@@ -86,6 +86,11 @@ impl Borders {
         Self { config, members, place, number: 0, since: 0, begun: false }
     }
 
+    /// There are so many members from now on, and so many of them come before this one.
+    pub(crate) fn set_members(&mut self, members: usize, place: usize) {
+        (self.members, self.place) = (members.max(1) as u64, place as u64);
+    }
+
     /// Goes on after the border with this number.
     pub(crate) fn resume(&mut self, number: u64) {
         (self.number, self.since, self.begun) = (number, 0, false);

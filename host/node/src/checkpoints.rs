@@ -17,7 +17,7 @@ use quorate_state::agreement::{Agreement, needed_for_crashes};
 use quorate_state::checkpoint::Image;
 use quorate_state::store::Version;
 use quorate_state::transfer::{Fetch, Serve};
-use quorate_types::{ConnId, Digest, RecordId, ReplicaId, Seq, Slot, Time};
+use quorate_types::{ConnId, Digest, MembershipId, RecordId, ReplicaId, Seq, Slot, Time};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Versions at borders that are not agreed yet are kept up to this many: a replica that has diverged compares them.
@@ -146,9 +146,15 @@ impl Checkpoints {
         let me = config.members.me();
         let ids: Vec<ReplicaId> = config.members.all().iter().map(|member| member.replica).collect();
         let place = ids.iter().filter(|id| **id < me).count();
+        let mut agreement = Agreement::new(me, &ids, needed_for_crashes(ids.len()));
+        if config.members.number() > MembershipId::FIRST {
+            // Who joins later begins with a list of those who may have a checkpoint for it.
+            let others: Vec<ReplicaId> = ids.iter().copied().filter(|id| *id != me).collect();
+            agreement.set_members(&others, &[me], needed_for_crashes(others.len()));
+        }
         Self {
-            borders: Borders::new(config.borders, ids.len(), place),
-            agreement: Agreement::new(me, &ids, needed_for_crashes(ids.len())),
+            borders: Borders::new(config.borders, config.members.created(), place),
+            agreement,
             fetching: None,
             installing: None,
             install_at: None,

@@ -10,7 +10,8 @@ use quorate_order::{Input as OrderInput, Status as OrderStatus};
 use quorate_reply::Asked;
 use quorate_types::{ClientId, ConnId, ReplicaId, Span, Time};
 use quorate_wire::{
-    ClientMessage, Frame, FrameKind, OutFrame, ReadRequest, ReadStatus, RequestKind, Requests, StateMessage,
+    ClientMessage, Frame, FrameKind, MemberRequest, OutFrame, ReadRequest, ReadStatus, RequestKind, Requests,
+    StateMessage,
 };
 
 /// A leader with a full disk hands over at most this often.
@@ -140,6 +141,14 @@ impl Node {
                 self.audit(conn, format!("hand over leadership to replica {to} (0: any)"), text.clone(), out);
                 out.send(conn, OutFrame::new(FrameKind::TransferReply, text.as_bytes(), vec![]));
             }
+            FrameKind::MemberRequest => match MemberRequest::decode(frame.payload) {
+                Ok(request) => {
+                    let text = self.on_member_request(now, &request, out);
+                    self.audit(conn, format!("{request:?}"), text.clone(), out);
+                    out.send(conn, OutFrame::new(FrameKind::MemberReply, text.as_bytes(), vec![]));
+                }
+                Err(why) => self.reject(now, conn, why.to_string(), out),
+            },
             FrameKind::ScrubRequest => {
                 let text = self.scrub(out);
                 self.audit(conn, "scrub".into(), text.to_owned(), out);
@@ -169,8 +178,12 @@ impl Node {
     /// A backup is recorded where it begins, not with each of its parts.
     fn audit_state(&self, conn: ConnId, asked: Option<&StateMessage>, out: &mut Effects) {
         let what = match asked {
-            Some(StateMessage::WantBorder { seq, .. }) => format!("ask for a checkpoint newer than seq {seq}"),
-            Some(StateMessage::FetchManifest { seq, offset: 0, .. }) => format!("fetch the checkpoint of seq {seq}"),
+            Some(StateMessage::WantBorder { seq, .. }) => {
+                format!("ask for a checkpoint newer than seq {seq}")
+            }
+            Some(StateMessage::FetchManifest { seq, offset: 0, .. }) => {
+                format!("fetch the checkpoint of seq {seq}")
+            }
             _ => return,
         };
         self.audit(conn, what, "begun".into(), out);
@@ -243,6 +256,7 @@ impl Node {
                     active: *active,
                 })
                 .collect(),
+            membership: self.membership_status(&order.caught_up),
             checkpoints: self.checkpoints.status(self.now, self.config.borders.mode),
             requests: self.counts.requests,
             batches: self.counts.batches,
@@ -283,6 +297,11 @@ impl Node {
             problems.push(format!(
                 "{replica} lacks more than the log still holds: it fetches a checkpoint from the others"
             ));
+        }
+        if self.is_removed() {
+            problems.push(
+                "this replica was removed from the cluster, and its id is never used again: stop it".into(),
+            );
         }
         self.checkpoints.problems(&mut problems);
         for peer in peers {

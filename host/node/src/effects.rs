@@ -122,8 +122,15 @@ impl fmt::Debug for Unneeded {
 /// One thing to do.
 #[derive(Debug)]
 pub enum Effect {
-    /// Connect to a member.
+    /// Connect to a member, at its last address.
     Dial(ReplicaId),
+    /// A member is reached there from now on, whatever the configuration says; none when it is no member any more.
+    Address {
+        /// Who.
+        replica: ReplicaId,
+        /// Host and port, resolved at each dial.
+        address: Option<String>,
+    },
     /// End a connection, after what was sent on it.
     Close(ConnId),
     /// Send a frame. Frames of one connection stay in order.
@@ -221,6 +228,11 @@ pub enum Event {
     PeerUp(ReplicaId),
     /// A member's connection is gone.
     PeerDown(ReplicaId),
+    /// Something about the membership.
+    Members {
+        /// In words.
+        text: String,
+    },
     /// The disk is full: writes are refused until there is room.
     DiskFull,
     /// There is room again.

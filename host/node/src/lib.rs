@@ -16,12 +16,14 @@ mod config;
 mod effects;
 mod holds;
 mod lives;
+mod members;
 mod node;
 mod ordering;
 mod peers;
 mod records;
 mod recovered;
 mod repairs;
+mod roster;
 mod rot;
 mod scrubs;
 mod state;
@@ -35,5 +37,8 @@ pub use effects::{Effect, Effects, Event, Input, KeeperWork, Unneeded};
 pub use node::{Node, Restoring};
 pub use recovered::Recovered;
 pub use scrubs::SegmentScrub;
-pub use status::{CheckpointStatus, LogStatus, MemberStatus, NodeStatus, PeerStatus, TransferStatus};
+pub use status::{
+    CheckpointStatus, LogStatus, MemberStatus, MembershipMember, MembershipStatus, NodeStatus, PeerStatus,
+    TransferStatus,
+};
 pub use system::{Generation, InstancePart, System};

@@ -63,9 +63,19 @@ impl Lives {
         before.is_none().then(|| record(replica, life))
     }
 
+    /// What was learned of a member could not be written down: it may come with another life after all.
+    pub(crate) fn unlearn(&mut self, replica: ReplicaId) {
+        self.known.remove(&replica);
+    }
+
     /// The records that say everything that is known, to write again what lies far back in the log.
     pub(crate) fn all(&self) -> Vec<Record> {
         self.known.iter().map(|(replica, life)| record(*replica, *life)).collect()
+    }
+
+    /// The life that is known of a member.
+    pub(crate) fn of(&self, replica: ReplicaId) -> Option<u64> {
+        self.known.get(&replica).copied()
     }
 
     pub(crate) fn is_known(&self, replica: ReplicaId) -> bool {

@@ -4,21 +4,23 @@ use crate::checkpoints::{Checkpoints, Own, Why};
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event, Input};
 use crate::lives::{Lives, NODE};
+use crate::members::Standing;
 use crate::ordering::{Instance, seq_of};
 use crate::peers::{Change, Conn, Peers, Us};
 use crate::recovered::{Damaged, Recovered};
+use crate::roster::Roster;
 use crate::scrubs::Scrubs;
 use crate::system::System;
 use crate::turn::Turn;
 use quorate_admit::Admission;
 use quorate_execute::{Executor, Outcomes, Service};
-use quorate_log::{Class, Damage, Log, Record};
+use quorate_log::{AppendError, Class, Damage, Log, Record};
 use quorate_order::raft::Raft;
 use quorate_order::{Input as OrderInput, Order};
 use quorate_reply::{ReadPath, RouteLimits, Routes};
 use quorate_state::transfer::Kept;
-use quorate_types::{AgreedTime, ConnId, Halt, InstanceId, RecordId, ReplicaId, Time, View};
-use quorate_wire::{Frame, FrameKind, LeaderNotice, StateMessage};
+use quorate_types::{AgreedTime, ConnId, Halt, InstanceId, MembershipId, RecordId, ReplicaId, Time, View};
+use quorate_wire::{Frame, FrameKind, LeaderNotice, Memberships, StateMessage};
 
 /// One lane of a replica: every stage of it, one instance, no I/O.
 pub struct Node {
@@ -27,6 +29,8 @@ pub struct Node {
     pub(crate) admission: Admission,
     pub(crate) instance: Instance,
     pub(crate) lives: Lives,
+    pub(crate) roster: Roster,
+    pub(crate) standing: Standing,
     /// This replica's life, and the record that must be durable before anybody hears of it.
     own_life: (u64, RecordId),
     pub(crate) log: Log,
@@ -132,15 +136,21 @@ impl Restoring {
             let why = format!("{records} records are missing there, and {what}");
             Err(Halt::LogCorrupt { position, why })
         };
-        let members = self.config.members.all();
-        // They are written down before anything else.
-        if !members.iter().all(|member| self.lives.is_known(member.replica)) {
+        // They are written down before anything else. Of who joined later, the log and its checkpoint say it.
+        let (me, membership) = (self.config.members.me(), self.instance.order.status().membership);
+        let number = membership.now().number().max(self.config.members.number());
+        let members: Vec<ReplicaId> = match number {
+            MembershipId::FIRST => membership.now().voters().collect(),
+            _ => vec![me],
+        };
+        if !members.iter().all(|member| self.lives.is_known(*member)) {
             return corrupt("with them what this replica knew of the members, or of itself");
         }
         if !self.instance.order.knows_vote() {
             return corrupt("none behind them says how this replica voted");
         }
-        if members.len() == 1 && self.instance.order.needs_checkpoint() {
+        let alone = membership.replicas() == [me];
+        if alone && self.instance.order.needs_checkpoint() {
             return corrupt("there is no other replica that has what they held");
         }
         Ok(())
@@ -167,9 +177,11 @@ impl Restoring {
             checkpoints.borders.resume(image.border);
             checkpoints.base = image.seq;
         }
+        let created = config.members.created();
+        let roster = system.map_or_else(|| Roster::new(created), |system| system.roster);
         checkpoints.trimmed = instance.decided;
         checkpoints.agreement.vouch(seq_of(instance.order.forgotten()));
-        Ok(Node {
+        let mut node = Node {
             peers: Peers::new(&config),
             admission: Admission::new(config.admission),
             executor,
@@ -186,10 +198,15 @@ impl Restoring {
             clock: (config.start_time, Time::ZERO),
             instance,
             lives,
+            roster,
+            standing: Standing::default(),
             own_life: (0, RecordId::ZERO),
             log,
             config,
-        })
+        };
+        node.on_members(node.instance.order.status().membership);
+        node.meet_borders();
+        Ok(node)
     }
 }
 
@@ -245,6 +262,7 @@ impl Node {
             return;
         }
         self.instance.start(now);
+        self.resume_change(now);
         for (replica, _, up, _) in self.peers.peers().filter(|(_, _, up, _)| *up) {
             debug_assert!(up);
             self.instance.step(now, OrderInput::Connected(replica));
@@ -257,8 +275,12 @@ impl Node {
         self.instance.started
     }
 
-    /// Members that were never heard of.
+    /// Members that were never heard of. Where somebody joined or left, the log says whose life is whose: nobody has to be waited for.
     pub(crate) fn unknown_members(&self) -> Vec<ReplicaId> {
+        let changed = self.config.members.number() > MembershipId::FIRST || self.roster.current().is_some();
+        if changed || self.instance.order.status().membership.now().number() > MembershipId::FIRST {
+            return Vec::new();
+        }
         let members = self.config.members.all().iter().map(|member| member.replica);
         members.filter(|replica| !self.lives.is_known(*replica)).collect()
     }
@@ -353,6 +375,14 @@ impl Node {
     fn on_frame(&mut self, now: Time, conn: ConnId, frame: Frame, out: &mut Effects) {
         match self.peers.conn(conn) {
             Some(Conn::From(replica)) => self.on_peer_frame(now, conn, replica, frame, out),
+            Some(Conn::Better(_)) => {
+                // What else it sends is for a member.
+                if frame.kind == FrameKind::Members
+                    && let Ok(memberships) = Memberships::decode(frame.payload)
+                {
+                    self.on_told(memberships);
+                }
+            }
             Some(Conn::Client(client)) => self.on_client_frame(now, conn, client, frame, out),
             Some(Conn::Admin) => self.on_admin_frame(now, conn, frame, out),
             Some(Conn::Stranger { .. }) => {
@@ -362,13 +392,26 @@ impl Node {
                 if let Some((replica, life)) = known
                     && let Some(record) = self.lives.learn(replica, life)
                 {
-                    self.write_life(record, out);
-                    self.begin(now, out);
+                    match self.log.append(record, Class::Vital) {
+                        // Before the cluster began there is always room. Later it is a replica that joins, whose life counts from
+                        // the membership on that makes it a voter.
+                        Err(AppendError::NoRoom) if self.instance.started => self.lives.unlearn(replica),
+                        Err(why) => {
+                            out.push(Effect::Halt(Halt::LogWriteFailed { why: why.to_string() }));
+                        }
+                        Ok(_) => self.begin(now, out),
+                    }
+                }
+                if let Some(Conn::Client(_)) = self.peers.conn(conn) {
+                    self.tell_client(conn, out);
                 }
                 self.after_connections(now, out);
             }
             Some(Conn::Dialed { replica, .. }) => {
                 self.peers.on_answer(now, conn, replica, frame, &self.config, out);
+                if self.peers.to(replica) == Some(conn) {
+                    self.tell_members(conn, out);
+                }
                 self.after_connections(now, out);
             }
             Some(Conn::To(_)) => self.reject(now, conn, "a member answers where it only listens".into(), out),
@@ -388,6 +431,12 @@ impl Node {
         if frame.kind == FrameKind::State {
             return match StateMessage::decode(frame.payload) {
                 Ok(message) => self.on_state_message(now, replica, message, out),
+                Err(why) => self.reject(now, conn, why.to_string(), out),
+            };
+        }
+        if frame.kind == FrameKind::Members {
+            return match Memberships::decode(frame.payload) {
+                Ok(memberships) => self.on_told(memberships),
                 Err(why) => self.reject(now, conn, why.to_string(), out),
             };
         }
@@ -424,7 +473,7 @@ impl Node {
     }
 
     /// Tells the protocol which members came and went.
-    fn after_connections(&mut self, now: Time, out: &mut Effects) {
+    pub(crate) fn after_connections(&mut self, now: Time, out: &mut Effects) {
         for change in std::mem::take(&mut self.peers.changes) {
             match change {
                 Change::Up(replica) => {

@@ -182,7 +182,7 @@ impl Node {
             OrderEffect::Send { to, message, .. } => self.send(to, &message, out),
             OrderEffect::Decided { slot, batch } => self.on_decided(now, slot, &batch, out),
             OrderEffect::Behind { slot } => self.on_behind(now, slot, out),
-            OrderEffect::Members { .. } => {}
+            OrderEffect::Members { memberships, .. } => self.on_members(memberships),
             OrderEffect::LeaderChanged { view, leader } => self.on_leader_changed(view, leader, out),
             OrderEffect::ReadConfirmed { read, slot } => self.reads.confirmed(read, seq_of(slot)),
             OrderEffect::ReadFailed { read } => self.on_read_failed(read),
@@ -277,6 +277,7 @@ impl Node {
         assert_eq!(slot, self.instance.decided.next(), "INV-NODE-2 slots are executed in order, each once");
         self.instance.decided = slot;
         self.executor.execute(seq_of(slot), batch, &mut self.outcomes);
+        self.on_system(now, batch, out);
         self.counts.batches += 1;
         self.counts.requests += self.outcomes.list().len() as u64;
         self.learn_time(now);

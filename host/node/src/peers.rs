@@ -6,7 +6,7 @@
 use crate::config::{HELLO_BYTES_MAX, NodeConfig};
 use crate::effects::{Effect, Effects, Event};
 use crate::lives::Lives;
-use quorate_admit::check_identity;
+use quorate_admit::{Members, check_identity};
 use quorate_order::Random;
 use quorate_types::{ClientId, ConnId, Identity, ReplicaId, Span, Time};
 use quorate_wire::{Frame, FrameKind, Hello, LeaderNotice, Refusal, RefusalReason, Role, Welcome};
@@ -31,6 +31,8 @@ pub(crate) enum Conn {
     To(ReplicaId),
     /// This member sends ordering messages to us.
     From(ReplicaId),
+    /// This replica is no member here, and knows a later membership: it says so, and nothing else.
+    Better(ReplicaId),
     /// A client.
     Client(ClientId),
     /// An operator.
@@ -58,6 +60,17 @@ struct Peer {
 }
 
 impl Peer {
+    fn new(now: Time, address: String) -> Self {
+        Self {
+            address,
+            outgoing: Outgoing::Waiting { until: now },
+            backoff: REDIAL_FIRST,
+            incoming: None,
+            heard: Time::ZERO,
+            problem: None,
+        }
+    }
+
     fn up(&self) -> bool {
         matches!(self.outgoing, Outgoing::Ready(_)) && self.incoming.is_some()
     }
@@ -93,17 +106,13 @@ pub(crate) struct Peers {
 
 impl Peers {
     pub(crate) fn new(config: &NodeConfig) -> Self {
-        let peer = |address: &String| Peer {
-            address: address.clone(),
-            outgoing: Outgoing::Waiting { until: Time::ZERO },
-            backoff: REDIAL_FIRST,
-            incoming: None,
-            heard: Time::ZERO,
-            problem: None,
-        };
         Self {
             conns: BTreeMap::new(),
-            peers: config.members.others().map(|m| (m.replica, peer(&m.address))).collect(),
+            peers: config
+                .members
+                .others()
+                .map(|m| (m.replica, Peer::new(Time::ZERO, m.address.clone())))
+                .collect(),
             identities: BTreeMap::new(),
             others: 0,
             shaking: 0,
@@ -132,7 +141,7 @@ impl Peers {
     fn count(&mut self, role: Conn, by: isize) {
         let counter = match role {
             Conn::Stranger { .. } | Conn::Dialed { .. } => &mut self.shaking,
-            Conn::Client(_) | Conn::Admin => &mut self.others,
+            Conn::Better(_) | Conn::Client(_) | Conn::Admin => &mut self.others,
             Conn::To(_) | Conn::From(_) => return,
         };
         *counter = counter.strict_add_signed(by);
@@ -226,7 +235,10 @@ impl Peers {
         let role = Role::Peer { replica: config.members.me(), incarnation: config.incarnation };
         out.push(Effect::FrameLimit { conn, bytes: 2 * HELLO_BYTES_MAX });
         let hello = Hello::new(config.members.cluster(), Some(replica), role);
-        out.send(conn, hello.of_member(config.members.parameters(), life).frame());
+        out.send(
+            conn,
+            hello.of_member(config.members.parameters(), life).knowing(config.members.number()).frame(),
+        );
     }
 
     pub(crate) fn on_dial_failed(&mut self, now: Time, replica: ReplicaId) {
@@ -234,6 +246,46 @@ impl Peers {
         let dialing = |peer: &Peer| !matches!(peer.outgoing, Outgoing::Shaking | Outgoing::Ready(_));
         if self.peers.get(&replica).is_some_and(dialing) {
             self.redial_later(now, replica, None);
+        }
+    }
+
+    /// These are the members from now on: connections to others end, new ones are dialed.
+    pub(crate) fn meet(&mut self, now: Time, members: &Members, out: &mut Effects) {
+        let gone: Vec<ReplicaId> =
+            self.peers.keys().copied().filter(|id| members.others().all(|m| m.replica != *id)).collect();
+        for replica in gone {
+            self.down(replica);
+            let of = |conn: &Conn| match conn {
+                Conn::To(id) | Conn::From(id) | Conn::Dialed { replica: id, .. } => *id == replica,
+                Conn::Stranger { .. } | Conn::Better(_) | Conn::Client(_) | Conn::Admin => false,
+            };
+            let conns: Vec<ConnId> =
+                self.conns.iter().filter(|(_, conn)| of(conn)).map(|(id, _)| *id).collect();
+            for conn in conns {
+                self.remove(conn);
+                out.push(Effect::Close(conn));
+            }
+            self.peers.remove(&replica);
+            out.push(Effect::Address { replica, address: None });
+        }
+        // Who is known now comes again, as a member.
+        let better = |conn: &Conn| matches!(conn, Conn::Better(_));
+        let heard: Vec<ConnId> =
+            self.conns.iter().filter(|(_, conn)| better(conn)).map(|(id, _)| *id).collect();
+        for conn in heard {
+            self.remove(conn);
+            out.push(Effect::Close(conn));
+        }
+        for member in members.others() {
+            let (replica, address) = (member.replica, &member.address);
+            let peer = self.peers.entry(replica).or_insert_with(|| Peer::new(now, String::new()));
+            if peer.address != *address {
+                peer.address.clone_from(address);
+                out.push(Effect::Address { replica, address: Some(address.clone()) });
+                if let Outgoing::Waiting { until } = &mut peer.outgoing {
+                    (*until, peer.backoff) = (now, REDIAL_FIRST);
+                }
+            }
         }
     }
 
@@ -266,7 +318,7 @@ impl Peers {
             })
             .and_then(|hello| check_identity(&hello, self.identity(conn).map(|who| &**who)).map(|()| hello))
             .and_then(|hello| config.members.check(&hello).map(|format| (format, hello)))
-            .and_then(|(format, hello)| check_life(&hello, lives).map(|()| (format, hello)))
+            .and_then(|(format, hello)| check_life(&hello, lives, &config.members).map(|()| (format, hello)))
             .and_then(|(format, hello)| self.room_for(now, &hello, config).map(|()| (format, hello)));
         let (format, hello) = match checked {
             Ok(checked) => checked,
@@ -293,7 +345,9 @@ impl Peers {
         };
         out.push(Effect::FrameLimit { conn, bytes: config.frame_bytes_max });
         out.send(conn, welcome.frame());
+        let better = config.members.may_know_better(&hello);
         let role = match hello.role {
+            Role::Peer { replica, .. } if better => Conn::Better(replica),
             Role::Peer { replica, .. } => {
                 self.on_incoming(now, conn, replica, out);
                 Conn::From(replica)
@@ -303,8 +357,8 @@ impl Peers {
         };
         self.insert(conn, role);
         match hello.role {
-            Role::Peer { replica, .. } => Some((replica, hello.life)),
-            Role::Client(_) | Role::Admin => None,
+            Role::Peer { replica, .. } if !better => Some((replica, hello.life)),
+            Role::Peer { .. } | Role::Client(_) | Role::Admin => None,
         }
     }
 
@@ -443,7 +497,7 @@ impl Peers {
                     peer.incoming = None;
                 }
             }
-            Some(Conn::Stranger { .. } | Conn::Client(_) | Conn::Admin) | None => {}
+            Some(Conn::Stranger { .. } | Conn::Better(_) | Conn::Client(_) | Conn::Admin) | None => {}
         }
     }
 
@@ -497,12 +551,15 @@ impl Peers {
 }
 
 /// A member with another life than the one that is known of it lost its disk.
-fn check_life(hello: &Hello, lives: &Lives) -> Result<(), Refusal> {
+fn check_life(hello: &Hello, lives: &Lives, members: &Members) -> Result<(), Refusal> {
+    let fits = |replica| {
+        lives.fits(replica, hello.life) && members.life(replica).is_none_or(|life| life == hello.life)
+    };
     match hello.role {
-        Role::Peer { replica, .. } if !lives.fits(replica, hello.life) => {
+        Role::Peer { replica, .. } if !fits(replica) => {
             let text = format!(
                 "{replica} began anew: its log is not the one that the others know. A replica that lost its disk is a new replica and \
-                 must not vote under the old one's id: bring its directory back, or set up a replacement"
+                 must not vote under the old one's id: bring its directory back, or set up a replacement (`quorate member replace`)"
             );
             Err(Refusal { reason: RefusalReason::Incarnation, text })
         }

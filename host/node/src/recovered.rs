@@ -1,5 +1,6 @@
 //! What the keeper found at the start, as the node takes it.
 
+use crate::system::System;
 use bytes::Bytes;
 use quorate_state::checkpoint::{Assembly, Image, Opened, PartialPiece};
 use quorate_state::store::Version;
@@ -37,6 +38,10 @@ impl Recovered {
     pub fn new(opened: Opened, alone: bool) -> Result<Self, Halt> {
         let Opened { image, damaged, found, lost, partial, .. } = opened;
         let mut partial: Vec<Kept> = partial.into_iter().map(kept).collect();
+        // The configuration names those with whom the cluster began; others may have joined.
+        let joined =
+            |image: &Image| System::decode(&image.system).is_ok_and(|system| system.members().len() > 1);
+        let alone = alone && !image.as_ref().is_some_and(joined);
         let newest = image.as_ref().map(|image| image.seq);
         let damaged = damaged.filter(|assembly| newest.is_none_or(|seq| assembly.manifest().seq() > seq));
         let damaged = damaged.filter(|_| !(alone && image.is_some())).and_then(|assembly| {

@@ -87,20 +87,13 @@ impl Node {
         };
         let anchor = self.instance.order.anchor(slot);
         let anchor = anchor.expect("INV-NODE-8 a slot that was just decided has an anchor");
-        let members = self.config.members.all().iter().map(|member| member.replica).collect();
         let system = System {
             cluster: self.config.members.cluster(),
             seq,
             border,
             generations: vec![Generation { instances: 1, first: Slot::FIRST, base: Seq::ZERO }],
-            instances: vec![InstancePart {
-                instance: INSTANCE,
-                slot,
-                offset: 0,
-                anchor,
-                members,
-                pending: Vec::new(),
-            }],
+            instances: vec![InstancePart { instance: INSTANCE, slot, offset: 0, anchor }],
+            roster: self.roster.clone(),
             executor: parts.system.into(),
         };
         let image = Image { seq, border, system: system.encode(), objects: parts.objects };
@@ -568,6 +561,8 @@ impl Node {
             let why = format!("the agreed checkpoint of seq {seq} can not be restored: {error}");
             return out.push(Effect::Halt(Halt::CheckpointUnusable { why }));
         }
+        self.roster = system.roster.clone();
+        self.meet_borders();
         self.checkpoints.borders.resume(image.border);
         self.checkpoints.diverged = None;
         self.checkpoints.base = seq;
@@ -579,8 +574,10 @@ impl Node {
         let part = &system.instances[0];
         self.instance.decided = part.slot;
         let installed = OrderInput::Installed { slot: part.slot, anchor: part.anchor.clone() };
+        self.standing.changed = true;
         if self.instance.started {
             self.instance.step(now, installed);
+            self.resume_change(now);
             self.after_order(now, out);
         } else if self.instance.order.needs_checkpoint() {
             match self.instance.order.restore_installed(part.slot, &part.anchor) {

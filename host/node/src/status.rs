@@ -1,6 +1,7 @@
 //! What `quorate status` shows of a replica; the field names are part of the JSON that programs read.
 
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// A replica as it sees itself.
 #[derive(Clone, Debug, Serialize)]
@@ -33,6 +34,8 @@ pub struct NodeStatus {
     pub peers: Vec<PeerStatus>,
     /// How far the others are, as the leader sees it; empty elsewhere.
     pub members: Vec<MemberStatus>,
+    /// Who takes part.
+    pub membership: MembershipStatus,
     /// Its checkpoints.
     pub checkpoints: CheckpointStatus,
     /// Requests executed since the start of the process.
@@ -90,6 +93,42 @@ pub struct MemberStatus {
     pub lag_bytes: u64,
     /// Whether it was heard of lately.
     pub active: bool,
+}
+
+/// The membership, as it was ordered.
+#[derive(Clone, Debug, Serialize)]
+pub struct MembershipStatus {
+    /// Its number.
+    pub number: u64,
+    /// The number of the membership that a change leads to, while one is under way.
+    pub changing_to: Option<u64>,
+    /// The members; during a change, those after it.
+    pub members: Vec<MembershipMember>,
+    /// Those who leave with the change that is under way.
+    pub leaving: Vec<u16>,
+    /// How many replicas the cluster began with.
+    pub created: usize,
+    /// The cluster's time at its beginning, in nanoseconds since the Unix epoch: part of every replica's directory.
+    pub start_time_ns: u64,
+    /// Whether this replica is no member any more.
+    pub removed: bool,
+    /// Every id that was ever a member's, once the membership changed.
+    pub used: BTreeSet<u16>,
+}
+
+/// One member.
+#[derive(Clone, Debug, Serialize)]
+pub struct MembershipMember {
+    /// Its id.
+    pub replica: u16,
+    /// Where it is reached.
+    pub address: String,
+    /// `voter` or `learner`.
+    pub role: &'static str,
+    /// Its data directory.
+    pub incarnation: String,
+    /// Whether it has caught up, as the leader sees it.
+    pub caught_up: bool,
 }
 
 /// The checkpoints of a replica.

@@ -4,23 +4,28 @@
 //! ```text
 //! magic (8) | cluster u128 | seq u64 | border u64
 //! generations  count u16 | (instances u16 | first slot u64 | base seq u64) ...
-//! instances    count u16 | (instance u16 | slot u64 | offset u64 | anchor length u16, anchor | members) ...
-//! members      count u16 | (replica u16) ... | pending count u16 | (replica u16) ...
+//! instances    count u16 | (instance u16 | slot u64 | offset u64 | anchor length u16, anchor) ...
+//! the roster: what was ordered about the membership (`roster.rs`)
 //! the executor's part, to the end: agreed time, sessions and the replies they keep
 //! ```
 //!
-//! `offset` is how far into a record of many slots the checkpoint reaches; `pending` are the members of a change that is under way.
+//! `offset` is how far into a record of many slots the checkpoint reaches. What holds in an instance is in its anchor. Version 1, which
+//! is still read, has no roster: the members lie after each anchor instead, as two lists, and never changed.
 //! Tests: `system/tests.rs`.
 
 use crate::config::NodeConfig;
 use crate::node::INSTANCE;
 use crate::ordering::seq_of;
+use crate::roster::Roster;
 use bytes::Bytes;
 use quorate_order::Anchor;
 use quorate_types::{ClusterId, InstanceId, ReplicaId, Seq, Slot};
+use quorate_wire::Memberships;
 
 /// First bytes; the last one is the format's version.
-const MAGIC: [u8; 8] = *b"quosyst\x01";
+const MAGIC: [u8; 8] = *b"quosyst\x02";
+/// The version before.
+const MAGIC_1: [u8; 8] = *b"quosyst\x01";
 /// More instances or members than this are no checkpoint of ours.
 const COUNT_MAX: u16 = 4096;
 
@@ -46,10 +51,6 @@ pub struct InstancePart {
     pub offset: u64,
     /// Where the slot lies in the protocol's log.
     pub anchor: Anchor,
-    /// Its members.
-    pub members: Vec<ReplicaId>,
-    /// Its members after a change that has begun; empty without one.
-    pub pending: Vec<ReplicaId>,
 }
 
 /// The system part of a checkpoint.
@@ -65,6 +66,8 @@ pub struct System {
     pub generations: Vec<Generation>,
     /// The instances, in order.
     pub instances: Vec<InstancePart>,
+    /// What was ordered about the membership.
+    pub(crate) roster: Roster,
     /// The executor's part.
     pub executor: Bytes,
 }
@@ -91,11 +94,8 @@ impl System {
             let anchor = part.anchor.encode();
             out.extend_from_slice(&(anchor.len() as u16).to_le_bytes());
             out.extend_from_slice(anchor);
-            for members in [&part.members, &part.pending] {
-                out.extend_from_slice(&(members.len() as u16).to_le_bytes());
-                members.iter().for_each(|id| out.extend_from_slice(&id.number().to_le_bytes()));
-            }
         }
+        self.roster.write_to(&mut out);
         out.extend_from_slice(&self.executor);
         out.into()
     }
@@ -106,7 +106,9 @@ impl System {
     /// Says what is wrong.
     pub fn decode(bytes: &Bytes) -> Result<Self, &'static str> {
         let mut r = Parts { bytes: bytes.clone() };
-        if r.array::<8>()? != MAGIC {
+        let magic = r.array::<8>()?;
+        let first = magic == MAGIC_1;
+        if magic != MAGIC && !first {
             return Err("not the system part of a checkpoint of this version");
         }
         let cluster = ClusterId::new(u128::from_le_bytes(r.array()?));
@@ -119,18 +121,38 @@ impl System {
                 base: Seq::new(r.u64()?),
             });
         }
-        let mut instances = Vec::new();
+        let (mut instances, mut created) = (Vec::new(), 0);
         for _ in 0..r.count()? {
             instances.push(InstancePart {
                 instance: InstanceId::new(r.u16()?),
                 slot: Slot::new(r.u64()?),
                 offset: r.u64()?,
                 anchor: r.anchor()?,
-                members: r.members()?,
-                pending: r.members()?,
             });
+            if first {
+                created = r.members()?.len();
+                r.members()?;
+            }
         }
-        Ok(Self { cluster, seq, border, generations, instances, executor: r.bytes })
+        let roster = if first { Roster::new(created) } else { r.roster()? };
+        Ok(Self { cluster, seq, border, generations, instances, roster, executor: r.bytes })
+    }
+
+    /// The ids of the members, if any command ever said them; else those that a cluster of that size is made with.
+    pub fn members(&self) -> Vec<ReplicaId> {
+        match self.roster.current() {
+            Some(current) => current.members().iter().map(|member| member.replica).collect(),
+            None => (1..=self.roster.count() as u16).map(ReplicaId::new).collect(),
+        }
+    }
+
+    /// The same state for another cluster, which is made with so many replicas: nobody ever joined or left it.
+    pub fn begin_anew(&mut self, cluster: ClusterId, replicas: usize) {
+        self.cluster = cluster;
+        self.roster = Roster::new(replicas);
+        for part in &mut self.instances {
+            part.anchor = quorate_order::raft::without_members(&part.anchor);
+        }
     }
 
     /// Whether it is the system part of a checkpoint of this seq, for a replica with this configuration.
@@ -172,6 +194,24 @@ impl Parts {
     }
     fn members(&mut self) -> Result<Vec<ReplicaId>, &'static str> {
         (0..self.count()?).map(|_| self.u16().map(ReplicaId::new)).collect()
+    }
+    fn memberships(&mut self) -> Result<Option<Memberships>, &'static str> {
+        let len = u32::from_le_bytes(self.array()?) as usize;
+        if len > self.bytes.len() {
+            return Err("a membership in the system part is cut off");
+        }
+        if len == 0 {
+            return Ok(None);
+        }
+        let memberships = Memberships::decode(self.bytes.split_to(len));
+        memberships.map(Some).map_err(|_| "a membership in the system part is none")
+    }
+    fn roster(&mut self) -> Result<Roster, &'static str> {
+        let (created, count) = (self.u16()?, self.u16()?);
+        let used =
+            (0..count).map(|_| self.u16().map(ReplicaId::new)).collect::<Result<Vec<_>, &'static str>>()?;
+        let (current, change) = (self.memberships()?, self.memberships()?);
+        Roster::from_parts(created, used, current, change)
     }
     fn anchor(&mut self) -> Result<Anchor, &'static str> {
         let len = self.u16()?;

@@ -89,6 +89,8 @@ impl Turn {
 
 impl Node {
     pub(crate) fn on_turn_end(&mut self, now: Time, out: &mut Effects) {
+        self.meet_members(now, out);
+        self.end_change(now, out);
         self.propose_border(now, out);
         self.propose(now, out);
         if let Some(group) = self.reads.take_group() {

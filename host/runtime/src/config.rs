@@ -8,7 +8,7 @@ use quorate_order::raft::RaftConfig;
 use quorate_reply::ReadLimits;
 use quorate_state::transfer::{FetchLimits, ServeLimits};
 use quorate_tls::{Credentials, TlsFiles};
-use quorate_types::{AgreedTime, ClusterId, Holder, Incarnation, ReplicaId, Span};
+use quorate_types::{AgreedTime, ClusterId, Holder, Incarnation, MembershipId, ReplicaId, Span};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
@@ -304,6 +304,12 @@ pub struct Config {
     pub service: String,
     /// All replicas of the cluster, this one among them.
     pub members: Vec<MemberConfig>,
+    /// Which membership `members` is: the first, unless this replica joined later.
+    #[serde(default = "first", skip_serializing_if = "is_first")]
+    pub membership: u64,
+    /// With how many replicas the cluster was made; only where this replica joined later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created: Option<u16>,
     /// Connections are neither encrypted nor authenticated. Only for networks where everybody may do everything.
     #[serde(default, skip_serializing_if = "is_false")]
     pub plain: bool,
@@ -337,6 +343,14 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
+fn first() -> u64 {
+    1
+}
+
+fn is_first(number: &u64) -> bool {
+    *number == 1
+}
+
 fn one() -> u16 {
     1
 }
@@ -358,6 +372,8 @@ impl Config {
             instances: one(),
             service: kv(),
             members,
+            membership: first(),
+            created: None,
             plain: false,
             durability: DurabilityConfig::default(),
             timing: TimingConfig::default(),
@@ -491,6 +507,15 @@ impl Config {
                 ));
             }
         }
+        if self.membership == 0 || (self.membership > 1) != self.created.is_some_and(|created| created > 0) {
+            return invalid(
+                "membership: a replica that joined later has a membership above 1, and `created` says with how many replicas the \
+                 cluster was made; others have none of both",
+            );
+        }
+        if self.membership > 1 && self.members.len() == 1 {
+            return invalid("members: a replica that joins names at least one that it joins");
+        }
         if !self.members.iter().any(|member| member.replica == self.replica) {
             return invalid(format!("replica: {} is not among the members", self.replica));
         }
@@ -610,7 +635,15 @@ impl Config {
         });
         let members = Members::new(self.cluster_id()?, me, members.collect())
             .with_parameters(self.parameters(identity.start_time_ns));
-        let ids = members.all().iter().map(|member| member.replica).collect();
+        let (members, joins) = match self.created.filter(|_| self.membership > 1) {
+            Some(created) => {
+                (members.joined(MembershipId::new(self.membership), usize::from(created)), true)
+            }
+            None => (members, false),
+        };
+        // Who joins is none of those who began, whoever they were: the log says who takes part.
+        let ids = members.all().iter().map(|member| member.replica);
+        let ids = ids.filter(|id| !joins || *id != me).collect();
         let log = self.log_config();
         let raft = RaftConfig {
             heartbeat: Span::from_millis(self.timing.heartbeat_ms),

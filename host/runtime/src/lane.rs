@@ -377,6 +377,10 @@ impl Lane {
                     }
                 }
                 Effect::Dial(replica) => self.dial(now, replica),
+                Effect::Address { replica, address: Some(address) } => {
+                    self.parts.addresses.insert(replica, address);
+                }
+                Effect::Address { replica, address: None } => drop(self.parts.addresses.remove(&replica)),
                 Effect::Load { load, places } => self.parts.disk.load(load, places),
                 Effect::Keep(KeeperWork { job, stops }) => {
                     self.parts.keeper.submit(job);
@@ -524,6 +528,7 @@ fn log_event(event: &Event, refusals: &mut Throttle, now: Time) {
         Event::DiskFull => {
             tracing::error!("the disk is full: writes are refused; free space, they resume by themselves");
         }
+        Event::Members { text } => tracing::info!("{text}"),
         Event::State { text, bad: true } => tracing::error!("{text}"),
         Event::State { text, bad: false } => tracing::info!("{text}"),
         Event::DiskStalls => {

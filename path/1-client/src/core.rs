@@ -19,10 +19,10 @@ use crate::session::NEVER;
 use crate::sessions::Sessions;
 use bytes::Bytes;
 use quorate_types::Random;
-use quorate_types::{ClusterId, ConnId, ReplicaId, Span, Time, View};
+use quorate_types::{ClusterId, ConnId, MembershipId, ReplicaId, Span, Time, View};
 use quorate_wire::{
-    FORMAT_MAX, FORMAT_MIN, Frame, FrameKind, Hello, LeaderNotice, Refusal, RefusalReason, ReplicaMessage,
-    Role, Welcome,
+    FORMAT_MAX, FORMAT_MIN, Frame, FrameKind, Hello, LeaderNotice, Memberships, Refusal, RefusalReason,
+    ReplicaMessage, Role, Welcome,
 };
 
 /// No more members than this; the links of a read are kept as bits.
@@ -74,6 +74,8 @@ pub struct ClientCore {
     probe_attempt: u32,
     pub(crate) probe_nonce: u64,
     announced: Option<ReplicaId>,
+    /// The last membership that was heard of, and whether the change to it was over.
+    membership: (MembershipId, bool),
     pub(crate) sessions: Sessions,
     pub(crate) reads: Reads,
     pub(crate) queued_bytes: usize,
@@ -108,6 +110,7 @@ impl ClientCore {
             probe_attempt: 0,
             probe_nonce,
             announced: None,
+            membership: (MembershipId::FIRST, true),
             sessions: Sessions::default(),
             reads: Reads::default(),
             queued_bytes: 0,
@@ -341,8 +344,46 @@ impl ClientCore {
         match message {
             ReplicaMessage::Replies(payload) => self.replies(now, link, &payload, out),
             ReplicaMessage::ReadReplies(payload) => self.read_replies(now, link, &payload, out),
+            ReplicaMessage::Members(members) => self.members(now, &members, out),
             ReplicaMessage::Leader(LeaderNotice { view, leader }) => {
                 self.heard_of_leader(now, link, view, leader);
+            }
+        }
+    }
+
+    /// The cluster has other members: whoever joined is dialed, whoever left is not any more.
+    fn members(&mut self, now: Time, memberships: &Memberships, out: &mut Effects) {
+        let news = (memberships.now().number(), memberships.before().is_none());
+        if news <= self.membership {
+            return;
+        }
+        self.membership = news;
+        let members = memberships.replicas();
+        for index in 0..self.links.len() {
+            if members.contains(&self.links[index].replica) || self.links[index].left {
+                continue;
+            }
+            if self.links[index].conn().is_some() {
+                self.drop_link(now, index, "left the cluster".to_owned(), out);
+            }
+            let link = &mut self.links[index];
+            (link.state, link.left, link.refused) = (LinkState::Down { retry_at: NEVER }, true, true);
+            if self.known.leader == Some(index) {
+                self.known.leader = None;
+            }
+        }
+        for replica in members {
+            let Some(member) = memberships.get(replica) else { continue };
+            out.push(Effect::Address { replica, address: member.address.clone() });
+            if self.links.iter().any(|link| link.replica == replica && !link.left) {
+                continue;
+            }
+            let free =
+                self.links.iter().position(|link| link.left).filter(|_| self.links.len() == MEMBERS_MAX);
+            match free {
+                Some(index) => self.links[index] = Link::new(replica),
+                None if self.links.len() < MEMBERS_MAX => self.links.push(Link::new(replica)),
+                None => {}
             }
         }
     }
@@ -350,7 +391,8 @@ impl ClientCore {
     /// `from` says who leads. A higher view wins. That nobody leads counts only from the one that we took for the leader:
     /// a replica that is cut off must not keep us from a leader that works.
     pub(crate) fn heard_of_leader(&mut self, now: Time, from: usize, view: View, leader: Option<ReplicaId>) {
-        let leader = leader.and_then(|id| self.links.iter().position(|link| link.replica == id));
+        let leader =
+            leader.and_then(|id| self.links.iter().position(|link| link.replica == id && !link.left));
         let ours = self.known.leader == Some(from);
         let newer = view > self.known.view || (view == self.known.view && self.known.leader.is_none());
         if newer && (leader.is_some() || ours) {

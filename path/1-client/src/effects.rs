@@ -120,6 +120,13 @@ pub enum Effect {
         /// To whom.
         replica: ReplicaId,
     },
+    /// A replica is reached there from now on.
+    Address {
+        /// Who; perhaps nobody knew it before.
+        replica: ReplicaId,
+        /// Host and port.
+        address: String,
+    },
     /// Close this connection, or stop making it; nothing more is said about it.
     Close(ConnId),
     /// Send a frame.

@@ -35,6 +35,8 @@ pub(crate) struct Link {
     pub(crate) problem: Option<String>,
     /// It refused the last connection for a reason that will not pass by itself.
     pub(crate) refused: bool,
+    /// It is no member any more.
+    pub(crate) left: bool,
 }
 
 impl Link {
@@ -49,6 +51,7 @@ impl Link {
             reads: Vec::new(),
             problem: None,
             refused: false,
+            left: false,
         }
     }
 

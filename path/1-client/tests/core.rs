@@ -5,9 +5,10 @@ mod common;
 use bytes::Bytes;
 use common::{World, commands, config, only_item};
 use quorate_client::{CallId, Completion, Error, Input, SessionHandle};
-use quorate_types::{ReplicaId, RequestNumber, SessionId, Span, View};
+use quorate_types::{MembershipId, ReplicaId, RequestNumber, SessionId, Span, View};
 use quorate_wire::{
-    FrameKind, LeaderNotice, OutFrame, ReadConsistency, Refusal, RefusalReason, Reply, ReplyStatus,
+    FrameKind, LeaderNotice, Member, Membership, Memberships, OutFrame, ReadConsistency, Refusal,
+    RefusalReason, Reply, ReplyStatus, members_frame,
 };
 
 fn session() -> (World, SessionHandle) {
@@ -522,4 +523,29 @@ fn a_close_takes_no_replies_with_it() {
     for call in 1..10 {
         assert_eq!(replies(wait(&mut world, call)), b"x");
     }
+}
+
+/// The replicas say who they are: a new one is dialed, one that left is not any more, and a leader that nobody knew is followed.
+#[test]
+fn the_members_are_those_that_the_replicas_name() {
+    let (mut world, handle) = session();
+    world.run_for(Span::from_millis(50));
+    let member = |id: u16| Member { address: format!("r{id}:1"), ..Member::voter(ReplicaId::new(id)) };
+    let ids: Vec<u16> = world.replicas.iter().map(|id| id.number()).collect();
+    let (gone, new) = (ids[0], 9);
+    let now = ids[1..].iter().copied().chain([new]).map(member).collect();
+    let now = Membership::new(MembershipId::new(2), now).expect("a membership");
+    let frame = members_frame(&Memberships::one(now));
+    world.replicas.push(ReplicaId::new(new));
+    (0..3).for_each(|replica| world.send_raw(replica, frame.clone()));
+    world.run_for(Span::from_millis(50));
+    assert_eq!(world.addresses[&ReplicaId::new(new)], "r9:1");
+    assert_eq!(world.dialed[&ReplicaId::new(new)], 1);
+    let before = world.dialed[&ReplicaId::new(gone)];
+    world.elect(Some(3));
+    world.call(3, handle, b"x", None);
+    assert_eq!(replies(wait(&mut world, 3)), b"x", "the new one leads");
+    world.run_for(Span::from_millis(2000));
+    assert_eq!(world.dialed[&ReplicaId::new(gone)], before, "nobody looks for who left");
+    world.client.invariants();
 }

@@ -1,8 +1,9 @@
 //! Who may connect as what: checks a hello, and vouches for what a member sends.
 
 use bytes::Bytes;
-use quorate_types::{ClusterId, Holder, Identity, Incarnation, InstanceId, Reject, ReplicaId};
+use quorate_types::{ClusterId, Holder, Identity, Incarnation, InstanceId, MembershipId, Reject, ReplicaId};
 use quorate_wire::{FORMAT_MAX, FORMAT_MIN, Hello, OrderMessage, Refusal, RefusalReason, Role, Verified};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One replica of the cluster as the others know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,13 +23,51 @@ pub struct Members {
     me: ReplicaId,
     list: Vec<Member>,
     parameters: u64,
+    number: MembershipId,
+    /// How many replicas the cluster began with.
+    created: usize,
+    /// The lives of the members' data directories, where a membership says them.
+    lives: BTreeMap<ReplicaId, u64>,
+    /// Ids that are no member's any more.
+    removed: BTreeSet<ReplicaId>,
 }
 
 impl Members {
     /// The members of `cluster`, of which this replica is `me`.
     pub fn new(cluster: ClusterId, me: ReplicaId, mut list: Vec<Member>) -> Self {
         list.sort_by_key(|member| member.replica);
-        Self { cluster, me, list, parameters: 0 }
+        let (number, created) = (MembershipId::FIRST, list.len());
+        let (lives, removed) = (BTreeMap::new(), BTreeSet::new());
+        Self { cluster, me, list, parameters: 0, number, created, lives, removed }
+    }
+    /// The same, of a replica that joined later: its configuration names the members of that time, under that number, and how many
+    /// replicas the cluster began with.
+    #[must_use]
+    pub fn joined(self, number: MembershipId, created: usize) -> Self {
+        Self { number, created, ..self }
+    }
+    /// Which membership it is; during a change the one that it leads to.
+    pub fn number(&self) -> MembershipId {
+        self.number
+    }
+    /// How many replicas the cluster began with.
+    pub fn created(&self) -> usize {
+        self.created
+    }
+    /// Takes over another list. `lives` are those that are known of its members' data directories; `removed` are never members again.
+    pub fn replace(
+        &mut self,
+        number: MembershipId,
+        mut list: Vec<Member>,
+        lives: BTreeMap<ReplicaId, u64>,
+        removed: BTreeSet<ReplicaId>,
+    ) {
+        list.sort_by_key(|member| member.replica);
+        (self.number, self.list, self.lives, self.removed) = (number, list, lives, removed);
+    }
+    /// The life that this member's data directory must have, if that is known.
+    pub fn life(&self, replica: ReplicaId) -> Option<u64> {
+        self.lives.get(&replica).copied()
     }
     /// The same, with a digest of everything that must be equal on all replicas and is not in the log: a member whose digest
     /// differs would execute differently, so it is refused.
@@ -95,7 +134,9 @@ impl Members {
             );
         }
         if let Role::Peer { replica, incarnation } = hello.role {
-            self.check_peer(replica, incarnation)?;
+            if !self.may_know_better(hello) {
+                self.check_peer(replica, incarnation)?;
+            }
             if hello.parameters != self.parameters {
                 let text = format!(
                     "{replica} and {} are configured to execute differently: `service`, `[sessions]` and the cluster's start time \
@@ -108,9 +149,24 @@ impl Members {
         Ok(hello.format_max.min(FORMAT_MAX))
     }
 
+    /// Whether a peer that is no member here knows a later membership: it is let in to say so.
+    pub fn may_know_better(&self, hello: &Hello) -> bool {
+        let Role::Peer { replica, .. } = hello.role else { return false };
+        let unknown = self.get(replica).is_none() && !self.removed.contains(&replica);
+        unknown && hello.membership > self.number
+    }
+
     fn check_peer(&self, replica: ReplicaId, incarnation: Incarnation) -> Result<(), Refusal> {
         let Some(member) = self.get(replica) else {
-            let text = format!("{replica} is no member of cluster {}: add it first", self.cluster);
+            let text = if self.removed.contains(&replica) {
+                format!(
+                    "{replica} was removed from cluster {}, and its id is never used again: stop it; for a new replica use \
+                     `quorate member add`",
+                    self.cluster
+                )
+            } else {
+                format!("{replica} is no member of cluster {}: `quorate member add` adds it", self.cluster)
+            };
             return Err(Refusal { reason: RefusalReason::UnknownReplica, text });
         };
         if replica == self.me {
@@ -121,7 +177,7 @@ impl Members {
         if member.incarnation != incarnation {
             let text = format!(
                 "{replica} was set up with data directory {}, yours is {incarnation}: a replica that lost its disk is \
-                 a new replica and must not vote under the old one's id",
+                 a new replica and must not vote under the old one's id: `quorate member replace` sets up a replacement",
                 member.incarnation
             );
             return Err(Refusal { reason: RefusalReason::Incarnation, text });

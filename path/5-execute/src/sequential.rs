@@ -63,6 +63,8 @@ impl Executor {
             let (header, body, _) = request.expect("INV-EXEC-2: a delivered batch is well formed");
             match header.kind {
                 RequestKind::OpenSession => self.open(header.number, body, out),
+                // It is not for the service: the host carries it out.
+                RequestKind::System => {}
                 _ => self.run(&header, body, &ctx.with_request(index as u32), out),
             }
         }

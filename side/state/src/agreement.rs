@@ -122,6 +122,8 @@ enum Worth {
 pub struct Agreement {
     me: ReplicaId,
     needed: usize,
+    /// Whose reports count.
+    counting: BTreeSet<ReplicaId>,
     /// This replica gave up its log up to here: it stands for its checkpoints up to there, as if they were agreed on.
     vouched: Seq,
     /// Every member, this replica included, and what it reported.
@@ -149,6 +151,7 @@ impl Agreement {
         Self {
             me,
             needed,
+            counting: members.iter().copied().collect(),
             vouched,
             reports,
             older,
@@ -156,6 +159,19 @@ impl Agreement {
             floor: Seq::ZERO,
             told: BTreeMap::new(),
         }
+    }
+
+    /// Others are members from now on: `voters` count, and `needed` of them make an agreed digest. What `others` say is kept, too; this
+    /// replica need be none of both.
+    pub fn set_members(&mut self, voters: &[ReplicaId], others: &[ReplicaId], needed: usize) {
+        let all: BTreeSet<_> = voters.iter().chain(others).copied().chain([self.me]).collect();
+        self.reports.retain(|member, _| all.contains(member));
+        self.older.retain(|member, _| all.contains(member));
+        for member in all {
+            self.reports.entry(member).or_default();
+        }
+        self.counting = voters.iter().copied().collect();
+        self.needed = needed.clamp(1, self.counting.len().max(1));
     }
 
     /// This replica's digest at a border, as computed by its keeper; `held` once it is in a durable file. Again after a repair.
@@ -292,7 +308,7 @@ impl Agreement {
     /// Whether even all silent members could not bring any digest to the number.
     fn judge_none(&mut self, seq: Seq, out: &mut Vec<Verdict>) {
         let digests = self.said(seq);
-        let silent = self.reports.len() - digests.len();
+        let silent = self.counting.iter().filter(|member| self.of(**member, seq).is_none()).count();
         let best = digests.iter().map(|(_, digest)| self.count(seq, *digest)).max().unwrap_or(0);
         if best + silent >= self.needed {
             return;
@@ -305,7 +321,8 @@ impl Agreement {
     }
 
     fn count(&self, seq: Seq, digest: Digest) -> usize {
-        self.all_of(seq).filter(|(_, report)| report.digest == digest).count()
+        let counts = |who: &ReplicaId| self.counting.contains(who);
+        self.all_of(seq).filter(|(who, report)| counts(who) && report.digest == digest).count()
     }
 
     /// Drops what is out of the window: agreed digests beyond the newest, and notes on borders that nobody has a report of.

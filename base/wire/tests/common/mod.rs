@@ -8,10 +8,10 @@ use quorate_types::{
 };
 use quorate_wire::raft::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_wire::{
-    Batch, BatchHeader, ClientMessage, Frame, FrameKind, Hello, LeaderNotice, Member, MemberRole, Membership,
-    Memberships, OrderMessage, OutFrame, ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal,
-    RefusalReason, RefusedWhy, ReplicaMessage, Reply, ReplyStatus, RequestHeader, RequestKind, Requests,
-    Role, StateMessage, Welcome, read_reply_header, write_read_request, write_request,
+    Batch, BatchHeader, ClientMessage, Frame, FrameKind, Hello, LeaderNotice, Member, MemberRequest,
+    MemberRole, Membership, Memberships, OrderMessage, OutFrame, ReadConsistency, ReadReply, ReadRequest,
+    ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage, Reply, ReplyStatus, RequestHeader,
+    RequestKind, Requests, Role, StateMessage, Welcome, read_reply_header, write_read_request, write_request,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -117,7 +117,8 @@ fn handshakes(list: &mut Vec<Sample>) {
         let is_peer = matches!(role, Role::Peer { .. });
         let (parameters, life) =
             if is_peer { (0x0102_0304_0506_0708, 0x1112_1314_1516_1718) } else { (0, 0) };
-        let frame = Hello::new(cluster, to.map(ReplicaId::new), role).of_member(parameters, life).frame();
+        let hello = Hello::new(cluster, to.map(ReplicaId::new), role).of_member(parameters, life);
+        let frame = hello.knowing(MembershipId::new(if is_peer { 7 } else { 0 })).frame();
         list.push(Sample { name: format!("hello_{name}"), story, frame });
     };
     let peer = Role::Peer { replica: ReplicaId::new(2), incarnation: LIFE };
@@ -335,6 +336,19 @@ fn clients(list: &mut Vec<Sample>) {
     add("transfer_reply", "The answer is a line of text.", FrameKind::TransferReply, b"r1 hands over to r2");
     add("scrub_request", "An operator asks for a scrub.", FrameKind::ScrubRequest, b"");
     add("scrub_reply", "The answer is a line of text.", FrameKind::ScrubReply, b"begun");
+    add("member_reply", "The answer is a line of text.", FrameKind::MemberReply, b"begun m4");
+    let replace = MemberRequest::Replace { old: ReplicaId::new(3), new: ReplicaId::new(4) };
+    let add_one = MemberRequest::Add {
+        replica: ReplicaId::new(4),
+        address: "r4.example:7400".into(),
+        incarnation: Incarnation::new(0x104),
+    };
+    let frames = [
+        ("members", "Who the members are.", quorate_wire::members_frame(&a_change())),
+        ("member_request_add", "A replica is to join.", add_one.frame()),
+        ("member_request_replace", "One takes the place of another.", replace.frame()),
+    ];
+    list.extend(frames.map(|(name, story, frame)| Sample { name: name.into(), story, frame }));
     for (name, leader) in [("leader_known", Some(ReplicaId::new(3))), ("leader_unknown", None)] {
         let frame = LeaderNotice { view: View::new(9), leader }.frame();
         list.push(Sample { name: name.into(), story: "Who leads view 9.", frame });
@@ -378,6 +392,7 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
         },
         FrameKind::Replies | FrameKind::ReadReplies | FrameKind::Leader => {
             match ReplicaMessage::decode(frame)? {
+                ReplicaMessage::Members(members) => vec![format!("{members:?}")],
                 ReplicaMessage::Replies(bytes) => Reply::walk(&bytes)
                     .map(|r| {
                         r.map(|r| format!("{:?} {:?} {:?} {}", r.session, r.number, r.status, text(r.body)))
@@ -396,9 +411,12 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
         | FrameKind::TransferRequest
         | FrameKind::TransferReply
         | FrameKind::ScrubRequest
-        | FrameKind::ScrubReply => {
+        | FrameKind::ScrubReply
+        | FrameKind::MemberReply => {
             vec![text(&frame.payload)]
         }
+        FrameKind::Members => vec![format!("{:?}", Memberships::decode(frame.payload)?)],
+        FrameKind::MemberRequest => vec![format!("{:?}", MemberRequest::decode(frame.payload)?)],
     })
 }
 

@@ -14,7 +14,9 @@ pub const ON_THE_WAY_MAX: usize = 8 << 20;
 /// # Errors
 /// When it queues too much.
 pub fn queued(name: &str, plan: &Plan, status: &NodeStatus) -> Result<(), Failure> {
-    let max = plan.admission.1 + REQUEST_MAX + 64;
+    // The engine's own commands, and entries with a membership, wait beside the requests: one of each, and one that begins a view.
+    let engine = if plan.replicas > plan.founders { 2 * (600 * plan.replicas + 256) } else { 0 };
+    let max = plan.admission.1 + REQUEST_MAX + 64 + engine;
     if status.queue_bytes > max {
         return Err(Failure::new("bounded", format!("{name} queues {} bytes of {max}", status.queue_bytes)));
     }

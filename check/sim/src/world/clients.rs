@@ -99,6 +99,7 @@ impl World {
     fn client_effect(&mut self, who: usize, local: Time, effect: Effect) {
         match effect {
             Effect::Dial { conn, replica } => self.dial(who, conn, replica),
+            Effect::Address { .. } => {}
             Effect::Close(conn) => self.hang_up(who, conn),
             Effect::Send { conn, frame } => {
                 let kind = frame.kind();

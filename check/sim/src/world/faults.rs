@@ -137,6 +137,10 @@ impl World {
                 self.want_border(who, u64::MAX);
                 None
             }
+            Fault::Member { what, pick } => {
+                self.change_members(what, pick);
+                None
+            }
             _ => None,
         }
     }
@@ -193,7 +197,7 @@ impl World {
     }
 
     /// Who leads in the highest view; the first replica when nobody does.
-    fn leader(&self) -> usize {
+    pub(super) fn leader(&self) -> usize {
         let leads = |who: &usize| self.replicas[*who].node.as_ref().is_some_and(Node::leads);
         let view = |who: &usize| self.replicas[*who].node.as_ref().map(Node::view);
         (0..self.plan.replicas).filter(leads).max_by_key(view).unwrap_or_default()

@@ -192,9 +192,14 @@ impl World {
     /// In the end everybody is to be at the same border, one that comes after all that clients asked for.
     pub(super) fn look_at_borders(&mut self) {
         let (after, looks, _) = self.last_border;
-        let nodes = self.replicas.iter().filter_map(|replica| replica.node.as_ref());
-        let states: Vec<(u64, CheckpointStatus)> =
-            nodes.map(|node| (node.executor().seq().number(), node.status().checkpoints)).collect();
+        let current = self.current();
+        let members = |who: &usize| current.contains(who);
+        let replicas = || (0..self.plan.replicas).filter(members).map(|who| &self.replicas[who]);
+        let settled = replicas().filter_map(|r| r.node.as_ref()).all(|node| node.change().is_none());
+        let states: Vec<(u64, CheckpointStatus)> = replicas()
+            .filter_map(|replica| replica.node.as_ref())
+            .map(|node| (node.executor().seq().number(), node.status().checkpoints))
+            .collect();
         // Who started from a checkpoint executed its border in an earlier life.
         let border = |status: &CheckpointStatus| status.last_seq.max(status.durable_seq);
         let calm = states.iter().all(|(seq, status)| {
@@ -205,9 +210,9 @@ impl World {
             let keeping = &replica.keeping;
             keeping.idle && keeping.queued.is_empty() && replica.standing.corrupt.is_none()
         };
-        let all_idle = self.replicas.iter().filter(|replica| replica.node.is_some()).all(idle);
+        let all_idle = replicas().filter(|replica| replica.node.is_some()).all(idle);
         let asks = looks.is_multiple_of(5) && states.iter().all(|(_, status)| border(status) <= after);
-        self.last_border = (after, looks + 1, calm && all_idle);
+        self.last_border = (after, looks + 1, calm && all_idle && settled);
         if asks {
             for who in 0..self.plan.replicas {
                 self.want_border(who, after);

@@ -49,11 +49,12 @@ fn show_state(message: &StateMessage) -> String {
 
 impl World {
     pub(super) fn start_replica(&mut self, who: usize) {
-        if self.replicas[who].halt.is_some() {
+        let absent = who >= self.plan.founders && self.replicas[who].join.is_none();
+        if self.replicas[who].halt.is_some() || absent {
             return;
         }
         let life = self.processes[who].life;
-        let config = Replica::config(&self.plan, who, life + 1);
+        let config = Replica::config(&self.plan, who, life + 1, self.replicas[who].join.as_ref());
         let calm = self.phase != Phase::Safety;
         match self.replicas[who].recover(&self.plan, config, calm) {
             Ok(()) => {}
@@ -272,7 +273,7 @@ impl World {
                     .line(Level::All, self.now, Some(who), "load", || format!("{load}: {count} records"));
                 self.replicas[who].side.push_back(SideJob::Load(load, places));
             }
-            Effect::Status { .. } | Effect::Audit { .. } => {}
+            Effect::Status { .. } | Effect::Audit { .. } | Effect::Address { .. } => {}
             Effect::Event(event) => {
                 self.trace.line(Level::Events, self.now, Some(who), "event", || format!("{event:?}"));
             }

@@ -37,7 +37,8 @@ impl World {
             }
             Phase::Reads if self.clients.iter().all(|client| client.is_over()) => {
                 self.phase = Phase::CatchUp;
-                let nodes = self.replicas.iter().filter_map(|replica| replica.node.as_ref());
+                let current = self.current();
+                let nodes = current.iter().filter_map(|who| self.replicas[*who].node.as_ref());
                 let last = nodes.map(|node| node.executor().seq().number()).max();
                 self.last_border = (last.unwrap_or(0), 0, false);
                 self.trace.line(Level::Events, self.now, None, "phase", || "the last border".to_owned());
@@ -68,7 +69,8 @@ impl World {
                 Some(node) => {
                     let status = node.status();
                     open.push(format!(
-                        "{name} view {} leader {:?} decided {} executed {} durable {}/{} full {} border {} agreed {} {} keeper idle {}",
+                        "{name} {} view {} leader {:?} decided {} executed {} durable {}/{} full {} border {} agreed {} {} keeper idle {}",
+                        self.standing_of(who),
                         status.view,
                         status.leader,
                         status.decided,
@@ -90,13 +92,14 @@ impl World {
 
     /// The checks at the end.
     pub(super) fn judge(&mut self) {
+        let current = self.current();
         let dones: Vec<&Done> = self.clients.iter().flat_map(|client| &client.done).collect();
         let rows = self.agreement.rows();
         let mut found = reads::judge(&dones, rows);
         found = found.and_then(|()| reads::fresh(&dones, rows, |op| self.once.index(op)));
         for done in &dones {
             found = found.and_then(|()| self.once.compare(done, rows));
-            for (who, replica) in self.replicas.iter().enumerate() {
+            for (who, replica) in self.replicas.iter().enumerate().filter(|(who, _)| current.contains(who)) {
                 if let Some(node) = &replica.node {
                     let name = self.trace.name(who);
                     let after = self.agreement.first_from(node.executor().seq().number() + 1);
@@ -109,9 +112,13 @@ impl World {
             if let Some(node) = &replica.node {
                 let name = self.trace.name(who);
                 let looked = self.states.look(&name, node.executor());
-                found = found.and(looked).and_then(|()| self.judge_checkpoints(who, &name, replica));
+                found = found.and(looked);
+                if current.contains(&who) {
+                    found = found.and_then(|()| self.judge_checkpoints(who, &name, replica));
+                }
             }
         }
+        found = found.and_then(|()| self.judge_members(&current));
         let events = self.clients.iter().flat_map(|client| client.events()).collect();
         match found.and_then(|()| linear::judge(events)) {
             Ok(unjudged) => self.unjudged = unjudged,

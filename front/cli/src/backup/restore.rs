@@ -19,7 +19,7 @@ use crate::print;
 use quorate_node::System;
 use quorate_runtime::CheckpointFiles;
 use quorate_state::checkpoint::{Image, Job, Keeper, Report, Step};
-use quorate_types::{ClusterId, ReplicaId};
+use quorate_types::ClusterId;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::fs;
@@ -114,14 +114,8 @@ pub(super) fn run(args: Args) -> Outcome {
 fn renewed(image: &Image, cluster: ClusterId, plan: &Plan) -> Outcome<Image> {
     let unusable = |why: &str| Failure::new(format!("the system part of the backup can not be used: {why}"));
     let mut system = System::decode(&image.system).map_err(unusable)?;
-    system.cluster = cluster;
-    let mut members: Vec<ReplicaId> = plan.members.iter().map(|(id, _)| ReplicaId::new(*id)).collect();
-    members.sort_unstable();
-    for instance in &mut system.instances {
-        instance.members.clone_from(&members);
-        // Whoever was about to come or go is not part of the new cluster.
-        instance.pending.clear();
-    }
+    // Whoever was about to come or go is not part of the new cluster.
+    system.begin_anew(cluster, plan.members.len());
     Ok(Image { system: system.encode(), ..image.clone() })
 }
 

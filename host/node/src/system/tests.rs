@@ -1,4 +1,23 @@
 use super::*;
+use quorate_types::MembershipId;
+use quorate_wire::{Member, Membership, SystemCommand};
+
+/// In the middle of a change.
+fn roster() -> Roster {
+    let membership = |number, voters: &[u16]| {
+        let voters = voters.iter().map(|id| Member::voter(ReplicaId::new(*id))).collect();
+        Membership::new(MembershipId::new(number), voters).expect("a membership")
+    };
+    let change = |before: &[u16], now: &[u16], number| {
+        let change = Memberships::change(membership(number - 1, before), membership(number, now));
+        SystemCommand::Change(change.expect("the next one"))
+    };
+    let mut roster = Roster::new(3);
+    roster.execute(change(&[1, 2, 3], &[1, 2], 2));
+    roster.execute(SystemCommand::Changed(MembershipId::new(2)));
+    roster.execute(change(&[1, 2], &[2, 4], 3));
+    roster
+}
 
 fn system() -> System {
     System {
@@ -11,9 +30,8 @@ fn system() -> System {
             slot: Slot::new(1000),
             offset: 0,
             anchor: Anchor::decode(&[7; 16]).expect("an anchor"),
-            members: vec![ReplicaId::new(1), ReplicaId::new(2), ReplicaId::new(3)],
-            pending: vec![],
         }],
+        roster: roster(),
         executor: Bytes::from_static(b"sessions"),
     }
 }
@@ -46,4 +64,30 @@ fn no_bytes_make_it_panic() {
             }
         }
     }
+}
+
+/// Checkpoints of the version before name the members after each anchor.
+#[test]
+fn version_1_is_read() {
+    let system = System { roster: Roster::new(3), ..system() };
+    let new = system.encode();
+    let roster = 2 + 2 + 4 + 4;
+    let (head, executor) = (new.len() - b"sessions".len() - roster, b"sessions");
+    let mut old = new[..head].to_vec();
+    old[7] = 1;
+    old.extend_from_slice(&3u16.to_le_bytes());
+    (1..=3u16).for_each(|id| old.extend_from_slice(&id.to_le_bytes()));
+    old.extend_from_slice(&0u16.to_le_bytes());
+    old.extend_from_slice(executor);
+    assert_eq!(System::decode(&Bytes::from(old)), Ok(system));
+}
+
+/// What is restored for other replicas has forgotten who was a member.
+#[test]
+fn another_cluster_begins_with_its_own_members() {
+    let mut other = system();
+    assert_eq!(other.members(), [ReplicaId::new(1), ReplicaId::new(2)]);
+    other.begin_anew(ClusterId::new(5), 4);
+    assert_eq!((other.cluster, other.members().len()), (ClusterId::new(5), 4));
+    assert_eq!(other.instances[0].anchor.encode().len(), 16);
 }

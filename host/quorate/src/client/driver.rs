@@ -394,6 +394,12 @@ impl Driver {
     fn effect(&mut self, now: Time, effect: Effect, written: &mut Vec<ConnId>) {
         match effect {
             Effect::Dial { conn, replica } => self.dial(now, conn, replica),
+            Effect::Address { replica, address } => {
+                match self.members.iter_mut().find(|(id, _)| *id == replica) {
+                    Some((_, known)) => *known = address,
+                    None => self.members.push((replica, address)),
+                }
+            }
             Effect::Close(conn) => self.drop_conn(conn),
             Effect::Send { conn, frame } => {
                 if let Some(Conn::Socket(socket, ..)) = self.conns.get_mut(&conn) {

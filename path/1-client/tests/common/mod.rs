@@ -89,6 +89,7 @@ pub struct World {
     pub done: BTreeMap<CallId, Result<Completion, Error>>,
     pub dialed: BTreeMap<ReplicaId, usize>,
     pub problems: Vec<String>,
+    pub addresses: BTreeMap<ReplicaId, String>,
     pub frames: Vec<(FrameKind, usize)>,
     pub reads_at: Vec<usize>,
     pub lag: BTreeMap<usize, u64>,
@@ -145,6 +146,7 @@ impl World {
             done: BTreeMap::new(),
             dialed: BTreeMap::new(),
             problems: Vec::new(),
+            addresses: BTreeMap::new(),
             frames: Vec::new(),
             reads_at: Vec::new(),
             lag: BTreeMap::new(),
@@ -257,6 +259,7 @@ impl World {
                 }
                 Effect::Problem { replica, text } => self.problems.push(format!("{replica}: {text}")),
                 Effect::Leader(_) => {}
+                Effect::Address { replica, address } => drop(self.addresses.insert(replica, address)),
             }
         }
     }
@@ -432,7 +435,7 @@ impl World {
                 }
             }
             RequestKind::CloseSession => session.closed = true,
-            RequestKind::Empty | RequestKind::OpenSession => {}
+            RequestKind::Empty | RequestKind::OpenSession | RequestKind::System => {}
         }
         let mut out = Vec::new();
         reply.write_to(&mut out);

@@ -25,6 +25,13 @@ fn write_anchor(position: Position, members: Option<&Memberships>) -> Option<Anc
     Anchor::decode(&bytes).ok()
 }
 
+/// The anchor of the same place in a log of other replicas, which begin with the members that they were made with.
+pub fn without_members(anchor: &Anchor) -> Anchor {
+    let bytes = anchor.encode();
+    let position = bytes.get(..POSITION_BYTES).unwrap_or(bytes);
+    Anchor::decode(position).unwrap_or_else(|_| anchor.clone())
+}
+
 /// What an anchor says: where its slot lies, and who is a member there.
 pub(super) type Anchored = (Position, Option<Arc<Memberships>>);
 

@@ -251,7 +251,7 @@ impl Raft {
         let answers = votes.answers.clone();
         let given = |id: ReplicaId| answers.get(&id).copied();
         let twice = usize::from(planted("vote-counted-twice"));
-        let for_it = self.membership().has_quorum(twice, |id| given(id) == Some(true));
+        let for_it = self.counting().has_quorum(twice, |id| given(id) == Some(true));
         let own_counts = given(self.config.me) == Some(true);
         if for_it && pre {
             self.become_candidate(false, out);

@@ -37,10 +37,16 @@ impl Members {
 impl Raft {
     /// What holds here: the last one in the log, committed or not. [raft L109]
     pub(super) fn membership(&self) -> &Arc<Memberships> {
-        if planted("old-quorum-after-change") {
+        self.log.members().unwrap_or(&self.members.created)
+    }
+
+    /// By whom is counted: the same.
+    pub(super) fn counting(&self) -> &Memberships {
+        let left = planted("removed-leader-goes-on") && !self.is_voter(self.config.me);
+        if planted("old-quorum-after-change") || left {
             return self.log.first_members().unwrap_or(&self.members.created);
         }
-        self.log.members().unwrap_or(&self.members.created)
+        self.membership()
     }
 
     /// Whether this replica votes in what holds here.
@@ -62,7 +68,7 @@ impl Raft {
 
     /// Whether those of whom `holds` says so are a quorum, of both memberships if there are two. [raft L110]
     pub(super) fn has_quorum(&self, holds: impl Fn(ReplicaId) -> bool) -> bool {
-        self.membership().has_quorum(0, holds)
+        self.counting().has_quorum(0, holds)
     }
 
     /// Voters beside this replica.

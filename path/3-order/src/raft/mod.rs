@@ -28,6 +28,7 @@ mod replication;
 mod restore;
 mod transfer;
 
+pub use checkpoints::without_members;
 pub use persist::{RECORD_ENTRY, RECORD_FLOOR, RECORD_VOTE};
 
 use crate::{Anchor, Effect, Effects, Input, Order, Random, Status, Stored};

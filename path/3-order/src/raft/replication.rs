@@ -318,7 +318,7 @@ impl Raft {
                 let peer = lead.peers.iter().find(|peer| peer.id == id);
                 peer.map_or(id == me && own >= candidate, |peer| peer.matched >= candidate)
             };
-            if candidate > reached && self.membership().has_quorum(extra, holds) {
+            if candidate > reached && self.counting().has_quorum(extra, holds) {
                 reached = candidate;
             }
         }

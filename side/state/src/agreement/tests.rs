@@ -419,3 +419,23 @@ fn any_order_of_reports_gives_what_brute_force_gives() {
     }
     assert!(outcomes.iter().all(|count| *count > 500), "{outcomes:?}");
 }
+
+/// Learners learn what is agreed on, and do not agree to it; who left counts no more.
+#[test]
+fn other_members_agree_after_a_change() {
+    let mut agreement = agreement(3);
+    let (seq, digest) = (Seq::new(10), Digest::new([1; 32]));
+    agreement.set_members(&[replica(1), replica(2)], &[replica(4)], 2);
+    assert!(agreement.heard(replica(3), seq, digest, false).is_empty(), "it left");
+    assert!(agreement.own(seq, digest, false).is_empty());
+    assert!(agreement.heard(replica(4), seq, digest, false).is_empty(), "it learns");
+    assert_eq!(agreement.heard(replica(2), seq, digest, false), [Verdict::Agreed { seq, digest }]);
+    // Seen from the learner: its own word counts for nothing.
+    let mut learner = Agreement::new(replica(4), &[replica(4)], 1);
+    learner.set_members(&[replica(1), replica(2)], &[replica(4)], 2);
+    assert!(learner.own(seq, Digest::new([2; 32]), false).is_empty());
+    assert!(learner.heard(replica(1), seq, digest, false).is_empty());
+    let verdicts = learner.heard(replica(2), seq, digest, false);
+    assert!(verdicts.iter().any(|verdict| matches!(verdict, Verdict::OwnDiffers { .. })), "{verdicts:?}");
+    learner.invariants();
+}

@@ -1,0 +1,164 @@
+//! What is said about memberships beside the protocols: the ordered commands that begin and end a change, and what operators ask for.
+//!
+//! ```text
+//! system command  kind u8 | memberships (1, a change) or number u64 (2, it ended)
+//! member request  kind u8 | replica u16 | other u16 | incarnation u64 | address, to the end
+//! ```
+//!
+//! A system command is the body of the only request of a batch, of kind [`RequestKind::System`]. No client may send one.
+//! Tests: members/tests.rs.
+
+use crate::batch::{Batch, BatchHeader, RequestHeader, RequestKind};
+use crate::codec::{Put, Reader};
+use crate::frame::{FrameKind, OutFrame};
+use crate::membership::{ADDRESS_MAX, Memberships};
+use bytes::Bytes;
+use quorate_types::{Incarnation, MembershipId, Reject, ReplicaId, RequestNumber, SessionId};
+
+/// A command to the engine itself, ordered like those to the service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SystemCommand {
+    /// Begin this change of membership; it holds both.
+    Change(Memberships),
+    /// The change to this membership is over in every instance.
+    Changed(MembershipId),
+}
+
+impl SystemCommand {
+    /// A batch with this command and nothing else. The header's count is set.
+    pub fn batch(&self, header: BatchHeader) -> Batch {
+        let mut body = Vec::new();
+        match self {
+            Self::Change(memberships) => {
+                body.put_u8(1);
+                body.extend_from_slice(&memberships.encode());
+            }
+            Self::Changed(number) => {
+                body.put_u8(2);
+                body.put_u64(number.number());
+            }
+        }
+        let mut bytes = Vec::new();
+        Batch::begin(&mut bytes);
+        let (session, number) = (SessionId::NONE, RequestNumber::ZERO);
+        let (kind, len) = (RequestKind::System, body.len() as u32);
+        RequestHeader { session, number, lowest_unanswered: number, kind, len }.write_to(&mut bytes);
+        bytes.extend_from_slice(&body);
+        Batch::seal(bytes, BatchHeader { count: 1, ..header })
+    }
+
+    /// The command that a batch holds, if it holds one.
+    pub fn of(batch: &Batch) -> Option<Self> {
+        if batch.header().count != 1 {
+            return None;
+        }
+        let (header, body, _) = batch.requests().next()?.ok()?;
+        (header.kind == RequestKind::System).then(|| Self::decode(body).ok()).flatten()
+    }
+
+    /// Reads a request's body.
+    ///
+    /// # Errors
+    /// When the bytes are none.
+    pub fn decode(body: &[u8]) -> Result<Self, Reject> {
+        let mut r = Reader::new(Bytes::copy_from_slice(body), "system command");
+        match r.u8()? {
+            1 => Ok(Self::Change(Memberships::decode(r.rest())?)),
+            2 => {
+                let number = MembershipId::new(r.u64()?);
+                r.end()?;
+                Ok(Self::Changed(number))
+            }
+            _ => Err(Reject::Malformed("system command")),
+        }
+    }
+}
+
+/// What an operator wants of the membership.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemberRequest {
+    /// A new replica joins, as a learner.
+    Add {
+        /// Its id, never used before.
+        replica: ReplicaId,
+        /// Where it will be reached.
+        address: String,
+        /// The data directory that was made for it.
+        incarnation: Incarnation,
+    },
+    /// A learner becomes a voter.
+    Promote(ReplicaId),
+    /// A replica leaves.
+    Remove(ReplicaId),
+    /// A learner becomes a voter, and a replica leaves, at once.
+    Replace {
+        /// Who leaves.
+        old: ReplicaId,
+        /// The learner.
+        new: ReplicaId,
+    },
+    /// A replica is reached elsewhere from now on.
+    Move {
+        /// Which.
+        replica: ReplicaId,
+        /// Where.
+        address: String,
+    },
+}
+
+impl MemberRequest {
+    /// The frame to send.
+    pub fn frame(&self) -> OutFrame {
+        let none = (ReplicaId::new(0), Incarnation::default(), "");
+        let (kind, replica, other, incarnation, address) = match self {
+            Self::Add { replica, address, incarnation } => {
+                (1, *replica, none.0, *incarnation, address.as_str())
+            }
+            Self::Promote(replica) => (2, *replica, none.0, none.1, none.2),
+            Self::Remove(replica) => (3, *replica, none.0, none.1, none.2),
+            Self::Replace { old, new } => (4, *old, *new, none.1, none.2),
+            Self::Move { replica, address } => (5, *replica, none.0, none.1, address.as_str()),
+        };
+        let mut out = Vec::with_capacity(16 + address.len());
+        out.put_u8(kind);
+        out.put_u16(replica.number());
+        out.put_u16(other.number());
+        out.put_u64(incarnation.bits());
+        out.extend_from_slice(address.as_bytes());
+        OutFrame::new(FrameKind::MemberRequest, &out, vec![])
+    }
+
+    /// Reads a request.
+    ///
+    /// # Errors
+    /// When the bytes are none.
+    pub fn decode(payload: Bytes) -> Result<Self, Reject> {
+        let mut r = Reader::new(payload, "member request");
+        let kind = r.u8()?;
+        let (replica, other) = (ReplicaId::new(r.u16()?), ReplicaId::new(r.u16()?));
+        let (incarnation, address) = (Incarnation::new(r.u64()?), r.rest());
+        let malformed = Err(Reject::Malformed("member request"));
+        if address.len() > ADDRESS_MAX {
+            return malformed;
+        }
+        let Ok(address) = String::from_utf8(address.into()) else { return malformed };
+        let bare = incarnation == Incarnation::default() && address.is_empty();
+        let single = other.number() == 0;
+        Ok(match kind {
+            1 if single => Self::Add { replica, address, incarnation },
+            2 if single && bare => Self::Promote(replica),
+            3 if single && bare => Self::Remove(replica),
+            4 if bare => Self::Replace { old: replica, new: other },
+            5 if single && incarnation == Incarnation::default() => Self::Move { replica, address },
+            _ => return malformed,
+        })
+    }
+}
+
+/// The frame that tells another replica, or a client, who the members are.
+pub fn members_frame(memberships: &Memberships) -> OutFrame {
+    OutFrame::new(FrameKind::Members, &memberships.encode(), vec![])
+}
+
+#[cfg(test)]
+mod tests;

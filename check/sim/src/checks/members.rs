@@ -1,0 +1,50 @@
+//! INV-SIM-MEMBERS: a membership's number means the same to all; in the end no change is left open, and nobody leads who is no
+//! member any more.
+
+use super::Failure;
+use quorate_node::Node;
+use quorate_wire::Membership;
+use std::collections::BTreeMap;
+
+/// What was seen of memberships.
+#[derive(Debug, Default)]
+pub struct Members {
+    seen: BTreeMap<u64, Membership>,
+    /// The highest number that an operator asked for.
+    pub asked: u64,
+    /// Until then operators ask for nothing.
+    pub quiet_until: u64,
+}
+
+impl Members {
+    /// A replica is in this membership.
+    ///
+    /// # Errors
+    /// When another one was in another one with the same number.
+    pub fn look(&mut self, name: &str, membership: &Membership) -> Result<(), Failure> {
+        let number = membership.number().number();
+        let known = self.seen.entry(number).or_insert_with(|| membership.clone());
+        if known == membership {
+            return Ok(());
+        }
+        let text = format!("{name} is in {membership:?}, another replica was in {known:?}");
+        Err(Failure::new("members", text))
+    }
+
+    /// How a replica stands in the end.
+    ///
+    /// # Errors
+    /// When a change is open, or somebody leads who is no member.
+    pub fn ended(&self, name: &str, member: bool, node: &Node) -> Result<(), Failure> {
+        if member && node.change().is_some() {
+            return Err(Failure::new("members", format!("{name} has a change open: {:?}", node.change())));
+        }
+        if !member && node.status().leading {
+            return Err(Failure::new("members", format!("{name} leads and is no member")));
+        }
+        if member && node.is_removed() {
+            return Err(Failure::new("members", format!("{name} is a member and does not know it")));
+        }
+        Ok(())
+    }
+}

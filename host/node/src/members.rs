@@ -1,0 +1,446 @@
+//! Who takes part, as the node sees it: ordered commands begin and end changes (`roster.rs`), each instance carries them out in its own
+//! log (path/3-order), and connections follow what holds there.
+//!
+//! Three things say who the members are: the instance's log, what was ordered, and, where this replica lags, what others tell it.
+//! The first decides; the last only says whom to dial and whom to let in, so that a replica that was away for long finds those who have
+//! replaced everybody it knew.
+//!
+//! Tests: tests/members.rs, check/sim.
+
+use crate::effects::{Effects, Event};
+use crate::node::Node;
+use crate::roster::Done;
+use crate::status::{MembershipMember, MembershipStatus};
+use quorate_admit::Member as Known;
+use quorate_order::Input as OrderInput;
+use quorate_state::agreement::needed_for_crashes;
+use quorate_types::{ConnId, Incarnation, MembershipId, ReplicaId, Time, View};
+use quorate_wire::{
+    Batch, BatchHeader, MEMBERS_MAX, Member, MemberRequest, MemberRole, Membership, Memberships, OutFrame,
+    SystemCommand, members_frame,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What a node knows of memberships beside what was ordered.
+#[derive(Debug, Default)]
+pub(crate) struct Standing {
+    /// What holds in the instance, once an entry of its log says so.
+    holds: Option<Arc<Memberships>>,
+    /// What another replica told, if that is later.
+    told: Option<Memberships>,
+    /// Connections do not fit that yet.
+    pub(crate) changed: bool,
+    /// The end of a change that was proposed, and in which view.
+    ended: Option<(View, MembershipId)>,
+}
+
+impl Standing {
+    fn number(&self) -> MembershipId {
+        self.holds.as_ref().map_or(MembershipId::FIRST, |holds| holds.now().number())
+    }
+}
+
+/// Lists with commas.
+fn list(ids: &[ReplicaId]) -> String {
+    let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    ids.join(", ")
+}
+
+impl Node {
+    /// The membership in which the cluster is, as it was ordered; for checks.
+    pub fn membership(&self) -> Option<&Membership> {
+        self.roster.current()
+    }
+
+    /// The change that was ordered and is not over; for checks.
+    pub fn change(&self) -> Option<&Memberships> {
+        self.roster.change()
+    }
+
+    /// Whether this replica is no member any more.
+    pub fn is_removed(&self) -> bool {
+        let me = self.config.members.me();
+        self.roster.used().contains(&me)
+            && self.roster.change().is_none()
+            && self.roster.current().is_some_and(|current| current.get(me).is_none())
+    }
+
+    /// A batch was executed; perhaps it holds a command to the engine.
+    pub(crate) fn on_system(&mut self, now: Time, batch: &Batch, out: &mut Effects) {
+        let Some(command) = SystemCommand::of(batch) else { return };
+        match self.roster.execute(command) {
+            Done::Begun(change) => {
+                let text = format!("a change of the membership to {} begins", change.now().number());
+                out.event(Event::Members { text });
+                self.instance.step(now, OrderInput::Membership(Arc::new(change)));
+            }
+            Done::Ended(number) => {
+                out.event(Event::Members { text: format!("the membership is {number}") });
+                self.meet_borders();
+                if self.is_removed() {
+                    let text = "this replica was removed from the cluster: stop it".into();
+                    out.event(Event::Members { text });
+                }
+            }
+            Done::Refused(why) => {
+                let text = format!("a change of the membership was refused: {why}");
+                out.event(Event::Members { text });
+            }
+        }
+        self.standing.changed = true;
+    }
+
+    /// A checkpoint took the place of the state, or the protocol begins: it hears of a change that is under way.
+    pub(crate) fn resume_change(&mut self, now: Time) {
+        self.standing.changed = true;
+        if let Some(change) = self.roster.change().filter(|_| self.instance.started) {
+            let change = Arc::new(change.clone());
+            self.instance.step(now, OrderInput::Membership(change));
+        }
+    }
+
+    /// What holds in the instance changed.
+    pub(crate) fn on_members(&mut self, memberships: Arc<Memberships>) {
+        let said = memberships.now().number() > MembershipId::FIRST;
+        self.standing.holds = said.then_some(memberships);
+        self.standing.changed = true;
+    }
+
+    /// Another replica says who the members are. It may know better.
+    pub(crate) fn on_told(&mut self, memberships: Memberships) {
+        let number = memberships.now().number();
+        let known = self.standing.told.as_ref().map_or(MembershipId::FIRST, |told| told.now().number());
+        if number > known && number > self.standing.number() {
+            self.standing.told = Some(memberships);
+            self.standing.changed = true;
+        }
+    }
+
+    /// What to tell others of the members, if there is anything that they may not know.
+    fn to_tell(&self) -> Option<OutFrame> {
+        let told = self.standing.told.as_ref().filter(|told| told.now().number() > self.standing.number());
+        told.or(self.standing.holds.as_deref()).map(members_frame)
+    }
+
+    /// A member or a client is connected from now on.
+    pub(crate) fn tell_members(&self, conn: ConnId, out: &mut Effects) {
+        if let Some(frame) = self.to_tell() {
+            out.send(conn, frame);
+        }
+    }
+
+    /// A client hears who the members are, and then again who leads: it may not have known that replica before.
+    pub(crate) fn tell_client(&self, conn: ConnId, out: &mut Effects) {
+        if let Some(frame) = self.to_tell() {
+            out.send(conn, frame);
+            out.send(conn, self.leader_notice().frame());
+        }
+    }
+
+    /// Borders follow from the log alone, so where their distance depends on the number of replicas it is the one that was ordered.
+    pub(crate) fn meet_borders(&mut self) {
+        let me = self.config.members.me();
+        let place = match self.roster.current() {
+            Some(current) => current.members().iter().filter(|member| member.replica < me).count(),
+            None => self.config.members.all().iter().filter(|member| member.replica < me).count(),
+        };
+        self.checkpoints.borders.set_members(self.roster.count(), place);
+    }
+
+    /// Whom to dial and to let in: the later of what holds here and what others told, and as long as a change is not over, both
+    /// sides of it. None where the configuration says more.
+    fn directory(&self) -> Option<(MembershipId, BTreeMap<ReplicaId, Member>)> {
+        let mut sources: Vec<&Memberships> = Vec::new();
+        let holds = self.standing.holds.as_deref();
+        let own = holds.into_iter().chain(self.roster.change());
+        let newest = own.clone().map(|memberships| memberships.now().number()).max();
+        let told = self.standing.told.as_ref().filter(|told| newest.is_none_or(|n| told.now().number() > n));
+        match told {
+            Some(told) => sources.push(told),
+            None => sources.extend(own),
+        }
+        sources.sort_by_key(|memberships| memberships.now().number());
+        let number = sources.last()?.now().number();
+        if number < self.config.members.number() && self.standing.told.is_none() {
+            return None;
+        }
+        let mut all = BTreeMap::new();
+        for membership in sources.iter().flat_map(|memberships| memberships.all()) {
+            all.extend(membership.members().iter().map(|member| (member.replica, member.clone())));
+        }
+        Some((number, all))
+    }
+
+    /// Connections follow the membership. At the end of a turn, when nothing else is under way.
+    pub(crate) fn meet_members(&mut self, now: Time, out: &mut Effects) {
+        if !std::mem::take(&mut self.standing.changed) {
+            return;
+        }
+        let Some((number, all)) = self.directory() else { return };
+        let known = all.values().map(|member| Known {
+            replica: member.replica,
+            address: member.address.clone(),
+            incarnation: member.incarnation,
+        });
+        let lives = all.values().filter(|member| member.life != 0);
+        let lives = lives.map(|member| (member.replica, member.life)).collect();
+        let removed = self.roster.used().iter().filter(|id| !all.contains_key(id)).copied().collect();
+        self.config.members.replace(number, known.collect(), lives, removed);
+        self.peers.meet(now, &self.config.members, out);
+        let told = self.standing.told.as_ref().filter(|told| told.now().number() == number);
+        if let Some(memberships) = told.or(self.standing.holds.as_deref()) {
+            let voters: Vec<ReplicaId> = memberships.now().voters().collect();
+            let others: Vec<ReplicaId> = all.keys().copied().collect();
+            self.checkpoints.agreement.set_members(&voters, &others, needed_for_crashes(voters.len()));
+        }
+        for conn in self.peers.clients() {
+            self.tell_client(conn, out);
+        }
+        self.after_connections(now, out);
+    }
+
+    /// The change that was ordered is done in the instance: whoever leads says so in the log.
+    pub(crate) fn end_change(&mut self, now: Time, out: &mut Effects) {
+        let Some(number) = self.roster.change().map(|change| change.now().number()) else { return };
+        let order = &self.instance.order;
+        if !order.leading() || !order.settled() || !self.log.has_room() {
+            return;
+        }
+        let status = order.status();
+        let once = (status.view, number);
+        if status.committed_membership == number && self.standing.ended != Some(once) {
+            self.standing.ended = Some(once);
+            self.propose_system(now, &SystemCommand::Changed(number), out);
+        }
+    }
+
+    fn propose_system(&mut self, now: Time, command: &SystemCommand, out: &mut Effects) {
+        let (time, seed) = (self.propose_time(now), self.turn.draw());
+        let batch = command.batch(BatchHeader { time, seed, count: 0, border: false });
+        self.instance.step(now, OrderInput::Propose(batch));
+        self.after_order(now, out);
+    }
+
+    /// The life of a member's data directory, as far as it is known; else 0.
+    fn life_of(&self, member: &Member) -> u64 {
+        let known = self.lives.of(member.replica);
+        if member.life != 0 { member.life } else { known.unwrap_or(0) }
+    }
+
+    /// The membership that a change begins with, with the lives of all whose life is known here.
+    fn before_a_change(&self) -> Result<Membership, String> {
+        let (number, mut members) = match self.roster.current() {
+            Some(current) => (current.number(), current.members().to_vec()),
+            None => {
+                let created = self.config.members.all().iter().map(|known| Member {
+                    replica: known.replica,
+                    role: MemberRole::Voter,
+                    address: known.address.clone(),
+                    incarnation: known.incarnation,
+                    life: 0,
+                });
+                (MembershipId::FIRST, created.collect())
+            }
+        };
+        if self.roster.current().is_none() {
+            for member in &mut members {
+                member.life = self.life_of(member);
+            }
+        }
+        Membership::new(number, members).map_err(|why| why.to_string())
+    }
+
+    /// An operator wants another membership. Says what came of it, in a line.
+    pub(crate) fn on_member_request(
+        &mut self,
+        now: Time,
+        request: &MemberRequest,
+        out: &mut Effects,
+    ) -> String {
+        match self.plan_change(request) {
+            Ok(change) => {
+                let number = change.now().number();
+                self.propose_system(now, &SystemCommand::Change(change), out);
+                format!("begun {number}")
+            }
+            Err(why) => format!("error: {why}"),
+        }
+    }
+
+    fn plan_change(&self, request: &MemberRequest) -> Result<Memberships, String> {
+        if !self.instance.order.leading() || !self.instance.order.settled() {
+            let me = self.config.members.me();
+            return Err(match self.instance.leader.1 {
+                Some(leader) if leader != me => format!("{leader} leads, ask it"),
+                _ => "nobody leads now, try again".into(),
+            });
+        }
+        if let Some(change) = self.roster.change() {
+            return Err(format!(
+                "a change to {} is under way: wait until it is over (`quorate member list` shows it)",
+                change.now().number()
+            ));
+        }
+        if !self.log.has_room() {
+            return Err("the disk of the leader is full: free space first".into());
+        }
+        let before = self.before_a_change()?;
+        let mut members = before.members().to_vec();
+        self.apply(request, &mut members)?;
+        for member in &mut members {
+            member.life = self.life_of(member);
+        }
+        if let Some(unknown) = members.iter().find(|m| m.role == MemberRole::Voter && m.life == 0) {
+            return Err(format!("{} was never connected to the leader: start it first", unknown.replica));
+        }
+        let last = members.iter().all(|member| member.role == MemberRole::Learner);
+        if last {
+            return Err("that would leave nobody who votes: add and promote another replica first".into());
+        }
+        let now = Membership::new(before.number().next(), members).map_err(|why| why.to_string())?;
+        self.keeps_quorum(&now)?;
+        Memberships::change(before, now).map_err(|why| why.to_string())
+    }
+
+    fn apply(&self, request: &MemberRequest, members: &mut Vec<Member>) -> Result<(), String> {
+        match request {
+            MemberRequest::Add { replica, address, incarnation } => {
+                self.check_new(*replica, address, *incarnation, members)?;
+                let (role, address) = (MemberRole::Learner, address.clone());
+                let incarnation = *incarnation;
+                members.push(Member { replica: *replica, role, address, incarnation, life: 0 });
+            }
+            MemberRequest::Promote(replica) => self.promote(*replica, members)?,
+            MemberRequest::Remove(replica) => {
+                find(members, *replica)?;
+                members.retain(|member| member.replica != *replica);
+            }
+            MemberRequest::Replace { old, new } => {
+                find(members, *old)?;
+                if old == new {
+                    return Err(format!(
+                        "{old} can not take its own place: a replacement has an id of its own"
+                    ));
+                }
+                self.promote(*new, members)?;
+                members.retain(|member| member.replica != *old);
+            }
+            MemberRequest::Move { replica, address } => {
+                check_address(address, members)?;
+                find(members, *replica)?.address.clone_from(address);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_new(
+        &self,
+        replica: ReplicaId,
+        address: &str,
+        incarnation: Incarnation,
+        members: &[Member],
+    ) -> Result<(), String> {
+        if members.iter().any(|member| member.replica == replica) {
+            return Err(format!("{replica} is a member already"));
+        }
+        let highest = u16::MAX - 1024;
+        if replica.number() == 0 || replica.number() > highest {
+            return Err(format!("ids of replicas are 1 to {highest}"));
+        }
+        if self.roster.used().contains(&replica) {
+            return Err(format!(
+                "{replica} was a member before, and ids are never used again: take another one"
+            ));
+        }
+        if incarnation == Incarnation::default() {
+            return Err("a new replica needs a data directory of its own, which has an incarnation".into());
+        }
+        if members.len() >= MEMBERS_MAX {
+            return Err(format!("a cluster has at most {MEMBERS_MAX} replicas"));
+        }
+        check_address(address, members)
+    }
+
+    fn promote(&self, replica: ReplicaId, members: &mut [Member]) -> Result<(), String> {
+        let caught_up = self.instance.order.status().caught_up.contains(&replica);
+        let member = find(members, replica)?;
+        if member.role == MemberRole::Voter {
+            return Err(format!("{replica} votes already"));
+        }
+        if !caught_up {
+            return Err(format!(
+                "{replica} has not caught up with the leader yet: wait until `quorate member list` says so, and see that it runs"
+            ));
+        }
+        member.role = MemberRole::Voter;
+        Ok(())
+    }
+
+    /// Whether enough voters of the membership are there to decide by it.
+    fn keeps_quorum(&self, now: &Membership) -> Result<(), String> {
+        let me = self.config.members.me();
+        let status = self.instance.order.status();
+        let heard = |id: ReplicaId| {
+            id == me || status.members.iter().any(|(member, _, heard)| *member == id && *heard)
+        };
+        if Memberships::one(now.clone()).has_quorum(0, heard) {
+            return Ok(());
+        }
+        let (there, missing): (Vec<_>, Vec<_>) = now.voters().partition(|id| heard(*id));
+        let there = if there.is_empty() { "none".to_owned() } else { list(&there) };
+        Err(format!(
+            "of those who would vote then, {there} can be reached and {} can not: no majority, so nothing could be decided any more. \
+             Bring back who is missing, or replace it, first",
+            list(&missing)
+        ))
+    }
+
+    /// What `status` shows of the membership.
+    pub(crate) fn membership_status(&self, caught_up: &[ReplicaId]) -> MembershipStatus {
+        let change = self.roster.change();
+        let me = self.config.members.me();
+        let members = match change.map(Memberships::now).or(self.roster.current()) {
+            Some(membership) => membership.members().to_vec(),
+            None => self.before_a_change().map(|before| before.members().to_vec()).unwrap_or_default(),
+        };
+        let members = members.into_iter().map(|member| MembershipMember {
+            replica: member.replica.number(),
+            role: if member.role == MemberRole::Voter { "voter" } else { "learner" },
+            incarnation: member.incarnation.to_string(),
+            caught_up: member.replica == me || caught_up.contains(&member.replica),
+            address: member.address,
+        });
+        let number = self.roster.current().map_or(MembershipId::FIRST, Membership::number);
+        let leaving = change.and_then(Memberships::before).into_iter().flat_map(Membership::members);
+        let leaving = leaving.map(|member| member.replica);
+        let gone = leaving.filter(|id| change.is_some_and(|change| change.now().get(*id).is_none()));
+        MembershipStatus {
+            number: number.number(),
+            changing_to: change.map(|change| change.now().number().number()),
+            members: members.collect(),
+            leaving: gone.map(ReplicaId::number).collect(),
+            created: self.config.members.created(),
+            start_time_ns: self.config.start_time.nanos(),
+            removed: self.is_removed(),
+            used: self.roster.used().iter().map(|id| id.number()).collect::<BTreeSet<_>>(),
+        }
+    }
+}
+
+fn find(members: &mut [Member], replica: ReplicaId) -> Result<&mut Member, String> {
+    let all: Vec<ReplicaId> = members.iter().map(|member| member.replica).collect();
+    let found = members.iter_mut().find(|member| member.replica == replica);
+    found.ok_or_else(|| format!("{replica} is no member: the members are {}", list(&all)))
+}
+
+fn check_address(address: &str, members: &[Member]) -> Result<(), String> {
+    let port = address.rsplit_once(':').and_then(|(host, port)| (!host.is_empty()).then_some(port));
+    if port.and_then(|port| port.parse::<u16>().ok()).is_none_or(|port| port == 0) {
+        return Err(format!("`{address}` is no address: host:port"));
+    }
+    match members.iter().find(|member| member.address == address) {
+        Some(other) => Err(format!("{} is reached at {address}", other.replica)),
+        None => Ok(()),
+    }
+}

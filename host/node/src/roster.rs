@@ -1,0 +1,148 @@
+//! The membership as it was ordered: what the executed commands say, the same on all replicas at the same seq. It is part of the
+//! system part of every checkpoint.
+//!
+//! A command that is executed only starts a change. Each instance carries it out by itself, in its own log (path/3-order). Once all
+//! are through, a second command ends it. One change at a time; an id that was ever a member's is never given to another replica.
+//!
+//! ```text
+//! roster  created u16 | ids count u16, (replica u16) ... | current length u32, memberships | change length u32, memberships
+//! ```
+//!
+//! As long as nothing changed there is only the number of replicas with which the cluster was made: then the configuration of each
+//! replica says who they are.
+//!
+//! INV-ROSTER-1: numbers grow by one; what ends is what began. Tests: `roster/tests.rs`.
+
+use quorate_types::{MembershipId, ReplicaId, planted};
+use quorate_wire::{Membership, Memberships, SystemCommand};
+use std::collections::BTreeSet;
+
+/// What came of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Done {
+    /// This change begins.
+    Begun(Memberships),
+    /// A change is over.
+    Ended(MembershipId),
+    /// It was refused, on all replicas alike: another one came first.
+    Refused(&'static str),
+}
+
+/// What was ordered about the membership.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Roster {
+    /// How many replicas the cluster began with.
+    created: u16,
+    /// Every id that ever was a member's, once something changed.
+    used: BTreeSet<ReplicaId>,
+    /// None as long as nothing changed.
+    current: Option<Membership>,
+    change: Option<Memberships>,
+}
+
+impl Roster {
+    /// That of a cluster that was made with so many replicas.
+    pub(crate) fn new(created: usize) -> Self {
+        Self { created: created as u16, used: BTreeSet::new(), current: None, change: None }
+    }
+
+    /// The membership that the last change led to.
+    pub(crate) fn current(&self) -> Option<&Membership> {
+        self.current.as_ref()
+    }
+    /// The change that is under way.
+    pub(crate) fn change(&self) -> Option<&Memberships> {
+        self.change.as_ref()
+    }
+    /// Every id that was ever used.
+    pub(crate) fn used(&self) -> &BTreeSet<ReplicaId> {
+        &self.used
+    }
+    /// How many replicas there are.
+    pub(crate) fn count(&self) -> usize {
+        self.current.as_ref().map_or(usize::from(self.created), |current| current.members().len())
+    }
+
+    /// Whether a change from one membership to the next can begin.
+    fn check(&self, change: &Memberships) -> Result<(), &'static str> {
+        let Some(before) = change.before() else { return Err("it does not say what it changes") };
+        if self.change.is_some() && !planted("two-changes-at-once") {
+            return Err("another change is under way");
+        }
+        let fits = match &self.current {
+            Some(current) => current == before,
+            None => before.number() == MembershipId::FIRST,
+        };
+        if !fits {
+            return Err("another change came first");
+        }
+        let new = |id: &ReplicaId| before.get(*id).is_none();
+        let mut added = change.now().members().iter().map(|member| member.replica).filter(new);
+        if added.any(|id| self.used.contains(&id)) {
+            return Err("an id that was used before is never used again");
+        }
+        Ok(())
+    }
+
+    /// Carries out an ordered command.
+    pub(crate) fn execute(&mut self, command: SystemCommand) -> Done {
+        match command {
+            SystemCommand::Change(change) => {
+                if let Err(why) = self.check(&change) {
+                    return Done::Refused(why);
+                }
+                self.used.extend(change.replicas());
+                self.change = Some(change.clone());
+                Done::Begun(change)
+            }
+            SystemCommand::Changed(number) => {
+                let Some(change) = self.change.take_if(|change| change.now().number() == number) else {
+                    return Done::Refused("it is over already");
+                };
+                let last = self.current.as_ref().map_or(MembershipId::FIRST, Membership::number);
+                assert!(number == last.next(), "INV-ROSTER-1: {number} follows {last}");
+                self.current = Some(change.now().clone());
+                Done::Ended(number)
+            }
+        }
+    }
+
+    /// Its bytes.
+    pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.created.to_le_bytes());
+        out.extend_from_slice(&(self.used.len() as u16).to_le_bytes());
+        self.used.iter().for_each(|id| out.extend_from_slice(&id.number().to_le_bytes()));
+        let current = self.current.clone().map(Memberships::one);
+        for memberships in [&current, &self.change] {
+            let bytes = memberships.as_ref().map(Memberships::encode).unwrap_or_default();
+            out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+            out.extend_from_slice(&bytes);
+        }
+    }
+
+    /// Puts together what [`Self::write_to`] wrote.
+    ///
+    /// # Errors
+    /// When the parts do not fit together.
+    pub(crate) fn from_parts(
+        created: u16,
+        used: Vec<ReplicaId>,
+        current: Option<Memberships>,
+        change: Option<Memberships>,
+    ) -> Result<Self, &'static str> {
+        let sorted = used.is_sorted_by(|one, next| one < next);
+        let joint = current.as_ref().is_some_and(|current| current.before().is_some());
+        let current = current.map(|current| current.now().clone());
+        let number = current.as_ref().map_or(MembershipId::FIRST, Membership::number);
+        let follows =
+            change.as_ref().is_none_or(|change| change.before().is_some_and(|b| b.number() == number));
+        let begun = current.is_some() || change.is_some();
+        if !sorted || joint || !follows || begun == used.is_empty() || created == 0 {
+            return Err("what it says of the membership does not fit together");
+        }
+        Ok(Self { created, used: used.into_iter().collect(), current, change })
+    }
+}
+
+#[cfg(test)]
+mod tests;
