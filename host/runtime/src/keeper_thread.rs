@@ -19,21 +19,8 @@ use std::time::{Duration, Instant};
 #[cfg(test)]
 mod tests;
 
-/// How the thread shares the machine with the lane and the clients.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pacing {
-    /// Bytes per second for checkpoints, if there is a limit.
-    pub(crate) rate: Option<u64>,
-    /// The lane never waits for a checkpoint: cores are used for one only as far as others leave them, about a tenth of one core at
-    /// least.
-    pub(crate) behind: bool,
-}
-
 /// One part in so many of the time goes to checkpoints, unless they are written without a limit.
 const SHARE: u32 = 8;
-
-/// What the thread's priority is lowered by, in the system's steps (`nice`).
-const BEHIND: i32 = 10;
 
 /// The longest that the thread sleeps at once while it paces itself.
 const NAP: Duration = Duration::from_millis(50);
@@ -54,11 +41,11 @@ pub(crate) struct KeeperThread {
 }
 
 impl KeeperThread {
-    /// Starts it.
+    /// `rate`: bytes per second for checkpoints; none for no limit of any kind.
     pub(crate) fn start(
         keeper: Keeper,
         files: Box<dyn Files + Send>,
-        pacing: Pacing,
+        rate: Option<u64>,
         mailbox: Mailbox,
     ) -> io::Result<Self> {
         // Bounded by what the lane asks for: a border now and then, and reads that are limited in number.
@@ -67,11 +54,7 @@ impl KeeperThread {
         let stop = ending.clone();
         let thread = std::thread::Builder::new().name("keeper".into()).spawn(move || {
             let _watch = Watch { mailbox: &mailbox, why: "the thread that keeps checkpoints panicked" };
-            if pacing.behind {
-                // Of this thread alone. Where it can't be done it is as before.
-                let _ = rustix::process::setpriority_process(None, BEHIND);
-            }
-            let pace = Pace { rate: pacing.rate, owed: Duration::ZERO, urgent: false };
+            let pace = Pace { rate, owed: Duration::ZERO, urgent: false };
             Worker { keeper, files, orders: receiver, mailbox: &mailbox, waiting: Vec::new(), pace, stop }
                 .run();
         })?;

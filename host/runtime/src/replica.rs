@@ -170,8 +170,8 @@ impl Replica {
         let segment_bytes = config.log_config().segment_bytes;
         let threads =
             DiskThreads::start(&disk, segment_bytes, &mailbox).map_err(io_error("starting a thread"))?;
-        let pacing = config.checkpoints.pacing();
-        let keeper = KeeperThread::start(keeper, files, pacing, mailbox.clone())
+        let rate = config.checkpoints.rate();
+        let keeper = KeeperThread::start(keeper, files, rate, mailbox.clone())
             .map_err(io_error("starting a thread"))?;
         let credentials = watched.as_ref().map(|watched| watched.current().clone());
         let clerk =

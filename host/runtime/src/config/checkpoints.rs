@@ -4,7 +4,6 @@
 //! `mode`, `interval_bytes`, `ahead_percent` and `full_every`. The rest is each replica's own. Tests: host/runtime/tests/config.rs.
 
 use super::{ConfigError, invalid, range};
-use crate::keeper_thread::Pacing;
 use quorate_node::BorderConfig;
 use quorate_types::Span;
 use serde::{Deserialize, Serialize};
@@ -101,12 +100,9 @@ impl CheckpointConfig {
         (self.scrub_hours > 0).then(|| Span::from_secs(self.scrub_hours * 3600))
     }
 
-    /// How the keeper's thread shares the machine with the others.
-    pub(crate) fn pacing(&self) -> Pacing {
-        Pacing {
-            rate: (self.rate_bytes > 0).then_some(self.rate_bytes),
-            behind: matches!(self.mode, CheckpointMode::Differential | CheckpointMode::Full),
-        }
+    /// Bytes per second for writing checkpoints; none without a limit.
+    pub fn rate(&self) -> Option<u64> {
+        (self.rate_bytes > 0).then_some(self.rate_bytes)
     }
 
     /// Bytes per second for sending the state to others; none without a limit.

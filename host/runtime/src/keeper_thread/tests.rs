@@ -21,7 +21,7 @@ fn thread(rate: Option<u64>) -> (KeeperThread, Receiver<Completion>, Poll) {
     let (mailbox, completions) = Mailbox::new(waker);
     let mut files: Box<dyn Files + Send> = Box::new(MemoryFiles::default());
     let (keeper, _) = Keeper::open(&mut *files, false).unwrap();
-    (KeeperThread::start(keeper, files, Pacing { rate, behind: true }, mailbox).unwrap(), completions, poll)
+    (KeeperThread::start(keeper, files, rate, mailbox).unwrap(), completions, poll)
 }
 
 fn next(completions: &Receiver<Completion>) -> Report {
