@@ -126,6 +126,8 @@ pub enum ReplyStatus {
     DiskFull = 8,
     /// Executed earlier, and its reply is forgotten since the client said that it has it.
     ReplyForgotten = 9,
+    /// The client may not do that; not executed. The body is a text.
+    Forbidden = 10,
 }
 
 impl ReplyStatus {
@@ -141,6 +143,7 @@ impl ReplyStatus {
             7 => Some(Self::SessionLimit),
             8 => Some(Self::DiskFull),
             9 => Some(Self::ReplyForgotten),
+            10 => Some(Self::Forbidden),
             _ => None,
         }
     }
@@ -257,6 +260,8 @@ pub enum ReadStatus {
     Overloaded = 3,
     /// The answer is over the limit for replies; ask for less.
     TooLarge = 4,
+    /// The client may not read that.
+    Forbidden = 5,
 }
 
 /// The answer to one read.
@@ -289,6 +294,7 @@ impl<'a> ReadReply<'a> {
                 2 => ReadStatus::NoLeader,
                 3 => ReadStatus::Overloaded,
                 4 => ReadStatus::TooLarge,
+                5 => ReadStatus::Forbidden,
                 _ => return Err(Reject::Malformed("read reply: status")),
             };
             Ok(Self { read: item.first, seq: Seq::new(item.second), status, body: item.body })

@@ -417,3 +417,56 @@ fn more_certificates_are_made_with_the_authority() {
     let certificate = text(&other.path().join("replica-1/tls/replica.pem"));
     quorate(&["cert", "renew", "--ca", &running.ca(), &certificate]).fails(2, &["name the right authority"]);
 }
+
+#[test]
+fn clients_use_the_keys_that_are_theirs() {
+    let made = Made::three();
+    for id in 1..=3 {
+        let mut config = fs::read_to_string(made.config(id)).expect("it is there");
+        config.push_str(
+            "\n[access]\nothers = \"none\"\n[[access.clients]]\nname = \"shop\"\nread = [\"shop/\", \"common/\"]\nwrite = [\"shop/\"]\n",
+        );
+        fs::write(made.config(id), config).expect("written");
+    }
+    let running = Running::of(made);
+    let directory = running.made.path();
+    for (kind, name) in [("--client", "shop"), ("--admin", "root")] {
+        let place = text(&directory.join(name));
+        quorate(&["cert", "issue", "--ca", &running.ca(), kind, name, "--out", &place]).ok();
+    }
+    let config = fs::read_to_string(running.client_file()).expect("it is there");
+    let as_name = |name: &str| {
+        let file = directory.join(format!("{name}.toml"));
+        fs::write(&file, config.replace("clients/default", &format!("{name}/{name}"))).expect("written");
+        file
+    };
+    let (shop, root) = (as_name("shop"), as_name("root"));
+    let says = "this client may not do that";
+    assert_eq!(run_with(&root, &["kv", "put", "common/a", "1"]).ok(), "ok");
+    assert_eq!(run_with(&root, &["kv", "put", "secret", "1"]).ok(), "ok");
+    assert_eq!(run_with(&shop, &["kv", "put", "shop/a", "2"]).ok(), "ok");
+    assert_eq!(run_with(&shop, &["kv", "get", "common/a"]).ok(), "1");
+    run_with(&shop, &["kv", "put", "common/a", "3"]).fails(1, &[says]);
+    run_with(&shop, &["kv", "put", "shop", "3"]).fails(1, &[says]);
+    run_with(&shop, &["kv", "get", "secret"]).fails(1, &[says]);
+    run_with(&shop, &["kv", "delete", "secret"]).fails(1, &[says]);
+    // Not named: nothing.
+    running.run(&["kv", "get", "shop/a"]).fails(1, &[says]);
+    running.run(&["kv", "put", "shop/a", "3"]).fails(1, &[says]);
+    assert_eq!(run_with(&root, &["kv", "get", "shop/a"]).ok(), "2");
+
+    // A session goes on after a refusal, and what is allowed in it is done in order.
+    let client = ClientBuilder::from_file(&shop).expect("a usable file").build_blocking().expect("a client");
+    let session = client.open_session().expect("a session");
+    for round in 0..20 {
+        let key = if round % 3 == 0 { "secret".to_owned() } else { format!("shop/{round}") };
+        let done = session.call_one(&put_command(&key));
+        assert_eq!(done.is_ok(), round % 3 != 0, "{round}: {done:?}");
+        if let Err(why) = done {
+            assert!(why.to_string().contains(says) && !why.is_outcome_unknown(), "{why}");
+        }
+    }
+    session.close().expect("it is closed");
+    assert_eq!(run_with(&root, &["kv", "get", "secret"]).ok(), "1");
+    assert_eq!(run_with(&root, &["status"]).code, Some(0), "the replicas agree");
+}

@@ -4,7 +4,7 @@
 //! all or nothing: its sizes are checked before it changes anything, and an error reply names the limit. Tests: `tests/kv.rs`, `tests/kv_model.rs`.
 
 use crate::codec::{self, Condition, KvCommand, KvError, KvQuery, KvReply, Operation, Scan};
-use quorate_execute::{Context, ObjectService, ReplySink, Store};
+use quorate_execute::{Context, KeyUse, ObjectService, ReplySink, Store};
 
 /// What bounds commands. All replicas of a cluster must have the same, since replies depend on it; it is no part of the state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,6 +140,20 @@ impl ObjectService for Kv {
         }
     }
 
+    /// Bytes that are no command use no keys: they are answered with an error.
+    fn keys(&self, bytes: &[u8], is_query: bool, used: &mut dyn FnMut(KeyUse<'_>)) -> bool {
+        if is_query {
+            match KvQuery::decode(bytes) {
+                Ok(KvQuery::Get { key }) => used(KeyUse::Read(key)),
+                Ok(KvQuery::Scan(scan)) => name_range(&scan, used),
+                Err(_) => {}
+            }
+        } else if let Ok(command) = KvCommand::decode(bytes) {
+            name_keys(&command, used);
+        }
+        true
+    }
+
     fn query(&self, store: &Store, query: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
         let done = match KvQuery::decode(query) {
             Ok(KvQuery::Get { key }) => self.check_key(key).map(|()| write_value(reply, store.get(key))),
@@ -150,6 +164,29 @@ impl ObjectService for Kv {
             write_error(reply, error);
         }
     }
+}
+
+fn name_keys(command: &KvCommand<'_>, used: &mut dyn FnMut(KeyUse<'_>)) {
+    let mut operation = |operation: &Operation<'_>| match operation {
+        Operation::Get { key } => used(KeyUse::Read(key)),
+        Operation::Put { key, .. } | Operation::Delete { key } => used(KeyUse::Write(key)),
+    };
+    match command {
+        KvCommand::One(one) => operation(one),
+        KvCommand::Scan(scan) => name_range(scan, used),
+        KvCommand::Swap { key, .. } => {
+            used(KeyUse::Read(key));
+            used(KeyUse::Write(key));
+        }
+        KvCommand::Transaction { compares, then, otherwise } => {
+            then.iter().chain(otherwise).for_each(operation);
+            compares.iter().for_each(|compare| used(KeyUse::Read(compare.key)));
+        }
+    }
+}
+
+fn name_range(scan: &Scan<'_>, used: &mut dyn FnMut(KeyUse<'_>)) {
+    used(KeyUse::ReadRange { start: scan.start, end: (!scan.end.is_empty()).then_some(scan.end) });
 }
 
 fn holds(store: &Store, key: &[u8], condition: &Condition<'_>) -> bool {

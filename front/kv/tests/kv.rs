@@ -232,3 +232,38 @@ fn the_tally_counts_and_sums() {
     assert_eq!(checkpoint(restored), expected.encode());
     assert!(Tally::default().restore(&mut &[0; 17][..]).is_err());
 }
+
+/// Permissions go by what is named here, so nothing may be left out.
+#[test]
+fn every_key_of_a_command_is_named() {
+    use quorate_execute::{KeyUse, Service as _};
+    let service = support::kv();
+    let named = |bytes: &[u8], is_query: bool| {
+        let mut all = Vec::new();
+        assert!(service.keys(bytes, is_query, &mut |used| all.push(format!("{used:?}"))));
+        all
+    };
+    let of = |command: &KvCommand<'_>| named(&support::encoded(command), false);
+    let (read, write) = (|key| format!("{:?}", KeyUse::Read(key)), |key| format!("{:?}", KeyUse::Write(key)));
+    let range = |start, end| format!("{:?}", KeyUse::ReadRange { start, end });
+    assert_eq!(of(&KvCommand::One(Operation::Get { key: b"a" })), [read(b"a")]);
+    assert_eq!(of(&KvCommand::One(Operation::Put { key: b"a", value: b"1" })), [write(b"a")]);
+    assert_eq!(of(&KvCommand::One(Operation::Delete { key: b"a" })), [write(b"a")]);
+    assert_eq!(of(&KvCommand::Scan(Scan { start: b"a", end: b"b", limit: 1 })), [range(b"a", Some(b"b"))]);
+    assert_eq!(of(&KvCommand::Scan(Scan { start: b"a", end: b"", limit: 0 })), [range(b"a", None)]);
+    let swap = KvCommand::Swap { key: b"a", condition: Condition::Absent, value: b"1" };
+    assert_eq!(of(&swap), [read(b"a"), write(b"a")]);
+    let transaction = KvCommand::Transaction {
+        compares: vec![Compare { key: b"c", condition: Condition::Present }],
+        then: vec![Operation::Put { key: b"p", value: b"1" }, Operation::Get { key: b"g" }],
+        otherwise: vec![Operation::Delete { key: b"d" }],
+    };
+    assert_eq!(of(&transaction), [write(b"p"), read(b"g"), write(b"d"), read(b"c")]);
+    let mut bytes = Vec::new();
+    KvQuery::Get { key: b"a" }.encode(&mut bytes);
+    assert_eq!(named(&bytes, true), [read(b"a")]);
+    bytes.clear();
+    KvQuery::Scan(Scan { start: b"a", end: b"", limit: 0 }).encode(&mut bytes);
+    assert_eq!(named(&bytes, true), [range(b"a", None)]);
+    assert!(named(b"\xff", false).is_empty() && named(b"\xff", true).is_empty(), "nothing is done then");
+}

@@ -1,14 +1,15 @@
 //! Clients and operators: their frames go to admission, to the read path, or are answered at once.
 
+use crate::access::Permissions;
 use crate::effects::{Effect, Effects};
 use crate::node::Node;
 use crate::status::{LogStatus, MemberStatus, NodeStatus, PeerStatus};
 use quorate_admit::{Executed, Room, Terms};
-use quorate_execute::Lookup;
+use quorate_execute::{Executor, Lookup};
 use quorate_log::SyncMode;
 use quorate_order::{Input as OrderInput, Status as OrderStatus};
 use quorate_reply::Asked;
-use quorate_types::{ClientId, ConnId, ReplicaId, Span, Time};
+use quorate_types::{ClientId, ConnId, Items, ReplicaId, Span, Time};
 use quorate_wire::{
     ClientMessage, Frame, FrameKind, MemberRequest, OutFrame, ReadRequest, ReadStatus, RequestKind, Requests,
     StateMessage,
@@ -52,8 +53,10 @@ impl Node {
         let (settled, answer_bytes_max) = (self.instance.order.settled(), self.turn.answer_room);
         let terms = Terms { in_flight, room, settled, answer_bytes_max };
         let executor = &self.executor;
+        let limits = self.access.of(self.peers.identity(conn));
+        let permits = |body: &[u8]| limits.is_none_or(|limits| may_run(executor, body, limits));
         let mut answer = std::mem::take(&mut self.turn.answer);
-        self.admission.requests(
+        self.admission.permitted_requests(
             bytes,
             terms,
             |session, number| match executor.lookup(session, number) {
@@ -62,6 +65,7 @@ impl Node {
                 Lookup::Done { status, body } => Executed::Done(status, body),
                 Lookup::Forgotten => Executed::Forgotten,
             },
+            permits,
             &mut answer,
         );
         self.turn.answer_room = self.turn.answer_room.saturating_sub(answer.len());
@@ -117,6 +121,11 @@ impl Node {
         if !self.checkpoints.sound() {
             // Another replica answers.
             return self.turn.answers.fail(&self.executor, conn, read.read, ReadStatus::NoLeader);
+        }
+        if let Some(limits) = self.access.of(self.peers.identity(conn))
+            && !self.executor.uses_only(read.query, true, |used| limits.cover(used))
+        {
+            return self.turn.answers.fail(&self.executor, conn, read.read, ReadStatus::Forbidden);
         }
         match self.reads.ask(now, self.executor.seq(), conn, read) {
             Asked::Now => {
@@ -316,4 +325,10 @@ impl Node {
         }
         problems
     }
+}
+
+/// Whether all commands of a request are covered. What is no list of commands is answered by execution.
+fn may_run(executor: &Executor, body: &[u8], limits: &Permissions) -> bool {
+    let Ok(commands) = Items::parse(body) else { return true };
+    commands.iter().all(|command| executor.uses_only(command, false, |used| limits.cover(used)))
 }

@@ -9,6 +9,7 @@
 //!
 //! Tests: `tests/` (a cluster of nodes joined by hand), and every test with real processes.
 
+mod access;
 mod borders;
 mod checkpoints;
 mod clients;
@@ -31,6 +32,7 @@ mod status;
 mod system;
 mod turn;
 
+pub use access::{Access, Permissions};
 pub use borders::{BorderConfig, CheckpointMode};
 pub use config::NodeConfig;
 pub use effects::{Effect, Effects, Event, Input, KeeperWork, Unneeded};

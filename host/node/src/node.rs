@@ -1,5 +1,6 @@
 //! The node: what it owns, and which part of it takes which input.
 
+use crate::access::Access;
 use crate::checkpoints::{Checkpoints, Own, Why};
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event, Input};
@@ -27,6 +28,7 @@ pub struct Node {
     pub(crate) config: NodeConfig,
     pub(crate) peers: Peers,
     pub(crate) admission: Admission,
+    pub(crate) access: Access,
     pub(crate) instance: Instance,
     pub(crate) lives: Lives,
     pub(crate) roster: Roster,
@@ -184,6 +186,7 @@ impl Restoring {
         let mut node = Node {
             peers: Peers::new(&config),
             admission: Admission::new(config.admission),
+            access: Access::default(),
             executor,
             outcomes: Outcomes::new(),
             routes: Routes::new(RouteLimits::default()),
@@ -211,6 +214,11 @@ impl Restoring {
 }
 
 impl Node {
+    /// Says which clients may use which keys; without a word all may use all.
+    pub fn permit(&mut self, access: Access) {
+        self.access = access;
+    }
+
     /// Begins: dials the others, starts the protocol. What recovery rewrote is synced by now.
     pub fn start(&mut self, now: Time, out: &mut Effects) {
         self.clock = (self.executor.time(), now);

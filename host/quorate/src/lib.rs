@@ -12,7 +12,7 @@ mod local;
 pub use client::{BlockingClient, Client, Error, TlsFiles};
 pub use local::LocalCluster;
 pub use quorate_execute::{
-    BatchReplies, CheckpointError, CheckpointSink, CheckpointSource, Context, InStore, ObjectService,
+    BatchReplies, CheckpointError, CheckpointSink, CheckpointSource, Context, InStore, KeyUse, ObjectService,
     ReplySink, Service, Store, Tracked, Typed, TypedError, TypedService, checkpoint_tracked, decode_reply,
     encode_command, restore_tracked,
 };

@@ -17,10 +17,12 @@ use std::time::Duration;
 
 use crate::directory::Identity;
 
+mod access;
 mod checkpoints;
 #[cfg(test)]
 mod tests;
 
+pub use access::{AccessConfig, ClientAccess, Others};
 pub use checkpoints::{CheckpointConfig, CheckpointMode};
 
 /// Raised whenever a version of this program executes the same commands with another result.
@@ -337,6 +339,9 @@ pub struct Config {
     /// Certificates; relative to this file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsFiles>,
+    /// Which clients may use which keys; without it all may use all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<AccessConfig>,
 }
 
 fn is_false(value: &bool) -> bool {
@@ -383,6 +388,7 @@ impl Config {
             network: NetworkConfig::default(),
             checkpoints: CheckpointConfig::default(),
             tls: None,
+            access: None,
         }
     }
 
@@ -448,7 +454,7 @@ impl Config {
                  (`quorate init` makes them for a new cluster, `quorate cert issue` for an old one; see \
                  docs/operations/certificates.md). Where everybody on the network may do everything, write `plain = true`",
             ),
-            _ => Ok(()),
+            _ => self.access.as_ref().map_or(Ok(()), |access| access.check(self.plain)),
         }
     }
 

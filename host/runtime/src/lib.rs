@@ -22,8 +22,8 @@ mod throttle;
 
 pub use clock::{Clock, MonotonicClock};
 pub use config::{
-    CheckpointConfig, CheckpointMode, Config, ConfigError, Durability, DurabilityConfig, FaultModelChoice,
-    MemberConfig, Protocol,
+    AccessConfig, CheckpointConfig, CheckpointMode, ClientAccess, Config, ConfigError, Durability,
+    DurabilityConfig, FaultModelChoice, MemberConfig, Others, Protocol,
 };
 pub use directory::{DataDirectory, DirectoryError, Identity};
 pub use disk::{DelayedDisk, Disk, FileDisk};

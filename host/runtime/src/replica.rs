@@ -2,7 +2,7 @@
 
 use crate::clerk::{Clerk, Errands};
 use crate::clock::{Clock, MonotonicClock};
-use crate::config::{Config, ConfigError, Durability};
+use crate::config::{AccessConfig, Config, ConfigError, Durability};
 use crate::directory::{DataDirectory, DirectoryError};
 use crate::disk::{DelayedDisk, Disk, FileDisk};
 use crate::disk_thread::{DiskThreads, Mailbox};
@@ -160,7 +160,8 @@ impl Replica {
         let (mut files, hold) = checkpoint_files(&config, &directory)?;
         let (keeper, opened) = Keeper::open(&mut *files, hold).map_err(StartError::checkpoints)?;
         let recovered = Recovered::new(opened, config.members.len() == 1).map_err(StartError::Halt)?;
-        let node = recover(node_config, service, recovered, &*disk, &directory)?;
+        let mut node = recover(node_config, service, recovered, &*disk, &directory)?;
+        node.permit(config.access.as_ref().map(AccessConfig::to_access).unwrap_or_default());
         directory.note_run(config.durability.mode, false)?;
         directory.used()?;
 

@@ -47,6 +47,11 @@ pub enum Error {
         /// Which limit.
         detail: String,
     },
+    /// This client may not do that: an operator says who may (`[access]` in the replicas' configuration).
+    Forbidden {
+        /// The commands may have run.
+        outcome_unknown: bool,
+    },
     /// The commands ran, and their replies are lost.
     ReplyForgotten,
     /// What was handed in is no list of commands.
@@ -85,6 +90,7 @@ impl Error {
             | Self::SessionExpired { outcome_unknown }
             | Self::SessionBroken { outcome_unknown, .. }
             | Self::TooLarge { outcome_unknown, .. }
+            | Self::Forbidden { outcome_unknown }
             | Self::Stopped { outcome_unknown } => *outcome_unknown,
             Self::SessionClosed
             | Self::SessionLimit
@@ -114,6 +120,12 @@ impl fmt::Display for Error {
             }
             Self::SessionBroken { detail, .. } => write!(f, "the session is of no use any more: {detail}"),
             Self::TooLarge { detail, .. } => write!(f, "too large: {detail}"),
+            Self::Forbidden { .. } => {
+                write!(
+                    f,
+                    "this client may not do that; `[access]` in the replicas' configuration says who may do what"
+                )
+            }
             Self::ReplyForgotten => {
                 write!(f, "the commands ran, but the cluster no longer has their replies")
             }

@@ -260,7 +260,7 @@ impl ClientCore {
         if read.on & (1 << from) == 0 {
             return false;
         }
-        if reply.status == ReadStatus::TooLarge
+        if matches!(reply.status, ReadStatus::TooLarge | ReadStatus::Forbidden)
             || (reply.status == ReadStatus::Done
                 && (reply.seq >= read.seen || planted("weak-read-goes-back")))
         {
@@ -279,6 +279,9 @@ impl ClientCore {
     fn read_answered(&mut self, reply: &ReadReply<'_>, payload: &Bytes, out: &mut Effects) {
         let Some(read) = self.reads.reads.remove(&reply.read) else { return };
         self.queued_bytes -= cost(read.query.len());
+        if reply.status == ReadStatus::Forbidden {
+            return out.complete(Some(read.call), Err(Error::Forbidden { outcome_unknown: false }));
+        }
         if reply.status == ReadStatus::TooLarge {
             let detail = "the answer is over the limit for replies; ask for less".to_owned();
             return out.complete(Some(read.call), Err(Error::TooLarge { outcome_unknown: false, detail }));

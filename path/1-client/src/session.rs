@@ -28,10 +28,12 @@ pub(crate) const fn cost(len: usize) -> usize {
     ENTRY_COST + len
 }
 
-/// What is known of a request that was over a limit.
+/// What is known of a request that was over a limit, or not allowed.
 #[derive(Debug)]
 pub(crate) struct TooLarge {
     pub(crate) detail: String,
+    /// It was not a limit, but not allowed.
+    pub(crate) forbidden: bool,
     /// A copy of it may run.
     pub(crate) outcome_unknown: bool,
     /// Copies of it that may still be refused in the same way; such a refusal says nothing of the empty one.

@@ -330,7 +330,10 @@ impl ClientCore {
             }
             ReplyStatus::ExpectedNumber => self.expected(now, index, number, reply.body, out),
             ReplyStatus::Overloaded | ReplyStatus::DiskFull => self.no_room(now, index, number, reply.status),
-            ReplyStatus::TooLarge => self.too_large(now, index, number, reply.body, out),
+            ReplyStatus::TooLarge | ReplyStatus::Forbidden => {
+                let forbidden = reply.status == ReplyStatus::Forbidden;
+                self.too_large(now, index, number, (reply.body, forbidden), out)
+            }
             ReplyStatus::SessionOpened | ReplyStatus::SessionLimit => false,
         }
     }
@@ -348,6 +351,9 @@ impl ClientCore {
         let Some(entry) = session.sent_entry(number) else { return false };
         let close = entry.kind == RequestKind::CloseSession;
         let result = match entry.too_large.take() {
+            Some(TooLarge { forbidden: true, outcome_unknown, .. }) => {
+                Err(Error::Forbidden { outcome_unknown })
+            }
             Some(TooLarge { detail, outcome_unknown, .. }) => {
                 Err(Error::TooLarge { outcome_unknown, detail })
             }
@@ -502,9 +508,16 @@ impl ClientCore {
         true
     }
 
-    /// Over a limit: an empty one is sent in its place, and its answer tells whether the number was used. If the cluster
+    /// Over a limit, or not allowed: an empty one is sent in its place, and its answer tells whether the number was used. If the cluster
     /// took the empty one, the commands did not run; if it answers the same again, the number was used by the commands.
-    fn too_large(&mut self, now: Time, index: u32, number: u64, body: &[u8], out: &mut Effects) -> bool {
+    fn too_large(
+        &mut self,
+        now: Time,
+        index: u32,
+        number: u64,
+        (body, forbidden): (&[u8], bool),
+        out: &mut Effects,
+    ) -> bool {
         let Some(session) = self.sessions.places[index as usize].session.as_mut() else { return false };
         let Some(entry) = session.sent_entry(number) else { return false };
         entry.open_sends = entry.open_sends.saturating_sub(1);
@@ -523,7 +536,7 @@ impl ClientCore {
             return self.answered(now, index, number, Err(error), out);
         }
         let copies = entry.open_sends;
-        entry.too_large = Some(TooLarge { detail, outcome_unknown: copies > 0, copies });
+        entry.too_large = Some(TooLarge { detail, forbidden, outcome_unknown: copies > 0, copies });
         let freed = entry.body.len();
         entry.make_empty();
         session.rewind(number);

@@ -125,6 +125,18 @@ impl Admission {
         executed: impl Fn(SessionId, RequestNumber) -> Executed<'a>,
         answer: &mut Answer,
     ) {
+        self.permitted_requests(bytes, terms, executed, |_| true, answer);
+    }
+
+    /// The same, of a client that may not do everything: `permits` says whether it may run the commands of a request.
+    pub fn permitted_requests<'a>(
+        &mut self,
+        bytes: &[u8],
+        terms: Terms,
+        executed: impl Fn(SessionId, RequestNumber) -> Executed<'a>,
+        permits: impl Fn(&[u8]) -> bool,
+        answer: &mut Answer,
+    ) {
         let Terms { in_flight, room, settled, answer_bytes_max } = terms;
         // Neighbours that are admitted are copied together.
         let (mut run_start, mut at) = (0, 0);
@@ -136,7 +148,10 @@ impl Admission {
                 self.roll();
             }
             let pending = self.waiting_bytes() + in_flight + (at - run_start);
-            let verdict = self.verdict(&header, body, pending, room, settled, &executed);
+            let mut verdict = self.verdict(&header, body, pending, room, settled, &executed);
+            if matches!(verdict, Verdict::Admit) && header.kind == RequestKind::Commands && !permits(body) {
+                verdict = self.forbid(&header, settled);
+            }
             if !matches!(verdict, Verdict::Admit) {
                 self.copy(&bytes[run_start..at]);
                 run_start = at + whole.len();
@@ -243,6 +258,19 @@ impl Admission {
             return Verdict::Answer(ReplyStatus::SessionExpired, b"");
         }
         Verdict::Admit
+    }
+
+    /// The client may not do that, and was about to: its number is not in flight. Before this replica knows all that earlier leaders
+    /// decided, it can not say that the request was not executed, and says nothing.
+    fn forbid<'a>(&mut self, header: &RequestHeader, settled: bool) -> Verdict<'a> {
+        if let Some((_, entered)) = self.entered.get_mut(header.session.index as usize) {
+            *entered = header.number.previous();
+        }
+        if settled {
+            Verdict::Answer(ReplyStatus::Forbidden, b"not executed: this client may not use these keys")
+        } else {
+            Verdict::InFlight
+        }
     }
 
     /// Notes that this request is in flight. The table is no longer than the session table, which is capped.

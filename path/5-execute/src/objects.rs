@@ -8,7 +8,7 @@ use crate::checkpoint::{
     CheckpointError, CheckpointSink, CheckpointSource, NO_MORE_OBJECTS, read_append, read_u32, write_object,
 };
 use crate::context::Context;
-use crate::service::{BatchReplies, ReplySink, Service};
+use crate::service::{BatchReplies, KeyUse, ReplySink, Service};
 use quorate_state::store::{KEY_BYTES_MAX, Store, VALUE_BYTES_MAX};
 use quorate_types::{AgreedTime, Items};
 
@@ -35,6 +35,12 @@ pub trait ObjectService: Send {
             let ctx = ctx.with_command(index as u32);
             replies.push_with(|reply| self.execute(store, command, &ctx, reply));
         }
+    }
+
+    /// Names the keys that a command or query uses, as [`Service::keys`] does.
+    fn keys(&self, bytes: &[u8], is_query: bool, used: &mut dyn FnMut(KeyUse<'_>)) -> bool {
+        let _ = (bytes, is_query, used);
+        false
     }
 
     /// When this service wants to be called, if no command comes first. It must follow from what is in the store.
@@ -100,6 +106,9 @@ impl<S: ObjectService> Service for InStore<S> {
     }
     fn deadline_reached(&mut self, ctx: &Context) {
         self.service.deadline_reached(&mut self.store, ctx);
+    }
+    fn keys(&self, bytes: &[u8], is_query: bool, used: &mut dyn FnMut(KeyUse<'_>)) -> bool {
+        self.service.keys(bytes, is_query, used)
     }
     fn store(&self) -> Option<&Store> {
         Some(&self.store)

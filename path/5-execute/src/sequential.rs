@@ -12,7 +12,7 @@ use crate::checkpoint::{CheckpointError, CheckpointSink, read_exact, read_u64};
 use crate::context::Context;
 use crate::images::{ImageParts, Shadow};
 use crate::outcomes::Outcomes;
-use crate::service::{BatchReplies, ReplySink, ReplyTooLarge, Service};
+use crate::service::{BatchReplies, KeyUse, ReplySink, ReplyTooLarge, Service};
 use crate::sessions::{Lookup, SessionLimits, SessionTable, Verdict};
 use quorate_state::store::Version;
 use quorate_types::{AgreedTime, ClientId, Items, ItemsBuilder, RequestNumber, Seq, SessionId, planted};
@@ -129,6 +129,12 @@ impl Executor {
             return Err(ReplyTooLarge { max });
         }
         Ok(())
+    }
+
+    /// Whether the service says which keys these bytes use, and `allowed` is true of all of them.
+    pub fn uses_only(&self, bytes: &[u8], is_query: bool, allowed: impl Fn(&KeyUse<'_>) -> bool) -> bool {
+        let mut all = true;
+        self.service.keys(bytes, is_query, &mut |used| all &= allowed(&used)) && all
     }
 
     /// What admission may know of a request before it is ordered.

@@ -55,6 +55,14 @@ pub trait Service: Send {
         let _ = ctx;
     }
 
+    /// Names the keys that a command (or a query, if `is_query`) uses, so that an operator can say which clients may use which: each is
+    /// handed to `used`. `false` if they are not known; then only clients that may do everything can run it. It must not name fewer
+    /// than are used, whatever the state is, and is asked before anything is ordered.
+    fn keys(&self, bytes: &[u8], is_query: bool, used: &mut dyn FnMut(KeyUse<'_>)) -> bool {
+        let _ = (bytes, is_query, used);
+        false
+    }
+
     /// The store that holds the whole state, when there is one ([`InStore`](crate::InStore) has one). Its versions are then the
     /// state's; [`Self::checkpoint`] and [`Self::restore`] are not used for it.
     fn store(&self) -> Option<&Store> {
@@ -71,6 +79,22 @@ pub trait Service: Send {
     fn tracked(&mut self) -> Option<&mut dyn Tracked> {
         None
     }
+}
+
+/// Keys that a command or query uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyUse<'a> {
+    /// This one is read, or its value shows in the reply.
+    Read(&'a [u8]),
+    /// This one gets a value or loses it.
+    Write(&'a [u8]),
+    /// All from `start` up to before `end` are read; to the last key if there is no end.
+    ReadRange {
+        /// The first.
+        start: &'a [u8],
+        /// What comes after the last.
+        end: Option<&'a [u8]>,
+    },
 }
 
 /// A reply is longer than the limit; what was written of it is void.

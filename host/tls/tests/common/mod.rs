@@ -62,8 +62,8 @@ pub(crate) fn talk(dialer: &mut Session, acceptor: &mut Session, words: &[u8], p
     let mut left = [words, words];
     loop {
         let mut moved = false;
-        for (at, from, to) in [(0, true, false), (1, false, true)] {
-            let (sender, receiver, got) = if from && !to {
+        for at in [0, 1] {
+            let (sender, receiver, got) = if at == 0 {
                 (&mut *dialer, &mut *acceptor, &mut talk.acceptor)
             } else {
                 (&mut *acceptor, &mut *dialer, &mut talk.dialer)
@@ -76,10 +76,9 @@ pub(crate) fn talk(dialer: &mut Session, acceptor: &mut Session, words: &[u8], p
             }
             moved |= !sent.is_empty() || taken > 0;
             for bytes in sent.chunks(piece) {
-                if let Ok(plain) = got {
-                    if let Err(trouble) = receiver.receive(bytes, |part| plain.extend_from_slice(part)) {
-                        *got = Err(trouble);
-                    }
+                let Ok(plain) = got else { break };
+                if let Err(trouble) = receiver.receive(bytes, |part| plain.extend_from_slice(part)) {
+                    *got = Err(trouble);
                 }
             }
         }

@@ -217,3 +217,39 @@ fn answers_to_one_frame_are_bounded() {
     assert!((5000..6100).contains(&answer.len()), "{} bytes", answer.len());
     assert_eq!(sealed(&mut admission), [] as [u64; 0]);
 }
+
+#[test]
+fn what_a_client_may_not_do_is_refused_before_it_is_ordered() {
+    let forbidden = [2, 5];
+    let admit = |admission: &mut Admission, numbers: &[u64], last: u64, settled: bool| {
+        let mut answer = Vec::new();
+        let terms = Terms { in_flight: 0, room: Room::Yes, settled, answer_bytes_max: usize::MAX };
+        let executed = |_, number: RequestNumber| {
+            if number.number() <= last {
+                Executed::Done(ReplyStatus::Done, &b"kept"[..])
+            } else {
+                Executed::Not(RequestNumber::new(last))
+            }
+        };
+        let permits =
+            |body: &[u8]| !forbidden.iter().any(|n| body.ends_with(format!("command {n}").as_bytes()));
+        admission.permitted_requests(&requests(numbers), terms, executed, permits, &mut answer);
+        Reply::walk(&answer)
+            .map(|reply| reply.map(|r| (r.number.number(), r.status)).expect("a reply"))
+            .collect::<Vec<_>>()
+    };
+    let mut admission = Admission::new(AdmissionLimits::default());
+    let answered = admit(&mut admission, &[1, 2, 3], 0, true);
+    assert_eq!(answered, [(2, ReplyStatus::Forbidden), (3, ReplyStatus::ExpectedNumber)]);
+    // Nothing of it is in flight: it is refused again, and what was let in is not let in again.
+    assert_eq!(admit(&mut admission, &[1, 2], 0, true), [(2, ReplyStatus::Forbidden)]);
+    assert_eq!(sealed(&mut admission), [1]);
+    // What was executed before is answered, whatever is allowed now.
+    assert_eq!(admit(&mut admission, &[2], 2, true), [(2, ReplyStatus::Done)]);
+
+    // A new leader that does not know yet what was decided before says nothing: it may have been.
+    let mut admission = Admission::new(AdmissionLimits::default());
+    assert_eq!(admit(&mut admission, &[5], 4, false), []);
+    assert_eq!(sealed(&mut admission), []);
+    assert_eq!(admit(&mut admission, &[5], 4, true), [(5, ReplyStatus::Forbidden)]);
+}

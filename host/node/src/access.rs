@@ -1,0 +1,68 @@
+//! Which clients may read and write which keys. Asked where a request comes in, before it is ordered: so a refusal is one replica's
+//! answer and never a part of what all of them execute.
+//!
+//! Keys are the service's business: it names those of a command ([`quorate_execute::Service::keys`]). Tests: `access/tests.rs`.
+
+use quorate_execute::KeyUse;
+use quorate_types::{Holder, Identity, Name};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a client may do: keys that begin with one of these.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Permissions {
+    /// Keys that it may read.
+    pub read: Vec<Vec<u8>>,
+    /// Keys that it may write.
+    pub write: Vec<Vec<u8>>,
+}
+
+impl Permissions {
+    /// Whether this is covered.
+    pub fn cover(&self, used: &KeyUse<'_>) -> bool {
+        match used {
+            KeyUse::Read(key) => self.read.iter().any(|prefix| key.starts_with(prefix)),
+            KeyUse::Write(key) => self.write.iter().any(|prefix| key.starts_with(prefix)),
+            KeyUse::ReadRange { start, end } => self.read.iter().any(|prefix| within(prefix, start, *end)),
+        }
+    }
+}
+
+/// Whether all keys from `start` up to before `end` begin with this.
+fn within(prefix: &[u8], start: &[u8], end: Option<&[u8]>) -> bool {
+    if prefix.is_empty() {
+        return true;
+    }
+    // What comes after all keys that begin with the prefix: nothing does if it is all 0xff.
+    let last = prefix.iter().rposition(|byte| *byte != 0xff);
+    let after = last.map(|at| [&prefix[..at], &[prefix[at] + 1]].concat());
+    let ends = match (end, after) {
+        (Some(end), Some(after)) => end <= &after[..],
+        (_, None) => true,
+        (None, Some(_)) => false,
+    };
+    start.starts_with(prefix) && ends
+}
+
+/// The permissions of all clients.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    /// Clients that are named.
+    pub named: BTreeMap<Name, Arc<Permissions>>,
+    /// Those that are not; without it they may do everything.
+    pub others: Option<Arc<Permissions>>,
+}
+
+impl Access {
+    /// What somebody may do; everything if none is given. Operators may do everything.
+    pub(crate) fn of(&self, identity: Option<&Arc<Identity>>) -> Option<&Arc<Permissions>> {
+        match identity.map(|identity| &identity.holder) {
+            Some(Holder::Admin(_)) => None,
+            Some(Holder::Client(name)) => self.named.get(name).or(self.others.as_ref()),
+            Some(Holder::Replica(_)) | None => self.others.as_ref(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
