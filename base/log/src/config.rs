@@ -22,7 +22,9 @@ pub enum SyncMode {
 /// Which records may use the space that is kept back for a full disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Batches: refused before the reserve is touched.
+    /// Batches: refused before the second half of the reserve is touched. What is under way when work is refused at the door
+    /// ([`Log::room`](crate::Log::room)) finds room in the first half, on followers as well: so nothing that a leader proposed holds up
+    /// those after it.
     Data,
     /// Votes, views, locks: small, and without them no leader can be elected. May use the reserve.
     Vital,
@@ -35,7 +37,7 @@ pub struct LogConfig {
     pub segment_bytes: u64,
     /// The largest block, and with it the largest record.
     pub block_bytes_max: usize,
-    /// Space that only [`Class::Vital`] records may use.
+    /// Space that is left when work is refused; half of it only [`Class::Vital`] records may use.
     pub reserve_bytes: u64,
     /// How many writes may be at the disk at once.
     pub in_flight_max: usize,

@@ -21,7 +21,7 @@ use crate::format::{BLOCK_HEADER, BlockHeader, RECORD_HEADER, Record, whole_sect
 use crate::index::{Index, Place};
 use crate::recover::Damage;
 use bytes::Bytes;
-use quorate_types::{RecordId, planted};
+use quorate_types::{RecordId, Room, planted};
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::{Range, RangeInclusive};
@@ -230,7 +230,7 @@ impl Log {
             return Ok(self.appended);
         }
         let reserve = match class {
-            Class::Data => self.config.reserve_bytes,
+            Class::Data => self.late_bytes(),
             Class::Vital => 0,
         };
         if !self.fits(need, reserve) {
@@ -425,11 +425,27 @@ impl Log {
         self.prepare == Prepare::Full
     }
 
-    /// Whether a record of class data and of any size would be taken. When not, refuse work at the door: what space is
-    /// left is for votes.
+    /// Whether a record of class data and of any size would be taken, and what follows it. When not, refuse work at the door: what
+    /// space is left is for votes, and for records that were under way when it became so little.
     pub fn has_room(&self) -> bool {
+        self.room() == Room::Data
+    }
+
+    /// What work may be taken.
+    pub fn room(&self) -> Room {
         let largest = self.config.block_bytes_max as u64;
-        self.config.sync == SyncMode::Memory || self.fits(largest, self.config.reserve_bytes)
+        if self.config.sync == SyncMode::Memory || self.fits(largest, self.config.reserve_bytes) {
+            Room::Data
+        } else if self.fits(0, self.config.reserve_bytes) {
+            Room::Frees
+        } else {
+            Room::Full
+        }
+    }
+
+    /// What records of class data leave of the reserve.
+    fn late_bytes(&self) -> u64 {
+        self.config.reserve_bytes / 2
     }
 
     /// Whether records of class data would all be taken, given the bytes of each one's head and payload.
@@ -439,7 +455,7 @@ impl Log {
         };
         let needed = records.map(need).fold(0, u64::saturating_add);
         self.config.sync == SyncMode::Memory
-            || (needed <= self.config.segment_bytes && self.fits(needed, self.config.reserve_bytes))
+            || (needed <= self.config.segment_bytes && self.fits(needed, self.late_bytes()))
     }
 
     /// Every record up to this one is durable, as the mode defines it.

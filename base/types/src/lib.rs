@@ -10,6 +10,7 @@ mod items;
 mod planted;
 mod quorum;
 mod random;
+mod room;
 mod time;
 
 pub use digest::Digest;
@@ -23,4 +24,5 @@ pub use items::{ItemError, Items, ItemsBuilder, ItemsIter};
 pub use planted::{HAS_PLANTED, plant, planted};
 pub use quorum::{FaultModel, Quorums};
 pub use random::Random;
+pub use room::Room;
 pub use time::{AgreedTime, Span, Time};

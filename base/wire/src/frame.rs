@@ -50,6 +50,8 @@ kinds! {
     State = 17,
     /// Who the members are, from a replica to other replicas and to clients.
     Members = 18,
+    /// What there is room for on the sender's disk, between replicas.
+    Room = 19,
     /// Requests of sessions, from a client.
     Requests = 32,
     /// Replies to requests.

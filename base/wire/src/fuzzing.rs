@@ -3,7 +3,7 @@
 
 use crate::{
     Batch, ClientMessage, Frame, FrameKind, FrameReader, Hello, MemberRequest, Memberships, OrderMessage,
-    Refusal, ReplicaMessage, StateMessage, Welcome,
+    Refusal, ReplicaMessage, StateMessage, Welcome, read_room, room_frame,
 };
 use bytes::Bytes;
 
@@ -58,6 +58,11 @@ fn payload(frame: Frame) {
         FrameKind::State => {
             if let Ok(message) = StateMessage::decode(frame.payload) {
                 assert_eq!(StateMessage::decode(reread(&message.frame().to_vec())), Ok(message));
+            }
+        }
+        FrameKind::Room => {
+            if let Ok(room) = read_room(&frame.payload) {
+                assert_eq!(read_room(&reread(&room_frame(room).to_vec())), Ok(room));
             }
         }
         FrameKind::Requests | FrameKind::Reads => drop(ClientMessage::decode(frame)),

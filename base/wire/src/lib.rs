@@ -14,6 +14,7 @@ mod members;
 mod membership;
 mod order;
 pub mod raft;
+mod room;
 mod state;
 mod verified;
 
@@ -29,5 +30,6 @@ pub use membership::{
     ADDRESS_MAX, MEMBERS_MAX, MEMBERSHIPS_BYTES_MAX, Member, MemberRole, Membership, Memberships,
 };
 pub use order::OrderMessage;
+pub use room::{read_room, room_frame};
 pub use state::{CHUNKS_MAX, MANIFEST_MAX, RefusedWhy, StateMessage};
 pub use verified::Verified;

@@ -140,6 +140,17 @@ impl ObjectService for Kv {
         }
     }
 
+    /// Deletes, alone or in transactions that put nothing.
+    fn frees(&self, command: &[u8]) -> bool {
+        match KvCommand::decode(command) {
+            Ok(KvCommand::One(Operation::Delete { .. })) => true,
+            Ok(KvCommand::Transaction { then, otherwise, .. }) => {
+                then.iter().chain(&otherwise).all(|operation| !matches!(operation, Operation::Put { .. }))
+            }
+            _ => false,
+        }
+    }
+
     /// Bytes that are no command use no keys: they are answered with an error.
     fn keys(&self, bytes: &[u8], is_query: bool, used: &mut dyn FnMut(KeyUse<'_>)) -> bool {
         if is_query {

@@ -4,7 +4,7 @@ use crate::access::Permissions;
 use crate::effects::{Effect, Effects};
 use crate::node::Node;
 use crate::status::{LogStatus, MemberStatus, NodeStatus, PeerStatus};
-use quorate_admit::{Executed, Room, Terms};
+use quorate_admit::{Executed, Terms};
 use quorate_execute::{Executor, Lookup};
 use quorate_log::SyncMode;
 use quorate_order::{Input as OrderInput, Status as OrderStatus};
@@ -48,10 +48,13 @@ impl Node {
         if let Err(text) = self.bind(conn, client, bytes) {
             return self.reject(now, conn, text, out);
         }
-        let room = if self.log.has_room() { Room::Yes } else { Room::DiskFull };
+        let room = self.room();
         let in_flight = self.instance.order.in_flight().1;
         let (settled, answer_bytes_max) = (self.instance.order.settled(), self.turn.answer_room);
-        let terms = Terms { in_flight, room, settled, answer_bytes_max };
+        let short = !self.log.has_room();
+        // The next segment is only being prepared.
+        let room_soon = short && !self.turn.disk_full;
+        let terms = Terms { in_flight, room, room_soon, settled, answer_bytes_max };
         let executor = &self.executor;
         let limits = self.access.of(self.peers.identity(conn));
         let permits = |body: &[u8]| limits.is_none_or(|limits| may_run(executor, body, limits));
@@ -66,6 +69,7 @@ impl Node {
                 Lookup::Forgotten => Executed::Forgotten,
             },
             permits,
+            |kind, body| executor.frees(kind, body),
             &mut answer,
         );
         self.turn.answer_room = self.turn.answer_room.saturating_sub(answer.len());
@@ -77,17 +81,18 @@ impl Node {
         if self.admission.is_full() {
             self.propose(now, out);
         }
-        if room == Room::DiskFull {
+        if short && self.turn.disk_full {
             self.hand_over(now, out);
         }
     }
 
-    /// The disk of this leader is full. Another one may have room, and then leads better. Not again at once: when all are full,
-    /// leadership must not go round and round.
+    /// The disk of this leader is full. If another one has room, it leads better. Not again at once: leadership must not go round and
+    /// round.
     fn hand_over(&mut self, now: Time, out: &mut Effects) {
-        if self.turn.handed_over.is_none_or(|at| now.since(at) >= HAND_OVER_AGAIN) {
+        let due = self.turn.handed_over.is_none_or(|at| now.since(at) >= HAND_OVER_AGAIN);
+        if let Some(member) = self.with_room().filter(|_| due) {
             self.turn.handed_over = Some(now);
-            self.instance.step(now, OrderInput::Transfer(None));
+            self.instance.step(now, OrderInput::Transfer(Some(member)));
             self.after_order(now, out);
         }
     }
@@ -295,6 +300,15 @@ impl Node {
         if let Some(segment) = self.scrubs.rotten {
             problems.push(format!(
                 "the log on this disk is damaged (up to segment {segment}): it is trimmed beyond the damage at the next checkpoint. Look after the disk"
+            ));
+        }
+        let full = self.without_room();
+        if !full.is_empty() && self.instance.order.leading() {
+            let full: Vec<String> = full.iter().map(ToString::to_string).collect();
+            problems.push(format!(
+                "a majority has no room for writes, which are refused; deletes are taken while there is a little. Make room on the \
+                 disks of {}",
+                full.join(", ")
             ));
         }
         if self.turn.stalled {

@@ -24,6 +24,7 @@ mod peers;
 mod records;
 mod recovered;
 mod repairs;
+mod rooms;
 mod roster;
 mod rot;
 mod scrubs;

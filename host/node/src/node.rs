@@ -9,6 +9,7 @@ use crate::members::Standing;
 use crate::ordering::{Instance, seq_of};
 use crate::peers::{Change, Conn, Peers, Us};
 use crate::recovered::{Damaged, Recovered};
+use crate::rooms::Rooms;
 use crate::roster::Roster;
 use crate::scrubs::Scrubs;
 use crate::system::System;
@@ -41,6 +42,7 @@ pub struct Node {
     pub(crate) routes: Routes,
     pub(crate) reads: ReadPath,
     pub(crate) turn: Turn,
+    pub(crate) rooms: Rooms,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) scrubs: Scrubs,
     /// Parts of a transfer that an earlier run kept.
@@ -192,6 +194,7 @@ impl Restoring {
             routes: Routes::new(RouteLimits::default()),
             reads: ReadPath::new(config.reads.clone()),
             turn: Turn::new(config.seed),
+            rooms: Rooms::default(),
             checkpoints,
             scrubs: Scrubs::knowing(&log),
             now: Time::ZERO,
@@ -442,6 +445,9 @@ impl Node {
                 Err(why) => self.reject(now, conn, why.to_string(), out),
             };
         }
+        if frame.kind == FrameKind::Room {
+            return self.on_room(now, (conn, replica), &frame.payload, out);
+        }
         if frame.kind == FrameKind::Members {
             return match Memberships::decode(frame.payload) {
                 Ok(memberships) => self.on_told(memberships),
@@ -488,11 +494,13 @@ impl Node {
                     out.event(Event::PeerUp(replica));
                     self.instance.step(now, OrderInput::Connected(replica));
                     self.greet(now, replica, out);
+                    self.greet_with_room(replica, out);
                 }
                 Change::Down(replica) => {
                     out.event(Event::PeerDown(replica));
                     self.instance.step(now, OrderInput::Disconnected(replica));
                     self.lost(now, replica, out);
+                    self.forget_room(replica);
                 }
             }
             self.after_order(now, out);

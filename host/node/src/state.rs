@@ -19,7 +19,7 @@ use quorate_state::transfer::{
     Answer, Differing, Effect as FetchEffect, Fetch, Fetched, Input as FetchInput, ServeEffect, ServeInput,
     differing_keys,
 };
-use quorate_types::{ConnId, Digest, Halt, ReplicaId, Seq, Slot, Span, Time, planted};
+use quorate_types::{ConnId, Digest, Halt, ReplicaId, Room, Seq, Slot, Span, Time, planted};
 use quorate_wire::{Batch, BatchHeader, RefusedWhy, StateMessage};
 
 /// Bytes of a tracked service's objects that are copied after each batch while a border comes near.
@@ -641,7 +641,7 @@ impl Node {
 
     /// The batch that asks for a border, if this replica leads and one is wanted.
     pub(crate) fn propose_border(&mut self, now: Time, out: &mut Effects) {
-        if !self.checkpoints.wanted || !self.instance.order.leading() || !self.log.has_room() {
+        if !self.checkpoints.wanted || !self.instance.order.leading() || self.room() == Room::Full {
             return;
         }
         self.checkpoints.wanted = false;

@@ -102,6 +102,7 @@ impl Node {
         self.turn.answer_room = ANSWER_BYTES;
         self.turn.answers.bytes = 0;
         self.run_log(now, out);
+        self.tell_room(out);
         let unsynced = self.config.log.sync == SyncMode::Async && self.log.position() > self.log.synced_to();
         if unsynced && self.turn.retry.is_none() {
             self.turn.retry = Some(now.plus(SYNC_DELAY));

@@ -642,9 +642,7 @@ impl Config {
         let members = Members::new(self.cluster_id()?, me, members.collect())
             .with_parameters(self.parameters(identity.start_time_ns));
         let (members, joins) = match self.created.filter(|_| self.membership > 1) {
-            Some(created) => {
-                (members.joined(MembershipId::new(self.membership), usize::from(created)), true)
-            }
+            Some(created) => (members.joined(MembershipId::new(self.membership), usize::from(created)), true),
             None => (members, false),
         };
         // Who joins is none of those who began, whoever they were: the log says who takes part.

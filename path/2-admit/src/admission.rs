@@ -3,7 +3,7 @@
 //! INV-ADMIT-1: while a replica leads, the requests of a session enter its batches with growing numbers, each at most once.
 //! INV-ADMIT-2: the bytes admitted and not decided yet never exceed the limit by more than one request.
 
-use quorate_types::{AgreedTime, RequestNumber, SessionId, planted};
+use quorate_types::{AgreedTime, RequestNumber, Room, SessionId, planted};
 use quorate_wire::{
     Batch, BatchHeader, REQUEST_HEADER, Reply, ReplyStatus, RequestHeader, RequestKind, Requests,
 };
@@ -46,22 +46,18 @@ pub enum Executed<'a> {
     Forgotten,
 }
 
-/// Whether writes can be taken now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
-    /// They can.
-    Yes,
-    /// The disk is full.
-    DiskFull,
-}
+/// While only what frees room is taken, no more of it than this is under way at once, in bytes: it must fit into the logs' reserve.
+const FREES_BYTES_MAX: usize = 256 << 10;
 
 /// How things stand when requests arrive.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     /// Bytes of batches that are not decided yet.
     pub in_flight: usize,
-    /// Whether writes can be taken.
+    /// What there is room for.
     pub room: Room,
+    /// There will be more in a moment.
+    pub room_soon: bool,
     /// Everything decided before this leadership was executed: what execution does not know does not exist.
     pub settled: bool,
     /// No more bytes than this are answered; who asks for more is answered in part.
@@ -125,19 +121,21 @@ impl Admission {
         executed: impl Fn(SessionId, RequestNumber) -> Executed<'a>,
         answer: &mut Answer,
     ) {
-        self.permitted_requests(bytes, terms, executed, |_| true, answer);
+        self.permitted_requests(bytes, terms, executed, |_| true, |_, _| false, answer);
     }
 
     /// The same, of a client that may not do everything: `permits` says whether it may run the commands of a request.
+    /// `frees`: whether a request makes room, in the service's view; asked only while there is little.
     pub fn permitted_requests<'a>(
         &mut self,
         bytes: &[u8],
         terms: Terms,
         executed: impl Fn(SessionId, RequestNumber) -> Executed<'a>,
         permits: impl Fn(&[u8]) -> bool,
+        frees: impl Fn(RequestKind, &[u8]) -> bool,
         answer: &mut Answer,
     ) {
-        let Terms { in_flight, room, settled, answer_bytes_max } = terms;
+        let Terms { in_flight, room, room_soon, settled, answer_bytes_max } = terms;
         // Neighbours that are admitted are copied together.
         let (mut run_start, mut at) = (0, 0);
         for request in Requests::new(bytes) {
@@ -148,7 +146,18 @@ impl Admission {
                 self.roll();
             }
             let pending = self.waiting_bytes() + in_flight + (at - run_start);
-            let mut verdict = self.verdict(&header, body, pending, room, settled, &executed);
+            let refusal = match room {
+                Room::Frees if frees(header.kind, body) => {
+                    (pending >= FREES_BYTES_MAX).then_some(ReplyStatus::Overloaded)
+                }
+                Room::Full | Room::Frees if room_soon => Some(ReplyStatus::Overloaded),
+                Room::Full | Room::Frees => Some(ReplyStatus::DiskFull),
+                Room::Data => {
+                    let full = pending >= self.limits.queue_bytes_max && !planted("queue-without-limit");
+                    full.then_some(ReplyStatus::Overloaded)
+                }
+            };
+            let mut verdict = self.verdict(&header, body, refusal, settled, &executed);
             if matches!(verdict, Verdict::Admit) && header.kind == RequestKind::Commands && !permits(body) {
                 verdict = self.forbid(&header, settled);
             }
@@ -202,8 +211,7 @@ impl Admission {
         &mut self,
         header: &RequestHeader,
         body: &[u8],
-        pending: usize,
-        room: Room,
+        refusal: Option<ReplyStatus>,
         settled: bool,
         executed: &impl Fn(SessionId, RequestNumber) -> Executed<'a>,
     ) -> Verdict<'a> {
@@ -213,13 +221,7 @@ impl Admission {
                 b"not executed: the request is over the size limit",
             );
         }
-        let refusal = if room == Room::DiskFull {
-            Some(Verdict::Answer(ReplyStatus::DiskFull, b""))
-        } else if pending >= self.limits.queue_bytes_max && !planted("queue-without-limit") {
-            Some(Verdict::Answer(ReplyStatus::Overloaded, b""))
-        } else {
-            None
-        };
+        let refusal = refusal.map(|status| Verdict::Answer(status, b""));
         if header.kind == RequestKind::OpenSession {
             if let Some(refusal) = refusal {
                 return refusal;

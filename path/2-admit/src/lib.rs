@@ -8,5 +8,5 @@
 mod admission;
 mod peers;
 
-pub use admission::{Admission, AdmissionLimits, Answer, Executed, Room, Terms};
+pub use admission::{Admission, AdmissionLimits, Answer, Executed, Terms};
 pub use peers::{Member, Members, check_identity, verify};

@@ -37,6 +37,12 @@ pub trait ObjectService: Send {
         }
     }
 
+    /// Whether a command only makes room, as [`Service::frees`] says.
+    fn frees(&self, command: &[u8]) -> bool {
+        let _ = command;
+        false
+    }
+
     /// Names the keys that a command or query uses, as [`Service::keys`] does.
     fn keys(&self, bytes: &[u8], is_query: bool, used: &mut dyn FnMut(KeyUse<'_>)) -> bool {
         let _ = (bytes, is_query, used);
@@ -100,6 +106,9 @@ impl<S: ObjectService> Service for InStore<S> {
     }
     fn execute_batch(&mut self, commands: Items<'_>, ctx: &Context, replies: &mut BatchReplies) {
         self.service.execute_batch(&mut self.store, commands, ctx, replies);
+    }
+    fn frees(&self, command: &[u8]) -> bool {
+        self.service.frees(command)
     }
     fn next_deadline(&self) -> Option<AgreedTime> {
         self.service.next_deadline(&self.store)

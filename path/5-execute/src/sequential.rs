@@ -76,6 +76,18 @@ impl Executor {
         out.push_opening(client, nonce, self.sessions.open(client, nonce.number(), self.time));
     }
 
+    /// Whether a request makes room, or is needed to ask for that: sessions are small.
+    pub fn frees(&self, kind: RequestKind, body: &[u8]) -> bool {
+        match kind {
+            RequestKind::Commands => Items::parse(body)
+                .is_ok_and(|commands| commands.iter().all(|command| self.service.frees(command))),
+            RequestKind::OpenSession
+            | RequestKind::CloseSession
+            | RequestKind::Empty
+            | RequestKind::System => true,
+        }
+    }
+
     fn run(&mut self, header: &RequestHeader, body: &[u8], ctx: &Context, out: &mut Outcomes) {
         let full = out.arena().len() as u64 > self.sessions.limits().reply_bytes_per_batch_max;
         let (id, number) = (header.session, header.number);

@@ -44,6 +44,13 @@ pub trait Service: Send {
         }
     }
 
+    /// Whether a command only makes room, whatever the state: such commands are taken, as far as a small reserve goes, when disks are
+    /// full and all others are refused. A delete is one. Asked by one replica before a command is ordered.
+    fn frees(&self, command: &[u8]) -> bool {
+        let _ = command;
+        false
+    }
+
     /// When this service wants to be called, if no command comes first.
     fn next_deadline(&self) -> Option<AgreedTime> {
         None

@@ -162,9 +162,9 @@ fn a_full_disk_refuses_data_first_and_votes_last_and_recovers() {
         }
     }
     assert_eq!((asked, log.is_disk_full()), (1, true), "asked once, then waits to be told");
-    assert_eq!(log.appended(), RecordId::new(16 + 16 - 2), "all but the reserve");
-    assert!(!log.has_room());
-    assert_eq!(fill(&mut log, Class::Vital), 2, "votes use the reserve");
+    assert_eq!(log.appended(), RecordId::new(16 + 16 - 1), "all but half of the reserve");
+    assert_eq!(log.room(), Room::Full);
+    assert_eq!(fill(&mut log, Class::Vital), 1, "votes use the reserve");
     assert_eq!(log.append(record(400), Class::Vital), Err(AppendError::NoRoom));
     assert_eq!(log.durable(), log.appended(), "INV-LOG-6: what was accepted was written");
     log.retry_prepare();
@@ -188,6 +188,23 @@ fn has_room_goes_false_before_any_data_is_refused() {
         }
     }
     assert!(warned);
+}
+
+/// Whoever looks at the room before it takes anything leaves half of the reserve to what was under way by then.
+#[test]
+fn room_shrinks_from_all_to_what_frees_to_none_while_data_is_still_taken() {
+    let mut log = ready(config());
+    let mut seen = vec![log.room()];
+    let mut late = 0;
+    while log.append(record(400), Class::Data).is_ok() {
+        drop(writes(&mut log));
+        late += u64::from(log.room() == Room::Full);
+        if seen.last() != Some(&log.room()) {
+            seen.push(log.room());
+        }
+    }
+    assert_eq!(seen, [Room::Data, Room::Frees, Room::Full]);
+    assert_eq!(late, 1, "of two sectors that are kept one is for votes");
 }
 
 #[test]

@@ -4,14 +4,15 @@
 use bytes::Bytes;
 use quorate_types::{
     AgreedTime, ClientId, ClusterId, Digest, Incarnation, InstanceId, ItemsBuilder, MembershipId, Reject,
-    ReplicaId, RequestNumber, Seq, SessionId, View,
+    ReplicaId, RequestNumber, Room, Seq, SessionId, View,
 };
 use quorate_wire::raft::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_wire::{
     Batch, BatchHeader, ClientMessage, Frame, FrameKind, Hello, LeaderNotice, Member, MemberRequest,
     MemberRole, Membership, Memberships, OrderMessage, OutFrame, ReadConsistency, ReadReply, ReadRequest,
     ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage, Reply, ReplyStatus, RequestHeader,
-    RequestKind, Requests, Role, StateMessage, Welcome, read_reply_header, write_read_request, write_request,
+    RequestKind, Requests, Role, StateMessage, Welcome, read_reply_header, read_room, room_frame,
+    write_read_request, write_request,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -366,6 +367,12 @@ pub(crate) fn samples() -> Vec<Sample> {
     for (name, story, message) in state_messages() {
         list.push(Sample { name: format!("state_{name}"), story, frame: message.frame() });
     }
+    let rooms = [("room_full", Room::Full), ("room_frees", Room::Frees), ("room_data", Room::Data)];
+    list.extend(rooms.map(|(name, room)| Sample {
+        name: name.into(),
+        story: "What there is room for on the sender's disk.",
+        frame: room_frame(room),
+    }));
     clients(&mut list);
     list
 }
@@ -406,6 +413,7 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
                 ReplicaMessage::Leader(notice) => vec![format!("{notice:?}")],
             }
         }
+        FrameKind::Room => vec![format!("{:?}", read_room(&frame.payload)?)],
         FrameKind::StatusRequest
         | FrameKind::Status
         | FrameKind::TransferRequest

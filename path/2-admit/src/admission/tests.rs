@@ -20,7 +20,7 @@ fn requests(numbers: &[u64]) -> Vec<u8> {
 
 /// Admits against a state in which `last` was executed, and gives the statuses answered.
 fn admit(admission: &mut Admission, bytes: &[u8], last: u64) -> Vec<(u64, ReplyStatus)> {
-    admit_with(admission, bytes, 0, Room::Yes, true, |_, number| {
+    admit_with(admission, bytes, 0, Room::Data, true, |_, number| {
         if number.number() <= last {
             Executed::Done(ReplyStatus::Done, b"kept")
         } else {
@@ -38,8 +38,9 @@ fn admit_with<'a>(
     executed: impl Fn(SessionId, RequestNumber) -> Executed<'a>,
 ) -> Vec<(u64, ReplyStatus)> {
     let mut answer = Vec::new();
-    let terms = Terms { in_flight, room, settled, answer_bytes_max: usize::MAX };
-    admission.requests(bytes, terms, executed, &mut answer);
+    let terms = Terms { in_flight, room, room_soon: false, settled, answer_bytes_max: usize::MAX };
+    let frees = |_, body: &[u8]| body.ends_with(b"2");
+    admission.permitted_requests(bytes, terms, executed, |_| true, frees, &mut answer);
     Reply::walk(&answer).map(|reply| reply.map(|r| (r.number.number(), r.status)).unwrap()).collect()
 }
 
@@ -78,7 +79,13 @@ fn a_gap_is_refused_with_the_number_expected() {
     let mut answer = Vec::new();
     admission.requests(
         &requests(&[1, 3]),
-        Terms { in_flight: 0, room: Room::Yes, settled: true, answer_bytes_max: usize::MAX },
+        Terms {
+            in_flight: 0,
+            room: Room::Data,
+            room_soon: false,
+            settled: true,
+            answer_bytes_max: usize::MAX,
+        },
         |_, _| Executed::Not(RequestNumber::ZERO),
         &mut answer,
     );
@@ -92,13 +99,13 @@ fn a_gap_is_refused_with_the_number_expected() {
 fn a_new_leader_takes_any_number_until_it_has_executed_what_came_before() {
     let mut admission = Admission::new(AdmissionLimits::default());
     let lagging = |_, _| Executed::Not(RequestNumber::new(4));
-    assert_eq!(admit_with(&mut admission, &requests(&[7, 8]), 0, Room::Yes, false, lagging), []);
+    assert_eq!(admit_with(&mut admission, &requests(&[7, 8]), 0, Room::Data, false, lagging), []);
     assert_eq!(sealed(&mut admission), [7, 8]);
     let none = |_, _| Executed::NoSession;
     let other = SessionId { index: 9, generation: 2 };
-    assert_eq!(admit_with(&mut admission, &request(other, 1), 0, Room::Yes, false, none), []);
+    assert_eq!(admit_with(&mut admission, &request(other, 1), 0, Room::Data, false, none), []);
     assert_eq!(
-        admit_with(&mut admission, &request(other, 2), 0, Room::Yes, true, none),
+        admit_with(&mut admission, &request(other, 2), 0, Room::Data, true, none),
         [(2, ReplyStatus::SessionExpired)]
     );
 }
@@ -108,11 +115,11 @@ fn overload_and_a_full_disk_refuse_this_number_and_all_later_ones() {
     let limits = AdmissionLimits { queue_bytes_max: 100, ..AdmissionLimits::default() };
     let mut admission = Admission::new(limits);
     let fresh = |_, _| Executed::Not(RequestNumber::ZERO);
-    let answered = admit_with(&mut admission, &requests(&[1, 2]), 100, Room::Yes, true, fresh);
+    let answered = admit_with(&mut admission, &requests(&[1, 2]), 100, Room::Data, true, fresh);
     assert_eq!(answered, [(1, ReplyStatus::Overloaded), (2, ReplyStatus::Overloaded)]);
-    let answered = admit_with(&mut admission, &requests(&[1]), 0, Room::DiskFull, true, fresh);
+    let answered = admit_with(&mut admission, &requests(&[1]), 0, Room::Full, true, fresh);
     assert_eq!(answered, [(1, ReplyStatus::DiskFull)]);
-    assert_eq!(admit_with(&mut admission, &requests(&[1]), 0, Room::Yes, true, fresh), []);
+    assert_eq!(admit_with(&mut admission, &requests(&[1]), 0, Room::Data, true, fresh), []);
     assert_eq!(sealed(&mut admission), [1]);
 }
 
@@ -123,7 +130,7 @@ fn the_queue_never_holds_more_than_its_limit_and_one_request() {
     let mut admission = Admission::new(limits);
     let numbers: Vec<u64> = (1..=50).collect();
     let fresh = |_, _| Executed::Not(RequestNumber::ZERO);
-    let answered = admit_with(&mut admission, &requests(&numbers), 0, Room::Yes, true, fresh);
+    let answered = admit_with(&mut admission, &requests(&numbers), 0, Room::Data, true, fresh);
     assert!(admission.waiting_bytes() <= 11 * one + Batch::HEADER);
     assert_eq!(answered.len() + sealed(&mut admission).len(), 50);
 }
@@ -182,7 +189,7 @@ fn a_far_index_grows_no_table() {
     let far = SessionId { index: u32::MAX, generation: 1 };
     let lagging = |_, _| Executed::NoSession;
     assert_eq!(
-        admit_with(&mut admission, &request(far, 1), 0, Room::Yes, false, lagging),
+        admit_with(&mut admission, &request(far, 1), 0, Room::Data, false, lagging),
         [(1, ReplyStatus::SessionExpired)]
     );
 }
@@ -204,6 +211,21 @@ fn what_piles_up_is_cut_into_batches_of_about_the_same_size() {
     assert_eq!(all, numbers);
 }
 
+#[test]
+fn with_little_room_only_what_frees_some_is_taken_and_little_of_it_at_once() {
+    let mut admission = Admission::new(AdmissionLimits::default());
+    let after = |last| move |_, _| Executed::Not(RequestNumber::new(last));
+    // The second command is one that frees, see `admit_with`.
+    let refused = admit_with(&mut admission, &requests(&[1]), 0, Room::Frees, true, after(0));
+    assert_eq!(refused, [(1, ReplyStatus::DiskFull)]);
+    assert_eq!(admit_with(&mut admission, &requests(&[2]), 0, Room::Frees, true, after(1)), []);
+    assert_eq!(sealed(&mut admission), [2]);
+    let busy = admit_with(&mut admission, &requests(&[12]), FREES_BYTES_MAX, Room::Frees, true, after(11));
+    assert_eq!(busy, [(12, ReplyStatus::Overloaded)]);
+    let full = admit_with(&mut admission, &requests(&[12]), 0, Room::Full, true, after(11));
+    assert_eq!(full, [(12, ReplyStatus::DiskFull)]);
+}
+
 /// A kept reply is much larger than the request that asks for it again: one frame must not make us send without end.
 #[test]
 fn answers_to_one_frame_are_bounded() {
@@ -212,7 +234,8 @@ fn answers_to_one_frame_are_bounded() {
     let mut answer = Vec::new();
     let again = requests(&vec![1; 500]);
     let done = |_, _| Executed::Done(ReplyStatus::Done, kept.as_slice());
-    let terms = Terms { in_flight: 0, room: Room::Yes, settled: true, answer_bytes_max: 5000 };
+    let terms =
+        Terms { in_flight: 0, room: Room::Data, room_soon: false, settled: true, answer_bytes_max: 5000 };
     admission.requests(&again, terms, done, &mut answer);
     assert!((5000..6100).contains(&answer.len()), "{} bytes", answer.len());
     assert_eq!(sealed(&mut admission), [] as [u64; 0]);
@@ -223,7 +246,8 @@ fn what_a_client_may_not_do_is_refused_before_it_is_ordered() {
     let forbidden = [2, 5];
     let admit = |admission: &mut Admission, numbers: &[u64], last: u64, settled: bool| {
         let mut answer = Vec::new();
-        let terms = Terms { in_flight: 0, room: Room::Yes, settled, answer_bytes_max: usize::MAX };
+        let terms =
+            Terms { in_flight: 0, room: Room::Data, room_soon: false, settled, answer_bytes_max: usize::MAX };
         let executed = |_, number: RequestNumber| {
             if number.number() <= last {
                 Executed::Done(ReplyStatus::Done, &b"kept"[..])
@@ -233,7 +257,7 @@ fn what_a_client_may_not_do_is_refused_before_it_is_ordered() {
         };
         let permits =
             |body: &[u8]| !forbidden.iter().any(|n| body.ends_with(format!("command {n}").as_bytes()));
-        admission.permitted_requests(&requests(numbers), terms, executed, permits, &mut answer);
+        admission.permitted_requests(&requests(numbers), terms, executed, permits, |_, _| false, &mut answer);
         Reply::walk(&answer)
             .map(|reply| reply.map(|r| (r.number.number(), r.status)).expect("a reply"))
             .collect::<Vec<_>>()

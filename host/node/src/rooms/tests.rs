@@ -1,0 +1,33 @@
+use super::Rooms;
+use quorate_types::{ReplicaId, Room};
+
+fn rooms(of: &[Room]) -> (Rooms, Vec<ReplicaId>) {
+    let ids: Vec<ReplicaId> = (2..).take(of.len()).map(ReplicaId::new).collect();
+    let others = ids.iter().copied().zip(of.iter().copied()).collect();
+    (Rooms { others, ..Rooms::default() }, ids)
+}
+
+#[test]
+fn what_counts_is_what_a_majority_has_room_for() {
+    use Room::{Data, Frees, Full};
+    for (own, others, expected) in [
+        (Data, vec![], Data),
+        (Full, vec![], Full),
+        (Data, vec![Full, Full], Full),
+        (Data, vec![Full, Data], Data),
+        (Data, vec![Full, Frees], Frees),
+        (Frees, vec![Data, Data], Data),
+        (Data, vec![Full], Full),
+        (Data, vec![Data, Full, Full], Full),
+        (Data, vec![Data, Data, Full, Full], Data),
+    ] {
+        let (rooms, ids) = rooms(&others);
+        assert_eq!(rooms.of_majority(own, ids.into_iter()), expected, "{own:?} here, {others:?} elsewhere");
+    }
+}
+
+#[test]
+fn whoever_says_nothing_has_room() {
+    let rooms = Rooms::default();
+    assert_eq!(rooms.of_majority(Room::Full, [2, 3].map(ReplicaId::new).into_iter()), Room::Data);
+}
