@@ -139,10 +139,7 @@ impl Replica {
         config.check()?;
         config.limits.connections =
             open_files::connections_max(config.limits.connections, open_files::raise());
-        let watched = config.tls.clone().map(Watched::load).transpose()?;
-        if let Some(watched) = &watched {
-            config.check_identity(watched.current())?;
-        }
+        let watched = certificates(&config)?;
         let directory = DataDirectory::open(&config)?;
         let network: Arc<dyn Network> =
             options.network.unwrap_or_else(|| Arc::new(SystemNetwork::new(config.congestion())));
@@ -337,6 +334,15 @@ fn listen(network: &dyn Network, address: &str) -> Result<(TcpListener, SocketAd
     let listener = TcpListener::from_std(network.listen(resolved).map_err(error)?);
     let address = listener.local_addr().map_err(error)?;
     Ok((listener, address))
+}
+
+/// What connections show and trust, unless they are plain.
+fn certificates(config: &Config) -> Result<Option<Watched>, StartError> {
+    let watched = config.tls.clone().map(Watched::load).transpose()?;
+    if let Some(watched) = &watched {
+        config.check_identity(watched.current())?;
+    }
+    Ok(watched)
 }
 
 /// Differs from start to start, so that replicas which start together do not choose the same time-outs.

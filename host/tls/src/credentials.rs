@@ -270,6 +270,8 @@ impl Watched {
                 )
             }
             Ok(credentials) => {
+                let same = credentials.identity == self.current.identity;
+                assert!(same, "INV-TLS-1 {} in place of {}", credentials.identity, self.current.identity);
                 self.current = Arc::new(credentials);
                 self.loaded = now;
                 self.failed = None;
