@@ -253,9 +253,15 @@ impl FrameReader {
     }
 
     /// Adds bytes that lie elsewhere.
-    pub fn push(&mut self, mut bytes: &[u8]) {
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.push_part(bytes, bytes.len());
+    }
+
+    /// The same, of which more follows: about `chunk` bytes in all. Memory is provided for them together, or each part would move what
+    /// came before.
+    pub fn push_part(&mut self, mut bytes: &[u8], chunk: usize) {
         while !bytes.is_empty() {
-            let space = self.space(bytes.len());
+            let space = self.space(chunk);
             let count = bytes.len().min(space.len());
             space[..count].copy_from_slice(&bytes[..count]);
             self.filled(count);

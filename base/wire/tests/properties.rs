@@ -516,3 +516,24 @@ fn announced_chunks_are_counted_before_room_is_made() {
         assert!(StateMessage::decode(bytes.into()).is_err(), "{count} chunks, and one more than at first");
     }
 }
+
+/// However bytes that lie elsewhere are cut, and whatever memory is provided for them, the same frames come out.
+#[test]
+fn parts_of_a_stream_give_the_frames_of_the_whole() {
+    let frames: Vec<Vec<u8>> = [0, 1, 4_095, 70_000, 300_000]
+        .map(|len| OutFrame::new(FrameKind::Order, &vec![len as u8; len], vec![]).to_vec())
+        .to_vec();
+    let stream = frames.concat();
+    for (piece, chunk) in [(16_384, 1), (16_384, 262_144), (1_000, 4_096), (stream.len(), 65_536)] {
+        let mut reader = FrameReader::new(1 << 20);
+        let mut found = Vec::new();
+        for part in stream.chunks(piece) {
+            reader.push_part(part, chunk);
+            while let Some(frame) = reader.frame().expect("the stream is sound") {
+                found.push(OutFrame::new(frame.kind, &frame.payload, vec![]).to_vec());
+            }
+        }
+        assert!(found == frames, "pieces of {piece}, chunks of {chunk}");
+        assert_eq!(reader.pending(), 0);
+    }
+}

@@ -144,12 +144,7 @@ impl Connection {
                     }
                     self.reader.filled(n);
                     taken += n;
-                    // Memory in chunks that fit what comes: an idle connection holds little, a busy one reads much at once.
-                    if n == room {
-                        self.read_size = (self.read_size * 2).min(READ_MAX);
-                    } else if n < self.read_size / 8 {
-                        self.read_size = (self.read_size / 2).max(READ_MIN);
-                    }
+                    self.fit(n, room);
                     self.frames(&mut on_arrival)?;
                     if n < room {
                         self.unread = false; // the socket is empty; the next byte is an event
@@ -181,6 +176,7 @@ impl Connection {
                 Ok(0) => return Err(End::Closed),
                 Ok(n) => {
                     taken += n;
+                    self.fit(n, self.read_size);
                     self.open(&scratch[..n])?;
                     self.identify(&mut on_arrival);
                     self.frames(&mut on_arrival)?;
@@ -200,10 +196,20 @@ impl Connection {
         Ok(())
     }
 
+    /// Memory in chunks that fit what comes: an idle connection holds little, a busy one reads much at once. `n` bytes came, and there
+    /// was room for so many.
+    fn fit(&mut self, n: usize, room: usize) {
+        if n >= room {
+            self.read_size = (self.read_size * 2).min(READ_MAX);
+        } else if n < self.read_size / 8 {
+            self.read_size = (self.read_size / 2).max(READ_MIN);
+        }
+    }
+
     fn open(&mut self, sealed: &[u8]) -> Result<(), End> {
         let Channel::Tls(session) = &mut self.channel else { return Ok(()) };
-        let reader = &mut self.reader;
-        session.receive(sealed, |plain| reader.push(plain)).map_err(End::Unsafe)
+        let (reader, chunk) = (&mut self.reader, self.read_size);
+        session.receive(sealed, |plain| reader.push_part(plain, chunk)).map_err(End::Unsafe)
     }
 
     fn identify(&mut self, on_arrival: &mut impl FnMut(&mut Self, Arrival)) {

@@ -163,7 +163,7 @@ impl AdminConnection {
             Ok(0) => Err("the replica closed the connection".to_owned()),
             Ok(read) => {
                 let reader = &mut self.reader;
-                self.line.open(&room[..read], |plain| reader.push(plain))?;
+                self.line.open(&room[..read], |plain| reader.push_part(plain, read))?;
                 Ok(true)
             }
             Err(error)

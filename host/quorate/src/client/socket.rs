@@ -177,8 +177,12 @@ impl Socket {
                 Some(tls) => {
                     let result = self.stream.read(scratch);
                     if let Ok(read @ 1..) = &result {
-                        let reader = &mut self.reader;
-                        if let Err(trouble) = tls.receive(&scratch[..*read], |plain| reader.push(plain)) {
+                        if *read >= self.read_room {
+                            self.read_room = (self.read_room * 2).min(READ_MAX);
+                        }
+                        let (reader, chunk) = (&mut self.reader, self.read_room);
+                        let take = |plain: &[u8]| reader.push_part(plain, chunk);
+                        if let Err(trouble) = tls.receive(&scratch[..*read], take) {
                             // The other side is told why, if it still listens.
                             let _ = tls.send(&mut self.stream);
                             return Err(Broken::Unsafe(trouble));
