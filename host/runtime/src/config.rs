@@ -75,6 +75,10 @@ fn range<T: PartialOrd + Display>(
     invalid(format!("{key} is {} to {end}, not {value}", allowed.start()))
 }
 
+fn has_port(address: &str) -> bool {
+    address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+}
+
 fn invalid<T>(why: impl Into<String>) -> Result<T, ConfigError> {
     Err(ConfigError::Invalid(why.into()))
 }
@@ -290,6 +294,9 @@ pub struct Config {
     /// Where it listens, `host:port`; its member address when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listen: Option<String>,
+    /// Where probes ask over HTTP how it is, `host:port`; nowhere when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<String>,
     /// Its data directory; relative to this file.
     pub data: PathBuf,
     /// Which faults the cluster survives.
@@ -371,6 +378,7 @@ impl Config {
             cluster: cluster.to_string(),
             replica,
             listen: None,
+            health: None,
             data,
             fault_model: FaultModelChoice::default(),
             protocol: Protocol::default(),
@@ -429,6 +437,9 @@ impl Config {
         self.check_members()?;
         if self.instances != 1 {
             return invalid(format!("instances: this version runs 1 instance, not {}", self.instances));
+        }
+        if self.health.as_deref().is_some_and(|address| !has_port(address)) {
+            return invalid("health: an address is host:port, as in \"127.0.0.1:8080\"");
         }
         self.check_timing()?;
         self.check_limits()?;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use mio::Waker;
 use quorate_log::{DiskFull, LogEffect, Place, Rot, ScrubOk, SyncId, Write, WriteId};
-use quorate_node::SegmentScrub;
+use quorate_node::{NodeStatus, SegmentScrub};
 use quorate_state::checkpoint::Report;
 use quorate_tls::Credentials;
 use quorate_types::ReplicaId;
@@ -53,6 +53,8 @@ pub(crate) enum Completion {
     },
     /// What new connections show and trust from now on.
     Credentials(Arc<Credentials>),
+    /// The health endpoint asks how the replica is.
+    Asked(Sender<NodeStatus>),
 }
 
 /// Hands completions to the lane and wakes it.

@@ -5,6 +5,7 @@ use crate::clock::Clock;
 use crate::connection::{Arrival, Channel, Connection, End, READ_MAX};
 use crate::disk_thread::{Completion, DiskThreads, Mailbox};
 use crate::facts::Facts;
+use crate::health::Health;
 use crate::keeper_thread::KeeperThread;
 use crate::network::Network;
 use crate::throttle::Throttle;
@@ -56,6 +57,8 @@ pub(crate) struct Parts {
     pub(crate) credentials: Option<Arc<Credentials>>,
     pub(crate) clerk: Clerk,
     pub(crate) stop: Arc<AtomicBool>,
+    /// Answers probes as long as the lane runs.
+    pub(crate) health: Option<Health>,
 }
 
 /// One lane.
@@ -125,6 +128,9 @@ impl Lane {
         self.parts.disk.stop();
         self.parts.keeper.stop();
         self.parts.clerk.stop();
+        // The endpoint's thread may wait for an answer, and does so no longer once its question is gone.
+        drop(self.parts.completions);
+        drop(self.parts.health);
         self.halt.map_or(Ok(()), Err)
     }
 
@@ -199,6 +205,7 @@ impl Lane {
                     let stream = TcpStream::from_std(stream);
                     let Some(channel) = self.channel(None) else { continue };
                     if let Some(conn) = self.add(Connection::accepted(stream, channel, from)) {
+                        tracing::debug!("{conn} comes from {from}");
                         self.step(now, Input::Accepted(conn));
                         // Its first frame may have come before it was registered.
                         self.unread.push(conn);
@@ -346,6 +353,8 @@ impl Lane {
             Completion::Resolved { replica, addresses } => self.connect(now, replica, &addresses),
             // Connections that stand keep what they have: each showed its certificate when it was made.
             Completion::Credentials(credentials) => self.parts.credentials = Some(credentials),
+            // Whoever asked may have given up.
+            Completion::Asked(asker) => drop(asker.try_send(self.parts.node.status())),
         }
     }
 
@@ -451,6 +460,7 @@ impl Lane {
 
     fn drop_connection(&mut self, conn: ConnId) {
         if let Some(mut connection) = self.connections.remove(&conn) {
+            tracing::debug!("{conn} ends");
             let _ = self.parts.poll.registry().deregister(&mut connection.stream);
         }
     }

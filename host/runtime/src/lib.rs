@@ -13,6 +13,7 @@ mod disk;
 mod disk_thread;
 mod facts;
 mod files;
+mod health;
 mod keeper_thread;
 mod lane;
 mod network;

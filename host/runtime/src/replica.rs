@@ -7,6 +7,7 @@ use crate::directory::{DataDirectory, DirectoryError};
 use crate::disk::{DelayedDisk, Disk, FileDisk};
 use crate::disk_thread::{DiskThreads, Mailbox};
 use crate::files::{CheckpointFiles, MemoryFiles};
+use crate::health::Health;
 use crate::keeper_thread::KeeperThread;
 use crate::lane::{Lane, Parts, WAKER};
 use crate::network::{Network, SystemNetwork};
@@ -20,6 +21,7 @@ use quorate_node::{Node, NodeConfig, Recovered, Restoring};
 use quorate_state::checkpoint::{Files, Keeper, OpenError};
 use quorate_tls::{CredentialsError, Watched};
 use quorate_types::{Halt, RecordId, ReplicaId};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
@@ -144,6 +146,7 @@ impl Replica {
         let network: Arc<dyn Network> =
             options.network.unwrap_or_else(|| Arc::new(SystemNetwork::new(config.congestion())));
         let (listener, address) = listen(&*network, config.listen_address())?;
+        let health = health(&config)?;
         let log_directory = directory.log_directory()?;
         let disk: Arc<dyn Disk> = match options.disk {
             Some(disk) => disk,
@@ -165,9 +168,8 @@ impl Replica {
         let poll = Poll::new().map_err(io_error("making an event queue"))?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER).map_err(io_error("making an event queue"))?);
         let (mailbox, completions) = Mailbox::new(waker.clone());
-        let segment_bytes = config.log_config().segment_bytes;
-        let threads =
-            DiskThreads::start(&disk, segment_bytes, &mailbox).map_err(io_error("starting a thread"))?;
+        let threads = DiskThreads::start(&disk, config.log_config().segment_bytes, &mailbox)
+            .map_err(io_error("starting a thread"))?;
         let rate = config.checkpoints.rate();
         let keeper = KeeperThread::start(keeper, files, rate, mailbox.clone())
             .map_err(io_error("starting a thread"))?;
@@ -175,6 +177,7 @@ impl Replica {
         let clerk =
             Clerk::start(&config.data, watched, mailbox.clone()).map_err(io_error("starting a thread"))?;
         let errands = clerk.errands().cloned();
+        let probed = health.as_ref().map(|health| health.attach(mailbox.clone()));
         let stop = Arc::new(AtomicBool::new(false));
         let lane = Lane::new(Parts {
             node,
@@ -185,11 +188,8 @@ impl Replica {
             mailbox,
             completions,
             clock: options.clock.unwrap_or_else(|| Arc::new(MonotonicClock::new())),
-            addresses: config
-                .members
-                .iter()
-                .map(|m| (ReplicaId::new(m.replica), m.address.clone()))
-                .collect(),
+            addresses: addresses(&config),
+            health,
             network,
             credentials,
             clerk,
@@ -200,7 +200,7 @@ impl Replica {
             .name("lane-1".into())
             .spawn(move || run(lane, &directory, &*disk, durability))
             .map_err(io_error("starting a thread"))?;
-        Ok(Running { address, stop, waker, reloader: Reloader(errands), thread: Some(thread) })
+        Ok(Running { address, probed, stop, waker, reloader: Reloader(errands), thread: Some(thread) })
     }
 }
 
@@ -223,6 +223,7 @@ fn run(lane: Lane, directory: &DataDirectory, disk: &dyn Disk, durability: Durab
 /// A replica at work. Dropping it stops it.
 pub struct Running {
     address: SocketAddr,
+    probed: Option<SocketAddr>,
     stop: Arc<AtomicBool>,
     waker: Arc<Waker>,
     reloader: Reloader,
@@ -233,6 +234,11 @@ impl Running {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where probes ask how it is, if they may.
+    pub fn health_address(&self) -> Option<SocketAddr> {
+        self.probed
     }
 
     /// Whether it stopped by itself, which it does when its disk fails.
@@ -318,17 +324,7 @@ impl Reloader {
 }
 
 fn listen(network: &dyn Network, address: &str) -> Result<(TcpListener, SocketAddr), StartError> {
-    let error = |why: io::Error| {
-        let hint = match why.kind() {
-            io::ErrorKind::AddrInUse => {
-                "Another process uses this port: stop it, or choose another address for this replica"
-            }
-            io::ErrorKind::AddrNotAvailable => "This machine has no such address: correct `listen`",
-            io::ErrorKind::PermissionDenied => "Choose a port above 1023",
-            _ => "An address is host:port",
-        };
-        StartError::Listen { address: address.to_owned(), why, hint }
-    };
+    let error = |why: io::Error| listen_error(address, why);
     let resolved = address.to_socket_addrs().map_err(error)?.next();
     let resolved = resolved.ok_or_else(|| error(io::ErrorKind::AddrNotAvailable.into()))?;
     let listener = TcpListener::from_std(network.listen(resolved).map_err(error)?);
@@ -343,6 +339,29 @@ fn certificates(config: &Config) -> Result<Option<Watched>, StartError> {
         config.check_identity(watched.current())?;
     }
     Ok(watched)
+}
+
+/// Where each member is, as far as the configuration knows.
+fn addresses(config: &Config) -> BTreeMap<ReplicaId, String> {
+    config.members.iter().map(|member| (ReplicaId::new(member.replica), member.address.clone())).collect()
+}
+
+/// Where probes ask, if they may.
+fn health(config: &Config) -> Result<Option<Health>, StartError> {
+    let start = |address: &String| Health::start(address).map_err(|why| listen_error(address, why));
+    config.health.as_ref().map(start).transpose()
+}
+
+fn listen_error(address: &str, why: io::Error) -> StartError {
+    let hint = match why.kind() {
+        io::ErrorKind::AddrInUse => {
+            "Another process uses this port: stop it, or choose another address for this replica"
+        }
+        io::ErrorKind::AddrNotAvailable => "This machine has no such address: correct `listen` or `health`",
+        io::ErrorKind::PermissionDenied => "Choose a port above 1023",
+        _ => "An address is host:port",
+    };
+    StartError::Listen { address: address.to_owned(), why, hint }
 }
 
 /// Differs from start to start, so that replicas which start together do not choose the same time-outs.
