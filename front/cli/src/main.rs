@@ -13,11 +13,15 @@ mod cluster;
 mod control;
 mod dev;
 mod doctor;
+mod drain;
 mod failure;
+mod health;
 mod init;
 mod kv;
+mod log;
 mod print;
 mod random;
+mod restart;
 mod scrub;
 mod serve;
 mod sim;
@@ -57,10 +61,13 @@ enum Command {
     Cert(cert::Args),
     Serve(serve::Args),
     Status(status::Args),
+    Health(health::Args),
     Doctor(doctor::Args),
     Kv(kv::Args),
     Backup(backup::Args),
     Scrub(scrub::Args),
+    Drain(drain::Args),
+    Restart(restart::Args),
     Chaos(chaos::Args),
     Bench(bench::Args),
     Sim(sim::Args),
@@ -88,10 +95,13 @@ fn main() -> ExitCode {
         Command::Cert(args) => cert::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Status(args) => status::run(&args),
+        Command::Health(args) => health::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Kv(args) => kv::run(args),
         Command::Backup(args) => backup::run(args),
         Command::Scrub(args) => scrub::run(&args),
+        Command::Drain(args) => drain::run(&args),
+        Command::Restart(args) => restart::run(&args),
         Command::Chaos(args) => chaos::run(&args),
         Command::Bench(args) => bench::run(args),
         Command::Sim(args) => sim::run(args),

@@ -1,23 +1,23 @@
 //! `quorate serve`: runs one replica until it is told to stop.
 
 use crate::failure::{Doing as _, Failure, Outcome};
+use crate::log::{Levels, LogFormat};
 use crate::print;
-use clap::ValueEnum;
 use quorate_execute::{InStore, Service};
 use quorate_kv::{Kv, KvConfig, Tally};
 use quorate_runtime::{Config, Options, Reloader, Replica, StartError, Stopper};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, channel};
-use tracing_subscriber::EnvFilter;
 
 /// Run one replica until it is stopped.
 ///
-/// Prints one line when it listens. Stops cleanly on SIGINT and SIGTERM, with exit code 0; reads its certificates again on SIGHUP. Ends with exit code 1 when it can
-/// not start or its disk can not be trusted any more, and with 2 when the command line or the configuration is wrong.
+/// Prints one line when it listens. Stops cleanly on SIGINT and SIGTERM, with exit code 0; reads its certificates again on SIGHUP; logs
+/// more on SIGUSR1, and as before on SIGUSR2. Ends with exit code 1 when it can not start or its disk can not be trusted any more,
+/// and with 2 when the command line or the configuration is wrong.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   quorate serve --config prod/replica-1/replica.toml
@@ -39,14 +39,6 @@ pub(crate) struct Args {
     /// End when the process that started this one ends; PID names that process, in case it has ended already
     #[arg(long, value_name = "PID", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
     die_with_parent: Option<u32>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum LogFormat {
-    /// Lines for people
-    Text,
-    /// One JSON document a line, for programs
-    Json,
 }
 
 /// How long the allocator keeps memory that nobody uses before it gives it back to the system, in milliseconds. By itself it waits a
@@ -71,7 +63,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     if let Some(parent) = args.die_with_parent {
         die_with_parent(parent)?;
     }
-    start_log(args.log_format)?;
+    let levels = Levels::start(args.log_format)?;
     // Before anything else: a signal that comes while the log is read back must not be lost.
     let signals = wanted_signals()?;
     let config = Config::read(&args.config).map_err(|why| Failure::usage(why.to_string()))?;
@@ -87,20 +79,27 @@ pub(crate) fn run(args: Args) -> Outcome {
         running.address(),
         std::process::id()
     ))?;
-    obey_signals(signals, running.stopper(), running.reloader())?;
+    obey_signals(signals, running.stopper(), running.reloader(), levels)?;
     running.join().map_err(|why| Failure::new(format!("replica {replica} stopped by itself: {why}")))?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
 
-/// SIGHUP makes the replica read its certificates; the first other signal stops it.
-fn obey_signals(signals: Receiver<i32>, stopper: Stopper, reloader: Reloader) -> Outcome<()> {
+/// SIGHUP makes the replica read its certificates, SIGUSR1 and SIGUSR2 log more and as before; the first other signal stops it.
+fn obey_signals(
+    signals: Receiver<i32>,
+    stopper: Stopper,
+    reloader: Reloader,
+    mut levels: Levels,
+) -> Outcome<()> {
     let wait = move || {
         while let Ok(signal) = signals.recv() {
-            if signal != SIGHUP {
-                return stopper.stop();
+            match signal {
+                SIGHUP => reloader.reload(),
+                SIGUSR1 => levels.raise(),
+                SIGUSR2 => levels.restore(),
+                _ => return stopper.stop(),
             }
-            reloader.reload();
         }
     };
     std::thread::Builder::new().name("stop".into()).spawn(wait).map(drop).doing("start a thread")
@@ -108,8 +107,8 @@ fn obey_signals(signals: Receiver<i32>, stopper: Stopper, reloader: Reloader) ->
 
 fn wanted_signals() -> Outcome<Receiver<i32>> {
     let (sender, receiver) = channel();
-    let mut signals =
-        signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]).doing("take notice of signals")?;
+    let wanted = [SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
+    let mut signals = signal_hook::iterator::Signals::new(wanted).doing("take notice of signals")?;
     std::thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
@@ -134,23 +133,6 @@ fn service(config: &Config) -> Outcome<Box<dyn Service>> {
             "the configuration is not usable: service: there is no \"{other}\"; this program has \"kv\" and \"tally\""
         ))),
     }
-}
-
-fn start_log(format: LogFormat) -> Outcome<()> {
-    let wanted = std::env::var("QUORATE_LOG").unwrap_or_default();
-    let wanted = if wanted.is_empty() { "info" } else { wanted.as_str() };
-    let filter = EnvFilter::try_new(wanted).map_err(|why| {
-        Failure::usage(format!(
-            "the environment variable QUORATE_LOG is \"{wanted}\", which is no filter ({why}): use error, warn, info, debug or \
-             trace"
-        ))
-    })?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
-    match format {
-        LogFormat::Text => log.with_target(false).init(),
-        LogFormat::Json => log.json().init(),
-    }
-    Ok(())
 }
 
 /// SIGKILL and not SIGTERM: a replica that is paused would not see the latter, and stay.

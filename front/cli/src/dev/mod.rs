@@ -6,6 +6,7 @@
 
 mod children;
 mod directory;
+mod export;
 
 pub(crate) use directory::{MARKER, adopt, free_ports};
 
@@ -33,7 +34,9 @@ use std::time::{Duration, Instant};
 /// Starts the replicas as processes of their own, waits until one of them leads, says where everything is, and stays until
 /// Ctrl-C, which is always safe. The data stays in the directory, and the next start goes on with it.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
   quorate dev                                    three replicas, durable, data in ./.quorate/dev
   quorate dev --replicas 5 --dir /tmp/five       another cluster beside it
   quorate dev --fresh --durability memory        throw the data away; start over without a disk
@@ -41,7 +44,8 @@ use std::time::{Duration, Instant};
 In another terminal:
   quorate status                                 how it is
   quorate kv put greeting hello                  write and read
-  quorate chaos kill leader                      see how long writes stall")]
+  quorate chaos kill leader                      see how long writes stall"
+)]
 pub(crate) struct Args {
     /// How many replicas [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -76,6 +80,13 @@ pub(crate) struct Args {
     /// Print one JSON document when the cluster is ready, for programs
     #[arg(long)]
     json: bool,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Export(export::Args),
 }
 
 /// Which faults the cluster survives.
@@ -108,6 +119,9 @@ const LOOK: Duration = Duration::from_millis(10);
 const SLOW: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(args: Args) -> Outcome {
+    if let Some(Command::Export(args)) = &args.command {
+        return export::run(args);
+    }
     let started = Instant::now();
     let (events, inbox) = channel();
     // Before there are processes to be orphaned.
