@@ -15,6 +15,9 @@ use crate::membership::{ADDRESS_MAX, Memberships};
 use bytes::Bytes;
 use quorate_types::{Incarnation, MembershipId, Reject, ReplicaId, RequestNumber, SessionId};
 
+/// Where a request's header says its kind.
+const KIND_AT: usize = 28;
+
 /// A command to the engine itself, ordered like those to the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SystemCommand {
@@ -49,7 +52,9 @@ impl SystemCommand {
 
     /// The command that a batch holds, if it holds one.
     pub fn of(batch: &Batch) -> Option<Self> {
-        if batch.header().count != 1 {
+        // One request of a client may hold thousands of commands: not looked into.
+        let kind = batch.bytes().get(Batch::HEADER + KIND_AT).copied();
+        if kind != Some(RequestKind::System as u8) || batch.header().count != 1 {
             return None;
         }
         let (header, body, _) = batch.requests().next()?.ok()?;

@@ -2,10 +2,13 @@
 
 use quorate_history::{Answer, Event, Op, Outcome};
 use quorate_sim::checks::agreement::Agreement;
+use quorate_sim::checks::members::Members;
 use quorate_sim::checks::once::Once;
 use quorate_sim::checks::{acked, bounded, linear, progress, reads};
 use quorate_sim::client::{Done, Way};
 use quorate_sim::service::Row;
+use quorate_types::{MembershipId, ReplicaId};
+use quorate_wire::{Member, Membership};
 
 /// Client 1 puts `value` under `k0`, as its operation `number`.
 fn row(seq: u64, number: u32, value: &[u8]) -> Row {
@@ -136,4 +139,17 @@ fn bounded_and_progress_see_too_much_and_too_little() {
     assert_eq!(progress::patient(&why("the session expired; open a new one")), Ok(()));
     assert!(progress::patient(&why("no answer in time")).is_err());
     assert_eq!(progress::patient(&Done { patient: false, ..why("no answer in time") }), Ok(()));
+}
+
+#[test]
+fn members_sees_two_memberships_under_one_number() {
+    let membership = |number, voters: &[u16]| {
+        let voters = voters.iter().map(|id| Member::voter(ReplicaId::new(*id))).collect();
+        Membership::new(MembershipId::new(number), voters).expect("a membership")
+    };
+    let mut members = Members::default();
+    members.look("r1", &membership(2, &[1, 2])).expect("the first one");
+    members.look("r2", &membership(2, &[1, 2])).expect("the same");
+    members.look("r2", &membership(3, &[1, 3])).expect("another number");
+    assert!(members.look("r3", &membership(2, &[1, 3])).is_err());
 }

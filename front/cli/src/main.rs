@@ -19,6 +19,7 @@ mod health;
 mod init;
 mod kv;
 mod log;
+mod member;
 mod print;
 mod random;
 mod restart;
@@ -64,6 +65,7 @@ enum Command {
     Health(health::Args),
     Doctor(doctor::Args),
     Kv(kv::Args),
+    Member(member::Args),
     Backup(backup::Args),
     Scrub(scrub::Args),
     Drain(drain::Args),
@@ -98,6 +100,7 @@ fn main() -> ExitCode {
         Command::Health(args) => health::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Kv(args) => kv::run(args),
+        Command::Member(args) => member::run(args),
         Command::Backup(args) => backup::run(args),
         Command::Scrub(args) => scrub::run(&args),
         Command::Drain(args) => drain::run(&args),

@@ -211,6 +211,9 @@ impl Node {
         if let Some(to) = to.filter(|to| self.config.members.get(*to).is_none()) {
             return format!("error: {to} is no member of this cluster");
         }
+        if let Some(to) = to.filter(|to| !self.instance.order.status().membership.is_voter(*to)) {
+            return format!("error: {to} is a learner, and leads only once it was promoted");
+        }
         if !self.instance.order.leading() {
             return match self.instance.leader.1 {
                 Some(leader) => format!("error: {leader} leads, ask it"),

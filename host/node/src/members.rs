@@ -5,7 +5,7 @@
 //! The first decides; the last only says whom to dial and whom to let in, so that a replica that was away for long finds those who have
 //! replaced everybody it knew.
 //!
-//! Tests: tests/members.rs, check/sim.
+//! Tests: check/sim, front/cli/tests/member.rs.
 
 use crate::effects::{Effects, Event};
 use crate::node::Node;
@@ -381,9 +381,8 @@ impl Node {
     fn keeps_quorum(&self, now: &Membership) -> Result<(), String> {
         let me = self.config.members.me();
         let status = self.instance.order.status();
-        let heard = |id: ReplicaId| {
-            id == me || status.members.iter().any(|(member, _, heard)| *member == id && *heard)
-        };
+        let up: Vec<ReplicaId> = self.peers.peers().filter(|(_, _, up, _)| *up).map(|(id, ..)| id).collect();
+        let heard = |id: ReplicaId| id == me || (status.there.contains(&id) && up.contains(&id));
         if Memberships::one(now.clone()).has_quorum(0, heard) {
             return Ok(());
         }

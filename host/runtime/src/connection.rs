@@ -58,6 +58,8 @@ pub(crate) struct Connection {
     blocked: bool,
     /// The socket may hold more than was read: there will be no event for it.
     pub(crate) unread: bool,
+    /// The other side sends nothing more: what it sent is read to its end, which no event announces again.
+    pub(crate) ending: bool,
     /// Ends when everything was sent.
     pub(crate) closing: bool,
     /// Nothing more will be said, which was said.
@@ -94,6 +96,7 @@ impl Connection {
             out_bytes: 0,
             blocked: false,
             unread: false,
+            ending: false,
             closing: false,
             finished: false,
             connecting: false,
@@ -146,7 +149,7 @@ impl Connection {
                     taken += n;
                     self.fit(n, room);
                     self.frames(&mut on_arrival)?;
-                    if n < room {
+                    if n < room && !self.ending {
                         self.unread = false; // the socket is empty; the next byte is an event
                         break;
                     }
@@ -180,7 +183,7 @@ impl Connection {
                     self.open(&scratch[..n])?;
                     self.identify(&mut on_arrival);
                     self.frames(&mut on_arrival)?;
-                    if n < scratch.len() {
+                    if n < scratch.len() && !self.ending {
                         self.unread = false;
                         break;
                     }

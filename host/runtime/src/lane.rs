@@ -159,6 +159,11 @@ impl Lane {
                     if event.is_writable() {
                         self.on_writable(now, conn);
                     }
+                    if event.is_read_closed()
+                        && let Some(connection) = self.connections.get_mut(&conn)
+                    {
+                        connection.ending = true;
+                    }
                     if (event.is_readable() || event.is_error()) && !readable.contains(&conn) {
                         readable.push(conn);
                     }

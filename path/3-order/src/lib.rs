@@ -86,6 +86,9 @@ pub struct Status {
     pub members: Vec<(ReplicaId, u64, bool)>,
     /// Those of them that lately got everything about as fast as it came: a learner may become a voter. Empty elsewhere.
     pub caught_up: Vec<ReplicaId>,
+    /// Those of them that were heard of lately and accepted entries in this view: they are there, as far as can be known. Empty
+    /// elsewhere.
+    pub there: Vec<ReplicaId>,
     /// What holds here, committed or not.
     pub membership: Arc<Memberships>,
     /// The last membership that is committed here, alone.

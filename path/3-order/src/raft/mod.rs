@@ -409,6 +409,7 @@ impl Order for Raft {
             in_flight_bytes,
             members: self.member_status(),
             caught_up: self.caught_up(),
+            there: self.there(),
             membership: self.membership().clone(),
             committed_membership: self.committed_number(),
         }

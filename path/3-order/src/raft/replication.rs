@@ -408,6 +408,14 @@ impl Raft {
         lead.peers.iter().filter(heard).filter(near).map(|peer| peer.id).collect()
     }
 
+    /// A new leader takes everybody for alive at first; who accepted something from it is.
+    pub(super) fn there(&self) -> Vec<ReplicaId> {
+        let Role::Leader(lead) = &self.role else { return Vec::new() };
+        let heard = |peer: &&Progress| self.now.since(peer.heard) < self.config.election_max;
+        let accepted = lead.peers.iter().filter(|peer| peer.matched > Index::ZERO);
+        accepted.filter(heard).map(|peer| peer.id).collect()
+    }
+
     pub(super) fn member_status(&self) -> Vec<(ReplicaId, u64, bool)> {
         let Role::Leader(lead) = &self.role else { return Vec::new() };
         let all = self.log.bytes();

@@ -338,3 +338,19 @@ fn who_left_stands_as_long_as_that_is_not_committed() {
     assert!(!one.raft.leading());
     assert_eq!(sent(&one.expire()), [], "now it is over");
 }
+
+#[test]
+fn a_new_leader_does_not_take_the_dead_for_alive() {
+    let mut one = settled(3);
+    one.receive(2, matched(1, 1));
+    assert_eq!(one.raft.status().there, ids(&[1, 2]));
+    let mut one = One::new(3);
+    one.elect();
+    assert_eq!(one.raft.status().there, [], "nobody accepted anything so far");
+    one.receive(1, matched(1, 1));
+    assert_eq!(one.raft.status().there, ids(&[1]));
+    one.wait(700);
+    assert_eq!(one.raft.status().there, ids(&[1]), "as of its last step");
+    one.receive(2, matched(1, 1));
+    assert_eq!(one.raft.status().there, ids(&[2]));
+}

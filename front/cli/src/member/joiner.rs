@@ -1,0 +1,138 @@
+//! The directory of a replica that joins: like one that `quorate init` makes, with the members of today.
+
+use super::Making;
+use super::view::View;
+use crate::cert::authority::{Office, Place};
+use crate::cluster::Cluster;
+use crate::failure::{Doing as _, Failure, Outcome};
+use crate::init::{AUTHORITY, REPLICA_FILE, refuse_used, replica_directory};
+use crate::random;
+use quorate::client::TlsFiles;
+use quorate_runtime::{Config, DataDirectory, Identity, MemberConfig};
+use quorate_types::{Holder, Incarnation, ReplicaId};
+use std::path::{Path, PathBuf};
+
+/// Where the certificates of a replica are, below its own directory.
+const TLS: &str = "tls";
+
+/// A directory that was made.
+pub(super) struct Joiner {
+    replica: u16,
+    address: String,
+    directory: PathBuf,
+    pub(super) incarnation: Incarnation,
+}
+
+impl Joiner {
+    /// Makes it.
+    ///
+    /// # Errors
+    /// When something of what it needs is missing; nothing is left then.
+    pub(super) fn make(
+        cluster: &Cluster,
+        view: &View,
+        making: &Making,
+        replica: u16,
+        address: &str,
+    ) -> Outcome<Self> {
+        let directory = making.out.clone().unwrap_or_else(|| replica_directory(&cluster.directory, replica));
+        refuse_used(&directory)?;
+        let incarnation = Incarnation::new(random::number()?);
+        let joiner = Self { replica, address: address.to_owned(), directory, incarnation };
+        joiner.fill(cluster, view, making).inspect_err(|_| joiner.discard())?;
+        Ok(joiner)
+    }
+
+    fn fill(&self, cluster: &Cluster, view: &View, making: &Making) -> Outcome<()> {
+        let like = making.like.clone().or_else(|| beside(&cluster.directory)).ok_or_else(|| {
+            Failure::usage(format!(
+                "a new replica needs the settings of the others, and there is no replica-*/{REPLICA_FILE} in {}: name the \
+                 configuration of one with --like",
+                cluster.directory.display()
+            ))
+        })?;
+        let mut config = Config::read(&like).map_err(|why| Failure::usage(why.to_string()))?;
+        let mut members: Vec<MemberConfig> = view
+            .members
+            .iter()
+            .map(|member| MemberConfig {
+                replica: member.replica,
+                address: member.address.clone(),
+                incarnation: member.incarnation.clone(),
+            })
+            .collect();
+        members.push(MemberConfig {
+            replica: self.replica,
+            address: self.address.clone(),
+            incarnation: self.incarnation.to_string(),
+        });
+        (config.replica, config.members, config.listen) = (self.replica, members, None);
+        config.data = PathBuf::from("data");
+        (config.membership, config.created) = (view.number + 1, Some(view.created));
+        config.tls = if config.plain { None } else { Some(self.certificates(cluster, making)?) };
+        let identity = Identity {
+            cluster: cluster.id,
+            replica: self.replica,
+            incarnation: self.incarnation,
+            log_id: random::number()?,
+            start_time_ns: view.start_time_ns,
+        };
+        DataDirectory::create(&self.directory.join("data"), &identity)
+            .map_err(|why| Failure::new(why.to_string()))?;
+        let file = self.directory.join(REPLICA_FILE);
+        let text = format!(
+            "# Replica {}; made by `quorate member add`. docs/configuration.md explains every key.\n{}",
+            self.replica,
+            config.to_toml()
+        );
+        std::fs::write(&file, text).doing(format_args!("write {}", file.display()))
+    }
+
+    /// Has the authority sign for it; the paths are relative to its directory.
+    fn certificates(&self, cluster: &Cluster, making: &Making) -> Outcome<TlsFiles> {
+        let ca = making.ca.clone().unwrap_or_else(|| cluster.directory.join(AUTHORITY));
+        let office = Office::open(&ca)?;
+        let holder = Holder::Replica(ReplicaId::new(self.replica));
+        let host = self.address.rsplit_once(':').map_or(self.address.as_str(), |(host, _)| host);
+        let place = self.directory.join(TLS);
+        office.issue(
+            &Place { directory: &place, name: "replica" },
+            &holder,
+            &[host.to_owned()],
+            making.days,
+        )?;
+        Ok(TlsFiles {
+            ca: Path::new(TLS).join("ca.pem"),
+            certificate: Path::new(TLS).join("replica.pem"),
+            key: Path::new(TLS).join("replica.key"),
+        })
+    }
+
+    /// It is not needed: the cluster refused it. Best effort, since nothing uses what stays.
+    pub(super) fn discard(&self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+
+    /// What to do with it.
+    pub(super) fn text(&self) -> String {
+        let directory = self.directory.display();
+        format!(
+            "replica {} joins as a learner. Copy {directory} to its machine ({}) and start it there:\n  quorate serve --config \
+             {directory}/{REPLICA_FILE}",
+            self.replica, self.address
+        )
+    }
+}
+
+/// The configuration of a replica in the cluster's directory.
+fn beside(directory: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(directory).ok()?;
+    let mut files: Vec<PathBuf> = entries
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("replica-"))
+        .map(|entry| entry.path().join(REPLICA_FILE))
+        .filter(|file| file.exists())
+        .collect();
+    files.sort();
+    files.into_iter().next()
+}

@@ -1,0 +1,316 @@
+//! `quorate member`: who takes part. Every change is ordered like a command; whoever leads refuses what would leave the cluster
+//! without a majority. docs/operations/members.md has the procedures. Tests: tests/member.rs.
+
+mod joiner;
+mod view;
+
+use crate::cluster::{Cluster, ClusterArgs};
+use crate::failure::{Failure, Outcome};
+use crate::{cert, print};
+use joiner::Joiner;
+use quorate::client::AdminConnection;
+use quorate_types::ReplicaId;
+use quorate_wire::{FrameKind, MemberRequest};
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use view::View;
+
+/// How long a replica may take to answer, and a change to be over.
+const ANSWER: Duration = Duration::from_secs(5);
+const CHANGE: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(100);
+
+/// List the replicas, and add, promote, replace and remove them, while the cluster works.
+///
+/// A new replica gets an id that was never used before, and a directory of its own. It joins as a learner: it gets everything and
+/// does not vote. Once it has caught up it can be promoted, or take the place of another one. One change at a time.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  quorate member list
+  quorate member add 4 --address 10.0.0.4:7000      makes its directory; copy it there and start it
+  quorate member promote 4                          once it has caught up
+  quorate member replace 2 5 --address 10.0.0.5:7000
+  quorate member remove 3
+
+Procedures, also for a lost disk: docs/operations/members.md")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    List(ListArgs),
+    Add(AddArgs),
+    Promote(OneArgs),
+    Remove(OneArgs),
+    Replace(ReplaceArgs),
+    Move(MoveArgs),
+}
+
+/// Which cluster, and how to print.
+#[derive(Debug, clap::Args)]
+struct Common {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Show the replicas, what they are, and whether a change is under way.
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Add a replica as a learner, and make its directory.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  quorate member add 4 --address 10.0.0.4:7000 --dir prod
+  then copy prod/replica-4 to its machine and start it there: quorate serve --config replica-4/replica.toml")]
+struct AddArgs {
+    /// Its id: one that was never used in this cluster
+    #[arg(value_name = "ID", value_parser = clap::value_parser!(u16).range(1..))]
+    replica: u16,
+    /// Where it will listen, for the others and for clients
+    #[arg(long, value_name = "HOST:PORT")]
+    address: String,
+    #[command(flatten)]
+    making: Making,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// How the directory of a new replica is made.
+#[derive(Debug, clap::Args)]
+struct Making {
+    /// Where to make its directory; must not exist [default: replica-ID beside client.toml]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// The configuration of another replica, of which it gets everything but its own place [default: one beside client.toml]
+    #[arg(long, value_name = "FILE")]
+    like: Option<PathBuf>,
+    /// The directory of the authority that signs its certificate [default: ca beside client.toml]
+    #[arg(long, value_name = "DIR")]
+    ca: Option<PathBuf>,
+    /// How long its certificate is good for
+    #[arg(long, value_name = "DAYS", default_value_t = cert::DAYS, value_parser = clap::value_parser!(u32).range(1..=3652))]
+    days: u32,
+}
+
+/// Promote a learner, or remove a replica.
+#[derive(Debug, clap::Args)]
+struct OneArgs {
+    /// Which replica
+    #[arg(value_name = "ID", value_parser = clap::value_parser!(u16).range(1..))]
+    replica: u16,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Replace a replica by a new one: add it, wait until it has caught up, then swap the two in one change.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  quorate member replace 2 5 --address 10.0.0.5:7000
+
+If it is interrupted while it waits, give the same command again: it goes on where it was.")]
+struct ReplaceArgs {
+    /// Who leaves
+    #[arg(value_name = "OLD", value_parser = clap::value_parser!(u16).range(1..))]
+    old: u16,
+    /// Who comes: an id that was never used, or a learner's
+    #[arg(value_name = "NEW", value_parser = clap::value_parser!(u16).range(1..))]
+    new: u16,
+    /// Where the new one will listen; not needed if it is a learner already
+    #[arg(long, value_name = "HOST:PORT")]
+    address: Option<String>,
+    /// How long to wait until it has caught up
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+    timeout: u64,
+    #[command(flatten)]
+    making: Making,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Say that a replica is reached at another address from now on.
+#[derive(Debug, clap::Args)]
+struct MoveArgs {
+    /// Which replica
+    #[arg(value_name = "ID", value_parser = clap::value_parser!(u16).range(1..))]
+    replica: u16,
+    /// Where it listens from now on
+    #[arg(long, value_name = "HOST:PORT")]
+    address: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+pub(crate) fn run(args: Args) -> Outcome {
+    match args.command {
+        Command::List(args) => list(&args),
+        Command::Add(args) => add(&args),
+        Command::Promote(args) => {
+            let done = format!("replica {} votes now", args.replica);
+            simple(&args.common, MemberRequest::Promote(ReplicaId::new(args.replica)), &done)
+        }
+        Command::Remove(args) => {
+            let done = format!(
+                "replica {} is no member any more: stop it. Its id is never used again",
+                args.replica
+            );
+            simple(&args.common, MemberRequest::Remove(ReplicaId::new(args.replica)), &done)
+        }
+        Command::Replace(args) => replace(&args),
+        Command::Move(args) => {
+            let done = format!("replica {} is looked for at {} from now on", args.replica, args.address);
+            let request =
+                MemberRequest::Move { replica: ReplicaId::new(args.replica), address: args.address };
+            simple(&args.common, request, &done)
+        }
+    }
+}
+
+fn list(args: &ListArgs) -> Outcome {
+    let cluster = Cluster::find(&args.common.cluster)?;
+    let view = View::of(&cluster)?;
+    print::line(if args.common.json { view.json().to_string() } else { view.text() })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says what was done, for people or for programs.
+fn told(common: &Common, view: &View, done: &str) -> Outcome {
+    let text = if common.json {
+        let mut document = view.json();
+        document["done"] = json!(done);
+        document.to_string()
+    } else {
+        done.to_owned()
+    };
+    print::line(text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn simple(common: &Common, request: MemberRequest, done: &str) -> Outcome {
+    let cluster = Cluster::find(&common.cluster)?;
+    let view = change(&cluster, &common.cluster, &request)?;
+    told(common, &view, done)
+}
+
+/// Asks for a change and waits until it is over; clients then find the replicas in `client.toml`.
+fn change(cluster: &Cluster, args: &ClusterArgs, request: &MemberRequest) -> Outcome<View> {
+    let until = Instant::now() + CHANGE;
+    let number = loop {
+        let view = View::of(cluster)?;
+        match ask(cluster, &view, request) {
+            Ok(number) => break number,
+            // Somebody else leads by now, or nobody for a moment.
+            Err(why)
+                if Instant::now() < until && (why.contains("leads, ask it") || why.contains("try again")) =>
+            {
+                std::thread::sleep(LOOK);
+            }
+            Err(why) => return Err(Failure::new(why)),
+        }
+    };
+    loop {
+        std::thread::sleep(LOOK);
+        let view = View::of(cluster)?;
+        if view.number >= number && view.changing_to.is_none() {
+            view.write_client_file(cluster, args)?;
+            return Ok(view);
+        }
+        if Instant::now() >= until {
+            return Err(Failure::new(format!(
+                "the change to membership {number} began and is not over yet: it needs a majority of the voters before it and of those \
+                 after it. `quorate member list` shows how it stands; it goes on by itself"
+            )));
+        }
+    }
+}
+
+/// Asks whoever leads; gives the number of the membership that the change leads to.
+fn ask(cluster: &Cluster, view: &View, request: &MemberRequest) -> Result<u64, String> {
+    let leader = view.leader.ok_or("nobody leads now, try again")?;
+    let address = view.address(leader).ok_or("nobody leads now, try again")?;
+    let credentials = cluster.credentials().map_err(|why| why.to_string())?;
+    let mut connection =
+        AdminConnection::connect(leader, &address, cluster.id, credentials.as_deref(), ANSWER)?;
+    // The connection ends with what sends on it.
+    let mut sender = connection.sender()?;
+    sender.send(&request.frame())?;
+    let until = Instant::now() + ANSWER;
+    while let Some(frame) = connection.receive(until.saturating_duration_since(Instant::now()))? {
+        if frame.kind == FrameKind::MemberReply {
+            let text = String::from_utf8_lossy(&frame.payload).into_owned();
+            let number = text.strip_prefix("begun m").and_then(|number| number.parse().ok());
+            return number.ok_or_else(|| text.strip_prefix("error: ").unwrap_or(&text).to_owned());
+        }
+    }
+    Err("the leader did not answer in time, try again".to_owned())
+}
+
+/// Makes the directory of a new replica, and has it join.
+fn join(cluster: &Cluster, common: &Common, making: &Making, replica: u16, address: &str) -> Outcome<Joiner> {
+    let view = View::of(cluster)?;
+    view.leads()?;
+    let joiner = Joiner::make(cluster, &view, making, replica, address)?;
+    let request = MemberRequest::Add {
+        replica: ReplicaId::new(replica),
+        address: address.to_owned(),
+        incarnation: joiner.incarnation,
+    };
+    if let Err(why) = change(cluster, &common.cluster, &request) {
+        joiner.discard();
+        return Err(why);
+    }
+    Ok(joiner)
+}
+
+fn add(args: &AddArgs) -> Outcome {
+    let cluster = Cluster::find(&args.common.cluster)?;
+    let joiner = join(&cluster, &args.common, &args.making, args.replica, &args.address)?;
+    let done = format!(
+        "{}\nWhen `quorate member list` says that it has caught up, let it vote:\n  quorate member promote {}",
+        joiner.text(),
+        args.replica
+    );
+    told(&args.common, &View::of(&cluster)?, &done)
+}
+
+fn replace(args: &ReplaceArgs) -> Outcome {
+    let cluster = Cluster::find(&args.common.cluster)?;
+    let (old, new) = (ReplicaId::new(args.old), ReplicaId::new(args.new));
+    let view = View::of(&cluster)?;
+    if view.address(new).is_some() && view.address(old).is_none() {
+        return told(&args.common, &view, &format!("{new} has taken the place of {old} already"));
+    }
+    if view.address(new).is_none() {
+        let address = args.address.as_deref().ok_or_else(|| {
+            Failure::usage(format!("{new} is no member yet: say with --address where it will listen"))
+        })?;
+        let joiner = join(&cluster, &args.common, &args.making, args.new, address)?;
+        eprintln!("{}\nWaiting until it has caught up.", joiner.text());
+    }
+    let until = Instant::now() + Duration::from_secs(args.timeout);
+    while !View::of(&cluster)?.has_caught_up(new) {
+        if Instant::now() >= until {
+            return Err(Failure::new(format!(
+                "{new} has not caught up: see that it runs, then give the same command again"
+            )));
+        }
+        std::thread::sleep(LOOK);
+    }
+    let view = change(&cluster, &args.common.cluster, &MemberRequest::Replace { old, new })?;
+    told(
+        &args.common,
+        &view,
+        &format!(
+            "{new} has taken the place of {old}, whose id is never used again: stop {old} if it still runs"
+        ),
+    )
+}

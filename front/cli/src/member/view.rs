@@ -1,0 +1,191 @@
+//! The membership as the replicas tell it.
+
+use crate::admin::{self, Admin, Answer};
+use crate::cluster::{CLIENT_FILE, Cluster, ClusterArgs};
+use crate::failure::{Doing as _, Failure, Outcome};
+use quorate_types::ReplicaId;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// One member, as the leader tells.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Member {
+    pub(super) replica: u16,
+    pub(super) address: String,
+    pub(super) role: String,
+    pub(super) incarnation: String,
+    pub(super) caught_up: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Membership {
+    number: u64,
+    changing_to: Option<u64>,
+    members: Vec<Member>,
+    leaving: Vec<u16>,
+    created: u16,
+    start_time_ns: u64,
+}
+
+/// Who takes part, and who answers.
+pub(super) struct View {
+    pub(super) number: u64,
+    pub(super) changing_to: Option<u64>,
+    pub(super) leader: Option<ReplicaId>,
+    pub(super) members: Vec<Member>,
+    leaving: Vec<u16>,
+    /// With how many replicas the cluster was made, and when.
+    pub(super) created: u16,
+    pub(super) start_time_ns: u64,
+    reached: Vec<u16>,
+}
+
+impl View {
+    /// Asks everybody: those that `client.toml` names, and those that they name.
+    pub(super) fn of(cluster: &Cluster) -> Outcome<Self> {
+        let mut answers = Admin::new(cluster)?.ask_all();
+        let mut newest = newest(&answers)?;
+        let known = |id: u16| cluster.members.iter().any(|(member, _)| member.number() == id);
+        let others: Vec<(ReplicaId, String)> = newest
+            .members
+            .iter()
+            .filter(|member| !known(member.replica) && !member.address.is_empty())
+            .map(|member| (ReplicaId::new(member.replica), member.address.clone()))
+            .collect();
+        if !others.is_empty() {
+            let others = Cluster { members: others, ..cluster.clone() };
+            answers.extend(Admin::new(&others)?.ask_all());
+            newest = self::newest(&answers)?;
+        }
+        let leader = admin::leader(&answers);
+        // Only the leader knows who has caught up.
+        let of_leader = answers.iter().find(|answer| Some(answer.replica) == leader);
+        if let Some(membership) = of_leader.and_then(|answer| read(answer).ok()) {
+            newest = membership;
+        }
+        let reached = answers.iter().filter(|answer| answer.status.is_ok());
+        let reached = reached.map(|answer| answer.replica.number()).collect();
+        let Membership { number, changing_to, members, leaving, created, start_time_ns } = newest;
+        Ok(Self { number, changing_to, leader, members, leaving, created, start_time_ns, reached })
+    }
+
+    /// Where a member is reached.
+    pub(super) fn address(&self, replica: ReplicaId) -> Option<String> {
+        let found = self.members.iter().find(|member| member.replica == replica.number());
+        found.map(|member| member.address.clone())
+    }
+
+    pub(super) fn has_caught_up(&self, replica: ReplicaId) -> bool {
+        self.members.iter().any(|member| member.replica == replica.number() && member.caught_up)
+    }
+
+    pub(super) fn leads(&self) -> Outcome<()> {
+        match self.leader {
+            Some(_) => Ok(()),
+            None => Err(Failure::new(
+                "nobody leads now, so nothing can be changed: `quorate status` says what is missing",
+            )),
+        }
+    }
+
+    fn state(&self, member: &Member) -> String {
+        if Some(ReplicaId::new(member.replica)) == self.leader {
+            return "leads".to_owned();
+        }
+        let reached = self.reached.contains(&member.replica);
+        match (member.role.as_str(), reached, member.caught_up) {
+            ("learner", _, true) => format!("has caught up: quorate member promote {}", member.replica),
+            ("learner", true, false) => "catches up".to_owned(),
+            ("learner", false, false) => "is not there yet: start it".to_owned(),
+            (_, true, true) => "follows".to_owned(),
+            (_, true, false) => "lags".to_owned(),
+            (_, false, _) => "does not answer".to_owned(),
+        }
+    }
+
+    pub(super) fn text(&self) -> String {
+        let mut text = match self.changing_to {
+            Some(next) => format!("membership {}, changing to {next}\n\n", self.number),
+            None => format!("membership {}\n\n", self.number),
+        };
+        let _ = writeln!(text, "{:>7}  {:<24}  {:<8} state", "replica", "address", "role");
+        for member in &self.members {
+            let Member { replica, address, role, .. } = member;
+            let _ = writeln!(text, "{replica:>7}  {address:<24}  {role:<8} {}", self.state(member));
+        }
+        for replica in &self.leaving {
+            let _ = writeln!(text, "{replica:>7}  {:<24}  {:<8} leaves with this change", "", "");
+        }
+        text.trim_end().to_owned()
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let members: Vec<Value> = self
+            .members
+            .iter()
+            .map(|member| {
+                json!({
+                    "replica": member.replica,
+                    "address": member.address,
+                    "role": member.role,
+                    "incarnation": member.incarnation,
+                    "caught_up": member.caught_up,
+                    "reachable": self.reached.contains(&member.replica),
+                    "leads": Some(ReplicaId::new(member.replica)) == self.leader,
+                })
+            })
+            .collect();
+        json!({
+            "membership": self.number,
+            "changing_to": self.changing_to,
+            "members": members,
+            "leaving": self.leaving,
+        })
+    }
+
+    /// Whoever starts later finds the cluster by its present members. Clients that run learn of them from the replicas.
+    pub(super) fn write_client_file(&self, cluster: &Cluster, args: &ClusterArgs) -> Outcome<()> {
+        let file = args.config.clone().unwrap_or_else(|| cluster.directory.join(CLIENT_FILE));
+        let Ok(text) = std::fs::read_to_string(&file) else { return Ok(()) };
+        let mut document: toml::Table =
+            toml::from_str(&text).doing(format_args!("read {}", file.display()))?;
+        let members = self.members.iter().map(|member| {
+            let mut table = toml::Table::new();
+            table.insert("replica".into(), i64::from(member.replica).into());
+            table.insert("address".into(), member.address.clone().into());
+            toml::Value::Table(table)
+        });
+        document.insert("members".into(), toml::Value::Array(members.collect()));
+        let text = toml::to_string(&document).doing(format_args!("write {}", file.display()))?;
+        let text = format!(
+            "# Where the cluster is, for clients: `quorate --config` and QUORATE_CONFIG name this file.\n{text}"
+        );
+        let beside = file.with_extension("toml.new");
+        std::fs::write(&beside, text).doing(format_args!("write {}", beside.display()))?;
+        std::fs::rename(&beside, &file).doing(format_args!("write {}", file.display()))
+    }
+}
+
+/// The membership that this replica tells.
+fn read(answer: &Answer) -> Result<Membership, String> {
+    let status = answer.status.as_ref().map_err(Clone::clone)?;
+    Membership::deserialize(&status.raw["membership"])
+        .map_err(|why| format!("its status is of another version of this program: {why}"))
+}
+
+/// The latest of what all tell.
+fn newest(answers: &[Answer]) -> Outcome<Membership> {
+    let mut whys = Vec::new();
+    let mut found: Option<Membership> = None;
+    for answer in answers {
+        match read(answer) {
+            Ok(membership) if found.as_ref().is_none_or(|newest| membership.number > newest.number) => {
+                found = Some(membership);
+            }
+            Ok(_) => {}
+            Err(why) => whys.push(format!("replica {}: {why}", answer.replica.number())),
+        }
+    }
+    found.ok_or_else(|| Failure::new(format!("no replica answers ({})", whys.join("; "))))
+}
