@@ -29,9 +29,6 @@ use questions::{Ask, Look, Question};
 /// While there is other work, every so many steps one goes to a scrub.
 const SCRUB_TURN: u64 = 8;
 
-/// So many borders can have been reached while the file of one is being written, and one before it.
-const REACHED_MAX: usize = 4;
-
 /// Writes checkpoints, keeps those that are there sound, and answers for them.
 pub struct Keeper {
     /// Memory durability: no files at all, the images that are not to be forgotten are kept instead.
@@ -52,8 +49,8 @@ pub struct Keeper {
     /// What is being written, and what comes after it, in the order of borders.
     active: Option<Writer>,
     waiting: VecDeque<Writing>,
-    /// The manifests of the borders that were reached last, by their numbers.
-    reached: VecDeque<(u64, Arc<Manifest>)>,
+    /// The manifests of the border that was reached last and of those right before a capture, by their numbers.
+    reached: BTreeMap<u64, Arc<Manifest>>,
     /// The last manifest that was written or read, to compare the next one with.
     newest: Option<(Previous, Arc<Manifest>)>,
     chores: VecDeque<Chore>,
@@ -110,7 +107,7 @@ impl Keeper {
             digests: VecDeque::new(),
             active: None,
             waiting: VecDeque::new(),
-            reached: VecDeque::new(),
+            reached: BTreeMap::new(),
             newest: None,
             chores: VecDeque::new(),
             questions: VecDeque::new(),
@@ -370,10 +367,10 @@ impl Keeper {
         let Some(Digesting { image, write, install, .. }) = self.digests.pop_front() else { return };
         let manifest = Arc::new(Manifest::of(&image));
         let (seq, border, digest) = (image.seq, image.border, manifest.digest());
-        if self.reached.len() == REACHED_MAX {
-            self.reached.pop_front();
-        }
-        self.reached.push_back((border, manifest.clone()));
+        // However many borders are passed before a capture's turn comes: what it leaves out must be the same everywhere.
+        let captures: BTreeSet<u64> = self.waiting.iter().filter_map(Writing::captured).collect();
+        self.reached.retain(|number, _| number.checked_add(1).is_some_and(|next| captures.contains(&next)));
+        self.reached.insert(border, manifest.clone());
         if !install {
             self.reports.push(Report::Digest { seq, border, digest });
         }
@@ -454,6 +451,14 @@ impl Keeper {
 }
 
 impl Writing {
+    /// The border that it was captured for, if it was.
+    fn captured(&self) -> Option<u64> {
+        match self {
+            Self::Ahead { border, .. } => Some(*border),
+            Self::Border { ahead, target } => ahead.as_ref().map(|_| target.image.border),
+        }
+    }
+
     fn border(&self) -> u64 {
         match self {
             Self::Ahead { border, .. } => *border,
@@ -518,11 +523,11 @@ impl Keeper {
 
     /// The manifest of the border before this one: it was reached since the start, or its file is here.
     fn manifest_before(&self, files: &mut dyn Files, border: u64) -> Option<Arc<Manifest>> {
-        let is_before = |number: u64| number.checked_add(1) == Some(border);
-        if let Some((_, manifest)) = self.reached.iter().rev().find(|(number, _)| is_before(*number)) {
+        let before = border.checked_sub(1)?;
+        if let Some(manifest) = self.reached.get(&before) {
             return Some(manifest.clone());
         }
-        let footer = self.catalog.footers.values().rev().find(|footer| is_before(footer.border))?;
+        let footer = self.catalog.footers.values().rev().find(|footer| footer.border == before)?;
         Some(Arc::new(read_layout(files, footer).ok()?.manifest))
     }
 
