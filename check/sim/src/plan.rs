@@ -4,9 +4,12 @@
 //! reaches states that a run with all of them never does. The faults are a plain list, so that a failing run can be made
 //! smaller by leaving some out.
 
+mod members;
+
 use crate::net::NetPlan;
 use crate::random::Rng;
 use crate::service::{Kind, ServiceConfig};
+use members::{joiners, plan_members};
 use quorate_log::{LogConfig, SyncMode};
 use quorate_node::{BorderConfig, CheckpointMode};
 use quorate_state::transfer::{FetchLimits, ServeLimits};
@@ -772,47 +775,4 @@ fn draw_state(kind: u8, plan: &Plan, rng: &mut Rng) -> Fault {
         5 => Fault::Lie { who, how: rng.pick(&[Lie::Flip, Lie::Truncate, Lie::Other, Lie::Silent]), time },
         _ => Fault::WantBorder { who },
     }
-}
-
-/// With how many replicas it begins, and how many may join; from a generator of its own.
-fn joiners(seed: u64, profile: &Profile, founders: usize) -> (usize, usize) {
-    let mut rng = Rng::of(seed, 7);
-    let drawn = rng.chance(250) && profile.replicas.is_none();
-    if !profile.faults || !profile.changes.unwrap_or(drawn) {
-        return (founders, 0);
-    }
-    let founders = if rng.chance(300) { 1 } else { founders.min(5) };
-    (founders, rng.range(2, 6) as usize)
-}
-
-/// Changes of the membership. What takes away a replica for good, or needs most of them to mend it, is planned here and nowhere
-/// else: how many may be lost depends on who votes at that time.
-fn plan_members(plan: &mut Plan, rng: &mut Rng) {
-    plan.faults.retain(|(_, fault)| !fault.is_final() && !fault.needs_others());
-    plan.log_bytes_max = if rng.chance(500) { plan.log_bytes_max } else { 1 << 30 };
-    let styles: [&[Change]; 5] = [
-        &[Change::Add, Change::Promote, Change::Promote],
-        &[Change::Add, Change::Promote, Change::Remove, Change::Remove],
-        &[Change::Add, Change::Replace, Change::Replace],
-        &[Change::Add, Change::Replace, Change::LoseDisk, Change::Replace, Change::Move],
-        &[
-            Change::Add,
-            Change::Add,
-            Change::Promote,
-            Change::Promote,
-            Change::Remove,
-            Change::Replace,
-            Change::Move,
-        ],
-    ];
-    let style = rng.pick(&styles);
-    let every = rng.spread(30 * MS, 600 * MS);
-    let mut at = rng.range(0, 500) * MS;
-    while at < plan.heal_at {
-        let what = rng.pick(style);
-        plan.faults.push((at, Fault::Member { what, pick: rng.number() as u16 }));
-        // Some ask twice at once.
-        at += if rng.chance(100) { MS } else { rng.range(0, every * 2) };
-    }
-    plan.faults.sort_by_key(|(at, _)| *at);
 }

@@ -125,6 +125,7 @@ impl Raft {
                 format!("the checkpoint of {slot} ends at {position}, and the log has {slots} slots there");
             return self.halt(inconsistent(why), out);
         }
+        // [raft L126]
         if holds && !self.log.learn_members(position.index, members.clone()) {
             let why = format!("the checkpoint of {slot} has other members than the log at {position}");
             return self.halt(inconsistent(why), out);

@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// What this replica knows of changes beside the log.
 #[derive(Debug)]
 pub(super) struct Members {
-    /// What the instance began with, before any entry said otherwise.
+    /// What the instance began with, before any entry said otherwise. [raft L108]
     created: Arc<Memberships>,
     /// A change that the host wants.
     wanted: Option<Arc<Memberships>>,

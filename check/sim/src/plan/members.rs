@@ -1,0 +1,47 @@
+//! Which runs let replicas come and go, and what operators ask for in them.
+
+use super::{Change, Fault, MS, Plan, Profile};
+use crate::random::Rng;
+
+/// With how many replicas it begins, and how many may join; from a generator of its own.
+pub(super) fn joiners(seed: u64, profile: &Profile, founders: usize) -> (usize, usize) {
+    let mut rng = Rng::of(seed, 7);
+    let drawn = rng.chance(250) && profile.replicas.is_none();
+    if !profile.faults || !profile.changes.unwrap_or(drawn) {
+        return (founders, 0);
+    }
+    let founders = if rng.chance(300) { 1 } else { founders.min(5) };
+    (founders, rng.range(2, 6) as usize)
+}
+
+/// Changes of the membership. What takes away a replica for good, or needs most of them to mend it, is planned here and nowhere
+/// else: how many may be lost depends on who votes at that time.
+pub(super) fn plan_members(plan: &mut Plan, rng: &mut Rng) {
+    plan.faults.retain(|(_, fault)| !fault.is_final() && !fault.needs_others());
+    plan.log_bytes_max = if rng.chance(500) { plan.log_bytes_max } else { 1 << 30 };
+    let styles: [&[Change]; 5] = [
+        &[Change::Add, Change::Promote, Change::Promote],
+        &[Change::Add, Change::Promote, Change::Remove, Change::Remove],
+        &[Change::Add, Change::Replace, Change::Replace],
+        &[Change::Add, Change::Replace, Change::LoseDisk, Change::Replace, Change::Move],
+        &[
+            Change::Add,
+            Change::Add,
+            Change::Promote,
+            Change::Promote,
+            Change::Remove,
+            Change::Replace,
+            Change::Move,
+        ],
+    ];
+    let style = rng.pick(&styles);
+    let every = rng.spread(30 * MS, 600 * MS);
+    let mut at = rng.range(0, 500) * MS;
+    while at < plan.heal_at {
+        let what = rng.pick(style);
+        plan.faults.push((at, Fault::Member { what, pick: rng.number() as u16 }));
+        // Some ask twice at once.
+        at += if rng.chance(100) { MS } else { rng.range(0, every * 2) };
+    }
+    plan.faults.sort_by_key(|(at, _)| *at);
+}
