@@ -1,7 +1,7 @@
 //! Raft's records: how votes, views and entries lie in the log; `restore` takes them back.
 //!
 //! ```text
-//! ENTRY  head: index u64, view u64, kind u8                       payload: the batch, or nothing for a view's first record
+//! ENTRY  head: index u64, view u64, kind u8                       payload: the batch; memberships; nothing for a view's first record
 //! VOTE   head: view u64, voted u8, for u16                        payload: empty
 //! FLOOR  head: index u64, view u64, slot u64, cleared u8, VOTE    payload: empty
 //! ```
