@@ -108,6 +108,7 @@ fn when_all_disks_are_full_reads_go_on_and_writes_resume_by_themselves() {
     cluster.wait_for_leader();
     let mut load = Load::start(&cluster, PLAN, &mut random);
     let mut filler = large(&cluster);
+    filler.put("goes").unwrap();
     let refused = filler.write_until(|| false).unwrap_err();
     assert!(matches!(refused, Error::DiskFull { .. }), "{refused}");
     wait("clients are told that the disks are full", || load.recorder.refused_full() > 20);
@@ -117,6 +118,8 @@ fn when_all_disks_are_full_reads_go_on_and_writes_resume_by_themselves() {
     let read = |options| reader.read(recorder::get("k0"), options).map(|read| read.seq);
     read(ReadOptions::STRONG).expect("strong reads go on");
     read(ReadOptions::WEAK).expect("weak reads go on");
+    assert!(matches!(filler.delete("goes"), Ok(true)), "what makes room is still taken");
+    assert!(matches!(filler.put("goes"), Err(Error::DiskFull { .. })));
     // A leader is elected although not a byte is left, and a replica starts again.
     let leader = cluster.wait_for_leader();
     cluster.kill(leader);

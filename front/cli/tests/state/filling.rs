@@ -61,6 +61,27 @@ impl Filler {
         }
     }
 
+    /// Deletes a key, in a session of its own. Gives whether it was there.
+    ///
+    /// # Errors
+    /// When it is not acknowledged.
+    pub(crate) fn delete(&self, key: &str) -> Result<bool, Error> {
+        let mut bytes = Vec::new();
+        KvCommand::One(Operation::Delete { key: key.as_bytes() }).encode(&mut bytes);
+        let done = self.client.open_session()?.call_one(&bytes)?;
+        Ok(matches!(KvReply::decode(&done.body), Ok(KvReply::Deleted { existed: true })))
+    }
+
+    /// Writes a key that is not one of those that are written in turn.
+    ///
+    /// # Errors
+    /// When it is not acknowledged.
+    pub(crate) fn put(&self, key: &str) -> Result<(), Error> {
+        let mut bytes = Vec::new();
+        KvCommand::One(Operation::Put { key: key.as_bytes(), value: b"there" }).encode(&mut bytes);
+        self.client.open_session()?.call_one(&bytes).map(drop)
+    }
+
     /// Writes each key once.
     #[track_caller]
     pub(crate) fn fill(&mut self) {
