@@ -69,7 +69,10 @@ impl Filler {
         let mut bytes = Vec::new();
         KvCommand::One(Operation::Delete { key: key.as_bytes() }).encode(&mut bytes);
         let done = self.client.open_session()?.call_one(&bytes)?;
-        Ok(matches!(KvReply::decode(&done.body), Ok(KvReply::Deleted { existed: true })))
+        Ok(matches!(
+            KvReply::decode(done.first().unwrap_or_default()),
+            Ok(KvReply::Deleted { existed: true })
+        ))
     }
 
     /// Writes a key that is not one of those that are written in turn.
