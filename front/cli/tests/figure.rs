@@ -30,7 +30,7 @@ fn figures_are_listed_and_wrong_ones_refused() {
 #[test]
 fn a_figure_is_measured_and_drawn() {
     let directory = tempfile::tempdir().expect("a directory");
-    let arguments = "bench figure dfc --state-bytes 1MiB --callers 5 --secs 0.5 --warm 0.1 --modes differential,none \
+    let arguments = "bench figure dfc --state-bytes 1MiB --callers 5 --secs 0.5 --warm 0.1 --modes none,differential \
                      --out drawn --scratch scratch --sync-delay-us 1000";
     let ran = program().args(arguments.split_whitespace()).current_dir(directory.path()).output();
     let said = harness::Ran::from(ran.expect("the program runs")).ok();
@@ -56,7 +56,7 @@ fn a_figure_is_measured_and_drawn() {
     assert_eq!((&document["valid"], &document["sync_delay_us"]), (&Value::Bool(true), &Value::from(1000)));
     let runs = document["runs"].as_array().expect("a list");
     let modes: Vec<_> = runs.iter().map(|run| run["mode"].as_str()).collect();
-    assert_eq!(modes, [Some("none"), Some("differential")], "what the others are measured by comes first");
+    assert_eq!(modes, [Some("none"), Some("differential")], "in the order that was asked for");
     for run in runs {
         assert_eq!(run["bins"].as_array().map(Vec::len), Some(5));
         assert!(

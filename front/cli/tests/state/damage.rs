@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 const HEADER: u64 = 24;
 const FOOTER: u64 = 4096;
+const MAGIC: &[u8] = b"QCKF";
 const LAYOUT_AT: usize = 96;
 const LAYOUT_LEN: usize = 104;
 
@@ -33,12 +34,14 @@ pub(crate) fn checkpoints(cluster: &Cluster, at: usize) -> Vec<Checkpoint> {
     found
 }
 
-/// Whether both footers are alike. One that rotted before the replica knew the file, just when it was written, is found only by
-/// the next scrub.
+/// Whether both footers are there and alike. A file of which nothing is of use stays until its time comes; and one that rotted before
+/// the replica knew it, just when it was written, is found only by the next scrub.
 pub(crate) fn is_sound(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return false };
     let end = file.metadata().unwrap().len();
-    read(&file, end - FOOTER, FOOTER) == read(&file, end - 2 * FOOTER, FOOTER)
+    let Some(at) = end.checked_sub(2 * FOOTER) else { return false };
+    let footer = read(&file, at, FOOTER);
+    footer.starts_with(MAGIC) && footer == read(&file, at + FOOTER, FOOTER)
 }
 
 /// What rots.
