@@ -18,7 +18,7 @@ use quorate_order::raft::RaftConfig;
 use quorate_reply::ReadLimits;
 use quorate_state::checkpoint::{Job as KeeperJob, Keeper, OpenError};
 use quorate_types::{AgreedTime, ClusterId, Halt, Incarnation, MembershipId, ReplicaId, Span};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
 /// The cluster's time at its beginning, in nanoseconds since 1970.
@@ -92,6 +92,8 @@ pub struct Keeping {
     pub written: Vec<(u64, u64)>,
     /// Borders whose checkpoints it was asked to write, with where the log stood.
     pub asked: VecDeque<(u64, u64)>,
+    /// Where the log stood when a border was reached for the first time; later lives reach it again with a log that goes on behind it.
+    first_asked: BTreeMap<u64, u64>,
 }
 
 impl Keeping {
@@ -112,6 +114,7 @@ impl Keeping {
             strange: BTreeSet::new(),
             written: Vec::new(),
             asked: VecDeque::new(),
+            first_asked: BTreeMap::new(),
         }
     }
 
@@ -131,7 +134,8 @@ impl Keeping {
                     self.strange.insert(image.seq.number());
                 }
                 if write.is_some() {
-                    self.asked.push_back((image.seq.number(), log_position));
+                    let seq = image.seq.number();
+                    self.asked.push_back((seq, *self.first_asked.entry(seq).or_insert(log_position)));
                 }
             }
             KeeperJob::Install { image } => {

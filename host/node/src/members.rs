@@ -14,7 +14,7 @@ use crate::status::{MembershipMember, MembershipStatus};
 use quorate_admit::Member as Known;
 use quorate_order::Input as OrderInput;
 use quorate_state::agreement::needed_for_crashes;
-use quorate_types::{ConnId, Incarnation, MembershipId, ReplicaId, Time, View};
+use quorate_types::{ConnId, Incarnation, MembershipId, ReplicaId, Room, Time, View};
 use quorate_wire::{
     Batch, BatchHeader, MEMBERS_MAX, Member, MemberRequest, MemberRole, Membership, Memberships, OutFrame,
     SystemCommand, members_frame,
@@ -33,6 +33,8 @@ pub(crate) struct Standing {
     pub(crate) changed: bool,
     /// The end of a change that was proposed, and in which view.
     ended: Option<(View, MembershipId)>,
+    /// The view in which a change was proposed that was not executed here yet: operators who ask again and again fill no queue.
+    begun: Option<View>,
 }
 
 impl Standing {
@@ -69,6 +71,7 @@ impl Node {
     /// A batch was executed; perhaps it holds a command to the engine.
     pub(crate) fn on_system(&mut self, now: Time, batch: &Batch, out: &mut Effects) {
         let Some(command) = SystemCommand::of(batch) else { return };
+        self.standing.begun = None;
         match self.roster.execute(command) {
             Done::Begun(change) => {
                 let text = format!("a change of the membership to {} begins", change.now().number());
@@ -261,6 +264,7 @@ impl Node {
         match self.plan_change(request) {
             Ok(change) => {
                 let number = change.now().number();
+                self.standing.begun = Some(self.instance.order.status().view);
                 self.propose_system(now, &SystemCommand::Change(change), out);
                 format!("begun {number}")
             }
@@ -282,8 +286,11 @@ impl Node {
                 change.now().number()
             ));
         }
-        if !self.log.has_room() {
-            return Err("the disk of the leader is full: free space first".into());
+        if self.standing.begun == Some(self.instance.order.status().view) {
+            return Err("a change is about to begin: look at `quorate member list`, then try again".into());
+        }
+        if self.room() == Room::Full {
+            return Err("the disks have no room for it: free space first".into());
         }
         let before = self.before_a_change()?;
         let mut members = before.members().to_vec();
