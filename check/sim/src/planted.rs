@@ -74,6 +74,8 @@ pub const BUGS: &[Bug] = &[
         "a leader that was removed counts by the membership in which it was a member",
     ),
     bug("two-changes-at-once", "a change of membership begins while another one is under way"),
+    bug("capture-forgets", "a capture whose turn comes late has forgotten the border before it"),
+    bug("changes-pile-up", "operators may ask for a change of membership while one is proposed"),
     bug("state-of-its-own", "the service's state depends on what only one replica saw"),
 ];
 

@@ -150,7 +150,8 @@ impl Checkpoints {
         if config.members.number() > MembershipId::FIRST {
             // Who joins later begins with a list of those who may have a checkpoint for it.
             let others: Vec<ReplicaId> = ids.iter().copied().filter(|id| *id != me).collect();
-            agreement.set_members(&others, &[me], needed_for_crashes(others.len()));
+            let nothing = agreement.set_members(&others, &[me], needed_for_crashes(others.len()));
+            debug_assert!(nothing.is_empty(), "nothing was heard yet");
         }
         Self {
             borders: Borders::new(config.borders, config.members.created(), place),

@@ -323,7 +323,7 @@ impl Node {
         }
     }
 
-    fn on_verdicts(&mut self, now: Time, verdicts: Vec<Verdict>, out: &mut Effects) {
+    pub(crate) fn on_verdicts(&mut self, now: Time, verdicts: Vec<Verdict>, out: &mut Effects) {
         for verdict in verdicts {
             match verdict {
                 Verdict::Agreed { seq, .. } => {

@@ -162,8 +162,9 @@ impl Agreement {
     }
 
     /// Others are members from now on: `voters` count, and `needed` of them make an agreed digest. What `others` say is kept, too; this
-    /// replica need be none of both.
-    pub fn set_members(&mut self, voters: &[ReplicaId], others: &[ReplicaId], needed: usize) {
+    /// replica need be none of both. What was heard before is judged again: nobody says it twice, and it may be enough now.
+    #[must_use]
+    pub fn set_members(&mut self, voters: &[ReplicaId], others: &[ReplicaId], needed: usize) -> Vec<Verdict> {
         let all: BTreeSet<_> = voters.iter().chain(others).copied().chain([self.me]).collect();
         self.reports.retain(|member, _| all.contains(member));
         self.older.retain(|member, _| all.contains(member));
@@ -172,6 +173,25 @@ impl Agreement {
         }
         self.counting = voters.iter().copied().collect();
         self.needed = needed.clamp(1, self.counting.len().max(1));
+        let mut verdicts = Vec::new();
+        self.judge_again(&mut verdicts);
+        self.forget();
+        verdicts
+    }
+
+    /// Every border that is not agreed, oldest first, as if its reports came now.
+    fn judge_again(&mut self, out: &mut Vec<Verdict>) {
+        let said = self.reports.values().flat_map(BTreeMap::keys);
+        let seqs: BTreeSet<Seq> = said.chain(self.older.values().map(|(seq, _)| seq)).copied().collect();
+        for seq in seqs {
+            if seq <= self.floor || self.agreed.contains_key(&seq) {
+                continue;
+            }
+            match self.said(seq).into_iter().find(|(_, digest)| self.count(seq, *digest) >= self.needed) {
+                Some((from, digest)) => self.judge(from, seq, digest, out),
+                None => self.judge_none(seq, out),
+            }
+        }
     }
 
     /// This replica's digest at a border, as computed by its keeper; `held` once it is in a durable file. Again after a repair.

@@ -425,17 +425,58 @@ fn any_order_of_reports_gives_what_brute_force_gives() {
 fn other_members_agree_after_a_change() {
     let mut agreement = agreement(3);
     let (seq, digest) = (Seq::new(10), Digest::new([1; 32]));
-    agreement.set_members(&[replica(1), replica(2)], &[replica(4)], 2);
+    assert!(agreement.set_members(&[replica(1), replica(2)], &[replica(4)], 2).is_empty());
     assert!(agreement.heard(replica(3), seq, digest, false).is_empty(), "it left");
     assert!(agreement.own(seq, digest, false).is_empty());
     assert!(agreement.heard(replica(4), seq, digest, false).is_empty(), "it learns");
     assert_eq!(agreement.heard(replica(2), seq, digest, false), [Verdict::Agreed { seq, digest }]);
     // Seen from the learner: its own word counts for nothing.
     let mut learner = Agreement::new(replica(4), &[replica(4)], 1);
-    learner.set_members(&[replica(1), replica(2)], &[replica(4)], 2);
+    assert!(learner.set_members(&[replica(1), replica(2)], &[replica(4)], 2).is_empty());
     assert!(learner.own(seq, Digest::new([2; 32]), false).is_empty());
     assert!(learner.heard(replica(1), seq, digest, false).is_empty());
     let verdicts = learner.heard(replica(2), seq, digest, false);
     assert!(verdicts.iter().any(|verdict| matches!(verdict, Verdict::OwnDiffers { .. })), "{verdicts:?}");
     learner.invariants();
+}
+
+/// What was heard before a change counts after it: nobody says it again.
+#[test]
+fn what_was_heard_is_judged_again_after_a_change() {
+    let mut agreement = agreement(3);
+    let (seq, digest) = (Seq::new(10), Digest::new([1; 32]));
+    assert!(agreement.heard(replica(2), seq, digest, true).is_empty(), "one of three");
+    let verdicts = agreement.set_members(&[replica(2)], &[replica(1)], 1);
+    assert_eq!(verdicts, [Verdict::Agreed { seq, digest }]);
+    assert_eq!(agreement.newest(), Some((seq, digest)));
+    assert!(agreement.set_members(&[replica(2)], &[replica(1)], 1).is_empty(), "told once");
+    agreement.invariants();
+    // A replica that differs from what is agreed by the change alone is told so, and of the others who differ, too.
+    let mut other = Agreement::new(replica(1), &[replica(1), replica(2), replica(3), replica(4)], 3);
+    let (mine, third) = (Digest::new([2; 32]), Digest::new([3; 32]));
+    assert!(other.own(seq, mine, false).is_empty());
+    assert!(other.heard(replica(2), seq, digest, false).is_empty());
+    assert!(other.heard(replica(3), seq, third, false).contains(&Verdict::NoneAgree {
+        seq,
+        digests: vec![(replica(1), mine), (replica(2), digest), (replica(3), third)]
+    }));
+    let verdicts = other.set_members(&[replica(2)], &[replica(3)], 1);
+    assert_eq!(
+        verdicts,
+        [
+            Verdict::Agreed { seq, digest },
+            Verdict::OtherDiffers { seq, member: replica(3), digest: third, agreed: digest },
+            Verdict::OwnDiffers { seq, own: mine, agreed: digest, by: vec![replica(2)] },
+        ]
+    );
+    other.invariants();
+    // A member less, and no digest can be agreed on any more.
+    let mut none = Agreement::new(replica(1), &[replica(1), replica(2), replica(3)], 2);
+    assert!(none.own(seq, mine, false).is_empty());
+    assert!(none.heard(replica(2), seq, digest, false).is_empty());
+    let verdicts = none.set_members(&[replica(1), replica(2)], &[], 2);
+    assert_eq!(
+        verdicts,
+        [Verdict::NoneAgree { seq, digests: vec![(replica(1), mine), (replica(2), digest)] }]
+    );
 }
