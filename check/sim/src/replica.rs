@@ -13,7 +13,7 @@ use bytes::Bytes;
 use quorate_admit::{AdmissionLimits, Member, Members};
 use quorate_execute::SessionLimits;
 use quorate_log::{Log, LogEffect, Place, RecoverError, Recovery, SyncId, SyncMode, Write};
-use quorate_node::{Effect, Effects, Node, NodeConfig, Recovered, Restoring, SegmentScrub};
+use quorate_node::{Effect, Effects, Node, NodeConfig, Recovered, Restoring, SeatLimits, SegmentScrub};
 use quorate_order::raft::RaftConfig;
 use quorate_reply::ReadLimits;
 use quorate_state::checkpoint::{Job as KeeperJob, Keeper, OpenError};
@@ -330,7 +330,7 @@ impl Replica {
             bytes_in_flight_max: plan.in_flight.1,
             frame_bytes_max: 1 << 20,
             handshake_time: Span::from_secs(2),
-            connections_max: 64,
+            seats: SeatLimits { clients_max: 64, per_client_max: 64, strangers_max: 64 },
             borders: plan.borders,
             log_bytes_max: plan.log_bytes_max,
             fetch: plan.fetch.clone(),

@@ -249,6 +249,7 @@ impl Node {
             agreed_time_ns: self.executor.time().nanos(),
             sessions: self.executor.session_count(),
             connections: self.peers.others(),
+            seats: self.peers.seats_status(),
             queue_bytes: self.admission.waiting_bytes() + order.in_flight_bytes,
             log: LogStatus {
                 durability: match self.config.log.sync {

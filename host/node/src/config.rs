@@ -1,6 +1,7 @@
 //! What a node is told at its start.
 
 use crate::borders::BorderConfig;
+use crate::seats::SeatLimits;
 use quorate_admit::{AdmissionLimits, Members};
 use quorate_execute::SessionLimits;
 use quorate_log::LogConfig;
@@ -37,8 +38,8 @@ pub struct NodeConfig {
     pub frame_bytes_max: u32,
     /// A connection that has not said who it is after this long is closed.
     pub handshake_time: Span,
-    /// Clients and operators connected at once.
-    pub connections_max: usize,
+    /// How many may be connected at once.
+    pub seats: SeatLimits,
     /// When the state becomes a checkpoint, and how.
     pub borders: BorderConfig,
     /// Log kept since the last agreed checkpoint, in bytes, even if this replica has newer ones of its own.

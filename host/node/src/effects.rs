@@ -9,6 +9,7 @@ use quorate_state::store::Version;
 use quorate_types::{ConnId, Halt, Identity, ReplicaId};
 use quorate_wire::{Frame, OutFrame};
 use std::fmt;
+use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -16,7 +17,12 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub enum Input {
     /// Somebody connected; frames of at most a hello's size are let through until [`Effect::FrameLimit`].
-    Accepted(ConnId),
+    Accepted {
+        /// Its number.
+        conn: ConnId,
+        /// Where it comes from, where that is known.
+        from: Option<IpAddr>,
+    },
     /// Somebody who connected showed a certificate, which was verified; comes before its first frame.
     Identified {
         /// Where.

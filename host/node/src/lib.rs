@@ -28,6 +28,7 @@ mod rooms;
 mod roster;
 mod rot;
 mod scrubs;
+mod seats;
 mod state;
 mod status;
 mod system;
@@ -40,8 +41,9 @@ pub use effects::{Effect, Effects, Event, Input, KeeperWork, Unneeded};
 pub use node::{Node, Restoring};
 pub use recovered::Recovered;
 pub use scrubs::SegmentScrub;
+pub use seats::SeatLimits;
 pub use status::{
     CheckpointStatus, LogStatus, MemberStatus, MembershipMember, MembershipStatus, NodeStatus, PeerStatus,
-    TransferStatus,
+    SeatsStatus, TransferStatus,
 };
 pub use system::{Generation, InstancePart, System};

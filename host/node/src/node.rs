@@ -299,7 +299,7 @@ impl Node {
     /// Dials who is due, once this replica's own life is durable: nobody may hear of one that a crash could take back.
     fn dial(&mut self, now: Time, out: &mut Effects) {
         if self.may_speak() {
-            self.peers.on_deadline(now, out);
+            self.peers.on_deadline(now, &self.config, out);
         }
     }
 
@@ -328,7 +328,7 @@ impl Node {
             }
             Input::Prepared { segment, result } => self.on_prepared(now, segment, result, out),
             Input::Loaded { load, records } => self.on_loaded(now, load, records, out),
-            Input::Accepted(conn) => self.peers.on_accepted(now, conn, &self.config, out),
+            Input::Accepted { conn, from } => self.peers.on_accepted(now, conn, from, &self.config, out),
             Input::Identified { conn, identity } => self.peers.on_identified(conn, identity),
             Input::Unsafe { conn, why } => {
                 self.counts.rejected += 1;

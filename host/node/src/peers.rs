@@ -6,11 +6,14 @@
 use crate::config::{HELLO_BYTES_MAX, NodeConfig};
 use crate::effects::{Effect, Effects, Event};
 use crate::lives::Lives;
+use crate::seats::{Owner, Seats, network};
+use crate::status::SeatsStatus;
 use quorate_admit::{Members, check_identity};
 use quorate_order::Random;
 use quorate_types::{ClientId, ConnId, Identity, ReplicaId, Span, Time};
 use quorate_wire::{Frame, FrameKind, Hello, LeaderNotice, Refusal, RefusalReason, Role, Welcome};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// How long a dial may take.
@@ -90,6 +93,17 @@ pub(crate) struct Us<'a> {
     pub(crate) lives: &'a Lives,
 }
 
+/// Whom there was no place for, since the start of the process.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Refused {
+    /// They were over a limit.
+    pub(crate) too_many: u64,
+    /// They did not say in time who they were.
+    pub(crate) late: u64,
+    /// They had not said so yet, and made room for others.
+    pub(crate) crowded_out: u64,
+}
+
 /// All connections of the node.
 #[derive(Debug)]
 pub(crate) struct Peers {
@@ -97,9 +111,10 @@ pub(crate) struct Peers {
     peers: BTreeMap<ReplicaId, Peer>,
     /// Who those that connected are, as their certificates say.
     identities: BTreeMap<ConnId, Arc<Identity>>,
-    others: usize,
-    /// Connections whose handshake is not over.
-    shaking: usize,
+    /// Where those that connected come from, where that is known.
+    addresses: BTreeMap<ConnId, IpAddr>,
+    pub(crate) seats: Seats,
+    pub(crate) refused: Refused,
     random: Random,
     pub(crate) changes: Vec<Change>,
 }
@@ -114,37 +129,34 @@ impl Peers {
                 .map(|m| (m.replica, Peer::new(Time::ZERO, m.address.clone())))
                 .collect(),
             identities: BTreeMap::new(),
-            others: 0,
-            shaking: 0,
+            addresses: BTreeMap::new(),
+            seats: Seats::new(config.seats),
+            refused: Refused::default(),
             random: Random::new(config.seed ^ 0x70_65_65_72),
             changes: Vec::new(),
         }
     }
 
     fn insert(&mut self, conn: ConnId, role: Conn) {
-        self.forget(conn);
-        self.count(role, 1);
+        let owner = self.owner(conn);
+        self.seats.take(conn, role, || owner);
         self.conns.insert(conn, role);
     }
 
     fn remove(&mut self, conn: ConnId) -> Option<Conn> {
         self.identities.remove(&conn);
-        self.forget(conn)
+        self.addresses.remove(&conn);
+        self.seats.leave(conn);
+        self.conns.remove(&conn)
     }
 
-    fn forget(&mut self, conn: ConnId) -> Option<Conn> {
-        let role = self.conns.remove(&conn)?;
-        self.count(role, -1);
-        Some(role)
-    }
-
-    fn count(&mut self, role: Conn, by: isize) {
-        let counter = match role {
-            Conn::Stranger { .. } | Conn::Dialed { .. } => &mut self.shaking,
-            Conn::Better(_) | Conn::Client(_) | Conn::Admin => &mut self.others,
-            Conn::To(_) | Conn::From(_) => return,
-        };
-        *counter = counter.strict_add_signed(by);
+    /// Whose connection it is, as far as that can be told.
+    pub(crate) fn owner(&self, conn: ConnId) -> Owner {
+        match (self.identities.get(&conn), self.addresses.get(&conn)) {
+            (Some(identity), _) => Owner::Holder(identity.holder.clone()),
+            (None, Some(address)) => Owner::Address(network(*address)),
+            (None, None) => Owner::Unknown,
+        }
     }
 
     pub(crate) fn conn(&self, conn: ConnId) -> Option<Conn> {
@@ -172,16 +184,60 @@ impl Peers {
 
     /// Connections of clients and operators.
     pub(crate) fn others(&self) -> usize {
-        self.others
+        self.seats.clients() + self.seats.operators()
+    }
+
+    pub(crate) fn seats_status(&self) -> SeatsStatus {
+        let limits = self.seats.limits();
+        SeatsStatus {
+            clients: self.seats.clients(),
+            clients_max: limits.clients_max,
+            largest_client: self.seats.largest().map_or(0, |(_, count)| count),
+            per_client_max: limits.per_client_max,
+            operators: self.seats.operators(),
+            strangers: self.seats.strangers(),
+            strangers_max: limits.strangers_max,
+            refused: self.refused.too_many,
+            late: self.refused.late,
+            crowded_out: self.refused.crowded_out,
+        }
     }
 
     pub(crate) fn peers(&self) -> impl Iterator<Item = (ReplicaId, &str, bool, Option<&str>)> {
         self.peers.iter().map(|(id, p)| (*id, p.address.as_str(), p.up(), p.problem.as_deref()))
     }
 
-    pub(crate) fn on_accepted(&mut self, now: Time, conn: ConnId, config: &NodeConfig, out: &mut Effects) {
-        self.insert(conn, Conn::Stranger { until: now.plus(config.handshake_time) });
+    pub(crate) fn on_accepted(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        from: Option<IpAddr>,
+        config: &NodeConfig,
+        out: &mut Effects,
+    ) {
+        let until = now.plus(config.handshake_time);
+        if let Some(leaves) = self.seats.came(conn, from, until) {
+            self.refused.crowded_out += 1;
+            let text = format!(
+                "{} connections have not said who they are, which is the limit: this one was the first of where most of them come from. \
+                 Look who connects and does not go on, or raise limits.handshakes",
+                config.seats.strangers_max
+            );
+            self.turn_away(leaves, Refusal { reason: RefusalReason::TooMany, text }, out);
+        }
+        self.conns.insert(conn, Conn::Stranger { until });
+        if let Some(from) = from {
+            self.addresses.insert(conn, from);
+        }
         out.push(Effect::FrameLimit { conn, bytes: HELLO_BYTES_MAX });
+    }
+
+    /// Says why, and ends it.
+    fn turn_away(&mut self, conn: ConnId, refusal: Refusal, out: &mut Effects) {
+        out.event(Event::Refused { text: refusal.text.clone() });
+        out.send(conn, refusal.frame());
+        self.remove(conn);
+        out.push(Effect::Close(conn));
     }
 
     /// Somebody who connected showed its certificate.
@@ -319,18 +375,16 @@ impl Peers {
             .and_then(|hello| check_identity(&hello, self.identity(conn).map(|who| &**who)).map(|()| hello))
             .and_then(|hello| config.members.check(&hello).map(|format| (format, hello)))
             .and_then(|(format, hello)| check_life(&hello, lives, &config.members).map(|()| (format, hello)))
-            .and_then(|(format, hello)| self.room_for(now, &hello, config).map(|()| (format, hello)));
+            .and_then(|(format, hello)| self.room_for(now, conn, &hello, config).map(|()| (format, hello)));
         let (format, hello) = match checked {
             Ok(checked) => checked,
             Err(refusal) => {
-                out.event(Event::Refused { text: refusal.text.clone() });
+                self.refused.too_many += u64::from(refusal.reason == RefusalReason::TooMany);
                 if let (RefusalReason::Certificate, Some(who)) = (refusal.reason, self.identity(conn)) {
                     let (who, outcome) = (who.holder.to_string(), format!("refused: {}", refusal.text));
                     out.push(Effect::Audit { conn, who, what: "connect in another role".into(), outcome });
                 }
-                out.send(conn, refusal.frame());
-                self.remove(conn);
-                out.push(Effect::Close(conn));
+                self.turn_away(conn, refusal, out);
                 return None;
             }
         };
@@ -363,7 +417,8 @@ impl Peers {
     }
 
     /// Whether one more connection of this kind is taken.
-    fn room_for(&self, now: Time, hello: &Hello, config: &NodeConfig) -> Result<(), Refusal> {
+    fn room_for(&self, now: Time, conn: ConnId, hello: &Hello, config: &NodeConfig) -> Result<(), Refusal> {
+        let too_many = |text| Refusal { reason: RefusalReason::TooMany, text };
         match hello.role {
             Role::Peer { replica, .. } => {
                 let alive = config.raft.heartbeat.times(3);
@@ -379,15 +434,8 @@ impl Peers {
                     return Err(Refusal { reason: RefusalReason::Doubled, text });
                 }
             }
-            Role::Client(_) | Role::Admin => {
-                if self.others >= config.connections_max {
-                    let text = format!(
-                        "{} connections are open, which is the limit: close some, or raise limits.connections",
-                        self.others
-                    );
-                    return Err(Refusal { reason: RefusalReason::TooMany, text });
-                }
-            }
+            Role::Client(_) => self.seats.room_for_client(&self.owner(conn)).map_err(too_many)?,
+            Role::Admin => self.seats.room_for_operator().map_err(too_many)?,
         }
         Ok(())
     }
@@ -508,7 +556,7 @@ impl Peers {
     }
 
     /// Dials who is due, and closes who has not said who it is for too long.
-    pub(crate) fn on_deadline(&mut self, now: Time, out: &mut Effects) {
+    pub(crate) fn on_deadline(&mut self, now: Time, config: &NodeConfig, out: &mut Effects) {
         for (replica, peer) in &mut self.peers {
             // A dial that nobody answers is given up: the system would wait for minutes after a partition.
             if matches!(peer.outgoing, Outgoing::Waiting { until } | Outgoing::Dialing { until } if until <= now)
@@ -517,18 +565,16 @@ impl Peers {
                 out.push(Effect::Dial(*replica));
             }
         }
-        if self.shaking == 0 {
-            return;
-        }
-        let late: Vec<ConnId> = self
-            .conns
-            .iter()
-            .filter(
-                |(_, c)| matches!(c, Conn::Stranger { until } | Conn::Dialed { until, .. } if *until <= now),
-            )
-            .map(|(id, _)| *id)
-            .collect();
-        for conn in late {
+        for conn in self.seats.late(now) {
+            let ours = matches!(self.conn(conn), Some(Conn::Dialed { .. }));
+            self.refused.late += u64::from(!ours);
+            let text = format!(
+                "no hello within {} ms: this port speaks Quorate's own protocol",
+                config.handshake_time.millis()
+            );
+            if !ours {
+                out.send(conn, Refusal { reason: RefusalReason::NoHello, text }.frame());
+            }
             out.push(Effect::Close(conn));
             self.on_closed(now, conn);
         }
@@ -539,14 +585,7 @@ impl Peers {
             Outgoing::Waiting { until } | Outgoing::Dialing { until } => Some(until),
             Outgoing::Shaking | Outgoing::Ready(_) => None,
         });
-        if self.shaking == 0 {
-            return dials.min();
-        }
-        let shakes = self.conns.values().filter_map(|conn| match conn {
-            Conn::Stranger { until } | Conn::Dialed { until, .. } => Some(*until),
-            _ => None,
-        });
-        dials.chain(shakes).min()
+        dials.chain(self.seats.deadline()).min()
     }
 }
 

@@ -26,6 +26,8 @@ pub struct NodeStatus {
     pub sessions: usize,
     /// Connections of clients and operators.
     pub connections: usize,
+    /// Who has a place, and who was refused one.
+    pub seats: SeatsStatus,
     /// Bytes admitted and not decided.
     pub queue_bytes: usize,
     /// The log.
@@ -48,6 +50,31 @@ pub struct NodeStatus {
     pub rejected: u64,
     /// What is wrong, with what to do; empty when all is well.
     pub problems: Vec<String>,
+}
+
+/// Places of connections: how many are taken and how many there are. What is counted is counted since the start of the process.
+#[derive(Clone, Debug, Serialize)]
+pub struct SeatsStatus {
+    /// Clients connected.
+    pub clients: usize,
+    /// At most so many.
+    pub clients_max: usize,
+    /// Connections of the client that has the most.
+    pub largest_client: usize,
+    /// At most so many of one client.
+    pub per_client_max: usize,
+    /// Operators connected.
+    pub operators: usize,
+    /// Connections that have not said who they are.
+    pub strangers: usize,
+    /// At most so many.
+    pub strangers_max: usize,
+    /// Refused since a limit was reached.
+    pub refused: u64,
+    /// Turned away since they did not say in time who they were.
+    pub late: u64,
+    /// Turned away before that, to make room.
+    pub crowded_out: u64,
 }
 
 /// The log of a replica.

@@ -3,7 +3,7 @@
 use quorate_admit::{AdmissionLimits, Member, Members};
 use quorate_execute::SessionLimits;
 use quorate_log::{LogConfig, SyncMode};
-use quorate_node::NodeConfig;
+use quorate_node::{NodeConfig, SeatLimits};
 use quorate_order::raft::RaftConfig;
 use quorate_reply::ReadLimits;
 use quorate_state::transfer::{FetchLimits, ServeLimits};
@@ -185,11 +185,22 @@ pub struct TimingConfig {
     pub election_max_ms: u64,
     /// A leader whose disk finishes nothing for so long hands leadership over.
     pub disk_stall_ms: u64,
+    /// Whoever connects and does not say who it is for so long is turned away.
+    pub handshake_ms: u64,
+    /// A client that takes nothing of what waits for it for so long is cut.
+    pub slow_reader_ms: u64,
 }
 
 impl Default for TimingConfig {
     fn default() -> Self {
-        Self { heartbeat_ms: 80, election_min_ms: 300, election_max_ms: 600, disk_stall_ms: 1000 }
+        Self {
+            heartbeat_ms: 80,
+            election_min_ms: 300,
+            election_max_ms: 600,
+            disk_stall_ms: 1000,
+            handshake_ms: 5000,
+            slow_reader_ms: 30_000,
+        }
     }
 }
 
@@ -209,8 +220,17 @@ pub struct LimitsConfig {
     pub queue_bytes: usize,
     /// Bytes of the log kept in memory for replicas that lag.
     pub cache_bytes: usize,
-    /// Clients and operators connected at once.
+    /// Clients connected at once.
     pub connections: usize,
+    /// Connections of one client at once; half of all when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connections_per_client: Option<usize>,
+    /// Connections at once that have not said who they are.
+    pub handshakes: usize,
+    /// Bytes that wait for one client before it is not read from any more; with four times as much it is cut.
+    pub unsent_bytes: usize,
+    /// Bytes that the connections of all clients may hold, sent and received; beyond it those with the most are cut.
+    pub buffer_bytes: usize,
 }
 
 impl Default for LimitsConfig {
@@ -223,6 +243,22 @@ impl Default for LimitsConfig {
             queue_bytes: 64 << 20,
             cache_bytes: 16 << 20,
             connections: 10_000,
+            connections_per_client: None,
+            handshakes: 1000,
+            unsent_bytes: 4 << 20,
+            buffer_bytes: 256 << 20,
+        }
+    }
+}
+
+impl LimitsConfig {
+    /// The places for connections.
+    fn seats(&self) -> SeatLimits {
+        SeatLimits {
+            clients_max: self.connections,
+            // Whoever is alone leaves places for somebody else.
+            per_client_max: self.connections_per_client.unwrap_or((self.connections / 2).max(1)),
+            strangers_max: self.handshakes,
         }
     }
 }
@@ -540,12 +576,14 @@ impl Config {
     }
 
     fn check_timing(&self) -> Result<(), ConfigError> {
-        let TimingConfig { heartbeat_ms, election_min_ms, election_max_ms, disk_stall_ms } = self.timing;
+        let TimingConfig { heartbeat_ms, election_min_ms, election_max_ms, disk_stall_ms, .. } = self.timing;
         let all = [
             ("timing: heartbeat_ms", heartbeat_ms),
             ("timing: election_min_ms", election_min_ms),
             ("timing: election_max_ms", election_max_ms),
             ("timing: disk_stall_ms", disk_stall_ms),
+            ("timing: handshake_ms", self.timing.handshake_ms),
+            ("timing: slow_reader_ms", self.timing.slow_reader_ms),
         ];
         for (key, value) in all {
             range(key, value, 1..=HOUR_MS, "3600000, which is an hour")?;
@@ -577,7 +615,15 @@ impl Config {
         if limits.connections == 0 {
             return invalid("limits: connections is at least 1");
         }
-        Ok(())
+        if limits.connections_per_client == Some(0) {
+            return invalid("limits: connections_per_client is at least 1");
+        }
+        range("limits: handshakes", limits.handshakes, 16..=1_000_000, "1000000")?;
+        range("limits: unsent_bytes", limits.unsent_bytes as u64, 64 << 10..=1 << 30, "1073741824 (1 GiB)")?;
+        if limits.buffer_bytes < 16 << 20 || limits.buffer_bytes < limits.unsent_bytes * 4 {
+            return invalid("limits: buffer_bytes is at least 16777216 (16 MiB) and four times unsent_bytes");
+        }
+        range("limits: buffer_bytes", limits.buffer_bytes as u64, 0..=MEMORY, "68719476736 (64 GiB)")
     }
 
     /// The cluster's id.
@@ -696,8 +742,8 @@ impl Config {
             bytes_in_flight_max: self.limits.bytes_in_flight,
             // The largest object, as a chunk of its own, with its key.
             frame_bytes_max: 17 << 20,
-            handshake_time: Span::from_secs(5),
-            connections_max: self.limits.connections,
+            handshake_time: Span::from_millis(self.timing.handshake_ms),
+            seats: self.limits.seats(),
             borders: self.checkpoints.borders(),
             log_bytes_max: self.checkpoints.log_bytes_max,
             disk_stall: Span::from_millis(self.timing.disk_stall_ms),

@@ -211,7 +211,7 @@ impl Lane {
                     let Some(channel) = self.channel(None) else { continue };
                     if let Some(conn) = self.add(Connection::accepted(stream, channel, from)) {
                         tracing::debug!("{conn} comes from {from}");
-                        self.step(now, Input::Accepted(conn));
+                        self.step(now, Input::Accepted { conn, from: Some(from.ip()) });
                         // Its first frame may have come before it was registered.
                         self.unread.push(conn);
                     }

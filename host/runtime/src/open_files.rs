@@ -32,3 +32,9 @@ pub(crate) fn connections_max(configured: usize, files: Option<u64>) -> usize {
     }
     configured.min(most)
 }
+
+/// How many connections that have not said who they are to keep of `configured`: at most an eighth of the files.
+pub(crate) fn handshakes_max(configured: usize, files: Option<u64>) -> usize {
+    let most = files.map_or(usize::MAX, |files| usize::try_from(files / 8).unwrap_or(usize::MAX));
+    configured.min(most.max(16))
+}

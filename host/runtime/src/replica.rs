@@ -139,8 +139,9 @@ impl Replica {
     pub fn start(self) -> Result<Running, StartError> {
         let Self { mut config, service, options } = self;
         config.check()?;
-        config.limits.connections =
-            open_files::connections_max(config.limits.connections, open_files::raise());
+        let files = open_files::raise();
+        config.limits.connections = open_files::connections_max(config.limits.connections, files);
+        config.limits.handshakes = open_files::handshakes_max(config.limits.handshakes, files);
         let watched = certificates(&config)?;
         let directory = DataDirectory::open(&config)?;
         let network: Arc<dyn Network> =

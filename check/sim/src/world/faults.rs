@@ -278,7 +278,7 @@ impl World {
         let ask = Frame { kind, payload };
         let replica = &mut self.replicas[who];
         if let Some(node) = &mut replica.node {
-            node.step(local, Input::Accepted(conn), &mut replica.effects);
+            node.step(local, Input::Accepted { conn, from: None }, &mut replica.effects);
             node.step(local, Input::Frame { conn, frame: hello }, &mut replica.effects);
             node.step(local, Input::Frame { conn, frame: ask }, &mut replica.effects);
             node.step(local, Input::Closed(conn), &mut replica.effects);

@@ -131,7 +131,7 @@ impl World {
 
     fn replica_arrival(&mut self, who: usize, local: Time, arrival: Arrival) {
         match arrival {
-            Arrival::Accepted(conn) => self.step(who, local, Input::Accepted(conn)),
+            Arrival::Accepted(conn) => self.step(who, local, Input::Accepted { conn, from: None }),
             Arrival::Dialed(conn, replica) => self.step(who, local, Input::Dialed { conn, replica }),
             Arrival::DialFailed(_, replica) => self.step(who, local, Input::DialFailed(replica)),
             Arrival::Bytes(conn, bytes) => self.replica_bytes(who, local, conn, &bytes),

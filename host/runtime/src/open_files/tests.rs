@@ -1,4 +1,4 @@
-use super::{connections_max, raise};
+use super::{connections_max, handshakes_max, raise};
 use rustix::process::{Resource, getrlimit};
 
 #[test]
@@ -7,6 +7,9 @@ fn half_of_the_files_are_for_connections() {
     assert_eq!(connections_max(10_000, Some(20_000)), 10_000);
     assert_eq!(connections_max(10_000, Some(1024)), 512);
     assert_eq!(connections_max(10_000, Some(0)), 1);
+    assert_eq!(handshakes_max(1000, None), 1000);
+    assert_eq!(handshakes_max(1000, Some(1024)), 128);
+    assert_eq!(handshakes_max(1000, Some(0)), 16);
 }
 
 #[test]

@@ -1,0 +1,235 @@
+//! How many connections there may be, and whose. A crowd of clients must not keep out replicas, operators or other clients.
+//!
+//! Replicas always have a place: there is one for each member. Operators have places of their own. The places of clients are counted
+//! for each client, by the name in its certificate, or by its address where connections are plain; no client has more than its part.
+//! Whoever has not said who it is has a place for strangers, for a short time. When these are used up, the one that came first from
+//! the address with the most of them has to leave: somebody who only holds connections open makes room for somebody who goes on.
+//! Tests: `seats/tests.rs`.
+
+use crate::peers::Conn;
+use quorate_types::{ConnId, Holder, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+/// How many of each kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeatLimits {
+    /// Clients at once.
+    pub clients_max: usize,
+    /// Connections of one client at once.
+    pub per_client_max: usize,
+    /// Connections at once that have not said who they are.
+    pub strangers_max: usize,
+}
+
+impl Default for SeatLimits {
+    fn default() -> Self {
+        Self { clients_max: 10_000, per_client_max: 5000, strangers_max: 1000 }
+    }
+}
+
+/// Operators at once. They look and leave.
+pub(crate) const OPERATORS_MAX: usize = 64;
+
+/// Whose connection it is, as far as that can be told.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Owner {
+    /// Whoever has this certificate.
+    Holder(Holder),
+    /// Whoever is there.
+    Address(IpAddr),
+    /// Nobody knows.
+    Unknown,
+}
+
+impl std::fmt::Display for Owner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Holder(holder) => write!(f, "{holder}"),
+            Self::Address(address) => write!(f, "{address}"),
+            Self::Unknown => f.write_str("somebody"),
+        }
+    }
+}
+
+/// The addresses that one machine can easily have count as one.
+pub(crate) fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            [a, b, c, d, 0, 0, 0, 0].into()
+        }
+    }
+}
+
+/// Where a connection sits.
+#[derive(Debug)]
+enum Seat {
+    Shaking { until: Time, from: Option<IpAddr> },
+    Client(Owner),
+    Operator,
+}
+
+/// Who is here.
+#[derive(Debug)]
+pub(crate) struct Seats {
+    limits: SeatLimits,
+    seats: BTreeMap<ConnId, Seat>,
+    /// Connections whose handshake is not over, in the order in which their time is.
+    shaking: BTreeSet<(Time, ConnId)>,
+    /// Those among them that came to us, by the network that they came from.
+    strangers: BTreeMap<Option<IpAddr>, BTreeSet<ConnId>>,
+    strangers_count: usize,
+    clients: BTreeMap<Owner, usize>,
+    clients_count: usize,
+    operators: usize,
+}
+
+impl Seats {
+    pub(crate) fn new(limits: SeatLimits) -> Self {
+        Self {
+            limits,
+            seats: BTreeMap::new(),
+            shaking: BTreeSet::new(),
+            strangers: BTreeMap::new(),
+            strangers_count: 0,
+            clients: BTreeMap::new(),
+            clients_count: 0,
+            operators: 0,
+        }
+    }
+
+    /// Somebody comes. Gives who has to leave for it.
+    #[must_use]
+    pub(crate) fn came(&mut self, conn: ConnId, from: Option<IpAddr>, until: Time) -> Option<ConnId> {
+        let leaves = (self.strangers_count >= self.limits.strangers_max).then(|| self.crowd()).flatten();
+        let from = from.map(network);
+        self.leave(conn);
+        self.shaking.insert((until, conn));
+        self.strangers.entry(from).or_default().insert(conn);
+        self.strangers_count += 1;
+        self.seats.insert(conn, Seat::Shaking { until, from });
+        leaves
+    }
+
+    /// The stranger that came first of where most of them came from.
+    fn crowd(&self) -> Option<ConnId> {
+        let most = self.strangers.values().max_by_key(|conns| conns.len())?;
+        most.first().copied()
+    }
+
+    /// Takes the seat that belongs to this kind of connection.
+    pub(crate) fn take(&mut self, conn: ConnId, kind: Conn, owner: impl FnOnce() -> Owner) {
+        self.leave(conn);
+        let seat = match kind {
+            Conn::Stranger { .. } | Conn::To(_) | Conn::From(_) => return,
+            Conn::Dialed { until, .. } => {
+                self.shaking.insert((until, conn));
+                Seat::Shaking { until, from: None }
+            }
+            Conn::Better(_) | Conn::Admin => {
+                self.operators += 1;
+                Seat::Operator
+            }
+            Conn::Client(_) => {
+                let owner = owner();
+                *self.clients.entry(owner.clone()).or_default() += 1;
+                self.clients_count += 1;
+                Seat::Client(owner)
+            }
+        };
+        self.seats.insert(conn, seat);
+    }
+
+    /// The connection is gone, or becomes something else.
+    pub(crate) fn leave(&mut self, conn: ConnId) {
+        match self.seats.remove(&conn) {
+            Some(Seat::Shaking { until, from }) => {
+                self.shaking.remove(&(until, conn));
+                let Some(conns) = self.strangers.get_mut(&from) else { return };
+                self.strangers_count -= usize::from(conns.remove(&conn));
+                if conns.is_empty() {
+                    self.strangers.remove(&from);
+                }
+            }
+            Some(Seat::Client(owner)) => {
+                self.clients_count -= 1;
+                if let Some(count) = self.clients.get_mut(&owner) {
+                    *count -= 1;
+                    if *count == 0 {
+                        self.clients.remove(&owner);
+                    }
+                }
+            }
+            Some(Seat::Operator) => self.operators -= 1,
+            None => {}
+        }
+    }
+
+    /// Whether there is a place for one more client of this owner.
+    ///
+    /// # Errors
+    /// Why not, and what to do.
+    pub(crate) fn room_for_client(&self, owner: &Owner) -> Result<(), String> {
+        let SeatLimits { clients_max, per_client_max, .. } = self.limits;
+        let own = self.clients.get(owner).copied().unwrap_or(0);
+        if self.clients_count >= clients_max {
+            return Err(format!(
+                "{clients_max} clients are connected, which is the limit: close some, or raise limits.connections"
+            ));
+        }
+        if own >= per_client_max {
+            return Err(format!(
+                "{owner} has {own} connections, which is the limit for one client: close some, use one connection for many callers, \
+                 or raise limits.connections_per_client"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether there is a place for one more operator.
+    ///
+    /// # Errors
+    /// Why not, and what to do.
+    pub(crate) fn room_for_operator(&self) -> Result<(), String> {
+        if self.operators >= OPERATORS_MAX {
+            return Err(format!("{OPERATORS_MAX} operators are connected, which is the limit: close some"));
+        }
+        Ok(())
+    }
+
+    /// Whose time to say who they are is over.
+    pub(crate) fn late(&self, now: Time) -> Vec<ConnId> {
+        self.shaking.iter().take_while(|(until, _)| *until <= now).map(|(_, conn)| *conn).collect()
+    }
+
+    /// When the next one's time is over.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.shaking.first().map(|(until, _)| *until)
+    }
+
+    pub(crate) fn limits(&self) -> SeatLimits {
+        self.limits
+    }
+
+    pub(crate) fn clients(&self) -> usize {
+        self.clients_count
+    }
+
+    pub(crate) fn operators(&self) -> usize {
+        self.operators
+    }
+
+    pub(crate) fn strangers(&self) -> usize {
+        self.strangers_count
+    }
+
+    /// The client with the most connections.
+    pub(crate) fn largest(&self) -> Option<(&Owner, usize)> {
+        self.clients.iter().max_by_key(|(_, count)| **count).map(|(owner, count)| (owner, *count))
+    }
+}
+
+#[cfg(test)]
+mod tests;
