@@ -2,8 +2,9 @@
 //!
 //! Commands (`R` is a replica, `R->S` a link):
 //!
-//! - `cluster n=3 [voters=] [seed=] [autosync=off] [window=] [message=] [cache=] [reload=off]`: a new cluster, all connected.
-//!   With `voters` only the first ones are members.
+//! - `cluster n=3 [voters=] [seed=] [autosync=off] [window=] [message=] [cache=] [reload=off] [lease=10]`: a new cluster, all
+//!   connected. With `voters` only the first ones are members; with `lease` leaders may have leases, and clocks differ by up to so
+//!   many percent.
 //! - `members R voters=r1,r2 [learners=r3]`: R executed a command that asks for this membership.
 //! - `elect R`: R's deadline comes, messages flow until it leads and all know; prints outcomes only.
 //! - `expire R [quiet]`: R's deadline comes. `wait 50ms [still] [quiet]`: time passes for all; messages arrive at once, with
@@ -90,7 +91,9 @@ fn flags(words: &[String], known: &[&str]) -> Result<(), String> {
 }
 
 fn new_world(command: &Command) -> Result<World, String> {
-    command.only_options(&["n", "voters", "seed", "autosync", "window", "message", "cache", "reload"])?;
+    command.only_options(&[
+        "n", "voters", "seed", "autosync", "window", "message", "cache", "reload", "lease",
+    ])?;
     let n = command.number("n")?.ok_or("how many? n=3")?;
     let n = u16::try_from(n).ok().filter(|n| (1..=9).contains(n)).ok_or("n is 1 to 9")?;
     let voters = command.number("voters")?.unwrap_or(u64::from(n));
@@ -99,6 +102,8 @@ fn new_world(command: &Command) -> Result<World, String> {
     let (autosync, reload) = (option("autosync")?, option("reload")?);
     let [window, message, cache] = ["window", "message", "cache"].map(|key| command.number(key));
     let (window, message, cache) = (window?, message?, cache?);
+    let lease =
+        command.number("lease")?.map(u8::try_from).transpose().map_err(|_| "lease is a percentage")?;
     let build = move |me, members: &[ReplicaId], seed| -> Box<dyn Order> {
         let mut config = RaftConfig::new(me, members.to_vec(), seed);
         let set = |field: &mut usize, value: Option<u64>| *field = value.map_or(*field, |v| v as usize);
@@ -106,6 +111,7 @@ fn new_world(command: &Command) -> Result<World, String> {
         set(&mut config.message_bytes_max, message);
         set(&mut config.cache_bytes, cache);
         config.reload = reload;
+        config.lease_drift_percent = lease;
         Box::new(Raft::new(config))
     };
     let mut world =

@@ -42,6 +42,12 @@ impl Raft {
     }
 
     pub(super) fn on_election_timeout(&mut self, out: &mut Effects) {
+        if self.bound().is_some() {
+            // [raft L129]
+            let delay = Span::from_nanos(self.random.below(self.config.hint_delay_max.nanos()));
+            self.election_due = self.free_at().plus(delay);
+            return;
+        }
         if matches!(self.role, Role::Candidate(_) | Role::PreCandidate(_)) {
             self.failures = self.failures.saturating_add(1);
         }
@@ -81,6 +87,8 @@ impl Raft {
         if self.view >= VIEW_MAX {
             return;
         }
+        let alone = self.has_quorum(|id| id == self.config.me);
+        assert!(transfer || alone || self.bound().is_none(), "INV-RAFT-21: a promise not to vote is kept");
         self.set_leader(None, out);
         self.persist_vote(self.view.next(), Some(self.config.me), out);
         self.role = Role::Candidate(Votes::default());
@@ -127,6 +135,7 @@ impl Raft {
         self.heard_leader = None;
         self.view_leader = Some(self.config.me);
         self.role = Role::Leader(Box::new(Leading::new(&self.config, start, self.now)));
+        self.note_round();
         self.meet_audience();
         self.set_leader(Some(self.config.me), out);
         let appended = self.append(Entry { view: self.view, body: EntryBody::ViewStart }, out);
@@ -169,7 +178,9 @@ impl Raft {
         }
         let up_to_date = last >= self.log.last() || planted("log-not-compared");
         // [raft L14] Neither votes nor goes to the higher view.
-        let refused = view < self.view || (!transfer && view > self.view && self.leader_is_alive());
+        let alive = view > self.view && self.leader_is_alive();
+        // [raft L129] Whoever the leader itself wants is no surprise to it.
+        let refused = view < self.view || (!transfer && (alive || self.bound().is_some()));
         if pre {
             // [raft L16-L17]
             let granted = !refused && view > self.view && up_to_date && !self.leader_is_alive();

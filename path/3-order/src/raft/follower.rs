@@ -89,6 +89,7 @@ impl Raft {
         self.become_follower(view, Some(from), out);
         self.view_leader = Some(from);
         self.heard_leader = Some(self.now);
+        self.promise();
         self.failures = 0;
         self.reset_election_timer();
         true

@@ -9,9 +9,9 @@
 //! Where to look: `log` (entries in memory and a compact table of all others), `persist` (records), `restore` (taking them
 //! back), `election`, `replication` (the leader), `progress` (one follower as its leader sees it), `follower`, `delivery`
 //! (decided slots, reading back old entries), `checkpoints` (where the log begins), `members` (who takes part), `reads`,
-//! `transfer`, `invariants`.
+//! `leases`, `transfer`, `invariants`.
 //!
-//! Invariants: INV-RAFT-1 to INV-RAFT-20, see `invariants`. Tests: tests/ beside this file (each delicate point by
+//! Invariants: INV-RAFT-1 to INV-RAFT-21, see `invariants`. Tests: tests/ beside this file (each delicate point by
 //! itself; `chaos` runs thousands of random schedules), scripts in check/script/scripts.
 
 mod checkpoints;
@@ -19,6 +19,7 @@ mod delivery;
 mod election;
 mod follower;
 mod invariants;
+mod leases;
 mod log;
 mod members;
 mod persist;
@@ -76,6 +77,10 @@ pub struct RaftConfig {
     pub reload: bool,
     /// An idle leader tells its followers of a commit after this.
     pub commit_delay: Span,
+    /// Where there is a number, a leader may answer strong reads by a lease: as long as it knows that nobody else can have been
+    /// elected. That holds only while the rates of any two replicas' clocks differ by at most so many percent. With a number, this
+    /// and `election_min` are the same on all replicas.
+    pub lease_drift_percent: Option<u8>,
 }
 
 impl RaftConfig {
@@ -94,6 +99,7 @@ impl RaftConfig {
             cache_bytes: 64 << 20,
             reload: true,
             commit_delay: Span::from_millis(5),
+            lease_drift_percent: None,
         }
     }
 }
@@ -137,6 +143,8 @@ pub struct Raft {
     election_due: Time,
     /// When the leader was last heard of; none when nothing speaks for its life.
     heard_leader: Option<Time>,
+    /// Until when it votes for nobody, where there are leases.
+    promised: Option<Time>,
     /// Elections in a row that came to nothing.
     failures: u32,
     /// Questions to the disk, and the one for delivery.
@@ -181,6 +189,7 @@ impl Raft {
             durable_record: RecordId::ZERO,
             election_due: Time::ZERO,
             heard_leader: None,
+            promised: None,
             failures: 0,
             loads: Loads::default(),
             delivery_load: None,
@@ -277,7 +286,7 @@ impl Raft {
             // [raft L15]
             self.heard_leader = None;
             let delay = Span::from_nanos(self.random.below(self.config.hint_delay_max.nanos()));
-            self.election_due = self.election_due.min(self.now.plus(delay));
+            self.election_due = self.election_due.min(self.free_at().plus(delay));
         }
     }
 
@@ -335,6 +344,7 @@ impl Order for Raft {
         // A late answer to a read of an earlier life must not answer one of this life.
         let mut numbers = Random::new(self.config.seed ^ now.nanos() ^ self.records.number().rotate_left(32));
         self.reads.begin(numbers.next() >> 1);
+        self.promise_again();
         // [raft L9-L10]
         let me = self.config.me;
         if self.has_quorum(|id| id == me) && self.is_voter(me) {
@@ -351,6 +361,7 @@ impl Order for Raft {
         if self.halted {
             return;
         }
+        // [raft L138] Read after the input arrived.
         self.now = self.now.max(now);
         match input {
             Input::Propose(batch) => self.on_propose(batch, out),

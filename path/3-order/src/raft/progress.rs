@@ -35,6 +35,8 @@ pub(super) struct Progress {
     pub(super) heard: Time,
     /// The last round of heartbeats that it answered.
     pub(super) round: u64,
+    /// It promised not to vote at some moment after this one, at the latest it is known of.
+    pub(super) promised_after: Option<Time>,
     /// The commit index that it was told, as far as its log reaches.
     pub(super) commit_sent: Index,
     /// Old entries that are being read from disk for it.
@@ -57,6 +59,7 @@ impl Progress {
             flow: Flow::Probe { sent: false },
             heard: now,
             round: 0,
+            promised_after: None,
             commit_sent: Index::ZERO,
             load: None,
             caught_up: false,

@@ -3,7 +3,7 @@
 //! A leader that committed an entry of its own view knows everything decided so far. It notes the slot at which a read
 //! arrives and begins a round of heartbeats; when a quorum has answered that round in its view, nobody else can have
 //! decided anything before the read arrived. Reads that arrive while a round is out share the next one. A follower asks
-//! the leader, one question at a time, for all reads that wait there.
+//! the leader, one question at a time, for all reads that wait there. While a leader holds a lease (`leases`) no round is needed.
 //!
 //! Tests: tests/reads.rs; tests/chaos.rs compares every confirmed read with what was decided before it.
 
@@ -101,16 +101,25 @@ impl Raft {
         self.begin_round(out);
     }
 
-    /// Begins a round for all reads that wait, unless one is out. [raft L68]
+    /// Begins a round for all reads that wait, unless one is out, or none is needed. [raft L68, L134]
     fn begin_round(&mut self, out: &mut Effects) {
+        let leased = self.holds_lease();
         let Role::Leader(lead) = &mut self.role else { return };
         let held = self.commit < lead.start && !planted("read-before-own-commit");
-        if held || lead.reads.round != 0 || lead.reads.waiting.is_empty() {
+        if held || lead.reads.waiting.is_empty() {
+            return;
+        }
+        if leased {
+            let reads = std::mem::take(&mut lead.reads.waiting);
+            return self.answer_reads(reads, out);
+        }
+        if lead.reads.round != 0 {
             return;
         }
         lead.round += 1;
         lead.reads.round = lead.round;
         std::mem::swap(&mut lead.reads.out, &mut lead.reads.waiting);
+        self.note_round();
         self.heartbeat(out);
         // Where this replica alone is a quorum nobody else answers.
         self.confirm_reads(out);
@@ -127,6 +136,12 @@ impl Raft {
         let Role::Leader(lead) = &mut self.role else { return };
         lead.reads.round = 0;
         let reads = std::mem::take(&mut lead.reads.out);
+        self.answer_reads(reads, out);
+        self.begin_round(out);
+    }
+
+    /// These reads may run once their slot is executed. [raft L69-L70]
+    fn answer_reads(&mut self, reads: Vec<LeaderRead>, out: &mut Effects) {
         for LeaderRead { reader, slot } in reads {
             assert!(slot.is_some(), "INV-RAFT-14: a leader confirms reads after a commit of its own view");
             let slot = slot.unwrap_or_default();
@@ -139,7 +154,6 @@ impl Raft {
                 }
             }
         }
-        self.begin_round(out);
     }
 
     /// Reads at a leader that is none any more.

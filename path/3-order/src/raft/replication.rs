@@ -3,6 +3,7 @@
 //!
 //! INV-RAFT-7, INV-RAFT-10, INV-RAFT-14. Tests: tests/replication.rs, tests/commit.rs.
 
+use super::leases::Lease;
 use super::log::Log;
 use super::persist::Loads;
 use super::progress::{Flow, Progress};
@@ -26,6 +27,7 @@ pub(super) struct Leading {
     /// Rounds of heartbeats begun so far; each message carries it, each answer repeats it.
     pub(super) round: u64,
     pub(super) reads: LeaderReads,
+    pub(super) lease: Lease,
     pub(super) transfer: Option<Transfer>,
     /// The change before which it tried to hand over.
     pub(super) handed_over_for: MembershipId,
@@ -42,6 +44,7 @@ impl Leading {
             settled: (0, 0),
             round: 0,
             reads: LeaderReads::default(),
+            lease: Lease::default(),
             transfer: None,
             handed_over_for: MembershipId::ZERO,
             heartbeat_due: now.plus(config.heartbeat),
@@ -236,6 +239,7 @@ impl Raft {
             if !self.hears_quorum() {
                 return self.become_follower(self.view, None, out);
             }
+            self.begin_heartbeat_round();
             self.heartbeat(out);
             self.repeat_transfer(out);
             self.deliver(out);
@@ -296,6 +300,7 @@ impl Raft {
                 peer.reject(asked, found, &self.log);
             }
         }
+        self.note_promise(from, round);
         self.advance_commit(out);
         self.lead(out, |lead, sender| {
             if let Some(peer) = lead.peer_mut(from) {

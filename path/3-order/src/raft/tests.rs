@@ -7,6 +7,7 @@ mod commit;
 mod election;
 mod gaps;
 mod hostile;
+mod leases;
 mod log;
 mod members;
 mod one;

@@ -36,6 +36,7 @@ impl Raft {
         };
         let Some(chosen) = chosen else { return };
         let due = self.now.plus(self.config.election_max);
+        // The lease ends with this. [raft L136]
         lead.transfer = Some(Transfer { target: chosen.id, due, asked: false });
         self.advance_transfer(out);
     }
@@ -47,6 +48,7 @@ impl Raft {
         let target = lead.peers.iter().find(|peer| peer.id == transfer.target);
         if target.is_some_and(|peer| peer.matched == self.log.last().index) {
             transfer.asked = true;
+            lead.lease.offered = true;
             send(out, transfer.target, RaftMessage::TimeoutNow { view: self.view }, None);
         }
     }

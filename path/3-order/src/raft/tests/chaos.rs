@@ -18,6 +18,15 @@ fn hasty(config: RaftConfig) -> RaftConfig {
     RaftConfig { heartbeat, hint_delay_max, election_min, election_max, ..tight(config) }
 }
 
+/// Reads by leases. Time is the same for all here, and the last bit of it counts.
+fn leased(config: RaftConfig) -> RaftConfig {
+    RaftConfig { lease_drift_percent: Some(0), ..tight(config) }
+}
+
+fn hasty_leased(config: RaftConfig) -> RaftConfig {
+    RaftConfig { lease_drift_percent: Some(0), ..hasty(config) }
+}
+
 fn memory(config: RaftConfig) -> RaftConfig {
     RaftConfig { reload: false, ..config }
 }
@@ -267,6 +276,18 @@ fn hasty_elections_survive_random_schedules() {
     seeds(150).for_each(|seed| {
         schedule(seed, 3, hasty, FAST);
         schedule(seed, 5, hasty, FAST);
+    });
+}
+
+/// Reads that no round confirms, while leaders come and go, also by transfers, and replicas restart within the time of a promise.
+#[test]
+fn leases_survive_random_schedules() {
+    let changes = Pace { changes: true, ..USUAL };
+    seeds(200).for_each(|seed| {
+        schedule(seed, 3, leased, USUAL);
+        schedule(seed, 3, hasty_leased, FAST);
+        schedule(seed, 5, hasty_leased, FAST);
+        schedule(seed, 5, leased, changes);
     });
 }
 
