@@ -458,6 +458,8 @@ impl Plan {
             borders: BorderConfig {
                 mode: CheckpointMode::Full,
                 interval_bytes: 0,
+                state_percent: 0,
+                interval_bytes_max: 0,
                 ahead_percent: 0,
                 full_every: 1,
             },
@@ -633,6 +635,8 @@ fn plan_state(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
     plan.borders = BorderConfig {
         mode,
         interval_bytes: rng.spread(700, 48 << 10),
+        state_percent: rng.pick(&[0, 20, 100]),
+        interval_bytes_max: rng.spread(4 << 10, 64 << 10),
         ahead_percent: rng.pick(&[0, 10, 40, 100]),
         full_every: rng.pick(&[1, 2, 4, 10]),
     };

@@ -1,9 +1,12 @@
 //! Borders: the seqs at which all replicas capture the state. They follow from the log alone, so that checkpoints of different
 //! replicas can be compared byte by byte (000, section 5.2).
 //!
-//! A border comes when the batches since the last one have taken [`BorderConfig::interval_bytes`], or when a batch asks for one
+//! A border comes when the batches since the last one have taken the interval, or when a batch asks for one
 //! ([`quorate_wire::BatchHeader::border`]). A part of the interval before that is the point at which capturing begins, so that at
 //! the border only completion is left.
+//!
+//! A checkpoint costs by the size of the state, and is paid for by the commands of one interval. So the interval follows the size
+//! that the state had at the last border ([`BorderConfig::state_percent`]): what each command pays is bounded, however large it grows.
 //!
 //! INV-BORDER-1: borders depend on the executed batches and nothing else. Tests: `borders/tests.rs`.
 
@@ -37,8 +40,12 @@ impl CheckpointMode {
 pub struct BorderConfig {
     /// How checkpoints are made.
     pub mode: CheckpointMode,
-    /// Bytes of batches from one border to the next. A batch counts with a sector more, as its record does.
+    /// Bytes of batches from one border to the next, at least. A batch counts with a sector more, as its record does.
     pub interval_bytes: u64,
+    /// The interval is this part of what the state's keys and values took at the last border, where that is more.
+    pub state_percent: u64,
+    /// And never more than this, nor less than `interval_bytes`.
+    pub interval_bytes_max: u64,
     /// How much of the interval before the border capturing begins, in percent.
     pub ahead_percent: u64,
     /// Every so many borders the whole state is written, where otherwise differences are.
@@ -77,13 +84,15 @@ pub(crate) struct Borders {
     pub(crate) number: u64,
     /// Bytes since the last one.
     since: u64,
+    /// What the state took at the last one.
+    state_bytes: u64,
     begun: bool,
 }
 
 impl Borders {
     pub(crate) fn new(config: BorderConfig, members: usize, place: usize) -> Self {
         let (members, place) = (members.max(1) as u64, place as u64);
-        Self { config, members, place, number: 0, since: 0, begun: false }
+        Self { config, members, place, number: 0, since: 0, state_bytes: 0, begun: false }
     }
 
     /// There are so many members from now on, and so many of them come before this one.
@@ -91,18 +100,32 @@ impl Borders {
         (self.members, self.place) = (members.max(1) as u64, place as u64);
     }
 
-    /// Goes on after the border with this number.
-    pub(crate) fn resume(&mut self, number: u64) {
+    /// Goes on after the border with this number, where the state took so many bytes.
+    pub(crate) fn resume(&mut self, number: u64, state_bytes: u64) {
         (self.number, self.since, self.begun) = (number, 0, false);
+        self.state_bytes = state_bytes;
+    }
+
+    /// At the border that was just reached the state takes so many bytes.
+    pub(crate) fn measured(&mut self, state_bytes: u64) {
+        self.state_bytes = state_bytes;
+    }
+
+    /// From the last border to the next.
+    fn interval(&self) -> u64 {
+        let wanted = u128::from(self.state_bytes) * u128::from(self.config.state_percent) / 100;
+        let wanted = u64::try_from(wanted).unwrap_or(u64::MAX).min(self.config.interval_bytes_max);
+        let interval = wanted.max(self.config.interval_bytes);
+        // With every replica writing at its own border, there are as many borders in the time in which each writes once.
+        match self.config.mode {
+            CheckpointMode::Staggered => (interval / self.members).max(1),
+            _ => interval.max(1),
+        }
     }
 
     /// Counts one executed batch.
     pub(crate) fn executed(&mut self, batch_bytes: u64, asked: bool) -> Option<Point> {
-        // With every replica writing at its own border, there are as many borders in the time in which each writes once.
-        let interval = match self.config.mode {
-            CheckpointMode::Staggered => (self.config.interval_bytes / self.members).max(1),
-            _ => self.config.interval_bytes.max(1),
-        };
+        let interval = self.interval();
         self.since = self.since.saturating_add(batch_bytes).saturating_add(BATCH_COST);
         if asked || self.since >= interval {
             self.number += 1;

@@ -178,7 +178,7 @@ impl Restoring {
                 let why = format!("the checkpoint of seq {} can not be restored: {error}", image.seq);
                 Halt::CheckpointUnusable { why }
             })?;
-            checkpoints.borders.resume(image.border);
+            checkpoints.borders.resume(image.border, image.objects.bytes());
             checkpoints.base = image.seq;
         }
         let created = config.members.created();

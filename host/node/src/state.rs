@@ -97,6 +97,7 @@ impl Node {
             executor: parts.system.into(),
         };
         let image = Image { seq, border, system: system.encode(), objects: parts.objects };
+        self.checkpoints.borders.measured(image.objects.bytes());
         if let Some(old) = self.checkpoints.remember(seq, image.objects.clone()) {
             out.push(Effect::Release(Unneeded(old)));
         }
@@ -563,7 +564,7 @@ impl Node {
         }
         self.roster = system.roster.clone();
         self.meet_borders();
-        self.checkpoints.borders.resume(image.border);
+        self.checkpoints.borders.resume(image.border, image.objects.bytes());
         self.checkpoints.diverged = None;
         self.checkpoints.base = seq;
         self.checkpoints.last = Some((seq, Some(digest)));

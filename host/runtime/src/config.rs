@@ -678,13 +678,15 @@ impl Config {
         let KvSection { key_bytes, value_bytes } = self.kv;
         let limits = SessionLimits::default();
         format!(
-            "{EXECUTION} {} {start_time_ns} {max} {per_client} {ttl_s} {window} {} {} {} {} {key_bytes} {value_bytes} {}",
+            "{EXECUTION} {} {start_time_ns} {max} {per_client} {ttl_s} {window} {} {} {} {} {key_bytes} {value_bytes} {} {} {}",
             self.service,
             limits.reply_bytes_max,
             limits.reply_bytes_per_request_max,
             limits.reply_bytes_per_batch_max,
             limits.reply_bytes_total_max,
             self.checkpoints.interval_bytes,
+            self.checkpoints.interval_state_percent,
+            self.checkpoints.interval_bytes_max,
         )
     }
 

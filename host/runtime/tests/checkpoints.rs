@@ -20,6 +20,7 @@ fn start(directory: &Path, mode: CheckpointMode, durability: Durability) -> Clus
     cluster_of(directory, 3, durability, options, move |config| {
         config.checkpoints.mode = mode;
         config.checkpoints.interval_bytes = INTERVAL;
+        config.checkpoints.interval_state_percent = 0;
         config.checkpoints.full_every = 3;
         config.checkpoints.rate_bytes = 0;
     })

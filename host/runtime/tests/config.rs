@@ -85,13 +85,25 @@ fn checkpoints_have_ranges() {
     refused(|c| c.checkpoints.transfer_rate_bytes = u64::MAX, "checkpoints: transfer_rate_bytes is 0, which");
     refused(
         |c| c.checkpoints.log_bytes_max = 1 << 20,
-        "checkpoints: log_bytes_max is at least twice interval_bytes",
+        "checkpoints: log_bytes_max is at least twice interval_bytes_max",
     );
     refused(|c| c.checkpoints.log_bytes_max = u64::MAX, "checkpoints: log_bytes_max is at least twice");
-    refused(|c| c.checkpoints.interval_bytes = 4 << 30, "and two segments, here 8640266240");
+    refused(|c| c.checkpoints.interval_bytes_max = 4 << 30, "and two segments, here 8640266240");
+    refused(
+        |c| c.checkpoints.interval_bytes = 3 << 30,
+        "interval_bytes_max is at least interval_bytes, here 3221225472",
+    );
+    refused(
+        |c| c.checkpoints.interval_state_percent = 10_001,
+        "interval_state_percent is 0 to 10000, not 10001",
+    );
     accepted(|c| (c.checkpoints.rate_bytes, c.checkpoints.transfer_rate_bytes) = (0, 65_536));
     accepted(|c| (c.checkpoints.ahead_percent, c.checkpoints.full_every) = (90, 64));
-    accepted(|c| (c.checkpoints.interval_bytes, c.checkpoints.log_bytes_max) = (65_536, 48 << 20 | 131_072));
+    accepted(|c| {
+        c.checkpoints.interval_bytes = 65_536;
+        c.checkpoints.interval_bytes_max = 65_536;
+        c.checkpoints.log_bytes_max = 48 << 20 | 131_072;
+    });
 }
 
 #[test]

@@ -57,13 +57,14 @@ fn a_log_is_executed_with_what_it_was_executed_with() {
     let directory = tempfile::tempdir().unwrap();
     let config = common::config(directory.path());
     run(&config);
-    let changes: [fn(&mut Config); 6] = [
+    let changes: [fn(&mut Config); 7] = [
         |c| c.service = "tally".into(),
         |c| c.sessions.ttl_s += 1,
         |c| c.sessions.window -= 1,
         |c| c.kv.key_bytes += 1,
         |c| c.kv.value_bytes -= 1,
         |c| c.checkpoints.interval_bytes += 1,
+        |c| c.checkpoints.interval_state_percent += 1,
     ];
     for change in changes {
         let mut changed = config.clone();

@@ -23,6 +23,7 @@ fn start(directory: &Path) -> Cluster {
 fn start_of(directory: &Path, replicas: u16) -> Cluster {
     cluster_of(directory, replicas, Durability::Group, Box::new(|_| Options::default()), |config| {
         config.checkpoints.interval_bytes = 1 << 20;
+        config.checkpoints.interval_state_percent = 0;
         config.checkpoints.rate_bytes = 0;
     })
 }

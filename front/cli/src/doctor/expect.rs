@@ -89,7 +89,8 @@ fn elections(config: &Config, speed: &Speed) -> String {
 fn restart(config: &Config, speed: &Speed) -> String {
     let interval = config.checkpoints.interval_bytes as f64 / 1e6;
     format!(
-        "A restart reads the last checkpoint (at {:.0} MB/s) and the log behind it, about {:.1} s for {} of log, and executes it.",
+        "A restart reads the last checkpoint (at {:.0} MB/s) and the log behind it, about {:.1} s for {} of log, and executes it; \
+         where `interval_state_percent` of the state is more than `interval_bytes`, so much more.",
         speed.read_mb_s,
         2.0 * interval / speed.read_mb_s.max(1e-3),
         bytes(config.checkpoints.interval_bytes.saturating_mul(2))

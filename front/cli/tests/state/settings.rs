@@ -35,7 +35,7 @@ impl Settings {
             let Self { mode, interval_bytes, full_every, transfer_rate_bytes } = self;
             write!(
                 text,
-                "\n[checkpoints]\nmode = \"{mode}\"\ninterval_bytes = {interval_bytes}\nfull_every = {full_every}\n\
+                "\n[checkpoints]\nmode = \"{mode}\"\ninterval_bytes = {interval_bytes}\ninterval_state_percent = 0\nfull_every = {full_every}\n\
                  rate_bytes = 0\ntransfer_rate_bytes = {transfer_rate_bytes}\n"
             )
             .unwrap();

@@ -1,7 +1,14 @@
 use super::*;
 
 fn config(mode: CheckpointMode) -> BorderConfig {
-    BorderConfig { mode, interval_bytes: 10_000, ahead_percent: 30, full_every: 4 }
+    BorderConfig {
+        mode,
+        interval_bytes: 10_000,
+        state_percent: 0,
+        interval_bytes_max: 30_000,
+        ahead_percent: 30,
+        full_every: 4,
+    }
 }
 
 /// The points that a run of batches of 488 bytes passes: each counts 1000.
@@ -65,7 +72,30 @@ fn a_restarted_replica_has_the_same_borders() {
     let mut whole = Borders::new(config(CheckpointMode::Differential), 3, 0);
     let all = points(&mut whole, 60);
     let mut resumed = Borders::new(config(CheckpointMode::Differential), 3, 0);
-    resumed.resume(2);
+    resumed.resume(2, 0);
     let rest: Vec<_> = points(&mut resumed, 40).into_iter().map(|(at, point)| (at + 20, point)).collect();
     assert_eq!(all.iter().filter(|(at, _)| *at > 20).copied().collect::<Vec<_>>(), rest);
+}
+
+#[test]
+fn the_interval_follows_the_state_within_its_bounds() {
+    let mut borders =
+        Borders::new(BorderConfig { state_percent: 200, ..config(CheckpointMode::StopAndCopy) }, 3, 0);
+    let next = |borders: &mut Borders, state_bytes| {
+        let reached = points(borders, 40)[0].0;
+        borders.resume(1, state_bytes);
+        reached
+    };
+    assert_eq!(next(&mut borders, 4_000), 10, "nothing is known of the state yet");
+    assert_eq!(next(&mut borders, 9_000), 10, "the least");
+    assert_eq!(next(&mut borders, 15_001), 18, "twice the state");
+    assert_eq!(next(&mut borders, u64::MAX), 30, "the most");
+    assert_eq!(next(&mut borders, 0), 30, "the most");
+    // What the state takes is known from the last border on, not from one moment to the next.
+    borders.measured(9_000);
+    assert_eq!(points(&mut borders, 18), [(18, Point::Border(2))]);
+    let mut staggered =
+        Borders::new(BorderConfig { state_percent: 200, ..config(CheckpointMode::Staggered) }, 3, 0);
+    staggered.measured(9_000);
+    assert_eq!(points(&mut staggered, 6), [(6, Point::Border(1))]);
 }

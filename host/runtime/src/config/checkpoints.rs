@@ -1,7 +1,7 @@
 //! `[checkpoints]`: how often the state is written to disk, how, and at what cost.
 //!
 //! Where the borders lie and what their files hold is agreed among replicas, so that their files are the same byte for byte:
-//! `mode`, `interval_bytes`, `ahead_percent` and `full_every`. The rest is each replica's own. Tests: host/runtime/tests/config.rs.
+//! `mode`, the three that say how far borders are apart, `ahead_percent` and `full_every`. The rest is each replica's own. Tests: host/runtime/tests/config.rs.
 
 use super::{ConfigError, invalid, range};
 use quorate_node::BorderConfig;
@@ -48,8 +48,12 @@ impl CheckpointMode {
 pub struct CheckpointConfig {
     /// How a checkpoint is taken.
     pub mode: CheckpointMode,
-    /// Bytes of batches from one border to the next.
+    /// Bytes of batches from one border to the next, at least.
     pub interval_bytes: u64,
+    /// The same in percent of the state, where that is more.
+    pub interval_state_percent: u32,
+    /// And at most.
+    pub interval_bytes_max: u64,
     /// How far before a border its capture begins, in percent of the interval.
     pub ahead_percent: u32,
     /// Every so many borders the checkpoint is a full one.
@@ -69,10 +73,12 @@ impl Default for CheckpointConfig {
         Self {
             mode: CheckpointMode::default(),
             interval_bytes: 256 << 20,
+            interval_state_percent: 400,
+            interval_bytes_max: 2 << 30,
             ahead_percent: 25,
             full_every: 8,
             rate_bytes: 64 << 20,
-            log_bytes_max: 4 << 30,
+            log_bytes_max: 6 << 30,
             transfer_rate_bytes: 128 << 20,
             scrub_hours: 24,
         }
@@ -90,6 +96,8 @@ impl CheckpointConfig {
                 CheckpointMode::StopAndCopy => quorate_node::CheckpointMode::StopAndCopy,
             },
             interval_bytes: self.interval_bytes,
+            state_percent: u64::from(self.interval_state_percent),
+            interval_bytes_max: self.interval_bytes_max,
             ahead_percent: u64::from(self.ahead_percent),
             full_every: u64::from(self.full_every),
         }
@@ -122,6 +130,13 @@ impl CheckpointConfig {
             INTERVAL_BYTES_MIN..=TIB,
             "1099511627776 (1 TiB)",
         )?;
+        range("checkpoints: interval_state_percent", self.interval_state_percent, 0..=10_000, "10000")?;
+        if !(self.interval_bytes..=TIB).contains(&self.interval_bytes_max) {
+            return invalid(format!(
+                "checkpoints: interval_bytes_max is at least interval_bytes, here {}, and at most 1099511627776 (1 TiB), not {}",
+                self.interval_bytes, self.interval_bytes_max
+            ));
+        }
         range("checkpoints: ahead_percent", self.ahead_percent, 0..=90, "90")?;
         range("checkpoints: full_every", self.full_every, 1..=64, "64")?;
         for (key, rate) in
@@ -135,10 +150,10 @@ impl CheckpointConfig {
         }
         range("checkpoints: scrub_hours", self.scrub_hours, 0..=8760, "8760 (a year)")?;
         // The log is kept from the last agreed border on, and the next one must be reached, written and agreed upon.
-        let least = self.interval_bytes * 2 + segment_bytes * 2;
+        let least = self.interval_bytes_max * 2 + segment_bytes * 2;
         if self.log_bytes_max < least || self.log_bytes_max > 16 * TIB {
             return invalid(format!(
-                "checkpoints: log_bytes_max is at least twice interval_bytes and two segments, here {least}, and at most \
+                "checkpoints: log_bytes_max is at least twice interval_bytes_max and two segments, here {least}, and at most \
                  17592186044416 (16 TiB), not {}",
                 self.log_bytes_max
             ));

@@ -21,6 +21,8 @@ fn what_is_agreed_about_checkpoints_is_in_the_digest() {
         changed(|c| c.checkpoints.mode = CheckpointMode::Full),
         changed(|c| c.checkpoints.mode = CheckpointMode::Staggered),
         changed(|c| c.checkpoints.interval_bytes += 1),
+        changed(|c| c.checkpoints.interval_state_percent += 1),
+        changed(|c| c.checkpoints.interval_bytes_max += 1),
         changed(|c| c.checkpoints.ahead_percent += 1),
         changed(|c| c.checkpoints.full_every += 1),
     ];
@@ -44,7 +46,12 @@ fn what_each_replica_chooses_for_itself_is_not() {
 fn a_log_is_bound_to_the_interval_and_not_to_the_mode() {
     let mode = changed(|c| (c.checkpoints.mode, c.checkpoints.full_every) = (CheckpointMode::Full, 1));
     assert_eq!(mode.execution(1), config().execution(1));
-    let interval = changed(|c| c.checkpoints.interval_bytes += 1);
-    assert_ne!(interval.execution(1), config().execution(1));
+    for interval in [
+        changed(|c| c.checkpoints.interval_bytes += 1),
+        changed(|c| c.checkpoints.interval_state_percent += 1),
+        changed(|c| c.checkpoints.interval_bytes_max += 1),
+    ] {
+        assert_ne!(interval.execution(1), config().execution(1));
+    }
     assert_ne!(config().execution(2), config().execution(1));
 }

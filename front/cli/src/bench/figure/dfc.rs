@@ -211,6 +211,8 @@ fn settings(args: &FigureArgs, mode: Mode, interval: u64) -> Settings {
     let own = CheckpointConfig::default();
     let mut settings: Settings = vec![
         ("checkpoints", "interval_bytes", number(interval)),
+        ("checkpoints", "interval_bytes_max", number(interval)),
+        ("checkpoints", "interval_state_percent", number(0)),
         ("checkpoints", "log_bytes_max", number(own.log_bytes_max.max(interval.saturating_mul(4)))),
     ];
     if mode != Mode::None {
