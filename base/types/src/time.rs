@@ -65,6 +65,11 @@ impl Span {
     pub const fn millis(self) -> u64 {
         self.0 / 1_000_000
     }
+    /// This and the other together.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
     /// So many times as long.
     #[must_use]
     pub const fn times(self, factor: u64) -> Self {

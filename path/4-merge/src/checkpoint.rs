@@ -1,0 +1,220 @@
+//! The merge's part of a checkpoint: where every instance stands at a seq. docs/protocols/merge.md L21-L24.
+//!
+//! It follows from the global log up to that seq and from nothing else, so it is the same on all replicas: records that stand for no
+//! slot do not count, and a seq may lie inside a no-op of many slots, whose record then comes again.
+//! Tests: tests/restart.rs, tests/hostile.rs.
+
+use crate::generation::{Generation, INSTANCES_MAX, Position, SLOT_MAX};
+use crate::local::{Lead, Local, RecordIndex, Stay, Taken};
+use crate::merge::{Config, Merge};
+use crate::refused::Refused;
+use quorate_types::{Seq, Slot, planted};
+
+/// Where an instance stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InstanceAt {
+    /// Its last slot in the checkpoint.
+    pub slot: Slot,
+    /// Its last record that the checkpoint holds whole: its log is trimmed up to here, and goes on behind it.
+    pub record: RecordIndex,
+    /// How many slots of the record behind are in the checkpoint, too.
+    pub offset: u64,
+}
+
+/// What a checkpoint says of the merge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The window that the cluster agreed on.
+    pub window: u64,
+    /// The last seq in it.
+    pub seq: Seq,
+    /// How slots map to seqs behind it.
+    pub generation: Generation,
+    /// What follows, when a change is under way.
+    pub next: Option<Generation>,
+    /// All instances that ever were, in order.
+    pub instances: Vec<InstanceAt>,
+}
+
+impl Checkpoint {
+    /// Of nothing.
+    pub fn begin(window: u64, instances: u16) -> Self {
+        let nothing = InstanceAt { slot: Slot::ZERO, record: RecordIndex(0), offset: 0 };
+        Self {
+            window,
+            seq: Seq::ZERO,
+            generation: Generation::begin(instances),
+            next: None,
+            instances: vec![nothing; usize::from(instances.min(INSTANCES_MAX))],
+        }
+    }
+
+    /// Whether its parts fit together; the place behind it.
+    ///
+    /// # Errors
+    /// Says what does not fit.
+    pub fn check(&self) -> Result<Position, Refused> {
+        let refuse = |what| Err(Refused::Checkpoint(what));
+        if !self.generation.is_sound() {
+            return refuse("no such generation");
+        }
+        let Some(cursor) = self.generation.position(self.seq.next()).filter(|_| self.seq != self.seq.next())
+        else {
+            return refuse("its seq lies before its generation");
+        };
+        if cursor.slot.number() >= SLOT_MAX || self.instances.len() > usize::from(INSTANCES_MAX) {
+            return refuse("no such slot or number of instances");
+        }
+        if let Some(next) = self.next {
+            let follows =
+                self.generation.after(next.first.number() - next.first.number().min(1), next.instances);
+            let apart = cursor.slot < next.first && next.instances != self.generation.instances;
+            if !next.is_sound() || follows != Some(next) || !apart {
+                return refuse("the generation to come does not follow");
+            }
+        }
+        let count = self.generation.instances.max(self.next.map_or(0, |next| next.instances));
+        if self.instances.len() < usize::from(count) {
+            return refuse("an instance is missing");
+        }
+        let wrong = self.instances.iter().enumerate().any(|(at, part)| !self.fits(at, part, cursor));
+        if wrong { refuse("an instance stands where it can not") } else { Ok(cursor) }
+    }
+
+    fn fits(&self, at: usize, part: &InstanceAt, cursor: Position) -> bool {
+        let slot = part.slot.number();
+        let place = match self.next {
+            _ if at < usize::from(self.generation.instances) => {
+                let next = cursor.slot.number();
+                let done = if at + 1 < usize::from(cursor.instance.number()) { next } else { next - 1 };
+                slot == done && part.offset <= slot
+            }
+            Some(next) if at < usize::from(next.instances) => {
+                slot == next.first.number() - 1 && part.offset == 0
+            }
+            _ => slot < cursor.slot.number() && part.offset == 0,
+        };
+        place && part.record.0 < u64::MAX - 1
+    }
+
+    fn stay(&self, at: usize) -> Stay {
+        let present = at < usize::from(self.generation.instances);
+        match self.next {
+            Some(next) if at < usize::from(next.instances) => Stay::Here,
+            Some(next) if present => Stay::Leaves(next.first.number() - 1),
+            None if present => Stay::Here,
+            _ => Stay::Away,
+        }
+    }
+}
+
+impl<T> Merge<T> {
+    /// What a checkpoint of the last seq says of the merge. When that was a batch, everything that it changes was changed.
+    pub fn checkpoint(&self) -> Checkpoint {
+        let instances = self.locals.iter().enumerate().map(|(at, local)| {
+            let slot = self.done(at);
+            InstanceAt { slot: Slot::new(slot), record: RecordIndex(local.record), offset: slot - local.base }
+        });
+        Checkpoint {
+            window: self.config.window,
+            seq: Seq::new(self.seq),
+            generation: self.generation,
+            next: self.next,
+            instances: instances.collect(),
+        }
+    }
+
+    /// Begins behind a checkpoint. Each instance hands on what is behind its record.
+    ///
+    /// # Errors
+    /// When its parts do not fit together.
+    pub fn restore(config: Config, from: &Checkpoint) -> Result<Self, Refused> {
+        let mut merge = Self::empty(config, from.generation)?;
+        if from.window != config.window {
+            return Err(Refused::Checkpoint("another window"));
+        }
+        let cursor = from.check()?;
+        merge.seq = from.seq.number();
+        merge.slot = cursor.slot.number();
+        merge.at = usize::from(cursor.instance.number()) - 1;
+        merge.next = from.next;
+        if planted("merge-order-after-restart") {
+            merge.at = 0;
+        }
+        if planted("merge-border-off-by-one")
+            && let Some(next) = &mut merge.next
+        {
+            next.first = next.first.next();
+        }
+        let locals = from
+            .instances
+            .iter()
+            .enumerate()
+            .map(|(at, part)| Local::new(part.record.0, part.slot.number() - part.offset, from.stay(at)));
+        merge.locals = locals.collect();
+        if let Some(border) = merge.border() {
+            merge.want(Position::new(border, from.generation.instances), false);
+        }
+        Ok(merge)
+    }
+
+    /// A checkpoint took the place of the state, further on or further back. Each instance goes on behind the record that the checkpoint
+    /// names; what is here of it and lies further on is kept, and may be handed in again. [merge L23]
+    ///
+    /// # Errors
+    /// When the checkpoint's parts do not fit together; nothing changed then.
+    pub fn jump(&mut self, to: &Checkpoint) -> Result<(), Refused> {
+        let fresh = Self::restore(self.config, to)?;
+        let old = std::mem::replace(self, fresh);
+        self.past = old.past;
+        self.past.retain(|generation| generation.base < self.generation.base);
+        self.counts = old.counts;
+        self.reads = old.reads;
+        self.forget_reads();
+        self.wanted = self.wanted.max(old.wanted);
+        (self.wanted_here, self.wanted_early) = (old.wanted_here, old.wanted_early);
+        let (last, count) = (self.locals.len() - 1, self.generation.instances);
+        for (at, mut before) in old.locals.into_iter().enumerate().take(last + 1) {
+            let lost = planted("merge-jump-resets-one") && at + 1 == usize::from(count);
+            self.keep(at, &mut before, lost);
+            let local = &mut self.locals[at];
+            (local.asked, local.waited) = (before.asked, before.waited);
+            local.lead = before.lead.map(|lead| Lead { tail: lead.tail.max(local.placed), ..lead });
+        }
+        Ok(())
+    }
+
+    /// Keeps what an instance decided behind a checkpoint, if nothing between is missing.
+    fn keep(&mut self, at: usize, before: &mut Local<T>, lost: bool) {
+        let (done, border) = (self.done(at), self.border());
+        let local = &mut self.locals[at];
+        let (from, last) = (local.record, before.last);
+        if from < before.record || from >= last {
+            return;
+        }
+        let fits = before.slot_at(from).is_none_or(|slot| slot == local.base);
+        let records = before.take_after(from);
+        if !fits {
+            return; // it comes again, or what comes is refused
+        }
+        let mut work = Vec::new();
+        for (record, what) in records {
+            if lost {
+                break;
+            }
+            local.last = record - 1;
+            match local.take(record, what, done, border) {
+                Ok(Taken::Work(slot)) => work.push(slot),
+                Ok(_) => {}
+                Err(_) => {
+                    *local = Local::new(from, local.base, local.stay);
+                    return;
+                }
+            }
+        }
+        (local.last, local.again) = (last, last);
+        for slot in work {
+            self.want(Position::at(slot, at), false);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Who fills what, and how far a leader may run ahead. docs/protocols/merge.md L9-L16.
+//!
+//! What asks for filling is remembered as one place of the global log, the furthest: everything up to there must be decided. It only
+//! grows, and what lies behind the cursor asks for nothing, so a cluster at rest is silent. No-ops never ask for no-ops. One no-op per
+//! instance is under way at a time: what is wanted meanwhile goes into the next one, which grows with load as batches do.
+//! INV-MERGE-5, INV-MERGE-6. Tests: tests/fill.rs, tests/cluster.rs.
+
+use crate::generation::{INSTANCES_MAX, Position, SLOT_MAX};
+use crate::local::{Lead, Local, Stay};
+use crate::merge::{Merge, NOWHERE};
+use quorate_types::{InstanceId, Slot};
+
+/// Who leads an instance, as far as is known here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leader {
+    /// Nobody, or nobody knows.
+    Nobody,
+    /// This replica.
+    Here,
+    /// Another one.
+    Elsewhere,
+}
+
+impl<T> Merge<T> {
+    /// An instance has another leader, or the same one in another view. Whoever was asked before has forgotten it. [merge L15]
+    pub fn leader(&mut self, instance: InstanceId, leader: Leader) {
+        let Ok(at) = self.index(instance) else { return };
+        let local = &mut self.locals[at];
+        local.lead = (leader == Leader::Here).then(Lead::default);
+        local.asked = 0;
+    }
+
+    /// A question to an instance's leader may be lost: its connection broke. It is asked again.
+    pub fn ask_again(&mut self, instance: InstanceId) {
+        if let Ok(at) = self.index(instance) {
+            self.locals[at].asked = 0;
+        }
+    }
+
+    /// The leader here was handed everything that was decided in its instance before its view. From now on it may propose. [merge L12]
+    pub fn settled(&mut self, instance: InstanceId) {
+        let Ok(at) = self.index(instance) else { return };
+        let local = &mut self.locals[at];
+        let Some(lead) = local.lead.as_mut().filter(|lead| !lead.settled) else { return };
+        lead.settled = true;
+        lead.tail = local.placed;
+        let early = std::mem::replace(&mut self.wanted_early, NOWHERE);
+        self.asked(early);
+    }
+
+    /// How many more slots an instance that leads here may propose. [merge L12]
+    pub fn room(&self, instance: InstanceId) -> u64 {
+        let Ok(at) = self.index(instance) else { return 0 };
+        self.tail(at).map_or(0, |tail| self.limit(at, tail).saturating_sub(tail))
+    }
+
+    /// The slots that the log of an instance stands for that leads here.
+    fn tail(&self, at: usize) -> Option<u64> {
+        let local = &self.locals[at];
+        local.lead.filter(|lead| lead.settled && local.unplaced.is_empty()).map(|lead| lead.tail)
+    }
+
+    /// The last slot that a leader may propose. [merge L12]
+    fn limit(&self, at: usize, tail: u64) -> u64 {
+        let window = self.delivered().number().saturating_add(self.config.window).min(SLOT_MAX);
+        match self.locals[at].stay {
+            Stay::Away => 0,
+            Stay::Leaves(border) => window.min(border),
+            Stay::Here => match self.border() {
+                Some(border) if tail < border => window.min(border),
+                _ => window,
+            },
+        }
+    }
+
+    /// The leader here proposes a batch: it asks for filling at once, so that batch and no-ops are decided side by side. Gives the slot
+    /// that the batch will have, if this leader stays.
+    pub fn proposed(&mut self, instance: InstanceId) -> Option<Slot> {
+        let room = self.room(instance);
+        let at = self.index(instance).ok()?;
+        let lead = self.locals[at].lead.as_mut()?;
+        assert!(room > 0, "INV-MERGE-5: a leader proposes within the window and before the border");
+        lead.tail += 1;
+        let slot = lead.tail;
+        self.want(Position::at(slot, at), true);
+        Some(Slot::new(slot))
+    }
+
+    /// The target of the no-op that an instance that leads here should propose now. The host proposes it at once, after the batches that
+    /// it has. [merge L10, L11, L14]
+    pub fn fill(&mut self, instance: InstanceId) -> Option<Slot> {
+        let at = self.index(instance).ok()?;
+        let tail = self.tail(at)?;
+        let target = self.wanted.needs(at).min(self.limit(at, tail));
+        let local = &mut self.locals[at];
+        let lead = local.lead.as_mut()?;
+        if target <= tail || lead.fill > local.placed {
+            return None;
+        }
+        (lead.tail, lead.fill) = (target, target);
+        self.counts.fills += 1;
+        Some(Slot::new(target))
+    }
+
+    /// Whether decided work, a change or a read that is known here needs a no-op with this target: with commission faults a replica
+    /// holds back its vote until then.
+    pub fn is_needed(&self, instance: InstanceId, target: Slot) -> bool {
+        self.index(instance).is_ok_and(|at| target.number() <= self.wanted.needs(at))
+    }
+
+    /// Names the instances that are led elsewhere and lack what is waited for here, each with the place up to which everything is
+    /// wanted: the host sends that to its leader, once for all instances that it leads. [merge L14]
+    pub fn asks(&mut self, mut ask: impl FnMut(InstanceId, Position)) {
+        let wanted = self.wanted_here;
+        if wanted < self.cursor() {
+            return;
+        }
+        for (at, local) in self.locals.iter_mut().enumerate() {
+            let last = match local.stay {
+                Stay::Here => SLOT_MAX,
+                Stay::Leaves(border) => border,
+                Stay::Away => 0,
+            };
+            let need = wanted.needs(at).min(last);
+            if local.lead.is_some() || need <= local.placed || local.asked > local.placed {
+                continue;
+            }
+            local.asked = need;
+            self.counts.asks += 1;
+            ask(InstanceId::new(at as u16 + 1), wanted);
+        }
+    }
+
+    /// Another replica wants everything up to this place. What a leader can not want by itself, it has not led long enough for, or it
+    /// leads no more: it looks again when it is settled. [merge L15]
+    pub fn asked(&mut self, position: Position) {
+        let settled = |local: &&Local<T>| local.lead.is_some_and(|lead| lead.settled);
+        let led = self.locals.iter().filter(settled).map(|local| local.placed).max();
+        // Whoever asks waits at most one slot behind a window that begins where our own instance is decided.
+        let last = led.map_or(0, |placed| placed.saturating_add(self.config.window).saturating_add(1));
+        let sure = position.min(Position::new(last, INSTANCES_MAX));
+        self.want(sure, false);
+        if sure < position {
+            self.wanted_early = self.wanted_early.max(position);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Where a slot lies in the global log. docs/protocols/merge.md L1-L4.
+//!
+//! While the number of instances stays the same, positions follow from one formula; such a stretch is a generation. It ends at the same
+//! slot in all instances, so slots alone, then instances, order the global log across generations, too ([`Position`]).
+//! Tests: tests/numbers.rs.
+
+use quorate_types::{InstanceId, Seq, Slot};
+
+/// No cluster has more instances.
+pub const INSTANCES_MAX: u16 = 256;
+/// No slot has a higher number; more were not decided in a thousand years. So positions never overflow.
+pub const SLOT_MAX: u64 = 1 << 48;
+/// A window of one could stay shut: filling for a batch brings every instance up to the slot before it, not up to its own.
+pub const WINDOW_MIN: u64 = 2;
+/// No window is larger.
+pub const WINDOW_MAX: u64 = 1 << 20;
+
+/// A place in the global log, in the order of the global log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// The slot.
+    pub slot: Slot,
+    /// In which instance.
+    pub instance: InstanceId,
+}
+
+impl Position {
+    /// The place of this slot in this instance.
+    pub const fn new(slot: u64, instance: u16) -> Self {
+        Self { slot: Slot::new(slot), instance: InstanceId::new(instance) }
+    }
+
+    /// By the instance's place in a list.
+    pub(crate) const fn at(slot: u64, at: usize) -> Self {
+        Self::new(slot, at as u16 + 1)
+    }
+
+    /// How far the instance at this place in the list must be decided for everything up to here. [merge L9]
+    pub(crate) fn needs(self, at: usize) -> u64 {
+        if usize::from(self.instance.number()) > at {
+            self.slot.number()
+        } else {
+            self.slot.number().saturating_sub(1)
+        }
+    }
+}
+
+/// A stretch of the global log with one number of instances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Generation {
+    /// How many instances.
+    pub instances: u16,
+    /// Its first slot in each of them.
+    pub first: Slot,
+    /// The seq before its first.
+    pub base: Seq,
+}
+
+impl Generation {
+    /// The first one.
+    pub const fn begin(instances: u16) -> Self {
+        Self { instances, first: Slot::FIRST, base: Seq::ZERO }
+    }
+
+    /// The seq of a place in this generation, wherever it ends; none if it lies before, or its instance is none of this generation's.
+    /// [merge L2]
+    pub fn seq(&self, position: Position) -> Option<Seq> {
+        let instance = position.instance.number();
+        if instance == 0 || instance > self.instances {
+            return None;
+        }
+        let rows = position.slot.number().checked_sub(self.first.number())?;
+        let before = rows.checked_mul(u64::from(self.instances))?;
+        self.base.number().checked_add(before)?.checked_add(u64::from(instance)).map(Seq::new)
+    }
+
+    /// The place with this seq in this generation, wherever it ends; none if it lies before.
+    pub fn position(&self, seq: Seq) -> Option<Position> {
+        let before = seq.number().checked_sub(self.base.number())?.checked_sub(1)?;
+        let instances = u64::from(self.instances);
+        let slot = self.first.number().checked_add(before.checked_div(instances)?)?;
+        Some(Position::new(slot, (before % instances) as u16 + 1))
+    }
+
+    /// What follows when this one ends with slot `border`. [merge L3]
+    pub(crate) fn after(&self, border: u64, instances: u16) -> Option<Self> {
+        let last = self.seq(Position::new(border, self.instances))?;
+        Some(Self { instances, first: Slot::new(border.checked_add(1)?), base: last })
+    }
+
+    /// Whether its numbers are ones that a cluster can reach.
+    pub(crate) fn is_sound(&self) -> bool {
+        let slots = u64::from(INSTANCES_MAX) * SLOT_MAX;
+        (1..=INSTANCES_MAX).contains(&self.instances)
+            && (1..=SLOT_MAX).contains(&self.first.number())
+            && self.base.number() <= slots
+    }
+}

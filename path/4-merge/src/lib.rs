@@ -1,0 +1,41 @@
+//! Stage 4: one global log of the logs of many instances (paper: sequencer).
+//!
+//! In: what each instance decided, from stage 3 (order). Out: batches in the order of the global log, to stage 5 (execute). The order is
+//! fixed before anything is decided: slot 1 of instance 1, of 2, ... of R, slot 2 of instance 1, and so on. So all replicas merge alike
+//! without a word to each other, and the price is that nothing passes an instance that has nothing to say: it is filled with no-ops,
+//! one record for many slots.
+//!
+//! [`Merge`] is a plain state machine without I/O; it never looks into a batch. A host uses it like this:
+//!
+//! - an instance decided something: [`Merge::decided`], then [`Merge::next`] until it gives nothing more; each batch is executed before
+//!   the next is taken. A command for another number of instances: [`Merge::change`], while its batch is the last one taken;
+//! - an instance has another leader: [`Merge::leader`]; it leads here and knows what was decided before: [`Merge::settled`];
+//! - at the end of a turn: propose while [`Merge::room`] says so, telling [`Merge::proposed`] of each; then [`Merge::reads`],
+//!   [`Merge::fill`] for the instances that lead here, [`Merge::asks`] for the others; another replica's word goes to [`Merge::asked`];
+//! - strong reads: ask the leader of [`Merge::read_through`], give its answer to [`Merge::read_confirmed`];
+//! - checkpoints: [`Merge::checkpoint`], [`Merge::restore`], [`Merge::jump`].
+//!
+//! Sources: Deyerl and Distler, "In Search of a Scalable Raft-based Replication Architecture", PaPoC 2019 (sections 3.2 to 3.5); Behl,
+//! Distler and Kapitza, "Consensus-Oriented Parallelization", Middleware 2015. The protocol in numbered lines, and how it departs from
+//! them: docs/protocols/merge.md. Invariants: INV-MERGE-1 to 7 (`invariants.rs`). Tests: `tests/`; golden scripts:
+//! check/script/scripts/merge.
+
+mod change;
+mod checkpoint;
+mod fill;
+mod generation;
+mod invariants;
+mod local;
+mod merge;
+mod metrics;
+mod reads;
+mod refused;
+
+pub use checkpoint::{Checkpoint, InstanceAt};
+pub use fill::Leader;
+pub use generation::{Generation, INSTANCES_MAX, Position, SLOT_MAX, WINDOW_MAX, WINDOW_MIN};
+pub use local::{Decided, RecordIndex};
+pub use merge::{Config, Delivered, Merge};
+pub use metrics::{Counts, InstanceStatus, Status, Waits};
+pub use reads::ReadEnd;
+pub use refused::Refused;
