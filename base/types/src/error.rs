@@ -59,6 +59,15 @@ pub enum Halt {
         /// What went wrong.
         why: String,
     },
+    /// The cluster works at a feature level that this program can not work at.
+    FeatureLevel {
+        /// The cluster's level.
+        cluster: u32,
+        /// The lowest level of this program.
+        lowest: u32,
+        /// The highest.
+        highest: u32,
+    },
     /// A record that was read back does not say what it must.
     LogInconsistent {
         /// What does not fit.
@@ -86,6 +95,17 @@ impl fmt::Display for Halt {
                 "{why}. This replica stops; the others go on. If they run another version of this program, start that one here; \
                  otherwise keep the directory for examination and report it"
             ),
+            Self::FeatureLevel { cluster, lowest, highest } => {
+                let remedy = if cluster > highest {
+                    "Start the newer program again: from the moment on at which the level was raised there is no way back"
+                } else {
+                    "Start a program of the version before, and raise the cluster's level with it first (`quorate upgrade`)"
+                };
+                write!(
+                    f,
+                    "the cluster works at feature level {cluster}, this program can work at {lowest} to {highest}. {remedy}"
+                )
+            }
             Self::LogInconsistent { why } => write!(
                 f,
                 "the log does not fit together: {why}. This replica stops; the others go on. Keep the directory for \

@@ -78,6 +78,10 @@ kinds! {
     MemberRequest = 54,
     /// Whether that began, a line of text.
     MemberReply = 55,
+    /// An operator asks the leader to raise the cluster's feature level.
+    UpgradeRequest = 56,
+    /// Whether that began, a line of text.
+    UpgradeReply = 57,
 }
 
 /// A decoded frame header.

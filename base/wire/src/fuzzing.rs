@@ -3,7 +3,7 @@
 
 use crate::{
     Batch, ClientMessage, Frame, FrameKind, FrameReader, Hello, MemberRequest, Memberships, OrderMessage,
-    Refusal, ReplicaMessage, StateMessage, Welcome, read_room, room_frame,
+    Refusal, ReplicaMessage, StateMessage, Welcome, read_room, read_upgrade_request, room_frame,
 };
 use bytes::Bytes;
 
@@ -75,7 +75,9 @@ fn payload(frame: Frame) {
         | FrameKind::TransferReply
         | FrameKind::ScrubRequest
         | FrameKind::ScrubReply
-        | FrameKind::MemberReply => {}
+        | FrameKind::MemberReply
+        | FrameKind::UpgradeReply => {}
+        FrameKind::UpgradeRequest => drop(read_upgrade_request(frame.payload)),
         FrameKind::Members => drop(Memberships::decode(frame.payload)),
         FrameKind::MemberRequest => drop(MemberRequest::decode(frame.payload)),
     }

@@ -10,8 +10,11 @@ use quorate_types::{ClientId, ClusterId, Incarnation, MembershipId, Reject, Repl
 pub const FORMAT_MIN: u16 = 1;
 /// The newest wire format that this program speaks.
 pub const FORMAT_MAX: u16 = 1;
-/// What this program can do beyond its format; raised when a feature needs all replicas to have it.
-pub const FEATURE_LEVEL: u32 = 1;
+/// The lowest feature level that this program can still work at.
+pub const FEATURE_LEVEL_MIN: u32 = 1;
+/// The highest feature level that this program can work at. A cluster works at the level that was agreed on in its log, which is raised
+/// once all members can do more (docs/operations/upgrades.md). Level 2: checkpoints hold the level.
+pub const FEATURE_LEVEL: u32 = 2;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"QRT1");
 /// No refusal text is longer: a peer can not make us keep or print a book.
@@ -40,7 +43,7 @@ pub struct Hello {
     pub format_min: u16,
     /// Newest format the sender speaks.
     pub format_max: u16,
-    /// What the sender can do beyond the format.
+    /// The highest feature level that the sender can work at.
     pub feature_level: u32,
     /// The cluster it means; zero from a client that does not know yet.
     pub cluster: ClusterId,
@@ -76,6 +79,12 @@ impl Hello {
     #[must_use]
     pub fn of_member(self, parameters: u64, life: u64) -> Self {
         Self { parameters, life, ..self }
+    }
+
+    /// The same, of somebody who can work at this feature level and those below.
+    #[must_use]
+    pub fn able(self, feature_level: u32) -> Self {
+        Self { feature_level, ..self }
     }
 
     /// The same, with the membership that a member knows.
@@ -142,7 +151,7 @@ impl Hello {
 pub struct Welcome {
     /// The format both sides use from here on.
     pub format: u16,
-    /// What the sender can do beyond the format.
+    /// The highest feature level that the sender can work at.
     pub feature_level: u32,
     /// The cluster it belongs to.
     pub cluster: ClusterId,
@@ -196,7 +205,7 @@ impl Welcome {
 pub enum RefusalReason {
     /// The other side belongs to another cluster.
     ForeignCluster = 1,
-    /// No format that both speak.
+    /// No format that both speak, or the dialer can not work at the cluster's feature level.
     Format = 2,
     /// The dialer says that it is a member, and is none.
     UnknownReplica = 3,

@@ -24,8 +24,10 @@ pub use client::{
     ReplyStatus, read_reply_header, reply_header, write_read_request, write_request,
 };
 pub use frame::{FRAME_HEADER, Frame, FrameHeader, FrameKind, FrameReader, OutFrame};
-pub use handshake::{FEATURE_LEVEL, FORMAT_MAX, FORMAT_MIN, Hello, Refusal, RefusalReason, Role, Welcome};
-pub use members::{MemberRequest, SystemCommand, members_frame};
+pub use handshake::{
+    FEATURE_LEVEL, FEATURE_LEVEL_MIN, FORMAT_MAX, FORMAT_MIN, Hello, Refusal, RefusalReason, Role, Welcome,
+};
+pub use members::{MemberRequest, SystemCommand, members_frame, read_upgrade_request, upgrade_request};
 pub use membership::{
     ADDRESS_MAX, MEMBERS_MAX, MEMBERSHIPS_BYTES_MAX, Member, MemberRole, Membership, Memberships,
 };

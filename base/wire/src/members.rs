@@ -1,8 +1,9 @@
-//! What is said about memberships beside the protocols: the ordered commands that begin and end a change, and what operators ask for.
+//! What is said about memberships and feature levels beside the protocols: the ordered commands, and what operators ask for.
 //!
 //! ```text
-//! system command  kind u8 | memberships (1, a change) or number u64 (2, it ended)
-//! member request  kind u8 | replica u16 | other u16 | incarnation u64 | address, to the end
+//! system command   kind u8 | memberships (1, a change) or number u64 (2, it ended) or level u32 (3, the feature level from here on)
+//! member request   kind u8 | replica u16 | other u16 | incarnation u64 | address, to the end
+//! upgrade request  level u32, or 0 for the highest that all members can work at
 //! ```
 //!
 //! A system command is the body of the only request of a batch, of kind [`RequestKind::System`]. No client may send one.
@@ -25,6 +26,8 @@ pub enum SystemCommand {
     Change(Memberships),
     /// The change to this membership is over in every instance.
     Changed(MembershipId),
+    /// The cluster works at this feature level from here on.
+    Raise(u32),
 }
 
 impl SystemCommand {
@@ -39,6 +42,10 @@ impl SystemCommand {
             Self::Changed(number) => {
                 body.put_u8(2);
                 body.put_u64(number.number());
+            }
+            Self::Raise(level) => {
+                body.put_u8(3);
+                body.put_u32(*level);
             }
         }
         let mut bytes = Vec::new();
@@ -73,6 +80,11 @@ impl SystemCommand {
                 let number = MembershipId::new(r.u64()?);
                 r.end()?;
                 Ok(Self::Changed(number))
+            }
+            3 => {
+                let level = r.u32()?;
+                r.end()?;
+                Ok(Self::Raise(level))
             }
             _ => Err(Reject::Malformed("system command")),
         }
@@ -158,6 +170,22 @@ impl MemberRequest {
             _ => return malformed,
         })
     }
+}
+
+/// The frame by which an operator asks for this feature level; 0 asks for the highest that all members can work at.
+pub fn upgrade_request(level: u32) -> OutFrame {
+    OutFrame::new(FrameKind::UpgradeRequest, &level.to_le_bytes(), vec![])
+}
+
+/// Reads such a frame's payload.
+///
+/// # Errors
+/// When the bytes are none.
+pub fn read_upgrade_request(payload: Bytes) -> Result<u32, Reject> {
+    let mut r = Reader::new(payload, "upgrade request");
+    let level = r.u32()?;
+    r.end()?;
+    Ok(level)
 }
 
 /// The frame that tells another replica, or a client, who the members are.

@@ -168,6 +168,9 @@ fn again(options: &Options, seed: u64) -> String {
     if let Some(changes) = profile.changes {
         line += &format!(" --changes {changes}");
     }
+    if let Some(upgrades) = profile.upgrades {
+        line += &format!(" --upgrades {upgrades}");
+    }
     if let Some(replicas) = profile.replicas {
         line += &format!(" --replicas {replicas}");
     }

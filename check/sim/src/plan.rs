@@ -5,6 +5,7 @@
 //! smaller by leaving some out.
 
 mod members;
+mod upgrades;
 
 use crate::net::NetPlan;
 use crate::random::Rng;
@@ -15,6 +16,8 @@ use quorate_node::{BorderConfig, CheckpointMode};
 use quorate_state::transfer::{FetchLimits, ServeLimits};
 use quorate_types::Span;
 use std::fmt;
+pub use upgrades::Upgrades;
+use upgrades::plan_upgrades;
 
 const MS: u64 = 1_000_000;
 
@@ -197,6 +200,18 @@ pub enum Fault {
         /// About whom, among those to whom it may happen.
         pick: u16,
     },
+    /// A replica's program is replaced by a newer or an older one; not by an older one once a raise was proposed, unless operators are
+    /// careless.
+    Program {
+        /// Whose.
+        who: usize,
+        /// The highest feature level that it can do.
+        level: u32,
+        /// How long the replica is down.
+        time: u64,
+    },
+    /// An operator asks whoever leads to raise the feature level.
+    Raise,
 }
 
 /// What an operator asks for about the membership.
@@ -300,6 +315,7 @@ impl Fault {
             | Self::Away { who, .. }
             | Self::Rot { who, .. }
             | Self::RotCheckpoint { who, .. }
+            | Self::Program { who, .. }
             | Self::Lose { who } => Some(Some(*who).filter(|who| *who != LEADER)),
             Self::Blackout { .. } => Some(None),
             _ => None,
@@ -390,6 +406,8 @@ pub struct Plan {
     pub scrub_every: Option<u64>,
     /// After how many milliseconds a leader whose disk does not write hands over.
     pub disk_stall: u64,
+    /// Feature levels.
+    pub upgrades: Upgrades,
     /// What the cluster runs.
     pub service: ServiceConfig,
     /// Faults with their times, in order.
@@ -413,11 +431,13 @@ pub struct Profile {
     pub length: u32,
     /// Whether the membership changes; otherwise the seed decides, unless the cluster's size is chosen.
     pub changes: Option<bool>,
+    /// Whether programs are replaced and the feature level is raised; otherwise the seed decides.
+    pub upgrades: Option<bool>,
 }
 
 impl Default for Profile {
     fn default() -> Self {
-        Self { replicas: None, faults: true, sync: None, length: 1, changes: None }
+        Self { replicas: None, faults: true, sync: None, length: 1, changes: None, upgrades: None }
     }
 }
 
@@ -469,6 +489,7 @@ impl Plan {
             keeping: (0, 0),
             scrub_every: None,
             disk_stall: 0,
+            upgrades: Upgrades { made_with: 1, able: Vec::new(), raise_after: None, careless: false },
             service: ServiceConfig::default(),
             faults: Vec::new(),
             heal_at,
@@ -481,6 +502,8 @@ impl Plan {
         if spares > 0 {
             plan_members(&mut plan, &mut Rng::of(seed, 8));
         }
+        plan_upgrades(&mut plan, profile);
+        spare_witnesses(&mut plan);
         plan
     }
 

@@ -76,6 +76,8 @@ pub const BUGS: &[Bug] = &[
     bug("two-changes-at-once", "a change of membership begins while another one is under way"),
     bug("capture-forgets", "a capture whose turn comes late has forgotten the border before it"),
     bug("changes-pile-up", "operators may ask for a change of membership while one is proposed"),
+    bug("level-by-own-binary", "a replica writes checkpoints in the way of a level that was not executed"),
+    bug("raised-without-all", "a leader raises the feature level although not all members can do it"),
     bug("state-of-its-own", "the service's state depends on what only one replica saw"),
 ];
 

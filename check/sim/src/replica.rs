@@ -13,7 +13,9 @@ use bytes::Bytes;
 use quorate_admit::{AdmissionLimits, Member, Members};
 use quorate_execute::SessionLimits;
 use quorate_log::{Log, LogEffect, Place, RecoverError, Recovery, SyncId, SyncMode, Write};
-use quorate_node::{Effect, Effects, Node, NodeConfig, Recovered, Restoring, SeatLimits, SegmentScrub};
+use quorate_node::{
+    Effect, Effects, LevelConfig, Node, NodeConfig, Recovered, Restoring, SeatLimits, SegmentScrub,
+};
 use quorate_order::raft::RaftConfig;
 use quorate_reply::ReadLimits;
 use quorate_state::checkpoint::{Job as KeeperJob, Keeper, OpenError};
@@ -235,6 +237,10 @@ pub struct Replica {
     pub standing: Standing,
     /// Why it stopped for good.
     pub halt: Option<Halt>,
+    /// The highest feature level that its program can do, and the highest that one of its programs could.
+    pub able: u32,
+    /// See `able`.
+    pub once_able: u32,
     /// How it joins, once it does; nobody starts a replica that is no founder before.
     pub join: Option<Join>,
     /// Everything below this position of the log is known, by what is on the disk, to be synced.
@@ -254,8 +260,8 @@ pub enum NoStart {
 }
 
 impl Replica {
-    /// A replica whose disk is empty.
-    pub fn new(mut rng: Rng) -> Self {
+    /// A replica whose disk is empty, and whose program can do this feature level.
+    pub fn new(mut rng: Rng, able: u32) -> Self {
         let files = Rng::of(rng.number(), 1);
         Self {
             node: None,
@@ -271,6 +277,8 @@ impl Replica {
             tap: Tap::default(),
             standing: Standing::default(),
             halt: None,
+            able,
+            once_able: able,
             join: None,
             witnessed: 0,
             rng,
@@ -338,6 +346,7 @@ impl Replica {
             sync_delay: Span::ZERO,
             scrub_every: plan.scrub_every.map(Span::from_millis),
             disk_stall: Span::from_millis(plan.disk_stall),
+            level: LevelConfig::made_with(1),
             seed,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! A safety phase in which the faults of the plan happen, then healing, then a liveness phase in which the workload must finish.
 //! `world/replicas.rs`, `world/keeping.rs` and `world/clients.rs` drive the processes, `world/faults.rs` breaks things,
-//! `world/members.rs` lets replicas come and go, `world/verdict.rs` judges.
+//! `world/members.rs` lets replicas come and go, `world/upgrades.rs` replaces their programs, `world/verdict.rs` judges.
 //!
 //! INV-SIM-1 (writes go to prepared segments) and INV-SIM-2 (replies are of the kind that was asked for) are about the
 //! simulator and its workload itself.
@@ -12,10 +12,12 @@ mod faults;
 mod keeping;
 mod members;
 mod replicas;
+mod upgrades;
 mod verdict;
 
 use crate::checks::agreement::Agreement;
 use crate::checks::checkpoints::Checkpoints;
+use crate::checks::levels::Levels;
 use crate::checks::members::Members;
 use crate::checks::once::Once;
 use crate::checks::states::States;
@@ -80,6 +82,7 @@ pub struct World {
     states: States,
     checkpoints: Checkpoints,
     members: Members,
+    levels: Levels,
     /// The last border must come after this seq; how often it was asked for, and whether it is everywhere.
     last_border: (u64, u64, bool),
     failure: Option<Failure>,
@@ -102,7 +105,9 @@ impl World {
             queue: Queue::new(Rng::of(plan.seed, 3)),
             net: Net::new(plan.net.clone(), size, Rng::of(plan.seed, 4)),
             processes,
-            replicas: (0..plan.replicas).map(|n| Replica::new(Rng::of(plan.seed, 100 + n as u64))).collect(),
+            replicas: (0..plan.replicas)
+                .map(|n| Replica::new(Rng::of(plan.seed, 100 + n as u64), plan.upgrades.able[n]))
+                .collect(),
             clients: (0..plan.clients).map(|n| Client::new(&plan, n as u32 + 1)).collect(),
             phase: Phase::Safety,
             trace: Trace::new(level, plan.replicas),
@@ -112,6 +117,7 @@ impl World {
             states: States::default(),
             checkpoints: Checkpoints::default(),
             members: Members::default(),
+            levels: Levels::default(),
             last_border: (0, 0, false),
             failure: None,
             unjudged: None,

@@ -159,6 +159,8 @@ pub(crate) struct Origin {
     pub(crate) cluster: ClusterId,
     /// The only wall-clock time that the cluster ever knows: its own clock begins there, the same for all.
     pub(crate) start_time_ns: u64,
+    /// The feature level that it begins with.
+    pub(crate) level: u32,
     /// The limits of its sessions, where they are not the usual ones.
     pub(crate) sessions: Option<SessionLimits>,
 }
@@ -175,7 +177,13 @@ pub(crate) fn new_cluster_id() -> Outcome<ClusterId> {
 pub(crate) fn make(dir: &Path, plan: &Plan) -> Outcome<Cluster> {
     let start = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let start_time_ns = u64::try_from(start).unwrap_or_default();
-    make_from(dir, plan, &Origin { cluster: new_cluster_id()?, start_time_ns, sessions: None })
+    let origin = Origin {
+        cluster: new_cluster_id()?,
+        start_time_ns,
+        level: quorate_wire::FEATURE_LEVEL,
+        sessions: None,
+    };
+    make_from(dir, plan, &origin)
 }
 
 /// The same, with another beginning.
@@ -245,11 +253,14 @@ fn replica_toml(origin: &Origin, replica: u16, incarnations: &[Incarnation], pla
          data = \"data\"\n\
          service = \"{}\"\n\
          {}\
+         {}\
          \n\
          [durability]\n\
          mode = \"{}\"\n",
         plan.made_by,
         name(plan.service),
+        // Where programs of the first level ran, or may run, the files say nothing that those do not know.
+        if origin.level > 1 { format!("level = {}\n", origin.level) } else { String::new() },
         if plan.certificates.is_none() { "plain = true\n" } else { "" },
         name(plan.durability),
     );

@@ -27,6 +27,7 @@ mod scrub;
 mod serve;
 mod sim;
 mod status;
+mod upgrade;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::process::ExitCode;
@@ -66,6 +67,7 @@ enum Command {
     Doctor(doctor::Args),
     Kv(kv::Args),
     Member(member::Args),
+    Upgrade(upgrade::Args),
     Backup(backup::Args),
     Scrub(scrub::Args),
     Drain(drain::Args),
@@ -101,6 +103,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Kv(args) => kv::run(args),
         Command::Member(args) => member::run(args),
+        Command::Upgrade(args) => upgrade::run(args),
         Command::Backup(args) => backup::run(args),
         Command::Scrub(args) => scrub::run(&args),
         Command::Drain(args) => drain::run(&args),

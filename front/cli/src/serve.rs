@@ -36,6 +36,9 @@ pub(crate) struct Args {
     /// Append a line to this file for each completed sync of the log, to check durability from outside
     #[arg(long, value_name = "FILE")]
     sync_trace: Option<PathBuf>,
+    /// Behave like a program that can work at this feature level at most: to test upgrades
+    #[arg(long, value_name = "LEVEL", hide = true)]
+    max_feature_level: Option<u32>,
     /// End when the process that started this one ends; PID names that process, in case it has ended already
     #[arg(long, value_name = "PID", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
     die_with_parent: Option<u32>,
@@ -69,7 +72,11 @@ pub(crate) fn run(args: Args) -> Outcome {
     let config = Config::read(&args.config).map_err(|why| Failure::usage(why.to_string()))?;
     let service = service(&config)?;
     let (cluster, replica) = (config.cluster.clone(), config.replica);
-    let options = Options { sync_trace: args.sync_trace, ..Options::default() };
+    let options = Options {
+        sync_trace: args.sync_trace,
+        feature_level_max: args.max_feature_level,
+        ..Options::default()
+    };
     let running = Replica::new(config, service).with(options).start().map_err(|why| match why {
         StartError::Config(_) => Failure::usage(why.to_string()),
         _ => Failure::new(format!("replica {replica} does not start: {why}")),

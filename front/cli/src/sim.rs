@@ -69,6 +69,9 @@ pub(crate) struct Args {
     /// Whether replicas join and leave [default: the seed decides, unless --replicas is given]
     #[arg(long, value_name = "true|false")]
     changes: Option<bool>,
+    /// Whether programs are replaced by newer and older ones, and the feature level is raised [default: the seed decides]
+    #[arg(long, value_name = "true|false")]
+    upgrades: Option<bool>,
     /// When a write counts as durable [default: the seed decides]
     #[arg(long, value_name = "MODE", value_enum)]
     durability: Option<DurabilityChoice>,
@@ -137,6 +140,7 @@ fn options(args: Args) -> Outcome<Options> {
     let profile = Profile {
         replicas: args.replicas,
         changes: args.changes,
+        upgrades: args.upgrades,
         faults: !args.no_faults,
         sync: args.durability.map(|choice| match choice {
             DurabilityChoice::Group => SyncMode::Group,

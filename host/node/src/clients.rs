@@ -163,6 +163,7 @@ impl Node {
                 }
                 Err(why) => self.reject(now, conn, why.to_string(), out),
             },
+            FrameKind::UpgradeRequest => self.on_upgrade_request(now, conn, frame, out),
             FrameKind::ScrubRequest => {
                 let text = self.scrub(out);
                 self.audit(conn, "scrub".into(), text.to_owned(), out);
@@ -275,6 +276,7 @@ impl Node {
                 })
                 .collect(),
             membership: self.membership_status(&order.caught_up),
+            level: self.level_status(),
             checkpoints: self.checkpoints.status(self.now, self.config.borders.mode),
             requests: self.counts.requests,
             batches: self.counts.batches,

@@ -1,6 +1,7 @@
 //! What a node is told at its start.
 
 use crate::borders::BorderConfig;
+use crate::levels::LevelConfig;
 use crate::seats::SeatLimits;
 use quorate_admit::{AdmissionLimits, Members};
 use quorate_execute::SessionLimits;
@@ -54,6 +55,8 @@ pub struct NodeConfig {
     pub fetch: FetchLimits,
     /// What bounds it when it sends.
     pub serve: ServeLimits,
+    /// Feature levels.
+    pub level: LevelConfig,
     /// All randomness of this node follows from it.
     pub seed: u64,
 }

@@ -239,6 +239,13 @@ pub enum Event {
         /// In words.
         text: String,
     },
+    /// The feature level is raised.
+    Level {
+        /// To what.
+        level: u32,
+        /// It is only proposed by this replica; else it was executed.
+        begun: bool,
+    },
     /// The disk is full: writes are refused until there is room.
     DiskFull,
     /// There is room again.

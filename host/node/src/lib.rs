@@ -16,6 +16,7 @@ mod clients;
 mod config;
 mod effects;
 mod holds;
+mod levels;
 mod lives;
 mod members;
 mod node;
@@ -38,12 +39,13 @@ pub use access::{Access, Permissions};
 pub use borders::{BorderConfig, CheckpointMode};
 pub use config::NodeConfig;
 pub use effects::{Effect, Effects, Event, Input, KeeperWork, Unneeded};
+pub use levels::LevelConfig;
 pub use node::{Node, Restoring};
 pub use recovered::Recovered;
 pub use scrubs::SegmentScrub;
 pub use seats::SeatLimits;
 pub use status::{
-    CheckpointStatus, LogStatus, MemberStatus, MembershipMember, MembershipStatus, NodeStatus, PeerStatus,
-    SeatsStatus, TransferStatus,
+    CheckpointStatus, LevelStatus, LogStatus, MemberLevel, MemberStatus, MembershipMember, MembershipStatus,
+    NodeStatus, PeerStatus, SeatsStatus, TransferStatus,
 };
 pub use system::{Generation, InstancePart, System};

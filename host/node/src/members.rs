@@ -38,6 +38,11 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
+    /// Whether a change was proposed in this view that was not executed here yet.
+    pub(crate) fn has_begun(&self, view: View) -> bool {
+        self.begun == Some(view)
+    }
+
     fn number(&self) -> MembershipId {
         self.holds.as_ref().map_or(MembershipId::FIRST, |holds| holds.now().number())
     }
@@ -71,6 +76,9 @@ impl Node {
     /// A batch was executed; perhaps it holds a command to the engine.
     pub(crate) fn on_system(&mut self, now: Time, batch: &Batch, out: &mut Effects) {
         let Some(command) = SystemCommand::of(batch) else { return };
+        if let SystemCommand::Raise(level) = command {
+            return self.on_raise(level, out);
+        }
         self.standing.begun = None;
         match self.roster.execute(command) {
             Done::Begun(change) => {
@@ -221,7 +229,7 @@ impl Node {
         }
     }
 
-    fn propose_system(&mut self, now: Time, command: &SystemCommand, out: &mut Effects) {
+    pub(crate) fn propose_system(&mut self, now: Time, command: &SystemCommand, out: &mut Effects) {
         let (time, seed) = (self.propose_time(now), self.turn.draw());
         let batch = command.batch(BatchHeader { time, seed, count: 0, border: false });
         self.instance.step(now, OrderInput::Propose(batch));
@@ -292,6 +300,9 @@ impl Node {
         let begun = self.standing.begun == Some(self.instance.order.status().view);
         if begun && !planted("changes-pile-up") {
             return Err("a change is about to begin: look at `quorate member list`, then try again".into());
+        }
+        if self.levels.begun == Some(self.instance.order.status().view) {
+            return Err("the feature level is about to be raised, try again".into());
         }
         if self.room() == Room::Full {
             return Err("the disks have no room for it: free space first".into());

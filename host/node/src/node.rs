@@ -4,6 +4,7 @@ use crate::access::Access;
 use crate::checkpoints::{Checkpoints, Own, Why};
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event, Input};
+use crate::levels::{LEVEL, Levels};
 use crate::lives::{Lives, NODE};
 use crate::members::Standing;
 use crate::ordering::{Instance, seq_of};
@@ -32,6 +33,7 @@ pub struct Node {
     pub(crate) access: Access,
     pub(crate) instance: Instance,
     pub(crate) lives: Lives,
+    pub(crate) levels: Levels,
     pub(crate) roster: Roster,
     pub(crate) standing: Standing,
     /// This replica's life, and the record that must be durable before anybody hears of it.
@@ -73,6 +75,7 @@ pub struct Restoring {
     config: NodeConfig,
     instance: Instance,
     lives: Lives,
+    levels: Levels,
     recovered: Recovered,
     /// The system part of the checkpoint that the log goes on from.
     system: Option<System>,
@@ -102,13 +105,15 @@ impl Restoring {
                     why: format!("the checkpoint of seq {seq} can not be used: {why}"),
                 };
                 let system = system.and_then(|system| system.check(&config, seq)).map_err(unusable)?;
+                config.level.check(system.level)?;
                 let part = &system.instances[0];
                 instance.order.restore_anchor(part.slot, &part.anchor)?;
                 instance.decided = part.slot;
                 Some(system)
             }
         };
-        Ok(Self { config, instance, lives: Lives::default(), recovered, system, last: None, gap: false })
+        let (lives, levels) = (Lives::default(), Levels::default());
+        Ok(Self { config, instance, lives, levels, recovered, system, last: None, gap: false })
     }
 
     /// Takes back one record; in the order of the log. Where numbers are left out, records were lost.
@@ -122,7 +127,11 @@ impl Restoring {
             self.instance.order.restore_gap(missing);
         }
         self.last = Some(id);
-        if record.instance == NODE { self.lives.restore(&record) } else { self.instance.restore(id, record) }
+        match (record.instance, record.kind) {
+            (NODE, LEVEL) => self.levels.restore(&record, &self.config.level),
+            (NODE, _) => self.lives.restore(&record),
+            _ => self.instance.restore(id, record),
+        }
     }
 
     /// All records were given: whether this replica may take part again, now or with a checkpoint of the others. Before anything is
@@ -166,7 +175,7 @@ impl Restoring {
     /// When the checkpoint does not give the service's state, or [`Self::check`] says so.
     pub fn finish(self, log: Log, service: Box<dyn Service>) -> Result<Node, Halt> {
         self.check(log.damage())?;
-        let Self { config, instance, lives, recovered, system, .. } = self;
+        let Self { mut config, instance, lives, levels, recovered, system, .. } = self;
         let mut executor = Executor::new(service, config.sessions.clone(), config.start_time);
         let mut checkpoints = Checkpoints::new(&config);
         for (seq, digest) in &recovered.durable {
@@ -181,6 +190,10 @@ impl Restoring {
             checkpoints.borders.resume(image.border, image.objects.bytes());
             checkpoints.base = image.seq;
         }
+        // Where the checkpoint is damaged, its level comes with what is fetched.
+        let restored = system.as_ref().filter(|_| recovered.damaged.is_none());
+        config.level.cluster = restored.map_or(config.level.cluster, |system| system.level);
+        config.level.check(config.level.cluster)?;
         let created = config.members.created();
         let roster = system.map_or_else(|| Roster::new(created), |system| system.roster);
         checkpoints.trimmed = instance.decided;
@@ -204,6 +217,7 @@ impl Restoring {
             clock: (config.start_time, Time::ZERO),
             instance,
             lives,
+            levels,
             roster,
             standing: Standing::default(),
             own_life: (0, RecordId::ZERO),
@@ -351,7 +365,8 @@ impl Node {
         let peers = self.may_speak().then(|| self.peers.deadline()).flatten();
         let (reads, state) = (self.reads.deadline(), self.state_deadline());
         let stall = self.turn.stalls_at(self.config.disk_stall);
-        [self.instance.deadline(), peers, reads, self.turn.retry, state, stall, self.scrubs.next]
+        let raise = self.raise_deadline();
+        [self.instance.deadline(), peers, reads, self.turn.retry, state, stall, self.scrubs.next, raise]
             .into_iter()
             .flatten()
             .min()

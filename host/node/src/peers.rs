@@ -5,6 +5,7 @@
 
 use crate::config::{HELLO_BYTES_MAX, NodeConfig};
 use crate::effects::{Effect, Effects, Event};
+use crate::levels::{check_level, too_low};
 use crate::lives::Lives;
 use crate::seats::{Owner, Seats, network};
 use crate::status::SeatsStatus;
@@ -56,6 +57,8 @@ struct Peer {
     outgoing: Outgoing,
     backoff: Span,
     incoming: Option<ConnId>,
+    /// The highest feature level that it can do: as it said when it dialed, and when it was dialed.
+    levels: [u32; 2],
     /// When the last frame came in on `incoming`.
     heard: Time,
     /// Why there is no connection, in words.
@@ -69,6 +72,7 @@ impl Peer {
             outgoing: Outgoing::Waiting { until: now },
             backoff: REDIAL_FIRST,
             incoming: None,
+            levels: [0; 2],
             heard: Time::ZERO,
             problem: None,
         }
@@ -291,10 +295,8 @@ impl Peers {
         let role = Role::Peer { replica: config.members.me(), incarnation: config.incarnation };
         out.push(Effect::FrameLimit { conn, bytes: 2 * HELLO_BYTES_MAX });
         let hello = Hello::new(config.members.cluster(), Some(replica), role);
-        out.send(
-            conn,
-            hello.of_member(config.members.parameters(), life).knowing(config.members.number()).frame(),
-        );
+        let hello = hello.of_member(config.members.parameters(), life).able(config.level.highest);
+        out.send(conn, hello.knowing(config.members.number()).frame());
     }
 
     pub(crate) fn on_dial_failed(&mut self, now: Time, replica: ReplicaId) {
@@ -374,6 +376,7 @@ impl Peers {
             })
             .and_then(|hello| check_identity(&hello, self.identity(conn).map(|who| &**who)).map(|()| hello))
             .and_then(|hello| config.members.check(&hello).map(|format| (format, hello)))
+            .and_then(|(format, hello)| check_level(&hello, &config.level).map(|()| (format, hello)))
             .and_then(|(format, hello)| check_life(&hello, lives, &config.members).map(|()| (format, hello)))
             .and_then(|(format, hello)| self.room_for(now, conn, &hello, config).map(|()| (format, hello)));
         let (format, hello) = match checked {
@@ -390,7 +393,7 @@ impl Peers {
         };
         let welcome = Welcome {
             format,
-            feature_level: quorate_wire::FEATURE_LEVEL,
+            feature_level: config.level.highest,
             cluster: config.members.cluster(),
             replica: config.members.me(),
             incarnation: config.incarnation,
@@ -403,7 +406,7 @@ impl Peers {
         let role = match hello.role {
             Role::Peer { replica, .. } if better => Conn::Better(replica),
             Role::Peer { replica, .. } => {
-                self.on_incoming(now, conn, replica, out);
+                self.on_incoming(now, conn, replica, hello.feature_level, out);
                 Conn::From(replica)
             }
             Role::Client(client) => Conn::Client(client),
@@ -440,8 +443,9 @@ impl Peers {
         Ok(())
     }
 
-    fn on_incoming(&mut self, now: Time, conn: ConnId, replica: ReplicaId, out: &mut Effects) {
+    fn on_incoming(&mut self, now: Time, conn: ConnId, replica: ReplicaId, level: u32, out: &mut Effects) {
         let Some(peer) = self.peers.get_mut(&replica) else { return };
+        peer.levels[0] = level;
         let was_up = peer.up();
         let old = peer.incoming.replace(conn);
         peer.heard = now;
@@ -518,7 +522,11 @@ impl Peers {
                 welcome.incarnation
             ));
         }
+        if welcome.feature_level < config.level.cluster {
+            return Err(too_low(replica, welcome.feature_level, config.level.cluster));
+        }
         let Some(peer) = self.peers.get_mut(&replica) else { return Ok(()) };
+        peer.levels[1] = welcome.feature_level;
         peer.outgoing = Outgoing::Ready(conn);
         peer.backoff = REDIAL_FIRST;
         peer.problem = None;
@@ -547,6 +555,12 @@ impl Peers {
             }
             Some(Conn::Stranger { .. } | Conn::Better(_) | Conn::Client(_) | Conn::Admin) | None => {}
         }
+    }
+
+    /// The highest feature level that a member can do, while it is connected in both directions.
+    pub(crate) fn level(&self, replica: ReplicaId) -> Option<u32> {
+        let [dialed, was_dialed] = self.peers.get(&replica).filter(|peer| peer.up())?.levels;
+        Some(dialed.min(was_dialed))
     }
 
     fn down(&mut self, replica: ReplicaId) {

@@ -104,6 +104,7 @@ impl Roster {
                 self.current = Some(change.now().clone());
                 Done::Ended(number)
             }
+            SystemCommand::Raise(_) => Done::Refused("it is not about the membership"),
         }
     }
 

@@ -94,6 +94,7 @@ impl Node {
             generations: vec![Generation { instances: 1, first: Slot::FIRST, base: Seq::ZERO }],
             instances: vec![InstancePart { instance: INSTANCE, slot, offset: 0, anchor }],
             roster: self.roster.clone(),
+            level: self.level_of_checkpoints(),
             executor: parts.system.into(),
         };
         let image = Image { seq, border, system: system.encode(), objects: parts.objects };
@@ -523,6 +524,9 @@ impl Node {
                 return self.begin_fetch(now, seq.next(), why, Some(store.version()), own, out);
             }
         };
+        if let Err(halt) = self.config.level.check(system.level) {
+            return out.push(Effect::Halt(halt));
+        }
         let order = &self.instance.order;
         if !self.instance.started && order.needs_checkpoint() {
             let part = &system.instances[0];
@@ -563,6 +567,7 @@ impl Node {
             return out.push(Effect::Halt(Halt::CheckpointUnusable { why }));
         }
         self.roster = system.roster.clone();
+        self.take_level(system.level);
         self.meet_borders();
         self.checkpoints.borders.resume(image.border, image.objects.bytes());
         self.checkpoints.diverged = None;

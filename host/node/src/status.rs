@@ -38,6 +38,8 @@ pub struct NodeStatus {
     pub members: Vec<MemberStatus>,
     /// Who takes part.
     pub membership: MembershipStatus,
+    /// The feature level.
+    pub level: LevelStatus,
     /// Its checkpoints.
     pub checkpoints: CheckpointStatus,
     /// Requests executed since the start of the process.
@@ -156,6 +158,30 @@ pub struct MembershipMember {
     pub incarnation: String,
     /// Whether it has caught up, as the leader sees it.
     pub caught_up: bool,
+}
+
+/// Feature levels, as a replica knows them.
+#[derive(Clone, Debug, Serialize)]
+pub struct LevelStatus {
+    /// The level that the cluster works at, as executed here.
+    pub cluster: u32,
+    /// The lowest that this replica's program can work at.
+    pub lowest: u32,
+    /// The highest.
+    pub highest: u32,
+    /// Whether this replica raises the level by itself when it leads.
+    pub automatic: bool,
+    /// What the members can do.
+    pub members: Vec<MemberLevel>,
+}
+
+/// What a member can do.
+#[derive(Clone, Debug, Serialize)]
+pub struct MemberLevel {
+    /// Its id.
+    pub replica: u16,
+    /// The highest level that its program can work at; unknown while it is not connected.
+    pub highest: Option<u32>,
 }
 
 /// The checkpoints of a replica.

@@ -6,14 +6,17 @@
 //! generations  count u16 | (instances u16 | first slot u64 | base seq u64) ...
 //! instances    count u16 | (instance u16 | slot u64 | offset u64 | anchor length u16, anchor) ...
 //! the roster: what was ordered about the membership (`roster.rs`)
+//! level u32, in version 3: the feature level
 //! the executor's part, to the end: agreed time, sessions and the replies they keep
 //! ```
 //!
-//! `offset` is how far into a record of many slots the checkpoint reaches. What holds in an instance is in its anchor. Version 1, which
-//! is still read, has no roster: the members lie after each anchor instead, as two lists, and never changed.
+//! `offset` is how far into a record of many slots the checkpoint reaches. What holds in an instance is in its anchor. A cluster that
+//! works at feature level 1 writes version 2, byte for byte as programs did that knew no other level. Version 1, which is still read, has
+//! no roster: the members lie after each anchor instead, as two lists, and never changed.
 //! Tests: `system/tests.rs`.
 
 use crate::config::NodeConfig;
+use crate::levels::IN_CHECKPOINTS;
 use crate::node::INSTANCE;
 use crate::ordering::seq_of;
 use crate::roster::Roster;
@@ -22,10 +25,10 @@ use quorate_order::Anchor;
 use quorate_types::{ClusterId, InstanceId, ReplicaId, Seq, Slot};
 use quorate_wire::Memberships;
 
-/// First bytes; the last one is the format's version.
-const MAGIC: [u8; 8] = *b"quosyst\x02";
-/// The version before.
-const MAGIC_1: [u8; 8] = *b"quosyst\x01";
+/// First bytes; the next one is the format's version.
+const MAGIC: [u8; 7] = *b"quosyst";
+/// The versions that are read.
+const VERSIONS: std::ops::RangeInclusive<u8> = 1..=3;
 /// More instances or members than this are no checkpoint of ours.
 const COUNT_MAX: u16 = 4096;
 
@@ -68,6 +71,8 @@ pub struct System {
     pub instances: Vec<InstancePart>,
     /// What was ordered about the membership.
     pub(crate) roster: Roster,
+    /// The feature level.
+    pub level: u32,
     /// The executor's part.
     pub executor: Bytes,
 }
@@ -76,7 +81,9 @@ impl System {
     /// The canonical bytes.
     pub fn encode(&self) -> Bytes {
         let mut out = Vec::with_capacity(256 + self.executor.len());
+        let with_level = self.level >= IN_CHECKPOINTS;
         out.extend_from_slice(&MAGIC);
+        out.push(if with_level { 3 } else { 2 });
         out.extend_from_slice(&self.cluster.bits().to_le_bytes());
         out.extend_from_slice(&self.seq.number().to_le_bytes());
         out.extend_from_slice(&self.border.to_le_bytes());
@@ -96,6 +103,9 @@ impl System {
             out.extend_from_slice(anchor);
         }
         self.roster.write_to(&mut out);
+        if with_level {
+            out.extend_from_slice(&self.level.to_le_bytes());
+        }
         out.extend_from_slice(&self.executor);
         out.into()
     }
@@ -106,9 +116,8 @@ impl System {
     /// Says what is wrong.
     pub fn decode(bytes: &Bytes) -> Result<Self, &'static str> {
         let mut r = Parts { bytes: bytes.clone() };
-        let magic = r.array::<8>()?;
-        let first = magic == MAGIC_1;
-        if magic != MAGIC && !first {
+        let (magic, [version]) = (r.array::<7>()?, r.array()?);
+        if magic != MAGIC || !VERSIONS.contains(&version) {
             return Err("not the system part of a checkpoint of this version");
         }
         let cluster = ClusterId::new(u128::from_le_bytes(r.array()?));
@@ -129,13 +138,17 @@ impl System {
                 offset: r.u64()?,
                 anchor: r.anchor()?,
             });
-            if first {
+            if version == 1 {
                 created = r.members()?.len();
                 r.members()?;
             }
         }
-        let roster = if first { Roster::new(created) } else { r.roster()? };
-        Ok(Self { cluster, seq, border, generations, instances, roster, executor: r.bytes })
+        let roster = if version == 1 { Roster::new(created) } else { r.roster()? };
+        let level = if version < 3 { 1 } else { u32::from_le_bytes(r.array()?) };
+        if version == 3 && level < IN_CHECKPOINTS {
+            return Err("the system part says a feature level that does not write it");
+        }
+        Ok(Self { cluster, seq, border, generations, instances, roster, level, executor: r.bytes })
     }
 
     /// The ids of the members, if any command ever said them; else those that a cluster of that size is made with.

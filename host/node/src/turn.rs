@@ -91,6 +91,7 @@ impl Node {
     pub(crate) fn on_turn_end(&mut self, now: Time, out: &mut Effects) {
         self.meet_members(now, out);
         self.end_change(now, out);
+        self.raise_in_turn(now, out);
         self.propose_border(now, out);
         self.propose(now, out);
         if let Some(group) = self.reads.take_group() {

@@ -3,7 +3,7 @@
 use quorate_admit::{AdmissionLimits, Member, Members};
 use quorate_execute::SessionLimits;
 use quorate_log::{LogConfig, SyncMode};
-use quorate_node::{NodeConfig, SeatLimits};
+use quorate_node::{LevelConfig, NodeConfig, SeatLimits};
 use quorate_order::raft::RaftConfig;
 use quorate_reply::ReadLimits;
 use quorate_state::transfer::{FetchLimits, ServeLimits};
@@ -319,6 +319,22 @@ impl Default for NetworkConfig {
     }
 }
 
+/// `[upgrade]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct UpgradeConfig {
+    /// Whoever leads raises the feature level by itself; else an operator does (`quorate upgrade raise`).
+    pub automatic: bool,
+    /// By itself only when all members could do more for so long, in seconds.
+    pub settle_s: u64,
+}
+
+impl Default for UpgradeConfig {
+    fn default() -> Self {
+        Self { automatic: false, settle_s: 3600 }
+    }
+}
+
 /// The configuration of one replica.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -352,6 +368,9 @@ pub struct Config {
     /// Which membership `members` is: the first, unless this replica joined later.
     #[serde(default = "first", skip_serializing_if = "is_first")]
     pub membership: u64,
+    /// The feature level that the cluster was made with; what it works at now says its log.
+    #[serde(default = "first_level", skip_serializing_if = "is_first_level")]
+    pub level: u32,
     /// With how many replicas the cluster was made; only where this replica joined later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<u16>,
@@ -379,6 +398,9 @@ pub struct Config {
     /// The state on disk.
     #[serde(default)]
     pub checkpoints: CheckpointConfig,
+    /// Upgrades.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub upgrade: UpgradeConfig,
     /// Certificates; relative to this file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsFiles>,
@@ -393,6 +415,18 @@ fn is_false(value: &bool) -> bool {
 
 fn first() -> u64 {
     1
+}
+
+fn first_level() -> u32 {
+    1
+}
+
+fn is_first_level(level: &u32) -> bool {
+    *level == 1
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 fn is_first(number: &u64) -> bool {
@@ -422,6 +456,7 @@ impl Config {
             service: kv(),
             members,
             membership: first(),
+            level: first_level(),
             created: None,
             plain: false,
             durability: DurabilityConfig::default(),
@@ -431,6 +466,7 @@ impl Config {
             kv: KvSection::default(),
             network: NetworkConfig::default(),
             checkpoints: CheckpointConfig::default(),
+            upgrade: UpgradeConfig::default(),
             tls: None,
             access: None,
         }
@@ -486,6 +522,8 @@ impl Config {
         range("sessions: window", sessions.window, 1..=65_536, "65536")?;
         range("kv: key_bytes", self.kv.key_bytes, 1..=65_536, "65536")?;
         range("kv: value_bytes", self.kv.value_bytes, 1..=2 << 20, "2097152 (2 MiB)")?;
+        range("level", self.level, 1..=u32::MAX, "4294967295")?;
+        range("upgrade: settle_s", self.upgrade.settle_s, 0..=TEN_YEARS_S, "315360000, which is ten years")?;
         self.check_durability()?;
         self.check_tls()?;
         self.checkpoints.check(self.log_config().segment_bytes)
@@ -674,11 +712,13 @@ impl Config {
     }
 
     fn executed_with(&self, start_time_ns: u64) -> String {
+        let level =
+            if is_first_level(&self.level) { String::new() } else { format!(" level {}", self.level) };
         let SessionsConfig { max, per_client, ttl_s, window } = self.sessions;
         let KvSection { key_bytes, value_bytes } = self.kv;
         let limits = SessionLimits::default();
         format!(
-            "{EXECUTION} {} {start_time_ns} {max} {per_client} {ttl_s} {window} {} {} {} {} {key_bytes} {value_bytes} {} {} {}",
+            "{EXECUTION} {} {start_time_ns} {max} {per_client} {ttl_s} {window} {} {} {} {} {key_bytes} {value_bytes} {} {} {}{level}",
             self.service,
             limits.reply_bytes_max,
             limits.reply_bytes_per_request_max,
@@ -755,6 +795,10 @@ impl Config {
             serve: ServeLimits {
                 rate: self.checkpoints.transfer_rate().unwrap_or(u64::MAX),
                 ..ServeLimits::default()
+            },
+            level: LevelConfig {
+                raise_after: self.upgrade.automatic.then(|| Span::from_secs(self.upgrade.settle_s)),
+                ..LevelConfig::made_with(self.level)
             },
             seed,
         })

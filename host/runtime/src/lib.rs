@@ -22,6 +22,7 @@ mod replica;
 mod throttle;
 
 pub use clock::{Clock, MonotonicClock};
+pub use config::UpgradeConfig;
 pub use config::{
     AccessConfig, CheckpointConfig, CheckpointMode, ClientAccess, Config, ConfigError, Durability,
     DurabilityConfig, FaultModelChoice, MemberConfig, Others, Protocol,

@@ -110,6 +110,8 @@ pub struct Options {
     pub network: Option<Arc<dyn Network>>,
     /// Append one line here per completed sync.
     pub sync_trace: Option<PathBuf>,
+    /// Behave like a program that can work at this feature level at most: for tests of upgrades.
+    pub feature_level_max: Option<u32>,
 }
 
 /// A replica to be started.
@@ -157,7 +159,10 @@ impl Replica {
             ),
         };
         let disk = DelayedDisk::over(disk, config.durability.sync_delay());
-        let node_config = config.node_config(directory.identity(), start_seed())?;
+        let mut node_config = config.node_config(directory.identity(), start_seed())?;
+        if let Some(max) = options.feature_level_max {
+            node_config.level.highest = node_config.level.highest.min(max);
+        }
         let (mut files, hold) = checkpoint_files(&config, &directory)?;
         let (keeper, opened) = Keeper::open(&mut *files, hold).map_err(StartError::checkpoints)?;
         let recovered = Recovered::new(opened, config.members.len() == 1).map_err(StartError::Halt)?;

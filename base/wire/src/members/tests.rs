@@ -9,9 +9,9 @@ fn id(number: u16) -> ReplicaId {
     ReplicaId::new(number)
 }
 
-fn commands() -> [SystemCommand; 2] {
+fn commands() -> [SystemCommand; 3] {
     let created = Memberships::created(&[id(1), id(2)]);
-    [SystemCommand::Change(created), SystemCommand::Changed(MembershipId::new(7))]
+    [SystemCommand::Change(created), SystemCommand::Changed(MembershipId::new(7)), SystemCommand::Raise(2)]
 }
 
 fn batch(command: &SystemCommand) -> Batch {

@@ -11,8 +11,8 @@ use quorate_wire::{
     Batch, BatchHeader, ClientMessage, Frame, FrameKind, Hello, LeaderNotice, Member, MemberRequest,
     MemberRole, Membership, Memberships, OrderMessage, OutFrame, ReadConsistency, ReadReply, ReadRequest,
     ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage, Reply, ReplyStatus, RequestHeader,
-    RequestKind, Requests, Role, StateMessage, Welcome, read_reply_header, read_room, room_frame,
-    write_read_request, write_request,
+    RequestKind, Requests, Role, StateMessage, Welcome, read_reply_header, read_room, read_upgrade_request,
+    room_frame, write_read_request, write_request,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -131,7 +131,7 @@ fn handshakes(list: &mut Vec<Sample>) {
     let mut welcome = |name: &str, story, leader: Option<u16>| {
         let welcome = Welcome {
             format: 1,
-            feature_level: 1,
+            feature_level: quorate_wire::FEATURE_LEVEL,
             cluster: CLUSTER,
             replica: ReplicaId::new(1),
             incarnation: LIFE,
@@ -338,6 +338,8 @@ fn clients(list: &mut Vec<Sample>) {
     add("scrub_request", "An operator asks for a scrub.", FrameKind::ScrubRequest, b"");
     add("scrub_reply", "The answer is a line of text.", FrameKind::ScrubReply, b"begun");
     add("member_reply", "The answer is a line of text.", FrameKind::MemberReply, b"begun m4");
+    add("upgrade_reply", "The answer is a line of text.", FrameKind::UpgradeReply, b"begun 2");
+    add("upgrade_request", "An operator asks for a level.", FrameKind::UpgradeRequest, &2u32.to_le_bytes());
     let replace = MemberRequest::Replace { old: ReplicaId::new(3), new: ReplicaId::new(4) };
     let add_one = MemberRequest::Add {
         replica: ReplicaId::new(4),
@@ -420,9 +422,11 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
         | FrameKind::TransferReply
         | FrameKind::ScrubRequest
         | FrameKind::ScrubReply
-        | FrameKind::MemberReply => {
+        | FrameKind::MemberReply
+        | FrameKind::UpgradeReply => {
             vec![text(&frame.payload)]
         }
+        FrameKind::UpgradeRequest => vec![format!("level {}", read_upgrade_request(frame.payload)?)],
         FrameKind::Members => vec![format!("{:?}", Memberships::decode(frame.payload)?)],
         FrameKind::MemberRequest => vec![format!("{:?}", MemberRequest::decode(frame.payload)?)],
     })

@@ -141,6 +141,11 @@ impl World {
                 self.change_members(what, pick);
                 None
             }
+            Fault::Program { who, level, time } => self.change_program(who, level, time),
+            Fault::Raise => {
+                self.ask_to_raise();
+                None
+            }
             _ => None,
         }
     }
@@ -327,6 +332,7 @@ impl World {
                 keeping.files.disarm();
                 self.resume_disk(who);
                 self.scrub_if_rotten(who);
+                self.end_upgrades(who);
                 if !self.processes[who].up {
                     self.start_replica(who);
                 }

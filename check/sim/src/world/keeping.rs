@@ -18,6 +18,9 @@ impl World {
     /// A node has work for its keeper.
     pub(super) fn keep(&mut self, who: usize, work: KeeperWork) {
         self.trace.line(Level::All, self.now, Some(who), "keep", || format!("{work:?}"));
+        if let Err(failure) = self.look_at_image(who, &work.job) {
+            self.fail(failure);
+        }
         let replica = &mut self.replicas[who];
         let border = matches!(work.job, Job::Border { .. });
         let node = replica.node.as_ref().filter(|_| border);

@@ -22,7 +22,7 @@ fn place(id: ReplicaId) -> usize {
 
 impl World {
     /// The membership as this replica knows it.
-    fn membership_of(&self, node: &Node) -> Membership {
+    pub(super) fn membership_of(&self, node: &Node) -> Membership {
         let founders: Vec<ReplicaId> = (0..self.plan.founders).map(id).collect();
         let created = || Memberships::created(&founders).now().clone();
         node.membership().cloned().unwrap_or_else(created)

@@ -54,7 +54,8 @@ impl World {
             return;
         }
         let life = self.processes[who].life;
-        let config = Replica::config(&self.plan, who, life + 1, self.replicas[who].join.as_ref());
+        let mut config = Replica::config(&self.plan, who, life + 1, self.replicas[who].join.as_ref());
+        config.level = self.level_config(who);
         let calm = self.phase != Phase::Safety;
         match self.replicas[who].recover(&self.plan, config, calm) {
             Ok(()) => {}
@@ -89,6 +90,9 @@ impl World {
     pub(super) fn halted(&mut self, who: usize, halt: Halt) {
         self.trace.mix(&[0xdead, who as u64]);
         self.trace.line(Level::Events, self.now, Some(who), "halt", || halt.to_string());
+        if matches!(halt, Halt::FeatureLevel { .. }) && self.gets_newer_program(who) {
+            return;
+        }
         self.end_life(who, false);
         let checkpoint = matches!(halt, Halt::CheckpointUnusable { .. });
         let expected = self.plan.faults.iter().any(|(_, fault)| match fault {
@@ -275,6 +279,11 @@ impl World {
             }
             Effect::Status { .. } | Effect::Audit { .. } | Effect::Address { .. } => {}
             Effect::Event(event) => {
+                if let quorate_node::Event::Level { level, begun: true } = event
+                    && let Err(failure) = self.proposed_level(who, level)
+                {
+                    self.fail(failure);
+                }
                 self.trace.line(Level::Events, self.now, Some(who), "event", || format!("{event:?}"));
             }
             Effect::Halt(halt) => self.halted(who, halt),
@@ -311,6 +320,9 @@ impl World {
         }
         if jumped {
             self.replicas[who].look_for_corruption();
+        }
+        if let Err(failure) = self.look_at_level(who) {
+            return self.fail(failure);
         }
         let thorough = self.rng.chance(10);
         let Replica { node: Some(node), standing, .. } = &mut self.replicas[who] else { return };

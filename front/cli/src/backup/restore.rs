@@ -91,6 +91,7 @@ pub(super) fn run(args: Args) -> Outcome {
         cluster: init::new_cluster_id()?,
         // Nothing of the cluster's past is later, and it goes on from there.
         start_time_ns: facts.time.nanos(),
+        level: System::decode(&image.system).map_err(|why| Failure::new(why.to_owned()))?.level,
         sessions: Some(facts.limits.clone()),
     };
     let image = renewed(&image, origin.cluster, &plan)?;

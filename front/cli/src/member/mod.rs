@@ -10,12 +10,12 @@ use crate::{cert, print};
 use joiner::Joiner;
 use quorate::client::AdminConnection;
 use quorate_types::ReplicaId;
-use quorate_wire::{FrameKind, MemberRequest};
+use quorate_wire::{FrameKind, MemberRequest, OutFrame};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use view::View;
+pub(crate) use view::View;
 
 /// How long a replica may take to answer, and a change to be over.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -204,19 +204,12 @@ fn simple(common: &Common, request: MemberRequest, done: &str) -> Outcome {
 /// Asks for a change and waits until it is over; clients then find the replicas in `client.toml`.
 fn change(cluster: &Cluster, args: &ClusterArgs, request: &MemberRequest) -> Outcome<View> {
     let until = Instant::now() + CHANGE;
-    let number = loop {
-        let view = View::of(cluster)?;
-        match ask(cluster, &view, request) {
-            Ok(number) => break number,
-            // Somebody else leads by now, or nobody for a moment.
-            Err(why)
-                if Instant::now() < until && (why.contains("leads, ask it") || why.contains("try again")) =>
-            {
-                std::thread::sleep(LOOK);
-            }
-            Err(why) => return Err(Failure::new(why)),
-        }
-    };
+    let asked = Asked { frame: &|| request.frame(), reply: FrameKind::MemberReply };
+    let text = ask_leader(cluster, &asked, until)?;
+    let number: u64 = text
+        .strip_prefix("begun m")
+        .and_then(|number| number.parse().ok())
+        .ok_or_else(|| Failure::new(text.clone()))?;
     loop {
         std::thread::sleep(LOOK);
         let view = View::of(cluster)?;
@@ -233,8 +226,30 @@ fn change(cluster: &Cluster, args: &ClusterArgs, request: &MemberRequest) -> Out
     }
 }
 
-/// Asks whoever leads; gives the number of the membership that the change leads to.
-fn ask(cluster: &Cluster, view: &View, request: &MemberRequest) -> Result<u64, String> {
+/// What is asked of whoever leads.
+pub(crate) struct Asked<'a> {
+    /// Makes the frame.
+    pub(crate) frame: &'a dyn Fn() -> OutFrame,
+    /// What the answer comes in.
+    pub(crate) reply: FrameKind,
+}
+
+/// Asks whoever leads, again if that is somebody else by now, or nobody for a moment. Gives the answer if it is no error.
+pub(crate) fn ask_leader(cluster: &Cluster, asked: &Asked<'_>, until: Instant) -> Outcome<String> {
+    loop {
+        match ask(cluster, &View::of(cluster)?, asked) {
+            Ok(text) => return Ok(text),
+            Err(why)
+                if Instant::now() < until && (why.contains("leads, ask it") || why.contains("try again")) =>
+            {
+                std::thread::sleep(LOOK);
+            }
+            Err(why) => return Err(Failure::new(why)),
+        }
+    }
+}
+
+fn ask(cluster: &Cluster, view: &View, asked: &Asked<'_>) -> Result<String, String> {
     let leader = view.leader.ok_or("nobody leads now, try again")?;
     let address = view.address(leader).ok_or("nobody leads now, try again")?;
     let credentials = cluster.credentials().map_err(|why| why.to_string())?;
@@ -242,13 +257,12 @@ fn ask(cluster: &Cluster, view: &View, request: &MemberRequest) -> Result<u64, S
         AdminConnection::connect(leader, &address, cluster.id, credentials.as_deref(), ANSWER)?;
     // The connection ends with what sends on it.
     let mut sender = connection.sender()?;
-    sender.send(&request.frame())?;
+    sender.send(&(asked.frame)())?;
     let until = Instant::now() + ANSWER;
     while let Some(frame) = connection.receive(until.saturating_duration_since(Instant::now()))? {
-        if frame.kind == FrameKind::MemberReply {
+        if frame.kind == asked.reply {
             let text = String::from_utf8_lossy(&frame.payload).into_owned();
-            let number = text.strip_prefix("begun m").and_then(|number| number.parse().ok());
-            return number.ok_or_else(|| text.strip_prefix("error: ").unwrap_or(&text).to_owned());
+            return text.strip_prefix("error: ").map_or(Ok(text.clone()), |why| Err(why.to_owned()));
         }
     }
     Err("the leader did not answer in time, try again".to_owned())

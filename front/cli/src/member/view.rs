@@ -10,12 +10,12 @@ use std::fmt::Write as _;
 
 /// One member, as the leader tells.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Member {
-    pub(super) replica: u16,
-    pub(super) address: String,
-    pub(super) role: String,
-    pub(super) incarnation: String,
-    pub(super) caught_up: bool,
+pub(crate) struct Member {
+    pub(crate) replica: u16,
+    pub(crate) address: String,
+    pub(crate) role: String,
+    pub(crate) incarnation: String,
+    pub(crate) caught_up: bool,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -29,21 +29,21 @@ struct Membership {
 }
 
 /// Who takes part, and who answers.
-pub(super) struct View {
-    pub(super) number: u64,
-    pub(super) changing_to: Option<u64>,
-    pub(super) leader: Option<ReplicaId>,
-    pub(super) members: Vec<Member>,
+pub(crate) struct View {
+    pub(crate) number: u64,
+    pub(crate) changing_to: Option<u64>,
+    pub(crate) leader: Option<ReplicaId>,
+    pub(crate) members: Vec<Member>,
     leaving: Vec<u16>,
     /// With how many replicas the cluster was made, and when.
-    pub(super) created: u16,
-    pub(super) start_time_ns: u64,
+    pub(crate) created: u16,
+    pub(crate) start_time_ns: u64,
     reached: Vec<u16>,
 }
 
 impl View {
     /// Asks everybody: those that `client.toml` names, and those that they name.
-    pub(super) fn of(cluster: &Cluster) -> Outcome<Self> {
+    pub(crate) fn of(cluster: &Cluster) -> Outcome<Self> {
         let mut answers = Admin::new(cluster)?.ask_all();
         let mut newest = newest(&answers)?;
         let known = |id: u16| cluster.members.iter().any(|(member, _)| member.number() == id);

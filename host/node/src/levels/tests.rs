@@ -1,0 +1,53 @@
+//! What a program can work at, and what it says of others. How the level is raised is tested with whole clusters (check/sim).
+
+use super::*;
+use quorate_types::{ClientId, ClusterId, Incarnation};
+
+fn level(cluster: u32, highest: u32) -> LevelConfig {
+    LevelConfig { highest, ..LevelConfig::made_with(cluster) }
+}
+
+#[test]
+fn a_program_works_at_its_levels_and_no_others() {
+    let own = level(1, 2);
+    assert_eq!((own.check(1), own.check(2)), (Ok(()), Ok(())));
+    assert_eq!(own.check(3), Err(Halt::FeatureLevel { cluster: 3, lowest: 1, highest: 2 }));
+    assert_eq!(own.check(0), Err(Halt::FeatureLevel { cluster: 0, lowest: 1, highest: 2 }));
+    assert!(own.check(3).is_err_and(|halt| halt.to_string().contains("newer program")));
+    assert!(own.check(0).is_err_and(|halt| halt.to_string().contains("version before")));
+}
+
+fn note(level: u32) -> Record {
+    let head = Bytes::copy_from_slice(&level.to_le_bytes());
+    Record { instance: NODE, kind: LEVEL, head, payload: Bytes::new() }
+}
+
+#[test]
+fn a_log_that_was_written_at_a_level_stops_programs_that_can_not_do_it() {
+    let mut levels = Levels::default();
+    assert_eq!(levels.restore(&note(2), &level(1, 2)), Ok(()));
+    assert_eq!(levels.noted, 2);
+    let stopped = levels.restore(&note(2), &level(1, 1));
+    assert_eq!(stopped, Err(Halt::FeatureLevel { cluster: 2, lowest: 1, highest: 1 }));
+    let cut = Record { head: note(2).head.slice(..3), ..note(2) };
+    assert!(matches!(levels.restore(&cut, &level(1, 2)), Err(Halt::LogInconsistent { .. })));
+}
+
+#[test]
+fn members_that_can_do_too_little_are_refused_and_clients_are_not() {
+    let peer = Role::Peer { replica: ReplicaId::new(2), incarnation: Incarnation::new(5) };
+    let hello = |role, level| Hello::new(ClusterId::new(1), None, role).able(level);
+    let own = level(2, 2);
+    assert_eq!(refused(&hello(peer, 2), &own), None);
+    assert_eq!(refused(&hello(peer, 3), &own), None, "a newer one");
+    let refusal = refused(&hello(peer, 1), &own).expect("it can not do what the cluster does");
+    assert_eq!(refusal.reason, RefusalReason::Format, "which programs of level 1 know");
+    assert!(refusal.text.contains("level 2") && refusal.text.contains("r2"), "{}", refusal.text);
+    assert_eq!(refused(&hello(peer, 1), &level(1, 2)), None, "a cluster that was not raised");
+    assert_eq!(refused(&hello(Role::Client(ClientId::new(1)), 1), &own), None);
+    assert_eq!(refused(&hello(Role::Admin, 1), &own), None);
+}
+
+fn refused(hello: &Hello, level: &LevelConfig) -> Option<Refusal> {
+    check_level(hello, level).err()
+}
