@@ -3,7 +3,7 @@
 //! A command changes it; its generation ends with the slot `window` after the command's own, in all instances. Nobody has proposed
 //! anything behind that border before it knows of it, since no leader proposes more than a window ahead of what its replica executed.
 //! One change at a time: the next may begin when the border is behind (INV-MERGE-4).
-//! Tests: tests/changes.rs.
+//! Tests: tests/merge/changes.rs.
 
 use crate::generation::{Generation, INSTANCES_MAX, Position, SLOT_MAX};
 use crate::local::{Local, Stay};

@@ -2,7 +2,7 @@
 //!
 //! It follows from the global log up to that seq and from nothing else, so it is the same on all replicas: records that stand for no
 //! slot do not count, and a seq may lie inside a no-op of many slots, whose record then comes again.
-//! Tests: tests/restart.rs, tests/hostile.rs.
+//! Tests: tests/merge/checkpoints.rs, tests/merge/model.rs.
 
 use crate::generation::{Generation, INSTANCES_MAX, Position, SLOT_MAX};
 use crate::local::{Lead, Local, RecordIndex, Stay, Taken};
@@ -142,9 +142,9 @@ impl<T> Merge<T> {
             merge.at = 0;
         }
         if planted("merge-border-off-by-one")
-            && let Some(next) = &mut merge.next
+            && let Some(next) = from.next
         {
-            next.first = next.first.next();
+            merge.next = from.generation.after(next.first.number(), next.instances);
         }
         let locals = from
             .instances

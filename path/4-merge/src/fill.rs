@@ -3,7 +3,7 @@
 //! What asks for filling is remembered as one place of the global log, the furthest: everything up to there must be decided. It only
 //! grows, and what lies behind the cursor asks for nothing, so a cluster at rest is silent. No-ops never ask for no-ops. One no-op per
 //! instance is under way at a time: what is wanted meanwhile goes into the next one, which grows with load as batches do.
-//! INV-MERGE-5, INV-MERGE-6. Tests: tests/fill.rs, tests/cluster.rs.
+//! INV-MERGE-5, INV-MERGE-6. Tests: tests/merge/fill.rs, tests/merge/cluster.rs.
 
 use crate::generation::{INSTANCES_MAX, Position, SLOT_MAX};
 use crate::local::{Lead, Local, Stay};

@@ -2,7 +2,7 @@
 //!
 //! While the number of instances stays the same, positions follow from one formula; such a stretch is a generation. It ends at the same
 //! slot in all instances, so slots alone, then instances, order the global log across generations, too ([`Position`]).
-//! Tests: tests/numbers.rs.
+//! Tests: tests/merge/changes.rs.
 
 use quorate_types::{InstanceId, Seq, Slot};
 

@@ -2,7 +2,7 @@
 //!
 //! The cursor names the next place of the global log. Whatever is there is handed on, and nothing else (INV-MERGE-1). Runs of no-ops
 //! cost by the instance and record, never by the slot.
-//! Tests: tests/deliver.rs, tests/model.rs.
+//! Tests: tests/merge/deliver.rs, tests/merge/model.rs.
 
 use crate::checkpoint::Checkpoint;
 use crate::generation::{Generation, INSTANCES_MAX, Position, WINDOW_MAX, WINDOW_MIN};

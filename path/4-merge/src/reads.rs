@@ -3,7 +3,7 @@
 //! A leader says how far its instance is decided, and confirms that it led when it was asked. Nobody can have executed what that
 //! instance decides next, nor anything behind that place: whoever executed everything before it has seen all that anybody answered for
 //! before the read came. So a read waits for one place, of whatever generation, and for nothing else (INV-MERGE-7).
-//! Tests: tests/reads.rs proves the place sufficient and minimal over all small interleavings.
+//! Tests: tests/merge/reads.rs proves the place sufficient and minimal over all small interleavings.
 
 use crate::generation::{INSTANCES_MAX, Position};
 use crate::local::{RecordIndex, Stay};

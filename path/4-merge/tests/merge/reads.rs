@@ -4,9 +4,7 @@
 //! that instance stops there and all others have decided as much as one likes. A read that runs earlier misses some of it in some run;
 //! one that runs later waits for nothing. Both directions are checked in every state.
 
-mod common;
-
-use common::{Logs, NOW, Naive, Rec, Replica, instance};
+use crate::common::{Logs, NOW, Naive, Rec, Replica, instance};
 use quorate_merge::{ReadEnd, RecordIndex};
 use quorate_types::InstanceId;
 

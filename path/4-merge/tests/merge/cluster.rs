@@ -2,9 +2,7 @@
 //! number of instances changes. Ordering itself is a list per instance that leaders append to. Then the faults end: everything is
 //! delivered everywhere, every read ends, and the cluster falls silent.
 
-mod common;
-
-use common::{Logs, Naive, Place, Rec, Replica, instance};
+use crate::common::{Logs, Naive, Place, Rec, Replica, instance};
 use quorate_merge::{Leader, Position, ReadEnd, RecordIndex};
 use quorate_types::Random;
 use std::collections::{BTreeMap, BTreeSet};
@@ -254,7 +252,7 @@ impl World {
         for replica in &self.replicas {
             let seq = replica.log.len();
             assert!(seq <= naive.log.len() && replica.log[..] == naive.log[..seq], "another order");
-            let status = replica.merge.status(common::NOW);
+            let status = replica.merge.status(crate::common::NOW);
             // Nothing of an instance that is to come is decided before its first slot is.
             let decided = |part: &quorate_merge::InstanceStatus| part.decided > part.delivered;
             let mut all = status.instances.iter().filter(|part| decided(part));

@@ -1,9 +1,7 @@
 //! Replicas against the merge written naively: any number of instances, changes of it, no-ops of all sizes, repeated ones, records in
 //! any order between instances, restarts and jumps to checkpoints anywhere, also in the middle of a no-op.
 
-mod common;
-
-use common::{Logs, Naive, Replica, logs};
+use crate::common::{Logs, Naive, Replica, logs};
 use quorate_merge::Checkpoint;
 use quorate_types::Random;
 use std::collections::BTreeMap;

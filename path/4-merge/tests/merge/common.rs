@@ -1,5 +1,4 @@
 //! The merge written down naively, a replica that compares itself with it, and honest leaders who make up logs.
-#![allow(dead_code, reason = "each test uses a part of it")]
 
 use quorate_merge::{Checkpoint, Config, Decided, Delivered, Merge, RecordIndex, Refused};
 use quorate_types::{InstanceId, Random, Seq, Slot, Time};

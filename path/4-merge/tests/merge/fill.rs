@@ -1,0 +1,180 @@
+//! Who is filled up to where, and how far leaders may go, one point each.
+
+use crate::common::{Rec, instance};
+use crate::deliver::{give, merge, pull};
+use quorate_merge::{Leader, Merge, Position};
+use quorate_types::Slot;
+
+/// A replica that leads all its instances.
+fn leads_all(instances: u16, window: u64) -> Merge<Rec> {
+    let mut merge = merge(instances, window);
+    for at in 0..usize::from(instances) {
+        merge.leader(instance(at), Leader::Here);
+        merge.settled(instance(at));
+    }
+    merge
+}
+
+fn fills(merge: &mut Merge<Rec>) -> Vec<u64> {
+    let count = usize::from(merge.generation().instances);
+    (0..count).map(|at| merge.fill(instance(at)).map_or(0, Slot::number)).collect()
+}
+
+fn asks(merge: &mut Merge<Rec>) -> Vec<(u16, Position)> {
+    let mut all = vec![];
+    merge.asks(|whom, place| all.push((whom.number(), place)));
+    all
+}
+
+/// Work at slot t of instance r: those before r up to t, those behind up to t - 1.
+#[test]
+fn work_asks_for_what_lies_before_it() {
+    let mut merge = leads_all(4, 9);
+    assert_eq!(fills(&mut merge), [0; 4], "nothing is there");
+    give(&mut merge, 2, Rec::Work(1));
+    assert_eq!(fills(&mut merge), [1, 1, 0, 0]);
+    assert_eq!(fills(&mut merge), [0; 4], "one at a time");
+    give(&mut merge, 2, Rec::Work(2));
+    assert_eq!(fills(&mut merge), [0, 0, 0, 1], "the first two have one under way");
+    give(&mut merge, 0, Rec::Noop(1));
+    assert_eq!(fills(&mut merge), [2, 0, 0, 0]);
+}
+
+/// A leader that proposes asks at once, so that no-ops are decided beside its batch.
+#[test]
+fn a_proposal_asks_before_it_is_decided() {
+    let mut merge = leads_all(3, 9);
+    assert_eq!(merge.proposed(instance(1)), Some(Slot::new(1)));
+    assert_eq!(fills(&mut merge), [1, 0, 0]);
+    assert_eq!(merge.proposed(instance(0)), Some(Slot::new(2)), "behind the no-op");
+    assert_eq!(merge.proposed(instance(2)), Some(Slot::new(1)));
+}
+
+#[test]
+fn no_ops_ask_for_nothing() {
+    let mut merge = leads_all(3, 9);
+    give(&mut merge, 1, Rec::Noop(5));
+    assert_eq!(fills(&mut merge), [0; 3]);
+    assert!(asks(&mut merge).is_empty());
+    assert!(!merge.is_needed(instance(0), Slot::new(1)), "nor does anybody need one");
+    give(&mut merge, 1, Rec::Work(6));
+    assert!(merge.is_needed(instance(0), Slot::new(6)) && !merge.is_needed(instance(0), Slot::new(7)));
+    assert!(merge.is_needed(instance(2), Slot::new(5)) && !merge.is_needed(instance(2), Slot::new(6)));
+}
+
+/// Nobody runs more than a window ahead of the slowest; what is wanted beyond comes when the window moves.
+#[test]
+fn no_one_leaves_the_window() {
+    let mut merge = leads_all(2, 3);
+    assert_eq!(merge.room(instance(0)), 3);
+    for slot in 1..=3 {
+        assert_eq!(merge.proposed(instance(0)), Some(Slot::new(slot)));
+    }
+    assert_eq!((merge.room(instance(0)), merge.room(instance(1))), (0, 3));
+    for number in 1..=3 {
+        give(&mut merge, 0, Rec::Work(number));
+    }
+    assert_eq!(pull(&mut merge).len(), 1);
+    assert_eq!(merge.room(instance(0)), 0, "slot 1 of the other is not delivered");
+    assert!(merge.is_within_window(Slot::new(3)) && !merge.is_within_window(Slot::new(4)));
+    assert_eq!(fills(&mut merge), [0, 2]);
+    merge.asked(Position::new(4, 2));
+    give(&mut merge, 1, Rec::Noop(2));
+    assert_eq!(pull(&mut merge).len(), 4);
+    assert_eq!((merge.room(instance(0)), merge.fill(instance(0))), (2, Some(Slot::new(4))));
+    assert_eq!(merge.fill(instance(1)), Some(Slot::new(4)));
+}
+
+#[test]
+#[should_panic(expected = "INV-MERGE-5")]
+fn a_leader_that_leaves_the_window_is_a_bug() {
+    let mut merge = leads_all(2, 2);
+    for _ in 0..3 {
+        merge.proposed(instance(0));
+    }
+}
+
+/// Who does not lead, or does not know what was decided before it led, proposes nothing.
+#[test]
+fn only_settled_leaders_propose() {
+    let mut merge = merge(2, 9);
+    give(&mut merge, 1, Rec::Work(1));
+    merge.settled(instance(0));
+    assert_eq!(
+        (merge.room(instance(0)), merge.fill(instance(0)), merge.proposed(instance(0))),
+        (0, None, None)
+    );
+    merge.leader(instance(0), Leader::Here);
+    assert_eq!((merge.room(instance(0)), merge.fill(instance(0))), (0, None));
+    merge.settled(instance(0));
+    assert_eq!((merge.room(instance(0)), merge.fill(instance(0))), (9, Some(Slot::new(1))));
+    merge.leader(instance(0), Leader::Nobody);
+    assert_eq!((merge.room(instance(0)), merge.fill(instance(0))), (0, None));
+}
+
+/// What a leader proposed may be lost with its office: the next one proposes it again.
+#[test]
+fn the_next_leader_fills_again() {
+    let mut merge = leads_all(2, 9);
+    give(&mut merge, 1, Rec::Work(1));
+    assert_eq!(merge.fill(instance(0)), Some(Slot::new(1)));
+    merge.leader(instance(0), Leader::Here);
+    assert_eq!(merge.fill(instance(0)), None);
+    merge.settled(instance(0));
+    assert_eq!(merge.fill(instance(0)), Some(Slot::new(1)));
+}
+
+/// The replica that leads the instance with the work asks the leaders of the others; whoever only follows does not.
+#[test]
+fn others_are_asked_by_the_one_who_knows_first() {
+    let mut follower = merge(3, 9);
+    give(&mut follower, 2, Rec::Work(1));
+    assert!(asks(&mut follower).is_empty());
+    let mut leader = merge(3, 9);
+    leader.leader(instance(2), Leader::Here);
+    leader.settled(instance(2));
+    leader.proposed(instance(2));
+    let place = Position::new(1, 3);
+    assert_eq!(asks(&mut leader), [(1, place), (2, place)]);
+    assert!(asks(&mut leader).is_empty(), "one question at a time");
+    leader.ask_again(instance(1));
+    assert_eq!(asks(&mut leader), [(2, place)], "its connection broke");
+    leader.leader(instance(0), Leader::Elsewhere);
+    assert_eq!(asks(&mut leader), [(1, place)], "a new leader was not asked");
+    leader.proposed(instance(2));
+    assert!(asks(&mut leader).is_empty(), "what comes meanwhile is in the next question");
+    give(&mut leader, 0, Rec::Noop(1));
+    give(&mut leader, 1, Rec::Noop(1));
+    let place = Position::new(2, 3);
+    assert_eq!(asks(&mut leader), [(1, place), (2, place)]);
+    assert_eq!(leader.counts().asks, 6);
+}
+
+/// A question that no correct replica would ask costs a window of no-ops at most.
+#[test]
+fn an_absurd_question_costs_little() {
+    let mut merge = leads_all(2, 4);
+    merge.asked(Position::new(u64::MAX, u16::MAX));
+    let mut filled = 0;
+    for _ in 0..100 {
+        for at in 0..2 {
+            if let Some(target) = merge.fill(instance(at)) {
+                filled += 1;
+                give(&mut merge, at, Rec::Noop(target.number()));
+            }
+        }
+        pull(&mut merge);
+    }
+    assert!(merge.seq().number() <= 2 * 6 && filled <= 12, "{} {filled}", merge.seq());
+}
+
+/// The question came before the replica knew that it leads.
+#[test]
+fn an_early_question_is_kept() {
+    let mut merge = merge(2, 4);
+    merge.asked(Position::new(2, 1));
+    assert_eq!(merge.fill(instance(0)), None);
+    merge.leader(instance(0), Leader::Here);
+    merge.settled(instance(0));
+    assert_eq!(merge.fill(instance(0)), Some(Slot::new(2)));
+}
