@@ -231,16 +231,26 @@ impl Checkpoints {
     ///
     /// With a damaged log the newest one counts, too: what lies before it is of no use. `log`: where the log begins and ends.
     pub(crate) fn trim_to(&self, log: (u64, u64), log_bytes_max: u64, damaged: bool) -> Option<Own> {
-        let agreed = self.agreement.newest().map_or(Seq::ZERO, |(seq, _)| seq);
         let newest = self.own.back()?.seq;
         let older = |own: &&Own| damaged || own.seq < newest;
-        let vouched = self.own.iter().rev().filter(older).find(|own| own.seq <= agreed).copied();
+        let vouched = vouched(self.own.iter().rev().filter(older), &self.agreement);
         // In bytes the log may not grow without end, agreed or not: with crash faults a replica may trust its own disk.
         let kept_since = vouched.map_or(0, |own| own.log_position).max(log.0);
         if log.1.saturating_sub(kept_since) > log_bytes_max {
             return self.own.iter().rev().find(older).copied().or(vouched);
         }
         vouched
+    }
+
+    /// What a replica that diverged at this border gives up: its checkpoints above the result. Where its log begins only after the slot
+    /// of `forgotten`, not all: if it stopped before the repair is durable, it would have a log that nothing leads to. It starts again
+    /// from what it has, hears once more that it has diverged, and is repaired then.
+    pub(crate) fn diverged_above(&self, seq: Seq, forgotten: Seq) -> Seq {
+        if forgotten == Seq::ZERO {
+            return seq.previous();
+        }
+        let least = self.own.iter().map(|own| own.seq).find(|own| *own >= forgotten);
+        seq.previous().max(least.unwrap_or(forgotten))
     }
 
     /// Whether what the keeper says of a checkpoint crossed the word that it goes.
@@ -352,6 +362,14 @@ impl Checkpoints {
         let fetch = self.fetching.as_ref().and_then(|fetching| fetching.fetch.deadline());
         [fetch, self.serve.deadline(), self.repairs.deadline(), self.install_at].into_iter().flatten().min()
     }
+}
+
+/// The first of them that the members agree on, as far as this replica knows. One that differs from what is agreed is of no use, and
+/// those before it may be all that there is to start from.
+fn vouched<'a>(mut newest_first: impl Iterator<Item = &'a Own>, agreement: &Agreement) -> Option<Own> {
+    let (agreed, _) = agreement.newest()?;
+    let sound = |own: &&Own| agreement.agreed(own.seq).is_none_or(|digest| digest == own.digest);
+    newest_first.find(|own| own.seq <= agreed && sound(own)).copied()
 }
 
 /// A number that is neither a member's nor an operator's, unless there are too many operators.

@@ -398,11 +398,11 @@ impl Node {
         );
         out.event(Event::State { text, bad: true });
         self.checkpoints.diverged = Some(Diverged { seq, own, agreed });
-        // Nothing of what it wrote since is of use.
-        self.checkpoints.own.retain(|own| own.seq < seq);
+        // Nothing of what it wrote since is of use, except to start from.
+        let above = self.checkpoints.diverged_above(seq, seq_of(self.instance.order.forgotten()));
+        self.checkpoints.own.retain(|own| own.seq <= above);
         (self.checkpoints.installing, self.checkpoints.install_at) = (None, None);
         self.checkpoints.agreement.forget_own(seq);
-        let above = self.diverged_above(seq);
         self.checkpoints.giving_up.push_back(above);
         keep(out, Job::Discard { above });
         let version = self.checkpoints.version_at(seq);
@@ -415,13 +415,6 @@ impl Node {
         self.begin_fetch(now, at_least, Why::Diverged, local, version, out);
         self.instance.step(now, OrderInput::Transfer(None));
         self.after_order(now, out);
-    }
-
-    /// What a replica that diverged at this border gives up. Not the checkpoint that its log begins after, if that is a later one: a
-    /// replica which stops before the repair is durable would have a log that nothing leads to. It starts again from what it has,
-    /// hears once more that it has diverged, and is repaired then.
-    fn diverged_above(&self, seq: Seq) -> Seq {
-        seq.previous().max(seq_of(self.instance.order.forgotten()))
     }
 
     /// The leader does not have the log any more that this replica lacks.

@@ -136,6 +136,8 @@ impl Raft {
         self.append(Entry { view: self.view, body: EntryBody::Members(memberships) }, out);
         self.meet_audience();
         self.replicate(out);
+        // A round of reads that is out may need no more answers than it has: whoever left sends none.
+        self.confirm_reads(out);
     }
 
     /// A leader that will not vote any more hands over before the change, once. [raft L118]

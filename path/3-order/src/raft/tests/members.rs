@@ -112,6 +112,28 @@ fn learners_join_at_once_and_count_for_nothing() {
     assert!(!one.raft.leading());
 }
 
+/// Nobody is left who could answer a round that went out before a change: the change itself makes it a quorum.
+#[test]
+fn a_round_of_reads_ends_when_a_change_makes_its_answers_enough() {
+    let mut one = settled(2);
+    let confirmed = |effects: &[Effect]| -> Vec<u64> {
+        let of = |effect: &Effect| match effect {
+            Effect::ReadConfirmed { read, .. } => Some(*read),
+            _ => None,
+        };
+        effects.iter().filter_map(of).collect()
+    };
+    let (old, new) = (membership(1, &[0, 1], &[]), membership(2, &[0], &[]));
+    wants(&mut one, &change(&old, &new));
+    assert_eq!(confirmed(&one.step(Input::Read(7))), [0; 0]);
+    one.receive(1, matched(1, 2));
+    // The last that the change waits for is this replica's own disk.
+    let effects = one.sync();
+    assert_eq!(told(&effects), [(2, false, false)], "r0 alone counts from here on");
+    assert_eq!(confirmed(&effects), [7]);
+    assert_eq!(confirmed(&one.step(Input::Read(8))), [8]);
+}
+
 #[test]
 fn the_leader_knows_who_has_caught_up() {
     let mut one = settled(3);
