@@ -6,15 +6,17 @@
 //! ```text
 //! request  0         8         16                   24       28     29       32
 //!          | session | number  | lowest unanswered  | length | kind | zero    | body ...
-//! batch    0             8       16      20                24
-//!          | agreed time | seed  | count | border u8, zeros | requests ...
+//! batch    0             8       16      20              24
+//!          | agreed time | seed  | count | what u8, zeros | requests ...
 //! ```
+//! `what` is 0; 1 where the state after the batch is to be a checkpoint; 2 in a no-op, which holds nothing else than the last slot
+//! that it stands for, in the place of the seed.
 
 use crate::codec::Put;
 use crate::frame::Payload;
 use crate::members::SystemCommand;
 use bytes::Bytes;
-use quorate_types::{AgreedTime, Items, Reject, RequestNumber, SessionId};
+use quorate_types::{AgreedTime, Items, Reject, RequestNumber, SessionId, Slot};
 
 /// Bytes of a request's header.
 pub const REQUEST_HEADER: usize = 32;
@@ -163,6 +165,10 @@ pub struct BatchHeader {
     pub border: bool,
 }
 
+/// Of a batch's byte 20.
+const BORDER: u8 = 1;
+const NOOP: u8 = 2;
+
 /// What one slot decides: requests, a proposal for the time, and randomness. The unit of agreement.
 #[derive(Clone, Debug)]
 pub struct Batch {
@@ -198,9 +204,26 @@ impl Batch {
         bytes[..8].copy_from_slice(&header.time.nanos().to_le_bytes());
         bytes[8..16].copy_from_slice(&header.seed.to_le_bytes());
         bytes[16..20].copy_from_slice(&header.count.to_le_bytes());
-        bytes[20] = u8::from(header.border);
+        bytes[20] = if header.border { BORDER } else { 0 };
+        Self::closed(bytes)
+    }
+
+    fn closed(bytes: Vec<u8>) -> Self {
         let crc = Some(crc32c::crc32c(&bytes));
         Self { bytes: Bytes::from(bytes), crc }
+    }
+
+    /// A no-op: it stands for every slot of its instance up to `target` that nothing before it stands for.
+    pub fn no_op(target: Slot) -> Self {
+        let mut bytes = vec![0; Self::HEADER];
+        bytes[8..16].copy_from_slice(&target.number().to_le_bytes());
+        bytes[20] = NOOP;
+        Self::closed(bytes)
+    }
+
+    /// The last slot that it stands for, if it is a no-op.
+    pub fn no_op_target(&self) -> Option<Slot> {
+        (self.bytes[20] == NOOP).then(|| Slot::new(self.header().seed))
     }
 
     /// Takes bytes from a peer or the log as a batch: checks every request, so that execution can not fail on them.
@@ -217,8 +240,12 @@ impl Batch {
             request?;
             count += 1;
         }
-        if count != batch.header().count || batch.bytes[20] > 1 || batch.bytes[21..24] != [0; 3] {
+        if count != batch.header().count || batch.bytes[20] > NOOP || batch.bytes[21..24] != [0; 3] {
             return Err(Reject::Malformed("batch: count"));
+        }
+        let header = batch.header();
+        if batch.bytes[20] == NOOP && (count > 0 || header.time != AgreedTime::ZERO) {
+            return Err(Reject::Malformed("batch: a no-op holds nothing"));
         }
         Ok(batch)
     }
@@ -235,7 +262,7 @@ impl Batch {
             time: AgreedTime::from_nanos(u64_at(0)),
             seed: u64_at(8),
             count,
-            border: self.bytes[20] == 1,
+            border: self.bytes[20] == BORDER,
         }
     }
 

@@ -52,6 +52,8 @@ kinds! {
     Members = 18,
     /// What there is room for on the sender's disk, between replicas.
     Room = 19,
+    /// How far the instances that the other replica leads are to be filled, between replicas.
+    Fill = 20,
     /// Requests of sessions, from a client.
     Requests = 32,
     /// Replies to requests.

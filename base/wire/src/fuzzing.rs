@@ -3,7 +3,7 @@
 
 use crate::{
     Batch, ClientMessage, Frame, FrameKind, FrameReader, Hello, MemberRequest, Memberships, OrderMessage,
-    Refusal, ReplicaMessage, StateMessage, Welcome, read_room, read_upgrade_request, room_frame,
+    Refusal, ReplicaMessage, StateMessage, Welcome, fill_frame, read_fill, read_room, read_upgrade_request, room_frame,
 };
 use bytes::Bytes;
 
@@ -58,6 +58,11 @@ fn payload(frame: Frame) {
         FrameKind::State => {
             if let Ok(message) = StateMessage::decode(frame.payload) {
                 assert_eq!(StateMessage::decode(reread(&message.frame().to_vec())), Ok(message));
+            }
+        }
+        FrameKind::Fill => {
+            if let Ok((slot, instance)) = read_fill(&frame.payload) {
+                assert_eq!(read_fill(&reread(&fill_frame(slot, instance).to_vec())), Ok((slot, instance)));
             }
         }
         FrameKind::Room => {

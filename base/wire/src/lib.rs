@@ -14,6 +14,7 @@ mod members;
 mod membership;
 mod order;
 pub mod raft;
+mod fill;
 mod room;
 mod state;
 mod verified;
@@ -32,6 +33,7 @@ pub use membership::{
     ADDRESS_MAX, MEMBERS_MAX, MEMBERSHIPS_BYTES_MAX, Member, MemberRole, Membership, Memberships,
 };
 pub use order::OrderMessage;
+pub use fill::{fill_frame, read_fill};
 pub use room::{read_room, room_frame};
 pub use state::{CHUNKS_MAX, MANIFEST_MAX, RefusedWhy, StateMessage};
 pub use verified::Verified;

@@ -368,6 +368,10 @@ pub struct Plan {
     pub replicas: usize,
     /// With how many of them the cluster begins.
     pub founders: usize,
+    /// How many instances order batches.
+    pub instances: u16,
+    /// How far they may run ahead of the global log.
+    pub window: u64,
     /// How many clients.
     pub clients: usize,
     /// The log's sizes and durability.
@@ -431,13 +435,15 @@ pub struct Profile {
     pub length: u32,
     /// Whether the membership changes; otherwise the seed decides, unless the cluster's size is chosen.
     pub changes: Option<bool>,
+    /// How many instances order batches; otherwise the seed decides.
+    pub instances: Option<u16>,
     /// Whether programs are replaced and the feature level is raised; otherwise the seed decides.
     pub upgrades: Option<bool>,
 }
 
 impl Default for Profile {
     fn default() -> Self {
-        Self { replicas: None, faults: true, sync: None, length: 1, changes: None, upgrades: None }
+        Self { replicas: None, faults: true, sync: None, length: 1, changes: None, instances: None, upgrades: None }
     }
 }
 
@@ -459,6 +465,8 @@ impl Plan {
             seed,
             replicas,
             founders,
+            instances: 1,
+            window: 256,
             clients,
             log,
             net,
@@ -502,6 +510,7 @@ impl Plan {
         if spares > 0 {
             plan_members(&mut plan, &mut Rng::of(seed, 8));
         }
+        plan_instances(&mut plan, profile);
         plan_upgrades(&mut plan, profile);
         spare_witnesses(&mut plan);
         plan
@@ -510,9 +519,10 @@ impl Plan {
     /// One line for people.
     pub fn summary(&self) -> String {
         format!(
-            "{} replicas{}, {} clients, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
+            "{} replicas{}{}, {} clients, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
             self.founders,
             if self.replicas > self.founders { " that come and go" } else { "" },
+            if self.instances > 1 { format!(", {} instances", self.instances) } else { String::new() },
             self.clients,
             self.log.sync,
             self.log.segment_bytes >> 10,
@@ -643,6 +653,15 @@ fn draw(kind: u8, plan: &Plan, rng: &mut Rng) -> Fault {
         16 => Fault::Lose { who },
         _ => Fault::Slow { from, to, by: time / 10, time },
     }
+}
+
+/// How many instances, from a generator of its own.
+fn plan_instances(plan: &mut Plan, profile: &Profile) {
+    let mut rng = Rng::of(plan.seed, 10);
+    let drawn = if rng.chance(350) { rng.pick(&[2, 2, 3, 3, 8]) } else { 1 };
+    plan.window = rng.pick(&[2, 4, 16, 256]);
+    // Members come and go where there is one instance only.
+    plan.instances = if plan.replicas > plan.founders { 1 } else { profile.instances.unwrap_or(drawn) };
 }
 
 /// What is about checkpoints and transfers, from a generator of its own.

@@ -321,6 +321,8 @@ impl Replica {
             log_id: plan.seed ^ (who as u64) << 48,
             log: plan.log.clone(),
             raft,
+            instances: plan.instances,
+            merge: quorate_node::MergeConfig { window: plan.window, held_bytes_max: 1 << 20 },
             admission: AdmissionLimits {
                 request_bytes_max: REQUEST_MAX,
                 batch_bytes: plan.admission.0,

@@ -69,6 +69,9 @@ pub(crate) struct Args {
     /// Whether replicas join and leave [default: the seed decides, unless --replicas is given]
     #[arg(long, value_name = "true|false")]
     changes: Option<bool>,
+    /// How many instances order batches [default: the seed decides]
+    #[arg(long, value_name = "R", value_parser = clap::value_parser!(u16).range(1..=64))]
+    instances: Option<u16>,
     /// Whether programs are replaced by newer and older ones, and the feature level is raised [default: the seed decides]
     #[arg(long, value_name = "true|false")]
     upgrades: Option<bool>,
@@ -140,6 +143,7 @@ fn options(args: Args) -> Outcome<Options> {
     let profile = Profile {
         replicas: args.replicas,
         changes: args.changes,
+        instances: args.instances,
         upgrades: args.upgrades,
         faults: !args.no_faults,
         sync: args.durability.map(|choice| match choice {

@@ -117,8 +117,12 @@ pub(crate) struct Checkpoints {
     pub(crate) rotten: Rotten,
     /// The checkpoint that this replica's state came from, at the start or by a transfer.
     pub(crate) base: Seq,
-    /// The log was trimmed up to this slot.
-    pub(crate) trimmed: Slot,
+    /// The log was trimmed up to this checkpoint, or needs not be.
+    pub(crate) trimmed: Seq,
+    /// The log begins after this checkpoint.
+    pub(crate) gone: Seq,
+    /// The last record of each instance that a checkpoint here holds, where that is known.
+    pub(crate) records: BTreeMap<Seq, Vec<Slot>>,
     /// Files of checkpoints before this one were given up.
     pub(crate) forgotten: Seq,
     pub(crate) trimming: Option<Trimming>,
@@ -169,7 +173,9 @@ impl Checkpoints {
             trouble: None,
             rotten: Rotten::default(),
             base: Seq::ZERO,
-            trimmed: Slot::ZERO,
+            trimmed: Seq::ZERO,
+            gone: Seq::ZERO,
+            records: BTreeMap::new(),
             forgotten: Seq::ZERO,
             trimming: None,
             giving_up: VecDeque::new(),
@@ -243,14 +249,14 @@ impl Checkpoints {
     }
 
     /// What a replica that diverged at this border gives up: its checkpoints above the result. Where its log begins only after the slot
-    /// of `forgotten`, not all: if it stopped before the repair is durable, it would have a log that nothing leads to. It starts again
+    /// of a checkpoint, not all: if it stopped before the repair is durable, it would have a log that nothing leads to. It starts again
     /// from what it has, hears once more that it has diverged, and is repaired then.
-    pub(crate) fn diverged_above(&self, seq: Seq, forgotten: Seq) -> Seq {
-        if forgotten == Seq::ZERO {
+    pub(crate) fn diverged_above(&self, seq: Seq) -> Seq {
+        if self.gone == Seq::ZERO {
             return seq.previous();
         }
-        let least = self.own.iter().map(|own| own.seq).find(|own| *own >= forgotten);
-        seq.previous().max(least.unwrap_or(forgotten))
+        let least = self.own.iter().map(|own| own.seq).find(|own| *own >= self.gone);
+        seq.previous().max(least.unwrap_or(self.gone))
     }
 
     /// Whether what the keeper says of a checkpoint crossed the word that it goes.

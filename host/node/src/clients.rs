@@ -39,27 +39,28 @@ impl Node {
     }
 
     fn on_requests(&mut self, now: Time, conn: ConnId, client: ClientId, bytes: &[u8], out: &mut Effects) {
-        if !self.instance.order.leading() {
+        let Some(at) = self.instance_for(conn) else {
             // Not taken, and the client is told where to go. A leader that hands over can not say where yet.
-            let mut notice = self.leader_notice();
+            let mut notice = self.leader_notice(conn);
             notice.leader = notice.leader.filter(|leader| *leader != self.config.members.me());
             return out.send(conn, notice.frame());
-        }
-        if let Err(text) = self.bind(conn, client, bytes) {
+        };
+        if let Err(text) = self.bind(conn, client, bytes, self.is_settled(at)) {
             return self.reject(now, conn, text, out);
         }
         let room = self.room();
-        let in_flight = self.instance.order.in_flight().1;
-        let (settled, answer_bytes_max) = (self.instance.order.settled(), self.turn.answer_room);
+        let in_flight = self.instances[at].order.in_flight().1;
+        let (settled, answer_bytes_max) = (self.is_settled(at), self.turn.answer_room);
         let short = !self.log.has_room();
         // The next segment is only being prepared.
         let room_soon = short && !self.turn.disk_full;
-        let terms = Terms { in_flight, room, room_soon, settled, answer_bytes_max };
+        let forbids = self.instances[at].order.settled();
+        let terms = Terms { in_flight, room, room_soon, settled, forbids, answer_bytes_max };
         let executor = &self.executor;
         let limits = self.access.of(self.peers.identity(conn));
         let permits = |body: &[u8]| limits.is_none_or(|limits| may_run(executor, body, limits));
         let mut answer = std::mem::take(&mut self.turn.answer);
-        self.admission.permitted_requests(
+        self.instances[at].admission.permitted_requests(
             bytes,
             terms,
             |session, number| match executor.lookup(session, number) {
@@ -78,12 +79,18 @@ impl Node {
             answer.clear();
         }
         self.turn.answer = answer;
-        if self.admission.is_full() {
+        if self.instances[at].admission.is_full() {
             self.propose(now, out);
         }
         if short && self.turn.disk_full {
             self.hand_over(now, out);
         }
+    }
+
+    /// Whether everything that was decided before an instance led here is executed, so that what execution does not know does not exist.
+    /// With several instances nobody knows: others may have decided what this replica did not execute yet.
+    fn is_settled(&self, at: usize) -> bool {
+        self.instances.len() == 1 && self.instances[at].order.settled()
     }
 
     /// The disk of this leader is full. If another one has room, it leads better. Not again at once: leadership must not go round and
@@ -92,13 +99,13 @@ impl Node {
         let due = self.turn.handed_over.is_none_or(|at| now.since(at) >= HAND_OVER_AGAIN);
         if let Some(member) = self.with_room().filter(|_| due) {
             self.turn.handed_over = Some(now);
-            self.instance.step(now, OrderInput::Transfer(Some(member)));
+            self.step_led(now, &OrderInput::Transfer(Some(member)));
             self.after_order(now, out);
         }
     }
 
     /// Notes that replies to these requests go to this connection. A client speaks for its own sessions only.
-    fn bind(&mut self, conn: ConnId, client: ClientId, bytes: &[u8]) -> Result<(), String> {
+    fn bind(&mut self, conn: ConnId, client: ClientId, bytes: &[u8], settled: bool) -> Result<(), String> {
         for (header, body, _) in Requests::new(bytes).flatten() {
             // What can not be bound is over a limit and is answered by nobody; its client asks again.
             if header.kind == RequestKind::OpenSession {
@@ -114,7 +121,7 @@ impl Node {
                     }
                     Some(_) => drop(self.routes.bind(header.session, conn)),
                     // It may have been opened by a batch that was not executed here yet.
-                    None if !self.instance.order.settled() => drop(self.routes.bind(header.session, conn)),
+                    None if !settled => drop(self.routes.bind(header.session, conn)),
                     None => {}
                 }
             }
@@ -212,23 +219,23 @@ impl Node {
         if let Some(to) = to.filter(|to| self.config.members.get(*to).is_none()) {
             return format!("error: {to} is no member of this cluster");
         }
-        if let Some(to) = to.filter(|to| !self.instance.order.status().membership.is_voter(*to)) {
+        if let Some(to) = to.filter(|to| !self.first().order.status().membership.is_voter(*to)) {
             return format!("error: {to} is a learner, and leads only once it was promoted");
         }
-        if !self.instance.order.leading() {
-            return match self.instance.leader.1 {
+        if !self.instances.iter().any(|instance| instance.order.leading()) {
+            return match self.first().leader.1 {
                 Some(leader) => format!("error: {leader} leads, ask it"),
                 None => "error: nobody leads now, try again".into(),
             };
         }
-        self.instance.step(now, OrderInput::Transfer(to));
+        self.step_led(now, &OrderInput::Transfer(to));
         self.after_order(now, out);
         "begun".into()
     }
 
     /// Where this replica stands.
     pub fn status(&self) -> NodeStatus {
-        let order = self.instance.order.status();
+        let order = self.first().order.status();
         let peers: Vec<PeerStatus> = self
             .peers
             .peers()
@@ -244,14 +251,15 @@ impl Node {
             cluster: self.config.members.cluster().to_string(),
             view: order.view.number(),
             leader: order.leader.map(ReplicaId::number),
-            leading: order.leading,
+            leading: self.instances.iter().any(|instance| instance.order.leading()),
             decided: order.decided.number(),
             executed: self.executor.seq().number(),
             agreed_time_ns: self.executor.time().nanos(),
             sessions: self.executor.session_count(),
             connections: self.peers.others(),
             seats: self.peers.seats_status(),
-            queue_bytes: self.admission.waiting_bytes() + order.in_flight_bytes,
+            queue_bytes: self.queue_bytes(),
+            instances: self.instances_status(),
             log: LogStatus {
                 durability: match self.config.log.sync {
                     SyncMode::Group => "group",
@@ -309,7 +317,7 @@ impl Node {
             ));
         }
         let full = self.without_room();
-        if !full.is_empty() && self.instance.order.leading() {
+        if !full.is_empty() && self.leads() {
             let full: Vec<String> = full.iter().map(ToString::to_string).collect();
             problems.push(format!(
                 "a majority has no room for writes, which are refused; deletes are taken while there is a little. Make room on the \

@@ -21,6 +21,10 @@ pub struct NodeConfig {
     pub log_id: u64,
     /// The log's sizes and durability.
     pub log: LogConfig,
+    /// How many instances order batches, side by side.
+    pub instances: u16,
+    /// How their logs become one.
+    pub merge: quorate_merge::Config,
     /// How agreement is timed and bounded.
     pub raft: RaftConfig,
     /// What is admitted.

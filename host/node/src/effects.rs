@@ -6,7 +6,7 @@ use bytes::Bytes;
 use quorate_log::{DiskFull, LogEffect, Place, Rot, ScrubOk, SyncId, WriteId};
 use quorate_state::checkpoint::{Job, Report};
 use quorate_state::store::Version;
-use quorate_types::{ConnId, Halt, Identity, ReplicaId};
+use quorate_types::{ConnId, Halt, Identity, InstanceId, ReplicaId};
 use quorate_wire::{Frame, OutFrame};
 use std::fmt;
 use std::net::IpAddr;
@@ -203,6 +203,8 @@ pub enum Event {
         view: u64,
         /// Who leads.
         leader: Option<ReplicaId>,
+        /// Of which instance, where there are several.
+        instance: Option<InstanceId>,
     },
     /// A member refuses our connection.
     RefusedBy {

@@ -11,6 +11,7 @@
 
 use crate::effects::{Effect, Effects, Event};
 use crate::lives::NODE;
+use crate::merging::FIRST;
 use crate::node::Node;
 use crate::status::{LevelStatus, MemberLevel};
 use bytes::Bytes;
@@ -174,10 +175,10 @@ impl Node {
 
     /// Whether this replica may propose anything about the level now.
     fn may_raise(&self) -> Result<(), String> {
-        let order = &self.instance.order;
+        let order = &self.first().order;
         if !order.leading() || !order.settled() {
             let me = self.config.members.me();
-            return Err(match self.instance.leader.1 {
+            return Err(match self.first().leader.1 {
                 Some(leader) if leader != me => format!("{leader} leads, ask it"),
                 _ => "nobody leads now, try again".into(),
             });
@@ -191,6 +192,9 @@ impl Node {
         }
         if self.room() == Room::Full {
             return Err("the disks have no room for it: free space first".into());
+        }
+        if !self.may_propose(FIRST) {
+            return Err("the leader waits for others, try again".into());
         }
         Ok(())
     }
@@ -220,7 +224,7 @@ impl Node {
     }
 
     fn raise(&mut self, now: Time, level: u32, out: &mut Effects) {
-        self.levels.begun = Some(self.instance.order.status().view);
+        self.levels.begun = Some(self.first().order.status().view);
         out.event(Event::Level { level, begun: true });
         self.propose_system(now, &SystemCommand::Raise(level), out);
     }

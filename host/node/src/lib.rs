@@ -2,10 +2,10 @@
 //!
 //! [`Node::step`] takes one input (a frame that arrived, a write that completed, a deadline) and appends what is to be
 //! done. `host/runtime` drives it with real sockets, disks and clocks; a simulator drives it with its own. A request
-//! passes `clients.rs` (admit), `ordering.rs` (order, log, execute) and `turn.rs` (reply).
+//! passes `clients.rs` (admit), `ordering.rs` (order, log), `merging.rs` (merge, execute) and `turn.rs` (reply).
 //!
 //! INV-NODE-1: a message that names a record leaves only after that record is durable.
-//! INV-NODE-2: slots are executed in order, each once: seq = slot while there is one instance.
+//! INV-NODE-2: what an instance decided is handed to the merge in order, each record once.
 //!
 //! Tests: `tests/` (a cluster of nodes joined by hand), and every test with real processes.
 
@@ -19,6 +19,7 @@ mod holds;
 mod levels;
 mod lives;
 mod members;
+mod merging;
 mod node;
 mod ordering;
 mod peers;
@@ -33,6 +34,7 @@ mod seats;
 mod state;
 mod status;
 mod system;
+mod trimmed;
 mod turn;
 
 pub use access::{Access, Permissions};
@@ -45,7 +47,8 @@ pub use recovered::Recovered;
 pub use scrubs::SegmentScrub;
 pub use seats::SeatLimits;
 pub use status::{
-    CheckpointStatus, LevelStatus, LogStatus, MemberLevel, MemberStatus, MembershipMember, MembershipStatus,
+    CheckpointStatus, InstanceStatus, InstancesStatus, LevelStatus, LogStatus, MemberLevel, MemberStatus, MembershipMember, MembershipStatus,
     NodeStatus, PeerStatus, SeatsStatus, TransferStatus,
 };
-pub use system::{Generation, InstancePart, System};
+pub use quorate_merge::{Config as MergeConfig, Generation};
+pub use system::{InstancePart, System};

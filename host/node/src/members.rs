@@ -8,6 +8,7 @@
 //! Tests: check/sim, front/cli/tests/member.rs.
 
 use crate::effects::{Effects, Event};
+use crate::merging::FIRST;
 use crate::node::Node;
 use crate::roster::Done;
 use crate::status::{MembershipMember, MembershipStatus};
@@ -84,7 +85,7 @@ impl Node {
             Done::Begun(change) => {
                 let text = format!("a change of the membership to {} begins", change.now().number());
                 out.event(Event::Members { text });
-                self.instance.step(now, OrderInput::Membership(Arc::new(change)));
+                self.step_all(now, &OrderInput::Membership(Arc::new(change)));
             }
             Done::Ended(number) => {
                 out.event(Event::Members { text: format!("the membership is {number}") });
@@ -105,14 +106,17 @@ impl Node {
     /// A checkpoint took the place of the state, or the protocol begins: it hears of a change that is under way.
     pub(crate) fn resume_change(&mut self, now: Time) {
         self.standing.changed = true;
-        if let Some(change) = self.roster.change().filter(|_| self.instance.started) {
+        if let Some(change) = self.roster.change().filter(|_| self.has_begun()) {
             let change = Arc::new(change.clone());
-            self.instance.step(now, OrderInput::Membership(change));
+            self.step_all(now, &OrderInput::Membership(change));
         }
     }
 
     /// What holds in the instance changed.
-    pub(crate) fn on_members(&mut self, memberships: Arc<Memberships>) {
+    pub(crate) fn on_members(&mut self, at: usize, memberships: Arc<Memberships>) {
+        if at != FIRST {
+            return;
+        }
         let said = memberships.now().number() > MembershipId::FIRST;
         self.standing.holds = said.then_some(memberships);
         self.standing.changed = true;
@@ -145,7 +149,7 @@ impl Node {
     pub(crate) fn tell_client(&self, conn: ConnId, out: &mut Effects) {
         if let Some(frame) = self.to_tell() {
             out.send(conn, frame);
-            out.send(conn, self.leader_notice().frame());
+            out.send(conn, self.leader_notice(conn).frame());
         }
     }
 
@@ -217,8 +221,8 @@ impl Node {
     /// The change that was ordered is done in the instance: whoever leads says so in the log.
     pub(crate) fn end_change(&mut self, now: Time, out: &mut Effects) {
         let Some(number) = self.roster.change().map(|change| change.now().number()) else { return };
-        let order = &self.instance.order;
-        if !order.leading() || !order.settled() || !self.log.has_room() {
+        let order = &self.first().order;
+        if !self.may_propose(FIRST) || !order.settled() || !self.log.has_room() {
             return;
         }
         let status = order.status();
@@ -232,8 +236,7 @@ impl Node {
     pub(crate) fn propose_system(&mut self, now: Time, command: &SystemCommand, out: &mut Effects) {
         let (time, seed) = (self.propose_time(now), self.turn.draw());
         let batch = command.batch(BatchHeader { time, seed, count: 0, border: false });
-        self.instance.step(now, OrderInput::Propose(batch));
-        self.after_order(now, out);
+        self.propose_in(FIRST, now, batch, out);
     }
 
     /// The life of a member's data directory, as far as it is known; else 0.
@@ -275,7 +278,7 @@ impl Node {
         match self.plan_change(request) {
             Ok(change) => {
                 let number = change.now().number();
-                self.standing.begun = Some(self.instance.order.status().view);
+                self.standing.begun = Some(self.first().order.status().view);
                 self.propose_system(now, &SystemCommand::Change(change), out);
                 format!("begun {number}")
             }
@@ -284,12 +287,18 @@ impl Node {
     }
 
     fn plan_change(&self, request: &MemberRequest) -> Result<Memberships, String> {
-        if !self.instance.order.leading() || !self.instance.order.settled() {
+        if !self.first().order.leading() || !self.first().order.settled() {
             let me = self.config.members.me();
-            return Err(match self.instance.leader.1 {
+            return Err(match self.first().leader.1 {
                 Some(leader) if leader != me => format!("{leader} leads, ask it"),
                 _ => "nobody leads now, try again".into(),
             });
+        }
+        if self.instances.len() > 1 {
+            return Err("this version changes the members of a cluster with one instance only".into());
+        }
+        if !self.may_propose(FIRST) {
+            return Err("the leader waits for others, try again".into());
         }
         if let Some(change) = self.roster.change() {
             return Err(format!(
@@ -297,11 +306,11 @@ impl Node {
                 change.now().number()
             ));
         }
-        let begun = self.standing.begun == Some(self.instance.order.status().view);
+        let begun = self.standing.begun == Some(self.first().order.status().view);
         if begun && !planted("changes-pile-up") {
             return Err("a change is about to begin: look at `quorate member list`, then try again".into());
         }
-        if self.levels.begun == Some(self.instance.order.status().view) {
+        if self.levels.begun == Some(self.first().order.status().view) {
             return Err("the feature level is about to be raised, try again".into());
         }
         if self.room() == Room::Full {
@@ -385,7 +394,7 @@ impl Node {
     }
 
     fn promote(&self, replica: ReplicaId, members: &mut [Member]) -> Result<(), String> {
-        let caught_up = self.instance.order.status().caught_up.contains(&replica);
+        let caught_up = self.first().order.status().caught_up.contains(&replica);
         let member = find(members, replica)?;
         if member.role == MemberRole::Voter {
             return Err(format!("{replica} votes already"));
@@ -402,7 +411,7 @@ impl Node {
     /// Whether enough voters of the membership are there to decide by it.
     fn keeps_quorum(&self, now: &Membership) -> Result<(), String> {
         let me = self.config.members.me();
-        let status = self.instance.order.status();
+        let status = self.first().order.status();
         let up: Vec<ReplicaId> = self.peers.peers().filter(|(_, _, up, _)| *up).map(|(id, ..)| id).collect();
         let heard = |id: ReplicaId| id == me || (status.there.contains(&id) && up.contains(&id));
         if Memberships::one(now.clone()).has_quorum(0, heard) {

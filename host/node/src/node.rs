@@ -6,32 +6,40 @@ use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event, Input};
 use crate::levels::{LEVEL, Levels};
 use crate::lives::{Lives, NODE};
+use crate::merging::{Bindings, FIRST};
 use crate::members::Standing;
-use crate::ordering::{Instance, seq_of};
+use crate::ordering::Instance;
 use crate::peers::{Change, Conn, Peers, Us};
 use crate::recovered::{Damaged, Recovered};
 use crate::rooms::Rooms;
 use crate::roster::Roster;
 use crate::scrubs::Scrubs;
 use crate::system::System;
+use crate::trimmed::{TRIMMED, Trimmed};
 use crate::turn::Turn;
-use quorate_admit::Admission;
 use quorate_execute::{Executor, Outcomes, Service};
 use quorate_log::{AppendError, Class, Damage, Log, Record};
+use quorate_merge::Merge;
 use quorate_order::raft::Raft;
-use quorate_order::{Input as OrderInput, Order};
+use quorate_order::Input as OrderInput;
 use quorate_reply::{ReadPath, RouteLimits, Routes};
 use quorate_state::transfer::Kept;
-use quorate_types::{AgreedTime, ConnId, Halt, InstanceId, MembershipId, RecordId, ReplicaId, Time, View};
-use quorate_wire::{Frame, FrameKind, LeaderNotice, Memberships, StateMessage};
+use quorate_types::{AgreedTime, ConnId, Halt, InstanceId, MembershipId, RecordId, ReplicaId, Seq, Slot, Time, View};
+use quorate_wire::{Batch, Frame, FrameKind, Memberships, StateMessage};
+use std::collections::BTreeMap;
 
-/// One lane of a replica: every stage of it, one instance, no I/O.
+/// One lane of a replica: every stage of it, all instances, no I/O.
 pub struct Node {
     pub(crate) config: NodeConfig,
     pub(crate) peers: Peers,
-    pub(crate) admission: Admission,
     pub(crate) access: Access,
-    pub(crate) instance: Instance,
+    /// Instance 1, 2, ...
+    pub(crate) instances: Vec<Instance>,
+    pub(crate) merge: Merge<Batch>,
+    pub(crate) bindings: Bindings,
+    /// Which instance asked for records to be read back, and under which number.
+    pub(crate) loading: BTreeMap<u64, (usize, u64)>,
+    pub(crate) loads: u64,
     pub(crate) lives: Lives,
     pub(crate) levels: Levels,
     pub(crate) roster: Roster,
@@ -67,15 +75,14 @@ pub(crate) struct Counts {
     pub(crate) rejected: u64,
 }
 
-/// The one instance that a node has so far.
-pub(crate) const INSTANCE: InstanceId = InstanceId::new(1);
-
 /// A node that takes back what an earlier run left in its checkpoints and in the log.
 pub struct Restoring {
     config: NodeConfig,
-    instance: Instance,
+    instances: Vec<Instance>,
+    merge: Merge<Batch>,
     lives: Lives,
     levels: Levels,
+    trimmed: Trimmed,
     recovered: Recovered,
     /// The system part of the checkpoint that the log goes on from.
     system: Option<System>,
@@ -91,8 +98,7 @@ impl Restoring {
     /// # Errors
     /// When it does not belong here.
     pub fn new(config: NodeConfig, recovered: Recovered) -> Result<Self, Halt> {
-        let order: Box<dyn Order> = Box::new(Raft::new(config.raft.clone()));
-        let mut instance = Instance::new(order);
+        let mut instances: Vec<Instance> = (1..=config.instances).map(|id| new_instance(&config, id)).collect();
         let system = match (&recovered.damaged, &recovered.image) {
             (Some(damaged), _) => Some((damaged.seq, System::decode(&damaged.system))),
             (None, Some(image)) => Some((image.seq, System::decode(&image.system))),
@@ -106,14 +112,21 @@ impl Restoring {
                 };
                 let system = system.and_then(|system| system.check(&config, seq)).map_err(unusable)?;
                 config.level.check(system.level)?;
-                let part = &system.instances[0];
-                instance.order.restore_anchor(part.slot, &part.anchor)?;
-                instance.decided = part.slot;
+                for (instance, part) in instances.iter_mut().zip(&system.instances) {
+                    instance.order.restore_anchor(part.record, &part.anchor)?;
+                    instance.decided = part.record;
+                }
                 Some(system)
             }
         };
+        let checkpoint = system.as_ref().and_then(|system| system.merge(config.merge.window));
+        let merge = match checkpoint {
+            Some(checkpoint) => Merge::restore(config.merge, &checkpoint),
+            None => Merge::new(config.merge, config.instances),
+        };
+        let merge = merge.map_err(|why| Halt::CheckpointUnusable { why: why.to_string() })?;
         let (lives, levels) = (Lives::default(), Levels::default());
-        Ok(Self { config, instance, lives, levels, recovered, system, last: None, gap: false })
+        Ok(Self { config, instances, merge, lives, levels, recovered, system, trimmed: Trimmed::default(), last: None, gap: false })
     }
 
     /// Takes back one record; in the order of the log. Where numbers are left out, records were lost.
@@ -124,13 +137,21 @@ impl Restoring {
         let missing = self.last.map_or(0, |last| id.number().saturating_sub(last.next().number()));
         if missing > 0 {
             self.gap = true;
-            self.instance.order.restore_gap(missing);
+            self.instances.iter_mut().for_each(|instance| instance.order.restore_gap(missing));
         }
         self.last = Some(id);
         match (record.instance, record.kind) {
             (NODE, LEVEL) => self.levels.restore(&record, &self.config.level),
+            (NODE, TRIMMED) => self.trimmed.restore(&record),
             (NODE, _) => self.lives.restore(&record),
-            _ => self.instance.restore(id, record),
+            (instance, _) => {
+                let at = usize::from(instance.number()).wrapping_sub(1);
+                let Some(instance) = self.instances.get_mut(at) else {
+                    let why = format!("record {id} belongs to instance {}, which does not exist here", record.instance);
+                    return Err(Halt::LogInconsistent { why });
+                };
+                instance.restore(id, record)
+            }
         }
     }
 
@@ -150,7 +171,7 @@ impl Restoring {
             Err(Halt::LogCorrupt { position, why })
         };
         // They are written down before anything else. Of who joined later, the log and its checkpoint say it.
-        let (me, membership) = (self.config.members.me(), self.instance.order.status().membership);
+        let (me, membership) = (self.config.members.me(), self.instances[FIRST].order.status().membership);
         let number = membership.now().number().max(self.config.members.number());
         let members: Vec<ReplicaId> = match number {
             MembershipId::FIRST => membership.now().voters().collect(),
@@ -159,11 +180,11 @@ impl Restoring {
         if !members.iter().all(|member| self.lives.is_known(*member)) {
             return corrupt("with them what this replica knew of the members, or of itself");
         }
-        if !self.instance.order.knows_vote() {
+        if !self.instances.iter().all(|instance| instance.order.knows_vote()) {
             return corrupt("none behind them says how this replica voted");
         }
         let alone = membership.replicas() == [me];
-        if alone && self.instance.order.needs_checkpoint() {
+        if alone && self.instances.iter().any(|instance| instance.order.needs_checkpoint()) {
             return corrupt("there is no other replica that has what they held");
         }
         Ok(())
@@ -175,7 +196,7 @@ impl Restoring {
     /// When the checkpoint does not give the service's state, or [`Self::check`] says so.
     pub fn finish(self, log: Log, service: Box<dyn Service>) -> Result<Node, Halt> {
         self.check(log.damage())?;
-        let Self { mut config, instance, lives, levels, recovered, system, .. } = self;
+        let Self { mut config, instances, merge, lives, levels, recovered, system, trimmed, .. } = self;
         let mut executor = Executor::new(service, config.sessions.clone(), config.start_time);
         let mut checkpoints = Checkpoints::new(&config);
         for (seq, digest) in &recovered.durable {
@@ -195,12 +216,16 @@ impl Restoring {
         config.level.cluster = restored.map_or(config.level.cluster, |system| system.level);
         config.level.check(config.level.cluster)?;
         let created = config.members.created();
+        let records = system.as_ref().map(System::records);
         let roster = system.map_or_else(|| Roster::new(created), |system| system.roster);
-        checkpoints.trimmed = instance.decided;
-        checkpoints.agreement.vouch(seq_of(instance.order.forgotten()));
+        checkpoints.trimmed = merge.seq();
+        checkpoints.gone = gone(&instances, trimmed, merge.seq());
+        checkpoints.agreement.vouch(checkpoints.gone);
+        if let Some(records) = records {
+            checkpoints.records.insert(merge.seq(), records);
+        }
         let mut node = Node {
             peers: Peers::new(&config),
-            admission: Admission::new(config.admission),
             access: Access::default(),
             executor,
             outcomes: Outcomes::new(),
@@ -215,7 +240,11 @@ impl Restoring {
             partial: recovered.partial,
             counts: Counts::default(),
             clock: (config.start_time, Time::ZERO),
-            instance,
+            instances,
+            merge,
+            bindings: Bindings::default(),
+            loading: BTreeMap::new(),
+            loads: 0,
             lives,
             levels,
             roster,
@@ -224,7 +253,7 @@ impl Restoring {
             log,
             config,
         };
-        node.on_members(node.instance.order.status().membership);
+        node.on_members(FIRST, node.first().order.status().membership);
         node.meet_borders();
         Ok(node)
     }
@@ -263,8 +292,8 @@ impl Node {
             );
             out.event(Event::State { text, bad: true });
         }
-        if self.instance.order.needs_checkpoint() && self.checkpoints.fetching.is_none() {
-            let (local, newer) = (self.executor.objects(), seq_of(self.instance.decided).next());
+        if self.needs_checkpoint() && self.checkpoints.fetching.is_none() {
+            let (local, newer) = (self.executor.objects(), self.merge.seq().next());
             self.begin_fetch(now, newer, Why::Lost, local, None, out);
         }
     }
@@ -283,27 +312,32 @@ impl Node {
     /// Takes part in agreement from the moment at which all members are known.
     pub(crate) fn begin(&mut self, now: Time, out: &mut Effects) {
         let waits = self.checkpoints.awaits_state() || !self.unknown_members().is_empty();
-        if self.instance.started || waits || self.instance.order.needs_checkpoint() {
+        if self.has_begun() || waits || self.needs_checkpoint() {
             return;
         }
-        self.instance.start(now);
+        self.instances.iter_mut().for_each(|instance| instance.start(now));
         self.resume_change(now);
-        for (replica, _, up, _) in self.peers.peers().filter(|(_, _, up, _)| *up) {
-            debug_assert!(up);
-            self.instance.step(now, OrderInput::Connected(replica));
+        let up: Vec<ReplicaId> = self.peers.peers().filter(|(_, _, up, _)| *up).map(|(id, ..)| id).collect();
+        for replica in up {
+            self.step_all(now, &OrderInput::Connected(replica));
         }
         self.after_order(now, out);
     }
 
     /// Whether all members have been there once, so that this replica takes part.
     pub fn has_begun(&self) -> bool {
-        self.instance.started
+        self.first().started
+    }
+
+    /// Whether an instance must not start before there is a checkpoint of the others.
+    pub(crate) fn needs_checkpoint(&self) -> bool {
+        self.instances.iter().any(|instance| instance.order.needs_checkpoint())
     }
 
     /// Members that were never heard of. Where somebody joined or left, the log says whose life is whose: nobody has to be waited for.
     pub(crate) fn unknown_members(&self) -> Vec<ReplicaId> {
         let changed = self.config.members.number() > MembershipId::FIRST || self.roster.current().is_some();
-        if changed || self.instance.order.status().membership.now().number() > MembershipId::FIRST {
+        if changed || self.first().order.status().membership.now().number() > MembershipId::FIRST {
             return Vec::new();
         }
         let members = self.config.members.all().iter().map(|member| member.replica);
@@ -366,20 +400,16 @@ impl Node {
         let (reads, state) = (self.reads.deadline(), self.state_deadline());
         let stall = self.turn.stalls_at(self.config.disk_stall);
         let raise = self.raise_deadline();
-        [self.instance.deadline(), peers, reads, self.turn.retry, state, stall, self.scrubs.next, raise]
+        let order = self.instances.iter().filter_map(Instance::deadline).min();
+        [order, self.spread_at(), peers, reads, self.turn.retry, state, stall, self.scrubs.next, raise]
             .into_iter()
             .flatten()
             .min()
     }
 
-    /// Whether this replica leads, as far as it knows.
-    pub fn leads(&self) -> bool {
-        self.instance.leader.1 == Some(self.config.members.me())
-    }
-
-    /// The view that was announced last.
+    /// The view that was announced last in the first instance.
     pub fn view(&self) -> View {
-        self.instance.leader.0
+        self.first().leader.0
     }
 
     /// What was executed so far; for checks.
@@ -389,13 +419,16 @@ impl Node {
 
     /// Panics with the name of an invariant that does not hold; `thorough` scans everything.
     pub fn invariants(&self, thorough: bool) {
-        self.instance.order.invariants(thorough);
         self.log.invariants();
-        let first = self.instance.waiting.front().map(|wait| wait.after);
-        assert!(
-            first.is_none_or(|after| after > self.instance.durable_in(&self.log)),
-            "INV-NODE-1 a message waits although {first:?} is durable"
-        );
+        self.merge.invariants(thorough);
+        for instance in &self.instances {
+            instance.order.invariants(thorough);
+            let first = instance.waiting.front().map(|wait| wait.after);
+            assert!(
+                first.is_none_or(|after| after > instance.durable_in(&self.log)),
+                "INV-NODE-1 a message waits although {first:?} is durable"
+            );
+        }
     }
 
     fn on_frame(&mut self, now: Time, conn: ConnId, frame: Frame, out: &mut Effects) {
@@ -412,7 +445,7 @@ impl Node {
             Some(Conn::Client(client)) => self.on_client_frame(now, conn, client, frame, out),
             Some(Conn::Admin) => self.on_admin_frame(now, conn, frame, out),
             Some(Conn::Stranger { .. }) => {
-                let notice = self.leader_notice();
+                let notice = self.leader_notice(conn);
                 let us = Us { config: &self.config, notice, lives: &self.lives };
                 let known = self.peers.on_hello(now, conn, frame, &us, out);
                 if let Some((replica, life)) = known
@@ -421,7 +454,7 @@ impl Node {
                     match self.log.append(record, Class::Vital) {
                         // Before the cluster began there is always room. Later it is a replica that joins, whose life counts from
                         // the membership on that makes it a voter.
-                        Err(AppendError::NoRoom) if self.instance.started => self.lives.unlearn(replica),
+                        Err(AppendError::NoRoom) if self.has_begun() => self.lives.unlearn(replica),
                         Err(why) => {
                             out.push(Effect::Halt(Halt::LogWriteFailed { why: why.to_string() }));
                         }
@@ -469,18 +502,24 @@ impl Node {
                 Err(why) => self.reject(now, conn, why.to_string(), out),
             };
         }
+        if frame.kind == FrameKind::Fill {
+            return self.on_fill(now, (conn, &frame.payload), out);
+        }
         if frame.kind != FrameKind::Order {
             return self.reject(now, conn, format!("a member sends {:?}", frame.kind), out);
         }
         match quorate_admit::verify(replica, frame.payload) {
-            Ok((INSTANCE, message)) => {
-                if !self.instance.fits(&self.log, &message) {
+            Ok((instance, message)) => {
+                let at = usize::from(instance.number()).wrapping_sub(1);
+                let Some(instance) = self.instances.get_mut(at) else {
+                    return self.reject(now, conn, format!("there is no instance {instance}"), out);
+                };
+                if !instance.fits(&self.log, &message) {
                     return; // as if lost: the sender sends it again, and heartbeats still pass
                 }
-                self.instance.step(now, OrderInput::Receive(message));
+                instance.step(now, OrderInput::Receive(message));
                 self.after_order(now, out);
             }
-            Ok((instance, _)) => self.reject(now, conn, format!("there is no instance {instance}"), out),
             Err(why) => self.reject(now, conn, why.to_string(), out),
         }
     }
@@ -496,6 +535,7 @@ impl Node {
     fn on_closed(&mut self, now: Time, conn: ConnId, out: &mut Effects) {
         self.routes.unbind_conn(conn);
         self.reads.drop_conn(conn);
+        self.bindings.forget(conn);
         self.operator_left(now, conn, out);
         self.peers.on_closed(now, conn);
         self.after_connections(now, out);
@@ -507,13 +547,14 @@ impl Node {
             match change {
                 Change::Up(replica) => {
                     out.event(Event::PeerUp(replica));
-                    self.instance.step(now, OrderInput::Connected(replica));
+                    self.step_all(now, &OrderInput::Connected(replica));
+                    self.ask_again(replica);
                     self.greet(now, replica, out);
                     self.greet_with_room(replica, out);
                 }
                 Change::Down(replica) => {
                     out.event(Event::PeerDown(replica));
-                    self.instance.step(now, OrderInput::Disconnected(replica));
+                    self.step_all(now, &OrderInput::Disconnected(replica));
                     self.lost(now, replica, out);
                     self.forget_room(replica);
                 }
@@ -525,18 +566,40 @@ impl Node {
     fn on_deadline(&mut self, now: Time, out: &mut Effects) {
         self.dial(now, out);
         self.after_connections(now, out);
-        if self.instance.deadline().is_some_and(|deadline| deadline <= now) {
-            self.instance.step(now, OrderInput::Deadline);
+        let mut due = false;
+        for instance in &mut self.instances {
+            if instance.deadline().is_some_and(|deadline| deadline <= now) {
+                due = true;
+                instance.step(now, OrderInput::Deadline);
+            }
+        }
+        if due {
             self.after_order(now, out);
         }
+        self.spread(now, out);
         self.expire_reads(now);
         self.on_state_deadline(now, out);
         self.check_stall(now, out);
         self.scrub_in_turn(now, out);
         self.turn.on_deadline(now, &mut self.log);
     }
+}
 
-    pub(crate) fn leader_notice(&self) -> LeaderNotice {
-        LeaderNotice { view: self.instance.leader.0, leader: self.instance.leader.1 }
+fn new_instance(config: &NodeConfig, number: u16) -> Instance {
+    let mut raft = config.raft.clone();
+    // Elections of different instances are not to come at the same moments.
+    raft.seed ^= u64::from(number - 1) << 32;
+    Instance::new(InstanceId::new(number), Box::new(Raft::new(raft)), config.admission)
+}
+
+/// The seq up to which the log was given up. While there is one instance, its records are the seqs.
+fn gone(instances: &[Instance], trimmed: Trimmed, base: Seq) -> Seq {
+    match instances {
+        [one] => Seq::new(one.order.forgotten().number()),
+        // The record that says it may be among those that were lost.
+        many if many.iter().any(|instance| instance.order.forgotten() > Slot::ZERO) => {
+            if trimmed.0 == Seq::ZERO { base } else { trimmed.0 }
+        }
+        _ => Seq::ZERO,
     }
 }

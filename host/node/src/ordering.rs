@@ -1,18 +1,47 @@
-//! The instance: what its protocol wants done is done here, and what it decides is executed.
+//! The instances: what their protocols want done is done here; what they decide goes to the merge (`merging.rs`).
 
 use crate::effects::{Effect, Effects, Event};
-use crate::node::{INSTANCE, Node};
+use crate::node::Node;
 use crate::records::RecordMap;
 use bytes::Bytes;
+use quorate_admit::{Admission, AdmissionLimits};
 use quorate_log::{AppendError, Class, DiskFull, Log, Place, Record};
 use quorate_order::{Effect as OrderEffect, Effects as OrderEffects, Input as OrderInput, Order, Stored};
-use quorate_types::{ClientId, Halt, RecordId, ReplicaId, Seq, Slot, Time, View, planted};
+use quorate_merge::Leader;
+use quorate_types::{Halt, InstanceId, RecordId, ReplicaId, Slot, Span, Time, View, planted};
 use quorate_wire::raft::{EntryBody, RaftMessage};
-use quorate_wire::{Batch, OrderMessage, ReplyStatus, Verified};
+use quorate_wire::{OrderMessage, Verified};
 use std::collections::{BTreeMap, VecDeque};
 
 /// More than a protocol's own part of a batch's record takes.
 const ENTRY_HEAD_MAX: u64 = 64;
+
+/// When an instance goes to the replica whose turn it is; see `merging.rs`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Spread {
+    /// When leadership changed last, or this was looked at.
+    since: Time,
+    /// How often it was looked at in vain, or came back.
+    times: u32,
+    /// It is this replica's turn.
+    pub(crate) settled: bool,
+}
+
+impl Spread {
+    fn began(&mut self, now: Time) {
+        (self.since, self.settled) = (now, false);
+    }
+
+    pub(crate) fn looked(&mut self, now: Time, in_vain: bool) {
+        (self.since, self.times) = (now, if in_vain { self.times.saturating_add(1) } else { 0 });
+    }
+
+    /// When to look again: later each time.
+    pub(crate) fn due(self, after: Span, most: Span) -> Time {
+        let nanos = after.nanos().saturating_mul(1 << self.times.min(16));
+        self.since.plus(Span::from_nanos(nanos.min(most.nanos())))
+    }
+}
 
 /// A message that may not leave yet.
 #[derive(Debug)]
@@ -25,6 +54,9 @@ pub(crate) struct Waiting {
 
 /// One instance of the ordering protocol, with what ties it to the log.
 pub(crate) struct Instance {
+    pub(crate) id: InstanceId,
+    /// What clients want of it, while it leads here.
+    pub(crate) admission: Admission,
     pub(crate) order: Box<dyn Order>,
     /// Takes part: before that it hears and says nothing.
     pub(crate) started: bool,
@@ -36,16 +68,22 @@ pub(crate) struct Instance {
     /// Records being read back.
     loads: BTreeMap<u64, Vec<Place>>,
     pub(crate) leader: (View, Option<ReplicaId>),
-    /// The last of its records that the protocol knows to be durable.
+    /// The last of its records that the protocol knows to be durable, and what of the log was durable when that was looked up.
     durable: RecordId,
+    durable_seen: RecordId,
+    /// The last that was handed to the merge, as the protocol counts.
     pub(crate) decided: Slot,
     /// A checkpoint that was installed before the protocol began.
     pub(crate) installed: Option<OrderInput>,
+    /// Since when it leads here, and when to hand it to the replica whose turn it is.
+    pub(crate) spread: Spread,
 }
 
 impl Instance {
-    pub(crate) fn new(order: Box<dyn Order>) -> Self {
+    pub(crate) fn new(id: InstanceId, order: Box<dyn Order>, admission: AdmissionLimits) -> Self {
         Self {
+            id,
+            admission: Admission::new(admission),
             order,
             started: false,
             effects: OrderEffects::new(),
@@ -55,17 +93,14 @@ impl Instance {
             loads: BTreeMap::new(),
             leader: (View::ZERO, None),
             durable: RecordId::ZERO,
+            durable_seen: RecordId::ZERO,
             decided: Slot::ZERO,
             installed: None,
+            spread: Spread::default(),
         }
     }
 
     pub(crate) fn restore(&mut self, id: RecordId, record: Record) -> Result<(), Halt> {
-        if record.instance != INSTANCE {
-            let why =
-                format!("record {id} belongs to instance {}, which does not exist here", record.instance);
-            return Err(Halt::LogInconsistent { why });
-        }
         let own = self.durable.next();
         self.records.push(own, id);
         self.durable = own;
@@ -113,7 +148,7 @@ impl Instance {
     fn persist(&mut self, log: &mut Log, own: RecordId, record: Stored, vital: bool) -> Result<(), Halt> {
         let class = if vital { Class::Vital } else { Class::Data };
         let record =
-            Record { instance: INSTANCE, kind: record.kind, head: record.head, payload: record.payload };
+            Record { instance: self.id, kind: record.kind, head: record.head, payload: record.payload };
         self.unwritten.push_back((own, record, class));
         self.write(log)
     }
@@ -140,6 +175,10 @@ impl Instance {
 
     /// What of its records is durable by now, if that is news.
     fn newly_durable(&mut self, log: &Log) -> Option<RecordId> {
+        if self.durable_seen == log.durable() {
+            return None;
+        }
+        self.durable_seen = log.durable();
         let durable = self.durable_in(log);
         (durable > self.durable).then(|| {
             self.durable = durable;
@@ -149,44 +188,83 @@ impl Instance {
 }
 
 impl Node {
-    /// Does what the protocol wants done, until nothing is left.
+    /// Hands an instance an input. What it wants done then is done by [`Self::after_order`].
+    pub(crate) fn step_in(&mut self, at: usize, now: Time, input: OrderInput) {
+        self.instances[at].step(now, input);
+    }
+
+    /// The same, of all instances that lead here.
+    pub(crate) fn step_led(&mut self, now: Time, input: &OrderInput) {
+        for instance in self.instances.iter_mut().filter(|instance| instance.order.leading()) {
+            instance.step(now, input.clone());
+        }
+    }
+
+    /// The same, of all.
+    pub(crate) fn step_all(&mut self, now: Time, input: &OrderInput) {
+        for instance in &mut self.instances {
+            instance.step(now, input.clone());
+        }
+    }
+
+    /// Does what the protocols want done, until nothing is left.
     pub(crate) fn after_order(&mut self, now: Time, out: &mut Effects) {
+        let mut quiet = 0;
+        let mut at = 0;
+        while quiet < self.instances.len() {
+            quiet = if self.drain(at, now, out) { 0 } else { quiet + 1 };
+            at = (at + 1) % self.instances.len();
+        }
+        for at in 0..self.instances.len() {
+            self.release(at, out);
+        }
+    }
+
+    /// Does what one protocol wants done. Whether there was anything.
+    fn drain(&mut self, at: usize, now: Time, out: &mut Effects) -> bool {
+        let mut any = false;
         loop {
-            let mut effects = std::mem::take(&mut self.instance.effects);
+            let mut effects = std::mem::take(&mut self.instances[at].effects);
             for effect in effects.drain() {
-                self.on_order_effect(now, effect, out);
+                any = true;
+                self.on_order_effect(at, now, effect, out);
             }
-            if self.instance.effects.is_empty() {
-                self.instance.effects = effects;
+            let instance = &mut self.instances[at];
+            if instance.effects.is_empty() {
+                instance.effects = effects;
             }
-            if let Some(durable) = self.instance.newly_durable(&self.log) {
-                self.instance.step(now, OrderInput::Durable(durable));
+            if let Some(durable) = instance.newly_durable(&self.log) {
+                instance.step(now, OrderInput::Durable(durable));
             }
-            if self.instance.effects.is_empty() {
+            if instance.effects.is_empty() {
                 break;
             }
         }
-        self.release(out);
+        if self.instances[at].order.settled() {
+            self.merge.settled(self.instances[at].id);
+        }
+        any
     }
 
-    fn on_order_effect(&mut self, now: Time, effect: OrderEffect, out: &mut Effects) {
+    fn on_order_effect(&mut self, at: usize, now: Time, effect: OrderEffect, out: &mut Effects) {
+        let instance = &mut self.instances[at];
         match effect {
             OrderEffect::Persist { id, record, vital } => {
-                if let Err(halt) = self.instance.persist(&mut self.log, id, record, vital) {
+                if let Err(halt) = instance.persist(&mut self.log, id, record, vital) {
                     out.push(Effect::Halt(halt));
                 }
             }
-            OrderEffect::Send { to, message, after: Some(after) } if after > self.instance.durable => {
-                self.instance.waiting.push_back(Waiting { after, to, message });
+            OrderEffect::Send { to, message, after: Some(after) } if after > instance.durable => {
+                instance.waiting.push_back(Waiting { after, to, message });
             }
-            OrderEffect::Send { to, message, .. } => self.send(to, &message, out),
-            OrderEffect::Decided { slot, batch } => self.on_decided(now, slot, &batch, out),
-            OrderEffect::Behind { slot } => self.on_behind(now, slot, out),
-            OrderEffect::Members { memberships, .. } => self.on_members(memberships),
-            OrderEffect::LeaderChanged { view, leader } => self.on_leader_changed(view, leader, out),
-            OrderEffect::ReadConfirmed { read, slot } => self.reads.confirmed(read, seq_of(slot)),
+            OrderEffect::Send { to, message, .. } => self.send(at, to, &message, out),
+            OrderEffect::Decided { slot, batch } => self.on_decided(at, now, slot, batch, out),
+            OrderEffect::Behind { slot } => self.on_behind(at, now, slot, out),
+            OrderEffect::Members { memberships, .. } => self.on_members(at, memberships),
+            OrderEffect::LeaderChanged { view, leader } => self.on_leader_changed(at, now, view, leader, out),
+            OrderEffect::ReadConfirmed { read, slot } => self.on_read_confirmed(at, read, slot),
             OrderEffect::ReadFailed { read } => self.on_read_failed(read),
-            OrderEffect::Load { load, records } => self.on_load(load, &records, out),
+            OrderEffect::Load { load, records } => self.on_load(at, load, &records, out),
             OrderEffect::Rejected { from, why } => {
                 self.counts.rejected += 1;
                 out.event(Event::Refused {
@@ -197,28 +275,26 @@ impl Node {
         }
     }
 
-    fn send(&self, to: ReplicaId, message: &OrderMessage, out: &mut Effects) {
+    fn send(&self, at: usize, to: ReplicaId, message: &OrderMessage, out: &mut Effects) {
         // A message to somebody who is not connected is lost, as it would be on the way.
         if let Some(conn) = self.peers.to(to) {
-            out.send(conn, message.frame(INSTANCE));
+            out.send(conn, message.frame(self.instances[at].id));
         }
     }
 
     /// Lets the messages go whose records are durable.
-    fn release(&mut self, out: &mut Effects) {
-        while self.instance.waiting.front().is_some_and(|wait| wait.after <= self.instance.durable) {
-            if let Some(Waiting { to, message, .. }) = self.instance.waiting.pop_front() {
-                self.send(to, &message, out);
+    fn release(&mut self, at: usize, out: &mut Effects) {
+        let durable = self.instances[at].durable;
+        while self.instances[at].waiting.front().is_some_and(|wait| wait.after <= durable) {
+            if let Some(Waiting { to, message, .. }) = self.instances[at].waiting.pop_front() {
+                self.send(at, to, &message, out);
             }
         }
     }
 
     /// Something was written or synced.
     pub(crate) fn on_durable(&mut self, now: Time, out: &mut Effects) {
-        if let Some(durable) = self.instance.newly_durable(&self.log) {
-            self.instance.step(now, OrderInput::Durable(durable));
-            self.after_order(now, out);
-        }
+        self.after_order(now, out);
         self.trim_log(out);
     }
 
@@ -239,93 +315,87 @@ impl Node {
         if is_full != was_full {
             out.event(if is_full { Event::DiskFull } else { Event::DiskHasRoom });
         }
-        if let Err(halt) = self.instance.write(&mut self.log) {
-            out.push(Effect::Halt(halt));
-        }
+        self.write_waiting(out);
         self.after_order(now, out);
     }
 
-    fn on_load(&mut self, load: u64, records: &[RecordId], out: &mut Effects) {
+    /// Gives the log what waits for room; whether it takes it at all.
+    pub(crate) fn write_waiting(&mut self, out: &mut Effects) -> bool {
+        for instance in &mut self.instances {
+            if let Err(halt) = instance.write(&mut self.log) {
+                out.push(Effect::Halt(halt));
+                return false;
+            }
+        }
+        true
+    }
+
+    fn on_load(&mut self, at: usize, load: u64, records: &[RecordId], out: &mut Effects) {
+        let instance = &mut self.instances[at];
         let places: Option<Vec<Place>> =
-            records.iter().map(|own| self.log.locate(self.instance.records.log(*own)?)).collect();
+            records.iter().map(|own| self.log.locate(instance.records.log(*own)?)).collect();
         let places = places.expect("INV-NODE-4 only durable records of this log are read back");
-        self.instance.loads.insert(load, places.clone());
-        out.push(Effect::Load { load, places });
+        instance.loads.insert(load, places.clone());
+        self.loads += 1;
+        self.loading.insert(self.loads, (at, load));
+        out.push(Effect::Load { load: self.loads, places });
     }
 
     pub(crate) fn on_loaded(&mut self, now: Time, load: u64, records: Vec<Bytes>, out: &mut Effects) {
-        let Some(places) = self.instance.loads.remove(&load) else { return };
+        let Some((at, load)) = self.loading.remove(&load) else { return };
+        let instance = &mut self.instances[at];
+        let Some(places) = instance.loads.remove(&load) else { return };
         assert_eq!(places.len(), records.len(), "INV-NODE-4 every place that was asked for is answered");
         let parsed: Result<Vec<Stored>, Halt> = places
             .iter()
             .zip(&records)
             .map(|(place, bytes)| {
-                let Record { kind, head, payload, .. } = place.parse(bytes, INSTANCE)?;
+                let Record { kind, head, payload, .. } = place.parse(bytes, instance.id)?;
                 Ok(Stored { kind, head, payload })
             })
             .collect();
         match parsed {
             Ok(records) => {
-                self.instance.step(now, OrderInput::Loaded { load, records });
+                instance.step(now, OrderInput::Loaded { load, records });
                 self.after_order(now, out);
             }
             Err(halt) => out.push(Effect::Halt(halt)),
         }
     }
 
-    fn on_decided(&mut self, now: Time, slot: Slot, batch: &Batch, out: &mut Effects) {
-        assert_eq!(slot, self.instance.decided.next(), "INV-NODE-2 slots are executed in order, each once");
-        self.instance.decided = slot;
-        self.executor.execute(seq_of(slot), batch, &mut self.outcomes);
-        self.on_system(now, batch, out);
-        self.counts.batches += 1;
-        self.counts.requests += self.outcomes.list().len() as u64;
-        self.learn_time(now);
-        if self.instance.leader.1 == Some(self.config.members.me()) {
-            for outcome in self.outcomes.list() {
-                match (outcome.opening, outcome.status) {
-                    (Some(client), _) => {
-                        self.admission.opened(ClientId::number(client), outcome.number.number())
-                    }
-                    (
-                        None,
-                        ReplyStatus::ExpectedNumber | ReplyStatus::Overloaded | ReplyStatus::SessionExpired,
-                    ) => {
-                        self.admission.refused(outcome.session, outcome.number);
-                    }
-                    (None, _) => {}
-                }
-            }
-        }
-        // What a diverged replica computes is not what the cluster did: its clients hear it from another one.
-        if self.checkpoints.diverged.is_none() {
-            self.routes.route(&self.outcomes);
-        }
-        self.on_executed(slot, batch, out);
-    }
-
-    fn on_leader_changed(&mut self, view: View, leader: Option<ReplicaId>, out: &mut Effects) {
-        if (view, leader) == self.instance.leader {
+    fn on_leader_changed(
+        &mut self,
+        at: usize,
+        now: Time,
+        view: View,
+        leader: Option<ReplicaId>,
+        out: &mut Effects,
+    ) {
+        let (me, many) = (self.config.members.me(), self.instances.len() > 1);
+        let instance = &mut self.instances[at];
+        if (view, leader) == instance.leader {
             return;
         }
-        self.instance.leader = (view, leader);
-        self.admission.reset();
-        out.event(Event::Leader { view: view.number(), leader });
-        let notice = self.leader_notice();
+        instance.leader = (view, leader);
+        instance.admission.reset();
+        instance.spread.began(now);
+        let id = instance.id;
+        self.merge.leader(
+            id,
+            match leader {
+                Some(leader) if leader == me => Leader::Here,
+                Some(_) => Leader::Elsewhere,
+                None => Leader::Nobody,
+            },
+        );
+        out.event(Event::Leader { view: view.number(), leader, instance: many.then_some(id) });
         for conn in self.peers.clients() {
             // Whoever waits here asks the new leader again, which then answers.
-            self.routes.unbind_conn(conn);
-            out.send(conn, notice.frame());
+            if !many || self.bindings.is_bound(conn, at) {
+                self.routes.unbind_conn(conn);
+            }
+            out.send(conn, self.leader_notice(conn).frame());
         }
+        self.bindings.forget_instance(at);
     }
-}
-
-/// While there is one instance, its slots are the positions of the global log.
-pub(crate) fn seq_of(slot: Slot) -> Seq {
-    Seq::new(slot.number())
-}
-
-/// The other way round.
-pub(crate) fn slot_of(seq: Seq) -> Slot {
-    Slot::new(seq.number())
 }

@@ -186,6 +186,14 @@ impl Peers {
         self.conns.iter().filter(|(_, c)| matches!(c, Conn::Client(_))).map(|(id, _)| *id)
     }
 
+    /// Which client is connected there.
+    pub(crate) fn client(&self, conn: ConnId) -> Option<ClientId> {
+        match self.conns.get(&conn)? {
+            Conn::Client(client) => Some(*client),
+            _ => None,
+        }
+    }
+
     /// Connections of clients and operators.
     pub(crate) fn others(&self) -> usize {
         self.seats.clients() + self.seats.operators()

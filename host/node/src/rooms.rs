@@ -49,6 +49,11 @@ impl Node {
         found.filter(|_| majority)
     }
 
+    /// Whether another member has room for everything, as far as it said.
+    pub(crate) fn has_room(&self, member: ReplicaId) -> bool {
+        self.rooms.of(member) == Room::Data
+    }
+
     fn other_members(&self) -> impl Iterator<Item = ReplicaId> {
         self.config.members.others().map(|member| member.replica)
     }

@@ -6,11 +6,14 @@
 use crate::borders::Point;
 use crate::checkpoints::{Checkpoints, Diverged, Fetching, Installing, Own, Trimming, Why};
 use crate::effects::{Effect, Effects, Event, KeeperWork, Unneeded};
-use crate::node::{INSTANCE, Node};
-use crate::ordering::{seq_of, slot_of};
+use crate::merging::FIRST;
+use crate::node::Node;
+use crate::ordering::Instance;
 use crate::recovered::piece;
-use crate::system::{Generation, InstancePart, System};
+use crate::system::{InstancePart, System};
+use crate::trimmed::Trimmed;
 use quorate_log::{Class, SyncMode};
+use quorate_merge::{Generation, InstanceAt, RecordIndex};
 use quorate_order::Input as OrderInput;
 use quorate_state::agreement::{Report as Said, Verdict};
 use quorate_state::checkpoint::{Image, Job, Kind, Report};
@@ -33,8 +36,8 @@ const KEYS_TOLD: usize = 16;
 
 impl Node {
     /// A batch was executed: perhaps a border is near, or here.
-    pub(crate) fn on_executed(&mut self, slot: Slot, batch: &Batch, out: &mut Effects) {
-        self.drop_needless_fetch(slot, out);
+    pub(crate) fn on_executed(&mut self, seq: Seq, batch: &Batch, out: &mut Effects) {
+        self.drop_needless_fetch(seq, out);
         if self.checkpoints.borders.nears() {
             self.executor.prepare_image(COPY_BYTES);
         }
@@ -48,16 +51,16 @@ impl Node {
                     keep(out, Job::Ahead { border, version });
                 }
             }
-            Some(Point::Border(border)) => self.on_border(border, slot, out),
+            Some(Point::Border(border)) => self.on_border(border, seq, out),
         }
     }
 
     /// What this replica lacked came by in the log after all, from another leader.
-    fn drop_needless_fetch(&mut self, slot: Slot, out: &mut Effects) {
+    fn drop_needless_fetch(&mut self, seq: Seq, out: &mut Effects) {
         let needless =
-            |fetching: &mut Fetching| fetching.why == Why::Behind && seq_of(slot) >= fetching.at_least;
+            |fetching: &mut Fetching| fetching.why == Why::Behind && seq >= fetching.at_least;
         let late = |installing: &mut Installing| {
-            installing.why == Why::Behind && seq_of(slot) >= installing.image.seq
+            installing.why == Why::Behind && seq >= installing.image.seq
         };
         let fetched = self.checkpoints.fetching.take_if(needless).is_some();
         if self.checkpoints.installing.take_if(late).is_some() || fetched {
@@ -74,9 +77,8 @@ impl Node {
         }
     }
 
-    fn on_border(&mut self, border: u64, slot: Slot, out: &mut Effects) {
+    fn on_border(&mut self, border: u64, seq: Seq, out: &mut Effects) {
         self.drop_needless_partial(out);
-        let seq = seq_of(slot);
         let parts = match self.executor.image() {
             Ok(parts) => parts,
             Err(why) => {
@@ -85,14 +87,18 @@ impl Node {
                 return out.event(Event::State { text, bad: true });
             }
         };
-        let anchor = self.instance.order.anchor(slot);
-        let anchor = anchor.expect("INV-NODE-8 a slot that was just decided has an anchor");
+        let merge = self.merge.checkpoint();
+        assert_eq!(merge.seq, seq, "INV-NODE-8 the merge stands at the border");
+        let instances: Vec<InstancePart> = self.instances.iter().zip(&merge.instances).map(part).collect();
+        self.checkpoints.records.insert(seq, instances.iter().map(|part| part.record).collect());
+        let always_one = merge.next.is_none() && merge.generation == Generation::begin(1);
         let system = System {
             cluster: self.config.members.cluster(),
             seq,
             border,
-            generations: vec![Generation { instances: 1, first: Slot::FIRST, base: Seq::ZERO }],
-            instances: vec![InstancePart { instance: INSTANCE, slot, offset: 0, anchor }],
+            window: if always_one { 0 } else { merge.window },
+            generations: [merge.generation].into_iter().chain(merge.next).collect(),
+            instances,
             roster: self.roster.clone(),
             level: self.level_of_checkpoints(),
             executor: parts.system.into(),
@@ -399,7 +405,7 @@ impl Node {
         out.event(Event::State { text, bad: true });
         self.checkpoints.diverged = Some(Diverged { seq, own, agreed });
         // Nothing of what it wrote since is of use, except to start from.
-        let above = self.checkpoints.diverged_above(seq, seq_of(self.instance.order.forgotten()));
+        let above = self.checkpoints.diverged_above(seq);
         self.checkpoints.own.retain(|own| own.seq <= above);
         (self.checkpoints.installing, self.checkpoints.install_at) = (None, None);
         self.checkpoints.agreement.forget_own(seq);
@@ -411,19 +417,20 @@ impl Node {
         }
         let local = version.clone().or_else(|| self.executor.objects());
         // The log begins only after its floor: an older state would not do.
-        let at_least = seq.max(seq_of(self.checkpoints.trimmed));
+        let at_least = seq.max(self.checkpoints.gone);
         self.begin_fetch(now, at_least, Why::Diverged, local, version, out);
-        self.instance.step(now, OrderInput::Transfer(None));
+        self.step_led(now, &OrderInput::Transfer(None));
         self.after_order(now, out);
     }
 
-    /// The leader does not have the log any more that this replica lacks.
-    pub(crate) fn on_behind(&mut self, now: Time, slot: Slot, out: &mut Effects) {
+    /// A leader does not have the log any more that this replica lacks.
+    pub(crate) fn on_behind(&mut self, at: usize, now: Time, slot: Slot, out: &mut Effects) {
         if self.checkpoints.fetching.is_some() || self.checkpoints.installing.is_some() {
             return;
         }
         let local = self.executor.objects();
-        self.begin_fetch(now, seq_of(slot), Why::Behind, local, None, out);
+        let seq = self.merge.estimate(self.instances[at].id, RecordIndex(slot.number()));
+        self.begin_fetch(now, seq.max(self.merge.seq().next()), Why::Behind, local, None, out);
     }
 
     pub(crate) fn begin_fetch(
@@ -520,10 +527,11 @@ impl Node {
         if let Err(halt) = self.config.level.check(system.level) {
             return out.push(Effect::Halt(halt));
         }
-        let order = &self.instance.order;
-        if !self.instance.started && order.needs_checkpoint() {
-            let part = &system.instances[0];
-            if !order.covers(part.slot, &part.anchor) {
+        if !self.has_begun() && self.needs_checkpoint() {
+            let lacks = |(instance, part): (&Instance, &InstancePart)| {
+                instance.order.needs_checkpoint() && !instance.order.covers(part.record, &part.anchor)
+            };
+            if self.instances.iter().zip(&system.instances).any(lacks) {
                 let text = format!(
                     "the checkpoint of seq {seq} does not hold all that this replica may have acknowledged"
                 );
@@ -568,26 +576,35 @@ impl Node {
         self.checkpoints.last = Some((seq, Some(digest)));
         let text = format!("goes on from the checkpoint of seq {seq}, no longer: {}", why.name());
         out.event(Event::State { text, bad: false });
-        self.admission.reset();
         self.learn_time(now);
-        let part = &system.instances[0];
-        self.instance.decided = part.slot;
-        let installed = OrderInput::Installed { slot: part.slot, anchor: part.anchor.clone() };
+        let jump = system.merge(self.config.merge.window).map(|checkpoint| self.merge.jump(&checkpoint));
+        if !matches!(jump, Some(Ok(()))) {
+            let why = format!("the checkpoint of seq {seq} does not fit into the global log");
+            return out.push(Effect::Halt(Halt::CheckpointUnusable { why }));
+        }
+        self.checkpoints.records.insert(seq, system.records());
+        self.gave_up(seq);
         self.standing.changed = true;
-        if self.instance.started {
-            self.instance.step(now, installed);
+        let begun = self.has_begun();
+        for (instance, part) in self.instances.iter_mut().zip(&system.instances) {
+            if let Err(halt) = go_on(instance, now, part) {
+                return out.push(Effect::Halt(halt));
+            }
+        }
+        if begun {
             self.resume_change(now);
             self.after_order(now, out);
-        } else if self.instance.order.needs_checkpoint() {
-            match self.instance.order.restore_installed(part.slot, &part.anchor) {
-                // What it needed is here now.
-                Ok(()) => self.begin(now, out),
-                Err(halt) => out.push(Effect::Halt(halt)),
-            }
         } else {
-            // It may be a later checkpoint than the damaged one that the protocol goes on from.
-            self.instance.installed = Some(installed);
             self.begin(now, out);
+        }
+    }
+
+    /// The log begins after this checkpoint from now on. Where records stand for many slots, only a record of its own says so.
+    fn gave_up(&mut self, seq: Seq) {
+        self.checkpoints.gone = self.checkpoints.gone.max(seq);
+        if self.instances.len() > 1 {
+            // Without room the replica knows less after a restart, and keeps more.
+            let _ = self.log.append(Trimmed(self.checkpoints.gone).record(), Class::Vital);
         }
     }
 
@@ -620,11 +637,11 @@ impl Node {
         let newest = self.checkpoints.agreement.newest();
         let (seq, digest) = newest.unwrap_or((Seq::ZERO, Digest::new([0; 32])));
         self.checkpoints.asked_at = Some(now);
-        match self.instance.leader.1 {
+        match self.first().leader.1 {
             Some(leader) if leader == self.config.members.me() => self.checkpoints.wanted = true,
             Some(leader) => self.tell(leader, &StateMessage::WantBorder { seq, digest }, out),
             // Who takes no part does not know who leads. Those who do pass it on.
-            None if !self.instance.started => self.tell_all(&StateMessage::WantBorder { seq, digest }, out),
+            None if !self.has_begun() => self.tell_all(&StateMessage::WantBorder { seq, digest }, out),
             None => {}
         }
     }
@@ -640,7 +657,7 @@ impl Node {
 
     /// The batch that asks for a border, if this replica leads and one is wanted.
     pub(crate) fn propose_border(&mut self, now: Time, out: &mut Effects) {
-        if !self.checkpoints.wanted || !self.instance.order.leading() || self.room() == Room::Full {
+        if !self.checkpoints.wanted || !self.may_propose(FIRST) || self.room() == Room::Full {
             return;
         }
         self.checkpoints.wanted = false;
@@ -648,8 +665,7 @@ impl Node {
         Batch::begin(&mut bytes);
         let (time, seed) = (self.propose_time(now), self.turn.draw());
         let batch = Batch::seal(bytes, BatchHeader { time, seed, count: 0, border: true });
-        self.instance.step(now, OrderInput::Propose(batch));
-        self.after_order(now, out);
+        self.propose_in(FIRST, now, batch, out);
     }
 
     pub(crate) fn on_state_deadline(&mut self, now: Time, out: &mut Effects) {
@@ -691,7 +707,7 @@ impl Node {
         let Some(own) = self.checkpoints.trim_to(log, most, self.scrubs.rotten.is_some()) else {
             return;
         };
-        if slot_of(own.seq) > self.instance.decided || !self.instance.started {
+        if own.seq > self.merge.seq() || !self.has_begun() {
             return;
         }
         if own.seq > self.checkpoints.forgotten {
@@ -701,10 +717,11 @@ impl Node {
         let Checkpoints { holds, own: all, .. } = &self.checkpoints;
         let most = if self.turn.disk_full { 0 } else { most };
         let Some(own) = holds.hold_back(own, all.iter(), log, most) else { return };
-        let slot = slot_of(own.seq);
-        if slot <= self.checkpoints.trimmed {
+        if own.seq <= self.checkpoints.trimmed {
             return;
         }
+        // Of one from before a restart it may not be known.
+        let Some(records) = self.records_at(own.seq) else { return };
         let mut trimming = Trimming { lives: None, lives_end: self.log.appended() };
         for record in self.lives.all() {
             match self.log.append(record, Class::Vital) {
@@ -719,12 +736,24 @@ impl Node {
         // Who lacks what is forgotten now gets this checkpoint instead, agreed on or not.
         self.checkpoints.agreement.vouch(own.seq);
         self.tell_own(own.seq, out);
-        self.checkpoints.trimmed = slot;
+        self.checkpoints.trimmed = own.seq;
+        self.gave_up(own.seq);
+        trimming.lives_end = trimming.lives_end.max(self.log.appended());
         self.checkpoints.trimming = Some(trimming);
-        self.instance.step(now, OrderInput::Trim { slot });
+        for (instance, slot) in self.instances.iter_mut().zip(records) {
+            instance.step(now, OrderInput::Trim { slot });
+        }
+        self.merge.trim(own.seq);
         self.checkpoints.own.retain(|other| other.seq >= own.seq);
+        self.checkpoints.records.retain(|seq, _| *seq >= own.seq);
         self.after_order(now, out);
         self.trim_log(out);
+    }
+
+    /// The last record of each instance that a checkpoint here holds. While there is one instance, its records are the seqs.
+    fn records_at(&self, seq: Seq) -> Option<Vec<Slot>> {
+        let one = || (self.instances.len() == 1).then(|| vec![Slot::new(seq.number())]);
+        self.checkpoints.records.get(&seq).cloned().or_else(one)
     }
 
     /// Segments that nothing needs any more go.
@@ -733,17 +762,16 @@ impl Node {
         if self.log.durable() < lives_end || self.config.log.sync == SyncMode::Memory {
             return;
         }
-        let protocol = match self.instance.order.keep_from() {
-            None => None,
-            Some(own) => match self.instance.records.log(own) {
-                Some(id) => Some(id),
-                None => return,
-            },
-        };
-        let Some(keep_from) = [protocol, lives].into_iter().flatten().min() else { return };
+        let mut keep_from = lives;
+        for instance in &self.instances {
+            let Some(own) = instance.order.keep_from() else { continue };
+            let Some(id) = instance.records.log(own) else { return };
+            keep_from = Some(keep_from.map_or(id, |from| from.min(id)));
+        }
+        let Some(keep_from) = keep_from else { return };
         let gone = self.log.trim(keep_from);
         if !gone.is_empty() {
-            self.instance.records.forget_below(keep_from);
+            self.instances.iter_mut().for_each(|instance| instance.records.forget_below(keep_from));
             out.push(Effect::RemoveSegments(gone));
             let first = self.log.first_segment();
             self.scrubs.rotten = self.scrubs.rotten.filter(|rotten| *rotten >= first);
@@ -751,6 +779,30 @@ impl Node {
             self.log.retry_prepare();
         }
     }
+}
+
+/// What a checkpoint says of an instance.
+fn part((instance, at): (&Instance, &InstanceAt)) -> InstancePart {
+    let record = Slot::new(at.record.0);
+    let anchor = instance.order.anchor(record).expect("INV-NODE-8 a record that was handed on has an anchor");
+    InstancePart { instance: instance.id, slot: at.slot, record, offset: at.offset, anchor }
+}
+
+/// An instance goes on from a checkpoint.
+fn go_on(instance: &mut Instance, now: Time, part: &InstancePart) -> Result<(), Halt> {
+    instance.decided = part.record;
+    instance.admission.reset();
+    let installed = OrderInput::Installed { slot: part.record, anchor: part.anchor.clone() };
+    if instance.started {
+        instance.step(now, installed);
+    } else if instance.order.needs_checkpoint() {
+        // What it needed is here now.
+        instance.order.restore_installed(part.record, &part.anchor)?;
+    } else {
+        // It may be a later checkpoint than the damaged one that the protocol goes on from.
+        instance.installed = Some(installed);
+    }
+    Ok(())
 }
 
 fn keep(out: &mut Effects, job: Job) {

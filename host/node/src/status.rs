@@ -30,6 +30,8 @@ pub struct NodeStatus {
     pub seats: SeatsStatus,
     /// Bytes admitted and not decided.
     pub queue_bytes: usize,
+    /// The instances.
+    pub instances: InstancesStatus,
     /// The log.
     pub log: LogStatus,
     /// The connections to the others.
@@ -52,6 +54,36 @@ pub struct NodeStatus {
     pub rejected: u64,
     /// What is wrong, with what to do; empty when all is well.
     pub problems: Vec<String>,
+}
+
+/// How the logs of the instances become one.
+#[derive(Clone, Debug, Serialize)]
+pub struct InstancesStatus {
+    /// Of what was delivered since the start of the process, the part that is empty, between 0 and 1.
+    pub noop_share: f64,
+    /// How many slots the furthest instance is ahead of the one that is least far.
+    pub skew: u64,
+    /// The instance that others wait for, if any.
+    pub waits_for: Option<u16>,
+    /// Each of them.
+    pub each: Vec<InstanceStatus>,
+}
+
+/// One instance.
+#[derive(Clone, Debug, Serialize)]
+pub struct InstanceStatus {
+    /// Which.
+    pub instance: u16,
+    /// The view it is in.
+    pub view: u64,
+    /// Who leads there, when known.
+    pub leader: Option<u16>,
+    /// Whether it is this replica.
+    pub leading: bool,
+    /// The last slot that is decided here.
+    pub decided: u64,
+    /// How long the others waited for it, since the start of the process, in milliseconds.
+    pub waited_ms: u64,
 }
 
 /// Places of connections: how many are taken and how many there are. What is counted is counted since the start of the process.

@@ -3,24 +3,26 @@
 //!
 //! ```text
 //! magic (8) | cluster u128 | seq u64 | border u64
+//! window u64, in version 4: how far instances may run ahead of the global log
 //! generations  count u16 | (instances u16 | first slot u64 | base seq u64) ...
-//! instances    count u16 | (instance u16 | slot u64 | offset u64 | anchor length u16, anchor) ...
+//! instances    count u16 | (instance u16 | slot u64 | record u64 in version 4 | offset u64 | anchor length u16, anchor) ...
 //! the roster: what was ordered about the membership (`roster.rs`)
-//! level u32, in version 3: the feature level
+//! level u32, in version 3 and 4: the feature level
 //! the executor's part, to the end: agreed time, sessions and the replies they keep
 //! ```
 //!
-//! `offset` is how far into a record of many slots the checkpoint reaches. What holds in an instance is in its anchor. A cluster that
-//! works at feature level 1 writes version 2, byte for byte as programs did that knew no other level. Version 1, which is still read, has
+//! A second generation is the one that follows when a change of the number of instances is under way. `record` is the last record of the
+//! instance that the checkpoint holds whole, and `offset` how many slots of the next one it holds, too. What holds in an instance is in
+//! its anchor, which is that of the record. As long as a cluster has had one instance only, it writes version 3, in which the record is
+//! the slot; at feature level 1 version 2, byte for byte as programs did that knew no other level. Version 1, which is still read, has
 //! no roster: the members lie after each anchor instead, as two lists, and never changed.
 //! Tests: `system/tests.rs`.
 
 use crate::config::NodeConfig;
 use crate::levels::IN_CHECKPOINTS;
-use crate::node::INSTANCE;
-use crate::ordering::seq_of;
 use crate::roster::Roster;
 use bytes::Bytes;
+use quorate_merge::{Checkpoint, Generation, InstanceAt, RecordIndex};
 use quorate_order::Anchor;
 use quorate_types::{ClusterId, InstanceId, ReplicaId, Seq, Slot};
 use quorate_wire::Memberships;
@@ -28,20 +30,9 @@ use quorate_wire::Memberships;
 /// First bytes; the next one is the format's version.
 const MAGIC: [u8; 7] = *b"quosyst";
 /// The versions that are read.
-const VERSIONS: std::ops::RangeInclusive<u8> = 1..=3;
+const VERSIONS: std::ops::RangeInclusive<u8> = 1..=4;
 /// More instances or members than this are no checkpoint of ours.
 const COUNT_MAX: u16 = 4096;
-
-/// A stretch of the global log with one number of instances.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Generation {
-    /// How many instances.
-    pub instances: u16,
-    /// Its first slot in each of them.
-    pub first: Slot,
-    /// The seq before its first.
-    pub base: Seq,
-}
 
 /// What a checkpoint says of one instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,9 +41,11 @@ pub struct InstancePart {
     pub instance: InstanceId,
     /// Its last slot in the checkpoint.
     pub slot: Slot,
-    /// How much of a record of many slots is in the checkpoint.
+    /// Its last record that is in the checkpoint as a whole, as the protocol counts.
+    pub record: Slot,
+    /// How many slots of the record behind are in the checkpoint, too.
     pub offset: u64,
-    /// Where the slot lies in the protocol's log.
+    /// Where the record lies in the protocol's log.
     pub anchor: Anchor,
 }
 
@@ -65,7 +58,9 @@ pub struct System {
     pub seq: Seq,
     /// Its border's number.
     pub border: u64,
-    /// How slots map to seqs.
+    /// How far instances may run ahead; 0 where a cluster never had more than one.
+    pub window: u64,
+    /// How slots map to seqs, and from when on otherwise, if a change is under way.
     pub generations: Vec<Generation>,
     /// The instances, in order.
     pub instances: Vec<InstancePart>,
@@ -81,12 +76,16 @@ impl System {
     /// The canonical bytes.
     pub fn encode(&self) -> Bytes {
         let mut out = Vec::with_capacity(256 + self.executor.len());
-        let with_level = self.level >= IN_CHECKPOINTS;
+        let many = self.window > 0;
+        let with_level = many || self.level >= IN_CHECKPOINTS;
         out.extend_from_slice(&MAGIC);
-        out.push(if with_level { 3 } else { 2 });
+        out.push(if many { 4 } else { 2 + u8::from(with_level) });
         out.extend_from_slice(&self.cluster.bits().to_le_bytes());
         out.extend_from_slice(&self.seq.number().to_le_bytes());
         out.extend_from_slice(&self.border.to_le_bytes());
+        if many {
+            out.extend_from_slice(&self.window.to_le_bytes());
+        }
         out.extend_from_slice(&(self.generations.len() as u16).to_le_bytes());
         for generation in &self.generations {
             out.extend_from_slice(&generation.instances.to_le_bytes());
@@ -97,6 +96,9 @@ impl System {
         for part in &self.instances {
             out.extend_from_slice(&part.instance.number().to_le_bytes());
             out.extend_from_slice(&part.slot.number().to_le_bytes());
+            if many {
+                out.extend_from_slice(&part.record.number().to_le_bytes());
+            }
             out.extend_from_slice(&part.offset.to_le_bytes());
             let anchor = part.anchor.encode();
             out.extend_from_slice(&(anchor.len() as u16).to_le_bytes());
@@ -122,6 +124,11 @@ impl System {
         }
         let cluster = ClusterId::new(u128::from_le_bytes(r.array()?));
         let (seq, border) = (Seq::new(r.u64()?), r.u64()?);
+        let many = version == 4;
+        let window = if many { r.u64()? } else { 0 };
+        if many && window == 0 {
+            return Err("the system part says that instances may not run ahead at all");
+        }
         let mut generations = Vec::new();
         for _ in 0..r.count()? {
             generations.push(Generation {
@@ -132,12 +139,9 @@ impl System {
         }
         let (mut instances, mut created) = (Vec::new(), 0);
         for _ in 0..r.count()? {
-            instances.push(InstancePart {
-                instance: InstanceId::new(r.u16()?),
-                slot: Slot::new(r.u64()?),
-                offset: r.u64()?,
-                anchor: r.anchor()?,
-            });
+            let (instance, slot) = (InstanceId::new(r.u16()?), Slot::new(r.u64()?));
+            let record = if many { Slot::new(r.u64()?) } else { slot };
+            instances.push(InstancePart { instance, slot, record, offset: r.u64()?, anchor: r.anchor()? });
             if version == 1 {
                 created = r.members()?.len();
                 r.members()?;
@@ -148,7 +152,7 @@ impl System {
         if version == 3 && level < IN_CHECKPOINTS {
             return Err("the system part says a feature level that does not write it");
         }
-        Ok(Self { cluster, seq, border, generations, instances, roster, level, executor: r.bytes })
+        Ok(Self { cluster, seq, border, window, generations, instances, roster, level, executor: r.bytes })
     }
 
     /// The ids of the members, if any command ever said them; else those that a cluster of that size is made with.
@@ -176,11 +180,40 @@ impl System {
         if self.cluster != config.members.cluster() {
             return Err("it belongs to another cluster");
         }
-        let [part] = &self.instances[..] else { return Err("it has another number of instances") };
-        if self.seq != seq || part.instance != INSTANCE || seq_of(part.slot) != seq {
+        let checkpoint = self.merge(config.merge.window);
+        if self.window != 0 && self.window != config.merge.window {
+            return Err("its instances run ahead by another window");
+        }
+        if self.instances.len() != usize::from(config.instances) {
+            return Err("it has another number of instances");
+        }
+        let numbered = self.instances.iter().zip(1..).all(|(part, id)| part.instance == InstanceId::new(id));
+        let fits = checkpoint.is_some_and(|checkpoint| checkpoint.check().is_ok());
+        if self.seq != seq || !numbered || !fits {
             return Err("its parts do not fit together");
         }
         Ok(self)
+    }
+
+    /// The parts that are about the merge; `window` where it says none itself.
+    pub(crate) fn merge(&self, window: u64) -> Option<Checkpoint> {
+        let (generation, next) = match &self.generations[..] {
+            [generation] => (*generation, None),
+            [generation, next] => (*generation, Some(*next)),
+            _ => return None,
+        };
+        let at = |part: &InstancePart| InstanceAt {
+            slot: part.slot,
+            record: RecordIndex(part.record.number()),
+            offset: part.offset,
+        };
+        let instances = self.instances.iter().map(at).collect();
+        Some(Checkpoint { window, seq: self.seq, generation, next, instances })
+    }
+
+    /// The records up to which the instances' logs are in it.
+    pub(crate) fn records(&self) -> Vec<Slot> {
+        self.instances.iter().map(|part| part.record).collect()
     }
 }
 

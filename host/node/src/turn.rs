@@ -94,10 +94,8 @@ impl Node {
         self.raise_in_turn(now, out);
         self.propose_border(now, out);
         self.propose(now, out);
-        if let Some(group) = self.reads.take_group() {
-            self.instance.step(now, OrderInput::Read(group));
-            self.after_order(now, out);
-        }
+        self.ask_for_reads(now, out);
+        self.fill(now, out);
         self.run_reads();
         self.send_replies(out);
         self.turn.answer_room = ANSWER_BYTES;
@@ -114,10 +112,8 @@ impl Node {
     /// what is queued goes out: then nothing else would say so.
     fn run_log(&mut self, now: Time, out: &mut Effects) {
         loop {
-            if !planted("room-forgotten")
-                && let Err(halt) = self.instance.write(&mut self.log)
-            {
-                return out.push(Effect::Halt(halt));
+            if !planted("room-forgotten") && !self.write_waiting(out) {
+                return;
             }
             match self.log.poll() {
                 Some(effect) => {
@@ -136,8 +132,8 @@ impl Node {
         if self.turn.stalls_at(self.config.disk_stall).is_some_and(|at| at <= now) {
             self.turn.stalled = true;
             out.event(Event::DiskStalls);
-            if self.instance.order.leading() && self.config.members.all().len() > 1 {
-                self.instance.step(now, OrderInput::Transfer(None));
+            if self.config.members.all().len() > 1 {
+                self.step_led(now, &OrderInput::Transfer(None));
                 self.after_order(now, out);
             }
         }
@@ -146,18 +142,24 @@ impl Node {
     /// Proposes while the window allows: a few small batches, so that what arrives meanwhile piles up into larger ones, and
     /// large ones up to a limit in bytes.
     pub(crate) fn propose(&mut self, now: Time, out: &mut Effects) {
-        while self.admission.waiting_bytes() > 0 && self.instance.order.leading() {
-            let (batches, bytes) = self.instance.order.in_flight();
+        for at in 0..self.instances.len() {
+            self.propose_waiting(at, now, out);
+        }
+    }
+
+    fn propose_waiting(&mut self, at: usize, now: Time, out: &mut Effects) {
+        while self.instances[at].admission.waiting_bytes() > 0 && self.may_propose(at) {
+            let instance = &self.instances[at];
+            let (batches, bytes) = instance.order.in_flight();
             let few = batches < self.config.batches_in_flight_max;
-            let large = self.admission.is_full() && bytes < self.config.bytes_in_flight_max;
-            if (!few && !large) || self.instance.order.holds_back() {
+            let large = instance.admission.is_full() && bytes < self.config.bytes_in_flight_max;
+            if (!few && !large) || instance.order.holds_back() {
                 break;
             }
             let time = self.propose_time(now);
             let seed = self.turn.draw();
-            let Some(batch) = self.admission.seal(time, seed) else { break };
-            self.instance.step(now, OrderInput::Propose(batch));
-            self.after_order(now, out);
+            let Some(batch) = self.instances[at].admission.seal(time, seed) else { break };
+            self.propose_in(at, now, batch, out);
         }
     }
 

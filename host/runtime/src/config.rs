@@ -27,6 +27,12 @@ pub use checkpoints::{CheckpointConfig, CheckpointMode};
 
 /// Raised whenever a version of this program executes the same commands with another result.
 const EXECUTION: u32 = 1;
+/// More instances than this share no lane.
+const INSTANCES_MAX: u16 = 64;
+/// No instance runs more slots than this ahead of the global log.
+const WINDOW: u64 = 256;
+/// What an instance may hold decided and not yet in the global log.
+const HELD_BYTES_MAX: usize = 64 << 20;
 /// In memory mode a replica that needs what left the cache is lost, so the cache has at least this many bytes.
 const MEMORY_CACHE_BYTES: usize = 128 << 20;
 
@@ -507,9 +513,7 @@ impl Config {
             return invalid("data: name a directory, it must not be empty");
         }
         self.check_members()?;
-        if self.instances != 1 {
-            return invalid(format!("instances: this version runs 1 instance, not {}", self.instances));
-        }
+        range("instances", self.instances, 1..=INSTANCES_MAX, "64")?;
         if self.health.as_deref().is_some_and(|address| !has_port(address)) {
             return invalid("health: an address is host:port, as in \"127.0.0.1:8080\"");
         }
@@ -717,8 +721,12 @@ impl Config {
         let SessionsConfig { max, per_client, ttl_s, window } = self.sessions;
         let KvSection { key_bytes, value_bytes } = self.kv;
         let limits = SessionLimits::default();
+        let instances = match self.instances {
+            1 => String::new(),
+            many => format!(" instances {many} window {WINDOW}"),
+        };
         format!(
-            "{EXECUTION} {} {start_time_ns} {max} {per_client} {ttl_s} {window} {} {} {} {} {key_bytes} {value_bytes} {} {} {}{level}",
+            "{EXECUTION} {} {start_time_ns} {max} {per_client} {ttl_s} {window} {} {} {} {} {key_bytes} {value_bytes} {} {} {}{level}{instances}",
             self.service,
             limits.reply_bytes_max,
             limits.reply_bytes_per_request_max,
@@ -754,7 +762,7 @@ impl Config {
             election_max: Span::from_millis(self.timing.election_max_ms),
             cache_bytes: match log.sync {
                 SyncMode::Memory => self.limits.cache_bytes.max(MEMORY_CACHE_BYTES),
-                SyncMode::Group | SyncMode::Async => self.limits.cache_bytes,
+                SyncMode::Group | SyncMode::Async => self.limits.cache_bytes / usize::from(self.instances.max(1)),
             },
             reload: log.sync != SyncMode::Memory,
             ..RaftConfig::new(me, ids, seed)
@@ -765,6 +773,8 @@ impl Config {
             log_id: identity.log_id,
             log,
             raft,
+            instances: self.instances,
+            merge: quorate_node::MergeConfig { window: WINDOW, held_bytes_max: HELD_BYTES_MAX },
             admission: AdmissionLimits {
                 request_bytes_max: self.limits.request_bytes,
                 batch_bytes: self.limits.batch_bytes,

@@ -533,8 +533,13 @@ fn log_event(event: &Event, refusals: &mut Throttle, now: Time) {
     match event {
         Event::Refused { .. } | Event::Rejected { .. } if !refusals.allows(now) => {}
         Event::Unsafe { replica, text } => tracing::error!("no safe connection to {replica}: {text}"),
-        Event::Leader { view, leader: Some(leader) } => tracing::info!("{leader} leads view {view}"),
-        Event::Leader { view, leader: None } => tracing::info!("nobody leads view {view}"),
+        Event::Leader { view, leader, instance } => {
+            let of = instance.map_or_else(String::new, |instance| format!(" of instance {instance}"));
+            match leader {
+                Some(leader) => tracing::info!("{leader} leads view {view}{of}"),
+                None => tracing::info!("nobody leads view {view}{of}"),
+            }
+        }
         Event::RefusedBy { replica, text } => tracing::error!("{replica} refuses this replica: {text}"),
         Event::Refused { text } => tracing::warn!("refused a connection: {text}"),
         Event::Rejected { conn, text } => tracing::warn!("closed {conn}: {text}"),

@@ -60,6 +60,8 @@ pub struct Terms {
     pub room_soon: bool,
     /// Everything decided before this leadership was executed: what execution does not know does not exist.
     pub settled: bool,
+    /// Nobody who led before can have admitted what is forbidden here without this replica knowing of it.
+    pub forbids: bool,
     /// No more bytes than this are answered; who asks for more is answered in part.
     pub answer_bytes_max: usize,
 }
@@ -135,7 +137,7 @@ impl Admission {
         frees: impl Fn(RequestKind, &[u8]) -> bool,
         answer: &mut Answer,
     ) {
-        let Terms { in_flight, room, room_soon, settled, answer_bytes_max } = terms;
+        let Terms { in_flight, room, room_soon, settled, forbids, answer_bytes_max } = terms;
         // Neighbours that are admitted are copied together.
         let (mut run_start, mut at) = (0, 0);
         for request in Requests::new(bytes) {
@@ -159,7 +161,7 @@ impl Admission {
             };
             let mut verdict = self.verdict(&header, body, refusal, settled, &executed);
             if matches!(verdict, Verdict::Admit) && header.kind == RequestKind::Commands && !permits(body) {
-                verdict = self.forbid(&header, settled);
+                verdict = self.forbid(&header, forbids);
             }
             if !matches!(verdict, Verdict::Admit) {
                 self.copy(&bytes[run_start..at]);
@@ -264,11 +266,11 @@ impl Admission {
 
     /// The client may not do that, and was about to: its number is not in flight. Before this replica knows all that earlier leaders
     /// decided, it can not say that the request was not executed, and says nothing.
-    fn forbid<'a>(&mut self, header: &RequestHeader, settled: bool) -> Verdict<'a> {
+    fn forbid<'a>(&mut self, header: &RequestHeader, sure: bool) -> Verdict<'a> {
         if let Some((_, entered)) = self.entered.get_mut(header.session.index as usize) {
             *entered = header.number.previous();
         }
-        if settled {
+        if sure {
             Verdict::Answer(ReplyStatus::Forbidden, b"not executed: this client may not use these keys")
         } else {
             Verdict::InFlight

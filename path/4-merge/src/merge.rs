@@ -5,7 +5,7 @@
 //! Tests: tests/merge/deliver.rs, tests/merge/model.rs.
 
 use crate::checkpoint::Checkpoint;
-use crate::generation::{Generation, INSTANCES_MAX, Position, WINDOW_MAX, WINDOW_MIN};
+use crate::generation::{Generation, INSTANCES_MAX, Position, SLOT_MAX, WINDOW_MAX, WINDOW_MIN};
 use crate::local::{Decided, Local, RecordIndex, Stay, Taken};
 use crate::metrics::Counts;
 use crate::reads::Waiting;
@@ -242,6 +242,14 @@ impl<T> Merge<T> {
     pub fn next_record(&self, instance: InstanceId) -> Option<RecordIndex> {
         let at = self.index(instance).ok()?;
         Some(RecordIndex(self.locals[at].last + 1))
+    }
+
+    /// About which seq the slots of this record have, which may not be known here yet: exact unless records between are no-ops.
+    pub fn estimate(&self, instance: InstanceId, record: RecordIndex) -> Seq {
+        let Ok(at) = self.index(instance) else { return self.seq() };
+        let local = &self.locals[at];
+        let slot = local.placed.saturating_add(record.0.saturating_sub(local.last)).min(SLOT_MAX);
+        self.generation.seq(Position::at(slot, at)).unwrap_or_default().max(self.seq())
     }
 
     /// What was delivered last.

@@ -70,6 +70,15 @@ impl Executor {
         }
     }
 
+    /// Nothing stands in the global log after what was executed, up to this seq.
+    ///
+    /// # Panics
+    /// When it goes back: a bug of ours.
+    pub fn pass(&mut self, seq: Seq) {
+        assert!(seq > self.seq, "INV-EXEC-1: nothing is passed twice");
+        self.seq = seq;
+    }
+
     fn open(&mut self, nonce: RequestNumber, body: &[u8], out: &mut Outcomes) {
         let client = *body.first_chunk::<8>().expect("INV-EXEC-2: an opening names its client");
         let client = ClientId::new(u64::from_le_bytes(client));

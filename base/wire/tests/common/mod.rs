@@ -4,15 +4,15 @@
 use bytes::Bytes;
 use quorate_types::{
     AgreedTime, ClientId, ClusterId, Digest, Incarnation, InstanceId, ItemsBuilder, MembershipId, Reject,
-    ReplicaId, RequestNumber, Room, Seq, SessionId, View,
+    ReplicaId, RequestNumber, Room, Seq, SessionId, Slot, View,
 };
 use quorate_wire::raft::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_wire::{
     Batch, BatchHeader, ClientMessage, Frame, FrameKind, Hello, LeaderNotice, Member, MemberRequest,
     MemberRole, Membership, Memberships, OrderMessage, OutFrame, ReadConsistency, ReadReply, ReadRequest,
     ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage, Reply, ReplyStatus, RequestHeader,
-    RequestKind, Requests, Role, StateMessage, Welcome, read_reply_header, read_room, read_upgrade_request,
-    room_frame, write_read_request, write_request,
+    RequestKind, Requests, Role, StateMessage, Welcome, fill_frame, read_fill, read_reply_header, read_room,
+    read_upgrade_request, room_frame, write_read_request, write_request,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -375,6 +375,11 @@ pub(crate) fn samples() -> Vec<Sample> {
         story: "What there is room for on the sender's disk.",
         frame: room_frame(room),
     }));
+    list.push(Sample {
+        name: "fill".into(),
+        story: "Everything up to slot 7 of instance 2 is to be decided.",
+        frame: fill_frame(Slot::new(7), InstanceId::new(2)),
+    });
     clients(&mut list);
     list
 }
@@ -415,6 +420,7 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
                 ReplicaMessage::Leader(notice) => vec![format!("{notice:?}")],
             }
         }
+        FrameKind::Fill => vec![format!("{:?}", read_fill(&frame.payload)?)],
         FrameKind::Room => vec![format!("{:?}", read_room(&frame.payload)?)],
         FrameKind::StatusRequest
         | FrameKind::Status

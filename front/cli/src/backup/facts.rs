@@ -45,9 +45,6 @@ impl Facts {
         let unusable =
             |why: String| Failure::new(format!("the system part of the backup can not be used: {why}"));
         let parts = System::decode(system).map_err(|why| unusable(why.to_owned()))?;
-        if parts.instances.len() != 1 {
-            return Err(unusable(format!("it has {} ordering instances", parts.instances.len())));
-        }
         let executor = restored(&parts.executor).map_err(unusable)?;
         if (parts.seq, executor.seq()) != (manifest.seq(), manifest.seq())
             || parts.border != manifest.border()

@@ -63,7 +63,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Protocol::Raft)]
     protocol: Protocol,
     /// How many ordering instances share the work
-    #[arg(long, value_name = "R", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1))]
+    #[arg(long, value_name = "R", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     instances: u16,
     /// Which service the replicas run [default: kv]
     #[arg(long, value_enum)]

@@ -24,10 +24,12 @@ fn system() -> System {
         cluster: ClusterId::new(77),
         seq: Seq::new(1000),
         border: 3,
+        window: 0,
         generations: vec![Generation { instances: 1, first: Slot::FIRST, base: Seq::ZERO }],
         instances: vec![InstancePart {
             instance: InstanceId::new(1),
             slot: Slot::new(1000),
+            record: Slot::new(1000),
             offset: 0,
             anchor: Anchor::decode(&[7; 16]).expect("an anchor"),
         }],

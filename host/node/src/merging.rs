@@ -1,0 +1,320 @@
+//! What the instances decide becomes one global log, which is executed (docs/protocols/merge.md).
+//!
+//! Instance 1 carries what is about all of them: commands to the engine itself, and borders that somebody asks for. Clients are bound to an
+//! instance that leads here, by connection, so that what one connection sends stays in order. A leader hands its instance to the replica
+//! whose turn it is, so that every replica leads about as many.
+//!
+//! Tests: check/sim, front/cli/tests/instances.rs, `merging/tests.rs`.
+
+use crate::effects::{Effect, Effects};
+use crate::node::Node;
+use crate::ordering::Instance;
+use crate::status::{InstanceStatus, InstancesStatus};
+use quorate_merge::{Decided, Delivered, Position, ReadEnd, RecordIndex};
+use quorate_order::Input as OrderInput;
+use quorate_types::{ClientId, ConnId, Halt, InstanceId, ReplicaId, Seq, Slot, Span, Time};
+use quorate_wire::{Batch, LeaderNotice, ReplyStatus, fill_frame, read_fill};
+use std::collections::BTreeMap;
+
+/// The instance that carries what is about all of them.
+pub(crate) const FIRST: usize = 0;
+/// A new leader keeps its instance for so long before it hands it over to spread the work; each time twice as long, up to the second.
+const SPREAD_AFTER: Span = Span::from_secs(2);
+const SPREAD_AFTER_MAX: Span = Span::from_secs(64);
+/// Whoever lacks more than this is not handed an instance.
+const SPREAD_LAG_MAX: u64 = 4 << 20;
+
+/// Through which instance each client's connection goes, while it leads here.
+#[derive(Debug, Default)]
+pub(crate) struct Bindings(BTreeMap<ConnId, usize>);
+
+impl Bindings {
+    /// The instance of this connection, of those that lead here: as before, or the one with the fewest.
+    fn choose(&mut self, conn: ConnId, led: &[usize]) -> Option<usize> {
+        if let Some(at) = self.0.get(&conn).filter(|at| led.contains(at)) {
+            return Some(*at);
+        }
+        let count = |at: &usize| self.0.values().filter(|bound| *bound == at).count();
+        let at = led.iter().copied().min_by_key(|at| (count(at), *at))?;
+        self.0.insert(conn, at);
+        Some(at)
+    }
+
+    pub(crate) fn is_bound(&self, conn: ConnId, at: usize) -> bool {
+        self.0.get(&conn) == Some(&at)
+    }
+
+    pub(crate) fn forget(&mut self, conn: ConnId) {
+        self.0.remove(&conn);
+    }
+
+    pub(crate) fn forget_instance(&mut self, at: usize) {
+        self.0.retain(|_, bound| *bound != at);
+    }
+}
+
+impl Node {
+    /// An instance decided its next record.
+    pub(crate) fn on_decided(&mut self, at: usize, now: Time, slot: Slot, batch: Batch, out: &mut Effects) {
+        let instance = &mut self.instances[at];
+        assert_eq!(slot, instance.decided.next(), "INV-NODE-2 an instance's records are handed on in order, each once");
+        instance.decided = slot;
+        let what = match batch.no_op_target() {
+            Some(target) => Decided::Noop { target },
+            None => Decided::Batch { bytes: batch.bytes().len(), payload: batch },
+        };
+        if let Err(why) = self.merge.decided(instance.id, RecordIndex(slot.number()), what) {
+            let why = format!("what instance {} decided does not fit into the global log: {why}", instance.id);
+            return out.push(Effect::Halt(Halt::LogInconsistent { why }));
+        }
+        self.deliver(now, out);
+    }
+
+    /// Executes what is known of the global log.
+    fn deliver(&mut self, now: Time, out: &mut Effects) {
+        while let Some(delivered) = self.merge.next(now) {
+            match delivered {
+                Delivered::Batch { seq, position, payload } => self.execute(now, seq, position, &payload, out),
+                Delivered::Noops { last, .. } => self.executor.pass(last),
+            }
+        }
+    }
+
+    fn execute(&mut self, now: Time, seq: Seq, position: Position, batch: &Batch, out: &mut Effects) {
+        self.executor.execute(seq, batch, &mut self.outcomes);
+        self.on_system(now, batch, out);
+        self.counts.batches += 1;
+        self.counts.requests += self.outcomes.list().len() as u64;
+        self.learn_time(now);
+        let at = usize::from(position.instance.number()).saturating_sub(1);
+        self.answer_admission(at);
+        // What a diverged replica computes is not what the cluster did: its clients hear it from another one.
+        if self.checkpoints.diverged.is_none() {
+            self.routes.route(&self.outcomes);
+        }
+        self.on_executed(seq, batch, out);
+    }
+
+    /// What came through an instance that leads here is not in flight any more where execution did not take it.
+    fn answer_admission(&mut self, at: usize) {
+        let me = self.config.members.me();
+        let Some(instance) = self.instances.get_mut(at).filter(|instance| instance.leader.1 == Some(me)) else {
+            return;
+        };
+        for outcome in self.outcomes.list() {
+            match (outcome.opening, outcome.status) {
+                (Some(client), _) => instance.admission.opened(ClientId::number(client), outcome.number.number()),
+                (None, ReplyStatus::ExpectedNumber | ReplyStatus::Overloaded | ReplyStatus::SessionExpired) => {
+                    instance.admission.refused(outcome.session, outcome.number);
+                }
+                (None, _) => {}
+            }
+        }
+    }
+
+    /// The instance that carries what is about all of them.
+    pub(crate) fn first(&self) -> &Instance {
+        &self.instances[FIRST]
+    }
+
+    /// Whether an instance that leads here may propose one more batch.
+    pub(crate) fn may_propose(&self, at: usize) -> bool {
+        let instance = &self.instances[at];
+        instance.order.leading() && self.merge.room(instance.id) > 0
+    }
+
+    /// Proposes a batch in an instance that may.
+    pub(crate) fn propose_in(&mut self, at: usize, now: Time, batch: Batch, out: &mut Effects) {
+        self.merge.proposed(self.instances[at].id);
+        self.step_in(at, now, OrderInput::Propose(batch));
+        self.after_order(now, out);
+    }
+
+    /// The instances that lead here.
+    fn led(&self) -> Vec<usize> {
+        (0..self.instances.len()).filter(|at| self.instances[*at].order.leading()).collect()
+    }
+
+    /// Through which instance a client's requests go, if any leads here.
+    pub(crate) fn instance_for(&mut self, conn: ConnId) -> Option<usize> {
+        if self.instances.len() == 1 {
+            return self.first().order.leading().then_some(FIRST);
+        }
+        let led = self.led();
+        self.bindings.choose(conn, &led)
+    }
+
+    /// Whether this replica leads an instance, as far as it knows.
+    pub fn leads(&self) -> bool {
+        let me = Some(self.config.members.me());
+        self.instances.iter().any(|instance| instance.leader.1 == me)
+    }
+
+    /// Where a client finds somebody who leads. Each is sent to the leader of one instance, all together to all of them. What orders
+    /// such words is the sum of all views: views only grow, so whoever says a larger one knows more.
+    pub(crate) fn leader_notice(&self, conn: ConnId) -> LeaderNotice {
+        let sum: u64 = self.instances.iter().map(|instance| instance.leader.0.number()).sum();
+        let me = self.config.members.me();
+        let leader = if self.instances.len() == 1 {
+            self.first().leader.1
+        } else if !self.led().is_empty() {
+            Some(me)
+        } else {
+            let client = self.peers.client(conn).map_or(0, ClientId::number);
+            let count = self.instances.len();
+            let from = (client % count as u64) as usize;
+            let mut others = (0..count).map(|step| self.instances[(from + step) % count].leader.1);
+            others.find(|leader| leader.is_some_and(|leader| leader != me)).flatten()
+        };
+        LeaderNotice { view: quorate_types::View::new(sum), leader }
+    }
+
+    /// At the end of a turn: no-ops where something waits for them, and questions to leaders elsewhere.
+    pub(crate) fn fill(&mut self, now: Time, out: &mut Effects) {
+        if self.instances.len() == 1 {
+            return;
+        }
+        for at in 0..self.instances.len() {
+            if !self.instances[at].order.leading() {
+                continue;
+            }
+            if let Some(target) = self.merge.fill(self.instances[at].id) {
+                self.step_in(at, now, OrderInput::Propose(Batch::no_op(target)));
+                self.after_order(now, out);
+            }
+        }
+        let (instances, peers) = (&self.instances, &self.peers);
+        let mut told: Vec<ReplicaId> = Vec::new();
+        self.merge.asks(|instance, place| {
+            let at = usize::from(instance.number()).saturating_sub(1);
+            let Some(leader) = instances.get(at).and_then(|instance| instance.leader.1) else { return };
+            if let Some(conn) = peers.to(leader).filter(|_| !told.contains(&leader)) {
+                told.push(leader);
+                out.send(conn, fill_frame(place.slot, place.instance));
+            }
+        });
+    }
+
+    /// Another replica waits for instances that lead here.
+    pub(crate) fn on_fill(&mut self, now: Time, (conn, payload): (ConnId, &[u8]), out: &mut Effects) {
+        match read_fill(payload) {
+            Ok((slot, instance)) if (1..=self.instances.len()).contains(&usize::from(instance.number())) => {
+                self.merge.asked(Position { slot, instance });
+            }
+            Ok((_, instance)) => self.reject(now, conn, format!("there is no instance {instance}"), out),
+            Err(why) => self.reject(now, conn, why.to_string(), out),
+        }
+    }
+
+    /// A member is there again, or was lost: what it was asked is asked again.
+    pub(crate) fn ask_again(&mut self, replica: ReplicaId) {
+        for instance in self.instances.iter().filter(|instance| instance.leader.1 == Some(replica)) {
+            self.merge.ask_again(instance.id);
+        }
+    }
+
+    /// Asks a leader for all strong reads that wait for one.
+    pub(crate) fn ask_for_reads(&mut self, now: Time, out: &mut Effects) {
+        if let Some(group) = self.reads.take_group() {
+            self.ask_for_read(group, now);
+            self.after_order(now, out);
+        }
+        let mut again = Vec::new();
+        let (reads, seq) = (&mut self.reads, self.executor.seq());
+        self.merge.reads(|group, end| match end {
+            ReadEnd::Ready => reads.confirmed(group, seq),
+            ReadEnd::AskAnother => again.push(group),
+        });
+        for group in again {
+            self.ask_for_read(group, now);
+            self.after_order(now, out);
+        }
+    }
+
+    fn ask_for_read(&mut self, group: u64, now: Time) {
+        let has_leader = |id: InstanceId| {
+            let at = usize::from(id.number()).saturating_sub(1);
+            self.instances.get(at).is_some_and(|instance| instance.leader.1.is_some())
+        };
+        let through = self.merge.read_through(has_leader);
+        let at = through.map_or(FIRST, |id| usize::from(id.number()).saturating_sub(1));
+        self.step_in(at, now, OrderInput::Read(group));
+    }
+
+    pub(crate) fn on_read_confirmed(&mut self, at: usize, group: u64, slot: Slot) {
+        self.merge.read_confirmed(group, self.instances[at].id, RecordIndex(slot.number()));
+    }
+
+    /// Bytes that were admitted and are not decided.
+    pub(crate) fn queue_bytes(&self) -> usize {
+        let of = |instance: &Instance| instance.admission.waiting_bytes() + instance.order.in_flight().1;
+        self.instances.iter().map(of).sum()
+    }
+
+    pub(crate) fn instances_status(&self) -> InstancesStatus {
+        let (merge, counts) = (self.merge.status(self.now), self.merge.counts());
+        let each = self.instances.iter().zip(&merge.instances).map(|(instance, at)| InstanceStatus {
+            instance: instance.id.number(),
+            view: instance.leader.0.number(),
+            leader: instance.leader.1.map(ReplicaId::number),
+            leading: instance.order.leading(),
+            decided: at.decided.number(),
+            waited_ms: at.waited.millis(),
+        });
+        InstancesStatus {
+            noop_share: counts.noop_share(),
+            skew: merge.skew,
+            waits_for: merge.waits.map(|waits| waits.instance.number()),
+            each: each.collect(),
+        }
+    }
+
+    /// The replica whose turn it is to lead an instance: the voters take turns.
+    fn whose_turn(&self, at: usize) -> Option<ReplicaId> {
+        let membership = self.instances[at].order.status().membership;
+        let voters: Vec<ReplicaId> = membership.now().voters().collect();
+        voters.get(at % voters.len().max(1)).copied()
+    }
+
+    /// When to look next whether an instance that leads here is another replica's.
+    pub(crate) fn spread_at(&self) -> Option<Time> {
+        if self.instances.len() == 1 {
+            return None;
+        }
+        let led = self.instances.iter().filter(|instance| instance.order.leading() && !instance.spread.settled);
+        led.map(|instance| instance.spread.due(SPREAD_AFTER, SPREAD_AFTER_MAX)).min()
+    }
+
+    /// Hands over the instances that lead here although it is another replica's turn. Whoever does not keep it is not asked again soon.
+    pub(crate) fn spread(&mut self, now: Time, out: &mut Effects) {
+        if self.spread_at().is_none_or(|at| at > now) {
+            return;
+        }
+        for at in 0..self.instances.len() {
+            let spread = self.instances[at].spread;
+            if !self.instances[at].order.leading() || spread.settled || spread.due(SPREAD_AFTER, SPREAD_AFTER_MAX) > now {
+                continue;
+            }
+            let to = self.whose_turn(at);
+            let mine = to == Some(self.config.members.me());
+            let able = to.filter(|to| self.may_lead(at, *to));
+            let spread = &mut self.instances[at].spread;
+            spread.settled = mine;
+            spread.looked(now, !mine);
+            if let Some(to) = able.filter(|_| !mine) {
+                self.step_in(at, now, OrderInput::Transfer(Some(to)));
+                self.after_order(now, out);
+            }
+        }
+    }
+
+    /// Whether another replica could lead an instance as well as this one.
+    fn may_lead(&self, at: usize, other: ReplicaId) -> bool {
+        let status = self.instances[at].order.status();
+        let near = status.members.iter().any(|(id, lag, active)| *id == other && *active && *lag <= SPREAD_LAG_MAX);
+        near && status.there.contains(&other) && self.peers.to(other).is_some() && self.has_room(other)
+    }
+}
+
+#[cfg(test)]
+mod tests;
