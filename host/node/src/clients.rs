@@ -3,7 +3,9 @@
 use crate::access::Permissions;
 use crate::effects::{Effect, Effects};
 use crate::node::Node;
+use crate::seats::Place;
 use crate::status::{LogStatus, MemberStatus, NodeStatus, PeerStatus};
+use crate::turn::ANSWER_BYTES;
 use quorate_admit::{Executed, Terms};
 use quorate_execute::{Executor, Lookup};
 use quorate_log::SyncMode;
@@ -15,6 +17,8 @@ use quorate_wire::{
     StateMessage,
 };
 
+/// So much is answered in a turn to clients that ask for much, while others wait.
+const CONTENDED_ANSWER_BYTES: usize = 256 << 10;
 /// A leader with a full disk hands over at most this often.
 const HAND_OVER_AGAIN: Span = Span::from_secs(30);
 
@@ -224,6 +228,24 @@ impl Node {
         self.instance.step(now, OrderInput::Transfer(to));
         self.after_order(now, out);
         "begun".into()
+    }
+
+    /// What a connection is, as far as the host has to know.
+    pub fn place(&self, conn: ConnId) -> Place {
+        self.peers.place(conn)
+    }
+
+    /// Whether there is room for more of clients that send much. `contended`: others, who send little, wait behind what is taken of
+    /// them, so that has to be little, too.
+    pub fn takes_more(&self, contended: bool) -> bool {
+        let config = &self.config;
+        let pending = self.admission.waiting_bytes() + self.instance.order.in_flight().1;
+        let (requests, answers) = if contended {
+            (config.bytes_in_flight_max / 16, CONTENDED_ANSWER_BYTES)
+        } else {
+            (config.bytes_in_flight_max.saturating_mul(2), ANSWER_BYTES / 2)
+        };
+        pending < requests.min(config.admission.queue_bytes_max) && self.turn.answers.byte_len() < answers
     }
 
     /// Where this replica stands.

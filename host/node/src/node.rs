@@ -23,7 +23,7 @@ use quorate_order::{Input as OrderInput, Order};
 use quorate_reply::{ReadPath, RouteLimits, Routes};
 use quorate_state::transfer::Kept;
 use quorate_types::{AgreedTime, ConnId, Halt, InstanceId, MembershipId, RecordId, ReplicaId, Time, View};
-use quorate_wire::{Frame, FrameKind, LeaderNotice, Memberships, StateMessage};
+use quorate_wire::{Frame, FrameKind, LeaderNotice, Memberships, Refusal, RefusalReason, StateMessage};
 
 /// One lane of a replica: every stage of it, one instance, no I/O.
 pub struct Node {
@@ -488,7 +488,10 @@ impl Node {
     /// A connection broke the rules: it is counted and closed.
     pub(crate) fn reject(&mut self, now: Time, conn: ConnId, text: String, out: &mut Effects) {
         self.counts.rejected += 1;
-        out.event(Event::Rejected { conn, text });
+        out.event(Event::Rejected { conn, text: text.clone() });
+        if matches!(self.peers.conn(conn), Some(Conn::Client(_) | Conn::Admin)) {
+            out.send(conn, Refusal { reason: RefusalReason::NoHello, text }.frame());
+        }
         out.push(Effect::Close(conn));
         self.on_closed(now, conn, out);
     }

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// How often room is looked for on a full disk.
 const PREPARE_RETRY: Span = Span::from_millis(500);
 /// Bytes that one turn answers by itself: small questions must not fill the memory with large answers.
-const ANSWER_BYTES: usize = 8 << 20;
+pub(crate) const ANSWER_BYTES: usize = 8 << 20;
 /// How long written data stays without a sync in async mode.
 const SYNC_DELAY: Span = Span::from_millis(50);
 
@@ -236,6 +236,11 @@ impl Answers {
         }
         self.bytes += body.len() - start;
         self.roll(conn);
+    }
+
+    /// Bytes answered in this turn.
+    pub(crate) fn byte_len(&self) -> usize {
+        self.bytes
     }
 
     pub(crate) fn fail(&mut self, executor: &Executor, conn: ConnId, read: u64, status: ReadStatus) {

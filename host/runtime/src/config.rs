@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::directory::Identity;
+use crate::lane::{LaneLimits, UNSENT_TIMES};
 
 mod access;
 mod checkpoints;
@@ -227,7 +228,7 @@ pub struct LimitsConfig {
     pub connections_per_client: Option<usize>,
     /// Connections at once that have not said who they are.
     pub handshakes: usize,
-    /// Bytes that wait for one client before it is not read from any more; with four times as much it is cut.
+    /// Bytes that wait for one client before it is not read from any more; with 16 times as much it is cut.
     pub unsent_bytes: usize,
     /// Bytes that the connections of all clients may hold, sent and received; beyond it those with the most are cut.
     pub buffer_bytes: usize,
@@ -252,6 +253,15 @@ impl Default for LimitsConfig {
 }
 
 impl LimitsConfig {
+    /// What a lane grants its clients.
+    pub(crate) fn lane(&self, timing: &TimingConfig) -> LaneLimits {
+        LaneLimits {
+            unsent_bytes: self.unsent_bytes,
+            buffer_bytes: self.buffer_bytes,
+            slow_reader: Span::from_millis(timing.slow_reader_ms),
+        }
+    }
+
     /// The places for connections.
     fn seats(&self) -> SeatLimits {
         SeatLimits {
@@ -658,8 +668,8 @@ impl Config {
         }
         range("limits: handshakes", limits.handshakes, 16..=1_000_000, "1000000")?;
         range("limits: unsent_bytes", limits.unsent_bytes as u64, 64 << 10..=1 << 30, "1073741824 (1 GiB)")?;
-        if limits.buffer_bytes < 16 << 20 || limits.buffer_bytes < limits.unsent_bytes * 4 {
-            return invalid("limits: buffer_bytes is at least 16777216 (16 MiB) and four times unsent_bytes");
+        if limits.buffer_bytes < 16 << 20 || limits.buffer_bytes < limits.unsent_bytes * UNSENT_TIMES {
+            return invalid("limits: buffer_bytes is at least 16777216 (16 MiB) and 16 times unsent_bytes");
         }
         range("limits: buffer_bytes", limits.buffer_bytes as u64, 0..=MEMORY, "68719476736 (64 GiB)")
     }

@@ -193,6 +193,7 @@ impl Replica {
             keeper,
             mailbox,
             completions,
+            limits: config.limits.lane(&config.timing),
             clock: options.clock.unwrap_or_else(|| Arc::new(MonotonicClock::new())),
             addresses: addresses(&config),
             health,

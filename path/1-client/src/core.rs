@@ -267,6 +267,11 @@ impl ClientCore {
         let Some(link) = self.link_of(conn) else { return };
         match self.links[link].state {
             LinkState::Greeting { .. } => self.greeted(now, link, conn, frame, out),
+            LinkState::Up { .. } if frame.kind == FrameKind::Refusal => {
+                let why =
+                    Refusal::decode(frame.payload).map_or_else(|why| why.to_string(), |refusal| refusal.text);
+                self.drop_link(now, link, format!("ended the connection: {why}"), out);
+            }
             LinkState::Up { .. } => match ReplicaMessage::decode(frame) {
                 Ok(message) => self.message(now, link, message, out),
                 Err(why) => {
