@@ -110,6 +110,7 @@ impl Checkpoint {
 
 impl<T> Merge<T> {
     /// What a checkpoint of the last seq says of the merge. When that was a batch, everything that it changes was changed.
+    /// [merge L21]
     pub fn checkpoint(&self) -> Checkpoint {
         let instances = self.locals.iter().enumerate().map(|(at, local)| {
             let slot = self.done(at);

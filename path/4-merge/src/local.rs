@@ -155,7 +155,7 @@ impl<T> Local<T> {
             return Err(Refused::AcrossBorder);
         }
         if end > self.placed && end <= done {
-            // A checkpoint ends inside a record that reaches beyond it; this one does not.
+            // A checkpoint ends inside a record that reaches beyond it; this one does not. [merge L24]
             return Err(Refused::NotContinued);
         }
         self.last = record;
