@@ -5,7 +5,7 @@
 //! Tests: tests/merge/checkpoints.rs, tests/merge/model.rs.
 
 use crate::generation::{Generation, INSTANCES_MAX, Position, SLOT_MAX};
-use crate::local::{Lead, Local, RecordIndex, Stay, Taken};
+use crate::local::{Local, RecordIndex, Stay, Taken};
 use crate::merge::{Config, Merge};
 use crate::refused::Refused;
 use quorate_types::{Seq, Slot, planted};
@@ -156,6 +156,7 @@ impl<T> Merge<T> {
         if let Some(border) = merge.border() {
             merge.want(Position::new(border, from.generation.instances), false);
         }
+        merge.invariants(false);
         Ok(merge)
     }
 
@@ -180,7 +181,10 @@ impl<T> Merge<T> {
             self.keep(at, &mut before, lost);
             let local = &mut self.locals[at];
             (local.asked, local.waited) = (before.asked, before.waited);
-            local.lead = before.lead.map(|lead| Lead { tail: lead.tail.max(local.placed), ..lead });
+            local.lead = before.lead;
+            if let Some(lead) = &mut local.lead {
+                lead.decided(Slot::new(local.placed));
+            }
         }
         Ok(())
     }

@@ -10,8 +10,10 @@
 //! - an instance decided something: [`Merge::decided`], then [`Merge::next`] until it gives nothing more; each batch is executed before
 //!   the next is taken. A command for another number of instances: [`Merge::change`], while its batch is the last one taken;
 //! - an instance has another leader: [`Merge::leader`]; it leads here and knows what was decided before: [`Merge::settled`];
-//! - at the end of a turn: propose while [`Merge::room`] says so, telling [`Merge::proposed`] of each; then [`Merge::reads`],
+//! - at the end of a turn, where the protocol leads and may propose: propose while [`Merge::room`] says so, telling [`Merge::proposed`] of each; then [`Merge::reads`],
 //!   [`Merge::fill`] for the instances that lead here, [`Merge::asks`] for the others; another replica's word goes to [`Merge::asked`];
+//! - the leader of an instance on another lane: a [`Proposer`] there, which is told [`Merge::bounds`] when they change, and says what it
+//!   proposed ([`Merge::proposed_apart`]);
 //! - strong reads: ask the leader of [`Merge::read_through`], give its answer to [`Merge::read_confirmed`];
 //! - checkpoints: [`Merge::checkpoint`], [`Merge::restore`], [`Merge::jump`].
 //!
@@ -28,6 +30,7 @@ mod invariants;
 mod local;
 mod merge;
 mod metrics;
+mod propose;
 mod reads;
 mod refused;
 
@@ -37,5 +40,6 @@ pub use generation::{Generation, INSTANCES_MAX, Position, SLOT_MAX, WINDOW_MAX, 
 pub use local::{Decided, RecordIndex};
 pub use merge::{Config, Delivered, Merge};
 pub use metrics::{Counts, InstanceStatus, Status, Waits};
+pub use propose::{Bounds, Proposer};
 pub use reads::ReadEnd;
 pub use refused::Refused;

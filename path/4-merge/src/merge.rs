@@ -125,7 +125,7 @@ impl<T> Merge<T> {
         let taken = local.take(record.0, what, done, border)?;
         let placed = local.placed;
         let leads = local.lead.as_mut().is_some_and(|lead| {
-            lead.tail = lead.tail.max(placed);
+            lead.decided(Slot::new(placed));
             true
         });
         match taken {
