@@ -38,15 +38,24 @@ pub struct Proposer {
     settled: bool,
     /// The slots that its log stands for, undecided ones included.
     tail: u64,
-    /// The target of the last no-op it proposed.
-    fill: u64,
+    /// What was wanted when it had something under way: it waits until that is decided, since more work of its own may come.
+    due: Option<Due>,
+}
+
+/// A no-op that is put off.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    /// Its target, if no work comes.
+    target: u64,
+    /// What was under way ends with this slot.
+    behind: u64,
 }
 
 impl Proposer {
     /// The merge was handed everything that was decided before its view. From now on it may propose. [merge L12]
     pub fn settle(&mut self, bounds: &Bounds) {
         if !self.settled {
-            *self = Self { settled: true, tail: bounds.decided.number(), fill: 0 };
+            *self = Self { settled: true, tail: bounds.decided.number(), due: None };
         }
     }
 
@@ -90,18 +99,27 @@ impl Proposer {
         Slot::new(self.tail)
     }
 
-    /// The target of the no-op that it proposes now, after the batches that it has. One is under way at a time: what is wanted meanwhile
-    /// goes into the next. [merge L14]
+    /// The target of the no-op that it proposes now, after the batches that it has. With nothing under way it proposes one at once; else
+    /// it waits until what is under way is decided, and proposes one if its own work has not come as far by then. So under load there is
+    /// one no-op in a round trip, for all that is wanted meanwhile, and none where work comes evenly. [merge L14]
     pub fn fill(&mut self, bounds: &Bounds) -> Option<Slot> {
-        if !self.settled || !bounds.is_known || self.fill > bounds.decided.number() {
-            return None;
-        }
-        let tail = self.tail_by(bounds);
+        let (tail, decided) = (self.tail_by(bounds), bounds.decided.number());
         let target = bounds.wanted.number().min(bounds.limit(tail));
-        if target <= tail {
+        if !self.settled || !bounds.is_known || target <= tail {
+            self.due = None;
             return None;
         }
-        (self.tail, self.fill) = (target, target);
+        if tail > decided {
+            let due = *self.due.get_or_insert(Due { target, behind: tail });
+            if decided < due.behind {
+                return None;
+            }
+            if due.target <= tail {
+                self.due = Some(Due { target, behind: tail });
+                return None;
+            }
+        }
+        (self.tail, self.due) = (target, None);
         Some(Slot::new(target))
     }
 }

@@ -495,3 +495,31 @@ fn the_price_of_skew_is_bounded() {
     assert!(counts.noop_records < 7 * 2000 / 8, "{counts:?}");
     assert!((counts.noop_share() - 7.0 / 8.0).abs() < 0.01, "{counts:?}");
 }
+
+/// Work comes to all instances alike, by chance, while other work is under way: few no-ops are needed, since who is behind for a moment
+/// has work of its own coming.
+#[test]
+fn even_load_needs_few_no_ops() {
+    let mut world = World::new(1, 3);
+    (world.window, world.first, world.apart) = (64, 4, None);
+    world.replicas = vec![Replica::new(64, 4); 3];
+    world.begin_groups();
+    let mut number = 0;
+    for _ in 0..40_000 {
+        let (who, at) = (world.below(3), world.below(4));
+        match world.below(24) {
+            0..=2 => {
+                number += 1;
+                world.groups[at].waiting.push(Rec::Work(number));
+            }
+            6..=10 => drop(world.decide(at)),
+            11..=19 => drop(world.learn(who, at)),
+            20..=21 => drop(world.deliver()),
+            _ => drop(world.turn(who)),
+        }
+    }
+    world.settle();
+    world.check_rest(1);
+    let counts = world.replicas[0].merge.counts();
+    assert!(counts.batches > 4000 && counts.noop_records * 50 < counts.batches, "{counts:?}");
+}

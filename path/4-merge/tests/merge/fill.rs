@@ -50,6 +50,31 @@ fn a_proposal_asks_before_it_is_decided() {
     assert_eq!(merge.proposed(instance(2)), Some(Slot::new(1)));
 }
 
+/// A leader with work of its own under way puts a no-op off until that is decided: more of it may come, and makes no-ops needless.
+#[test]
+fn work_under_way_puts_a_no_op_off() {
+    let mut merge = leads_all(2, 20);
+    merge.proposed(instance(0));
+    for number in 1..=2 {
+        give(&mut merge, 1, Rec::Work(number));
+    }
+    assert_eq!(merge.fill(instance(0)), None, "slot 1 is under way, and slot 2 is wanted");
+    merge.proposed(instance(0));
+    for number in 3..=4 {
+        give(&mut merge, 1, Rec::Work(number));
+    }
+    give(&mut merge, 0, Rec::Work(11));
+    assert_eq!(merge.fill(instance(0)), None, "its own work came as far as was wanted then; now slot 4 is");
+    merge.proposed(instance(0));
+    give(&mut merge, 0, Rec::Work(12));
+    assert_eq!(merge.fill(instance(0)), Some(Slot::new(4)), "its own work came to slot 3 only");
+    give(&mut merge, 1, Rec::Work(5));
+    give(&mut merge, 0, Rec::Work(13));
+    assert_eq!(merge.fill(instance(0)), None, "a no-op is under way");
+    give(&mut merge, 0, Rec::Noop(4));
+    assert_eq!(merge.fill(instance(0)), Some(Slot::new(5)), "and nothing any more");
+}
+
 #[test]
 fn no_ops_ask_for_nothing() {
     let mut merge = leads_all(3, 9);
