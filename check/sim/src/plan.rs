@@ -10,6 +10,7 @@ mod upgrades;
 use crate::net::NetPlan;
 use crate::random::Rng;
 use crate::service::{Kind, ServiceConfig};
+pub use members::Change;
 use members::{joiners, plan_members};
 use quorate_log::{LogConfig, SyncMode};
 use quorate_node::{BorderConfig, CheckpointMode};
@@ -212,23 +213,6 @@ pub enum Fault {
     },
     /// An operator asks whoever leads to raise the feature level.
     Raise,
-}
-
-/// What an operator asks for about the membership.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// A new replica joins as a learner; its process starts at some time.
-    Add,
-    /// A learner becomes a voter.
-    Promote,
-    /// A member leaves. Its process goes on: nobody told it.
-    Remove,
-    /// A learner takes the place of a member; preferably of one whose disk is lost.
-    Replace,
-    /// A member has another address.
-    Move,
-    /// No request: a voter's disk is lost for good, where a majority of the voters is left.
-    LoseDisk,
 }
 
 /// A point in the work of a keeper.

@@ -3,7 +3,7 @@
 use quorate_admit::{AdmissionLimits, Member, Members};
 use quorate_execute::SessionLimits;
 use quorate_log::{LogConfig, SyncMode};
-use quorate_node::{LevelConfig, NodeConfig, SeatLimits};
+use quorate_node::{NodeConfig, SeatLimits};
 use quorate_order::raft::RaftConfig;
 use quorate_reply::ReadLimits;
 use quorate_state::transfer::{FetchLimits, ServeLimits};
@@ -20,13 +20,18 @@ use crate::lane::{LaneLimits, UNSENT_TIMES};
 
 mod access;
 mod checkpoints;
+mod kv;
 #[cfg(test)]
 mod tests;
+mod upgrade;
 
 pub use access::{AccessConfig, ClientAccess, Others};
 pub use checkpoints::{CheckpointConfig, CheckpointMode};
+use kv::KvSection;
+pub use upgrade::UpgradeConfig;
 
-/// Raised whenever a version of this program executes the same commands with another result.
+/// Would have to be raised if this program executed the same commands with another result, and would keep it apart from the version
+/// before. What is executed otherwise begins with a feature level instead.
 const EXECUTION: u32 = 1;
 /// In memory mode a replica that needs what left the cache is lost, so the cache has at least this many bytes.
 const MEMORY_CACHE_BYTES: usize = 128 << 20;
@@ -299,22 +304,6 @@ impl Default for SessionsConfig {
     }
 }
 
-/// `[kv]`: the limits of the service `kv`; must be the same on all replicas
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct KvSection {
-    /// The longest key, in bytes.
-    pub key_bytes: u64,
-    /// The longest value, in bytes.
-    pub value_bytes: u64,
-}
-
-impl Default for KvSection {
-    fn default() -> Self {
-        Self { key_bytes: 4 << 10, value_bytes: 1 << 20 }
-    }
-}
-
 /// `[network]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -326,22 +315,6 @@ pub struct NetworkConfig {
 impl Default for NetworkConfig {
     fn default() -> Self {
         Self { congestion: "reno".into() }
-    }
-}
-
-/// `[upgrade]`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct UpgradeConfig {
-    /// Whoever leads raises the feature level by itself; else an operator does (`quorate upgrade raise`).
-    pub automatic: bool,
-    /// By itself only when all members could do more for so long, in seconds.
-    pub settle_s: u64,
-}
-
-impl Default for UpgradeConfig {
-    fn default() -> Self {
-        Self { automatic: false, settle_s: 3600 }
     }
 }
 
@@ -533,7 +506,7 @@ impl Config {
         range("kv: key_bytes", self.kv.key_bytes, 1..=65_536, "65536")?;
         range("kv: value_bytes", self.kv.value_bytes, 1..=2 << 20, "2097152 (2 MiB)")?;
         range("level", self.level, 1..=u32::MAX, "4294967295")?;
-        range("upgrade: settle_s", self.upgrade.settle_s, 0..=TEN_YEARS_S, "315360000, which is ten years")?;
+        self.upgrade.check()?;
         self.check_durability()?;
         self.check_tls()?;
         self.checkpoints.check(self.log_config().segment_bytes)
@@ -806,10 +779,7 @@ impl Config {
                 rate: self.checkpoints.transfer_rate().unwrap_or(u64::MAX),
                 ..ServeLimits::default()
             },
-            level: LevelConfig {
-                raise_after: self.upgrade.automatic.then(|| Span::from_secs(self.upgrade.settle_s)),
-                ..LevelConfig::made_with(self.level)
-            },
+            level: self.upgrade.levels(self.level),
             seed,
         })
     }
