@@ -4,12 +4,14 @@
 //! reaches states that a run with all of them never does. The faults are a plain list, so that a failing run can be made
 //! smaller by leaving some out.
 
+mod leases;
 mod members;
 mod upgrades;
 
 use crate::net::NetPlan;
 use crate::random::Rng;
 use crate::service::{Kind, ServiceConfig};
+use leases::plan_leases;
 pub use members::Change;
 use members::{joiners, plan_members};
 use quorate_log::{LogConfig, SyncMode};
@@ -255,8 +257,8 @@ pub enum Lie {
 
 /// In the place of a replica: whoever leads when the fault begins.
 pub const LEADER: usize = usize::MAX;
-/// In the place of a group: whoever leads, alone.
-pub const LEADER_ALONE: u64 = u64::MAX;
+/// In the place of a group: whoever leads, alone. Together with others: with them.
+pub const LEADER_ALONE: u64 = 1 << 63;
 
 impl Fault {
     /// The same fault of this replica, if it is one of the leader.
@@ -279,7 +281,10 @@ impl Fault {
             {
                 *who = leader;
             }
-            Self::Partition { group, .. } if *group == LEADER_ALONE => *group = 1 << leader,
+            Self::Partition { group, .. } if *group & LEADER_ALONE != 0 => {
+                *group = *group & !LEADER_ALONE | 1 << leader;
+            }
+            Self::Cut { from: who, .. } | Self::Cut { to: who, .. } if *who == LEADER => *who = leader,
             _ => {}
         }
         fault
@@ -341,6 +346,8 @@ pub struct Workload {
     pub deadlines: u64,
     /// Bytes that are added to values.
     pub padding: u64,
+    /// In so many of 1000 cases a read is for one replica only.
+    pub pinned: u64,
 }
 
 /// Everything that is decided before a run.
@@ -372,6 +379,8 @@ pub struct Plan {
     pub sessions: (u64, u64),
     /// How long the disk takes, least and most, in nanoseconds.
     pub disk: (u64, u64),
+    /// By how many percent clocks may differ, where leaders have leases.
+    pub lease: Option<u8>,
     /// How far a clock may be off, in parts per million.
     pub drift: u64,
     /// In so many of 1000 cases a fault is aimed at the leader.
@@ -457,6 +466,7 @@ impl Plan {
             in_flight: (rng.range(1, 4) as usize, rng.pick(&[1, 2048, 64 << 10])),
             sessions: (rng.pick(&[2_000, 10_000, 60_000]), rng.pick(&[4, 16, 1024])),
             disk: (rng.spread(10_000, MS), rng.spread(MS, 20 * MS)),
+            lease: None,
             drift: rng.pick(&[0, 100, 20_000]),
             aim: rng.pick(&[0, 300, 800]),
             borders: BorderConfig {
@@ -486,6 +496,7 @@ impl Plan {
         if spares > 0 {
             plan_members(&mut plan, &mut Rng::of(seed, 8));
         }
+        plan_leases(&mut plan, &mut Rng::of(seed, 9));
         plan_upgrades(&mut plan, profile);
         spare_witnesses(&mut plan);
         plan
@@ -494,9 +505,10 @@ impl Plan {
     /// One line for people.
     pub fn summary(&self) -> String {
         format!(
-            "{} replicas{}, {} clients, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
+            "{} replicas{}{}, {} clients, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
             self.founders,
             if self.replicas > self.founders { " that come and go" } else { "" },
+            if self.lease.is_some() { " with leases" } else { "" },
             self.clients,
             self.log.sync,
             self.log.segment_bytes >> 10,
@@ -562,6 +574,7 @@ fn workload(rng: &mut Rng, heal_at: u64, length: u32) -> Workload {
         shares,
         deadlines: rng.pick(&[0, 0, 200]),
         padding: rng.pick(&[0, 0, 100, 400]),
+        pinned: 0,
     }
 }
 

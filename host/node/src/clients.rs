@@ -14,7 +14,7 @@ use quorate_reply::Asked;
 use quorate_types::{ClientId, ConnId, Items, ReplicaId, Span, Time};
 use quorate_wire::{
     ClientMessage, Frame, FrameKind, MemberRequest, OutFrame, ReadRequest, ReadStatus, RequestKind, Requests,
-    StateMessage,
+    StateMessage, write_position,
 };
 
 /// So much is answered in a turn to clients that ask for much, while others wait.
@@ -78,6 +78,8 @@ impl Node {
         );
         self.turn.answer_room = self.turn.answer_room.saturating_sub(answer.len());
         if !answer.is_empty() {
+            // Among them may be replies to what was executed earlier.
+            write_position(&mut answer, self.executor.seq());
             out.send(conn, OutFrame::new(FrameKind::Replies, &answer, vec![]));
             answer.clear();
         }
@@ -303,6 +305,7 @@ impl Node {
             requests: self.counts.requests,
             batches: self.counts.batches,
             reads: self.counts.reads,
+            lease: self.instance.order.lease(),
             rejected: self.counts.rejected,
             problems: self.problems(&peers, &order),
             peers,

@@ -321,7 +321,8 @@ impl Node {
         self.log.durable() >= self.own_life.1
     }
 
-    /// Reacts to one input.
+    /// Reacts to one input. `now` was read after what the input brings had arrived; that of [`Input::TurnEnd`] after everything in
+    /// the turn had. A host that can be stopped between the two would answer reads by a lease that is over.
     pub fn step(&mut self, now: Time, input: Input, out: &mut Effects) {
         self.now = now;
         match input {
@@ -385,6 +386,11 @@ impl Node {
     /// What was executed so far; for checks.
     pub fn executor(&self) -> &Executor {
         &self.executor
+    }
+
+    /// How many questions for strong reads were answered by leases; for checks.
+    pub fn answered_by_lease(&self) -> u64 {
+        self.instance.order.answered_by_lease()
     }
 
     /// Panics with the name of an invariant that does not hold; `thorough` scans everything.

@@ -9,7 +9,7 @@ use quorate_execute::Executor;
 use quorate_log::{Log, LogEffect, SyncMode};
 use quorate_order::{Input as OrderInput, Random};
 use quorate_types::{AgreedTime, ConnId, Span, Time, planted};
-use quorate_wire::{FrameKind, OutFrame, ReadStatus, read_reply_header};
+use quorate_wire::{FrameKind, OutFrame, ReadStatus, read_reply_header, write_position};
 use std::collections::{BTreeMap, VecDeque};
 
 /// How often room is looked for on a full disk.
@@ -198,7 +198,8 @@ impl Node {
     }
 
     fn send_replies(&mut self, out: &mut Effects) {
-        for (conn, body) in self.routes.drain() {
+        for (conn, mut body) in self.routes.drain() {
+            write_position(&mut body, self.executor.seq());
             out.send(conn, OutFrame::new(FrameKind::Replies, &[], vec![Bytes::from(body)]));
         }
         for (conn, body) in self.turn.answers.drain() {

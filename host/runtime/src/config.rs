@@ -20,6 +20,7 @@ use crate::lane::{LaneLimits, UNSENT_TIMES};
 
 mod access;
 mod checkpoints;
+mod reads;
 mod kv;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ mod upgrade;
 
 pub use access::{AccessConfig, ClientAccess, Others};
 pub use checkpoints::{CheckpointConfig, CheckpointMode};
+pub use reads::ReadsConfig;
 use kv::KvSection;
 pub use upgrade::UpgradeConfig;
 
@@ -366,6 +368,9 @@ pub struct Config {
     /// Times.
     #[serde(default)]
     pub timing: TimingConfig,
+    /// Strong reads.
+    #[serde(default, skip_serializing_if = "ReadsConfig::is_default")]
+    pub reads: ReadsConfig,
     /// Sizes.
     #[serde(default)]
     pub limits: LimitsConfig,
@@ -444,6 +449,7 @@ impl Config {
             plain: false,
             durability: DurabilityConfig::default(),
             timing: TimingConfig::default(),
+            reads: ReadsConfig::default(),
             limits: LimitsConfig::default(),
             sessions: SessionsConfig::default(),
             kv: KvSection::default(),
@@ -497,6 +503,7 @@ impl Config {
             return invalid("health: an address is host:port, as in \"127.0.0.1:8080\"");
         }
         self.check_timing()?;
+        self.reads.check(&self.timing)?;
         self.check_limits()?;
         let sessions = &self.sessions;
         range("sessions: max", sessions.max, 1..=100_000, "100000")?;
@@ -683,9 +690,11 @@ impl Config {
         Some(self.network.congestion.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// A digest of what every replica must have alike: what execution depends on, and what its checkpoints hold.
+    /// A digest of what every replica must have alike: what execution depends on, what its checkpoints hold, and what a leader counts
+    /// on.
     pub(crate) fn parameters(&self, start_time_ns: u64) -> u64 {
-        fnv(&format!("{} {}", self.executed_with(start_time_ns), self.checkpoints.agreed()))
+        let (execution, reads) = (self.executed_with(start_time_ns), self.reads.agreed(&self.timing));
+        fnv(&format!("{execution} {}{reads}", self.checkpoints.agreed()))
     }
 
     /// A digest of what replaying the log depends on, which can not change once there is one. Where the borders are is a part
@@ -740,6 +749,7 @@ impl Config {
                 SyncMode::Group | SyncMode::Async => self.limits.cache_bytes,
             },
             reload: log.sync != SyncMode::Memory,
+            lease_drift_percent: self.reads.lease_drift_percent(),
             ..RaftConfig::new(me, ids, seed)
         };
         Ok(NodeConfig {

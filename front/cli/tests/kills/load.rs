@@ -220,7 +220,7 @@ impl Worker {
         let (op, options) = match self.random.below(4) {
             0 | 1 => (Op::Get, ReadOptions::STRONG),
             2 => (Op::Get, ReadOptions { replica, timeout: short, ..ReadOptions::STRONG }),
-            _ => (Op::ReadWeak, ReadOptions { replica, timeout: short, ..ReadOptions::WEAK }),
+            _ => (Op::ReadWeak, ReadOptions { replica, timeout: short, ..ReadOptions::SESSION }),
         };
         let call = self.recorder.now();
         let result = self.client.read(recorder::get(&key), options);
@@ -228,7 +228,7 @@ impl Worker {
         let outcome = match &result {
             Err(_) => Outcome::Fail { ret: Some(ret) },
             Ok(read) => {
-                if read.seq < *read_seq && options.consistency == ReadConsistency::Weak {
+                if read.seq < *read_seq && options.consistency == ReadConsistency::Session {
                     let text = format!("client {} read seq {} after {}", self.number, read.seq, *read_seq);
                     self.recorder.fault(text);
                 }
