@@ -4,7 +4,6 @@ use quorate_admit::{AdmissionLimits, Member, Members};
 use quorate_execute::SessionLimits;
 use quorate_log::{LogConfig, SyncMode};
 use quorate_node::{NodeConfig, SeatLimits};
-use quorate_order::raft::RaftConfig;
 use quorate_reply::ReadLimits;
 use quorate_state::transfer::{FetchLimits, ServeLimits};
 use quorate_tls::{Credentials, TlsFiles};
@@ -20,23 +19,22 @@ use crate::lane::{LaneLimits, UNSENT_TIMES};
 
 mod access;
 mod checkpoints;
-mod reads;
 mod kv;
+mod protocol;
+mod reads;
 #[cfg(test)]
 mod tests;
 mod upgrade;
 
 pub use access::{AccessConfig, ClientAccess, Others};
 pub use checkpoints::{CheckpointConfig, CheckpointMode};
-pub use reads::ReadsConfig;
 use kv::KvSection;
+pub use reads::ReadsConfig;
 pub use upgrade::UpgradeConfig;
 
 /// Would have to be raised if this program executed the same commands with another result, and would keep it apart from the version
 /// before. What is executed otherwise begins with a feature level instead.
 const EXECUTION: u32 = 1;
-/// In memory mode a replica that needs what left the cache is lost, so the cache has at least this many bytes.
-const MEMORY_CACHE_BYTES: usize = 128 << 20;
 
 /// What is wrong with a configuration, and where.
 #[derive(Debug, thiserror::Error)]
@@ -740,18 +738,7 @@ impl Config {
         let ids = members.all().iter().map(|member| member.replica);
         let ids = ids.filter(|id| !joins || *id != me).collect();
         let log = self.log_config();
-        let raft = RaftConfig {
-            heartbeat: Span::from_millis(self.timing.heartbeat_ms),
-            election_min: Span::from_millis(self.timing.election_min_ms),
-            election_max: Span::from_millis(self.timing.election_max_ms),
-            cache_bytes: match log.sync {
-                SyncMode::Memory => self.limits.cache_bytes.max(MEMORY_CACHE_BYTES),
-                SyncMode::Group | SyncMode::Async => self.limits.cache_bytes,
-            },
-            reload: log.sync != SyncMode::Memory,
-            lease_drift_percent: self.reads.lease_drift_percent(),
-            ..RaftConfig::new(me, ids, seed)
-        };
+        let raft = self.raft_config(me, ids, log.sync, seed);
         Ok(NodeConfig {
             members,
             incarnation: identity.incarnation,
