@@ -176,9 +176,10 @@ impl<T> Merge<T> {
         self.wanted = self.wanted.max(old.wanted);
         (self.wanted_here, self.wanted_early) = (old.wanted_here, old.wanted_early);
         let (last, count) = (self.locals.len() - 1, self.generation.instances);
+        let same = self.generation == old.generation && self.next == old.next;
         for (at, mut before) in old.locals.into_iter().enumerate().take(last + 1) {
             let lost = planted("merge-jump-resets-one") && at + 1 == usize::from(count);
-            self.keep(at, &mut before, lost);
+            self.keep(at, &mut before, same, lost);
             let local = &mut self.locals[at];
             (local.asked, local.waited) = (before.asked, before.waited);
             local.lead = before.lead;
@@ -189,15 +190,16 @@ impl<T> Merge<T> {
         Ok(())
     }
 
-    /// Keeps what an instance decided behind a checkpoint, if nothing between is missing.
-    fn keep(&mut self, at: usize, before: &mut Local<T>, lost: bool) {
+    /// Keeps what an instance decided behind a checkpoint, if nothing between is missing. In the same generation the sums must be the same,
+    /// too; in another one slots may have passed while the instance was away.
+    fn keep(&mut self, at: usize, before: &mut Local<T>, same: bool, lost: bool) {
         let (done, border) = (self.done(at), self.border());
         let local = &mut self.locals[at];
         let (from, last) = (local.record, before.last);
         if from < before.record || from >= last {
             return;
         }
-        let fits = before.slot_at(from).is_none_or(|slot| slot == local.base);
+        let fits = !same || before.slot_at(from).is_none_or(|slot| slot == local.base);
         let records = before.take_after(from);
         if !fits {
             return; // it comes again, or what comes is refused

@@ -65,7 +65,6 @@ impl<T> Merge<T> {
             last: Slot::new(last),
             border: self.border().map(Slot::new),
             wanted: Slot::new(self.wanted.needs(at)),
-            is_known: local.unplaced.is_empty(),
         }
     }
 

@@ -17,6 +17,23 @@
 //! - strong reads: ask the leader of [`Merge::read_through`], give its answer to [`Merge::read_confirmed`];
 //! - checkpoints: [`Merge::checkpoint`], [`Merge::restore`], [`Merge::jump`].
 //!
+//! ```
+//! use quorate_merge::{Config, Decided, Delivered, Leader, Merge, RecordIndex};
+//! use quorate_types::{InstanceId, Slot, Time};
+//!
+//! let mut merge = Merge::new(Config { window: 64, held_bytes_max: 1 << 20 }, 2)?;
+//! let (one, two) = (InstanceId::new(1), InstanceId::new(2));
+//! merge.leader(one, Leader::Here);
+//! merge.settled(one);
+//! merge.decided(two, RecordIndex(1), Decided::Batch { payload: "b", bytes: 1 })?;
+//! assert_eq!(merge.next(Time::ZERO), None); // slot 1 of instance 1 comes first
+//! assert_eq!(merge.fill(one), Some(Slot::new(1))); // its leader sits here: it proposes a no-op
+//! merge.decided(one, RecordIndex(1), Decided::Noop { target: Slot::new(1) })?;
+//! assert!(matches!(merge.next(Time::ZERO), Some(Delivered::Noops { .. })));
+//! assert!(matches!(merge.next(Time::ZERO), Some(Delivered::Batch { payload: "b", .. })));
+//! # Ok::<(), quorate_merge::Refused>(())
+//! ```
+//!
 //! Sources: Deyerl and Distler, "In Search of a Scalable Raft-based Replication Architecture", PaPoC 2019 (sections 3.2 to 3.5); Behl,
 //! Distler and Kapitza, "Consensus-Oriented Parallelization", Middleware 2015. The protocol in numbered lines, and how it departs from
 //! them: docs/protocols/merge.md. Invariants: INV-MERGE-1 to 7 (`invariants.rs`). Tests: `tests/`; golden scripts:

@@ -16,8 +16,6 @@ pub struct Bounds {
     pub border: Option<Slot>,
     /// Everything up to this slot is wanted.
     pub wanted: Slot,
-    /// The slots of all its decided records are known.
-    pub is_known: bool,
 }
 
 impl Bounds {
@@ -76,7 +74,7 @@ impl Proposer {
 
     /// How many more slots it may propose. [merge L12]
     pub fn room(&self, bounds: &Bounds) -> u64 {
-        if !self.settled || !bounds.is_known {
+        if !self.settled {
             return 0;
         }
         let tail = self.tail_by(bounds);
@@ -105,7 +103,7 @@ impl Proposer {
     pub fn fill(&mut self, bounds: &Bounds) -> Option<Slot> {
         let (tail, decided) = (self.tail_by(bounds), bounds.decided.number());
         let target = bounds.wanted.number().min(bounds.limit(tail));
-        if !self.settled || !bounds.is_known || target <= tail {
+        if !self.settled || target <= tail {
             self.due = None;
             return None;
         }

@@ -2,7 +2,7 @@
 
 use crate::common::{Rec, instance};
 use crate::deliver::{give, merge, pull};
-use quorate_merge::{Leader, Merge, Position};
+use quorate_merge::{Bounds, Leader, Merge, Position, Proposer};
 use quorate_types::Slot;
 
 /// A replica that leads all its instances.
@@ -173,6 +173,36 @@ fn others_are_asked_by_the_one_who_knows_first() {
     let place = Position::new(2, 3);
     assert_eq!(asks(&mut leader), [(1, place), (2, place)]);
     assert_eq!(leader.counts().asks, 6);
+}
+
+/// Work that a leader before it proposed, and that is decided now, is told by the one who leads now.
+#[test]
+fn inherited_work_is_told_too() {
+    let mut merge = merge(2, 9);
+    merge.leader(instance(1), Leader::Here);
+    give(&mut merge, 1, Rec::Work(1));
+    assert_eq!(asks(&mut merge), [(1, Position::new(1, 2))]);
+}
+
+/// A leader on another lane has numbers that are old, and slots may have passed while its instance was away.
+#[test]
+fn a_leader_apart_goes_by_what_it_was_told() {
+    let slot = Slot::new;
+    let mut bounds = Bounds { decided: slot(3), last: slot(9), border: None, wanted: slot(5) };
+    let mut proposer = Proposer::default();
+    assert_eq!((proposer.room(&bounds), proposer.fill(&bounds)), (0, None), "it is not settled");
+    proposer.settle(&bounds);
+    assert_eq!(proposer.room(&bounds), 6);
+    bounds.decided = slot(7);
+    assert_eq!((proposer.room(&bounds), proposer.fill(&bounds)), (2, None));
+    bounds.wanted = slot(12);
+    assert_eq!(proposer.fill(&bounds), Some(slot(9)));
+    (bounds.decided, bounds.last, bounds.border) = (slot(9), slot(20), Some(slot(11)));
+    assert_eq!((proposer.room(&bounds), proposer.propose(&bounds)), (2, slot(10)));
+    bounds.decided = slot(10);
+    assert_eq!(proposer.fill(&bounds), Some(slot(11)), "up to the border");
+    bounds.decided = slot(11);
+    assert_eq!(proposer.fill(&bounds), Some(slot(12)), "and from there");
 }
 
 /// A question that no correct replica would ask costs a window of no-ops at most.
