@@ -71,3 +71,28 @@ fn the_opening_block_after_them() {
     let opening = recovered.unwrap().rewrite.pop().unwrap();
     check("opening.hex", &opening.data, include_str!("../fixtures/opening.hex"));
 }
+
+/// The bytes of a fixture, filled up to whole sectors.
+fn bytes(fixture: &str) -> Vec<u8> {
+    let byte = |text| u8::from_str_radix(text, 16).expect("hexadecimal");
+    let mut bytes: Vec<u8> = fixture.split_whitespace().map(byte).collect();
+    bytes.resize(bytes.len().next_multiple_of(SECTOR), 0);
+    bytes
+}
+
+/// What a program of format 1 wrote is read. When there is another format, these files stay, as those of the first.
+#[test]
+fn a_log_of_format_1_is_read() {
+    let blocks = [include_str!("../fixtures/one_record.hex"), include_str!("../fixtures/two_records.hex")];
+    let mut segment = blocks.map(bytes).concat();
+    segment.resize(small_config().segment_bytes as usize, 0);
+    let (records, recovered) = recover(&small_config(), &BTreeMap::from([(0, segment)]));
+    assert!(recovered.is_ok_and(|recovered| recovered.damage.is_empty()));
+    let expected = [
+        record(1, 2, b"head", b"payload"),
+        record(2, 3, b"view 5", b""),
+        record(1, 2, b"slot 9", &[0xab; 150]),
+    ];
+    let found: Vec<_> = records.into_iter().map(|(id, record)| (id.number(), record)).collect();
+    assert_eq!(found, (1..).zip(expected).collect::<Vec<_>>());
+}

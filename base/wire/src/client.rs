@@ -128,6 +128,9 @@ pub enum ReplyStatus {
     ReplyForgotten = 9,
     /// The client may not do that; not executed. The body is a text.
     Forbidden = 10,
+    /// No reply, but the last thing in a frame of replies: everything up to the seq `number` was executed when they left, what they
+    /// answer included. Without a session or a body.
+    Position = 11,
 }
 
 impl ReplyStatus {
@@ -144,6 +147,7 @@ impl ReplyStatus {
             8 => Some(Self::DiskFull),
             9 => Some(Self::ReplyForgotten),
             10 => Some(Self::Forbidden),
+            11 => Some(Self::Position),
             _ => None,
         }
     }
@@ -160,6 +164,12 @@ pub struct Reply<'a> {
     pub status: ReplyStatus,
     /// What comes with that status.
     pub body: &'a [u8],
+}
+
+/// Appends what ends a frame of replies: how far the replica had executed when they left.
+pub fn write_position(out: &mut Vec<u8>, executed: Seq) {
+    let number = RequestNumber::new(executed.number());
+    reply_header(out, SessionId::NONE, number, ReplyStatus::Position, 0);
 }
 
 /// Appends the fixed part of a reply whose body of `len` bytes the caller appends next.

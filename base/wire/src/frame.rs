@@ -304,6 +304,18 @@ impl FrameReader {
         Ok(Some(Frame { kind: header.kind, payload }))
     }
 
+    /// Memory that it holds, in bytes: what waits for the rest of its frame, and room for more.
+    pub fn held(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Gives room back if nothing is in it.
+    pub fn relax(&mut self) {
+        if self.filled == 0 {
+            self.bytes = BytesMut::new();
+        }
+    }
+
     /// Bytes that wait for the rest of their frame.
     pub fn pending(&self) -> usize {
         self.filled

@@ -22,7 +22,7 @@ mod verified;
 pub use batch::{Batch, BatchHeader, REQUEST_HEADER, RequestHeader, RequestKind, Requests};
 pub use client::{
     ClientMessage, LeaderNotice, ReadConsistency, ReadReply, ReadRequest, ReadStatus, ReplicaMessage, Reply,
-    ReplyStatus, read_reply_header, reply_header, write_read_request, write_request,
+    ReplyStatus, read_reply_header, reply_header, write_position, write_read_request, write_request,
 };
 pub use frame::{FRAME_HEADER, Frame, FrameHeader, FrameKind, FrameReader, OutFrame};
 pub use handshake::{

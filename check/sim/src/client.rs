@@ -7,11 +7,12 @@ use crate::random::Rng;
 use crate::replica::CLUSTER;
 use crate::service::{APPEND, LIST};
 use bytes::Bytes;
-use quorate_client::{CallId, ClientCore, Completion, Config, Effects, Error, Input, SessionHandle};
+use quorate_client::{
+    CallId, ClientCore, Completion, Config, Effects, Error, Input, ReadConsistency, SessionHandle,
+};
 use quorate_history::{Answer, Event, Op, Outcome};
 use quorate_kv::{Condition, KvCommand, KvQuery, KvReply, Operation};
-use quorate_types::{ClientId, Items, ItemsBuilder, ReplicaId, Span, Time};
-use quorate_wire::ReadConsistency;
+use quorate_types::{ClientId, Items, ItemsBuilder, ReplicaId, Seq, Span, Time};
 use std::collections::BTreeMap;
 
 /// How an operation reaches the service.
@@ -21,6 +22,8 @@ pub enum Way {
     Command,
     /// A read that sees all that was acknowledged before.
     Strong,
+    /// A read that sees all that this client wrote, and saw before.
+    Session,
     /// A read that may be old.
     Weak,
 }
@@ -68,6 +71,8 @@ pub struct Client {
     /// Everything it did.
     pub done: Vec<Done>,
     number: u32,
+    /// With how many replicas the cluster begins.
+    members: u64,
     rng: Rng,
     session: Option<SessionHandle>,
     opening: bool,
@@ -102,6 +107,7 @@ impl Client {
             effects: Effects::new(),
             done: Vec::new(),
             number,
+            members: plan.founders as u64,
             rng,
             session: None,
             opening: false,
@@ -186,7 +192,10 @@ impl Client {
             6 => {
                 let list = self.rng.chance(300);
                 let name = format!("{}{key}", if list { 'l' } else { 'k' });
-                self.read(now, local, name, list, ReadConsistency::Weak, deadline);
+                // Most of them are for the session.
+                let weak = self.done.len().is_multiple_of(4);
+                let consistency = if weak { ReadConsistency::Weak } else { ReadConsistency::Session };
+                self.read(now, local, name, list, consistency, deadline);
             }
             7 => self.read(now, local, format!("l{key}"), true, ReadConsistency::Strong, deadline),
             _ => self.call(now, local, kind, deadline),
@@ -229,14 +238,20 @@ impl Client {
         }
         let (op, way) = match consistency {
             ReadConsistency::Strong => (Op::Get, Way::Strong),
+            ReadConsistency::Session => (Op::ReadWeak, Way::Session),
             ReadConsistency::Weak => (Op::ReadWeak, Way::Weak),
         };
+        // One replica may be away for good.
+        let pinned = !self.finals.0 && self.workload.pinned > 0 && self.rng.chance(self.workload.pinned);
+        let replica = pinned.then(|| ReplicaId::new(self.rng.range(1, self.members) as u16));
+        let deadline = if pinned { deadline.or(Some(local.plus(Span::from_millis(1000)))) } else { deadline };
         let index = self.begin(now, key, op, way, deadline.is_none());
         self.started += u32::from(!self.finals.0);
         let call = self.ask(Asked::Read(index));
         let query = Bytes::from(query);
         let reader = u64::from(self.number);
-        let input = Input::Read { call, reader, consistency, replica: None, query, deadline };
+        let after = Seq::ZERO;
+        let input = Input::Read { call, reader, consistency, after, replica, query, deadline };
         self.core.step(local, input, &mut self.effects);
     }
 

@@ -4,12 +4,16 @@
 //! reaches states that a run with all of them never does. The faults are a plain list, so that a failing run can be made
 //! smaller by leaving some out.
 
+mod leases;
 mod members;
 mod upgrades;
+mod usual;
 
 use crate::net::NetPlan;
 use crate::random::Rng;
 use crate::service::{Kind, ServiceConfig};
+use leases::plan_leases;
+pub use members::Change;
 use members::{joiners, plan_members};
 use quorate_log::{LogConfig, SyncMode};
 use quorate_node::{BorderConfig, CheckpointMode};
@@ -18,6 +22,7 @@ use quorate_types::Span;
 use std::fmt;
 pub use upgrades::Upgrades;
 use upgrades::plan_upgrades;
+use usual::{net_plan, workload};
 
 const MS: u64 = 1_000_000;
 
@@ -214,23 +219,6 @@ pub enum Fault {
     Raise,
 }
 
-/// What an operator asks for about the membership.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// A new replica joins as a learner; its process starts at some time.
-    Add,
-    /// A learner becomes a voter.
-    Promote,
-    /// A member leaves. Its process goes on: nobody told it.
-    Remove,
-    /// A learner takes the place of a member; preferably of one whose disk is lost.
-    Replace,
-    /// A member has another address.
-    Move,
-    /// No request: a voter's disk is lost for good, where a majority of the voters is left.
-    LoseDisk,
-}
-
 /// A point in the work of a keeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -271,8 +259,8 @@ pub enum Lie {
 
 /// In the place of a replica: whoever leads when the fault begins.
 pub const LEADER: usize = usize::MAX;
-/// In the place of a group: whoever leads, alone.
-pub const LEADER_ALONE: u64 = u64::MAX;
+/// In the place of a group: whoever leads, alone. Together with others: with them.
+pub const LEADER_ALONE: u64 = 1 << 63;
 
 impl Fault {
     /// The same fault of this replica, if it is one of the leader.
@@ -295,7 +283,10 @@ impl Fault {
             {
                 *who = leader;
             }
-            Self::Partition { group, .. } if *group == LEADER_ALONE => *group = 1 << leader,
+            Self::Partition { group, .. } if *group & LEADER_ALONE != 0 => {
+                *group = *group & !LEADER_ALONE | 1 << leader;
+            }
+            Self::Cut { from: who, .. } | Self::Cut { to: who, .. } if *who == LEADER => *who = leader,
             _ => {}
         }
         fault
@@ -357,6 +348,8 @@ pub struct Workload {
     pub deadlines: u64,
     /// Bytes that are added to values.
     pub padding: u64,
+    /// In so many of 1000 cases a read is for one replica only.
+    pub pinned: u64,
 }
 
 /// Everything that is decided before a run.
@@ -392,6 +385,8 @@ pub struct Plan {
     pub sessions: (u64, u64),
     /// How long the disk takes, least and most, in nanoseconds.
     pub disk: (u64, u64),
+    /// By how many percent clocks may differ, where leaders have leases.
+    pub lease: Option<u8>,
     /// How far a clock may be off, in parts per million.
     pub drift: u64,
     /// In so many of 1000 cases a fault is aimed at the leader.
@@ -481,6 +476,7 @@ impl Plan {
             in_flight: (rng.range(1, 4) as usize, rng.pick(&[1, 2048, 64 << 10])),
             sessions: (rng.pick(&[2_000, 10_000, 60_000]), rng.pick(&[4, 16, 1024])),
             disk: (rng.spread(10_000, MS), rng.spread(MS, 20 * MS)),
+            lease: None,
             drift: rng.pick(&[0, 100, 20_000]),
             aim: rng.pick(&[0, 300, 800]),
             borders: BorderConfig {
@@ -511,6 +507,7 @@ impl Plan {
             plan_members(&mut plan, &mut Rng::of(seed, 8));
         }
         plan_instances(&mut plan, profile);
+        plan_leases(&mut plan, &mut Rng::of(seed, 9));
         plan_upgrades(&mut plan, profile);
         spare_witnesses(&mut plan);
         plan
@@ -519,10 +516,11 @@ impl Plan {
     /// One line for people.
     pub fn summary(&self) -> String {
         format!(
-            "{} replicas{}{}, {} clients, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
+            "{} replicas{}{}{}, {} clients, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
             self.founders,
             if self.replicas > self.founders { " that come and go" } else { "" },
             if self.instances > 1 { format!(", {} instances", self.instances) } else { String::new() },
+            if self.lease.is_some() { " with leases" } else { "" },
             self.clients,
             self.log.sync,
             self.log.segment_bytes >> 10,
@@ -552,42 +550,6 @@ fn log_plan(rng: &mut Rng, profile: &Profile) -> LogConfig {
         segments_ahead: rng.range(1, 2),
         unsynced_bytes_max: 16 << 10,
         sync,
-    }
-}
-
-/// How good the network is.
-fn net_plan(rng: &mut Rng) -> NetPlan {
-    let base = rng.spread(20_000, 5 * MS);
-    NetPlan {
-        delay: (base, base * rng.range(1, 4)),
-        jitter: rng.spread(10_000, 5 * MS),
-        bandwidth: rng.chance(250).then(|| rng.spread(200, 100_000)),
-        split: rng.pick(&[0, 50, 500]),
-        spike: rng.pick(&[0, 0, 5, 30]),
-    }
-}
-
-/// The operations are spread over the whole time in which faults happen, or come in one burst somewhere.
-fn workload(rng: &mut Rng, heal_at: u64, length: u32) -> Workload {
-    let operations = rng.range(20, 120) as u32 * length;
-    let even = heal_at / u64::from(operations);
-    let pause = if rng.chance(800) { even * rng.range(1, 4) } else { rng.spread(MS, 400 * MS) };
-    let mut shares = [0; 8];
-    for share in &mut shares {
-        *share = if rng.chance(300) { 0 } else { rng.range(1, 10) };
-    }
-    if shares[0] + shares[4] + shares[5] == 0 {
-        shares[0] = 5;
-    }
-    Workload {
-        operations,
-        at_once: rng.pick(&[1, 2, 8]),
-        batch: rng.pick(&[1, 1, 4]),
-        keys: rng.range(1, 5),
-        pause,
-        shares,
-        deadlines: rng.pick(&[0, 0, 200]),
-        padding: rng.pick(&[0, 0, 100, 400]),
     }
 }
 

@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use bytes::Bytes;
 use quorate_log::{DiskFull, Rot, ScrubOk, SyncId, WriteId};
 use quorate_state::checkpoint::Report;
-use quorate_types::{ConnId, ReplicaId};
+use quorate_types::{ConnId, ReplicaId, Time};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Something that a process will look at in its next turn.
@@ -45,6 +45,8 @@ pub struct Process {
     pub up: bool,
     /// How many faults keep it from doing anything.
     pub pauses: u32,
+    /// What its clock showed when it was paused right after reading it. Whoever takes that for the time when it goes on is wrong.
+    pub glimpse: Option<Time>,
     /// It waits for another thread of its own, and does nothing else.
     pub waits: bool,
     /// Its clock.
@@ -70,6 +72,7 @@ impl Process {
             life: 0,
             up: false,
             pauses: 0,
+            glimpse: None,
             waits: false,
             clock,
             inbox: VecDeque::new(),
@@ -85,6 +88,7 @@ impl Process {
     pub fn start(&mut self, clock: Clock) {
         self.life += 1;
         self.up = true;
+        self.glimpse = None;
         self.waits = false;
         self.clock = clock;
         self.inbox.clear();

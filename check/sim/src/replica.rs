@@ -215,6 +215,8 @@ pub struct Replica {
     pub node: Option<Node>,
     /// Its effects, reused.
     pub effects: Effects,
+    /// How many questions for reads it has answered by leases in this life.
+    pub leased: u64,
     /// The disk, which outlives the process.
     pub disk: Disk,
     /// Work that waits for the writer.
@@ -266,6 +268,7 @@ impl Replica {
         Self {
             node: None,
             effects: Effects::new(),
+            leased: 0,
             disk: Disk::default(),
             jobs: VecDeque::new(),
             at_disk: Vec::new(),
@@ -313,6 +316,7 @@ impl Replica {
             // What can not be read back has to stay.
             cache_bytes: if memory { 64 << 20 } else { plan.sizes.2 },
             reload: !memory,
+            lease_drift_percent: plan.lease,
             ..RaftConfig::new(me, ids, seed)
         };
         NodeConfig {

@@ -4,10 +4,10 @@ use quorate_history::{Answer, Event, Op, Outcome};
 use quorate_sim::checks::agreement::Agreement;
 use quorate_sim::checks::members::Members;
 use quorate_sim::checks::once::Once;
-use quorate_sim::checks::{acked, bounded, linear, progress, reads};
+use quorate_sim::checks::{acked, bounded, leases, linear, progress, reads};
 use quorate_sim::client::{Done, Way};
 use quorate_sim::service::Row;
-use quorate_types::{MembershipId, ReplicaId};
+use quorate_types::{MembershipId, ReplicaId, View};
 use quorate_wire::{Member, Membership};
 
 /// Client 1 puts `value` under `k0`, as its operation `number`.
@@ -102,8 +102,30 @@ fn reads_sees_wrong_values_and_steps_back() {
     assert_eq!(judge(&right), Ok(()));
     assert_eq!(judge(&[read(2, Way::Strong, 0, None)]), Ok(()));
     assert!(judge(&[read(2, Way::Weak, 1, Some("b"))]).is_err(), "a value from the future");
-    let back = [read(2, Way::Weak, 2, Some("b")), read(3, Way::Weak, 1, Some("a"))];
-    assert!(judge(&back).is_err(), "a step back");
+    for before in [Way::Weak, Way::Session, Way::Strong] {
+        let back = |way| [read(2, before, 2, Some("b")), read(3, way, 1, Some("a"))];
+        assert!(judge(&back(Way::Session)).is_err(), "a step back");
+        assert!(judge(&back(Way::Strong)).is_err(), "a step back");
+        assert_eq!(judge(&back(Way::Weak)), Ok(()), "it promised nothing");
+    }
+}
+
+#[test]
+fn reads_sees_a_session_that_does_not_know_its_writes() {
+    let rows = [row(1, 0, b"a")];
+    let write = done(0, Way::Command, ok(Answer::Done));
+    let own = |reading: Done| reads::own(&[&write, &reading], &rows, |op| (op == (1, 0)).then_some(0));
+    assert_eq!(own(read(1, Way::Session, 1, Some("a"))), Ok(()));
+    assert_eq!(own(read(1, Way::Weak, 0, None)), Ok(()));
+    assert_eq!(own(Done { id: (2, 1), ..read(1, Way::Session, 0, None) }), Ok(()), "another client's");
+    assert!(own(read(1, Way::Session, 0, None)).is_err(), "its own write was acknowledged before");
+}
+
+#[test]
+fn leases_sees_another_leader() {
+    let judge = |view| leases::judge("r1", View::new(2), [("r2".to_owned(), View::new(view))].into_iter());
+    assert_eq!(judge(1), Ok(()), "it does not know yet that it leads no more");
+    assert!(judge(3).is_err(), "r2 was elected");
 }
 
 #[test]

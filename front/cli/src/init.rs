@@ -136,7 +136,7 @@ fn summary(dir: &Path, cluster: &Cluster) -> String {
 /// Where the authority is.
 pub(crate) const AUTHORITY: &str = "ca";
 /// Where the certificates of clients and operators are.
-const CLIENTS: &str = "clients";
+pub(crate) const CLIENTS: &str = "clients";
 /// Where those of a replica are, below its own directory.
 const TLS: &str = "tls";
 

@@ -23,8 +23,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Enough to reach borders often, and little enough for a busy machine.
-const PLAN: Plan =
-    Plan { waiting: 4, pipelined: 1, chains: 1, keys: 8, pause: Duration::from_millis(6), padding: 200 };
+const PLAN: Plan = Plan {
+    waiting: 4,
+    pipelined: 1,
+    chains: 1,
+    keys: 8,
+    pause: Duration::from_millis(6),
+    padding: 200,
+    replicas: REPLICAS as u64,
+};
 
 /// Two replicas alone go on, so both take part.
 fn takes_part(cluster: &mut Cluster, load: &Load, at: usize, random: &mut Random) {

@@ -26,8 +26,15 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
-const PLAN: Plan =
-    Plan { waiting: 4, pipelined: 1, chains: 1, keys: 6, pause: Duration::from_millis(20), padding: 0 };
+const PLAN: Plan = Plan {
+    waiting: 4,
+    pipelined: 1,
+    chains: 1,
+    keys: 6,
+    pause: Duration::from_millis(20),
+    padding: 0,
+    replicas: REPLICAS as u64,
+};
 
 /// Large values under a few keys, to fill disks.
 fn large(cluster: &Cluster) -> Filler {

@@ -14,8 +14,15 @@ use kills::scramble::{self, Damage, Spot};
 use kills::verify;
 use std::time::Duration;
 
-const FEW: Plan =
-    Plan { waiting: 3, pipelined: 1, chains: 1, keys: 10, pause: Duration::from_millis(8), padding: 0 };
+const FEW: Plan = Plan {
+    waiting: 3,
+    pipelined: 1,
+    chains: 1,
+    keys: 10,
+    pause: Duration::from_millis(8),
+    padding: 0,
+    replicas: REPLICAS as u64,
+};
 
 #[test]
 fn a_torn_tail_loses_nothing_that_was_acknowledged() {

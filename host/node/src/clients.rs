@@ -3,7 +3,9 @@
 use crate::access::Permissions;
 use crate::effects::{Effect, Effects};
 use crate::node::Node;
+use crate::seats::Place;
 use crate::status::{LogStatus, MemberStatus, NodeStatus, PeerStatus};
+use crate::turn::ANSWER_BYTES;
 use quorate_admit::{Executed, Terms};
 use quorate_execute::{Executor, Lookup};
 use quorate_log::SyncMode;
@@ -12,9 +14,11 @@ use quorate_reply::Asked;
 use quorate_types::{ClientId, ConnId, Items, ReplicaId, Span, Time};
 use quorate_wire::{
     ClientMessage, Frame, FrameKind, MemberRequest, OutFrame, ReadRequest, ReadStatus, RequestKind, Requests,
-    StateMessage,
+    StateMessage, write_position,
 };
 
+/// So much is answered in a turn to clients that ask for much, while others wait.
+const CONTENDED_ANSWER_BYTES: usize = 256 << 10;
 /// A leader with a full disk hands over at most this often.
 const HAND_OVER_AGAIN: Span = Span::from_secs(30);
 
@@ -75,6 +79,8 @@ impl Node {
         );
         self.turn.answer_room = self.turn.answer_room.saturating_sub(answer.len());
         if !answer.is_empty() {
+            // Among them may be replies to what was executed earlier.
+            write_position(&mut answer, self.executor.seq());
             out.send(conn, OutFrame::new(FrameKind::Replies, &answer, vec![]));
             answer.clear();
         }
@@ -233,6 +239,24 @@ impl Node {
         "begun".into()
     }
 
+    /// What a connection is, as far as the host has to know.
+    pub fn place(&self, conn: ConnId) -> Place {
+        self.peers.place(conn)
+    }
+
+    /// Whether there is room for more of clients that send much. `contended`: others, who send little, wait behind what is taken of
+    /// them, so that has to be little, too.
+    pub fn takes_more(&self, contended: bool) -> bool {
+        let config = &self.config;
+        let pending = self.queue_bytes();
+        let (requests, answers) = if contended {
+            (config.bytes_in_flight_max / 16, CONTENDED_ANSWER_BYTES)
+        } else {
+            (config.bytes_in_flight_max.saturating_mul(2), ANSWER_BYTES / 2)
+        };
+        pending < requests.min(config.admission.queue_bytes_max) && self.turn.answers.byte_len() < answers
+    }
+
     /// Where this replica stands.
     pub fn status(&self) -> NodeStatus {
         let order = self.first().order.status();
@@ -289,6 +313,7 @@ impl Node {
             requests: self.counts.requests,
             batches: self.counts.batches,
             reads: self.counts.reads,
+            lease: self.first().order.lease(),
             rejected: self.counts.rejected,
             problems: self.problems(&peers, &order),
             peers,

@@ -44,6 +44,11 @@ impl LevelConfig {
         Self { cluster, highest: FEATURE_LEVEL, raise_after: None }
     }
 
+    /// The same for a program that can work at this level at most.
+    pub fn limit(&mut self, highest: Option<u32>) {
+        self.highest = self.highest.min(highest.unwrap_or(self.highest));
+    }
+
     /// Whether this program can work at a level.
     ///
     /// # Errors

@@ -45,7 +45,7 @@ pub use levels::LevelConfig;
 pub use node::{Node, Restoring};
 pub use recovered::Recovered;
 pub use scrubs::SegmentScrub;
-pub use seats::SeatLimits;
+pub use seats::{Place, SeatLimits};
 pub use status::{
     CheckpointStatus, InstanceStatus, InstancesStatus, LevelStatus, LogStatus, MemberLevel, MemberStatus, MembershipMember, MembershipStatus,
     NodeStatus, PeerStatus, SeatsStatus, TransferStatus,

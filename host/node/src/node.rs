@@ -25,7 +25,7 @@ use quorate_order::Input as OrderInput;
 use quorate_reply::{ReadPath, RouteLimits, Routes};
 use quorate_state::transfer::Kept;
 use quorate_types::{AgreedTime, ConnId, Halt, InstanceId, MembershipId, RecordId, ReplicaId, Seq, Slot, Time, View};
-use quorate_wire::{Batch, Frame, FrameKind, Memberships, StateMessage};
+use quorate_wire::{Batch, Frame, FrameKind, Memberships, Refusal, RefusalReason, StateMessage};
 use std::collections::BTreeMap;
 
 /// One lane of a replica: every stage of it, all instances, no I/O.
@@ -355,7 +355,8 @@ impl Node {
         self.log.durable() >= self.own_life.1
     }
 
-    /// Reacts to one input.
+    /// Reacts to one input. `now` was read after what the input brings had arrived; that of [`Input::TurnEnd`] after everything in
+    /// the turn had. A host that can be stopped between the two would answer reads by a lease that is over.
     pub fn step(&mut self, now: Time, input: Input, out: &mut Effects) {
         self.now = now;
         match input {
@@ -415,6 +416,11 @@ impl Node {
     /// What was executed so far; for checks.
     pub fn executor(&self) -> &Executor {
         &self.executor
+    }
+
+    /// How many questions for strong reads were answered by leases; for checks.
+    pub fn answered_by_lease(&self) -> u64 {
+        self.instances.iter().map(|instance| instance.order.answered_by_lease()).sum()
     }
 
     /// Panics with the name of an invariant that does not hold; `thorough` scans everything.
@@ -527,7 +533,10 @@ impl Node {
     /// A connection broke the rules: it is counted and closed.
     pub(crate) fn reject(&mut self, now: Time, conn: ConnId, text: String, out: &mut Effects) {
         self.counts.rejected += 1;
-        out.event(Event::Rejected { conn, text });
+        out.event(Event::Rejected { conn, text: text.clone() });
+        if matches!(self.peers.conn(conn), Some(Conn::Client(_) | Conn::Admin)) {
+            out.send(conn, Refusal { reason: RefusalReason::NoHello, text }.frame());
+        }
         out.push(Effect::Close(conn));
         self.on_closed(now, conn, out);
     }

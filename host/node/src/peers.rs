@@ -7,7 +7,7 @@ use crate::config::{HELLO_BYTES_MAX, NodeConfig};
 use crate::effects::{Effect, Effects, Event};
 use crate::levels::{check_level, too_low};
 use crate::lives::Lives;
-use crate::seats::{Owner, Seats, network};
+use crate::seats::{Owner, Place, Seats, network};
 use crate::status::SeatsStatus;
 use quorate_admit::{Members, check_identity};
 use quorate_order::Random;
@@ -23,6 +23,9 @@ const REDIAL_FIRST: Span = Span::from_millis(20);
 const REDIAL_MAX: Span = Span::from_millis(500);
 /// A refusal is not going to change soon.
 const REDIAL_REFUSED: Span = Span::from_millis(1000);
+
+/// Clients put together frames of up to 1 MiB, and no smaller ones where requests are small.
+const CLIENT_FRAME_MORE: usize = 2 << 20;
 
 /// What a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,6 +194,15 @@ impl Peers {
         match self.conns.get(&conn)? {
             Conn::Client(client) => Some(*client),
             _ => None,
+        }
+    }
+
+    /// What a connection is to the host.
+    pub(crate) fn place(&self, conn: ConnId) -> Place {
+        match self.conn(conn) {
+            Some(Conn::Client(_) | Conn::Admin | Conn::Better(_)) => Place::Client(self.seats.number(conn)),
+            Some(Conn::Dialed { .. } | Conn::To(_) | Conn::From(_)) => Place::Member,
+            Some(Conn::Stranger { .. }) | None => Place::Stranger,
         }
     }
 
@@ -408,7 +420,11 @@ impl Peers {
             view: notice.view,
             leader: notice.leader,
         };
-        out.push(Effect::FrameLimit { conn, bytes: config.frame_bytes_max });
+        let bytes = match hello.role {
+            Role::Peer { .. } => config.frame_bytes_max,
+            Role::Client(_) | Role::Admin => config.frame_bytes_max.min(client_frame_bytes(config)),
+        };
+        out.push(Effect::FrameLimit { conn, bytes });
         out.send(conn, welcome.frame());
         let better = config.members.may_know_better(&hello);
         let role = match hello.role {
@@ -609,6 +625,12 @@ impl Peers {
         });
         dials.chain(self.seats.deadline()).min()
     }
+}
+
+/// The largest frame of a client: one that is full but for a byte, and the largest request.
+fn client_frame_bytes(config: &NodeConfig) -> u32 {
+    let largest = config.admission.request_bytes_max.saturating_mul(2).saturating_add(CLIENT_FRAME_MORE);
+    u32::try_from(largest).unwrap_or(u32::MAX)
 }
 
 /// A member with another life than the one that is known of it lost its disk.

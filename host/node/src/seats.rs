@@ -28,6 +28,17 @@ impl Default for SeatLimits {
     }
 }
 
+/// What a connection is to the host, which reads some before others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It has not said who it is.
+    Stranger,
+    /// It belongs to a member.
+    Member,
+    /// It belongs to a client or operator. All connections of one client have the same number, those of operators each their own.
+    Client(u64),
+}
+
 /// Operators at once. They look and leave.
 pub(crate) const OPERATORS_MAX: usize = 64;
 
@@ -67,8 +78,14 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
 #[derive(Debug)]
 enum Seat {
     Shaking { until: Time, from: Option<IpAddr> },
-    Client(Owner),
-    Operator,
+    Client(Owner, u64),
+    Operator(u64),
+}
+
+#[derive(Debug)]
+struct Group {
+    connections: usize,
+    number: u64,
 }
 
 /// Who is here.
@@ -81,9 +98,11 @@ pub(crate) struct Seats {
     /// Those among them that came to us, by the network that they came from.
     strangers: BTreeMap<Option<IpAddr>, BTreeSet<ConnId>>,
     strangers_count: usize,
-    clients: BTreeMap<Owner, usize>,
+    clients: BTreeMap<Owner, Group>,
     clients_count: usize,
     operators: usize,
+    /// The last number that was given to somebody.
+    numbers: u64,
 }
 
 impl Seats {
@@ -97,6 +116,7 @@ impl Seats {
             clients: BTreeMap::new(),
             clients_count: 0,
             operators: 0,
+            numbers: 0,
         }
     }
 
@@ -130,13 +150,18 @@ impl Seats {
             }
             Conn::Better(_) | Conn::Admin => {
                 self.operators += 1;
-                Seat::Operator
+                self.numbers += 1;
+                Seat::Operator(self.numbers)
             }
             Conn::Client(_) => {
                 let owner = owner();
-                *self.clients.entry(owner.clone()).or_default() += 1;
+                let group = self.clients.entry(owner.clone()).or_insert_with(|| {
+                    self.numbers += 1;
+                    Group { connections: 0, number: self.numbers }
+                });
+                group.connections += 1;
                 self.clients_count += 1;
-                Seat::Client(owner)
+                Seat::Client(owner, group.number)
             }
         };
         self.seats.insert(conn, seat);
@@ -153,16 +178,16 @@ impl Seats {
                     self.strangers.remove(&from);
                 }
             }
-            Some(Seat::Client(owner)) => {
+            Some(Seat::Client(owner, _)) => {
                 self.clients_count -= 1;
-                if let Some(count) = self.clients.get_mut(&owner) {
-                    *count -= 1;
-                    if *count == 0 {
+                if let Some(group) = self.clients.get_mut(&owner) {
+                    group.connections -= 1;
+                    if group.connections == 0 {
                         self.clients.remove(&owner);
                     }
                 }
             }
-            Some(Seat::Operator) => self.operators -= 1,
+            Some(Seat::Operator(_)) => self.operators -= 1,
             None => {}
         }
     }
@@ -173,7 +198,7 @@ impl Seats {
     /// Why not, and what to do.
     pub(crate) fn room_for_client(&self, owner: &Owner) -> Result<(), String> {
         let SeatLimits { clients_max, per_client_max, .. } = self.limits;
-        let own = self.clients.get(owner).copied().unwrap_or(0);
+        let own = self.clients.get(owner).map_or(0, |group| group.connections);
         if self.clients_count >= clients_max {
             return Err(format!(
                 "{clients_max} clients are connected, which is the limit: close some, or raise limits.connections"
@@ -227,7 +252,16 @@ impl Seats {
 
     /// The client with the most connections.
     pub(crate) fn largest(&self) -> Option<(&Owner, usize)> {
-        self.clients.iter().max_by_key(|(_, count)| **count).map(|(owner, count)| (owner, *count))
+        let largest = self.clients.iter().max_by_key(|(_, group)| group.connections);
+        largest.map(|(owner, group)| (owner, group.connections))
+    }
+
+    /// The number of whoever has this connection; 0 when it is no client's and no operator's.
+    pub(crate) fn number(&self, conn: ConnId) -> u64 {
+        match self.seats.get(&conn) {
+            Some(Seat::Client(_, number) | Seat::Operator(number)) => *number,
+            Some(Seat::Shaking { .. }) | None => 0,
+        }
     }
 }
 

@@ -50,6 +50,8 @@ pub struct NodeStatus {
     pub batches: u64,
     /// Reads answered since the start of the process.
     pub reads: u64,
+    /// Whether this replica answers strong reads by a lease at the moment; none where the configuration has no leases.
+    pub lease: Option<bool>,
     /// Frames that broke the rules.
     pub rejected: u64,
     /// What is wrong, with what to do; empty when all is well.

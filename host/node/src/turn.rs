@@ -9,13 +9,13 @@ use quorate_execute::Executor;
 use quorate_log::{Log, LogEffect, SyncMode};
 use quorate_order::{Input as OrderInput, Random};
 use quorate_types::{AgreedTime, ConnId, Span, Time, planted};
-use quorate_wire::{FrameKind, OutFrame, ReadStatus, read_reply_header};
+use quorate_wire::{FrameKind, OutFrame, ReadStatus, read_reply_header, write_position};
 use std::collections::{BTreeMap, VecDeque};
 
 /// How often room is looked for on a full disk.
 const PREPARE_RETRY: Span = Span::from_millis(500);
 /// Bytes that one turn answers by itself: small questions must not fill the memory with large answers.
-const ANSWER_BYTES: usize = 8 << 20;
+pub(crate) const ANSWER_BYTES: usize = 8 << 20;
 /// How long written data stays without a sync in async mode.
 const SYNC_DELAY: Span = Span::from_millis(50);
 
@@ -200,7 +200,8 @@ impl Node {
     }
 
     fn send_replies(&mut self, out: &mut Effects) {
-        for (conn, body) in self.routes.drain() {
+        for (conn, mut body) in self.routes.drain() {
+            write_position(&mut body, self.executor.seq());
             out.send(conn, OutFrame::new(FrameKind::Replies, &[], vec![Bytes::from(body)]));
         }
         for (conn, body) in self.turn.answers.drain() {
@@ -238,6 +239,11 @@ impl Answers {
         }
         self.bytes += body.len() - start;
         self.roll(conn);
+    }
+
+    /// Bytes answered in this turn.
+    pub(crate) fn byte_len(&self) -> usize {
+        self.bytes
     }
 
     pub(crate) fn fail(&mut self, executor: &Executor, conn: ConnId, read: u64, status: ReadStatus) {

@@ -3,8 +3,7 @@
 use quorate_admit::{AdmissionLimits, Member, Members};
 use quorate_execute::SessionLimits;
 use quorate_log::{LogConfig, SyncMode};
-use quorate_node::{LevelConfig, NodeConfig, SeatLimits};
-use quorate_order::raft::RaftConfig;
+use quorate_node::{NodeConfig, SeatLimits};
 use quorate_reply::ReadLimits;
 use quorate_state::transfer::{FetchLimits, ServeLimits};
 use quorate_tls::{Credentials, TlsFiles};
@@ -16,16 +15,25 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::directory::Identity;
+use crate::lane::{LaneLimits, UNSENT_TIMES};
 
 mod access;
 mod checkpoints;
+mod kv;
+mod protocol;
+mod reads;
 #[cfg(test)]
 mod tests;
+mod upgrade;
 
 pub use access::{AccessConfig, ClientAccess, Others};
 pub use checkpoints::{CheckpointConfig, CheckpointMode};
+use kv::KvSection;
+pub use reads::ReadsConfig;
+pub use upgrade::UpgradeConfig;
 
-/// Raised whenever a version of this program executes the same commands with another result.
+/// Would have to be raised if this program executed the same commands with another result, and would keep it apart from the version
+/// before. What is executed otherwise begins with a feature level instead.
 const EXECUTION: u32 = 1;
 /// More instances than this share no lane.
 const INSTANCES_MAX: u16 = 64;
@@ -33,8 +41,6 @@ const INSTANCES_MAX: u16 = 64;
 const WINDOW: u64 = 256;
 /// What an instance may hold decided and not yet in the global log.
 const HELD_BYTES_MAX: usize = 64 << 20;
-/// In memory mode a replica that needs what left the cache is lost, so the cache has at least this many bytes.
-const MEMORY_CACHE_BYTES: usize = 128 << 20;
 
 /// What is wrong with a configuration, and where.
 #[derive(Debug, thiserror::Error)]
@@ -233,7 +239,7 @@ pub struct LimitsConfig {
     pub connections_per_client: Option<usize>,
     /// Connections at once that have not said who they are.
     pub handshakes: usize,
-    /// Bytes that wait for one client before it is not read from any more; with four times as much it is cut.
+    /// Bytes that wait for one client before it is not read from any more; with 16 times as much it is cut.
     pub unsent_bytes: usize,
     /// Bytes that the connections of all clients may hold, sent and received; beyond it those with the most are cut.
     pub buffer_bytes: usize,
@@ -258,6 +264,15 @@ impl Default for LimitsConfig {
 }
 
 impl LimitsConfig {
+    /// What a lane grants its clients.
+    pub(crate) fn lane(&self, timing: &TimingConfig) -> LaneLimits {
+        LaneLimits {
+            unsent_bytes: self.unsent_bytes,
+            buffer_bytes: self.buffer_bytes,
+            slow_reader: Span::from_millis(timing.slow_reader_ms),
+        }
+    }
+
     /// The places for connections.
     fn seats(&self) -> SeatLimits {
         SeatLimits {
@@ -295,22 +310,6 @@ impl Default for SessionsConfig {
     }
 }
 
-/// `[kv]`: the limits of the service `kv`; must be the same on all replicas
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct KvSection {
-    /// The longest key, in bytes.
-    pub key_bytes: u64,
-    /// The longest value, in bytes.
-    pub value_bytes: u64,
-}
-
-impl Default for KvSection {
-    fn default() -> Self {
-        Self { key_bytes: 4 << 10, value_bytes: 1 << 20 }
-    }
-}
-
 /// `[network]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -322,22 +321,6 @@ pub struct NetworkConfig {
 impl Default for NetworkConfig {
     fn default() -> Self {
         Self { congestion: "reno".into() }
-    }
-}
-
-/// `[upgrade]`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct UpgradeConfig {
-    /// Whoever leads raises the feature level by itself; else an operator does (`quorate upgrade raise`).
-    pub automatic: bool,
-    /// By itself only when all members could do more for so long, in seconds.
-    pub settle_s: u64,
-}
-
-impl Default for UpgradeConfig {
-    fn default() -> Self {
-        Self { automatic: false, settle_s: 3600 }
     }
 }
 
@@ -389,6 +372,9 @@ pub struct Config {
     /// Times.
     #[serde(default)]
     pub timing: TimingConfig,
+    /// Strong reads.
+    #[serde(default, skip_serializing_if = "ReadsConfig::is_default")]
+    pub reads: ReadsConfig,
     /// Sizes.
     #[serde(default)]
     pub limits: LimitsConfig,
@@ -467,6 +453,7 @@ impl Config {
             plain: false,
             durability: DurabilityConfig::default(),
             timing: TimingConfig::default(),
+            reads: ReadsConfig::default(),
             limits: LimitsConfig::default(),
             sessions: SessionsConfig::default(),
             kv: KvSection::default(),
@@ -518,6 +505,7 @@ impl Config {
             return invalid("health: an address is host:port, as in \"127.0.0.1:8080\"");
         }
         self.check_timing()?;
+        self.reads.check(&self.timing)?;
         self.check_limits()?;
         let sessions = &self.sessions;
         range("sessions: max", sessions.max, 1..=100_000, "100000")?;
@@ -527,7 +515,7 @@ impl Config {
         range("kv: key_bytes", self.kv.key_bytes, 1..=65_536, "65536")?;
         range("kv: value_bytes", self.kv.value_bytes, 1..=2 << 20, "2097152 (2 MiB)")?;
         range("level", self.level, 1..=u32::MAX, "4294967295")?;
-        range("upgrade: settle_s", self.upgrade.settle_s, 0..=TEN_YEARS_S, "315360000, which is ten years")?;
+        self.upgrade.check()?;
         self.check_durability()?;
         self.check_tls()?;
         self.checkpoints.check(self.log_config().segment_bytes)
@@ -662,8 +650,8 @@ impl Config {
         }
         range("limits: handshakes", limits.handshakes, 16..=1_000_000, "1000000")?;
         range("limits: unsent_bytes", limits.unsent_bytes as u64, 64 << 10..=1 << 30, "1073741824 (1 GiB)")?;
-        if limits.buffer_bytes < 16 << 20 || limits.buffer_bytes < limits.unsent_bytes * 4 {
-            return invalid("limits: buffer_bytes is at least 16777216 (16 MiB) and four times unsent_bytes");
+        if limits.buffer_bytes < 16 << 20 || limits.buffer_bytes < limits.unsent_bytes * UNSENT_TIMES {
+            return invalid("limits: buffer_bytes is at least 16777216 (16 MiB) and 16 times unsent_bytes");
         }
         range("limits: buffer_bytes", limits.buffer_bytes as u64, 0..=MEMORY, "68719476736 (64 GiB)")
     }
@@ -704,9 +692,11 @@ impl Config {
         Some(self.network.congestion.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// A digest of what every replica must have alike: what execution depends on, and what its checkpoints hold.
+    /// A digest of what every replica must have alike: what execution depends on, what its checkpoints hold, and what a leader counts
+    /// on.
     pub(crate) fn parameters(&self, start_time_ns: u64) -> u64 {
-        fnv(&format!("{} {}", self.executed_with(start_time_ns), self.checkpoints.agreed()))
+        let (execution, reads) = (self.executed_with(start_time_ns), self.reads.agreed(&self.timing));
+        fnv(&format!("{execution} {}{reads}", self.checkpoints.agreed()))
     }
 
     /// A digest of what replaying the log depends on, which can not change once there is one. Where the borders are is a part
@@ -756,17 +746,7 @@ impl Config {
         let ids = members.all().iter().map(|member| member.replica);
         let ids = ids.filter(|id| !joins || *id != me).collect();
         let log = self.log_config();
-        let raft = RaftConfig {
-            heartbeat: Span::from_millis(self.timing.heartbeat_ms),
-            election_min: Span::from_millis(self.timing.election_min_ms),
-            election_max: Span::from_millis(self.timing.election_max_ms),
-            cache_bytes: match log.sync {
-                SyncMode::Memory => self.limits.cache_bytes.max(MEMORY_CACHE_BYTES),
-                SyncMode::Group | SyncMode::Async => self.limits.cache_bytes / usize::from(self.instances.max(1)),
-            },
-            reload: log.sync != SyncMode::Memory,
-            ..RaftConfig::new(me, ids, seed)
-        };
+        let raft = self.raft_config(me, ids, log.sync, seed);
         Ok(NodeConfig {
             members,
             incarnation: identity.incarnation,
@@ -806,10 +786,7 @@ impl Config {
                 rate: self.checkpoints.transfer_rate().unwrap_or(u64::MAX),
                 ..ServeLimits::default()
             },
-            level: LevelConfig {
-                raise_after: self.upgrade.automatic.then(|| Span::from_secs(self.upgrade.settle_s)),
-                ..LevelConfig::made_with(self.level)
-            },
+            level: self.upgrade.levels(self.level),
             seed,
         })
     }

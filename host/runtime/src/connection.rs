@@ -12,8 +12,10 @@ use std::net::SocketAddr;
 /// Memory for reading comes in chunks of this size at first, and of that size at most.
 const READ_MIN: usize = 4 << 10;
 pub(crate) const READ_MAX: usize = 256 << 10;
-/// One connection's share of a turn, so that a fast sender does not starve the others.
-const TURN_BYTES: usize = 2 << 20;
+/// What a connection that is being closed may send and nobody reads, at once.
+const DISCARDED_BYTES: usize = 2 << 20;
+/// TLS seals no more than about so much ahead of the socket.
+const SEALED_BYTES_MAX: usize = 256 << 10;
 const SLICES_MAX: usize = 64;
 
 /// Why a connection has to end.
@@ -34,6 +36,17 @@ pub(crate) enum Arrival {
     Identity(Identity),
     /// A frame.
     Frame(Frame),
+}
+
+/// Whose connection it is, as far as the order of reading goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// Nobody knows yet.
+    Door,
+    /// A replica's.
+    Member,
+    /// A client's or operator's, of the owner with this number.
+    Client(u64),
 }
 
 /// What lies between the socket and the frames.
@@ -72,6 +85,15 @@ pub(crate) struct Connection {
     pub(crate) from: Option<SocketAddr>,
     /// Something arrived already.
     begun: bool,
+    pub(crate) class: Class,
+    /// It stands among those to be read.
+    pub(crate) queued: bool,
+    /// Something was sent since that was looked at.
+    pub(crate) moved: bool,
+    /// What was counted of what it holds.
+    pub(crate) counted: usize,
+    /// What TLS has sealed and the socket has not taken, about.
+    sealed: usize,
 }
 
 impl Connection {
@@ -82,7 +104,8 @@ impl Connection {
 
     /// A connection that is being made by us.
     pub(crate) fn dialed(stream: TcpStream, channel: Channel) -> Self {
-        Self { blocked: true, connecting: true, dialed: true, ..Self::new(stream, channel) }
+        let class = Class::Member;
+        Self { blocked: true, connecting: true, dialed: true, class, ..Self::new(stream, channel) }
     }
 
     fn new(stream: TcpStream, channel: Channel) -> Self {
@@ -103,6 +126,11 @@ impl Connection {
             dialed: false,
             from: None,
             begun: false,
+            class: Class::Door,
+            queued: false,
+            moved: false,
+            counted: 0,
+            sealed: 0,
         }
     }
 
@@ -118,23 +146,45 @@ impl Connection {
         }
     }
 
-    /// Reads what is there, up to this turn's share, and hands on what arrived. `scratch` is room for what TLS has to open first.
+    /// Bytes that it keeps: what waits to be sent, and the room for what arrives.
+    pub(crate) fn holds(&self) -> usize {
+        self.out_bytes + self.sealed + self.reader.held()
+    }
+
+    /// Gives room back in which nothing is.
+    pub(crate) fn relax(&mut self) {
+        self.reader.relax();
+        self.read_size = READ_MIN;
+    }
+
+    /// Reads what is there, up to about `bytes`, and hands on what arrived. How much it was. `scratch` is room for what TLS has to open
+    /// first.
     pub(crate) fn read(
         &mut self,
         scratch: &mut [u8],
+        bytes: usize,
         on_arrival: impl FnMut(&mut Self, Arrival),
-    ) -> Result<(), End> {
-        match self.channel {
-            Channel::Plain => self.read_plain(on_arrival),
-            Channel::Tls(_) => self.read_tls(scratch, on_arrival),
-        }
+    ) -> (usize, Result<(), End>) {
+        let mut taken = 0;
+        let ended = match self.channel {
+            Channel::Plain => self.read_plain(&mut taken, bytes, on_arrival),
+            Channel::Tls(_) => {
+                let room = bytes.min(scratch.len());
+                self.read_tls(&mut scratch[..room], &mut taken, bytes, on_arrival)
+            }
+        };
+        (taken, ended)
     }
 
-    fn read_plain(&mut self, mut on_arrival: impl FnMut(&mut Self, Arrival)) -> Result<(), End> {
-        let mut taken = 0;
+    fn read_plain(
+        &mut self,
+        taken: &mut usize,
+        bytes: usize,
+        mut on_arrival: impl FnMut(&mut Self, Arrival),
+    ) -> Result<(), End> {
         self.unread = true;
-        while taken < TURN_BYTES {
-            let space = self.reader.space(self.read_size);
+        while *taken < bytes {
+            let space = self.reader.space(self.read_size.min(bytes));
             let room = space.len();
             match self.stream.read(space) {
                 Ok(0) => return Err(End::Closed),
@@ -146,7 +196,7 @@ impl Connection {
                         return Err(End::Unsafe(unexpected_tls()));
                     }
                     self.reader.filled(n);
-                    taken += n;
+                    *taken += n;
                     self.fit(n, room);
                     self.frames(&mut on_arrival)?;
                     if n < room && !self.ending {
@@ -170,15 +220,16 @@ impl Connection {
     fn read_tls(
         &mut self,
         scratch: &mut [u8],
+        taken: &mut usize,
+        bytes: usize,
         mut on_arrival: impl FnMut(&mut Self, Arrival),
     ) -> Result<(), End> {
-        let mut taken = 0;
         self.unread = true;
-        while taken < TURN_BYTES {
+        while *taken < bytes {
             match self.stream.read(scratch) {
                 Ok(0) => return Err(End::Closed),
                 Ok(n) => {
-                    taken += n;
+                    *taken += n;
                     self.fit(n, self.read_size);
                     self.open(&scratch[..n])?;
                     self.identify(&mut on_arrival);
@@ -250,7 +301,7 @@ impl Connection {
     /// take the last words back that were sent.
     pub(crate) fn discard(&mut self) -> Result<(), End> {
         let mut bytes = [0; READ_MIN];
-        for _ in 0..TURN_BYTES / READ_MIN {
+        for _ in 0..DISCARDED_BYTES / READ_MIN {
             match self.stream.read(&mut bytes) {
                 Ok(0) => return Err(End::Closed),
                 Ok(_) => {}
@@ -321,6 +372,7 @@ impl Connection {
         match &mut self.channel {
             Channel::Plain => {
                 let written = self.stream.write_vectored(slices)?;
+                self.moved |= written > 0;
                 self.advance(written);
                 self.blocked = written < offered;
                 Ok(written)
@@ -328,6 +380,9 @@ impl Connection {
             Channel::Tls(session) => {
                 let sealed = session.write(slices);
                 let sent = if session.wants_send() { session.send(&mut self.stream) } else { Ok(1) };
+                self.sealed =
+                    if session.wants_send() { (self.sealed + sealed).min(SEALED_BYTES_MAX) } else { 0 };
+                self.moved |= matches!(sent, Ok(1..));
                 self.advance(sealed);
                 sent
             }

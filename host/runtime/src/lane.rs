@@ -2,7 +2,7 @@
 
 use crate::clerk::{Act, Clerk, TlsStatus};
 use crate::clock::Clock;
-use crate::connection::{Arrival, Channel, Connection, End, READ_MAX};
+use crate::connection::{Channel, Class, Connection, READ_MAX};
 use crate::disk_thread::{Completion, DiskThreads, Mailbox};
 use crate::facts::Facts;
 use crate::health::Health;
@@ -13,7 +13,7 @@ use crossbeam_channel::Receiver;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use quorate_node::{Effect, Effects, Event, Input, KeeperWork, Node};
-use quorate_tls::{Credentials, Session, Trouble};
+use quorate_tls::{Credentials, Session};
 use quorate_types::{ConnId, Halt, ReplicaId, Span, Time};
 use quorate_wire::{FrameKind, OutFrame};
 use std::collections::{BTreeMap, VecDeque};
@@ -23,17 +23,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+mod door;
+mod fair;
+mod pressure;
+mod reading;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use pressure::{LaneLimits, UNSENT_TIMES};
+
+use door::Door;
+use fair::Fair;
+use pressure::{BufferStatus, Pressure};
 
 const LISTENER: Token = Token(0);
 pub(crate) const WAKER: Token = Token(1);
 /// Connections are numbered from here; a token is a connection's number.
 const FIRST_CONN: u64 = 2;
-/// A connection that takes nothing of what it asked for is closed when so much waits for it, in bytes.
-const OUT_BYTES_MAX: usize = 256 << 20;
-/// While so much waits to be sent to a connection, nothing more is read from it.
-const OUT_BYTES_SLOW: usize = 4 << 20;
+/// So much waits to be sent to a member at most, in bytes.
+const MEMBER_OUT_BYTES_MAX: usize = 256 << 20;
+/// So many are let in before others get their turn.
+const ACCEPTED_AT_ONCE: usize = 16;
+/// Of more connections that are being closed than this, those that began first end at once.
+const CLOSING_MAX: usize = 1024;
 /// How long the other side of a connection that is being closed may take to close it, too.
 const CLOSING: Span = Span::from_millis(1000);
 /// When to accept again after it failed.
@@ -52,6 +64,7 @@ pub(crate) struct Parts {
     pub(crate) completions: Receiver<Completion>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) addresses: BTreeMap<ReplicaId, String>,
+    pub(crate) limits: LaneLimits,
     pub(crate) network: Arc<dyn Network>,
     /// What new connections show and trust; none where the configuration says `plain`.
     pub(crate) credentials: Option<Arc<Credentials>>,
@@ -65,15 +78,20 @@ pub(crate) struct Parts {
 pub(crate) struct Lane {
     parts: Parts,
     connections: BTreeMap<ConnId, Connection>,
-    /// Connections that the system will not tell us about again, although there may be more to read.
-    unread: Vec<ConnId>,
+    /// Members that have something to be read, and connections that are being closed.
+    first: Vec<ConnId>,
+    fair: Fair,
+    door: Door,
+    pressure: Pressure,
+    /// There was something else to do in this turn than to let somebody in.
+    busy: bool,
     dialing: BTreeMap<ConnId, ReplicaId>,
     /// How often each replica was dialed.
     dials: BTreeMap<ReplicaId, usize>,
     /// Connections that wait for the other side to close, too, and until when.
     closing: VecDeque<(Time, ConnId)>,
-    /// Accepting failed for want of something, and somebody may wait.
-    accept_again: bool,
+    /// Somebody may wait to be let in, and nobody will say so: when to look.
+    accept_again: Option<Duration>,
     /// Room for what TLS has to open, shared by all connections.
     scratch: Vec<u8>,
     /// Whoever connects in vain again and again must not fill the log.
@@ -87,11 +105,15 @@ impl Lane {
     pub(crate) fn new(parts: Parts) -> Self {
         Self {
             connections: BTreeMap::new(),
-            unread: Vec::new(),
+            first: Vec::new(),
+            fair: Fair::default(),
+            door: Door::default(),
+            pressure: Pressure::default(),
+            busy: false,
             dialing: BTreeMap::new(),
             dials: BTreeMap::new(),
             closing: VecDeque::new(),
-            accept_again: false,
+            accept_again: None,
             scratch: if parts.credentials.is_some() { vec![0; READ_MAX] } else { Vec::new() },
             refusals: Throttle::default(),
             next_conn: FIRST_CONN,
@@ -135,24 +157,25 @@ impl Lane {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        if !self.unread.is_empty() {
-            return Some(Duration::ZERO);
+        let reads = self.reads_in();
+        if reads == Some(Duration::ZERO) {
+            return reads;
         }
-        let deadline = self.parts.node.deadline();
-        let wait = deadline.map(|at| Duration::from_nanos(at.since(self.parts.clock.now()).nanos()));
-        if self.accept_again { Some(wait.map_or(ACCEPT_AGAIN, |wait| wait.min(ACCEPT_AGAIN))) } else { wait }
+        let now = self.parts.clock.now();
+        let deadline = self.parts.node.deadline().into_iter().chain(self.look_at_slow()).min();
+        let wait = deadline.map(|at| Duration::from_nanos(at.since(now).nanos()));
+        wait.into_iter().chain(reads).chain(self.accept_again).min()
     }
 
-    /// Hands in everything that happened, then does what the node wants.
+    /// Hands in everything that happened, then does what the node wants. What arrived is handed in with a time that was read after
+    /// that: the process may be stopped for any time between two steps of this.
     fn turn(&mut self, events: &Events) {
         let now = self.parts.clock.now();
-        if std::mem::take(&mut self.accept_again) {
-            self.accept(now);
-        }
-        let mut readable = std::mem::take(&mut self.unread);
+        let mut at_the_door = self.accept_again.take().is_some();
+        self.busy = false;
         for event in events {
             match event.token() {
-                LISTENER => self.accept(now),
+                LISTENER => at_the_door = true,
                 WAKER => {}
                 Token(number) => {
                     let conn = ConnId::new(number as u64);
@@ -164,19 +187,23 @@ impl Lane {
                     {
                         connection.ending = true;
                     }
-                    if (event.is_readable() || event.is_error()) && !readable.contains(&conn) {
-                        readable.push(conn);
+                    if event.is_readable() || event.is_error() {
+                        self.wants_read(conn);
                     }
                 }
             }
         }
-        for conn in readable {
-            self.read(now, conn);
+        if at_the_door {
+            self.accept(now);
         }
+        self.read_all(now);
+        // Reads that came in this turn are judged at its end, by a time after they came.
+        let now = self.parts.clock.now();
         while let Ok(completion) = self.parts.completions.try_recv() {
             self.on_completion(now, completion);
         }
-        while self.closing.front().is_some_and(|(until, _)| *until <= now) {
+        while self.closing.front().is_some_and(|(until, _)| *until <= now || self.closing.len() > CLOSING_MAX)
+        {
             if let Some((_, conn)) = self.closing.pop_front() {
                 self.drop_connection(conn);
             }
@@ -184,6 +211,7 @@ impl Lane {
         if self.parts.node.deadline().is_some_and(|deadline| deadline <= now) {
             self.step(now, Input::Deadline);
         }
+        self.relieve(now);
         // A connection that breaks while it is written to is one more input.
         loop {
             self.step(now, Input::TurnEnd);
@@ -202,7 +230,7 @@ impl Lane {
     }
 
     fn accept(&mut self, now: Time) {
-        loop {
+        for _ in 0..ACCEPTED_AT_ONCE {
             match self.parts.listener.accept() {
                 Ok((stream, from)) => {
                     let stream = stream.into();
@@ -211,21 +239,32 @@ impl Lane {
                     let Some(channel) = self.channel(None) else { continue };
                     if let Some(conn) = self.add(Connection::accepted(stream, channel, from)) {
                         tracing::debug!("{conn} comes from {from}");
-                        self.step(now, Input::Accepted { conn, from: Some(from.ip()) });
+                        self.step(self.parts.clock.now(), Input::Accepted { conn, from: Some(from.ip()) });
+                        if let Some(bytes) = self.effects.frame_limit(conn)
+                            && let Some(connection) = self.connections.get_mut(&conn)
+                        {
+                            connection.set_frame_limit(bytes);
+                        }
                         // Its first frame may have come before it was registered.
-                        self.unread.push(conn);
+                        self.wants_read(conn);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    // Out of file descriptors, most likely. There will be no other event for who waits.
-                    tracing::warn!("accepting a connection: {error}");
-                    self.accept_again = true;
+                    // There will be no other event for who waits.
+                    if self.refusals.allows(now) {
+                        tracing::warn!(
+                            "accepting a connection: {error}. When files run out, raise their limit (ulimit -n) or lower \
+                             limits.connections"
+                        );
+                    }
+                    self.accept_again = Some(ACCEPT_AGAIN);
                     return;
                 }
             }
         }
+        self.accept_again = Some(Duration::ZERO);
     }
 
     /// TLS for a connection to this member, or from somebody, unless the configuration says `plain`.
@@ -269,80 +308,9 @@ impl Lane {
             }
             connection.connecting = false;
             connection.on_writable();
-            return self.step(now, Input::Dialed { conn, replica });
+            return self.step(self.parts.clock.now(), Input::Dialed { conn, replica });
         }
         connection.on_writable();
-        self.write(now, conn);
-    }
-
-    fn read(&mut self, now: Time, conn: ConnId) {
-        let Some(connection) = self.connections.get_mut(&conn) else { return };
-        if connection.connecting {
-            return;
-        }
-        if connection.closing {
-            if connection.discard().is_err() {
-                self.drop_connection(conn);
-            }
-            return;
-        }
-        if connection.out_bytes() > OUT_BYTES_SLOW {
-            // It does not take what it asked for, so it may not ask for more until it does.
-            connection.unread = true;
-            return;
-        }
-        let (node, effects) = (&mut self.parts.node, &mut self.effects);
-        let ended = connection.read(&mut self.scratch, |connection, arrival| {
-            let frame = match arrival {
-                Arrival::Frame(frame) => frame,
-                Arrival::Identity(identity) => {
-                    return node.step(now, Input::Identified { conn, identity: Arc::new(identity) }, effects);
-                }
-            };
-            let handshake = matches!(frame.kind, FrameKind::Hello | FrameKind::Welcome);
-            node.step(now, Input::Frame { conn, frame }, effects);
-            // After a handshake larger frames come, perhaps together with it.
-            if handshake && let Some(bytes) = effects.frame_limit(conn) {
-                connection.set_frame_limit(bytes);
-            }
-        });
-        let (unread, answers) = (connection.unread, connection.wants_to_write());
-        match ended {
-            Ok(()) => {
-                if unread {
-                    self.unread.push(conn);
-                }
-                if answers {
-                    self.write(now, conn); // the handshake's own words
-                }
-            }
-            Err(End::Unsafe(trouble)) => self.turn_away(now, conn, &trouble),
-            Err(end) => {
-                if let End::Bad(why) = end
-                    && self.refusals.allows(now)
-                {
-                    tracing::warn!("{conn}: {why}; the connection is closed");
-                }
-                // While it is being closed by the node nobody waits to hear of it.
-                let known = self.connections.contains_key(&conn);
-                self.drop_connection(conn);
-                if known {
-                    self.step(now, Input::Closed(conn));
-                }
-            }
-        }
-    }
-
-    /// Nobody knows who the other side is: it is told why, and the connection ends.
-    fn turn_away(&mut self, now: Time, conn: ConnId, trouble: &Trouble) {
-        let Some(connection) = self.connections.get_mut(&conn) else { return };
-        if connection.closing {
-            return;
-        }
-        connection.turn_away(trouble);
-        let from = connection.from.map_or_else(String::new, |from| format!("{from}: "));
-        self.closing.push_back((now.plus(CLOSING), conn));
-        self.step(now, Input::Unsafe { conn, why: format!("{from}{trouble}") });
         self.write(now, conn);
     }
 
@@ -432,13 +400,15 @@ impl Lane {
             #[serde(flatten)]
             node: quorate_node::NodeStatus,
             process: Facts,
+            buffers: BufferStatus,
             /// None where connections are plain.
             tls: Option<TlsStatus>,
         }
         let tls = self.parts.credentials.as_ref().map(TlsStatus::of);
         let mut node = status;
         node.problems.extend(tls.iter().flat_map(TlsStatus::problems));
-        let text = serde_json::to_vec(&Full { node, process: Facts::now(), tls }).unwrap_or_default();
+        let full = Full { node, process: Facts::now(), buffers: self.buffer_status(), tls };
+        let text = serde_json::to_vec(&full).unwrap_or_default();
         if let Some(connection) = self.connections.get_mut(&conn) {
             connection.send(OutFrame::new(FrameKind::Status, &text, vec![]));
             written.push(conn);
@@ -447,8 +417,9 @@ impl Lane {
 
     fn write(&mut self, now: Time, conn: ConnId) {
         let Some(connection) = self.connections.get_mut(&conn) else { return };
-        let was_slow = connection.out_bytes() > OUT_BYTES_SLOW;
-        let ended = connection.write().is_err() || connection.out_bytes() > OUT_BYTES_MAX;
+        let ended = connection.write().is_err()
+            || connection.class == Class::Member && connection.out_bytes() > MEMBER_OUT_BYTES_MAX;
+        let goes_on = connection.unread && connection.out_bytes() <= self.parts.limits.unsent_bytes;
         if connection.closing {
             if ended {
                 self.drop_connection(conn);
@@ -458,14 +429,18 @@ impl Lane {
         } else if ended {
             self.drop_connection(conn);
             self.step(now, Input::Closed(conn));
-        } else if was_slow && connection.unread && connection.out_bytes() <= OUT_BYTES_SLOW {
-            self.unread.push(conn);
+        } else {
+            if goes_on {
+                self.wants_read(conn);
+            }
+            self.wrote(now, conn);
         }
     }
 
     fn drop_connection(&mut self, conn: ConnId) {
         if let Some(mut connection) = self.connections.remove(&conn) {
             tracing::debug!("{conn} ends");
+            self.forget(conn, &connection);
             let _ = self.parts.poll.registry().deregister(&mut connection.stream);
         }
     }
@@ -493,6 +468,7 @@ impl Lane {
     }
 
     fn connect(&mut self, now: Time, replica: ReplicaId, addresses: &[SocketAddr]) {
+        addresses.iter().for_each(|address| self.door.know(address.ip()));
         let network = &self.parts.network;
         let dials = self.dials.entry(replica).or_default();
         let stream = from_turn(addresses, *dials).find_map(|address| network.connect(replica, *address).ok());

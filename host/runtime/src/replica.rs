@@ -160,9 +160,7 @@ impl Replica {
         };
         let disk = DelayedDisk::over(disk, config.durability.sync_delay());
         let mut node_config = config.node_config(directory.identity(), start_seed())?;
-        if let Some(max) = options.feature_level_max {
-            node_config.level.highest = node_config.level.highest.min(max);
-        }
+        node_config.level.limit(options.feature_level_max);
         let (mut files, hold) = checkpoint_files(&config, &directory)?;
         let (keeper, opened) = Keeper::open(&mut *files, hold).map_err(StartError::checkpoints)?;
         let recovered = Recovered::new(opened, config.members.len() == 1).map_err(StartError::Halt)?;
@@ -193,6 +191,7 @@ impl Replica {
             keeper,
             mailbox,
             completions,
+            limits: config.limits.lane(&config.timing),
             clock: options.clock.unwrap_or_else(|| Arc::new(MonotonicClock::new())),
             addresses: addresses(&config),
             health,

@@ -31,7 +31,7 @@ fn every_number_has_a_range() {
         "limits: unsent_bytes is 65536 to 1073741824 (1 GiB), not 65535",
     );
     refused(|c| c.limits.buffer_bytes = (16 << 20) - 1, "limits: buffer_bytes is at least 16777216 (16 MiB)");
-    refused(|c| c.limits.unsent_bytes = 65 << 20, "and four times unsent_bytes");
+    refused(|c| c.limits.unsent_bytes = 65 << 20, "and 16 times unsent_bytes");
     refused(|c| c.timing.handshake_ms = 0, "timing: handshake_ms is 1 to 3600000");
     refused(|c| c.timing.slow_reader_ms = 3_600_001, "timing: slow_reader_ms is 1 to 3600000");
     refused(|c| c.limits.bytes_in_flight = 65_535, "limits: bytes_in_flight is at least 65536");

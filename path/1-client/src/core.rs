@@ -128,8 +128,8 @@ impl ClientCore {
                 self.call(now, call, session, commands, deadline, out);
             }
             Input::Close { call, session, deadline } => self.close(now, call, session, deadline, out),
-            Input::Read { call, reader, consistency, replica, query, deadline } => {
-                self.read(now, call, reader, consistency, replica, query, deadline, out);
+            Input::Read { call, reader, consistency, after, replica, query, deadline } => {
+                self.read(now, call, reader, consistency, after, replica, query, deadline, out);
             }
             Input::ForgetReader(reader) => self.reads.forget(reader),
             Input::Connected(conn) => self.connected(now, conn, out),
@@ -267,6 +267,11 @@ impl ClientCore {
         let Some(link) = self.link_of(conn) else { return };
         match self.links[link].state {
             LinkState::Greeting { .. } => self.greeted(now, link, conn, frame, out),
+            LinkState::Up { .. } if frame.kind == FrameKind::Refusal => {
+                let why =
+                    Refusal::decode(frame.payload).map_or_else(|why| why.to_string(), |refusal| refusal.text);
+                self.drop_link(now, link, format!("ended the connection: {why}"), out);
+            }
             LinkState::Up { .. } => match ReplicaMessage::decode(frame) {
                 Ok(message) => self.message(now, link, message, out),
                 Err(why) => {
@@ -328,7 +333,8 @@ impl ClientCore {
     }
 
     fn refused(&mut self, now: Time, index: usize, refusal: Refusal, out: &mut Effects) {
-        let passing = matches!(refusal.reason, RefusalReason::TooMany);
+        // Whoever is paused, or has a slow link, may say hello too late.
+        let passing = matches!(refusal.reason, RefusalReason::TooMany | RefusalReason::NoHello);
         let replica = self.links[index].replica;
         self.links[index].refused = !passing;
         self.drop_link(now, index, format!("refused the connection: {}", refusal.text), out);

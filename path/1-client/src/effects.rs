@@ -3,7 +3,7 @@
 use crate::Error;
 use bytes::Bytes;
 use quorate_types::{ConnId, ReplicaId, Seq, Time};
-use quorate_wire::{Frame, OutFrame, ReadConsistency};
+use quorate_wire::{Frame, OutFrame};
 
 /// The caller's own number for something it asked; comes back with the answer, exactly once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,6 +14,18 @@ pub struct CallId(pub u64);
 pub struct SessionHandle {
     pub(crate) index: u32,
     pub(crate) generation: u32,
+}
+
+/// How up to date a read is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadConsistency {
+    /// Linearizable: sees every write that was acknowledged before the read was asked, whoever wrote it.
+    Strong,
+    /// Sees every write that this client knows to be done, and nothing older than what it read before, also at another replica.
+    /// Others' newest writes may be missing.
+    Session,
+    /// A consistent state of one replica, however old; the answer says of which seq.
+    Weak,
 }
 
 /// What a client reacts to.
@@ -50,10 +62,12 @@ pub enum Input {
     Read {
         /// The caller's number for it.
         call: CallId,
-        /// Whose reads these are: the weak reads of one reader never go back in time.
+        /// Whose reads these are: the session reads of one reader never go back in time.
         reader: u64,
         /// How up to date.
         consistency: ReadConsistency,
+        /// The answer is at least as new as this, whoever saw it.
+        after: Seq,
         /// Only from this replica.
         replica: Option<ReplicaId>,
         /// What the service is asked.

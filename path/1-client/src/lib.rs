@@ -23,5 +23,5 @@ mod sessions;
 
 pub use config::Config;
 pub use core::{ClientCore, Stats};
-pub use effects::{CallId, Completion, Effect, Effects, Input, SessionHandle};
+pub use effects::{CallId, Completion, Effect, Effects, Input, ReadConsistency, SessionHandle};
 pub use error::Error;

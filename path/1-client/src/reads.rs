@@ -1,20 +1,23 @@
 //! Reads: each goes to one replica, and to another one when the first lets it wait, refuses it or is lost.
 //!
-//! Strong reads go to the leader first, which answers them without asking another; weak ones are spread. Reads change
+//! Strong reads go to the leader first, which answers them without asking another; the others are spread. Reads change
 //! nothing, so asking twice is harmless and the first answer counts.
 //!
-//! INV-CLIENT-6: the reads of one reader never go back: no answer is taken that is older than the newest one seen when the
-//! read was asked.
+//! A session read carries the newest state that this client knows of: what its reads saw, and how far the replicas had executed that
+//! answered its writes. Whatever replica it goes to waits until it is as far; so no session read goes back, wherever it goes.
+//!
+//! INV-CLIENT-6: the session reads and strong reads of one reader never go back: no answer is taken that is older than the newest one
+//! seen, or the newest write acknowledged, when the read was asked.
 
 use crate::back_off::back_off;
 use crate::core::{ClientCore, GRAIN};
-use crate::effects::{CallId, Completion, Effects};
+use crate::effects::{CallId, Completion, Effects, ReadConsistency};
 use crate::encode::{FrameWriter, READ_HEADER};
 use crate::error::Error;
 use crate::session::{NEVER, cost};
 use bytes::Bytes;
 use quorate_types::{ReplicaId, Seq, Span, Time, planted};
-use quorate_wire::{FrameKind, ReadConsistency, ReadReply, ReadRequest, ReadStatus};
+use quorate_wire::{FrameKind, ReadConsistency as Asked, ReadReply, ReadRequest, ReadStatus};
 use std::collections::BTreeMap;
 
 /// What so many readers saw is kept.
@@ -53,13 +56,24 @@ pub(crate) struct Reads {
     reads: BTreeMap<u64, Read>,
     next: u64,
     seen: BTreeMap<u64, Seq>,
+    /// A state as new as this holds every write that was acknowledged.
+    written: Seq,
+    /// The newest of all that was seen or written.
+    newest: Seq,
     /// No timer of a read is earlier.
     pub(crate) due: Time,
 }
 
 impl Default for Reads {
     fn default() -> Self {
-        Self { reads: BTreeMap::new(), next: 1, seen: BTreeMap::new(), due: NEVER }
+        Self {
+            reads: BTreeMap::new(),
+            next: 1,
+            seen: BTreeMap::new(),
+            written: Seq::ZERO,
+            newest: Seq::ZERO,
+            due: NEVER,
+        }
     }
 }
 
@@ -73,6 +87,32 @@ impl Reads {
         for read in self.reads.values_mut().filter(|read| read.on == 0 && read.refused.is_none()) {
             read.due = now;
             self.due = now;
+        }
+    }
+
+    /// Writes were acknowledged by a replica that had executed so far.
+    pub(crate) fn wrote(&mut self, executed: Seq) {
+        if !planted("session-read-misses-write") {
+            self.written = self.written.max(executed);
+        }
+        self.newest = self.newest.max(executed);
+    }
+
+    fn saw(&mut self, reader: u64, seq: Seq) {
+        if self.seen.len() < READERS_MAX || self.seen.contains_key(&reader) {
+            let seen = self.seen.entry(reader).or_default();
+            *seen = seq.max(*seen);
+        }
+        self.newest = self.newest.max(seq);
+    }
+
+    /// What an answer to this reader must not be older than.
+    fn owed(&self, reader: u64, consistency: ReadConsistency) -> Seq {
+        match consistency {
+            ReadConsistency::Weak => Seq::ZERO,
+            ReadConsistency::Session | ReadConsistency::Strong => {
+                self.seen.get(&reader).copied().unwrap_or_default().max(self.written)
+            }
         }
     }
 
@@ -96,6 +136,11 @@ impl Reads {
 }
 
 impl ClientCore {
+    /// The newest state that this client knows of: what its reads saw, and what holds its writes.
+    pub fn newest(&self) -> Seq {
+        self.reads.newest
+    }
+
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn read(
         &mut self,
@@ -103,6 +148,7 @@ impl ClientCore {
         call: CallId,
         reader: u64,
         consistency: ReadConsistency,
+        after: Seq,
         replica: Option<ReplicaId>,
         query: Bytes,
         deadline: Option<Time>,
@@ -114,7 +160,7 @@ impl ClientCore {
         };
         self.queued_bytes += cost(query.len());
         let deadline = deadline.unwrap_or(NEVER);
-        let seen = self.reads.seen.get(&reader).copied().unwrap_or_default();
+        let seen = self.reads.owed(reader, consistency).max(after);
         let read = Read {
             call,
             reader,
@@ -231,6 +277,10 @@ impl ClientCore {
                 if !writer.is_empty() && writer.len() + READ_HEADER + query.len() > max {
                     self.send(index, writer.finish(), out);
                 }
+                let consistency = match consistency {
+                    ReadConsistency::Strong => Asked::Strong,
+                    ReadConsistency::Session | ReadConsistency::Weak => Asked::Weak,
+                };
                 writer.read(&ReadRequest { read: id, seen, consistency, query: &query });
             }
             if !writer.is_empty() {
@@ -262,7 +312,7 @@ impl ClientCore {
         }
         if matches!(reply.status, ReadStatus::TooLarge | ReadStatus::Forbidden)
             || (reply.status == ReadStatus::Done
-                && (reply.seq >= read.seen || planted("weak-read-goes-back")))
+                && (reply.seq >= read.seen || planted("session-read-goes-back")))
         {
             self.read_answered(reply, payload, out);
             return true;
@@ -286,10 +336,7 @@ impl ClientCore {
             let detail = "the answer is over the limit for replies; ask for less".to_owned();
             return out.complete(Some(read.call), Err(Error::TooLarge { outcome_unknown: false, detail }));
         }
-        if self.reads.seen.len() < READERS_MAX || self.reads.seen.contains_key(&read.reader) {
-            let seen = self.reads.seen.entry(read.reader).or_default();
-            *seen = reply.seq.max(*seen);
-        }
+        self.reads.saw(read.reader, reply.seq);
         let body = payload.slice_ref(reply.body);
         out.complete(Some(read.call), Ok(Completion::Read { seq: reply.seq, body }));
     }

@@ -13,7 +13,7 @@ use crate::encode::FrameWriter;
 use crate::error::Error;
 use crate::session::{Death, Entry, NEVER, Opening, Phase, Session, TooLarge, cost};
 use bytes::Bytes;
-use quorate_types::{ClientId, Items, ReplicaId, RequestNumber, SessionId, Time};
+use quorate_types::{ClientId, Items, ReplicaId, RequestNumber, Seq, SessionId, Time};
 use quorate_wire::{FrameKind, OutFrame, REQUEST_HEADER, Reply, ReplyStatus, RequestKind};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -305,6 +305,13 @@ impl ClientCore {
         payload: &Bytes,
         out: &mut Effects,
     ) -> bool {
+        if reply.status == ReplyStatus::Position {
+            if reply.session != SessionId::NONE || !reply.body.is_empty() {
+                return false;
+            }
+            self.reads.wrote(Seq::new(reply.number.number()));
+            return true;
+        }
         if reply.status == ReplyStatus::SessionOpened {
             return self.opened(now, reply, out);
         }
@@ -334,7 +341,7 @@ impl ClientCore {
                 let forbidden = reply.status == ReplyStatus::Forbidden;
                 self.too_large(now, index, number, (reply.body, forbidden), out)
             }
-            ReplyStatus::SessionOpened | ReplyStatus::SessionLimit => false,
+            ReplyStatus::SessionOpened | ReplyStatus::SessionLimit | ReplyStatus::Position => false,
         }
     }
 

@@ -5,9 +5,8 @@ mod common;
 
 use common::{World, config, only_item};
 use proptest::prelude::*;
-use quorate_client::{CallId, Completion, Error, Input, SessionHandle};
-use quorate_types::{ReplicaId, Span};
-use quorate_wire::ReadConsistency;
+use quorate_client::{CallId, Completion, Error, Input, ReadConsistency, SessionHandle};
+use quorate_types::{ReplicaId, Seq, Span};
 use std::collections::BTreeMap;
 
 /// What was asked: the session's place in our list, and the command.
@@ -141,7 +140,7 @@ proptest! {
     }
 
     #[test]
-    fn weak_reads_never_go_back(seed in any::<u64>()) {
+    fn session_reads_never_go_back(seed in any::<u64>()) {
         let mut run = Run::new(seed, 1);
         run.world.lag = [(1, 3), (2, 8)].into();
         let mut newest = 0;
@@ -155,7 +154,8 @@ proptest! {
             run.world.input(Input::Read {
                 call,
                 reader: 1,
-                consistency: ReadConsistency::Weak,
+                consistency: ReadConsistency::Session,
+                after: Seq::ZERO,
                 replica: None,
                 query: b"q".as_slice().into(),
                 deadline: None,

@@ -4,11 +4,11 @@ mod common;
 
 use bytes::Bytes;
 use common::{World, commands, config, only_item};
-use quorate_client::{CallId, Completion, Error, Input, SessionHandle};
-use quorate_types::{MembershipId, ReplicaId, RequestNumber, SessionId, Span, View};
+use quorate_client::{CallId, Completion, Error, Input, ReadConsistency, SessionHandle};
+use quorate_types::{MembershipId, ReplicaId, RequestNumber, Seq, SessionId, Span, View};
 use quorate_wire::{
-    FrameKind, LeaderNotice, Member, Membership, Memberships, OutFrame, ReadConsistency, Refusal,
-    RefusalReason, Reply, ReplyStatus, members_frame,
+    FrameKind, LeaderNotice, Member, Membership, Memberships, OutFrame, Refusal, RefusalReason, Reply,
+    ReplyStatus, members_frame,
 };
 
 fn session() -> (World, SessionHandle) {
@@ -38,6 +38,7 @@ fn read(call: u64, consistency: ReadConsistency, replica: Option<u16>) -> Input 
         call: CallId(call),
         reader: 0,
         consistency,
+        after: Seq::ZERO,
         replica: replica.map(ReplicaId::new),
         query: Bytes::from_static(b"query"),
         deadline: None,
@@ -305,6 +306,20 @@ fn one_refusal_stalls_nobody_and_all_refusals_fail_at_once() {
     assert!(world.problems.iter().any(|text| text.contains("another cluster")));
 }
 
+/// Another try may find room, or be in time.
+#[test]
+fn a_refusal_that_passes_fails_nothing() {
+    for reason in [RefusalReason::TooMany, RefusalReason::NoHello] {
+        let mut world = World::new(3, config(1));
+        world.refuse = Some(Refusal { reason, text: "not now".to_owned() });
+        world.open(1, None);
+        world.run_for(Span::from_secs(1));
+        assert!(!world.done.contains_key(&CallId(1)), "{reason:?}");
+        world.refuse = None;
+        assert!(wait(&mut world, 1).is_ok(), "{reason:?}");
+    }
+}
+
 #[test]
 fn strong_reads_go_to_the_leader_and_weak_ones_are_spread() {
     let (mut world, _) = session();
@@ -328,6 +343,52 @@ fn strong_reads_go_to_the_leader_and_weak_ones_are_spread() {
     assert_eq!(world.reads_at, [2]);
     world.input(read(201, ReadConsistency::Weak, Some(9)));
     assert_eq!(wait(&mut world, 201), Err(Error::UnknownReplica(ReplicaId::new(9))));
+}
+
+/// A session read carries what this client knows to be done; a replica that is behind is asked, and another one answers.
+#[test]
+fn session_reads_see_what_this_client_wrote() {
+    let (mut world, handle) = session();
+    world.run_for(Span::from_millis(50));
+    for call in 1..=3 {
+        world.call(call, handle, b"x", None);
+        assert!(wait(&mut world, call).is_ok());
+    }
+    let written = world.seq;
+    assert_eq!(world.client.newest(), Seq::new(written));
+    world.lag = [(1, 2), (2, 1)].into();
+    let seq_of = |result: Result<Completion, Error>| match result {
+        Ok(Completion::Read { seq, .. }) => seq.number(),
+        other => panic!("{other:?}"),
+    };
+    for call in 10..20 {
+        world.input(read(call, ReadConsistency::Session, None));
+        assert_eq!(seq_of(wait(&mut world, call)), written, "INV-CLIENT-6");
+    }
+    let weak: Vec<u64> = (20..30)
+        .map(|call| {
+            world.input(read(call, ReadConsistency::Weak, None));
+            seq_of(wait(&mut world, call))
+        })
+        .collect();
+    assert!(weak.iter().any(|seq| *seq < written), "a weak read takes what there is: {weak:?}");
+}
+
+/// What somebody else saw can be asked for.
+#[test]
+fn a_read_is_not_older_than_it_was_asked_to_be() {
+    let (mut world, _) = session();
+    world.run_for(Span::from_millis(50));
+    world.lag = [(0, 1), (1, 1)].into();
+    let newest = Seq::new(world.seq);
+    for call in 10..20 {
+        let mut input = read(call, ReadConsistency::Weak, None);
+        if let Input::Read { after, .. } = &mut input {
+            *after = newest;
+        }
+        world.input(input);
+        assert!(matches!(wait(&mut world, call), Ok(Completion::Read { seq, .. }) if seq == newest));
+    }
 }
 
 #[test]
@@ -379,6 +440,10 @@ fn nonsense_from_a_replica_is_counted_and_never_fatal() {
         ReplyStatus::DiskFull,
         ReplyStatus::ReplyForgotten,
     ];
+    // A position is no reply.
+    let position = (id, ReplyStatus::Position);
+    Reply { session: position.0, number: RequestNumber::new(u64::MAX), status: position.1, body: b"" }
+        .write_to(&mut bytes);
     for status in statuses {
         for session in [id, SessionId::NONE, SessionId { index: u32::MAX, generation: u32::MAX }] {
             for number in [0, 1, 2, 77, u64::MAX] {

@@ -137,7 +137,7 @@ pub trait Order: Send {
     /// [`Effect::Halt`] when the records as a whole do not continue the checkpoint.
     fn start(&mut self, now: Time, out: &mut Effects);
 
-    /// Reacts to one input.
+    /// Reacts to one input. `now` was read after what the input brings had arrived.
     fn step(&mut self, now: Time, input: Input, out: &mut Effects);
 
     /// When to call again with [`Input::Deadline`], if nothing arrives first.
@@ -171,6 +171,16 @@ pub trait Order: Send {
 
     /// Batches and bytes proposed here and not decided yet; the cheap part of [`Order::status`].
     fn in_flight(&self) -> (usize, usize);
+
+    /// Whether it holds a lease, by the time of its last step; none where there are no leases.
+    fn lease(&self) -> Option<bool> {
+        None
+    }
+
+    /// How many questions for reads it answered by leases since the start; for checks.
+    fn answered_by_lease(&self) -> u64 {
+        0
+    }
 
     /// Panics with the name of an invariant that does not hold. Cheap ones always; `thorough` scans everything.
     fn invariants(&self, thorough: bool);

@@ -5,7 +5,7 @@
 //! Tests: tests/merge/checkpoints.rs, tests/merge/model.rs.
 
 use crate::generation::{Generation, INSTANCES_MAX, Position, SLOT_MAX};
-use crate::local::{Lead, Local, RecordIndex, Stay, Taken};
+use crate::local::{Local, RecordIndex, Stay, Taken};
 use crate::merge::{Config, Merge};
 use crate::refused::Refused;
 use quorate_types::{Seq, Slot, planted};
@@ -110,6 +110,7 @@ impl Checkpoint {
 
 impl<T> Merge<T> {
     /// What a checkpoint of the last seq says of the merge. When that was a batch, everything that it changes was changed.
+    /// [merge L21]
     pub fn checkpoint(&self) -> Checkpoint {
         let instances = self.locals.iter().enumerate().map(|(at, local)| {
             let slot = self.done(at);
@@ -155,6 +156,7 @@ impl<T> Merge<T> {
         if let Some(border) = merge.border() {
             merge.want(Position::new(border, from.generation.instances), false);
         }
+        merge.invariants(false);
         Ok(merge)
     }
 
@@ -174,25 +176,30 @@ impl<T> Merge<T> {
         self.wanted = self.wanted.max(old.wanted);
         (self.wanted_here, self.wanted_early) = (old.wanted_here, old.wanted_early);
         let (last, count) = (self.locals.len() - 1, self.generation.instances);
+        let same = self.generation == old.generation && self.next == old.next;
         for (at, mut before) in old.locals.into_iter().enumerate().take(last + 1) {
             let lost = planted("merge-jump-resets-one") && at + 1 == usize::from(count);
-            self.keep(at, &mut before, lost);
+            self.keep(at, &mut before, same, lost);
             let local = &mut self.locals[at];
             (local.asked, local.waited) = (before.asked, before.waited);
-            local.lead = before.lead.map(|lead| Lead { tail: lead.tail.max(local.placed), ..lead });
+            local.lead = before.lead;
+            if let Some(lead) = &mut local.lead {
+                lead.decided(Slot::new(local.placed));
+            }
         }
         Ok(())
     }
 
-    /// Keeps what an instance decided behind a checkpoint, if nothing between is missing.
-    fn keep(&mut self, at: usize, before: &mut Local<T>, lost: bool) {
+    /// Keeps what an instance decided behind a checkpoint, if nothing between is missing. In the same generation the sums must be the same,
+    /// too; in another one slots may have passed while the instance was away.
+    fn keep(&mut self, at: usize, before: &mut Local<T>, same: bool, lost: bool) {
         let (done, border) = (self.done(at), self.border());
         let local = &mut self.locals[at];
         let (from, last) = (local.record, before.last);
         if from < before.record || from >= last {
             return;
         }
-        let fits = before.slot_at(from).is_none_or(|slot| slot == local.base);
+        let fits = !same || before.slot_at(from).is_none_or(|slot| slot == local.base);
         let records = before.take_after(from);
         if !fits {
             return; // it comes again, or what comes is refused

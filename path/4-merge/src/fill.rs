@@ -2,12 +2,13 @@
 //!
 //! What asks for filling is remembered as one place of the global log, the furthest: everything up to there must be decided. It only
 //! grows, and what lies behind the cursor asks for nothing, so a cluster at rest is silent. No-ops never ask for no-ops. One no-op per
-//! instance is under way at a time: what is wanted meanwhile goes into the next one, which grows with load as batches do.
-//! INV-MERGE-5, INV-MERGE-6. Tests: tests/merge/fill.rs, tests/merge/cluster.rs.
+//! instance is under way at a time: what is wanted meanwhile goes into the next one, which grows with load as batches do. A leader's side is [`Proposer`].
+//! INV-MERGE-6. Tests: tests/merge/fill.rs, tests/merge/cluster.rs.
 
 use crate::generation::{INSTANCES_MAX, Position, SLOT_MAX};
-use crate::local::{Lead, Local, Stay};
+use crate::local::{Local, Stay};
 use crate::merge::{Merge, NOWHERE};
+use crate::propose::{Bounds, Proposer};
 use quorate_types::{InstanceId, Slot};
 
 /// Who leads an instance, as far as is known here.
@@ -26,7 +27,7 @@ impl<T> Merge<T> {
     pub fn leader(&mut self, instance: InstanceId, leader: Leader) {
         let Ok(at) = self.index(instance) else { return };
         let local = &mut self.locals[at];
-        local.lead = (leader == Leader::Here).then(Lead::default);
+        local.lead = (leader == Leader::Here).then(Proposer::default);
         local.asked = 0;
     }
 
@@ -39,67 +40,69 @@ impl<T> Merge<T> {
 
     /// The leader here was handed everything that was decided in its instance before its view. From now on it may propose. [merge L12]
     pub fn settled(&mut self, instance: InstanceId) {
-        let Ok(at) = self.index(instance) else { return };
-        let local = &mut self.locals[at];
-        let Some(lead) = local.lead.as_mut().filter(|lead| !lead.settled) else { return };
-        lead.settled = true;
-        lead.tail = local.placed;
+        let Some((at, bounds)) = self.led(instance) else { return };
+        let Some(lead) = self.locals[at].lead.as_mut().filter(|lead| !lead.is_settled()) else { return };
+        lead.settle(&bounds);
         let early = std::mem::replace(&mut self.wanted_early, NOWHERE);
         self.asked(early);
     }
 
-    /// How many more slots an instance that leads here may propose. [merge L12]
-    pub fn room(&self, instance: InstanceId) -> u64 {
-        let Ok(at) = self.index(instance) else { return 0 };
-        self.tail(at).map_or(0, |tail| self.limit(at, tail).saturating_sub(tail))
+    /// What a leader of an instance must know of the merge; for one on another lane, whenever it changed.
+    pub fn bounds(&self, instance: InstanceId) -> Option<Bounds> {
+        self.index(instance).ok().map(|at| self.bounds_at(at))
     }
 
-    /// The slots that the log of an instance stands for that leads here.
-    fn tail(&self, at: usize) -> Option<u64> {
+    fn bounds_at(&self, at: usize) -> Bounds {
         let local = &self.locals[at];
-        local.lead.filter(|lead| lead.settled && local.unplaced.is_empty()).map(|lead| lead.tail)
-    }
-
-    /// The last slot that a leader may propose. [merge L12]
-    fn limit(&self, at: usize, tail: u64) -> u64 {
         let window = self.delivered().number().saturating_add(self.config.window).min(SLOT_MAX);
-        match self.locals[at].stay {
-            Stay::Away => 0,
+        let last = match local.stay {
+            Stay::Here => window,
             Stay::Leaves(border) => window.min(border),
-            Stay::Here => match self.border() {
-                Some(border) if tail < border => window.min(border),
-                _ => window,
-            },
+            Stay::Away => 0,
+        };
+        Bounds {
+            decided: Slot::new(local.placed),
+            last: Slot::new(last),
+            border: self.border().map(Slot::new),
+            wanted: Slot::new(self.wanted.needs(at)),
         }
     }
 
-    /// The leader here proposes a batch: it asks for filling at once, so that batch and no-ops are decided side by side. Gives the slot
-    /// that the batch will have, if this leader stays.
-    pub fn proposed(&mut self, instance: InstanceId) -> Option<Slot> {
-        let room = self.room(instance);
+    /// An instance that is led here.
+    fn led(&self, instance: InstanceId) -> Option<(usize, Bounds)> {
         let at = self.index(instance).ok()?;
-        let lead = self.locals[at].lead.as_mut()?;
-        assert!(room > 0, "INV-MERGE-5: a leader proposes within the window and before the border");
-        lead.tail += 1;
-        let slot = lead.tail;
-        self.want(Position::at(slot, at), true);
-        Some(Slot::new(slot))
+        self.locals[at].lead.map(|_| (at, self.bounds_at(at)))
+    }
+
+    /// How many more slots an instance that leads here may propose. [merge L12]
+    pub fn room(&self, instance: InstanceId) -> u64 {
+        let led = self.led(instance);
+        led.map_or(0, |(at, bounds)| self.locals[at].lead.map_or(0, |lead| lead.room(&bounds)))
+    }
+
+    /// The leader here proposes a batch: it asks for filling at once, so that batch and no-ops are decided side by side. Gives the slot
+    /// that the batch will have, if this leader stays. Ask [`Merge::room`] before.
+    pub fn proposed(&mut self, instance: InstanceId) -> Option<Slot> {
+        let (at, bounds) = self.led(instance)?;
+        let slot = self.locals[at].lead.as_mut()?.propose(&bounds);
+        self.want(Position::at(slot.number(), at), true);
+        Some(slot)
+    }
+
+    /// A leader here, on another lane, proposed a batch for this slot.
+    pub fn proposed_apart(&mut self, instance: InstanceId, slot: Slot) {
+        if let Ok(at) = self.index(instance) {
+            self.want(Position::at(slot.number(), at), true);
+        }
     }
 
     /// The target of the no-op that an instance that leads here should propose now. The host proposes it at once, after the batches that
     /// it has. [merge L10, L11, L14]
     pub fn fill(&mut self, instance: InstanceId) -> Option<Slot> {
-        let at = self.index(instance).ok()?;
-        let tail = self.tail(at)?;
-        let target = self.wanted.needs(at).min(self.limit(at, tail));
-        let local = &mut self.locals[at];
-        let lead = local.lead.as_mut()?;
-        if target <= tail || lead.fill > local.placed {
-            return None;
-        }
-        (lead.tail, lead.fill) = (target, target);
+        let (at, bounds) = self.led(instance)?;
+        let target = self.locals[at].lead.as_mut()?.fill(&bounds)?;
         self.counts.fills += 1;
-        Some(Slot::new(target))
+        Some(target)
     }
 
     /// Whether decided work, a change or a read that is known here needs a no-op with this target: with commission faults a replica
@@ -134,7 +137,7 @@ impl<T> Merge<T> {
     /// Another replica wants everything up to this place. What a leader can not want by itself, it has not led long enough for, or it
     /// leads no more: it looks again when it is settled. [merge L15]
     pub fn asked(&mut self, position: Position) {
-        let settled = |local: &&Local<T>| local.lead.is_some_and(|lead| lead.settled);
+        let settled = |local: &&Local<T>| local.lead.is_some_and(|lead| lead.is_settled());
         let led = self.locals.iter().filter(settled).map(|local| local.placed).max();
         // Whoever asks waits at most one slot behind a window that begins where our own instance is decided.
         let last = led.map_or(0, |placed| placed.saturating_add(self.config.window).saturating_add(1));

@@ -31,7 +31,7 @@ impl<T> Merge<T> {
             }
             if let Some(lead) = local.lead {
                 assert!(
-                    !lead.settled || lead.tail >= local.placed,
+                    !lead.is_settled() || lead.tail().number() >= local.placed,
                     "INV-MERGE-5: a leader knows its own log"
                 );
             }

@@ -10,10 +10,29 @@
 //! - an instance decided something: [`Merge::decided`], then [`Merge::next`] until it gives nothing more; each batch is executed before
 //!   the next is taken. A command for another number of instances: [`Merge::change`], while its batch is the last one taken;
 //! - an instance has another leader: [`Merge::leader`]; it leads here and knows what was decided before: [`Merge::settled`];
-//! - at the end of a turn: propose while [`Merge::room`] says so, telling [`Merge::proposed`] of each; then [`Merge::reads`],
+//! - at the end of a turn, where the protocol leads and may propose: propose while [`Merge::room`] says so, telling [`Merge::proposed`] of each; then [`Merge::reads`],
 //!   [`Merge::fill`] for the instances that lead here, [`Merge::asks`] for the others; another replica's word goes to [`Merge::asked`];
+//! - the leader of an instance on another lane: a [`Proposer`] there, which is told [`Merge::bounds`] when they change, and says what it
+//!   proposed ([`Merge::proposed_apart`]);
 //! - strong reads: ask the leader of [`Merge::read_through`], give its answer to [`Merge::read_confirmed`];
 //! - checkpoints: [`Merge::checkpoint`], [`Merge::restore`], [`Merge::jump`].
+//!
+//! ```
+//! use quorate_merge::{Config, Decided, Delivered, Leader, Merge, RecordIndex};
+//! use quorate_types::{InstanceId, Slot, Time};
+//!
+//! let mut merge = Merge::new(Config { window: 64, held_bytes_max: 1 << 20 }, 2)?;
+//! let (one, two) = (InstanceId::new(1), InstanceId::new(2));
+//! merge.leader(one, Leader::Here);
+//! merge.settled(one);
+//! merge.decided(two, RecordIndex(1), Decided::Batch { payload: "b", bytes: 1 })?;
+//! assert_eq!(merge.next(Time::ZERO), None); // slot 1 of instance 1 comes first
+//! assert_eq!(merge.fill(one), Some(Slot::new(1))); // its leader sits here: it proposes a no-op
+//! merge.decided(one, RecordIndex(1), Decided::Noop { target: Slot::new(1) })?;
+//! assert!(matches!(merge.next(Time::ZERO), Some(Delivered::Noops { .. })));
+//! assert!(matches!(merge.next(Time::ZERO), Some(Delivered::Batch { payload: "b", .. })));
+//! # Ok::<(), quorate_merge::Refused>(())
+//! ```
 //!
 //! Sources: Deyerl and Distler, "In Search of a Scalable Raft-based Replication Architecture", PaPoC 2019 (sections 3.2 to 3.5); Behl,
 //! Distler and Kapitza, "Consensus-Oriented Parallelization", Middleware 2015. The protocol in numbered lines, and how it departs from
@@ -28,6 +47,7 @@ mod invariants;
 mod local;
 mod merge;
 mod metrics;
+mod propose;
 mod reads;
 mod refused;
 
@@ -37,5 +57,6 @@ pub use generation::{Generation, INSTANCES_MAX, Position, SLOT_MAX, WINDOW_MAX, 
 pub use local::{Decided, RecordIndex};
 pub use merge::{Config, Delivered, Merge};
 pub use metrics::{Counts, InstanceStatus, Status, Waits};
+pub use propose::{Bounds, Proposer};
 pub use reads::ReadEnd;
 pub use refused::Refused;

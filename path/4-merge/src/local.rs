@@ -5,6 +5,7 @@
 //! Tests: tests/merge/deliver.rs, tests/merge/model.rs.
 
 use crate::generation::SLOT_MAX;
+use crate::propose::Proposer;
 use crate::refused::Refused;
 use quorate_types::{Slot, Span, planted};
 use std::collections::VecDeque;
@@ -51,17 +52,6 @@ pub(crate) enum Stay {
     Away,
 }
 
-/// What a leader knows that sits here.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Lead {
-    /// It knows everything that was decided before it.
-    pub(crate) settled: bool,
-    /// The slots that its log stands for, undecided ones included.
-    pub(crate) tail: u64,
-    /// The target of the last no-op it proposed.
-    pub(crate) fill: u64,
-}
-
 /// What a record turned out to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
@@ -93,7 +83,8 @@ pub(crate) struct Local<T> {
     pub(crate) again: u64,
     pub(crate) bytes: usize,
     pub(crate) stay: Stay,
-    pub(crate) lead: Option<Lead>,
+    /// Its leader, if that sits here.
+    pub(crate) lead: Option<Proposer>,
     /// How far its leader elsewhere was asked to fill.
     pub(crate) asked: u64,
     /// How long the merge waited for it while work waited behind it.
@@ -155,7 +146,7 @@ impl<T> Local<T> {
             return Err(Refused::AcrossBorder);
         }
         if end > self.placed && end <= done {
-            // A checkpoint ends inside a record that reaches beyond it; this one does not.
+            // A checkpoint ends inside a record that reaches beyond it; this one does not. [merge L24]
             return Err(Refused::NotContinued);
         }
         self.last = record;
@@ -259,7 +250,7 @@ impl<T> Local<T> {
             }
         }
         if let Some(lead) = &mut self.lead {
-            lead.tail = lead.tail.max(self.placed);
+            lead.decided(Slot::new(self.placed));
         }
         work
     }

@@ -125,7 +125,7 @@ impl<T> Merge<T> {
         let taken = local.take(record.0, what, done, border)?;
         let placed = local.placed;
         let leads = local.lead.as_mut().is_some_and(|lead| {
-            lead.tail = lead.tail.max(placed);
+            lead.decided(Slot::new(placed));
             true
         });
         match taken {
@@ -197,7 +197,8 @@ impl<T> Merge<T> {
     fn empty_rounds(&self) -> u64 {
         let present = &self.locals[..usize::from(self.generation.instances)];
         let ends = present.iter().map(|local| local.noop_end().unwrap_or(0));
-        let end = ends.chain(self.border()).min().unwrap_or(0);
+        // None of them reaches across a border.
+        let end = ends.min().unwrap_or(0);
         (end + 1).saturating_sub(self.slot)
     }
 
@@ -231,11 +232,9 @@ impl<T> Merge<T> {
         }
     }
 
-    /// Whether an instance may hand on more. It always may what the merge waits for; for the rest it may stay where it is.
+    /// Whether an instance may hand on more. Who has nothing here always may, and so may whom the merge waits for.
     pub fn is_open(&self, instance: InstanceId) -> bool {
-        let Ok(at) = self.index(instance) else { return false };
-        let local = &self.locals[at];
-        local.queue.is_empty() && local.unplaced.is_empty() || local.bytes < self.config.held_bytes_max
+        self.index(instance).is_ok_and(|at| self.locals[at].bytes < self.config.held_bytes_max.max(1))
     }
 
     /// The record that an instance is to hand in next.

@@ -102,6 +102,7 @@ impl<T> Merge<T> {
     }
 
     /// Some instances leave with slot `border`: reads that wait for what they would say behind it wait for nothing.
+    /// [merge L20]
     pub(crate) fn forget_reads_behind(&mut self, border: u64) {
         for read in &mut self.reads {
             let leaves = matches!(self.locals.get(read.at).map(|local| local.stay), Some(Stay::Leaves(_)));

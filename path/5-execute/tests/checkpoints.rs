@@ -41,6 +41,19 @@ fn a_retry_after_a_restore_gets_the_first_answer() {
     assert_eq!([seen[0].status, seen[1].status], [ReplyStatus::Done, ReplyStatus::ReplyForgotten]);
 }
 
+/// What the first version of the program wrote is read, and still written. The file never changes: if there is another version, its
+/// bytes get a file of their own.
+#[test]
+fn an_image_of_version_1_is_read() {
+    let byte = |text| u8::from_str_radix(text, 16).expect("hexadecimal");
+    let bytes: Vec<u8> = include_str!("fixtures/system-1.hex").split_whitespace().map(byte).collect();
+    let mut before = replica();
+    let image = before.image();
+    let mut after = Replica::restored(&bytes, &image.objects).expect("an image of version 1");
+    assert_eq!(after.digest(), before.digest());
+    assert_eq!(bytes, image.system);
+}
+
 /// Cut off anywhere, the system part is refused, and the executor stays as it was.
 #[test]
 fn a_cut_off_image_is_refused() {

@@ -136,7 +136,7 @@ impl ReadPath {
 
     /// A client asks. `executed` is the last seq that was executed here.
     pub fn ask(&mut self, now: Time, executed: Seq, conn: ConnId, read: &ReadRequest<'_>) -> Asked {
-        let seen = if planted("weak-read-goes-back") { Seq::ZERO } else { read.seen };
+        let seen = if planted("session-read-goes-back") { Seq::ZERO } else { read.seen };
         if read.consistency == ReadConsistency::Weak && seen <= executed {
             return Asked::Now;
         }

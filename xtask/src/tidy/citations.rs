@@ -1,23 +1,28 @@
 //! Code and pseudo-code point at each other. The code blocks of `docs/protocols/<name>.md` begin their lines with a
-//! label, `L14`; the code in `path/3-order/src/<name>` cites it as `[<name> L14]`, `[<name> L14-L17]` or
+//! label, `L14`; the code in `path/3-order/src/<name>`, or the merge's package, cites it as `[<name> L14]`, `[<name> L14-L17]` or
 //! `[<name> L3, L9]`. Each line is cited at least once, or stands under a heading "Lines without a citation".
 
 use super::repo::Repo;
 use super::{Findings, markdown};
 use std::collections::BTreeMap;
 
-const PROTOCOLS: [&str; 3] = ["raft", "mod_smart", "visigoth"];
+/// Each with the folder of its code.
+const PROTOCOLS: [(&str, &str); 4] = [
+    ("raft", "path/3-order/src/raft"),
+    ("mod_smart", "path/3-order/src/mod_smart"),
+    ("visigoth", "path/3-order/src/visigoth"),
+    ("merge", "path/4-merge/src"),
+];
 
 pub(super) fn check(repo: &Repo, out: &mut Findings) {
-    for name in PROTOCOLS {
-        check_protocol(repo, name, out);
+    for (name, folder) in PROTOCOLS {
+        check_protocol(repo, name, folder, out);
     }
 }
 
-fn check_protocol(repo: &Repo, name: &str, out: &mut Findings) {
-    let folder = format!("path/3-order/src/{name}");
+fn check_protocol(repo: &Repo, name: &str, folder: &str, out: &mut Findings) {
     let document = format!("docs/protocols/{name}.md");
-    if !repo.exists(&folder) {
+    if !repo.exists(folder) {
         return out.note(format!("{folder} does not exist yet: nothing to compare {document} with"));
     }
     let Some(text) = repo.text(&document) else { return out.file(&document, "is missing") };
@@ -35,7 +40,7 @@ fn check_protocol(repo: &Repo, name: &str, out: &mut Findings) {
     if lines.is_empty() {
         return out.file(&document, "no line of its code blocks begins with a label like L1");
     }
-    let cited = citations(repo, name, &folder, out);
+    let cited = citations(repo, name, folder, out);
     for (number, (path, line)) in &cited {
         if !lines.contains_key(number) {
             out.at(path, *line, format!("{document} has no L{number}"));

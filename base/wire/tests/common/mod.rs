@@ -338,8 +338,6 @@ fn clients(list: &mut Vec<Sample>) {
     add("scrub_request", "An operator asks for a scrub.", FrameKind::ScrubRequest, b"");
     add("scrub_reply", "The answer is a line of text.", FrameKind::ScrubReply, b"begun");
     add("member_reply", "The answer is a line of text.", FrameKind::MemberReply, b"begun m4");
-    add("upgrade_reply", "The answer is a line of text.", FrameKind::UpgradeReply, b"begun 2");
-    add("upgrade_request", "An operator asks for a level.", FrameKind::UpgradeRequest, &2u32.to_le_bytes());
     let replace = MemberRequest::Replace { old: ReplicaId::new(3), new: ReplicaId::new(4) };
     let add_one = MemberRequest::Add {
         replica: ReplicaId::new(4),
@@ -381,6 +379,13 @@ pub(crate) fn samples() -> Vec<Sample> {
         frame: fill_frame(Slot::new(7), InstanceId::new(2)),
     });
     clients(&mut list);
+    let level = 2u32.to_le_bytes();
+    for (name, story, kind, body) in [
+        ("upgrade_reply", "The answer is a line of text.", FrameKind::UpgradeReply, &b"begun 2"[..]),
+        ("upgrade_request", "An operator asks for a level.", FrameKind::UpgradeRequest, &level),
+    ] {
+        list.push(Sample { name: name.into(), story, frame: OutFrame::new(kind, body, vec![]) });
+    }
     list
 }
 

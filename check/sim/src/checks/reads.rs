@@ -1,5 +1,5 @@
-//! INV-SIM-READS: a read's answer is the state at the seq that it names, and what one client reads never goes back, except that
-//! reads which were open at the same time may end in any order.
+//! INV-SIM-READS: a read's answer is the state at the seq that it names. Session and strong reads of a client see all that it wrote and
+//! saw before, whatever replicas they go to; reads which were open at the same time may end in any order.
 
 use super::Failure;
 use crate::client::{Done, Way};
@@ -8,6 +8,7 @@ use quorate_execute::{Context, ReplySink, Service};
 use quorate_history::Outcome;
 use quorate_kv::KvQuery;
 use quorate_types::{AgreedTime, Seq};
+use std::collections::BTreeSet;
 
 /// Judges all reads against what was executed.
 ///
@@ -48,9 +49,9 @@ pub fn judge(dones: &[&Done], rows: &[Row]) -> Result<(), Failure> {
     never_back(&reads)
 }
 
-/// A read that was asked after another one of the same client had ended is at least as new.
+/// A session or strong read that was asked after another one of the same client had ended is at least as new.
 fn never_back(reads: &[&Done]) -> Result<(), Failure> {
-    for later in reads {
+    for later in reads.iter().filter(|read| read.way != Way::Weak) {
         let before = reads.iter().filter(|read| {
             read.id.0 == later.id.0 && read.ret.is_some_and(|ret| ret < later.call) && read.seq > later.seq
         });
@@ -59,6 +60,23 @@ fn never_back(reads: &[&Done]) -> Result<(), Failure> {
                 format!("{later:?} went back to seq {}, after {before:?} at {}", later.seq, before.seq);
             return Err(Failure::new("reads", text));
         }
+    }
+    Ok(())
+}
+
+/// Session reads see what their client wrote.
+///
+/// # Errors
+/// When one is older than a command of its client that was acknowledged before it was asked.
+pub fn own(
+    dones: &[&Done],
+    rows: &[Row],
+    index_of: impl Fn((u32, u32)) -> Option<usize>,
+) -> Result<(), Failure> {
+    let clients: BTreeSet<u32> = dones.iter().map(|done| done.id.0).collect();
+    for client in clients {
+        let of_client: Vec<&Done> = dones.iter().filter(|done| done.id.0 == client).copied().collect();
+        after_acked(&of_client, Way::Session, rows, &index_of)?;
     }
     Ok(())
 }
@@ -72,6 +90,16 @@ pub fn fresh(
     rows: &[Row],
     index_of: impl Fn((u32, u32)) -> Option<usize>,
 ) -> Result<(), Failure> {
+    after_acked(dones, Way::Strong, rows, &index_of)
+}
+
+/// Reads of this kind see every one of these commands that was acknowledged before they were asked.
+fn after_acked(
+    dones: &[&Done],
+    way: Way,
+    rows: &[Row],
+    index_of: &impl Fn((u32, u32)) -> Option<usize>,
+) -> Result<(), Failure> {
     let mut acked: Vec<(u64, u64)> = dones
         .iter()
         .filter(|done| done.way == Way::Command && matches!(done.outcome, Some(Outcome::Ok { .. })))
@@ -81,7 +109,7 @@ pub fn fresh(
     for at in 1..acked.len() {
         acked[at].1 = acked[at].1.max(acked[at - 1].1);
     }
-    for read in dones.iter().filter(|done| done.way == Way::Strong) {
+    for read in dones.iter().filter(|done| done.way == way) {
         if !matches!(read.outcome, Some(Outcome::Ok { .. })) {
             continue;
         }

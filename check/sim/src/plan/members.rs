@@ -1,7 +1,24 @@
 //! Which runs let replicas come and go, and what operators ask for in them.
 
-use super::{Change, Fault, MS, Plan, Profile};
+use super::{Fault, MS, Plan, Profile};
 use crate::random::Rng;
+
+/// What an operator asks for about the membership.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A new replica joins as a learner; its process starts at some time.
+    Add,
+    /// A learner becomes a voter.
+    Promote,
+    /// A member leaves. Its process goes on: nobody told it.
+    Remove,
+    /// A learner takes the place of a member; preferably of one whose disk is lost.
+    Replace,
+    /// A member has another address.
+    Move,
+    /// No request: a voter's disk is lost for good, where a majority of the voters is left.
+    LoseDisk,
+}
 
 /// With how many replicas it begins, and how many may join; from a generator of its own.
 pub(super) fn joiners(seed: u64, profile: &Profile, founders: usize) -> (usize, usize) {

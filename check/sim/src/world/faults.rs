@@ -37,7 +37,12 @@ impl World {
                 None
             }
             Fault::Pause { who, time } => {
-                self.processes[who].pauses += 1;
+                let process = &mut self.processes[who];
+                process.pauses += 1;
+                // Half of the time the pause comes right after it read its clock.
+                if self.now.is_multiple_of(2) && process.glimpse.is_none() {
+                    process.glimpse = Some(process.clock.read(self.now));
+                }
                 Some(time)
             }
             Fault::Cut { from, to, time } => {

@@ -1,7 +1,7 @@
 //! Drives the nodes, as host/runtime does, and their disks.
 
 use super::{MS, Phase, World};
-use crate::checks::Failure;
+use crate::checks::{Failure, leases};
 use crate::clock::Clock;
 use crate::plan::Fault;
 use crate::plan::Phase as Point;
@@ -10,8 +10,8 @@ use crate::queue::Event;
 use crate::replica::{Job, NoStart, Replica, SideJob};
 use crate::service::{Row, Told};
 use crate::trace::Level;
-use quorate_node::{Effect, Input, SegmentScrub};
-use quorate_types::{ConnId, Halt, Time};
+use quorate_node::{Effect, Input, Node, SegmentScrub};
+use quorate_types::{ConnId, Halt, Time, View, planted};
 use quorate_wire::{Frame, FrameKind, OrderMessage, StateMessage};
 use std::collections::VecDeque;
 
@@ -77,6 +77,7 @@ impl World {
         self.trace.line(Level::Events, self.now, Some(who), "start", || format!("life {}", life + 1));
         let local = self.processes[who].clock.read(self.now);
         let replica = &mut self.replicas[who];
+        replica.leased = 0;
         if let Some(node) = &mut replica.node {
             node.start(local, &mut replica.effects);
         }
@@ -116,7 +117,11 @@ impl World {
 
     /// Gives a replica its turn; says when its next deadline is, in virtual time.
     pub(super) fn replica_turn(&mut self, who: usize, arrived: Vec<Arrival>) -> Option<u64> {
-        let local = self.processes[who].clock.read(self.now);
+        let view = self.replicas[who].node.as_ref().map(Node::view).unwrap_or_default();
+        // As in host/runtime, a turn goes by a time that was read after everything in it arrived: the process may have been paused
+        // between an earlier look at the clock and now.
+        let earlier = self.processes[who].glimpse.take().filter(|_| planted("stale-lease-after-a-pause"));
+        let local = earlier.unwrap_or_else(|| self.processes[who].clock.read(self.now));
         for arrival in arrived {
             self.replica_arrival(who, local, arrival);
         }
@@ -126,11 +131,28 @@ impl World {
         self.step(who, local, Input::TurnEnd);
         self.perform(who, local);
         self.after_steps(who);
+        self.look_at_lease(who, view);
         if self.processes[who].waits {
             return None;
         }
         let deadline = self.replicas[who].node.as_ref()?.deadline()?;
         Some(self.processes[who].clock.when(self.now, deadline))
+    }
+
+    /// A replica that led this view answered reads, perhaps by its lease.
+    fn look_at_lease(&mut self, who: usize, view: View) {
+        let Some(node) = &self.replicas[who].node else { return };
+        let answered = node.answered_by_lease();
+        if std::mem::replace(&mut self.replicas[who].leased, answered) == answered {
+            return;
+        }
+        let others = self.replicas.iter().enumerate().filter_map(|(other, replica)| {
+            let node = replica.node.as_ref().filter(|node| other != who && node.leads())?;
+            Some((self.trace.name(other), node.view()))
+        });
+        if let Err(failure) = leases::judge(&self.trace.name(who), view, others) {
+            self.fail(failure);
+        }
     }
 
     fn replica_arrival(&mut self, who: usize, local: Time, arrival: Arrival) {

@@ -1,6 +1,6 @@
 //! When a run is over, and what the checkers say in the end.
 
-use super::{Phase, World};
+use super::{MS, Phase, World};
 use crate::checks::{Failure, acked, checkpoints, linear, reads};
 use crate::client::Done;
 use crate::replica::Replica;
@@ -43,7 +43,11 @@ impl World {
                 self.last_border = (last.unwrap_or(0), 0, false);
                 self.trace.line(Level::Events, self.now, None, "phase", || "the last border".to_owned());
             }
-            Phase::CatchUp => return self.last_border.2,
+            Phase::CatchUp => {
+                // Who was removed and hears nobody leads on for that long.
+                let noticed = self.plan.heal_at + 2 * self.plan.timing.2 * MS;
+                return self.last_border.2 && self.now >= noticed;
+            }
             Phase::Liveness | Phase::Reads => {}
         }
         false
@@ -97,6 +101,7 @@ impl World {
         let rows = self.agreement.rows();
         let mut found = reads::judge(&dones, rows);
         found = found.and_then(|()| reads::fresh(&dones, rows, |op| self.once.index(op)));
+        found = found.and_then(|()| reads::own(&dones, rows, |op| self.once.index(op)));
         for done in &dones {
             found = found.and_then(|()| self.once.compare(done, rows));
             for (who, replica) in self.replicas.iter().enumerate().filter(|(who, _)| current.contains(who)) {

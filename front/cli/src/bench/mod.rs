@@ -5,13 +5,14 @@
 //! so on, since what else the machine does changes from minute to minute.
 //!
 //! Files: `options` (the command line), `temporary` (the replicas), `load` (the load generator), `append`, `kv`, `idle`,
-//! `floor` (one benchmark each), `figure` (what is drawn), `series` (floor and ours in turns), `machine` and `cpu` (what the system says),
+//! `floor`, `hostile` (one benchmark each), `figure` (what is drawn), `series` (floor and ours in turns), `machine` and `cpu` (what the system says),
 //! `report` and `progress` (what people see). Tests: front/cli/tests.
 
 mod append;
 mod cpu;
 mod figure;
 mod floor;
+mod hostile;
 mod idle;
 mod kv;
 mod load;
@@ -37,6 +38,8 @@ pub(crate) fn run(args: Args) -> Outcome {
         Command::Kv(kv) => kv::run(&kv, args.json),
         Command::Floor(floor) => floor::run(&floor, args.json),
         Command::Idle(idle) => idle::run(&idle, args.json),
+        Command::Hostile(hostile) => hostile::run(&hostile, args.json),
+        Command::Crowd(crowd) => hostile::crowd(&crowd),
         Command::Figure(figure) => figure::run(&figure, args.json),
     }
 }

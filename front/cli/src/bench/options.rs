@@ -18,6 +18,7 @@ use std::time::Duration;
   quorate bench kv --callers 1 --durability group
   quorate bench floor --json
   quorate bench idle --secs 60
+  quorate bench hostile --connections 10000
   quorate bench figure dfc")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -37,6 +38,10 @@ pub(super) enum Command {
     Floor(FloorArgs),
     /// Memory and processor time of three replicas that nobody uses
     Idle(IdleArgs),
+    /// What well-behaved clients notice of a crowd of others that connects, floods, and keeps to no rule
+    Hostile(HostileArgs),
+    #[command(hide = true)]
+    Crowd(super::hostile::CrowdArgs),
     Figure(super::figure::FigureArgs),
 }
 
@@ -177,6 +182,28 @@ pub(super) struct FloorArgs {
     /// How often to measure
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub(super) repeat: u32,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct HostileArgs {
+    /// When a write counts as durable
+    #[arg(long, value_enum, default_value_t = DurabilityChoice::Group)]
+    pub(super) durability: DurabilityChoice,
+    /// Without certificates and encryption
+    #[arg(long)]
+    pub(super) plain: bool,
+    /// Connections of the crowd, all to the replica that leads; its limits are set so that not all of them fit
+    #[arg(long, value_name = "COUNT", default_value_t = 10_000)]
+    pub(super) connections: usize,
+    /// Well-behaved callers: each has a session and one put outstanding
+    #[arg(long, value_name = "COUNT", default_value_t = 8)]
+    pub(super) callers: usize,
+    /// Where the cluster keeps its logs
+    #[arg(long, value_name = "DIR", default_value = ".quorate/bench")]
+    pub(super) scratch: PathBuf,
+    /// How long to measure, before the crowd comes and while it is there, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    pub(super) secs: f64,
 }
 
 #[derive(Debug, clap::Args)]

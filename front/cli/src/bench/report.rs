@@ -96,6 +96,13 @@ impl LatencyUs {
     }
 }
 
+impl fmt::Display for LatencyUs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { p50, p99, p99_9, max, .. } = self;
+        write!(f, "p50 {p50:.0} us, p99 {p99:.0} us, p99.9 {p99_9:.0} us, max {max:.0} us")
+    }
+}
+
 /// What one replica used in the measured time.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct ReplicaUse {

@@ -141,6 +141,11 @@ impl Target {
         there.count() + 1 == self.replicas.len()
     }
 
+    /// The cluster that was started for this.
+    pub(super) fn cluster(&self) -> Option<&Cluster> {
+        self.own.as_ref().map(|own| &own.cluster)
+    }
+
     /// Fails when a replica of ours ended.
     pub(super) fn check(&mut self) -> Outcome<()> {
         self.own.as_mut().map_or(Ok(()), Temporary::check)

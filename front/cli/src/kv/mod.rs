@@ -8,7 +8,7 @@ use crate::print;
 use quorate::client::{BlockingSession, ReadConsistency, ReadOptions, Replies};
 use quorate::{BlockingClient, Error};
 use quorate_kv::{Condition, KvCommand, KvQuery, KvReply, Operation, Scan};
-use quorate_types::ReplicaId;
+use quorate_types::{ReplicaId, Seq};
 use show::Show;
 use std::ffi::OsString;
 use std::io::Read as _;
@@ -31,7 +31,11 @@ const FRAME_BYTES_MAX: u32 = 8 << 20;
   quorate kv get picture --raw > picture.png
   quorate kv cas greeting goodbye --if hello
   quorate kv scan --prefix user/ --limit 10
-  quorate kv get greeting --weak --replica 2")]
+  quorate kv get greeting --weak --replica 2
+  quorate kv get greeting --after 17
+
+Reads are strong unless told otherwise: they see every write that was acknowledged before, whoever wrote it, and need a majority.
+With --after a read sees what was written or read up to that seq, and perhaps no more; --weak promises nothing but one moment's state.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -68,9 +72,13 @@ struct Common {
 /// How to read.
 #[derive(Debug, clap::Args)]
 struct Reading {
-    /// A state that may be old, from a replica that need not ask the others
+    /// What one replica has, however old, even when no majority is up; with --json the answer says of which seq
     #[arg(long)]
     weak: bool,
+    /// Not older than this seq, which a put, delete, cas or get with --json printed: what was written there, or read, is in it. One
+    /// replica suffices, and one that is behind waits. Others' newest writes may be missing
+    #[arg(long, value_name = "SEQ", conflicts_with = "weak")]
+    after: Option<u64>,
     /// Read from this replica only
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..))]
     replica: Option<u16>,
@@ -222,14 +230,16 @@ impl Common {
         }
     }
     /// Runs one command in a session of its own.
-    fn write(&self, command: &KvCommand<'_>) -> Outcome<Replies> {
+    fn write(&self, command: &KvCommand<'_>) -> Outcome<(Replies, u64)> {
         let client = self.client()?;
         let session = client.open_session().map_err(|why| not_done(&why))?;
         let mut bytes = Vec::new();
         command.encode(&mut bytes);
         let replies = session.call_one(&bytes).map_err(|why| wrote(&why))?;
+        // Not older than this, a read sees the write.
+        let seq = client.newest().number();
         close(session);
-        Ok(replies)
+        Ok((replies, seq))
     }
 }
 
@@ -269,12 +279,12 @@ fn unexpected() -> Failure {
 fn put(args: &Put) -> Outcome {
     let common = &args.common;
     let (key, value) = (common.input(&args.key, "a key")?, common.value(args.value.as_ref())?);
-    let replies = common.write(&KvCommand::One(Operation::Put { key: &key, value: &value }))?;
+    let (replies, seq) = common.write(&KvCommand::One(Operation::Put { key: &key, value: &value }))?;
     let KvReply::Put { replaced } = decode(replies.first().unwrap_or_default())? else {
         return Err(unexpected());
     };
     let text = if common.json {
-        serde_json::json!({ "done": true, "replaced": replaced }).to_string()
+        serde_json::json!({ "done": true, "replaced": replaced, "seq": seq }).to_string()
     } else {
         "ok".to_owned()
     };
@@ -285,12 +295,12 @@ fn put(args: &Put) -> Outcome {
 fn delete(args: &Delete) -> Outcome {
     let common = &args.common;
     let key = common.input(&args.key, "a key")?;
-    let replies = common.write(&KvCommand::One(Operation::Delete { key: &key }))?;
+    let (replies, seq) = common.write(&KvCommand::One(Operation::Delete { key: &key }))?;
     let KvReply::Deleted { existed } = decode(replies.first().unwrap_or_default())? else {
         return Err(unexpected());
     };
     let text = match (common.json, existed) {
-        (true, _) => serde_json::json!({ "done": true, "existed": existed }).to_string(),
+        (true, _) => serde_json::json!({ "done": true, "existed": existed, "seq": seq }).to_string(),
         (false, true) => "ok".to_owned(),
         (false, false) => "ok (it had no value)".to_owned(),
     };
@@ -307,10 +317,10 @@ fn cas(args: &Cas) -> Outcome {
         None if args.condition.if_absent => Condition::Absent,
         None => Condition::Present,
     };
-    let replies = common.write(&KvCommand::Swap { key: &key, condition, value: &value })?;
+    let (replies, seq) = common.write(&KvCommand::Swap { key: &key, condition, value: &value })?;
     let current = match decode(replies.first().unwrap_or_default())? {
         KvReply::Swapped => {
-            let json = || serde_json::json!({ "done": true, "swapped": true }).to_string();
+            let json = || serde_json::json!({ "done": true, "swapped": true, "seq": seq }).to_string();
             print::line(if common.json { json() } else { "ok".to_owned() })?;
             return Ok(ExitCode::SUCCESS);
         }
@@ -319,7 +329,7 @@ fn cas(args: &Cas) -> Outcome {
     };
     let show = common.show();
     if common.json {
-        let mut json = serde_json::json!({ "done": true, "swapped": false });
+        let mut json = serde_json::json!({ "done": true, "swapped": false, "seq": seq });
         show.insert(&mut json, "current", current);
         print::line(json.to_string())?;
         return Ok(ExitCode::FAILURE);
@@ -330,7 +340,12 @@ fn cas(args: &Cas) -> Outcome {
 
 fn options(reading: &Reading) -> ReadOptions {
     ReadOptions {
-        consistency: if reading.weak { ReadConsistency::Weak } else { ReadConsistency::Strong },
+        consistency: match (reading.weak, reading.after) {
+            (true, _) => ReadConsistency::Weak,
+            (false, Some(_)) => ReadConsistency::Session,
+            (false, None) => ReadConsistency::Strong,
+        },
+        after: Seq::new(reading.after.unwrap_or(0)),
         replica: reading.replica.map(ReplicaId::new),
         timeout: None,
     }
@@ -344,7 +359,7 @@ fn read(
     let mut bytes = Vec::new();
     query.encode(&mut bytes);
     client.read(bytes, options(reading)).map_err(|why| {
-        let hint = if reading.weak || reading.replica.is_some() {
+        let hint = if reading.weak || reading.after.is_some() || reading.replica.is_some() {
             ""
         } else {
             "; with --weak one replica suffices, and may be behind"

@@ -25,21 +25,31 @@ pub(crate) enum Life {
     Up,
     Paused,
     Down,
+    /// No member any more.
+    Gone,
 }
 
-struct Process {
-    life: Life,
-    child: Option<Child>,
+pub(super) struct Process {
+    pub(super) life: Life,
+    pub(super) child: Option<Child>,
     /// How often it was started.
     lives: u32,
+    /// What it is started with besides.
+    pub(super) arguments: Vec<String>,
+}
+
+impl Process {
+    pub(super) fn new() -> Self {
+        Self { life: Life::Down, child: None, lives: 0, arguments: Vec::new() }
+    }
 }
 
 /// A cluster; its processes and its directory go with it, but the directory stays when the test fails.
 pub(crate) struct Cluster {
     directory: TempDir,
     pub(crate) members: Vec<(ReplicaId, String)>,
-    processes: Vec<Process>,
-    admin: BlockingClient,
+    pub(super) processes: Vec<Process>,
+    pub(super) admin: BlockingClient,
     mounts: Vec<Tmpfs>,
 }
 
@@ -67,12 +77,8 @@ impl Cluster {
             std::fs::write(&file, text.replace(mode, &format!("{mode}segment_mib = {segment_mib}\n")))
                 .unwrap();
         }
-        let admin = ClientBuilder::from_file(root.join("client.toml"))
-            .unwrap()
-            .timeout(ASK)
-            .build_blocking()
-            .unwrap();
-        let processes = (0..REPLICAS).map(|_| Process { life: Life::Down, child: None, lives: 0 }).collect();
+        let admin = admin(&root);
+        let processes = (0..REPLICAS).map(|_| Process::new()).collect();
         Self { directory, members, processes, admin, mounts: Vec::new() }
     }
 
@@ -159,6 +165,7 @@ impl Cluster {
             .arg("--sync-trace")
             .arg(home.join(format!("sync-{}.jsonl", process.lives)))
             .arg(format!("--die-with-parent={}", std::process::id()))
+            .args(&process.arguments)
             .stdin(Stdio::null())
             .stdout(printed.try_clone().unwrap())
             .stderr(printed)
@@ -188,11 +195,16 @@ impl Cluster {
         self.processes[at].life = Life::Up;
     }
 
+    /// The replicas that are members.
+    pub(crate) fn all(&self) -> Vec<usize> {
+        (0..self.processes.len()).filter(|at| self.processes[*at].life != Life::Gone).collect()
+    }
+
     /// Starts what is down, lets go on what is paused.
     pub(crate) fn heal(&mut self) {
-        for at in 0..REPLICAS {
+        for at in self.all() {
             match self.processes[at].life {
-                Life::Up => {}
+                Life::Up | Life::Gone => {}
                 Life::Paused => self.resume(at),
                 Life::Down => self.start(at),
             }
@@ -213,21 +225,21 @@ impl Cluster {
 
     /// A replica that ends although nobody killed it is a failure, whatever the clients saw.
     pub(crate) fn check_all_running(&mut self) {
-        for at in 0..REPLICAS {
+        for at in self.all() {
             if self.processes[at].life != Life::Down {
                 self.check_running(at);
             }
         }
     }
 
-    fn check_running(&mut self, at: usize) {
+    pub(super) fn check_running(&mut self, at: usize) {
         let child = self.processes[at].child.as_mut().expect("it was started");
         if let Some(status) = child.try_wait().unwrap() {
             panic!("replica {} ended by itself: {status}\n{}", at + 1, self.tail(at));
         }
     }
 
-    fn signal(&self, at: usize, signal: Signal) {
+    pub(super) fn signal(&self, at: usize, signal: Signal) {
         let child = self.processes[at].child.as_ref().expect("it was started");
         let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
@@ -250,7 +262,7 @@ impl Cluster {
 
     /// Who leads: a replica that says so itself, in the highest view of those that do.
     pub(crate) fn leader(&self) -> Option<usize> {
-        let leading = (0..REPLICAS).filter_map(|at| {
+        let leading = self.all().into_iter().filter_map(|at| {
             let status = self.status(at).filter(|status| status["leading"] == true)?;
             Some((status["view"].as_u64()?, at))
         });
@@ -285,7 +297,7 @@ impl Cluster {
     /// Waits until a replica executed what another one had executed by now.
     pub(crate) fn wait_until_caught_up(&mut self, at: usize) {
         let executed = |cluster: &Self, at| cluster.status(at)?["executed"].as_u64();
-        let others = (0..REPLICAS).filter(|other| *other != at);
+        let others = self.all().into_iter().filter(|other| *other != at);
         let goal = others.filter_map(|other| executed(self, other)).max().expect("another one answers");
         wait("it catches up", || {
             self.check_all_running();
@@ -299,7 +311,7 @@ impl Cluster {
         wait("all replicas executed the same", || {
             self.check_all_running();
             let executed: Vec<Option<u64>> =
-                (0..REPLICAS).map(|at| self.status(at)?["executed"].as_u64()).collect();
+                self.all().into_iter().map(|at| self.status(at)?["executed"].as_u64()).collect();
             even = executed[0].unwrap_or_default();
             executed.iter().all(|one| one.is_some() && *one == executed[0])
         });
@@ -323,6 +335,12 @@ impl Drop for Cluster {
     }
 }
 
+/// A client that asks replicas how they are.
+pub(super) fn admin(root: &Path) -> BlockingClient {
+    let builder = ClientBuilder::from_file(root.join("client.toml")).unwrap();
+    builder.timeout(ASK).build_blocking().unwrap()
+}
+
 /// The program under test.
 pub(crate) fn quorate() -> Command {
     Command::new(env!("CARGO_BIN_EXE_quorate"))
@@ -337,7 +355,7 @@ pub(crate) fn wait(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 /// Ports that no outgoing connection takes while their replica is down: below the range that the system picks from.
-fn ports(random: &mut Random) -> Vec<u16> {
+pub(super) fn ports(random: &mut Random) -> Vec<u16> {
     // Tests that run at the same time with the same seed must not meet, in one process or in several.
     static CLUSTERS: AtomicU64 = AtomicU64::new(0);
     let cluster = CLUSTERS.fetch_add(1, Ordering::Relaxed);

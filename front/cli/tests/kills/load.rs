@@ -32,11 +32,21 @@ pub(crate) struct Plan {
     pub(crate) pause: Duration,
     /// So many bytes are added to values.
     pub(crate) padding: usize,
+    /// Reads go to the replicas up to this one.
+    pub(crate) replicas: u64,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { waiting: 8, pipelined: 2, chains: 2, keys: 10, pause: Duration::from_millis(8), padding: 0 }
+        Self {
+            waiting: 8,
+            pipelined: 2,
+            chains: 2,
+            keys: 10,
+            pause: Duration::from_millis(8),
+            padding: 0,
+            replicas: REPLICAS as u64,
+        }
     }
 }
 
@@ -82,7 +92,7 @@ impl Load {
         while self.recorder.answered() < from + more {
             cluster.check_all_running();
             if Instant::now() >= until {
-                let tails: Vec<String> = (0..REPLICAS).map(|at| cluster.tail(at)).collect();
+                let tails: Vec<String> = cluster.all().into_iter().map(|at| cluster.tail(at)).collect();
                 let progress = self.recorder.answered() - from;
                 panic!(
                     "{progress} of {more} operations in {LIMIT:?}; last printed:\n{}",
@@ -205,12 +215,12 @@ impl Worker {
     /// A read past the session: strong through any replica or one of them, or weak through one.
     fn read(&mut self, read_seq: &mut Seq) {
         let key = self.key();
-        let replica = Some(ReplicaId::new(self.random.between(1, REPLICAS as u64) as u16));
+        let replica = Some(ReplicaId::new(self.random.between(1, self.plan.replicas) as u16));
         let short = Some(Duration::from_millis(700));
         let (op, options) = match self.random.below(4) {
             0 | 1 => (Op::Get, ReadOptions::STRONG),
             2 => (Op::Get, ReadOptions { replica, timeout: short, ..ReadOptions::STRONG }),
-            _ => (Op::ReadWeak, ReadOptions { replica, timeout: short, ..ReadOptions::WEAK }),
+            _ => (Op::ReadWeak, ReadOptions { replica, timeout: short, ..ReadOptions::SESSION }),
         };
         let call = self.recorder.now();
         let result = self.client.read(recorder::get(&key), options);
@@ -218,7 +228,7 @@ impl Worker {
         let outcome = match &result {
             Err(_) => Outcome::Fail { ret: Some(ret) },
             Ok(read) => {
-                if read.seq < *read_seq && options.consistency == ReadConsistency::Weak {
+                if read.seq < *read_seq && options.consistency == ReadConsistency::Session {
                     let text = format!("client {} read seq {} after {}", self.number, read.seq, *read_seq);
                     self.recorder.fault(text);
                 }

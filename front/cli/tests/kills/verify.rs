@@ -1,7 +1,7 @@
 //! The judgement: everything is read back, all replicas hold the same, and the history is legal.
 
 use super::chains;
-use super::cluster::{Cluster, LIMIT, REPLICAS};
+use super::cluster::{Cluster, LIMIT};
 use super::load::Load;
 use super::recorder;
 use quorate::client::{BlockingClient, ReadOptions};
@@ -60,7 +60,7 @@ fn judge(load: &Load) -> u64 {
 /// Reads every key strongly through each replica.
 fn read_back(cluster: &Cluster, load: &Load, client: &BlockingClient, keys: u64) -> Vec<Event> {
     let mut events = Vec::new();
-    for at in 0..REPLICAS {
+    for at in cluster.all() {
         let options = ReadOptions { replica: Some(cluster.replica(at)), ..ReadOptions::STRONG };
         for key in (0..keys).map(|key| format!("k{key}")) {
             let call = load.recorder.now();
@@ -80,8 +80,8 @@ fn same_state(cluster: &mut Cluster, client: &BlockingClient) -> BTreeMap<String
     let scan_of = |at: usize, options: ReadOptions| {
         scan(client, ReadOptions { replica: Some(cluster.replica(at)), ..options })
     };
-    let state = scan_of(0, ReadOptions::STRONG);
-    for at in 0..REPLICAS {
+    let state = scan_of(cluster.all()[0], ReadOptions::STRONG);
+    for at in cluster.all() {
         let other = scan_of(at, ReadOptions::WEAK);
         let differs = state.iter().find(|(key, value)| other.get(*key) != Some(value));
         assert!(

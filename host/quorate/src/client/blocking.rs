@@ -3,7 +3,7 @@
 use super::oneshot::block_on;
 use super::{Client, Encoded, Error, ReadOptions, ReadResult, Replies, Session};
 use bytes::Bytes;
-use quorate_types::ReplicaId;
+use quorate_types::{ReplicaId, Seq};
 
 /// A [`Client`] whose calls wait on the calling thread. Not for use inside an asynchronous runtime.
 #[derive(Clone, Debug)]
@@ -19,6 +19,11 @@ impl BlockingClient {
     /// The asynchronous client behind it.
     pub const fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// As [`Client::newest`].
+    pub fn newest(&self) -> Seq {
+        self.client.newest()
     }
 
     /// Opens a session.

@@ -11,14 +11,16 @@ use super::tls::ClientTls;
 use super::{Error, Replies};
 use bytes::Bytes;
 use mio::{Events, Interest, Poll, Token, Waker};
-use quorate_client::{CallId, ClientCore, Completion, Config, Effect, Effects, Input, SessionHandle};
+use quorate_client::{
+    CallId, ClientCore, Completion, Config, Effect, Effects, Input, ReadConsistency, SessionHandle,
+};
 use quorate_tls::Session;
-use quorate_types::{ConnId, ReplicaId, Time};
-use quorate_wire::{FRAME_HEADER, Frame, FrameKind, ReadConsistency, Refusal, RefusalReason};
+use quorate_types::{ConnId, ReplicaId, Seq, Time};
+use quorate_wire::{FRAME_HEADER, Frame, FrameKind, Refusal, RefusalReason};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -61,11 +63,30 @@ fn completed(tag: u64, outcome: Outcome) -> Completed {
 /// What callers ask.
 #[derive(Debug)]
 pub(crate) enum Ask {
-    Open { deadline: Time },
-    Call { session: SessionHandle, commands: Bytes, deadline: Time },
-    Close { session: SessionHandle, deadline: Time },
-    Read { consistency: ReadConsistency, replica: Option<ReplicaId>, query: Bytes, deadline: Time },
-    Resolved { conn: ConnId, replica: ReplicaId, addresses: Result<Vec<SocketAddr>, String> },
+    Open {
+        deadline: Time,
+    },
+    Call {
+        session: SessionHandle,
+        commands: Bytes,
+        deadline: Time,
+    },
+    Close {
+        session: SessionHandle,
+        deadline: Time,
+    },
+    Read {
+        consistency: ReadConsistency,
+        after: Seq,
+        replica: Option<ReplicaId>,
+        query: Bytes,
+        deadline: Time,
+    },
+    Resolved {
+        conn: ConnId,
+        replica: ReplicaId,
+        addresses: Result<Vec<SocketAddr>, String>,
+    },
     Shutdown,
 }
 
@@ -97,6 +118,8 @@ pub(crate) struct Shared {
     waker: Waker,
     /// Who leads, as a number; 0 when unknown.
     pub(crate) leader: AtomicU16,
+    /// The newest seq that is known, before whoever waits for what told of it hears that.
+    pub(crate) newest: AtomicU64,
     start: Instant,
 }
 
@@ -203,6 +226,7 @@ pub(crate) fn start(
         awake: AtomicBool::new(true),
         waker,
         leader: AtomicU16::new(0),
+        newest: AtomicU64::new(0),
         start: Instant::now(),
     });
     let ids: Vec<ReplicaId> = members.iter().map(|(id, _)| *id).collect();
@@ -311,9 +335,9 @@ impl Driver {
             Ask::Close { session, deadline } => {
                 Input::Close { call: Some(self.number(waiter)), session, deadline: Some(deadline) }
             }
-            Ask::Read { consistency, replica, query, deadline } => {
-                let deadline = Some(deadline);
-                Input::Read { call: self.number(waiter), reader: 0, consistency, replica, query, deadline }
+            Ask::Read { consistency, after, replica, query, deadline } => {
+                let (call, deadline) = (self.number(waiter), Some(deadline));
+                Input::Read { call, reader: 0, consistency, after, replica, query, deadline }
             }
             Ask::Resolved { conn, replica, addresses } => {
                 self.resolving.retain(|id| *id != replica);
@@ -380,6 +404,7 @@ impl Driver {
             if self.out.is_empty() {
                 return;
             }
+            self.shared.newest.store(self.core.newest().number(), Ordering::Release);
             let mut out = std::mem::take(&mut self.out);
             let mut written = Vec::new();
             for effect in out.drain() {

@@ -25,10 +25,9 @@ pub use builder::{BuildError, ClientBuilder};
 pub use commands::{Commands, Encoded, Replies};
 pub use completions::{Completed, CompletionQueue};
 pub use file::{ClientFile, ClientFileError, ClientFiles};
-pub use quorate_client::Error;
+pub use quorate_client::{Error, ReadConsistency};
 pub use quorate_tls::{Credentials, CredentialsError, TlsFiles};
 pub use quorate_types::{ClientId, ClusterId, ReplicaId, Seq};
-pub use quorate_wire::ReadConsistency;
 pub use session::{CallFuture, Session};
 
 use admin::Question;
@@ -50,6 +49,8 @@ use tls::ClientTls;
 pub struct ReadOptions {
     /// How up to date the answer must be.
     pub consistency: ReadConsistency,
+    /// The answer is at least as new as this seq, whoever saw it: carries what is known from one client to another.
+    pub after: Seq,
     /// Only from this replica; from any if `None`.
     pub replica: Option<ReplicaId>,
     /// How long to wait for the answer; the client's own time-out if `None`.
@@ -57,10 +58,17 @@ pub struct ReadOptions {
 }
 
 impl ReadOptions {
-    /// Sees everything that was acknowledged before.
-    pub const STRONG: Self = Self { consistency: ReadConsistency::Strong, replica: None, timeout: None };
-    /// May be old, but never older than what this client saw before.
-    pub const WEAK: Self = Self { consistency: ReadConsistency::Weak, replica: None, timeout: None };
+    /// Sees every write that was acknowledged before the read was asked, whoever wrote it. Needs a majority.
+    pub const STRONG: Self = Self::with(ReadConsistency::Strong);
+    /// Sees every write of this client (of its clones and sessions) that was acknowledged, and nothing older than what its reads saw
+    /// before, whatever replica answers. One replica suffices; one that is behind waits until it is as far, or another one answers.
+    pub const SESSION: Self = Self::with(ReadConsistency::Session);
+    /// What one replica has, however old; [`ReadResult::seq`] says how far that is. One replica suffices, and it waits for nothing.
+    pub const WEAK: Self = Self::with(ReadConsistency::Weak);
+
+    const fn with(consistency: ReadConsistency) -> Self {
+        Self { consistency, after: Seq::ZERO, replica: None, timeout: None }
+    }
 }
 
 impl Default for ReadOptions {
@@ -105,6 +113,12 @@ impl Client {
         Some(self.handle.shared.leader.load(Ordering::Relaxed)).filter(|id| *id != 0).map(ReplicaId::new)
     }
 
+    /// The newest state that this client knows of: a read that is not older sees all of its writes that were acknowledged, and what its
+    /// reads saw. For [`ReadOptions::after`] of another client.
+    pub fn newest(&self) -> Seq {
+        Seq::new(self.handle.shared.newest.load(Ordering::Acquire))
+    }
+
     /// Opens a session.
     ///
     /// # Errors
@@ -120,8 +134,9 @@ impl Client {
     /// Reads. The request is under way when this returns; the future waits for the answer.
     pub fn read(&self, query: impl Into<Bytes>, options: ReadOptions) -> ReadFuture {
         let deadline = self.handle.shared.deadline(options.timeout.unwrap_or(self.timeout));
-        let ReadOptions { consistency, replica, .. } = options;
-        ReadFuture { waiting: self.ask(Ask::Read { consistency, replica, query: query.into(), deadline }) }
+        let ReadOptions { consistency, after, replica, .. } = options;
+        let query = query.into();
+        ReadFuture { waiting: self.ask(Ask::Read { consistency, after, replica, query, deadline }) }
     }
 
     /// Runs commands in a session and reports the end to `queue` under this tag: for many calls from one thread.

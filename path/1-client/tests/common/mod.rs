@@ -11,7 +11,7 @@ use quorate_types::{
 };
 use quorate_wire::{
     ClientMessage, Frame, FrameKind, FrameReader, Hello, LeaderNotice, OutFrame, ReadReply, ReadRequest,
-    ReadStatus, Refusal, Reply, ReplyStatus, RequestHeader, RequestKind, Requests, Welcome,
+    ReadStatus, Refusal, Reply, ReplyStatus, RequestHeader, RequestKind, Requests, Welcome, write_position,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -397,6 +397,7 @@ impl World {
         let mut answer = Vec::new();
         Reply { session, number, status, body: &body }.write_to(&mut answer);
         if !self.down.contains(&replica) && self.conns.contains_key(&on) {
+            write_position(&mut answer, Seq::new(self.seq));
             self.answer(on, OutFrame::new(FrameKind::Replies, &answer, vec![]));
         }
     }

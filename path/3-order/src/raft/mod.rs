@@ -145,6 +145,8 @@ pub struct Raft {
     heard_leader: Option<Time>,
     /// Until when it votes for nobody, where there are leases.
     promised: Option<Time>,
+    /// Questions for reads answered by leases.
+    leased: u64,
     /// Elections in a row that came to nothing.
     failures: u32,
     /// Questions to the disk, and the one for delivery.
@@ -190,6 +192,7 @@ impl Raft {
             election_due: Time::ZERO,
             heard_leader: None,
             promised: None,
+            leased: 0,
             failures: 0,
             loads: Loads::default(),
             delivery_load: None,
@@ -441,6 +444,14 @@ impl Order for Raft {
 
     fn in_flight(&self) -> (usize, usize) {
         self.proposed_and_open()
+    }
+
+    fn lease(&self) -> Option<bool> {
+        self.config.lease_drift_percent.map(|_| self.holds_lease())
+    }
+
+    fn answered_by_lease(&self) -> u64 {
+        self.leased
     }
 
     fn invariants(&self, thorough: bool) {

@@ -111,6 +111,7 @@ impl Raft {
         }
         if leased {
             let reads = std::mem::take(&mut lead.reads.waiting);
+            self.leased += reads.len() as u64;
             return self.answer_reads(reads, out);
         }
         if lead.reads.round != 0 {

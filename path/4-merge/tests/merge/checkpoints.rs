@@ -2,7 +2,9 @@
 
 use crate::common::{Rec, config, decided, instance};
 use crate::deliver::{give, merge, pull};
-use quorate_merge::{Checkpoint, Generation, InstanceAt, Merge, RecordIndex, Refused};
+use quorate_merge::{
+    Checkpoint, Delivered, Generation, InstanceAt, Leader, Merge, Position, ReadEnd, RecordIndex, Refused,
+};
 use quorate_types::{Random, Seq, Slot};
 
 fn at(slot: u64, record: u64, offset: u64) -> InstanceAt {
@@ -84,6 +86,69 @@ fn a_jump_drops_what_departs_from_it() {
     other.jump(&checkpoint).expect("a sound checkpoint");
     assert_eq!(other.next_record(instance(0)), Some(RecordIndex(4)));
     assert!(pull(&mut other).is_empty());
+}
+
+/// Whoever waits behind a jump asks anew; what was wanted is wanted still.
+#[test]
+fn a_jump_ends_reads_and_forgets_no_demand() {
+    let (_, checkpoint) = in_the_middle();
+    let mut other = merge(2, 9);
+    other.leader(instance(0), Leader::Here);
+    other.settled(instance(0));
+    other.asked(Position::new(5, 1));
+    other.read_confirmed(3, instance(1), RecordIndex(0));
+    other.jump(&checkpoint).expect("a sound checkpoint");
+    let mut ends = vec![];
+    other.reads(|read, end| ends.push((read, end)));
+    assert_eq!(ends, [(3, ReadEnd::AskAnother)]);
+    assert_eq!(other.fill(instance(0)), Some(Slot::new(5)));
+}
+
+/// A change that a checkpoint holds, and whose border is not reached, is filled after a restart, too.
+#[test]
+fn a_change_goes_on_after_a_restart() {
+    let mut first = merge(2, 3);
+    give(&mut first, 0, Rec::Change(1, 1));
+    pull_with_change(&mut first, 1);
+    let mut again: Merge<Rec> = Merge::restore(config(3), &first.checkpoint()).expect("a sound checkpoint");
+    again.leader(instance(1), Leader::Here);
+    again.settled(instance(1));
+    assert_eq!(again.fill(instance(1)), Some(Slot::new(3)), "up to the window first");
+}
+
+/// Work that came before the change which brings its instance back gets its slot from a checkpoint behind that change.
+#[test]
+fn a_jump_places_what_kept() {
+    let mut ahead = merge(2, 2);
+    give(&mut ahead, 1, Rec::Noop(3));
+    give(&mut ahead, 0, Rec::Change(1, 1));
+    pull_with_change(&mut ahead, 1);
+    give(&mut ahead, 0, Rec::Noop(3));
+    give(&mut ahead, 0, Rec::Noop(4));
+    pull(&mut ahead);
+    give(&mut ahead, 0, Rec::Change(2, 2));
+    pull_with_change(&mut ahead, 2);
+    let checkpoint = ahead.checkpoint();
+    let mut behind = merge(2, 2);
+    give(&mut behind, 1, Rec::Noop(3));
+    give(&mut behind, 1, Rec::Work(99));
+    assert_eq!(behind.bounds(instance(0)).map(|bounds| bounds.wanted), Some(Slot::new(4)));
+    behind.jump(&checkpoint).expect("a sound checkpoint");
+    behind.invariants(true);
+    // Slot 5 held the second change; its border is slot 7.
+    let bounds = behind.bounds(instance(0)).expect("an instance");
+    assert_eq!((bounds.wanted, bounds.border), (Slot::new(8), Some(Slot::new(7))));
+    give(&mut behind, 0, Rec::Noop(7));
+    give(&mut behind, 0, Rec::Work(8));
+    assert_eq!(pull(&mut behind), ["q9-q10", "q11 Work(8)", "q12 Work(99)"]);
+}
+
+fn pull_with_change(merge: &mut Merge<Rec>, instances: u16) {
+    while let Some(piece) = merge.next(crate::common::NOW) {
+        if matches!(piece, Delivered::Batch { .. }) {
+            merge.change(instances).expect("a change");
+        }
+    }
 }
 
 #[test]

@@ -6,6 +6,12 @@ use std::collections::BTreeMap;
 
 pub(crate) const NOW: Time = Time::ZERO;
 
+/// The seeds of a test: `count` of them, or as many as `MERGE_SEEDS` says.
+pub(crate) fn seeds(from: u64, count: u64) -> std::ops::Range<u64> {
+    let wanted = std::env::var("MERGE_SEEDS").ok().and_then(|count| count.parse().ok());
+    from..from + wanted.unwrap_or(count)
+}
+
 /// A record of an instance's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rec {

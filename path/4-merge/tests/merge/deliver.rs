@@ -101,6 +101,9 @@ fn a_full_instance_is_closed_until_the_others_catch_up() {
     assert!(!merge.is_open(instance(0)));
     assert_eq!(pull(&mut merge).len(), 2);
     assert!(merge.is_open(instance(0)) && merge.is_open(instance(1)));
+    let none = Config { window: 9, held_bytes_max: 0 };
+    let merge: Merge<Rec> = Merge::new(none, 2).expect("a sound configuration");
+    assert!(merge.is_open(instance(0)), "or nothing would ever come");
 }
 
 /// It counts how long work waited for an instance; a cluster at rest waits for nobody.

@@ -2,7 +2,7 @@
 
 use crate::common::{Rec, instance};
 use crate::deliver::{give, merge, pull};
-use quorate_merge::{Leader, Merge, Position};
+use quorate_merge::{Bounds, Leader, Merge, Position, Proposer};
 use quorate_types::Slot;
 
 /// A replica that leads all its instances.
@@ -48,6 +48,31 @@ fn a_proposal_asks_before_it_is_decided() {
     assert_eq!(fills(&mut merge), [1, 0, 0]);
     assert_eq!(merge.proposed(instance(0)), Some(Slot::new(2)), "behind the no-op");
     assert_eq!(merge.proposed(instance(2)), Some(Slot::new(1)));
+}
+
+/// A leader with work of its own under way puts a no-op off until that is decided: more of it may come, and makes no-ops needless.
+#[test]
+fn work_under_way_puts_a_no_op_off() {
+    let mut merge = leads_all(2, 20);
+    merge.proposed(instance(0));
+    for number in 1..=2 {
+        give(&mut merge, 1, Rec::Work(number));
+    }
+    assert_eq!(merge.fill(instance(0)), None, "slot 1 is under way, and slot 2 is wanted");
+    merge.proposed(instance(0));
+    for number in 3..=4 {
+        give(&mut merge, 1, Rec::Work(number));
+    }
+    give(&mut merge, 0, Rec::Work(11));
+    assert_eq!(merge.fill(instance(0)), None, "its own work came as far as was wanted then; now slot 4 is");
+    merge.proposed(instance(0));
+    give(&mut merge, 0, Rec::Work(12));
+    assert_eq!(merge.fill(instance(0)), Some(Slot::new(4)), "its own work came to slot 3 only");
+    give(&mut merge, 1, Rec::Work(5));
+    give(&mut merge, 0, Rec::Work(13));
+    assert_eq!(merge.fill(instance(0)), None, "a no-op is under way");
+    give(&mut merge, 0, Rec::Noop(4));
+    assert_eq!(merge.fill(instance(0)), Some(Slot::new(5)), "and nothing any more");
 }
 
 #[test]
@@ -148,6 +173,36 @@ fn others_are_asked_by_the_one_who_knows_first() {
     let place = Position::new(2, 3);
     assert_eq!(asks(&mut leader), [(1, place), (2, place)]);
     assert_eq!(leader.counts().asks, 6);
+}
+
+/// Work that a leader before it proposed, and that is decided now, is told by the one who leads now.
+#[test]
+fn inherited_work_is_told_too() {
+    let mut merge = merge(2, 9);
+    merge.leader(instance(1), Leader::Here);
+    give(&mut merge, 1, Rec::Work(1));
+    assert_eq!(asks(&mut merge), [(1, Position::new(1, 2))]);
+}
+
+/// A leader on another lane has numbers that are old, and slots may have passed while its instance was away.
+#[test]
+fn a_leader_apart_goes_by_what_it_was_told() {
+    let slot = Slot::new;
+    let mut bounds = Bounds { decided: slot(3), last: slot(9), border: None, wanted: slot(5) };
+    let mut proposer = Proposer::default();
+    assert_eq!((proposer.room(&bounds), proposer.fill(&bounds)), (0, None), "it is not settled");
+    proposer.settle(&bounds);
+    assert_eq!(proposer.room(&bounds), 6);
+    bounds.decided = slot(7);
+    assert_eq!((proposer.room(&bounds), proposer.fill(&bounds)), (2, None));
+    bounds.wanted = slot(12);
+    assert_eq!(proposer.fill(&bounds), Some(slot(9)));
+    (bounds.decided, bounds.last, bounds.border) = (slot(9), slot(20), Some(slot(11)));
+    assert_eq!((proposer.room(&bounds), proposer.propose(&bounds)), (2, slot(10)));
+    bounds.decided = slot(10);
+    assert_eq!(proposer.fill(&bounds), Some(slot(11)), "up to the border");
+    bounds.decided = slot(11);
+    assert_eq!(proposer.fill(&bounds), Some(slot(12)), "and from there");
 }
 
 /// A question that no correct replica would ask costs a window of no-ops at most.

@@ -50,6 +50,7 @@ fn labels_are_unique_and_needed() {
 #[test]
 fn without_the_code_there_is_a_note_and_without_the_page_a_problem() {
     let none = findings(check, &[]);
-    assert!(none.problems.is_empty() && none.notes.len() == 3, "{:?}", none.notes);
+    assert!(none.problems.is_empty() && none.notes.len() == 4, "{:?}", none.notes);
     one(&problems(check, &[("path/3-order/src/raft/a.rs", "")]), "raft.md: is missing");
+    one(&problems(check, &[("path/4-merge/src/a.rs", "")]), "merge.md: is missing");
 }

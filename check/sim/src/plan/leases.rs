@@ -1,0 +1,88 @@
+//! Which runs have leases, and what goes wrong in them: clocks stay within the bound that the configuration states, and all else
+//! happens where a lease could be counted on for too long.
+
+use super::{Fault, LEADER, LEADER_ALONE, MS, Plan};
+use crate::random::Rng;
+use quorate_log::SyncMode;
+
+/// By how many percent clocks may differ.
+const DRIFT_PERCENT: u8 = 10;
+/// Two clocks that are off by this many parts per million, one too fast and one too slow, differ by less.
+const DRIFT_MAX: i64 = 48_000;
+
+/// In some runs leaders have leases.
+pub(super) fn plan_leases(plan: &mut Plan, rng: &mut Rng) {
+    if !rng.chance(300) {
+        return;
+    }
+    plan.lease = Some(DRIFT_PERCENT);
+    let replicas = plan.replicas;
+    let is_replica = |who: usize| who < replicas || who == LEADER;
+    plan.faults.retain(|(_, fault)| !matches!(fault, Fault::Jump { who, .. } if is_replica(*who)));
+    for (_, fault) in &mut plan.faults {
+        if let Fault::Drift { who, rate } = fault
+            && is_replica(*who)
+        {
+            *rate = (*rate).clamp(-DRIFT_MAX, DRIFT_MAX);
+        }
+    }
+    // Reads all the time, also at replicas that do not lead.
+    plan.workload.shares[1] = plan.workload.shares[1].max(8);
+    plan.workload.at_once = plan.workload.at_once.max(2);
+    plan.workload.pinned = rng.pick(&[0, 200, 500]);
+    if plan.faults.is_empty() || plan.founders < 3 {
+        return;
+    }
+    let every = rng.spread(300 * MS, 2000 * MS);
+    let mut at = rng.range(300, 1500) * MS;
+    let scene = rng.pick(&[[0, 1, 2], [0, 0, 0], [1, 1, 1], [2, 2, 2]]);
+    while at < plan.heal_at {
+        let faults = match rng.pick(&scene) {
+            0 => vec![(0, Fault::Pause { who: LEADER, time: rng.range(200, 1500) * MS })],
+            1 => transfer_unheard(plan, rng),
+            _ => restart_unheard(plan, rng),
+        };
+        let faults = faults.into_iter().map(|(after, fault)| (at + after, fault));
+        plan.faults.extend(faults.filter(|(at, _)| *at < plan.heal_at));
+        at += rng.range(every / 2, every * 2);
+    }
+    plan.faults.sort_by_key(|(at, _)| *at);
+}
+
+/// Whoever leads, and some clients with it.
+fn leader_with_clients(plan: &Plan, rng: &mut Rng) -> u64 {
+    let clients = 1 + rng.below((1 << plan.clients) - 1);
+    LEADER_ALONE | clients << plan.replicas
+}
+
+/// The leader hands over, and does not hear what becomes of it.
+fn transfer_unheard(plan: &Plan, rng: &mut Rng) -> Vec<(u64, Fault)> {
+    let on_the_way = plan.net.delay.1 * 3 + plan.net.jitter + plan.disk.1;
+    let group = leader_with_clients(plan, rng);
+    vec![
+        (0, Fault::Transfer { who: LEADER, to: 0 }),
+        (rng.below(on_the_way), Fault::Partition { group, time: rng.range(200, 1000) * MS }),
+    ]
+}
+
+/// A minority hears nothing of the leader for so long that it would vote for somebody else. Then one of those on whom the leader counts
+/// starts again, and the leader hears nothing any more.
+fn restart_unheard(plan: &Plan, rng: &mut Rng) -> Vec<(u64, Fault)> {
+    let calm = plan.faults.iter().all(|(_, fault)| !fault.needs_others() && !fault.is_final());
+    if plan.log.sync == SyncMode::Memory || !calm {
+        return Vec::new();
+    }
+    let (first, minority) = (rng.below(plan.founders as u64) as usize, (plan.founders - 1) / 2);
+    let heard_long_ago = plan.timing.1 * rng.range(10, 40) / 10 * MS;
+    let time = heard_long_ago + 1000 * MS;
+    let mut faults = Vec::new();
+    for other in (first..first + minority).map(|who| who % plan.founders) {
+        faults.push((0, Fault::Cut { from: LEADER, to: other, time }));
+        faults.push((0, Fault::Cut { from: other, to: LEADER, time }));
+    }
+    let who = (first + minority + rng.below((plan.founders - minority) as u64) as usize) % plan.founders;
+    let group = leader_with_clients(plan, rng);
+    faults.push((heard_long_ago, Fault::Crash { who, time: rng.range(1, 20) * MS }));
+    faults.push((heard_long_ago, Fault::Partition { group, time: 800 * MS }));
+    faults
+}

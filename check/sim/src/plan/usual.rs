@@ -1,0 +1,42 @@
+//! What every run has: a network, and clients that work.
+
+use super::{MS, Workload};
+use crate::net::NetPlan;
+use crate::random::Rng;
+
+/// How good the network is.
+pub(super) fn net_plan(rng: &mut Rng) -> NetPlan {
+    let base = rng.spread(20_000, 5 * MS);
+    NetPlan {
+        delay: (base, base * rng.range(1, 4)),
+        jitter: rng.spread(10_000, 5 * MS),
+        bandwidth: rng.chance(250).then(|| rng.spread(200, 100_000)),
+        split: rng.pick(&[0, 50, 500]),
+        spike: rng.pick(&[0, 0, 5, 30]),
+    }
+}
+
+/// The operations are spread over the whole time in which faults happen, or come in one burst somewhere.
+pub(super) fn workload(rng: &mut Rng, heal_at: u64, length: u32) -> Workload {
+    let operations = rng.range(20, 120) as u32 * length;
+    let even = heal_at / u64::from(operations);
+    let pause = if rng.chance(800) { even * rng.range(1, 4) } else { rng.spread(MS, 400 * MS) };
+    let mut shares = [0; 8];
+    for share in &mut shares {
+        *share = if rng.chance(300) { 0 } else { rng.range(1, 10) };
+    }
+    if shares[0] + shares[4] + shares[5] == 0 {
+        shares[0] = 5;
+    }
+    Workload {
+        operations,
+        at_once: rng.pick(&[1, 2, 8]),
+        batch: rng.pick(&[1, 1, 4]),
+        keys: rng.range(1, 5),
+        pause,
+        shares,
+        deadlines: rng.pick(&[0, 0, 200]),
+        padding: rng.pick(&[0, 0, 100, 400]),
+        pinned: 0,
+    }
+}

@@ -1,0 +1,80 @@
+//! In which order connections are read that have not said who they are, and how much of the lane's time goes to that.
+//!
+//! A handshake with TLS costs a good part of a millisecond. While the lane has other work, no more than one part in [`SHARE`] of its time
+//! goes to handshakes; while it has none, as much as they need. Where connections come from take turns, those with the addresses of
+//! members first: a crowd at the door does not keep a replica out. Tests: `door/tests.rs`.
+
+use quorate_types::{ConnId, Span, Time};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
+
+/// One part in so many of a busy lane's time.
+const SHARE: u64 = 4;
+/// Nobody takes longer, unless the machine slept or the clock jumped.
+const TOOK_MAX: Span = Span::from_millis(20);
+
+/// Connections that wait to be read.
+#[derive(Debug, Default)]
+pub(crate) struct Door {
+    /// By where they come from.
+    waiting: BTreeMap<IpAddr, VecDeque<ConnId>>,
+    /// Whose turn it is.
+    turns: VecDeque<IpAddr>,
+    members: BTreeSet<IpAddr>,
+    /// From when to when nobody is read. Outside of that, even before, the clock may have jumped.
+    closed: Option<(Time, Time)>,
+}
+
+impl Door {
+    /// A member was found at this address.
+    pub(crate) fn know(&mut self, member: IpAddr) {
+        // Addresses change now and then; what was one of a member once is not much of a favour.
+        if self.members.len() < 1024 {
+            self.members.insert(member.to_canonical());
+        }
+    }
+
+    /// There is something to be read.
+    pub(crate) fn came(&mut self, conn: ConnId, from: IpAddr) {
+        let from = from.to_canonical();
+        let waiting = self.waiting.entry(from).or_default();
+        waiting.push_back(conn);
+        if waiting.len() == 1 {
+            if self.members.contains(&from) {
+                self.turns.push_front(from);
+            } else {
+                self.turns.push_back(from);
+            }
+        }
+    }
+
+    /// Who is to be read now.
+    pub(crate) fn next(&mut self, now: Time) -> Option<ConnId> {
+        if self.opens(now).is_none_or(|at| at > now) {
+            return None;
+        }
+        let from = self.turns.pop_front()?;
+        let waiting = self.waiting.get_mut(&from)?;
+        let conn = waiting.pop_front();
+        if waiting.is_empty() {
+            self.waiting.remove(&from);
+        } else {
+            self.turns.push_back(from);
+        }
+        conn
+    }
+
+    /// That took so long; `busy`: there is other work.
+    pub(crate) fn served(&mut self, now: Time, took: Span, busy: bool) {
+        self.closed = busy.then(|| (now, now.plus(took.min(TOOK_MAX).times(SHARE - 1))));
+    }
+
+    /// When somebody is to be read, if anybody waits.
+    pub(crate) fn opens(&self, now: Time) -> Option<Time> {
+        let closed = self.closed.filter(|(since, until)| (*since..*until).contains(&now));
+        (!self.turns.is_empty()).then(|| closed.map_or(now, |(_, until)| until))
+    }
+}
+
+#[cfg(test)]
+mod tests;

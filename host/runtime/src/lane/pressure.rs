@@ -1,0 +1,182 @@
+//! What connections hold: bytes that wait to be sent to somebody who does not take them, and frames of which a part has arrived. Both
+//! are bounded, for each client and for all together. Replicas are not counted: what waits for them is bounded by the log's cache and by
+//! what is in flight.
+
+use super::Lane;
+use crate::connection::{Class, Connection};
+use quorate_node::Input;
+use quorate_types::{ConnId, Span, Time};
+use quorate_wire::{Refusal, RefusalReason};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// With so many times what stops its reading a client is cut.
+pub(crate) const UNSENT_TIMES: usize = 16;
+/// How often slow readers are looked at.
+const LOOK: Span = Span::from_millis(500);
+
+/// What a lane grants its clients.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LaneLimits {
+    /// While more waits to be sent to a client, nothing is read from it.
+    pub(crate) unsent_bytes: usize,
+    /// What all clients together may hold.
+    pub(crate) buffer_bytes: usize,
+    /// A client that takes nothing for so long is cut.
+    pub(crate) slow_reader: Span,
+}
+
+/// What connections hold.
+#[derive(Debug, Default)]
+pub(super) struct Pressure {
+    /// Bytes that the connections of clients and strangers hold.
+    held: usize,
+    /// Who takes nothing of what waits for it, and since when.
+    slow: BTreeMap<ConnId, Time>,
+    look: Option<Time>,
+    cut: u64,
+}
+
+/// What `status` shows of it.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct BufferStatus {
+    /// Bytes that the connections of clients hold, to be sent or half received.
+    bytes: usize,
+    /// At most so many.
+    bytes_max: usize,
+    /// Clients that do not take what waits for them at the moment.
+    slow_readers: usize,
+    /// Clients that were cut for that, or since they held too much, since the start of the process.
+    cut: u64,
+}
+
+impl Lane {
+    pub(super) fn buffer_status(&self) -> BufferStatus {
+        BufferStatus {
+            bytes: self.pressure.held,
+            bytes_max: self.parts.limits.buffer_bytes,
+            slow_readers: self.pressure.slow.len(),
+            cut: self.pressure.cut,
+        }
+    }
+
+    /// Counts what a connection holds now.
+    pub(super) fn settle(&mut self, conn: ConnId) {
+        let Some(connection) = self.connections.get_mut(&conn) else { return };
+        let holds = if connection.class == Class::Member { 0 } else { connection.holds() };
+        let counted = std::mem::replace(&mut connection.counted, holds);
+        self.pressure.held = self.pressure.held - counted + holds;
+    }
+
+    /// A connection is gone, with what it held.
+    pub(super) fn forget(&mut self, conn: ConnId, connection: &Connection) {
+        self.pressure.held -= connection.counted;
+        self.pressure.slow.remove(&conn);
+    }
+
+    /// Something was written, or could not be: notes who is slow, and cuts who has far too much waiting.
+    pub(super) fn wrote(&mut self, now: Time, conn: ConnId) {
+        self.settle(conn);
+        let limits = self.parts.limits;
+        let Some(connection) = self.connections.get_mut(&conn) else { return };
+        if connection.class == Class::Member || connection.closing {
+            return;
+        }
+        let waits = connection.out_bytes();
+        let moved = std::mem::take(&mut connection.moved);
+        if waits == 0 {
+            if !self.pressure.slow.is_empty() {
+                self.pressure.slow.remove(&conn);
+            }
+        } else if moved {
+            self.pressure.slow.insert(conn, now);
+        } else {
+            self.pressure.slow.entry(conn).or_insert(now);
+        }
+        if !self.pressure.slow.is_empty() && self.pressure.look.is_none() {
+            self.pressure.look = Some(now.plus(LOOK));
+        }
+        if waits > limits.unsent_bytes * UNSENT_TIMES {
+            let why = format!(
+                "{waits} bytes wait for it, which is too much: it asked for more than it takes (limits.unsent_bytes)"
+            );
+            self.cut(now, conn, why);
+        }
+    }
+
+    /// When to call [`Self::relieve`], if nothing happens before.
+    pub(super) fn look_at_slow(&self) -> Option<Time> {
+        self.pressure.look
+    }
+
+    /// Cuts who takes nothing for too long, and who holds most while all hold too much.
+    pub(super) fn relieve(&mut self, now: Time) {
+        if self.pressure.look.is_some_and(|at| at <= now) {
+            let patience = self.parts.limits.slow_reader;
+            let late: Vec<ConnId> = self
+                .pressure
+                .slow
+                .iter()
+                .filter(|(_, since)| now.since(**since) >= patience)
+                .map(|(conn, _)| *conn)
+                .collect();
+            for conn in late {
+                let why = format!(
+                    "it took nothing of what waits for it for {} s (timing.slow_reader_ms)",
+                    patience.millis() as f64 / 1000.0
+                );
+                self.cut(now, conn, why);
+            }
+            self.pressure.look = (!self.pressure.slow.is_empty()).then(|| now.plus(LOOK));
+        }
+        if self.pressure.held > self.parts.limits.buffer_bytes {
+            self.make_room(now);
+        }
+    }
+
+    fn make_room(&mut self, now: Time) {
+        let enough = self.parts.limits.buffer_bytes / 4 * 3;
+        // Room for reading that nothing is in is no loss.
+        let roomy: Vec<ConnId> =
+            self.connections.iter().filter(|(_, c)| c.counted > 0).map(|(conn, _)| *conn).collect();
+        for conn in &roomy {
+            if let Some(connection) = self.connections.get_mut(conn) {
+                connection.relax();
+            }
+            self.settle(*conn);
+        }
+        if self.pressure.held <= enough {
+            return;
+        }
+        let mut held: Vec<(usize, ConnId)> =
+            self.connections.iter().map(|(conn, c)| (c.counted, *conn)).collect();
+        held.sort_unstable_by(|a, b| b.cmp(a));
+        for (bytes, conn) in held {
+            if self.pressure.held <= enough || bytes == 0 {
+                return;
+            }
+            let why = format!(
+                "clients hold {} bytes together, which is too much, and it {bytes} of them (limits.buffer_bytes)",
+                self.pressure.held
+            );
+            self.cut(now, conn, why);
+        }
+    }
+
+    /// Ends a connection that holds too much. Whoever is not in the middle of an answer is told why.
+    fn cut(&mut self, now: Time, conn: ConnId, why: String) {
+        let Some(connection) = self.connections.get_mut(&conn) else { return };
+        self.pressure.cut += 1;
+        if self.refusals.allows(now) {
+            let from = connection.from.map_or_else(String::new, |from| format!(" from {from}"));
+            tracing::warn!("{conn}{from} is cut: {why}");
+        }
+        if connection.out_bytes() == 0 {
+            connection.send(Refusal { reason: RefusalReason::TooMany, text: why }.frame());
+            let _ = connection.write();
+            connection.finish();
+        }
+        self.drop_connection(conn);
+        self.step(now, Input::Closed(conn));
+    }
+}

@@ -1,0 +1,199 @@
+//! Whom the lane reads, and how much of each: members whenever something is there, strangers at the pace of the door, clients in the
+//! order that is fair to them.
+
+use super::{CLOSING, Lane};
+use crate::connection::{Arrival, Class, End};
+use quorate_node::{Input, Place};
+use quorate_tls::Trouble;
+use quorate_types::{ConnId, Reject, Time};
+use quorate_wire::{FrameKind, Refusal, RefusalReason};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A member's share of a turn.
+const MEMBER_BYTES: usize = 2 << 20;
+/// As much of clients in one turn, and of one connection at once; less while small ones wait beside large ones.
+const CLIENT_BYTES: usize = 2 << 20;
+const PIECE_BYTES: usize = 256 << 10;
+const CONTENDED_BYTES: usize = 128 << 10;
+const CONTENDED_PIECE_BYTES: usize = 16 << 10;
+/// Of strangers, at once: a hello or a part of a handshake.
+const DOOR_BYTES: usize = 64 << 10;
+/// So many strangers are read in a turn in which the lane has nothing else to do.
+const DOOR_AT_ONCE: usize = 4;
+
+impl Lane {
+    /// There may be something to be read, and nothing else will say so.
+    pub(super) fn wants_read(&mut self, conn: ConnId) {
+        let Some(connection) = self.connections.get_mut(&conn) else { return };
+        if connection.connecting || std::mem::replace(&mut connection.queued, true) {
+            return;
+        }
+        match connection.class {
+            _ if connection.closing => self.first.push(conn),
+            Class::Member => self.first.push(conn),
+            Class::Client(owner) => self.fair.came(conn, owner),
+            Class::Door => match connection.from {
+                Some(from) => self.door.came(conn, from.ip()),
+                None => self.first.push(conn),
+            },
+        }
+    }
+
+    /// Reads whoever is to be read in this turn.
+    pub(super) fn read_all(&mut self, now: Time) {
+        for conn in std::mem::take(&mut self.first) {
+            self.busy = true;
+            self.read_and_queue(now, conn, MEMBER_BYTES);
+        }
+        self.read_clients(now);
+        self.read_strangers(now);
+    }
+
+    fn read_clients(&mut self, now: Time) {
+        let mut left = CLIENT_BYTES;
+        while left > 0 {
+            let node = &self.parts.node;
+            let Some(next) = self.fair.next(now, |contended| node.takes_more(contended)) else { return };
+            self.busy = true;
+            let contended = self.fair.is_contended(now);
+            if contended {
+                left = left.min(CONTENDED_BYTES);
+            }
+            let piece = if contended { CONTENDED_PIECE_BYTES } else { PIECE_BYTES };
+            let (bytes, more) = self.read(now, next.conn, piece);
+            self.fair.served(next, bytes, more);
+            // Whoever is light was read because it delays nobody.
+            left = left.saturating_sub(bytes.max(1));
+        }
+    }
+
+    fn read_strangers(&mut self, now: Time) {
+        for _ in 0..if self.busy { 1 } else { DOOR_AT_ONCE } {
+            let before = self.parts.clock.now();
+            let Some(conn) = self.door.next(before) else { return };
+            self.read_and_queue(now, conn, DOOR_BYTES);
+            let after = self.parts.clock.now();
+            self.door.served(after, after.since(before), self.busy);
+        }
+    }
+
+    fn read_and_queue(&mut self, now: Time, conn: ConnId, bytes: usize) {
+        let (_, more) = self.read(now, conn, bytes);
+        if more && let Some(connection) = self.connections.get_mut(&conn) {
+            connection.queued = false;
+            self.wants_read(conn);
+        }
+    }
+
+    /// How long the lane may wait before somebody is to be read; none when nobody is.
+    pub(super) fn reads_in(&self) -> Option<Duration> {
+        let now = self.parts.clock.now();
+        let heavy = || self.fair.has_heavy() && self.parts.node.takes_more(self.fair.is_contended(now));
+        if !self.first.is_empty() || self.fair.has_light() || heavy() {
+            return Some(Duration::ZERO);
+        }
+        self.door.opens(now).map(|at| Duration::from_nanos(at.since(now).nanos()))
+    }
+
+    /// Reads a connection, about so many bytes of it. How many there were, and whether more may be left.
+    fn read(&mut self, now: Time, conn: ConnId, bytes: usize) -> (usize, bool) {
+        let Some(connection) = self.connections.get_mut(&conn) else { return (0, false) };
+        connection.queued = false;
+        if connection.closing {
+            if connection.discard().is_err() {
+                self.drop_connection(conn);
+            }
+            return (0, false);
+        }
+        if connection.class != Class::Member && connection.out_bytes() > self.parts.limits.unsent_bytes {
+            // It does not take what it asked for, so it may not ask for more until it does.
+            connection.unread = true;
+            return (0, false);
+        }
+        let (node, effects, clock) = (&mut self.parts.node, &mut self.effects, &self.parts.clock);
+        let (read, ended) = connection.read(&mut self.scratch, bytes, |connection, arrival| {
+            // Not the time of the turn's beginning: a lease that held then may be over.
+            let now = clock.now();
+            let frame = match arrival {
+                Arrival::Frame(frame) => frame,
+                Arrival::Identity(identity) => {
+                    return node.step(now, Input::Identified { conn, identity: Arc::new(identity) }, effects);
+                }
+            };
+            let handshake = matches!(frame.kind, FrameKind::Hello | FrameKind::Welcome);
+            node.step(now, Input::Frame { conn, frame }, effects);
+            // After a handshake larger frames come, perhaps together with it.
+            if handshake && let Some(bytes) = effects.frame_limit(conn) {
+                connection.set_frame_limit(bytes);
+            }
+        });
+        if connection.class == Class::Door {
+            match node.place(conn) {
+                Place::Member => connection.class = Class::Member,
+                Place::Client(owner) => connection.class = Class::Client(owner),
+                Place::Stranger => {}
+            }
+        }
+        let (unread, answers) = (connection.unread, connection.wants_to_write());
+        let ended = self.after_read(now, conn, ended);
+        if !ended && answers {
+            self.write(now, conn); // the handshake's own words
+        }
+        self.settle(conn);
+        let more = unread && !ended && self.connections.contains_key(&conn);
+        if more && let Some(connection) = self.connections.get_mut(&conn) {
+            connection.queued = true;
+        }
+        (read, more)
+    }
+
+    /// Ends a connection that can not be read any more. Whether it did.
+    fn after_read(&mut self, now: Time, conn: ConnId, ended: Result<(), End>) -> bool {
+        match ended {
+            Ok(()) => return false,
+            Err(End::Unsafe(trouble)) => self.turn_away(now, conn, &trouble),
+            Err(End::Bad(why)) => {
+                if self.refusals.allows(now) {
+                    tracing::warn!("{conn}: {why}; the connection is closed");
+                }
+                self.refuse(now, conn, &why);
+            }
+            Err(End::Closed) => {
+                // While it is being closed by the node nobody waits to hear of it.
+                let known = self.connections.contains_key(&conn);
+                self.drop_connection(conn);
+                if known {
+                    self.step(now, Input::Closed(conn));
+                }
+            }
+        }
+        true
+    }
+
+    /// What arrives is no frame, or one that is too large: whoever sends it is told, and the connection ends.
+    fn refuse(&mut self, now: Time, conn: ConnId, why: &Reject) {
+        let Some(connection) = self.connections.get_mut(&conn) else { return };
+        connection.closing = true;
+        if connection.class != Class::Member {
+            let text = format!("{why}: this port speaks Quorate's own protocol");
+            connection.send(Refusal { reason: RefusalReason::NoHello, text }.frame());
+        }
+        self.closing.push_back((now.plus(CLOSING), conn));
+        self.step(now, Input::Closed(conn));
+        self.write(now, conn);
+    }
+
+    /// Nobody knows who the other side is: it is told why, and the connection ends.
+    fn turn_away(&mut self, now: Time, conn: ConnId, trouble: &Trouble) {
+        let Some(connection) = self.connections.get_mut(&conn) else { return };
+        if connection.closing {
+            return;
+        }
+        connection.turn_away(trouble);
+        let from = connection.from.map_or_else(String::new, |from| format!("{from}: "));
+        self.closing.push_back((now.plus(CLOSING), conn));
+        self.step(now, Input::Unsafe { conn, why: format!("{from}{trouble}") });
+        self.write(now, conn);
+    }
+}
