@@ -215,8 +215,6 @@ pub struct Replica {
     pub node: Option<Node>,
     /// Its effects, reused.
     pub effects: Effects,
-    /// How many questions for reads it has answered by leases in this life.
-    pub leased: u64,
     /// The disk, which outlives the process.
     pub disk: Disk,
     /// Work that waits for the writer.
@@ -268,7 +266,6 @@ impl Replica {
         Self {
             node: None,
             effects: Effects::new(),
-            leased: 0,
             disk: Disk::default(),
             jobs: VecDeque::new(),
             at_disk: Vec::new(),

@@ -69,6 +69,7 @@ impl Node {
             terms,
             |session, number| match executor.lookup(session, number) {
                 Lookup::UnknownSession => Executed::NoSession,
+                Lookup::Ended => Executed::Ended,
                 Lookup::Fresh => Executed::Not(executor.last_number(session).unwrap_or_default()),
                 Lookup::Done { status, body } => Executed::Done(status, body),
                 Lookup::Forgotten => Executed::Forgotten,

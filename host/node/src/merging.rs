@@ -10,7 +10,7 @@ use crate::effects::{Effect, Effects};
 use crate::node::Node;
 use crate::ordering::Instance;
 use crate::status::{InstanceStatus, InstancesStatus};
-use quorate_merge::{Decided, Delivered, Position, ReadEnd, RecordIndex};
+use quorate_merge::{Decided, Delivered, INSTANCES_MAX, Position, ReadEnd, RecordIndex, SLOT_MAX};
 use quorate_order::Input as OrderInput;
 use quorate_types::{ClientId, ConnId, Halt, InstanceId, ReplicaId, Seq, Slot, Span, Time};
 use quorate_wire::{Batch, LeaderNotice, ReplyStatus, fill_frame, read_fill};
@@ -198,10 +198,11 @@ impl Node {
     /// Another replica waits for instances that lead here.
     pub(crate) fn on_fill(&mut self, now: Time, (conn, payload): (ConnId, &[u8]), out: &mut Effects) {
         match read_fill(payload) {
-            Ok((slot, instance)) if (1..=self.instances.len()).contains(&usize::from(instance.number())) => {
+            // The last of all instances stands for the whole slot, however many there are.
+            Ok((slot, instance)) if (1..=INSTANCES_MAX).contains(&instance.number()) && slot.number() <= SLOT_MAX => {
                 self.merge.asked(Position { slot, instance });
             }
-            Ok((_, instance)) => self.reject(now, conn, format!("there is no instance {instance}"), out),
+            Ok((slot, instance)) => self.reject(now, conn, format!("there is no place {slot} of {instance}"), out),
             Err(why) => self.reject(now, conn, why.to_string(), out),
         }
     }
@@ -267,6 +268,32 @@ impl Node {
             waits_for: merge.waits.map(|waits| waits.instance.number()),
             each: each.collect(),
         }
+    }
+
+    /// When a leader here that holds up the merge hands over, if it goes on like this: what it would have to propose lies too far ahead of
+    /// what is executed here.
+    pub(crate) fn lags_at(&self) -> Option<Time> {
+        let stuck = |instance: &Instance| instance.order.leading() && self.merge.room(instance.id) == 0;
+        if self.instances.len() == 1 || !self.instances.iter().any(stuck) {
+            return None;
+        }
+        let since = self.merge.waits()?.since.max(self.lag_told);
+        Some(since.plus(self.config.raft.election_max))
+    }
+
+    /// Leads no longer where it holds up the others: somebody who executed more leads better.
+    pub(crate) fn give_way(&mut self, now: Time, out: &mut Effects) {
+        if self.lags_at().is_none_or(|at| at > now) {
+            return;
+        }
+        self.lag_told = now;
+        for at in 0..self.instances.len() {
+            let instance = &self.instances[at];
+            if instance.order.leading() && self.merge.room(instance.id) == 0 {
+                self.step_in(at, now, OrderInput::Transfer(None));
+            }
+        }
+        self.after_order(now, out);
     }
 
     /// The replica whose turn it is to lead an instance: the voters take turns.

@@ -40,6 +40,8 @@ pub struct Node {
     /// Which instance asked for records to be read back, and under which number.
     pub(crate) loading: BTreeMap<u64, (usize, u64)>,
     pub(crate) loads: u64,
+    /// When a leader here gave way last, since it held up the others.
+    pub(crate) lag_told: Time,
     pub(crate) lives: Lives,
     pub(crate) levels: Levels,
     pub(crate) roster: Roster,
@@ -245,6 +247,7 @@ impl Restoring {
             bindings: Bindings::default(),
             loading: BTreeMap::new(),
             loads: 0,
+            lag_told: Time::ZERO,
             lives,
             levels,
             roster,
@@ -402,7 +405,7 @@ impl Node {
         let stall = self.turn.stalls_at(self.config.disk_stall);
         let raise = self.raise_deadline();
         let order = self.instances.iter().filter_map(Instance::deadline).min();
-        [order, self.spread_at(), peers, reads, self.turn.retry, state, stall, self.scrubs.next, raise]
+        [order, self.lags_at(), self.spread_at(), peers, reads, self.turn.retry, state, stall, self.scrubs.next, raise]
             .into_iter()
             .flatten()
             .min()
@@ -418,9 +421,13 @@ impl Node {
         &self.executor
     }
 
-    /// How many questions for strong reads were answered by leases; for checks.
-    pub fn answered_by_lease(&self) -> u64 {
-        self.instances.iter().map(|instance| instance.order.answered_by_lease()).sum()
+    /// Of each instance its view, whether it is led here, and how many questions for strong reads were answered by leases; for checks.
+    pub fn leases(&self) -> Vec<(View, bool, u64)> {
+        let me = Some(self.config.members.me());
+        let of = |instance: &Instance| {
+            (instance.leader.0, instance.leader.1 == me, instance.order.answered_by_lease())
+        };
+        self.instances.iter().map(of).collect()
     }
 
     /// Panics with the name of an invariant that does not hold; `thorough` scans everything.
@@ -585,6 +592,7 @@ impl Node {
         if due {
             self.after_order(now, out);
         }
+        self.give_way(now, out);
         self.spread(now, out);
         self.expire_reads(now);
         self.on_state_deadline(now, out);

@@ -57,6 +57,9 @@ impl Node {
 
     /// What this replica lacked came by in the log after all, from another leader.
     fn drop_needless_fetch(&mut self, seq: Seq, out: &mut Effects) {
+        if self.instances.len() > 1 {
+            return; // see on_behind: that something was executed does not mean that nothing is lacking
+        }
         let needless =
             |fetching: &mut Fetching| fetching.why == Why::Behind && seq >= fetching.at_least;
         let late = |installing: &mut Installing| {
@@ -429,8 +432,10 @@ impl Node {
             return;
         }
         let local = self.executor.objects();
-        let seq = self.merge.estimate(self.instances[at].id, RecordIndex(slot.number()));
-        self.begin_fetch(now, seq.max(self.merge.seq().next()), Why::Behind, local, None, out);
+        // Of many instances nobody knows which seq such a record has.
+        let exact = || self.merge.estimate(self.instances[at].id, RecordIndex(slot.number()));
+        let seq = if self.instances.len() == 1 { exact() } else { self.merge.seq().next() };
+        self.begin_fetch(now, seq, Why::Behind, local, None, out);
     }
 
     pub(crate) fn begin_fetch(
@@ -577,7 +582,7 @@ impl Node {
         let text = format!("goes on from the checkpoint of seq {seq}, no longer: {}", why.name());
         out.event(Event::State { text, bad: false });
         self.learn_time(now);
-        let jump = system.merge(self.config.merge.window).map(|checkpoint| self.merge.jump(&checkpoint));
+        let jump = system.merge(self.config.merge.window).map(|checkpoint| self.merge.begin_again(&checkpoint));
         if !matches!(jump, Some(Ok(()))) {
             let why = format!("the checkpoint of seq {seq} does not fit into the global log");
             return out.push(Effect::Halt(Halt::CheckpointUnusable { why }));
@@ -784,7 +789,9 @@ impl Node {
 /// What a checkpoint says of an instance.
 fn part((instance, at): (&Instance, &InstanceAt)) -> InstancePart {
     let record = Slot::new(at.record.0);
-    let anchor = instance.order.anchor(record).expect("INV-NODE-8 a record that was handed on has an anchor");
+    let Some(anchor) = instance.order.anchor(record) else {
+        panic!("INV-NODE-8 record {record} of {} of {} has an anchor", instance.id, instance.decided);
+    };
     InstancePart { instance: instance.id, slot: at.slot, record, offset: at.offset, anchor }
 }
 

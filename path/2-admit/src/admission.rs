@@ -36,8 +36,10 @@ impl Default for AdmissionLimits {
 /// What execution knows of a request; the node asks stage 5 on our behalf.
 #[derive(Clone, Copy, Debug)]
 pub enum Executed<'a> {
-    /// No such session.
+    /// No such session, as far as is known here.
     NoSession,
+    /// The session is over.
+    Ended,
     /// Not executed; the session's last executed number.
     Not(RequestNumber),
     /// Executed, and this was the answer.
@@ -238,6 +240,7 @@ impl Admission {
         let last = match executed(header.session, header.number) {
             Executed::Done(status, body) => return Verdict::Answer(status, body),
             Executed::Forgotten => return Verdict::Answer(ReplyStatus::ReplyForgotten, b""),
+            Executed::Ended => return Verdict::Answer(ReplyStatus::SessionExpired, b""),
             Executed::NoSession if settled => return Verdict::Answer(ReplyStatus::SessionExpired, b""),
             Executed::NoSession => RequestNumber::ZERO,
             Executed::Not(last) => last,

@@ -166,6 +166,19 @@ impl<T> Merge<T> {
     /// # Errors
     /// When the checkpoint's parts do not fit together; nothing changed then.
     pub fn jump(&mut self, to: &Checkpoint) -> Result<(), Refused> {
+        self.go_on_from(to, true)
+    }
+
+    /// The same, where each instance hands in again all that is behind the record: nothing is kept, so that nothing is delivered before
+    /// its instance handed it in again.
+    ///
+    /// # Errors
+    /// When the checkpoint's parts do not fit together; nothing changed then.
+    pub fn begin_again(&mut self, from: &Checkpoint) -> Result<(), Refused> {
+        self.go_on_from(from, false)
+    }
+
+    fn go_on_from(&mut self, to: &Checkpoint, keeps: bool) -> Result<(), Refused> {
         let fresh = Self::restore(self.config, to)?;
         let old = std::mem::replace(self, fresh);
         self.past = old.past;
@@ -179,7 +192,9 @@ impl<T> Merge<T> {
         let same = self.generation == old.generation && self.next == old.next;
         for (at, mut before) in old.locals.into_iter().enumerate().take(last + 1) {
             let lost = planted("merge-jump-resets-one") && at + 1 == usize::from(count);
-            self.keep(at, &mut before, same, lost);
+            if keeps {
+                self.keep(at, &mut before, same, lost);
+            }
             let local = &mut self.locals[at];
             (local.asked, local.waited) = (before.asked, before.waited);
             local.lead = before.lead;

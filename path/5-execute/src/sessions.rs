@@ -111,6 +111,8 @@ pub enum Lookup<'a> {
     Forgotten,
     /// No such session here, now: it may have been opened by a batch that this replica did not execute yet.
     UnknownSession,
+    /// There was such a session, or a later one in its place: it is over for good.
+    Ended,
 }
 
 #[derive(Debug)]
@@ -360,7 +362,10 @@ impl SessionTable {
 
     /// What is known of a request that is not ordered yet.
     pub fn lookup(&self, id: SessionId, number: RequestNumber) -> Lookup<'_> {
-        let Some(session) = self.session(id) else { return Lookup::UnknownSession };
+        let Some(session) = self.session(id) else {
+            let later = self.places.get(id.index as usize).is_some_and(|place| place.generation >= id.generation);
+            return if later { Lookup::Ended } else { Lookup::UnknownSession };
+        };
         if number.number() > session.last {
             return Lookup::Fresh;
         }

@@ -77,7 +77,6 @@ impl World {
         self.trace.line(Level::Events, self.now, Some(who), "start", || format!("life {}", life + 1));
         let local = self.processes[who].clock.read(self.now);
         let replica = &mut self.replicas[who];
-        replica.leased = 0;
         if let Some(node) = &mut replica.node {
             node.start(local, &mut replica.effects);
         }
@@ -117,7 +116,7 @@ impl World {
 
     /// Gives a replica its turn; says when its next deadline is, in virtual time.
     pub(super) fn replica_turn(&mut self, who: usize, arrived: Vec<Arrival>) -> Option<u64> {
-        let view = self.replicas[who].node.as_ref().map(Node::view).unwrap_or_default();
+        let before = self.replicas[who].node.as_ref().map(Node::leases).unwrap_or_default();
         // As in host/runtime, a turn goes by a time that was read after everything in it arrived: the process may have been paused
         // between an earlier look at the clock and now.
         let earlier = self.processes[who].glimpse.take().filter(|_| planted("stale-lease-after-a-pause"));
@@ -131,7 +130,7 @@ impl World {
         self.step(who, local, Input::TurnEnd);
         self.perform(who, local);
         self.after_steps(who);
-        self.look_at_lease(who, view);
+        self.look_at_lease(who, &before);
         if self.processes[who].waits {
             return None;
         }
@@ -139,19 +138,20 @@ impl World {
         Some(self.processes[who].clock.when(self.now, deadline))
     }
 
-    /// A replica that led this view answered reads, perhaps by its lease.
-    fn look_at_lease(&mut self, who: usize, view: View) {
+    /// A replica that stood like that in its instances before may have answered reads by a lease.
+    fn look_at_lease(&mut self, who: usize, before: &[(View, bool, u64)]) {
         let Some(node) = &self.replicas[who].node else { return };
-        let answered = node.answered_by_lease();
-        if std::mem::replace(&mut self.replicas[who].leased, answered) == answered {
-            return;
-        }
-        let others = self.replicas.iter().enumerate().filter_map(|(other, replica)| {
-            let node = replica.node.as_ref().filter(|node| other != who && node.leads())?;
-            Some((self.trace.name(other), node.view()))
-        });
-        if let Err(failure) = leases::judge(&self.trace.name(who), view, others) {
-            self.fail(failure);
+        for (at, ((view, _, answered), (.., now))) in before.iter().zip(node.leases()).enumerate() {
+            if *answered == now {
+                continue;
+            }
+            let others = self.replicas.iter().enumerate().filter_map(|(other, replica)| {
+                let leases = replica.node.as_ref().filter(|_| other != who)?.leases();
+                leases.get(at).filter(|(_, leads, _)| *leads).map(|(view, ..)| (self.trace.name(other), *view))
+            });
+            if let Err(failure) = leases::judge(&self.trace.name(who), *view, others) {
+                return self.fail(failure);
+            }
         }
     }
 

@@ -72,8 +72,13 @@ impl World {
             match &replica.node {
                 Some(node) => {
                     let status = node.status();
+                    let each = status.instances.each.iter().map(|of| {
+                        let leader = of.leader.map_or("-".into(), |leader| format!("r{leader}"));
+                        format!(" i{} v{} {leader} s{}", of.instance, of.view, of.decided)
+                    });
+                    let instances: String = if status.instances.each.len() > 1 { each.collect() } else { String::new() };
                     open.push(format!(
-                        "{name} {} view {} leader {:?} decided {} executed {} durable {}/{} full {} border {} agreed {} {} keeper idle {}",
+                        "{name}{instances} {} view {} leader {:?} decided {} executed {} durable {}/{} full {} border {} agreed {} {} keeper idle {}",
                         self.standing_of(who),
                         status.view,
                         status.leader,
