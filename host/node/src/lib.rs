@@ -22,6 +22,7 @@ mod members;
 mod node;
 mod ordering;
 mod peers;
+mod problems;
 mod records;
 mod recovered;
 mod repairs;

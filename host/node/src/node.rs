@@ -330,7 +330,7 @@ impl Node {
             Input::TurnEnd => self.on_turn_end(now, out),
             Input::Written(id) => {
                 self.log.written(id);
-                if self.turn.wrote() {
+                if self.turn.wrote(now) {
                     out.event(Event::DiskWorks);
                 }
                 self.on_durable(now, out);

@@ -595,7 +595,7 @@ impl Node {
     fn asked(&mut self, now: Time, from: ReplicaId, message: StateMessage, out: &mut Effects) {
         let (seq, _) = message.about();
         let here = self.checkpoints.own.iter().any(|own| own.seq == seq);
-        self.change_holds(|holds| holds.asked(from, seq, here), out);
+        self.change_holds(|holds| holds.asked(now, from, seq, here), out);
         self.serve(now, ServeInput::Asked { from, message }, out);
     }
 
@@ -653,6 +653,9 @@ impl Node {
     }
 
     pub(crate) fn on_state_deadline(&mut self, now: Time, out: &mut Effects) {
+        if self.checkpoints.holds.deadline().is_some_and(|at| at <= now) {
+            self.change_holds(|holds| holds.expire(now), out);
+        }
         self.serve(now, ServeInput::Deadline, out);
         self.fetch_step(now, FetchInput::Deadline, out);
         if self.checkpoints.repairs.deadline().is_some_and(|at| at <= now) {
@@ -680,7 +683,10 @@ impl Node {
     }
 
     pub(crate) fn state_deadline(&self) -> Option<Time> {
-        [self.checkpoints.deadline(), self.ask_due()].into_iter().flatten().min()
+        [self.checkpoints.deadline(), self.checkpoints.holds.deadline(), self.ask_due()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Forgets what a durable checkpoint holds. What of the older records still counts is written again first: the lives
