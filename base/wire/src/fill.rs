@@ -22,7 +22,8 @@ pub fn fill_frame(slot: Slot, instance: InstanceId) -> OutFrame {
 /// # Errors
 /// When it is no such place.
 pub fn read_fill(payload: &[u8]) -> Result<(Slot, InstanceId), Reject> {
-    let (Some(slot), Some(instance), 10) = (payload.first_chunk(), payload.last_chunk(), payload.len()) else {
+    let (Some(slot), Some(instance), 10) = (payload.first_chunk(), payload.last_chunk(), payload.len())
+    else {
         return Err(Reject::Malformed("fill: not 10 bytes"));
     };
     Ok((Slot::new(u64::from_le_bytes(*slot)), InstanceId::new(u16::from_le_bytes(*instance))))

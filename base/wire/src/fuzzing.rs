@@ -3,7 +3,8 @@
 
 use crate::{
     Batch, ClientMessage, Frame, FrameKind, FrameReader, Hello, MemberRequest, Memberships, OrderMessage,
-    Refusal, ReplicaMessage, StateMessage, Welcome, fill_frame, read_fill, read_room, read_upgrade_request, room_frame,
+    Refusal, ReplicaMessage, StateMessage, Welcome, fill_frame, read_fill, read_room, read_upgrade_request,
+    room_frame,
 };
 use bytes::Bytes;
 

@@ -7,6 +7,7 @@
 mod batch;
 mod client;
 mod codec;
+mod fill;
 mod frame;
 pub mod fuzzing;
 mod handshake;
@@ -14,7 +15,6 @@ mod members;
 mod membership;
 mod order;
 pub mod raft;
-mod fill;
 mod room;
 mod state;
 mod verified;
@@ -24,6 +24,7 @@ pub use client::{
     ClientMessage, LeaderNotice, ReadConsistency, ReadReply, ReadRequest, ReadStatus, ReplicaMessage, Reply,
     ReplyStatus, read_reply_header, reply_header, write_position, write_read_request, write_request,
 };
+pub use fill::{fill_frame, read_fill};
 pub use frame::{FRAME_HEADER, Frame, FrameHeader, FrameKind, FrameReader, OutFrame};
 pub use handshake::{
     FEATURE_LEVEL, FEATURE_LEVEL_MIN, FORMAT_MAX, FORMAT_MIN, Hello, Refusal, RefusalReason, Role, Welcome,
@@ -33,7 +34,6 @@ pub use membership::{
     ADDRESS_MAX, MEMBERS_MAX, MEMBERSHIPS_BYTES_MAX, Member, MemberRole, Membership, Memberships,
 };
 pub use order::OrderMessage;
-pub use fill::{fill_frame, read_fill};
 pub use room::{read_room, room_frame};
 pub use state::{CHUNKS_MAX, MANIFEST_MAX, RefusedWhy, StateMessage};
 pub use verified::Verified;

@@ -259,14 +259,21 @@ pub enum Lie {
 
 /// In the place of a replica: whoever leads when the fault begins.
 pub const LEADER: usize = usize::MAX;
+/// This plus a number, in the place of a replica: so many behind whoever leads, going round among the founders.
+pub const AFTER_LEADER: usize = usize::MAX / 2;
 /// In the place of a group: whoever leads, alone. Together with others: with them.
 pub const LEADER_ALONE: u64 = 1 << 63;
 
 impl Fault {
     /// The same fault of this replica, if it is one of the leader.
     #[must_use]
-    pub fn resolved(self, leader: usize) -> Self {
+    pub fn resolved(self, leader: usize, founders: usize) -> Self {
         let mut fault = self;
+        let found = |who: usize| match who {
+            LEADER => leader,
+            AFTER_LEADER.. => (leader + who - AFTER_LEADER) % founders,
+            _ => who,
+        };
         match &mut fault {
             Self::Crash { who, .. }
             | Self::PowerLoss { who, .. }
@@ -279,14 +286,14 @@ impl Fault {
             | Self::Corrupt { who }
             | Self::CrashInCheckpoint { who, .. }
             | Self::Away { who, .. }
-                if *who == LEADER =>
+                if *who >= AFTER_LEADER =>
             {
-                *who = leader;
+                *who = found(*who);
             }
             Self::Partition { group, .. } if *group & LEADER_ALONE != 0 => {
                 *group = *group & !LEADER_ALONE | 1 << leader;
             }
-            Self::Cut { from: who, .. } | Self::Cut { to: who, .. } if *who == LEADER => *who = leader,
+            Self::Cut { from, to, .. } => (*from, *to) = (found(*from), found(*to)),
             _ => {}
         }
         fault
@@ -307,7 +314,7 @@ impl Fault {
             | Self::Rot { who, .. }
             | Self::RotCheckpoint { who, .. }
             | Self::Program { who, .. }
-            | Self::Lose { who } => Some(Some(*who).filter(|who| *who != LEADER)),
+            | Self::Lose { who } => Some(Some(*who).filter(|who| *who < AFTER_LEADER)),
             Self::Blackout { .. } => Some(None),
             _ => None,
         }
@@ -438,7 +445,15 @@ pub struct Profile {
 
 impl Default for Profile {
     fn default() -> Self {
-        Self { replicas: None, faults: true, sync: None, length: 1, changes: None, instances: None, upgrades: None }
+        Self {
+            replicas: None,
+            faults: true,
+            sync: None,
+            length: 1,
+            changes: None,
+            instances: None,
+            upgrades: None,
+        }
     }
 }
 

@@ -40,7 +40,17 @@ fn reads_and_writes(cluster: &Cluster) {
     assert_eq!(cluster.ok(&["kv", "get", "greeting"]), "hello");
     let got = json(&cluster.ok(&["kv", "get", "greeting", "--json"]));
     assert_eq!(got["value"], "hello");
-    assert_eq!(json(&cluster.ok(&["kv", "put", "greeting", "hello", "--json"]))["replaced"], true);
+    let put = json(&cluster.ok(&["kv", "put", "greeting", "hello", "--json"]));
+    assert_eq!(put["replaced"], true);
+    // What one program wrote, another one sees at every replica.
+    let seq = put["seq"].as_u64().expect("a seq").to_string();
+    for id in ["1", "2", "3"] {
+        let read = cluster.ok(&["kv", "get", "greeting", "--after", &seq, "--replica", id, "--json"]);
+        let read = json(&read);
+        assert_eq!(read["value"], "hello");
+        assert!(read["seq"].as_u64() >= put["seq"].as_u64(), "{read}");
+    }
+    cluster.run(&["kv", "get", "greeting", "--after", &seq, "--weak"]).fails(2, &["--weak"]);
 
     assert_eq!(cluster.ok(&["kv", "cas", "greeting", "goodbye", "--if", "hello"]), "ok");
     cluster

@@ -61,6 +61,8 @@ impl Why {
 
 /// A transfer to this replica.
 pub(crate) struct Fetching {
+    /// When it began.
+    pub(crate) since: Time,
     pub(crate) fetch: Fetch,
     pub(crate) why: Why,
     /// The checkpoint must reach this seq at least.

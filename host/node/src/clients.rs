@@ -3,8 +3,9 @@
 use crate::access::Permissions;
 use crate::effects::{Effect, Effects};
 use crate::node::Node;
+use crate::problems::Situation;
 use crate::seats::Place;
-use crate::status::{LogStatus, MemberStatus, NodeStatus, PeerStatus};
+use crate::status::{LogStatus, MemberStatus, NodeStatus, PeerStatus, SeatsStatus};
 use crate::turn::ANSWER_BYTES;
 use quorate_admit::{Executed, Terms};
 use quorate_execute::{Executor, Lookup};
@@ -19,6 +20,8 @@ use quorate_wire::{
 
 /// So much is answered in a turn to clients that ask for much, while others wait.
 const CONTENDED_ANSWER_BYTES: usize = 256 << 10;
+/// And so many reads of theirs wait.
+const CONTENDED_READS: usize = 1024;
 /// A leader with a full disk hands over at most this often.
 const HAND_OVER_AGAIN: Span = Span::from_secs(30);
 
@@ -149,7 +152,8 @@ impl Node {
         match self.reads.ask(now, self.executor.seq(), conn, read) {
             Asked::Now => {
                 self.counts.reads += 1;
-                self.turn.answers.run(&self.executor, conn, read.read, read.query);
+                let owner = self.peers.seats.number(conn);
+                self.turn.answers.run(&self.executor, (conn, owner), read.read, read.query);
             }
             Asked::Waits => {}
             Asked::Overloaded => {
@@ -250,12 +254,15 @@ impl Node {
     pub fn takes_more(&self, contended: bool) -> bool {
         let config = &self.config;
         let pending = self.queue_bytes();
-        let (requests, answers) = if contended {
-            (config.bytes_in_flight_max / 16, CONTENDED_ANSWER_BYTES)
+        let (requests, answers, reads) = if contended {
+            (config.bytes_in_flight_max / 64, CONTENDED_ANSWER_BYTES, CONTENDED_READS)
         } else {
-            (config.bytes_in_flight_max.saturating_mul(2), ANSWER_BYTES / 2)
+            (config.bytes_in_flight_max.saturating_mul(2), ANSWER_BYTES / 2, config.reads.reads_max / 2)
         };
-        pending < requests.min(config.admission.queue_bytes_max) && self.turn.answers.byte_len() < answers
+        pending < requests.min(config.admission.queue_bytes_max)
+            && self.turn.answers.byte_len() < answers
+            && self.reads.len() < reads
+            && self.reads.byte_len() < config.reads.bytes_max / 2
     }
 
     /// Where this replica stands.
@@ -271,6 +278,7 @@ impl Node {
                 refusal: refusal.map(str::to_owned),
             })
             .collect();
+        let seats = self.peers.seats_status();
         NodeStatus {
             replica: self.config.members.me().number(),
             cluster: self.config.members.cluster().to_string(),
@@ -282,7 +290,7 @@ impl Node {
             agreed_time_ns: self.executor.time().nanos(),
             sessions: self.executor.session_count(),
             connections: self.peers.others(),
-            seats: self.peers.seats_status(),
+            seats: seats.clone(),
             queue_bytes: self.queue_bytes(),
             instances: self.instances_status(),
             log: LogStatus {
@@ -292,6 +300,7 @@ impl Node {
                     SyncMode::Memory => "memory",
                 },
                 sync_delay_us: self.config.sync_delay.nanos() / 1000,
+                write_us: self.turn.write_time().nanos() / 1000,
                 durable: self.log.durable().number(),
                 appended: self.log.appended().number(),
                 position: self.log.position(),
@@ -316,68 +325,33 @@ impl Node {
             reads: self.counts.reads,
             lease: self.first().order.lease(),
             rejected: self.counts.rejected,
-            problems: self.problems(&peers, &order),
+            problems: self.problems(&peers, &order, &seats),
             peers,
         }
     }
 
-    fn problems(&self, peers: &[PeerStatus], order: &OrderStatus) -> Vec<String> {
-        let mut problems = Vec::new();
-        let unknown = self.unknown_members();
-        for replica in &unknown {
-            problems.push(format!(
-                "{replica} was never there: a new cluster begins when all its replicas have been connected once; start it"
-            ));
-        }
-        if order.leader.is_none() && unknown.is_empty() {
-            problems
-                .push("no leader is known: writes wait until a majority of the replicas is connected".into());
-        }
-        if self.turn.disk_full {
-            problems
-                .push("the disk is full: writes are refused; free space, they resume by themselves".into());
-        }
-        if let Some(segment) = self.scrubs.rotten {
-            problems.push(format!(
-                "the log on this disk is damaged (up to segment {segment}): it is trimmed beyond the damage at the next checkpoint. Look after the disk"
-            ));
-        }
-        let full = self.without_room();
-        if !full.is_empty() && self.leads() {
-            let full: Vec<String> = full.iter().map(ToString::to_string).collect();
-            problems.push(format!(
-                "a majority has no room for writes, which are refused; deletes are taken while there is a little. Make room on the \
-                 disks of {}",
-                full.join(", ")
-            ));
-        }
-        if self.turn.stalled {
-            problems.push(
-                "the disk of this replica has not finished a write for long: look after it (`quorate doctor` measures it)".into(),
-            );
-        }
-        for (replica, _, _) in order.members.iter().filter(|(_, lag, _)| *lag == u64::MAX) {
-            problems.push(format!(
-                "{replica} lacks more than the log still holds: it fetches a checkpoint from the others"
-            ));
-        }
-        if self.is_removed() {
-            problems.push(
-                "this replica was removed from the cluster, and its id is never used again: stop it".into(),
-            );
-        }
-        self.checkpoints.problems(&mut problems);
-        for peer in peers {
-            match &peer.refusal {
-                Some(text) => problems.push(text.clone()),
-                None if !peer.connected => problems.push(format!(
-                    "r{} at {} is not connected: start it, or check the network between them",
-                    peer.replica, peer.address
-                )),
-                None => {}
-            }
-        }
-        problems
+    fn problems(&self, peers: &[PeerStatus], order: &OrderStatus, seats: &SeatsStatus) -> Vec<String> {
+        let (sessions, limits) = (self.executor.sessions(), self.executor.sessions().limits());
+        let checkpoints = self.checkpoints.status(self.now, self.config.borders.mode);
+        let queue = self.queue_bytes();
+        let situation = Situation {
+            unknown: self.unknown_members(),
+            order,
+            leading: self.leads(),
+            disk_full: self.turn.disk_full,
+            rotten: self.scrubs.rotten,
+            without_room: self.without_room(),
+            stalled: self.turn.stalled,
+            write_time: self.turn.write_time(),
+            removed: self.is_removed(),
+            transfer: checkpoints.transfer.as_ref(),
+            seats,
+            sessions: (sessions.len(), limits.sessions_max as usize),
+            queue: (queue, self.config.admission.queue_bytes_max),
+            kept: (sessions.kept_bytes(), limits.reply_bytes_total_max),
+            peers,
+        };
+        situation.problems(|problems| self.checkpoints.problems(problems))
     }
 }
 

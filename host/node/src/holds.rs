@@ -2,21 +2,25 @@
 //! than it can be sent, and whoever had to begin anew with each border would never be done.
 //!
 //! Members say what they have reached at each border, and operators who make backups leave. The log grows no further for them than the
-//! configuration allows (`log_bytes_max`), and not at all on a full disk. Tests: `holds/tests.rs`, front/cli/tests/state.rs.
+//! configuration allows (`log_bytes_max`), and not at all on a full disk. Whoever asks for nothing for [`IDLE`] has given up, though its
+//! connection stands. Tests: `holds/tests.rs`, front/cli/tests/state.rs.
 
 use crate::checkpoints::Own;
 use crate::effects::{Effect, Effects, KeeperWork};
 use crate::node::Node;
 use quorate_state::checkpoint::Job;
-use quorate_types::{ReplicaId, Seq};
+use quorate_types::{ReplicaId, Seq, Span, Time};
 use std::collections::BTreeMap;
+
+/// A checkpoint is kept for so long after the last part of it was asked for.
+pub(crate) const IDLE: Span = Span::from_secs(300);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Hold {
     /// It needs the log from here on.
     seq: Seq,
-    /// It needs the checkpoint itself, too.
-    fetches: bool,
+    /// It needs the checkpoint itself, too: when it asked for a part of it last.
+    fetches: Option<Time>,
 }
 
 /// What is held back, and for whom.
@@ -25,9 +29,9 @@ pub(crate) struct Holds(BTreeMap<ReplicaId, Hold>);
 
 impl Holds {
     /// Somebody asks for parts of a checkpoint; `here`: this replica has it.
-    pub(crate) fn asked(&mut self, by: ReplicaId, seq: Seq, here: bool) {
+    pub(crate) fn asked(&mut self, now: Time, by: ReplicaId, seq: Seq, here: bool) {
         if here {
-            self.0.insert(by, Hold { seq, fetches: true });
+            self.0.insert(by, Hold { seq, fetches: Some(now) });
         } else {
             // What it fetched before it has given up.
             self.0.remove(&by);
@@ -37,7 +41,7 @@ impl Holds {
     /// Somebody has the state at a border; `newest` is the newest one that is durable here.
     pub(crate) fn reached(&mut self, by: ReplicaId, seq: Seq, newest: Seq) {
         let Some(hold) = self.0.get_mut(&by).filter(|hold| hold.seq <= seq) else { return };
-        *hold = Hold { seq, fetches: false };
+        *hold = Hold { seq, fetches: None };
         if seq >= newest {
             self.0.remove(&by);
         }
@@ -48,9 +52,20 @@ impl Holds {
         self.0.remove(&by);
     }
 
+    /// Lets go what nobody asked for in a long time.
+    pub(crate) fn expire(&mut self, now: Time) {
+        self.0.retain(|_, hold| hold.fetches.is_none_or(|asked| now.since(asked) < IDLE));
+    }
+
+    /// When to call [`Self::expire`].
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.0.values().filter_map(|hold| hold.fetches).min().map(|asked| asked.plus(IDLE))
+    }
+
     /// The checkpoints that are being fetched.
     pub(crate) fn fetched(&self) -> Vec<Seq> {
-        let mut seqs: Vec<Seq> = self.0.values().filter(|hold| hold.fetches).map(|hold| hold.seq).collect();
+        let mut seqs: Vec<Seq> =
+            self.0.values().filter(|hold| hold.fetches.is_some()).map(|hold| hold.seq).collect();
         seqs.sort_unstable();
         seqs.dedup();
         seqs

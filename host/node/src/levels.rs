@@ -119,10 +119,11 @@ impl Node {
         if level <= self.level() {
             return;
         }
+        // Also where this program can not do it: what it executes until it stops is not right, but it is not called level 1 either.
+        self.config.level.cluster = level;
         if let Err(halt) = self.config.level.check(level) {
             return out.push(Effect::Halt(halt));
         }
-        self.config.level.cluster = level;
         out.event(Event::Level { level, begun: false });
         self.note_level();
     }

@@ -23,6 +23,7 @@ mod merging;
 mod node;
 mod ordering;
 mod peers;
+mod problems;
 mod records;
 mod recovered;
 mod repairs;
@@ -43,12 +44,12 @@ pub use config::NodeConfig;
 pub use effects::{Effect, Effects, Event, Input, KeeperWork, Unneeded};
 pub use levels::LevelConfig;
 pub use node::{Node, Restoring};
+pub use quorate_merge::{Config as MergeConfig, Generation};
 pub use recovered::Recovered;
 pub use scrubs::SegmentScrub;
 pub use seats::{Place, SeatLimits};
 pub use status::{
-    CheckpointStatus, InstanceStatus, InstancesStatus, LevelStatus, LogStatus, MemberLevel, MemberStatus, MembershipMember, MembershipStatus,
-    NodeStatus, PeerStatus, SeatsStatus, TransferStatus,
+    CheckpointStatus, InstanceStatus, InstancesStatus, LevelStatus, LogStatus, MemberLevel, MemberStatus,
+    MembershipMember, MembershipStatus, NodeStatus, PeerStatus, SeatsStatus, TransferStatus,
 };
-pub use quorate_merge::{Config as MergeConfig, Generation};
 pub use system::{InstancePart, System};

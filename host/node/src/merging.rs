@@ -57,14 +57,19 @@ impl Node {
     /// An instance decided its next record.
     pub(crate) fn on_decided(&mut self, at: usize, now: Time, slot: Slot, batch: Batch, out: &mut Effects) {
         let instance = &mut self.instances[at];
-        assert_eq!(slot, instance.decided.next(), "INV-NODE-2 an instance's records are handed on in order, each once");
+        assert_eq!(
+            slot,
+            instance.decided.next(),
+            "INV-NODE-2 an instance's records are handed on in order, each once"
+        );
         instance.decided = slot;
         let what = match batch.no_op_target() {
             Some(target) => Decided::Noop { target },
             None => Decided::Batch { bytes: batch.bytes().len(), payload: batch },
         };
         if let Err(why) = self.merge.decided(instance.id, RecordIndex(slot.number()), what) {
-            let why = format!("what instance {} decided does not fit into the global log: {why}", instance.id);
+            let why =
+                format!("what instance {} decided does not fit into the global log: {why}", instance.id);
             return out.push(Effect::Halt(Halt::LogInconsistent { why }));
         }
         self.deliver(now, out);
@@ -74,7 +79,9 @@ impl Node {
     fn deliver(&mut self, now: Time, out: &mut Effects) {
         while let Some(delivered) = self.merge.next(now) {
             match delivered {
-                Delivered::Batch { seq, position, payload } => self.execute(now, seq, position, &payload, out),
+                Delivered::Batch { seq, position, payload } => {
+                    self.execute(now, seq, position, &payload, out)
+                }
                 Delivered::Noops { last, .. } => self.executor.pass(last),
             }
         }
@@ -98,13 +105,19 @@ impl Node {
     /// What came through an instance that leads here is not in flight any more where execution did not take it.
     fn answer_admission(&mut self, at: usize) {
         let me = self.config.members.me();
-        let Some(instance) = self.instances.get_mut(at).filter(|instance| instance.leader.1 == Some(me)) else {
+        let Some(instance) = self.instances.get_mut(at).filter(|instance| instance.leader.1 == Some(me))
+        else {
             return;
         };
         for outcome in self.outcomes.list() {
             match (outcome.opening, outcome.status) {
-                (Some(client), _) => instance.admission.opened(ClientId::number(client), outcome.number.number()),
-                (None, ReplyStatus::ExpectedNumber | ReplyStatus::Overloaded | ReplyStatus::SessionExpired) => {
+                (Some(client), _) => {
+                    instance.admission.opened(ClientId::number(client), outcome.number.number())
+                }
+                (
+                    None,
+                    ReplyStatus::ExpectedNumber | ReplyStatus::Overloaded | ReplyStatus::SessionExpired,
+                ) => {
                     instance.admission.refused(outcome.session, outcome.number);
                 }
                 (None, _) => {}
@@ -199,10 +212,14 @@ impl Node {
     pub(crate) fn on_fill(&mut self, now: Time, (conn, payload): (ConnId, &[u8]), out: &mut Effects) {
         match read_fill(payload) {
             // The last of all instances stands for the whole slot, however many there are.
-            Ok((slot, instance)) if (1..=INSTANCES_MAX).contains(&instance.number()) && slot.number() <= SLOT_MAX => {
+            Ok((slot, instance))
+                if (1..=INSTANCES_MAX).contains(&instance.number()) && slot.number() <= SLOT_MAX =>
+            {
                 self.merge.asked(Position { slot, instance });
             }
-            Ok((slot, instance)) => self.reject(now, conn, format!("there is no place {slot} of {instance}"), out),
+            Ok((slot, instance)) => {
+                self.reject(now, conn, format!("there is no place {slot} of {instance}"), out)
+            }
             Err(why) => self.reject(now, conn, why.to_string(), out),
         }
     }
@@ -277,7 +294,9 @@ impl Node {
         if self.instances.len() == 1 || !self.instances.iter().any(stuck) {
             return None;
         }
-        let since = self.merge.waits()?.since.max(self.lag_told);
+        let waits = self.merge.waits().map(|waits| waits.since);
+        let lacks = self.checkpoints.fetching.as_ref().map(|fetching| fetching.since);
+        let since = waits.into_iter().chain(lacks).min()?.max(self.lag_told);
         Some(since.plus(self.config.raft.election_max))
     }
 
@@ -308,7 +327,8 @@ impl Node {
         if self.instances.len() == 1 {
             return None;
         }
-        let led = self.instances.iter().filter(|instance| instance.order.leading() && !instance.spread.settled);
+        let led =
+            self.instances.iter().filter(|instance| instance.order.leading() && !instance.spread.settled);
         led.map(|instance| instance.spread.due(SPREAD_AFTER, SPREAD_AFTER_MAX)).min()
     }
 
@@ -319,7 +339,10 @@ impl Node {
         }
         for at in 0..self.instances.len() {
             let spread = self.instances[at].spread;
-            if !self.instances[at].order.leading() || spread.settled || spread.due(SPREAD_AFTER, SPREAD_AFTER_MAX) > now {
+            if !self.instances[at].order.leading()
+                || spread.settled
+                || spread.due(SPREAD_AFTER, SPREAD_AFTER_MAX) > now
+            {
                 continue;
             }
             let to = self.whose_turn(at);
@@ -338,7 +361,8 @@ impl Node {
     /// Whether another replica could lead an instance as well as this one.
     fn may_lead(&self, at: usize, other: ReplicaId) -> bool {
         let status = self.instances[at].order.status();
-        let near = status.members.iter().any(|(id, lag, active)| *id == other && *active && *lag <= SPREAD_LAG_MAX);
+        let near =
+            status.members.iter().any(|(id, lag, active)| *id == other && *active && *lag <= SPREAD_LAG_MAX);
         near && status.there.contains(&other) && self.peers.to(other).is_some() && self.has_room(other)
     }
 }

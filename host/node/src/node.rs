@@ -6,8 +6,8 @@ use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event, Input};
 use crate::levels::{LEVEL, Levels};
 use crate::lives::{Lives, NODE};
-use crate::merging::{Bindings, FIRST};
 use crate::members::Standing;
+use crate::merging::{Bindings, FIRST};
 use crate::ordering::Instance;
 use crate::peers::{Change, Conn, Peers, Us};
 use crate::recovered::{Damaged, Recovered};
@@ -20,11 +20,13 @@ use crate::turn::Turn;
 use quorate_execute::{Executor, Outcomes, Service};
 use quorate_log::{AppendError, Class, Damage, Log, Record};
 use quorate_merge::Merge;
-use quorate_order::raft::Raft;
 use quorate_order::Input as OrderInput;
+use quorate_order::raft::Raft;
 use quorate_reply::{ReadPath, RouteLimits, Routes};
 use quorate_state::transfer::Kept;
-use quorate_types::{AgreedTime, ConnId, Halt, InstanceId, MembershipId, RecordId, ReplicaId, Seq, Slot, Time, View};
+use quorate_types::{
+    AgreedTime, ConnId, Halt, InstanceId, MembershipId, RecordId, ReplicaId, Seq, Slot, Time, View,
+};
 use quorate_wire::{Batch, Frame, FrameKind, Memberships, Refusal, RefusalReason, StateMessage};
 use std::collections::BTreeMap;
 
@@ -100,7 +102,8 @@ impl Restoring {
     /// # Errors
     /// When it does not belong here.
     pub fn new(config: NodeConfig, recovered: Recovered) -> Result<Self, Halt> {
-        let mut instances: Vec<Instance> = (1..=config.instances).map(|id| new_instance(&config, id)).collect();
+        let mut instances: Vec<Instance> =
+            (1..=config.instances).map(|id| new_instance(&config, id)).collect();
         let system = match (&recovered.damaged, &recovered.image) {
             (Some(damaged), _) => Some((damaged.seq, System::decode(&damaged.system))),
             (None, Some(image)) => Some((image.seq, System::decode(&image.system))),
@@ -128,7 +131,18 @@ impl Restoring {
         };
         let merge = merge.map_err(|why| Halt::CheckpointUnusable { why: why.to_string() })?;
         let (lives, levels) = (Lives::default(), Levels::default());
-        Ok(Self { config, instances, merge, lives, levels, recovered, system, trimmed: Trimmed::default(), last: None, gap: false })
+        Ok(Self {
+            config,
+            instances,
+            merge,
+            lives,
+            levels,
+            recovered,
+            system,
+            trimmed: Trimmed::default(),
+            last: None,
+            gap: false,
+        })
     }
 
     /// Takes back one record; in the order of the log. Where numbers are left out, records were lost.
@@ -149,7 +163,10 @@ impl Restoring {
             (instance, _) => {
                 let at = usize::from(instance.number()).wrapping_sub(1);
                 let Some(instance) = self.instances.get_mut(at) else {
-                    let why = format!("record {id} belongs to instance {}, which does not exist here", record.instance);
+                    let why = format!(
+                        "record {id} belongs to instance {}, which does not exist here",
+                        record.instance
+                    );
                     return Err(Halt::LogInconsistent { why });
                 };
                 instance.restore(id, record)
@@ -367,7 +384,7 @@ impl Node {
             Input::TurnEnd => self.on_turn_end(now, out),
             Input::Written(id) => {
                 self.log.written(id);
-                if self.turn.wrote() {
+                if self.turn.wrote(now) {
                     out.event(Event::DiskWorks);
                 }
                 self.on_durable(now, out);
@@ -405,10 +422,21 @@ impl Node {
         let stall = self.turn.stalls_at(self.config.disk_stall);
         let raise = self.raise_deadline();
         let order = self.instances.iter().filter_map(Instance::deadline).min();
-        [order, self.lags_at(), self.spread_at(), peers, reads, self.turn.retry, state, stall, self.scrubs.next, raise]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            order,
+            self.lags_at(),
+            self.spread_at(),
+            peers,
+            reads,
+            self.turn.retry,
+            state,
+            stall,
+            self.scrubs.next,
+            raise,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// The view that was announced last in the first instance.

@@ -60,11 +60,8 @@ impl Node {
         if self.instances.len() > 1 {
             return; // see on_behind: that something was executed does not mean that nothing is lacking
         }
-        let needless =
-            |fetching: &mut Fetching| fetching.why == Why::Behind && seq >= fetching.at_least;
-        let late = |installing: &mut Installing| {
-            installing.why == Why::Behind && seq >= installing.image.seq
-        };
+        let needless = |fetching: &mut Fetching| fetching.why == Why::Behind && seq >= fetching.at_least;
+        let late = |installing: &mut Installing| installing.why == Why::Behind && seq >= installing.image.seq;
         let fetched = self.checkpoints.fetching.take_if(needless).is_some();
         if self.checkpoints.installing.take_if(late).is_some() || fetched {
             keep(out, Job::ForgetPartial);
@@ -454,7 +451,7 @@ impl Node {
         out.event(Event::State { text, bad: false });
         let local = local.unwrap_or_else(|| Store::new().version());
         let fetch = Fetch::new(now, at_least, local, self.config.fetch.clone());
-        self.checkpoints.fetching = Some(Fetching { fetch, why, at_least, own });
+        self.checkpoints.fetching = Some(Fetching { since: now, fetch, why, at_least, own });
         for kept in std::mem::take(&mut self.partial) {
             self.fetch_step(now, FetchInput::Kept(kept), out);
         }
@@ -582,26 +579,44 @@ impl Node {
         let text = format!("goes on from the checkpoint of seq {seq}, no longer: {}", why.name());
         out.event(Event::State { text, bad: false });
         self.learn_time(now);
-        let jump = system.merge(self.config.merge.window).map(|checkpoint| self.merge.begin_again(&checkpoint));
-        if !matches!(jump, Some(Ok(()))) {
-            let why = format!("the checkpoint of seq {seq} does not fit into the global log");
-            return out.push(Effect::Halt(Halt::CheckpointUnusable { why }));
+        if let Err(halt) = self.jump(now, &system) {
+            return out.push(Effect::Halt(halt));
         }
         self.checkpoints.records.insert(seq, system.records());
         self.gave_up(seq);
         self.standing.changed = true;
-        let begun = self.has_begun();
-        for (instance, part) in self.instances.iter_mut().zip(&system.instances) {
-            if let Err(halt) = go_on(instance, now, part) {
-                return out.push(Effect::Halt(halt));
-            }
-        }
-        if begun {
+        if self.has_begun() {
             self.resume_change(now);
             self.after_order(now, out);
         } else {
             self.begin(now, out);
         }
+    }
+
+    /// The global log goes on from a checkpoint. An instance that is further on goes on where it is, since the merge keeps what it said,
+    /// unless the checkpoint lies before what was executed: then it is all handed on again.
+    fn jump(&mut self, now: Time, system: &System) -> Result<(), Halt> {
+        let unusable = |why: &str| Halt::CheckpointUnusable {
+            why: format!("the checkpoint of seq {} does not fit into the global log: {why}", system.seq),
+        };
+        let checkpoint = system.merge(self.config.merge.window).ok_or_else(|| unusable("its generations"))?;
+        let done = match checkpoint.seq >= self.merge.seq() {
+            true => self.merge.jump(&checkpoint),
+            false => self.merge.begin_again(&checkpoint),
+        };
+        done.map_err(|why| unusable(&why.to_string()))?;
+        let many = self.instances.len() > 1;
+        for (instance, part) in self.instances.iter_mut().zip(&system.instances) {
+            let next = self.merge.next_record(instance.id);
+            let stays = many
+                && instance.started
+                && instance.decided >= part.record
+                && next == Some(RecordIndex(instance.decided.next().number()));
+            if !stays {
+                go_on(instance, now, part)?;
+            }
+        }
+        Ok(())
     }
 
     /// The log begins after this checkpoint from now on. Where records stand for many slots, only a record of its own says so.
@@ -617,7 +632,7 @@ impl Node {
     fn asked(&mut self, now: Time, from: ReplicaId, message: StateMessage, out: &mut Effects) {
         let (seq, _) = message.about();
         let here = self.checkpoints.own.iter().any(|own| own.seq == seq);
-        self.change_holds(|holds| holds.asked(from, seq, here), out);
+        self.change_holds(|holds| holds.asked(now, from, seq, here), out);
         self.serve(now, ServeInput::Asked { from, message }, out);
     }
 
@@ -674,6 +689,9 @@ impl Node {
     }
 
     pub(crate) fn on_state_deadline(&mut self, now: Time, out: &mut Effects) {
+        if self.checkpoints.holds.deadline().is_some_and(|at| at <= now) {
+            self.change_holds(|holds| holds.expire(now), out);
+        }
         self.serve(now, ServeInput::Deadline, out);
         self.fetch_step(now, FetchInput::Deadline, out);
         if self.checkpoints.repairs.deadline().is_some_and(|at| at <= now) {
@@ -701,7 +719,10 @@ impl Node {
     }
 
     pub(crate) fn state_deadline(&self) -> Option<Time> {
-        [self.checkpoints.deadline(), self.ask_due()].into_iter().flatten().min()
+        [self.checkpoints.deadline(), self.checkpoints.holds.deadline(), self.ask_due()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Forgets what a durable checkpoint holds. What of the older records still counts is written again first: the lives

@@ -120,6 +120,8 @@ pub struct LogStatus {
     pub durability: &'static str,
     /// Microseconds that are added to each sync, for measurements.
     pub sync_delay_us: u64,
+    /// Microseconds that a write took lately, from its beginning to its end.
+    pub write_us: u64,
     /// The last record that is durable.
     pub durable: u64,
     /// The last record appended.

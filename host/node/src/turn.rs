@@ -32,6 +32,8 @@ pub(crate) struct Turn {
     pub(crate) handed_over: Option<Time>,
     /// When the writes began that the disk is at.
     writes: VecDeque<Time>,
+    /// How long writes take.
+    write_time: Span,
     /// The disk finishes nothing.
     pub(crate) stalled: bool,
     /// Answers of admission, kept for its memory.
@@ -51,6 +53,7 @@ impl Turn {
             disk_full: false,
             handed_over: None,
             writes: VecDeque::new(),
+            write_time: Span::ZERO,
             stalled: false,
             answer: Vec::new(),
             answer_room: ANSWER_BYTES,
@@ -68,9 +71,18 @@ impl Turn {
     }
 
     /// The disk finished a write. Whether it had finished nothing for long.
-    pub(crate) fn wrote(&mut self) -> bool {
-        self.writes.pop_front();
+    pub(crate) fn wrote(&mut self, now: Time) -> bool {
+        if let Some(began) = self.writes.pop_front() {
+            // An average in which the last sixteen count most.
+            let (before, took) = (self.write_time.nanos(), now.since(began).nanos());
+            self.write_time = Span::from_nanos(before - before / 16 + took / 16);
+        }
         std::mem::take(&mut self.stalled)
+    }
+
+    /// How long writes take lately.
+    pub(crate) fn write_time(&self) -> Span {
+        self.write_time
     }
 
     /// When the disk has finished nothing for so long, if it goes on like this.
@@ -100,6 +112,7 @@ impl Node {
         self.send_replies(out);
         self.turn.answer_room = ANSWER_BYTES;
         self.turn.answers.bytes = 0;
+        self.turn.answers.of_owners.clear();
         self.run_log(now, out);
         self.tell_room(out);
         let unsynced = self.config.log.sync == SyncMode::Async && self.log.position() > self.log.synced_to();
@@ -183,9 +196,11 @@ impl Node {
             return; // they expire, or are answered once the state is sound again
         }
         let (executor, answers, counts) = (&self.executor, &mut self.turn.answers, &mut self.counts);
+        let seats = &self.peers.seats;
         self.reads.ready(executor.seq(), |read| {
             counts.reads += 1;
-            answers.run(executor, read.key.conn, read.key.read, read.query);
+            let conn = read.key.conn;
+            answers.run(executor, (conn, seats.number(conn)), read.key.read, read.query);
         });
     }
 
@@ -216,13 +231,28 @@ pub(crate) struct Answers {
     open: BTreeMap<ConnId, Vec<u8>>,
     /// Bytes answered in this turn.
     bytes: usize,
+    /// And to whom.
+    of_owners: BTreeMap<u64, usize>,
     full: Vec<(ConnId, Vec<u8>)>,
 }
 
 impl Answers {
-    /// Asks the service and keeps its answer.
-    pub(crate) fn run(&mut self, executor: &Executor, conn: ConnId, read: u64, query: &[u8]) {
-        if self.bytes >= ANSWER_BYTES {
+    /// Whether there is room for one more answer in this turn. Nobody gets more than is left for others.
+    pub(crate) fn has_room(&self, owner: u64) -> bool {
+        let own = self.of_owners.get(&owner).copied().unwrap_or(0);
+        self.bytes + own < ANSWER_BYTES
+    }
+
+    /// So much was answered.
+    pub(crate) fn answered(&mut self, owner: u64, bytes: usize) {
+        self.bytes += bytes;
+        *self.of_owners.entry(owner).or_default() += bytes;
+    }
+
+    /// Asks the service and keeps its answer, for this connection and whoever has it.
+    pub(crate) fn run(&mut self, executor: &Executor, to: (ConnId, u64), read: u64, query: &[u8]) {
+        let (conn, owner) = to;
+        if !self.has_room(owner) {
             return self.fail(executor, conn, read, ReadStatus::Overloaded);
         }
         let body = self.open.entry(conn).or_default();
@@ -237,7 +267,8 @@ impl Answers {
             body.truncate(start);
             read_reply_header(body, read, executor.seq(), ReadStatus::TooLarge, 0);
         }
-        self.bytes += body.len() - start;
+        let bytes = body.len() - start;
+        self.answered(owner, bytes);
         self.roll(conn);
     }
 
@@ -263,3 +294,6 @@ impl Answers {
         self.full.drain(..).chain(std::mem::take(&mut self.open))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,5 @@
-//! The thread for small and rare work with files: it looks after the certificates, and keeps the record of what operators did.
+//! The thread for small and rare work with files: it looks after the certificates and the room on the disk, and keeps the record of what
+//! operators did.
 //!
 //! Certificates are read again when their files changed, or when somebody asks for it; new connections then use the new ones, and bad
 //! ones change nothing. The record is `audit.jsonl` in the data directory, one JSON document a line (docs/security.md).
@@ -12,6 +13,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 use time::OffsetDateTime;
@@ -24,6 +26,8 @@ mod tests;
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// So long before a certificate ends the replica begins to say so, in days.
 pub(crate) const WARN_DAYS: i64 = 30;
+/// With less room than this, in bytes, or than a twentieth of a small disk, the replica says so.
+const LITTLE_ROOM: u64 = 1 << 30;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// What operators do faster than it can be written is not recorded, which is said.
 const ERRANDS_MAX: usize = 1024;
@@ -77,8 +81,46 @@ impl Errands {
     }
 }
 
+/// The room on the disk of the data directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct DiskRoom {
+    /// Bytes that this process may still write.
+    pub(crate) free_bytes: u64,
+    /// Of so many.
+    pub(crate) total_bytes: u64,
+}
+
+impl DiskRoom {
+    /// Asks the system; it may take its time.
+    fn of(directory: &Path) -> Option<Self> {
+        let stat = rustix::fs::statvfs(directory).ok()?;
+        let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+        Some(Self { free_bytes: bytes(stat.f_bavail), total_bytes: bytes(stat.f_blocks) })
+    }
+
+    /// What is wrong when there is little.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let little = LITTLE_ROOM.min(self.total_bytes / 20);
+        (self.free_bytes < little).then(|| {
+            format!(
+                "the disk of this replica has only {} MiB left: free space before it is full and writes are refused (`quorate doctor` \
+                 says what the configuration needs)",
+                self.free_bytes >> 20
+            )
+        })
+    }
+}
+
+/// The same, as the thread saw it last.
+#[derive(Debug, Default)]
+struct Seen {
+    free_bytes: AtomicU64,
+    total_bytes: AtomicU64,
+}
+
 /// The thread.
 pub(crate) struct Clerk {
+    seen: Arc<Seen>,
     errands: Option<Errands>,
     thread: Option<JoinHandle<()>>,
 }
@@ -88,14 +130,22 @@ impl Clerk {
     pub(crate) fn start(data: &Path, watched: Option<Watched>, mailbox: Mailbox) -> io::Result<Self> {
         let (sender, receiver) = bounded(ERRANDS_MAX);
         let audit = Audit::new(data.join("audit.jsonl"));
+        let (seen, data) = (Arc::new(Seen::default()), data.to_owned());
+        let room = Room { data, seen: seen.clone() };
         let thread = std::thread::Builder::new()
             .name("clerk".into())
-            .spawn(move || Work { watched, audit, mailbox, warned: None }.run(&receiver))?;
-        Ok(Self { errands: Some(Errands(sender)), thread: Some(thread) })
+            .spawn(move || Work { watched, audit, room, mailbox, warned: None }.run(&receiver))?;
+        Ok(Self { seen, errands: Some(Errands(sender)), thread: Some(thread) })
     }
 
     pub(crate) fn errands(&self) -> Option<&Errands> {
         self.errands.as_ref()
+    }
+
+    /// The room on the disk, as it was seen last.
+    pub(crate) fn disk(&self) -> DiskRoom {
+        let load = |bytes: &AtomicU64| bytes.load(Ordering::Relaxed);
+        DiskRoom { free_bytes: load(&self.seen.free_bytes), total_bytes: load(&self.seen.total_bytes) }
     }
 
     /// Ends it, once all that was recorded is written.
@@ -108,9 +158,25 @@ impl Clerk {
     }
 }
 
+/// Where to look for room, and where to say how much there is.
+struct Room {
+    data: PathBuf,
+    seen: Arc<Seen>,
+}
+
+impl Room {
+    fn look(&self) {
+        if let Some(DiskRoom { free_bytes, total_bytes }) = DiskRoom::of(&self.data) {
+            self.seen.free_bytes.store(free_bytes, Ordering::Relaxed);
+            self.seen.total_bytes.store(total_bytes, Ordering::Relaxed);
+        }
+    }
+}
+
 struct Work {
     watched: Option<Watched>,
     audit: Audit,
+    room: Room,
     mailbox: Mailbox,
     /// When it was last said that a certificate ends soon.
     warned: Option<SystemTime>,
@@ -120,6 +186,7 @@ impl Work {
     fn run(mut self, errands: &Receiver<Errand>) {
         loop {
             self.warn(SystemTime::now());
+            self.room.look();
             match errands.recv_timeout(LOOK_EVERY) {
                 Ok(Errand::Look) => self.look(true),
                 Ok(Errand::Note(act)) => self.audit.note(&act),

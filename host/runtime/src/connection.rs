@@ -406,3 +406,6 @@ impl Connection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

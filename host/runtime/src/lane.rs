@@ -1,6 +1,6 @@
 //! The loop of one lane: waits for sockets, completions and deadlines, hands them to the node, and does what the node wants.
 
-use crate::clerk::{Act, Clerk, TlsStatus};
+use crate::clerk::{Act, Clerk, DiskRoom, TlsStatus};
 use crate::clock::Clock;
 use crate::connection::{Channel, Class, Connection, READ_MAX};
 use crate::disk_thread::{Completion, DiskThreads, Mailbox};
@@ -25,6 +25,7 @@ use std::time::Duration;
 
 mod door;
 mod fair;
+mod pace;
 mod pressure;
 mod reading;
 #[cfg(test)]
@@ -34,6 +35,7 @@ pub(crate) use pressure::{LaneLimits, UNSENT_TIMES};
 
 use door::Door;
 use fair::Fair;
+use pace::Pace;
 use pressure::{BufferStatus, Pressure};
 
 const LISTENER: Token = Token(0);
@@ -81,6 +83,7 @@ pub(crate) struct Lane {
     /// Members that have something to be read, and connections that are being closed.
     first: Vec<ConnId>,
     fair: Fair,
+    pace: Pace,
     door: Door,
     pressure: Pressure,
     /// There was something else to do in this turn than to let somebody in.
@@ -107,6 +110,7 @@ impl Lane {
             connections: BTreeMap::new(),
             first: Vec::new(),
             fair: Fair::default(),
+            pace: Pace::default(),
             door: Door::default(),
             pressure: Pressure::default(),
             busy: false,
@@ -138,13 +142,16 @@ impl Lane {
         let mut events = Events::with_capacity(256);
         while self.halt.is_none() && !self.parts.stop.load(Ordering::Acquire) {
             let timeout = self.timeout();
+            let began = self.parts.clock.now();
             if let Err(error) = self.parts.poll.poll(&mut events, timeout)
                 && error.kind() != io::ErrorKind::Interrupted
             {
                 tracing::error!("waiting for events: {error}");
                 std::thread::sleep(Duration::from_millis(10));
             }
+            let woke = self.parts.clock.now();
             self.turn(&events);
+            self.pace.turned(began, woke, self.parts.clock.now());
         }
         self.linger();
         self.parts.disk.stop();
@@ -401,13 +408,16 @@ impl Lane {
             node: quorate_node::NodeStatus,
             process: Facts,
             buffers: BufferStatus,
+            disk: DiskRoom,
             /// None where connections are plain.
             tls: Option<TlsStatus>,
         }
         let tls = self.parts.credentials.as_ref().map(TlsStatus::of);
         let mut node = status;
         node.problems.extend(tls.iter().flat_map(TlsStatus::problems));
-        let full = Full { node, process: Facts::now(), buffers: self.buffer_status(), tls };
+        let disk = self.parts.clerk.disk();
+        node.problems.extend(self.buffer_problem().into_iter().chain(disk.problem()));
+        let full = Full { node, process: Facts::now(), buffers: self.buffer_status(), disk, tls };
         let text = serde_json::to_vec(&full).unwrap_or_default();
         if let Some(connection) = self.connections.get_mut(&conn) {
             connection.send(OutFrame::new(FrameKind::Status, &text, vec![]));

@@ -107,6 +107,21 @@ fn checkpoints_have_ranges() {
 }
 
 #[test]
+fn a_lease_is_off_by_default_and_lasts_for_two_heartbeats() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = common::config(directory.path());
+    assert!(!config.reads.lease);
+    assert!(!config.to_toml().contains("[reads]"), "what nobody changed is not written");
+    refused(|c| c.reads.clock_drift_percent = 0, "reads: clock_drift_percent is 1 to 50, not 0");
+    refused(|c| c.reads.clock_drift_percent = 51, "reads: clock_drift_percent is 1 to 50, not 51");
+    accepted(|c| (c.reads.lease, c.reads.clock_drift_percent) = (true, 40));
+    refused(
+        |c| (c.reads.lease, c.reads.clock_drift_percent) = (true, 50),
+        "a lease of 150 ms (election_min_ms less 50 %) would be over before heartbeats every 80 ms",
+    );
+}
+
+#[test]
 fn a_file_names_what_it_changes_of_checkpoints() {
     let directory = tempfile::tempdir().unwrap();
     let config = common::config(directory.path());

@@ -363,7 +363,8 @@ impl SessionTable {
     /// What is known of a request that is not ordered yet.
     pub fn lookup(&self, id: SessionId, number: RequestNumber) -> Lookup<'_> {
         let Some(session) = self.session(id) else {
-            let later = self.places.get(id.index as usize).is_some_and(|place| place.generation >= id.generation);
+            let later =
+                self.places.get(id.index as usize).is_some_and(|place| place.generation >= id.generation);
             return if later { Lookup::Ended } else { Lookup::UnknownSession };
         };
         if number.number() > session.last {

@@ -113,6 +113,41 @@ fn a_rotten_part_is_not_sent() {
     assert!(matches!(reports[..], [Report::Rot { .. }, Report::ScrubDone { .. }]), "{reports:?}");
 }
 
+/// No file descriptor, no memory: the file is sound, and is sent when there is one again. A disk that can not be read is another thing.
+#[test]
+fn a_system_that_is_short_of_something_is_no_rot() {
+    const SHORT: [i32; 3] = [12, 23, 24];
+    const BROKEN: i32 = 5;
+    let history = history(2, Mode::Stop, 2);
+    let (seq, digest) = (Seq::new(history.borders[1].seq), digest_of(&history, 2));
+    for known in [false, true] {
+        let mut replica = finished(&history);
+        let ask = |replica: &mut Replica<'_>| {
+            replica.keeper.submit(Job::ReadChunk { ticket: 1, seq, digest, chunk: 0 });
+            settle(&mut replica.keeper, &mut replica.disk)
+        };
+        if known {
+            ask(&mut replica); // where its parts stand was looked up before
+        }
+        for number in SHORT {
+            replica.disk.fail_read = Some(number);
+            assert_eq!(ask(&mut replica), [Report::Chunk { ticket: 1, answer: None }], "{number}");
+        }
+        replica.keeper.submit(Job::Scrub);
+        let reports = settle(&mut replica.keeper, &mut replica.disk);
+        assert!(matches!(reports[..], [Report::ScrubDone { .. }]), "{reports:?}");
+        replica.disk.fail_read = None;
+        let reports = ask(&mut replica);
+        assert!(matches!(reports[..], [Report::Chunk { answer: Some(_), .. }]), "{reports:?}");
+        replica.disk.fail_read = Some(BROKEN);
+        if !known {
+            replica.keeper.submit(Job::ReadChunk { ticket: 1, seq, digest, chunk: 0 });
+        }
+        let reports = ask(&mut replica);
+        assert!(reports.iter().any(|report| matches!(report, Report::Rot { .. })), "{reports:?}");
+    }
+}
+
 #[test]
 fn memory_durability_holds_the_newest_image_and_touches_no_file() {
     let history = history(3, Mode::Fuzzy, 3);
@@ -451,4 +486,29 @@ fn a_border_that_waits_for_the_one_before_says_that_writing_is_too_slow() {
     }
     settle(&mut keeper, &mut disk);
     assert!(!keeper.is_behind());
+}
+
+/// A disk that is slower than the network: what waits for it stays bounded.
+#[test]
+fn parts_of_a_transfer_do_not_pile_up() {
+    let mut disk = Disk::default();
+    let (mut keeper, _) = open(&mut disk);
+    let bytes = bytes::Bytes::from(vec![7; 1 << 20]);
+    for _ in 0..200 {
+        keeper.submit(Job::Partial(PartialPiece::System { bytes: bytes.clone() }));
+    }
+    settle(&mut keeper, &mut disk);
+    assert!((60 << 20..70 << 20).contains(&disk.used()), "{}", disk.used());
+    // There is room again, and after the end of the transfer, too.
+    keeper.submit(Job::Partial(PartialPiece::System { bytes: bytes.clone() }));
+    settle(&mut keeper, &mut disk);
+    let (_, opened) = open(&mut disk);
+    assert_eq!(opened.partial.len(), 65);
+    for _ in 0..200 {
+        keeper.submit(Job::Partial(PartialPiece::System { bytes: bytes.clone() }));
+    }
+    keeper.submit(Job::ForgetPartial);
+    keeper.submit(Job::Partial(PartialPiece::System { bytes }));
+    settle(&mut keeper, &mut disk);
+    assert_eq!(open(&mut disk).1.partial.len(), 1);
 }

@@ -14,7 +14,7 @@ use quorate_wire::{Frame, FrameKind, Hello, Role};
 impl World {
     pub(super) fn begin_fault(&mut self, index: usize) {
         let leader = self.leader();
-        let fault = self.plan.faults[index].1.resolved(leader);
+        let fault = self.plan.faults[index].1.resolved(leader, self.plan.founders);
         // It ends for whom it began.
         self.plan.faults[index].1 = fault;
         self.trace.line(Level::Events, self.now, None, "fault", || fault.to_string());

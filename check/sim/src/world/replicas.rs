@@ -147,7 +147,10 @@ impl World {
             }
             let others = self.replicas.iter().enumerate().filter_map(|(other, replica)| {
                 let leases = replica.node.as_ref().filter(|_| other != who)?.leases();
-                leases.get(at).filter(|(_, leads, _)| *leads).map(|(view, ..)| (self.trace.name(other), *view))
+                leases
+                    .get(at)
+                    .filter(|(_, leads, _)| *leads)
+                    .map(|(view, ..)| (self.trace.name(other), *view))
             });
             if let Err(failure) = leases::judge(&self.trace.name(who), *view, others) {
                 return self.fail(failure);

@@ -76,7 +76,8 @@ impl World {
                         let leader = of.leader.map_or("-".into(), |leader| format!("r{leader}"));
                         format!(" i{} v{} {leader} s{}", of.instance, of.view, of.decided)
                     });
-                    let instances: String = if status.instances.each.len() > 1 { each.collect() } else { String::new() };
+                    let instances: String =
+                        if status.instances.each.len() > 1 { each.collect() } else { String::new() };
                     open.push(format!(
                         "{name}{instances} {} view {} leader {:?} decided {} executed {} durable {}/{} full {} border {} agreed {} {} keeper idle {}",
                         self.standing_of(who),

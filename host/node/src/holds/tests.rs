@@ -1,10 +1,11 @@
-use super::Holds;
+use super::{Holds, IDLE};
 use crate::checkpoints::Own;
-use quorate_types::{Digest, ReplicaId, Seq};
+use quorate_types::{Digest, ReplicaId, Seq, Span, Time};
 
 const A: ReplicaId = ReplicaId::new(1);
 const B: ReplicaId = ReplicaId::new(2);
 const MAX: u64 = 1000;
+const NOW: Time = Time::from_nanos(1);
 
 fn seq(number: u64) -> Seq {
     Seq::new(number)
@@ -26,8 +27,8 @@ fn trimmed(holds: &Holds, own: &[Own], begin: u64) -> Option<u64> {
 fn the_log_stays_from_what_is_fetched_until_its_members_are_there() {
     let (mut holds, own) = (Holds::default(), own(8));
     assert_eq!(trimmed(&holds, &own, 0), Some(70));
-    holds.asked(A, seq(50), true);
-    holds.asked(B, seq(30), true);
+    holds.asked(NOW, A, seq(50), true);
+    holds.asked(NOW, B, seq(30), true);
     assert_eq!((trimmed(&holds, &own, 0), holds.fetched()), (Some(30), vec![seq(30), seq(50)]));
     // It is there, and goes on with the log.
     holds.reached(B, seq(30), seq(80));
@@ -45,25 +46,46 @@ fn the_log_stays_from_what_is_fetched_until_its_members_are_there() {
 #[test]
 fn who_asks_for_another_checkpoint_has_given_up_the_one_before() {
     let (mut holds, own) = (Holds::default(), own(8));
-    holds.asked(A, seq(20), true);
-    holds.asked(A, seq(40), true);
+    holds.asked(NOW, A, seq(20), true);
+    holds.asked(NOW, A, seq(40), true);
     assert_eq!((trimmed(&holds, &own, 0), holds.fetched()), (Some(40), vec![seq(40)]));
-    holds.asked(A, seq(90), false);
+    holds.asked(NOW, A, seq(90), false);
     assert_eq!((trimmed(&holds, &own, 0), holds.fetched()), (Some(70), vec![]));
     // Between two checkpoints of ours: the older one.
-    holds.asked(A, seq(45), true);
+    holds.asked(NOW, A, seq(45), true);
     assert_eq!(trimmed(&holds, &own, 0), Some(40));
     // Older than all: nothing may go.
-    holds.asked(A, seq(5), true);
+    holds.asked(NOW, A, seq(5), true);
     assert_eq!(trimmed(&holds, &own, 0), None);
 }
 
 #[test]
 fn the_log_does_not_grow_beyond_its_limit_for_anybody() {
     let mut holds = Holds::default();
-    holds.asked(A, seq(10), true);
+    holds.asked(NOW, A, seq(10), true);
     assert_eq!(trimmed(&holds, &own(11), 0), Some(10));
     assert_eq!(trimmed(&holds, &own(12), 0), Some(110));
     // What counts is what is there.
     assert_eq!(trimmed(&holds, &own(12), 300), Some(10));
+}
+
+/// As a backup does that was stopped and whose connection stands.
+#[test]
+fn who_asks_for_nothing_has_given_up() {
+    let (mut holds, own) = (Holds::default(), own(8));
+    holds.asked(NOW, A, seq(30), true);
+    holds.asked(NOW.plus(Span::from_secs(10)), B, seq(50), true);
+    assert_eq!(holds.deadline(), Some(NOW.plus(IDLE)));
+    holds.expire(NOW.plus(Span::from_secs(299)));
+    assert_eq!(holds.fetched(), [seq(30), seq(50)]);
+    holds.expire(NOW.plus(IDLE));
+    assert_eq!((holds.fetched(), trimmed(&holds, &own, 0)), (vec![seq(50)], Some(50)));
+    // Who asks goes on.
+    holds.asked(NOW.plus(IDLE), B, seq(50), true);
+    holds.expire(NOW.plus(IDLE).plus(Span::from_secs(20)));
+    assert_eq!(holds.fetched(), [seq(50)]);
+    // Who has it all needs the log, however long it takes to execute that.
+    holds.reached(B, seq(50), seq(80));
+    holds.expire(NOW.plus(IDLE).plus(IDLE));
+    assert_eq!((holds.deadline(), trimmed(&holds, &own, 0)), (None, Some(50)));
 }

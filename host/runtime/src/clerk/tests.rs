@@ -1,4 +1,4 @@
-use super::{Act, Audit};
+use super::{Act, Audit, DiskRoom};
 use std::fs;
 use std::time::{Duration, SystemTime};
 
@@ -39,4 +39,23 @@ fn old_lines_go_when_there_are_too_many() {
     assert!(newest.contains("act 99") && newest.len() < 700, "{newest}");
     let before = fs::read_to_string(audit.numbered(1)).expect("the file is there");
     assert!(before.contains("act 9") && !before.contains("act 99"), "{before}");
+}
+
+#[test]
+fn little_room_is_a_problem() {
+    let room = |free_bytes, total_bytes| DiskRoom { free_bytes, total_bytes };
+    assert_eq!(room(1 << 30, 1 << 40).problem(), None);
+    assert_eq!(room(6 << 20, 100 << 20).problem(), None, "a small disk");
+    assert_eq!(room(0, 0).problem(), None, "nobody looked yet");
+    let text = room(300 << 20, 1 << 40).problem().expect("a problem");
+    assert!(
+        text.starts_with("the disk of this replica has only 300 MiB left")
+            && text.contains("`quorate doctor`")
+    );
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations/alarms.md");
+    assert!(
+        std::fs::read_to_string(page).unwrap().contains("`the disk of this replica has only X MiB left`")
+    );
+    let here = DiskRoom::of(&std::env::temp_dir()).expect("a disk");
+    assert!(here.total_bytes > 0 && here.free_bytes <= here.total_bytes);
 }

@@ -23,7 +23,9 @@ impl Config {
             election_max: Span::from_millis(self.timing.election_max_ms),
             cache_bytes: match sync {
                 SyncMode::Memory => self.limits.cache_bytes.max(MEMORY_CACHE_BYTES),
-                SyncMode::Group | SyncMode::Async => self.limits.cache_bytes / usize::from(self.instances.max(1)),
+                SyncMode::Group | SyncMode::Async => {
+                    self.limits.cache_bytes / usize::from(self.instances.max(1))
+                }
             },
             reload: sync != SyncMode::Memory,
             lease_drift_percent: self.reads.lease_drift_percent(),

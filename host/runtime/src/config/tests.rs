@@ -30,6 +30,22 @@ fn what_is_agreed_about_checkpoints_is_in_the_digest() {
     assert_eq!(digests.len(), agreed.len(), "each differs from every other");
 }
 
+/// Whoever promises, and for how long, and who counts on it: all alike. Without leases the times are each replica's own.
+#[test]
+fn leases_are_in_the_digest() {
+    let agreed = [
+        config(),
+        changed(|c| c.reads.lease = true),
+        changed(|c| (c.reads.lease, c.reads.clock_drift_percent) = (true, 20)),
+        changed(|c| (c.reads.lease, c.timing.election_min_ms) = (true, 400)),
+    ];
+    let digests: BTreeSet<u64> = agreed.iter().map(|config| config.parameters(1)).collect();
+    assert_eq!(digests.len(), agreed.len(), "each differs from every other");
+    let own = changed(|c| (c.timing.election_min_ms, c.reads.clock_drift_percent) = (400, 20));
+    assert_eq!(own.parameters(1), config().parameters(1));
+    assert_eq!(changed(|c| c.reads.lease = true).execution(1), config().execution(1));
+}
+
 #[test]
 fn what_each_replica_chooses_for_itself_is_not() {
     let own = changed(|c| {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
 /// One part in so many of a busy lane's time.
-const SHARE: u64 = 4;
+const SHARE: u64 = 8;
 /// Nobody takes longer, unless the machine slept or the clock jumped.
 const TOOK_MAX: Span = Span::from_millis(20);
 

@@ -1,6 +1,6 @@
 //! What connections hold: bytes that wait to be sent to somebody who does not take them, and frames of which a part has arrived. Both
 //! are bounded, for each client and for all together. Replicas are not counted: what waits for them is bounded by the log's cache and by
-//! what is in flight.
+//! what is in flight. Tests: `pressure/tests.rs`, front/cli/tests/hostile.rs.
 
 use super::Lane;
 use crate::connection::{Class, Connection};
@@ -51,6 +51,11 @@ pub(crate) struct BufferStatus {
 }
 
 impl Lane {
+    /// What is wrong with what connections hold.
+    pub(super) fn buffer_problem(&self) -> Option<String> {
+        problem(self.pressure.held, self.parts.limits.buffer_bytes)
+    }
+
     pub(super) fn buffer_status(&self) -> BufferStatus {
         BufferStatus {
             bytes: self.pressure.held,
@@ -180,3 +185,18 @@ impl Lane {
         self.step(now, Input::Closed(conn));
     }
 }
+
+/// What is wrong when clients hold so much.
+pub(super) fn problem(held: usize, most: usize) -> Option<String> {
+    (held > most / 4 * 3).then(|| {
+        format!(
+            "the connections of clients hold {} of {} MiB: those that hold most are cut when that is full. Look for clients that do not \
+             take what they asked for (`ss -tn`), or raise limits.buffer_bytes",
+            held >> 20,
+            most >> 20
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use super::{CLOSING, Lane};
 use crate::connection::{Arrival, Class, End};
 use quorate_node::{Input, Place};
 use quorate_tls::Trouble;
-use quorate_types::{ConnId, Reject, Time};
+use quorate_types::{ConnId, Reject, Span, Time};
 use quorate_wire::{FrameKind, Refusal, RefusalReason};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const MEMBER_BYTES: usize = 2 << 20;
 /// As much of clients in one turn, and of one connection at once; less while small ones wait beside large ones.
 const CLIENT_BYTES: usize = 2 << 20;
 const PIECE_BYTES: usize = 256 << 10;
-const CONTENDED_BYTES: usize = 128 << 10;
+const CONTENDED_BYTES: usize = 32 << 10;
 const CONTENDED_PIECE_BYTES: usize = 16 << 10;
 /// Of strangers, at once: a hello or a part of a handshake.
 const DOOR_BYTES: usize = 64 << 10;
@@ -53,8 +53,9 @@ impl Lane {
     fn read_clients(&mut self, now: Time) {
         let mut left = CLIENT_BYTES;
         while left > 0 {
-            let node = &self.parts.node;
-            let Some(next) = self.fair.next(now, |contended| node.takes_more(contended)) else { return };
+            let (node, pace) = (&self.parts.node, &self.pace);
+            let heavy = |contended| node.takes_more(contended) && (!contended || pace.allows(now));
+            let Some(next) = self.fair.next(now, heavy) else { return };
             self.busy = true;
             let contended = self.fair.is_contended(now);
             if contended {
@@ -62,6 +63,9 @@ impl Lane {
             }
             let piece = if contended { CONTENDED_PIECE_BYTES } else { PIECE_BYTES };
             let (bytes, more) = self.read(now, next.conn, piece);
+            if !next.light {
+                self.pace.served(now);
+            }
             self.fair.served(next, bytes, more);
             // Whoever is light was read because it delays nobody.
             left = left.saturating_sub(bytes.max(1));
@@ -89,11 +93,15 @@ impl Lane {
     /// How long the lane may wait before somebody is to be read; none when nobody is.
     pub(super) fn reads_in(&self) -> Option<Duration> {
         let now = self.parts.clock.now();
-        let heavy = || self.fair.has_heavy() && self.parts.node.takes_more(self.fair.is_contended(now));
-        if !self.first.is_empty() || self.fair.has_light() || heavy() {
+        if !self.first.is_empty() || self.fair.has_light() {
             return Some(Duration::ZERO);
         }
-        self.door.opens(now).map(|at| Duration::from_nanos(at.since(now).nanos()))
+        let contended = self.fair.is_contended(now);
+        // Without room for them something else wakes the lane when there is.
+        let heavy = (self.fair.has_heavy() && self.parts.node.takes_more(contended))
+            .then(|| if contended { self.pace.wait(now) } else { Span::ZERO });
+        let door = self.door.opens(now).map(|at| at.since(now));
+        heavy.into_iter().chain(door).min().map(|wait| Duration::from_nanos(wait.nanos()))
     }
 
     /// Reads a connection, about so many bytes of it. How many there were, and whether more may be left.

@@ -38,7 +38,8 @@ fn admit_with<'a>(
     executed: impl Fn(SessionId, RequestNumber) -> Executed<'a>,
 ) -> Vec<(u64, ReplyStatus)> {
     let mut answer = Vec::new();
-    let terms = Terms { in_flight, room, room_soon: false, settled, answer_bytes_max: usize::MAX };
+    let terms =
+        Terms { in_flight, room, room_soon: false, settled, forbids: settled, answer_bytes_max: usize::MAX };
     let frees = |_, body: &[u8]| body.ends_with(b"2");
     admission.permitted_requests(bytes, terms, executed, |_| true, frees, &mut answer);
     Reply::walk(&answer).map(|reply| reply.map(|r| (r.number.number(), r.status)).unwrap()).collect()
@@ -84,6 +85,7 @@ fn a_gap_is_refused_with_the_number_expected() {
             room: Room::Data,
             room_soon: false,
             settled: true,
+            forbids: true,
             answer_bytes_max: usize::MAX,
         },
         |_, _| Executed::Not(RequestNumber::ZERO),
@@ -234,8 +236,14 @@ fn answers_to_one_frame_are_bounded() {
     let mut answer = Vec::new();
     let again = requests(&vec![1; 500]);
     let done = |_, _| Executed::Done(ReplyStatus::Done, kept.as_slice());
-    let terms =
-        Terms { in_flight: 0, room: Room::Data, room_soon: false, settled: true, answer_bytes_max: 5000 };
+    let terms = Terms {
+        in_flight: 0,
+        room: Room::Data,
+        room_soon: false,
+        settled: true,
+        forbids: true,
+        answer_bytes_max: 5000,
+    };
     admission.requests(&again, terms, done, &mut answer);
     assert!((5000..6100).contains(&answer.len()), "{} bytes", answer.len());
     assert_eq!(sealed(&mut admission), [] as [u64; 0]);
@@ -246,8 +254,14 @@ fn what_a_client_may_not_do_is_refused_before_it_is_ordered() {
     let forbidden = [2, 5];
     let admit = |admission: &mut Admission, numbers: &[u64], last: u64, settled: bool| {
         let mut answer = Vec::new();
-        let terms =
-            Terms { in_flight: 0, room: Room::Data, room_soon: false, settled, answer_bytes_max: usize::MAX };
+        let terms = Terms {
+            in_flight: 0,
+            room: Room::Data,
+            room_soon: false,
+            settled,
+            forbids: settled,
+            answer_bytes_max: usize::MAX,
+        };
         let executed = |_, number: RequestNumber| {
             if number.number() <= last {
                 Executed::Done(ReplyStatus::Done, &b"kept"[..])

@@ -7,7 +7,8 @@ use bytes::Bytes;
 /// One directory of files, reached by name. Every method may block: the keeper has a thread of its own.
 ///
 /// Errors are the operating system's. [`io::ErrorKind::StorageFull`], and the raw numbers 28 and 122 (no space, over
-/// quota), mean that there is no room; a file that is not there is [`io::ErrorKind::NotFound`].
+/// quota), mean that there is no room; a file that is not there is [`io::ErrorKind::NotFound`]; 12, 23 and 24 (no memory, no file
+/// descriptor) say nothing of the file.
 pub trait Files {
     /// The names of all files in the directory, in any order.
     fn list(&mut self) -> io::Result<Vec<String>>;
@@ -37,6 +38,14 @@ pub(crate) fn is_no_room(error: &io::Error) -> bool {
     const OVER_QUOTA: i32 = 122;
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
         || matches!(error.raw_os_error(), Some(NO_SPACE | OVER_QUOTA))
+}
+
+/// Whether an error says that the system is short of something now, such as file descriptors: what is at rest may be sound.
+pub(crate) fn is_shortage(error: &io::Error) -> bool {
+    const NO_MEMORY: i32 = 12;
+    const NO_DESCRIPTOR: [i32; 2] = [23, 24];
+    error.kind() == io::ErrorKind::OutOfMemory
+        || error.raw_os_error().is_some_and(|number| number == NO_MEMORY || NO_DESCRIPTOR.contains(&number))
 }
 
 /// Deletes a file that may be gone already.

@@ -28,6 +28,8 @@ use questions::{Ask, Look, Question};
 
 /// While there is other work, every so many steps one goes to a scrub.
 const SCRUB_TURN: u64 = 8;
+/// So many bytes of a transfer wait to be kept at most; more are not kept.
+const PARTIAL_QUEUED_MAX: usize = 64 << 20;
 
 /// Writes checkpoints, keeps those that are there sound, and answers for them.
 pub struct Keeper {
@@ -43,6 +45,8 @@ pub struct Keeper {
     /// Somebody fetches these.
     pinned: Vec<Seq>,
     partial: PartialFile,
+    /// Bytes of parts that wait to be kept.
+    partial_queued: usize,
     /// The newest border that was reached.
     border: u64,
     digests: VecDeque<Digesting>,
@@ -103,6 +107,7 @@ impl Keeper {
             told: BTreeSet::new(),
             pinned: Vec::new(),
             partial: start.partial,
+            partial_queued: 0,
             border,
             digests: VecDeque::new(),
             active: None,
@@ -195,8 +200,14 @@ impl Keeper {
             Job::Pin { seqs } => self.pinned = seqs,
             Job::Forget { keep } => self.chores.push_back(Chore::Forget(keep)),
             _ if self.hold => {}
-            Job::Partial(piece) => self.chores.push_back(Chore::Partial(piece)),
+            // A help, and no more: what there is no room for is fetched again after a crash.
+            Job::Partial(piece) if self.partial_queued + piece.len() > PARTIAL_QUEUED_MAX => {}
+            Job::Partial(piece) => {
+                self.partial_queued += piece.len();
+                self.chores.push_back(Chore::Partial(piece));
+            }
             Job::ForgetPartial => {
+                self.partial_queued = 0;
                 self.chores.retain(|chore| !matches!(chore, Chore::Partial(_)));
                 self.chores.push_back(Chore::ForgetPartial);
             }
@@ -632,7 +643,10 @@ impl Keeper {
                 self.forget(keep);
                 0
             }
-            Chore::Partial(piece) => self.keep_partial(files, &piece),
+            Chore::Partial(piece) => {
+                self.partial_queued -= piece.len();
+                self.keep_partial(files, &piece)
+            }
             Chore::ForgetPartial => {
                 if let Err(error) = self.partial.forget(files) {
                     self.fail(format!("delete {PARTIAL}: {error}"), false);

@@ -33,6 +33,13 @@ pub enum PartialPiece {
 }
 
 impl PartialPiece {
+    /// How many bytes it has.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::System { bytes } | Self::Objects { bytes, .. } => bytes.len(),
+        }
+    }
+
     fn encode(&self) -> Bytes {
         let mut out = BytesMut::new();
         match self {

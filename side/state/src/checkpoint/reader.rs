@@ -9,7 +9,7 @@ use quorate_types::{Seq, planted};
 
 use super::chunk::PartError;
 use super::file::{FOOTER, Footer, HEADER, LINKS_MAX, Previous, RECORD, newer_header, record_body};
-use super::files::Files;
+use super::files::{Files, is_shortage};
 use super::layout::Layout;
 use super::manifest::{Manifest, Part};
 
@@ -28,6 +28,13 @@ pub(crate) enum Unreadable {
     Rotten(&'static str),
     /// The system could not read it.
     Io(io::Error),
+}
+
+impl Unreadable {
+    /// Whether what is at rest is to blame, and not a system that is short of something now.
+    pub(crate) fn is_rot(&self) -> bool {
+        !matches!(self, Self::Io(error) if is_shortage(error))
+    }
 }
 
 impl From<io::Error> for Unreadable {
@@ -84,7 +91,12 @@ pub(crate) fn read_footer(files: &mut dyn Files, name: &str) -> Result<Footer, U
 pub(crate) fn read_layout(files: &mut dyn Files, footer: &Footer) -> Result<Layout, Unreadable> {
     let name = footer.name();
     for copy in 0..2 {
-        let Ok(bytes) = read_copy(files, &name, footer, copy) else { continue };
+        let bytes = match read_copy(files, &name, footer, copy) {
+            // That says nothing of the file, and the other copy could not be read either.
+            Err(error) if is_shortage(&error) => return Err(error.into()),
+            Err(_) => continue,
+            Ok(bytes) => bytes,
+        };
         let decoded = bytes.and_then(|bytes| Layout::decode(&bytes, footer.kind, footer.layout_at).ok());
         let Some(layout) = decoded else { continue };
         let manifest = &layout.manifest;

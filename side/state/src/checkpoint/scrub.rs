@@ -8,7 +8,7 @@ use quorate_types::Seq;
 
 use super::Place;
 use super::file::{FOOTER, Footer, HEADER, RECORD, header};
-use super::files::Files;
+use super::files::{Files, is_shortage};
 use super::layout::Layout;
 use super::reader::{Catalog, is_sound, read_copy, read_layout};
 use super::writer::{STEP_BYTES, Trouble};
@@ -87,7 +87,11 @@ impl Scrub {
             let len = RECORD as usize + layout.manifest.part_len(part).unwrap_or(0);
             let record = files.read(&name, at, len);
             bytes += len as u64;
-            if !record.is_ok_and(|record| is_sound(&layout.manifest, part, &record)) {
+            let rotten = match record {
+                Ok(record) => !is_sound(&layout.manifest, part, &record),
+                Err(error) => !is_shortage(&error), // a later scrub looks again
+            };
+            if rotten {
                 found.push(Found::Rot { seq: footer.seq, at, place: Place::Part(part) });
             }
         }
@@ -102,8 +106,10 @@ fn copies(files: &mut dyn Files, footer: &Footer, layout: &Layout, found: &mut V
     let mut bytes = 0;
     let mut compare = |files: &mut dyn Files, at: u64, right: &Bytes| {
         bytes += right.len() as u64;
-        if files.read(&name, at, right.len()).is_ok_and(|there| there == right) {
-            return;
+        match files.read(&name, at, right.len()) {
+            Ok(there) if there == right => return,
+            Err(error) if is_shortage(&error) => return,
+            Ok(_) | Err(_) => {}
         }
         found.push(Found::Rot { seq, at: 0, place: Place::Copy });
         let written = files.write_at(&name, at, right).map_err(Trouble::write(&name));

@@ -28,6 +28,8 @@ pub struct Disk {
     pub crash_in: Option<u64>,
     /// The next sync fails.
     pub fail_sync: bool,
+    /// Reading fails with this number of the system's.
+    pub fail_read: Option<i32>,
     /// The next append fails, for another reason than room.
     pub fail_append: bool,
 }
@@ -135,6 +137,9 @@ impl Files for Disk {
     }
     fn read(&mut self, name: &str, offset: u64, len: usize) -> io::Result<Bytes> {
         self.operation()?;
+        if let Some(number) = self.fail_read {
+            return Err(io::Error::from_raw_os_error(number));
+        }
         let data = &self.inode(name)?.data;
         let found = data.get(offset as usize..).and_then(|rest| rest.get(..len));
         found.map(Bytes::copy_from_slice).ok_or(io::ErrorKind::UnexpectedEof.into())

@@ -32,14 +32,14 @@ fn a_busy_lane_gives_them_a_part_of_its_time() {
     (1..=3).for_each(|number| door.came(conn(number), ip(1)));
     assert_eq!(door.next(at(10)), Some(conn(1)));
     door.served(at(11), Span::from_millis(1), true);
-    assert_eq!((door.next(at(13)), door.opens(at(13))), (None, Some(at(14))));
-    assert_eq!(door.next(at(14)), Some(conn(2)));
-    door.served(at(15), Span::from_millis(1), false);
-    assert_eq!(door.next(at(15)), Some(conn(3)), "there is nothing else to do");
+    assert_eq!((door.next(at(17)), door.opens(at(17))), (None, Some(at(18))));
+    assert_eq!(door.next(at(18)), Some(conn(2)));
+    door.served(at(19), Span::from_millis(1), false);
+    assert_eq!(door.next(at(19)), Some(conn(3)), "there is nothing else to do");
     // A clock that jumps, forth and back, closes it for nobody.
     (4..=6).for_each(|number| door.came(conn(number), ip(1)));
     door.served(at(9_000_000), Span::from_secs(9000), true);
-    assert_eq!(door.next(at(9_000_060)), Some(conn(4)));
-    door.served(at(9_000_061), Span::from_millis(1), true);
+    assert_eq!(door.next(at(9_000_140)), Some(conn(4)));
+    door.served(at(9_000_141), Span::from_millis(1), true);
     assert_eq!(door.next(at(5)), Some(conn(5)));
 }

@@ -5,7 +5,7 @@ use quorate_types::{Digest, Seq};
 
 use super::super::file::record_head;
 use super::super::files::Files;
-use super::super::reader::{Located, read_part};
+use super::super::reader::{Located, Unreadable, read_part};
 use super::super::writer::{Trouble, part_bytes};
 use super::super::{ManifestPart, Place, Report};
 use super::{Chore, Keeper};
@@ -62,9 +62,11 @@ impl Keeper {
                     self.look = Some(Look { seq, located, finished: false, manifest: None });
                     false
                 }
-                Err(_) => {
+                Err(why) => {
                     self.look = None;
-                    self.rot(seq, seq, 0, Place::Whole);
+                    if why.is_rot() {
+                        self.rot(seq, seq, 0, Place::Whole);
+                    }
                     true
                 }
             },
@@ -83,10 +85,12 @@ impl Keeper {
                 self.reports.push(Report::Manifest { ticket, answer });
             }
             (Ask::Part(part), Some(look)) => {
-                let answer = read_part(files, &self.catalog, &look.located, part).ok();
+                let read = read_part(files, &self.catalog, &look.located, part);
+                let rotten = read.as_ref().is_err_and(Unreadable::is_rot);
+                let answer = read.ok();
                 let spot = look.located.spots.get(part as usize).copied().flatten();
                 let bytes = answer.as_ref().map_or(0, |bytes| bytes.len() as u64);
-                if let (None, Some((file, at))) = (&answer, spot) {
+                if let (true, Some((file, at))) = (rotten, spot) {
                     self.rot(seq, file, at, Place::Part(part));
                 }
                 self.reports.push(Report::Chunk { ticket, answer });

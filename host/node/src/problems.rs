@@ -1,0 +1,185 @@
+//! What is wrong with a replica, in words, each with what to do about it. docs/operations/alarms.md explains every text.
+//! Tests: `problems/tests.rs`, which holds them against that page.
+
+use crate::status::{PeerStatus, SeatsStatus, TransferStatus};
+use quorate_order::Status as OrderStatus;
+use quorate_types::{ReplicaId, Span};
+
+/// A member that lacks more of the log than this falls behind, in bytes.
+const LAG_BYTES: u64 = 64 << 20;
+/// A disk that takes longer than this for a write is slow.
+const SLOW_WRITE: Span = Span::from_millis(100);
+
+/// What a replica knows of itself and of others.
+pub(crate) struct Situation<'a> {
+    /// Members that were never there.
+    pub(crate) unknown: Vec<ReplicaId>,
+    pub(crate) order: &'a OrderStatus,
+    pub(crate) leading: bool,
+    pub(crate) disk_full: bool,
+    pub(crate) rotten: Option<u64>,
+    /// Members whose disks are full, when they are too many.
+    pub(crate) without_room: Vec<ReplicaId>,
+    pub(crate) stalled: bool,
+    /// How long the disk takes for a write lately.
+    pub(crate) write_time: Span,
+    pub(crate) removed: bool,
+    pub(crate) transfer: Option<&'a TransferStatus>,
+    pub(crate) seats: &'a SeatsStatus,
+    /// Sessions that are open, and at most so many.
+    pub(crate) sessions: (usize, usize),
+    /// Bytes admitted and not decided, and at most so many.
+    pub(crate) queue: (usize, usize),
+    /// Bytes of replies that sessions keep, and at most so many.
+    pub(crate) kept: (u64, u64),
+    pub(crate) peers: &'a [PeerStatus],
+}
+
+impl Situation<'_> {
+    /// Everything that is wrong; the checkpoints tell of themselves.
+    pub(crate) fn problems(&self, of_checkpoints: impl FnOnce(&mut Vec<String>)) -> Vec<String> {
+        let mut problems = Vec::new();
+        self.leader(&mut problems);
+        self.disk(&mut problems);
+        self.members(&mut problems);
+        of_checkpoints(&mut problems);
+        self.limits(&mut problems);
+        self.connections(&mut problems);
+        problems
+    }
+
+    fn leader(&self, problems: &mut Vec<String>) {
+        for replica in &self.unknown {
+            problems.push(format!(
+                "{replica} was never there: a new cluster begins when all its replicas have been connected once; start it"
+            ));
+        }
+        if self.order.leader.is_none() && self.unknown.is_empty() {
+            problems
+                .push("no leader is known: writes wait until a majority of the replicas is connected".into());
+        }
+    }
+
+    fn disk(&self, problems: &mut Vec<String>) {
+        if self.disk_full {
+            problems
+                .push("the disk is full: writes are refused; free space, they resume by themselves".into());
+        }
+        if let Some(segment) = self.rotten {
+            problems.push(format!(
+                "the log on this disk is damaged (up to segment {segment}): it is trimmed beyond the damage at the next checkpoint. Look after the disk"
+            ));
+        }
+        if !self.without_room.is_empty() && self.leading {
+            let full: Vec<String> = self.without_room.iter().map(ToString::to_string).collect();
+            problems.push(format!(
+                "a majority has no room for writes, which are refused; deletes are taken while there is a little. Make room on the \
+                 disks of {}",
+                full.join(", ")
+            ));
+        }
+        if self.stalled {
+            problems.push(
+                "the disk of this replica has not finished a write for long: look after it (`quorate doctor` measures it)".into(),
+            );
+        } else if self.write_time > SLOW_WRITE {
+            problems.push(format!(
+                "the disk of this replica takes {} ms for a write: every request waits for a majority of the disks. Look what else uses \
+                 it (`quorate doctor` measures it)",
+                self.write_time.millis()
+            ));
+        }
+    }
+
+    fn members(&self, problems: &mut Vec<String>) {
+        for (replica, lag, active) in &self.order.members {
+            if *lag == u64::MAX {
+                problems.push(format!(
+                    "{replica} lacks more than the log still holds: it fetches a checkpoint from the others"
+                ));
+            } else if *lag > LAG_BYTES && *active {
+                problems.push(format!(
+                    "{replica} lacks {} MiB of the log: if that grows, its disk or its network is slower than what clients write \
+                     (`quorate doctor` there measures the disk)",
+                    lag >> 20
+                ));
+            }
+        }
+        if self.removed {
+            problems.push(
+                "this replica was removed from the cluster, and its id is never used again: stop it".into(),
+            );
+        }
+        if let Some(transfer) = self.transfer.filter(|transfer| transfer.why == "behind") {
+            problems.push(format!(
+                "this replica was away for too long and fetches the state from the others ({} of {} MiB so far): wait; it takes part \
+                 again by itself",
+                transfer.bytes_done >> 20,
+                transfer.bytes_total >> 20
+            ));
+        }
+    }
+
+    fn limits(&self, problems: &mut Vec<String>) {
+        let seats = self.seats;
+        if seats.clients >= seats.clients_max {
+            problems.push(format!(
+                "{} clients are connected, which is the limit: more are refused. Look who they are (`ss -tn`), or raise \
+                 limits.connections",
+                seats.clients
+            ));
+        } else if seats.largest_client >= seats.per_client_max {
+            problems.push(format!(
+                "one client has {} connections, which is its limit: more of it are refused. Let it share connections, or raise \
+                 limits.connections_per_client",
+                seats.largest_client
+            ));
+        }
+        if seats.strangers >= seats.strangers_max {
+            problems.push(format!(
+                "{} connections have not said who they are, which is the limit: the oldest are turned away. Look where they come from \
+                 (`ss -tn`) and keep them off with a firewall, or raise limits.handshakes",
+                seats.strangers
+            ));
+        }
+        let (sessions, sessions_max) = self.sessions;
+        if sessions >= sessions_max {
+            problems.push(format!(
+                "{sessions} sessions are open, which is the limit: no more are opened until some are closed or expire. Let clients \
+                 close theirs or share them; sessions.max is the limit"
+            ));
+        }
+        let (queue, queue_max) = self.queue;
+        if queue >= queue_max {
+            problems.push(format!(
+                "{} MiB of requests wait to be decided, which is the limit: clients are told `Overloaded` and try again. Look for a slow \
+                 disk or network above, or for a client that sends too much",
+                queue >> 20
+            ));
+        }
+        let (kept, kept_max) = self.kept;
+        if kept >= kept_max {
+            problems.push(format!(
+                "sessions keep {} MiB of replies that their clients have not confirmed, which is the limit: nothing runs until some are \
+                 confirmed or expire (sessions.ttl_s). Look for clients that ask for much and stop reading",
+                kept >> 20
+            ));
+        }
+    }
+
+    fn connections(&self, problems: &mut Vec<String>) {
+        for peer in self.peers {
+            match &peer.refusal {
+                Some(text) => problems.push(text.clone()),
+                None if !peer.connected => problems.push(format!(
+                    "r{} at {} is not connected: start it, or check the network between them",
+                    peer.replica, peer.address
+                )),
+                None => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
