@@ -108,6 +108,9 @@ impl Restoring {
                 config.level.check(system.level)?;
                 let part = &system.instances[0];
                 instance.order.restore_anchor(part.slot, &part.anchor)?;
+                if recovered.outdated {
+                    instance.order.restore_outdated();
+                }
                 instance.decided = part.slot;
                 Some(system)
             }
@@ -140,6 +143,13 @@ impl Restoring {
     /// # Errors
     /// When what it promised may be among the records that are lost, or nobody has what they held.
     pub fn check(&self, damage: &[Damage]) -> Result<(), Halt> {
+        let (me, membership) = (self.config.members.me(), self.instance.order.status().membership);
+        let alone = membership.replicas() == [me];
+        if !self.gap && alone && self.instance.order.needs_checkpoint() {
+            let why = "the log begins after a later checkpoint than those that can be read, and there is no other replica that has it. \
+                       Restore a backup";
+            return Err(Halt::CheckpointUnusable { why: why.into() });
+        }
         if !self.gap {
             return Ok(());
         }
@@ -150,7 +160,6 @@ impl Restoring {
             Err(Halt::LogCorrupt { position, why })
         };
         // They are written down before anything else. Of who joined later, the log and its checkpoint say it.
-        let (me, membership) = (self.config.members.me(), self.instance.order.status().membership);
         let number = membership.now().number().max(self.config.members.number());
         let members: Vec<ReplicaId> = match number {
             MembershipId::FIRST => membership.now().voters().collect(),
@@ -162,7 +171,6 @@ impl Restoring {
         if !self.instance.order.knows_vote() {
             return corrupt("none behind them says how this replica voted");
         }
-        let alone = membership.replicas() == [me];
         if alone && self.instance.order.needs_checkpoint() {
             return corrupt("there is no other replica that has what they held");
         }
@@ -265,7 +273,9 @@ impl Node {
         }
         if self.instance.order.needs_checkpoint() && self.checkpoints.fetching.is_none() {
             let (local, newer) = (self.executor.objects(), seq_of(self.instance.decided).next());
-            self.begin_fetch(now, newer, Why::Lost, local, None, out);
+            // Where the log is whole it is the checkpoint after which it begins that is lost.
+            let why = if self.log.damage().is_empty() { Why::Damaged } else { Why::Lost };
+            self.begin_fetch(now, newer, why, local, None, out);
         }
     }
 
