@@ -677,6 +677,11 @@ fn plan_state(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
         piece: rng.pick(&[256, 4096, 256 << 10]),
     };
     plan.keeping = (rng.spread(10_000, MS), rng.spread(MS, 20 * MS));
+    if matches!(mode, CheckpointMode::StopAndCopy | CheckpointMode::Staggered) {
+        // The replica does nothing else meanwhile. Where that takes as long as an election's time-out, each border ends an office,
+        // and a run with a border at every batch does not end in time.
+        plan.keeping.1 = plan.keeping.1.min(plan.timing.1 * MS / 50);
+    }
     plan.scrub_every = rng.pick(&[None, None, Some(500), Some(3000)]);
     plan.disk_stall = rng.pick(&[200, 1000, 5000]);
     plan.service = ServiceConfig {

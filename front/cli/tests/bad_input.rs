@@ -73,13 +73,13 @@ fn a_configuration_that_is_none() {
     let good = fs::read_to_string(&config).expect("it can be read");
 
     fs::write(&config, good.replace("mode = \"group\"", "mode = \"group\nx")).expect("it can be written");
-    serve(&config).fails(2, &["replica.toml", "line 9", "docs/configuration.md"]);
+    serve(&config).fails(2, &["replica.toml", "line 10", "docs/configuration.md"]);
 
     fs::write(&config, good.replace("segment_mib", "segment_mb")).expect("it can be written");
-    serve(&config).fails(2, &["segment_mb", "line 9", "segment_mib"]);
+    serve(&config).fails(2, &["segment_mb", "line 10", "segment_mib"]);
 
     fs::write(&config, good.replace("\"group\"", "\"sometimes\"")).expect("it can be written");
-    serve(&config).fails(2, &["sometimes", "line 8", "group"]);
+    serve(&config).fails(2, &["sometimes", "line 9", "group"]);
 
     fs::write(&config, good.replace("replica = 1\ndata", "replica = 7\ndata")).expect("it can be written");
     serve(&config).fails(2, &["replica: 7 is not among the members"]);

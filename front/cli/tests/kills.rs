@@ -15,26 +15,39 @@ use std::time::{Duration, Instant};
 #[test]
 fn killed_and_paused_replicas_lose_nothing_and_repeat_nothing() {
     let mut random = Random::from_environment("kills");
-    let wanted = random::number("QUORATE_KILLS", 20);
     let mut cluster = Cluster::started("kills", &mut random);
+    kill_and_pause(&mut cluster, random::number("QUORATE_KILLS", 20), &mut random);
+}
+
+/// Each replica leads about as many instances; whoever is killed leads some of them.
+#[test]
+fn killed_and_paused_replicas_lose_and_repeat_nothing_with_four_instances() {
+    let mut random = Random::from_environment("kills of four");
+    let mut cluster = Cluster::of_instances("kills-4", 20, 4, &mut random);
+    (0..REPLICAS).for_each(|at| cluster.start(at));
+    cluster.wait_for_leader();
+    kill_and_pause(&mut cluster, random::number("QUORATE_KILLS", 20), &mut random);
+}
+
+fn kill_and_pause(cluster: &mut Cluster, wanted: u64, random: &mut Random) {
     let plan = Plan::default();
-    let mut load = Load::start(&cluster, plan, &mut random);
-    load.wait_for_progress(100, &mut cluster);
+    let mut load = Load::start(cluster, plan, random);
+    load.wait_for_progress(100, cluster);
     let (mut kills, mut leaders, mut rounds) = (0, 0, 0);
     let begin = Instant::now();
     while kills < wanted || leaders * 2 < wanted {
         rounds += 1;
         match random.below(100) {
-            0..25 => pause(&mut cluster, &mut random),
-            25..45 => outlast_the_leader(&mut cluster, &load, &mut random),
+            0..25 => pause(cluster, random),
+            25..45 => outlast_the_leader(cluster, &load, random),
             45..60 => {
-                kills += leave_the_leader_alone(&mut cluster, &load, &mut random);
+                kills += leave_the_leader_alone(cluster, &load, random);
                 leaders += 1;
                 continue;
             }
             _ => {}
         }
-        let victims = choose(&mut cluster, &mut random, rounds);
+        let victims = choose(cluster, random, rounds);
         leaders += u64::from(victims.leader);
         for at in victims.replicas {
             cluster.kill(at);
@@ -42,22 +55,22 @@ fn killed_and_paused_replicas_lose_nothing_and_repeat_nothing() {
         }
         if cluster.count(Life::Up) >= 2 && random.percent(50) {
             // Two of three go on.
-            load.wait_for_progress(20, &mut cluster);
+            load.wait_for_progress(20, cluster);
         } else {
-            nap(&mut random, 20, 600);
+            nap(random, 20, 600);
         }
         if cluster.count(Life::Down) > 0 && random.percent(20) {
-            kills += kill_while_it_starts(&mut cluster, &mut random);
+            kills += kill_while_it_starts(cluster, random);
         }
         cluster.heal();
         if random.percent(80) {
-            load.wait_for_progress(40, &mut cluster);
+            load.wait_for_progress(40, cluster);
         } else {
-            nap(&mut random, 0, 300);
+            nap(random, 0, 300);
         }
     }
     let took = begin.elapsed();
-    let answered = verify::finish(&mut cluster, &mut load, plan.keys);
+    let answered = verify::finish(cluster, &mut load, plan.keys);
     println!("{kills} kills, {leaders} of leaders, in {took:?}; {answered} operations answered");
     assert!(answered > 20 * kills, "only {answered} operations were answered between {kills} kills");
 }

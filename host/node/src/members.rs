@@ -5,7 +5,7 @@
 //! The first decides; the last only says whom to dial and whom to let in, so that a replica that was away for long finds those who have
 //! replaced everybody it knew.
 //!
-//! Tests: check/sim, front/cli/tests/member.rs.
+//! Tests: members/tests.rs, check/sim, front/cli/tests/member.rs.
 
 use crate::effects::{Effects, Event};
 use crate::merging::FIRST;
@@ -32,6 +32,8 @@ pub(crate) struct Standing {
     told: Option<Memberships>,
     /// Connections do not fit that yet.
     pub(crate) changed: bool,
+    /// The highest membership that those were told of who were connected.
+    spread: MembershipId,
     /// The end of a change that was proposed, and in which view.
     ended: Option<(View, MembershipId)>,
     /// The view in which a change was proposed that was not executed here yet: operators who ask again and again fill no queue.
@@ -138,6 +140,21 @@ impl Node {
         told.or(self.standing.holds.as_deref()).map(members_frame)
     }
 
+    /// Who is connected hears of a membership that this replica did not know when they met. One that lags may know nobody else who
+    /// knows, and takes nothing from a leader that it does not know.
+    fn spread_members(&mut self, out: &mut Effects) {
+        let number = self.config.members.number();
+        if number <= self.standing.spread {
+            return;
+        }
+        self.standing.spread = number;
+        for member in self.config.members.others() {
+            if let Some(conn) = self.peers.to(member.replica) {
+                self.tell_members(conn, out);
+            }
+        }
+    }
+
     /// A member or a client is connected from now on.
     pub(crate) fn tell_members(&self, conn: ConnId, out: &mut Effects) {
         if let Some(frame) = self.to_tell() {
@@ -212,6 +229,7 @@ impl Node {
             self.on_verdicts(now, verdicts, out);
             self.trim(now, out);
         }
+        self.spread_members(out);
         for conn in self.peers.clients() {
             self.tell_client(conn, out);
         }
@@ -474,3 +492,6 @@ fn check_address(address: &str, members: &[Member]) -> Result<(), String> {
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;

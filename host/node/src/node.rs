@@ -119,6 +119,9 @@ impl Restoring {
                 config.level.check(system.level)?;
                 for (instance, part) in instances.iter_mut().zip(&system.instances) {
                     instance.order.restore_anchor(part.record, &part.anchor)?;
+                    if recovered.outdated {
+                        instance.order.restore_outdated();
+                    }
                     instance.decided = part.record;
                 }
                 Some(system)
@@ -180,6 +183,14 @@ impl Restoring {
     /// # Errors
     /// When what it promised may be among the records that are lost, or nobody has what they held.
     pub fn check(&self, damage: &[Damage]) -> Result<(), Halt> {
+        let (me, membership) = (self.config.members.me(), self.instances[FIRST].order.status().membership);
+        let alone = membership.replicas() == [me];
+        let needs_checkpoint = self.instances.iter().any(|instance| instance.order.needs_checkpoint());
+        if !self.gap && alone && needs_checkpoint {
+            let why = "the log begins after a later checkpoint than those that can be read, and there is no other replica that has it. \
+                       Restore a backup";
+            return Err(Halt::CheckpointUnusable { why: why.into() });
+        }
         if !self.gap {
             return Ok(());
         }
@@ -190,7 +201,6 @@ impl Restoring {
             Err(Halt::LogCorrupt { position, why })
         };
         // They are written down before anything else. Of who joined later, the log and its checkpoint say it.
-        let (me, membership) = (self.config.members.me(), self.instances[FIRST].order.status().membership);
         let number = membership.now().number().max(self.config.members.number());
         let members: Vec<ReplicaId> = match number {
             MembershipId::FIRST => membership.now().voters().collect(),
@@ -202,8 +212,7 @@ impl Restoring {
         if !self.instances.iter().all(|instance| instance.order.knows_vote()) {
             return corrupt("none behind them says how this replica voted");
         }
-        let alone = membership.replicas() == [me];
-        if alone && self.instances.iter().any(|instance| instance.order.needs_checkpoint()) {
+        if alone && needs_checkpoint {
             return corrupt("there is no other replica that has what they held");
         }
         Ok(())
@@ -314,7 +323,9 @@ impl Node {
         }
         if self.needs_checkpoint() && self.checkpoints.fetching.is_none() {
             let (local, newer) = (self.executor.objects(), self.merge.seq().next());
-            self.begin_fetch(now, newer, Why::Lost, local, None, out);
+            // Where the log is whole it is the checkpoint after which it begins that is lost.
+            let why = if self.log.damage().is_empty() { Why::Damaged } else { Why::Lost };
+            self.begin_fetch(now, newer, why, local, None, out);
         }
     }
 

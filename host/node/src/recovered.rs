@@ -14,6 +14,8 @@ pub struct Recovered {
     pub(crate) image: Option<Image>,
     /// A newer one, of which parts are damaged; the log goes on from it once they came from the other replicas.
     pub(crate) damaged: Option<Damaged>,
+    /// A later one than those can not be used.
+    pub(crate) outdated: bool,
     /// Checkpoints that are durable here, oldest first.
     pub(crate) durable: Vec<(Seq, Digest)>,
     /// Parts of a transfer that was interrupted, and sound parts of a damaged checkpoint.
@@ -44,6 +46,7 @@ impl Recovered {
         let alone = alone && !image.as_ref().is_some_and(joined);
         let newest = image.as_ref().map(|image| image.seq);
         let damaged = damaged.filter(|assembly| newest.is_none_or(|seq| assembly.manifest().seq() > seq));
+        let newer = damaged.is_some() || !lost.is_empty();
         let damaged = damaged.filter(|_| !(alone && image.is_some())).and_then(|assembly| {
             partial.extend(
                 assembly
@@ -62,10 +65,11 @@ impl Recovered {
             );
             return Err(Halt::CheckpointUnusable { why });
         }
+        let outdated = newer && (damaged.is_none() || !lost.is_empty());
         // Of what shares its files with a damaged one nothing is sure.
         let sound = |seq: Seq| damaged.is_none() && newest.is_some_and(|newest| seq <= newest);
         let durable = found.into_iter().rev().filter(|(seq, _)| sound(*seq)).collect();
-        Ok(Self { image, damaged, durable, partial })
+        Ok(Self { image, damaged, outdated, durable, partial })
     }
 }
 
@@ -88,3 +92,6 @@ pub(crate) fn piece(kept: Kept) -> PartialPiece {
         Kept::Objects { path, bytes } => PartialPiece::Objects { path, bytes },
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -103,6 +103,10 @@ pub trait Order: Send {
     /// When the anchor is none of this protocol's.
     fn restore_anchor(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt>;
 
+    /// A checkpoint later than the one of [`Order::restore_anchor`] was here and can not be used any more; before any
+    /// [`Order::restore`]. If the log begins only after it, that is no reason to halt: [`Order::needs_checkpoint`] says so.
+    fn restore_outdated(&mut self);
+
     /// Takes back a record of an earlier run, in the order in which they were persisted; before [`Order::start`]. The first
     /// one given is number 1, whatever it was before. Where the log was trimmed, more old records than
     /// [`Order::keep_from`] said may be there; never fewer.

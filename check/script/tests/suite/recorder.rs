@@ -40,6 +40,9 @@ impl Order for Recorder {
     fn restore(&mut self, id: RecordId, record: Stored) -> Result<(), Halt> {
         self.inner.restore(id, record)
     }
+    fn restore_outdated(&mut self) {
+        self.inner.restore_outdated();
+    }
     fn restore_gap(&mut self, missing: u64) {
         self.inner.restore_gap(missing);
     }

@@ -21,6 +21,7 @@ pub(super) struct Facts {
     border: u64,
     pub(super) digest: Digest,
     pub(super) time: AgreedTime,
+    pub(super) instances: u16,
     sessions: usize,
     pub(super) limits: SessionLimits,
     /// How many objects; unknown when only the manifest was read.
@@ -58,6 +59,7 @@ impl Facts {
             border: manifest.border(),
             digest: manifest.digest(),
             time: executor.time(),
+            instances: parts.instances.len() as u16,
             sessions: executor.session_count(),
             limits: executor.sessions().limits().clone(),
             objects: objects.map(Version::len),

@@ -85,8 +85,8 @@ pub(super) fn run(args: Args) -> Outcome {
         Durability::Async => DurabilityChoice::Async,
     };
     let certificates = (!args.plain).then_some(cert::DAYS);
-    let plan =
-        Plan { members, durability, service: args.service, certificates, made_by: "quorate backup restore" };
+    let (service, instances, made_by) = (args.service, facts.instances, "quorate backup restore");
+    let plan = Plan { members, durability, service, instances, certificates, made_by };
     let origin = Origin {
         cluster: init::new_cluster_id()?,
         // Nothing of the cluster's past is later, and it goes on from there.

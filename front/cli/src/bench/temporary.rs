@@ -40,8 +40,14 @@ impl Temporary {
         sweep(scratch);
         let directory = scratch.join(format!("{PREFIX}{}", std::process::id()));
         let certificates = (!plain).then_some(cert::DAYS);
-        let plan =
-            Plan { members: addresses()?, durability, service, certificates, made_by: "quorate bench" };
+        let plan = Plan {
+            members: addresses()?,
+            durability,
+            service,
+            instances: 1,
+            certificates,
+            made_by: "quorate bench",
+        };
         let cluster = init::make(&directory, &plan)?;
         // From here on what was made is removed, also when a process does not start.
         let mut made = Self { cluster, children: Vec::new(), directory };

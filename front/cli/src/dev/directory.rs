@@ -27,9 +27,15 @@ pub(super) struct Choices {
     pub(super) replicas: u16,
     pub(super) durability: DurabilityChoice,
     pub(super) service: ServiceChoice,
+    #[serde(default = "one")]
+    pub(super) instances: u16,
     /// Connections are neither encrypted nor authenticated.
     #[serde(default)]
     pub(super) plain: bool,
+}
+
+fn one() -> u16 {
+    1
 }
 
 /// A directory that this process holds.
@@ -123,6 +129,7 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
         replicas: args.replicas.unwrap_or(3),
         durability: args.durability.unwrap_or(DurabilityChoice::Group),
         service: args.service.unwrap_or(ServiceChoice::Kv),
+        instances: args.instances.unwrap_or(1),
         plain: args.plain,
     };
     let ports = match args.port_base {
@@ -136,6 +143,7 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
             .collect(),
         durability: choices.durability,
         service: choices.service,
+        instances: choices.instances,
         certificates: (!choices.plain).then_some(cert::DAYS),
         made_by: "quorate dev",
     };
@@ -158,7 +166,8 @@ fn mark(path: &Path, choices: &Choices) -> Outcome<()> {
 pub(crate) fn adopt(path: &Path, plan: &Plan) -> Outcome<()> {
     let replicas = u16::try_from(plan.members.len()).unwrap_or(u16::MAX);
     let plain = plan.certificates.is_none();
-    mark(path, &Choices { replicas, durability: plan.durability, service: plan.service, plain })
+    let Plan { durability, service, instances, .. } = *plan;
+    mark(path, &Choices { replicas, durability, service, instances, plain })
 }
 
 fn read(marker: &Path, args: &Args) -> Outcome<Choices> {
@@ -182,6 +191,10 @@ fn read(marker: &Path, args: &Args) -> Outcome<Choices> {
         }
         (_, _, Some(wanted)) if wanted != choices.service => {
             differ("--service", init::name(choices.service), init::name(wanted))
+        }
+        _ if args.instances.is_some_and(|wanted| wanted != choices.instances) => {
+            let wanted = args.instances.unwrap_or(choices.instances);
+            differ("--instances", choices.instances.to_string(), wanted.to_string())
         }
         _ if args.plain && !choices.plain => differ("connections with", "TLS".into(), "--plain".into()),
         _ => Ok(choices),

@@ -62,9 +62,9 @@ pub(crate) struct Args {
     /// How replicas agree
     #[arg(long, value_enum, default_value_t = Protocol::Raft)]
     protocol: Protocol,
-    /// How many ordering instances share the work
-    #[arg(long, value_name = "R", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
-    instances: u16,
+    /// How many ordering instances share the work [default: 1]
+    #[arg(long, value_name = "R", value_parser = clap::value_parser!(u16).range(1..=64))]
+    instances: Option<u16>,
     /// Which service the replicas run [default: kv]
     #[arg(long, value_enum)]
     service: Option<ServiceChoice>,

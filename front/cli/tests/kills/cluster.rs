@@ -56,6 +56,11 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Made, not started. `segment_mib` is the size of the log's files.
     pub(crate) fn new(name: &str, segment_mib: u64, random: &mut Random) -> Self {
+        Self::of_instances(name, segment_mib, 1, random)
+    }
+
+    /// The same, with so many instances.
+    pub(crate) fn of_instances(name: &str, segment_mib: u64, instances: u16, random: &mut Random) -> Self {
         let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let directory = tempfile::Builder::new().prefix(&format!("{name}-")).tempdir_in(place).unwrap();
         let ports = ports(random);
@@ -66,8 +71,11 @@ impl Cluster {
         let list: Vec<String> =
             members.iter().map(|(id, address)| format!("{}={address}", id.number())).collect();
         let root = directory.path().join("c");
-        let made =
-            quorate().args(["init", "--members", &list.join(","), "--dir"]).arg(&root).output().unwrap();
+        let made = quorate()
+            .args(["init", "--members", &list.join(","), "--instances", &instances.to_string(), "--dir"])
+            .arg(&root)
+            .output()
+            .unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         for replica in 1..=REPLICAS {
             let file = root.join(format!("replica-{replica}/replica.toml"));

@@ -314,6 +314,11 @@ impl Order for Raft {
         self.restore_record(id, record)
     }
 
+    fn restore_outdated(&mut self) {
+        assert!(self.records == RecordId::ZERO, "it is said before all records");
+        self.replay.outdated = true;
+    }
+
     fn restore_gap(&mut self, missing: u64) {
         assert!(!self.started, "records are restored before the start");
         self.restore_lost(missing);

@@ -1,5 +1,5 @@
 //! What the records of an earlier run say, one after the other, also where the log was trimmed, and where records were lost to
-//! damage. docs/protocols/raft.md L7-L8, L78-L84, L102-L107.
+//! damage. docs/protocols/raft.md L7-L8, L78-L84, L102-L107, L139-L140.
 //!
 //! The records by themselves tell a log: its first entry that is still there, and all that followed. Ours goes on after the
 //! anchor of a checkpoint, and takes of that told log what continues the anchor. What leads to the anchor without a gap is taken,
@@ -13,7 +13,8 @@
 //! replaced any of it. If what follows reaches back to the anchor, all is known. Otherwise entries that this replica
 //! acknowledged may be gone, and with them the majority that held them; so it takes no part before a checkpoint holds
 //! everything up to the last index that it can have acknowledged. That is the last one that a record names, or as many more as
-//! there are missing records after the last entry.
+//! there are missing records after the last entry. It is the same where the log is whole, and the checkpoint after which it begins
+//! is lost.
 //!
 //! INV-RAFT-1, INV-RAFT-3, INV-RAFT-4, INV-RAFT-15, INV-RAFT-17. Tests: tests/restart.rs, tests/checkpoints.rs, tests/gaps.rs,
 //! tests/chaos.rs.
@@ -52,6 +53,10 @@ pub(super) struct Replay {
     missing: u64,
     /// The highest index that a record names.
     named: Index,
+    /// A checkpoint that reaches further than the anchor is lost. [raft L139]
+    pub(super) outdated: bool,
+    /// The log begins after that one.
+    unreached: bool,
 }
 
 impl Replay {
@@ -169,7 +174,10 @@ impl Raft {
     fn restore_floor(&mut self, floor: Position, slot: Slot, cleared: bool) -> Result<(), Halt> {
         let (anchor, anchor_slot) = (self.log.floor(), Slot::new(self.log.floor_slots()));
         let fits = if slot < anchor_slot { floor.index < anchor.index } else { floor == anchor };
-        if slot > anchor_slot || !fits {
+        if self.replay.outdated && slot > anchor_slot && floor.index > anchor.index {
+            // [raft L140]
+            self.replay.unreached = true;
+        } else if slot > anchor_slot || !fits {
             let why = format!(
                 "the log begins after {slot} at {floor}, and the checkpoint ends with {anchor_slot} at {anchor}"
             );
@@ -238,12 +246,12 @@ impl Raft {
         (replay.gap, replay.missing) = (true, replay.missing.saturating_add(missing));
     }
 
-    /// Whether entries after the anchor may be missing that this replica acknowledged. [raft L104]
+    /// Whether entries after the anchor may be missing that this replica acknowledged. [raft L104, L140]
     pub(super) fn misses_entries(&self) -> bool {
         let (replay, anchor) = (&self.replay, self.log.floor());
         // Right after the anchor is not enough: what lay at the anchor is not known then.
         let reaches = replay.begin.is_some_and(|begin| begin <= anchor.index);
-        replay.gap && !reaches && !planted("gap-ignored")
+        replay.unreached || (replay.gap && !reaches && !planted("gap-ignored"))
     }
 
     /// [raft L105]

@@ -302,6 +302,11 @@ impl Fetch {
                 self.holders.retain(|holder| *holder != from);
                 self.sources.set_holders(&self.holders);
                 let (seq, digest) = self.target;
+                // Nor is it asked again because of what was offered before it said so.
+                for offer in self.offers.iter_mut().filter(|offer| (offer.seq, offer.digest) == (seq, digest))
+                {
+                    offer.holders.retain(|holder| *holder != from);
+                }
                 out.push(Effect::NotHeld { source: from, seq, digest });
             }
         }

@@ -33,7 +33,10 @@ pub(super) struct Source {
     /// Not asked before.
     rest: Option<Time>,
     strikes: u32,
+    /// So many times in a row it was busy. What it refused at one moment counts once.
     refusals: u32,
+    /// So many times in a row it did not hold the target.
+    misses: u32,
     /// Damaged or missing there.
     without: BTreeSet<u32>,
     asked: BTreeMap<u32, Asked>,
@@ -56,6 +59,7 @@ impl Source {
             rest: None,
             strikes: 0,
             refusals: 0,
+            misses: 0,
             without: BTreeSet::new(),
             asked: BTreeMap::new(),
             in_flight: 0,
@@ -164,7 +168,8 @@ impl Sources {
     pub(super) fn connected(&mut self, id: ReplicaId) {
         self.know(&[id]);
         if let Some(source) = self.all.get_mut(&id) {
-            (source.connected, source.rest, source.strikes, source.refusals) = (true, None, 0, 0);
+            (source.connected, source.rest, source.strikes) = (true, None, 0);
+            (source.refusals, source.misses) = (0, 0);
         }
     }
 
@@ -219,7 +224,7 @@ impl Sources {
     pub(super) fn heard(&mut self, now: Time, id: ReplicaId) {
         if let Some(source) = self.all.get_mut(&id) {
             source.rest = source.rest.filter(|_| source.strikes == 0);
-            (source.heard, source.strikes, source.refusals) = (now, 0, 0);
+            (source.heard, source.strikes, source.refusals, source.misses) = (now, 0, 0, 0);
         }
     }
 
@@ -229,8 +234,13 @@ impl Sources {
         let limits = &self.limits;
         let Some(source) = self.all.get_mut(&id) else { return };
         source.manifest &= !chunks.is_empty();
+        source.heard = now;
+        if source.rests(now) {
+            // One more of the requests that were under way when it refused the first.
+            return;
+        }
         let rest = limits.busy.times(1 << source.refusals.min(10)).min(limits.stall);
-        (source.heard, source.rest, source.refusals) = (now, Some(now.plus(rest)), source.refusals + 1);
+        (source.rest, source.refusals) = (Some(now.plus(rest)), source.refusals + 1);
     }
 
     /// A source does not hold the target any more. It most likely holds a newer one, and is asked for that at once; only one that
@@ -239,11 +249,11 @@ impl Sources {
         self.take_back(id);
         let limits = &self.limits;
         let Some(source) = self.all.get_mut(&id) else { return };
-        if let Some(again) = source.refusals.checked_sub(1) {
+        if let Some(again) = source.misses.checked_sub(1) {
             let most = limits.stall.times(1 << STRIKES_MAX);
             source.rest = Some(now.plus(limits.busy.times(1 << again.min(10)).min(most)));
         }
-        source.refusals += 1;
+        source.misses += 1;
     }
 
     /// A source can not send these chunks; without any, the manifest.

@@ -317,6 +317,39 @@ fn a_forgotten_checkpoint_is_replaced_by_a_newer_one() {
     );
 }
 
+/// A server that takes one request at a time, and refuses the others of the same moment.
+fn narrow(seed: u64, agreed: usize) -> World {
+    let limits = FetchLimits { per_message: 1, busy: Span::from_millis(50), ..FetchLimits::default() };
+    let mut world = World::with_limits(seed, 1, agreed, nothing(), limits);
+    world.serve_with(&ServeLimits { rate: 1 << 20, burst: 1, queue: 1, reads: 1, ..ServeLimits::default() });
+    world
+}
+
+/// What is refused together is refused once: it rests for as long as one refusal says, and is then asked again.
+#[test]
+fn refusals_of_one_moment_count_once() {
+    let mut world = narrow(21, 2);
+    world.offer();
+    let parts = checkpoint(2).parts.len() as u64;
+    assert!(world.run_until(millis(parts * 100)), "{:?}", world.fetch.progress());
+}
+
+/// The only holder is busy, and drops the target at the same time: it is asked for the next one that it has, soon, and not again and
+/// again for what it said that it has not.
+#[test]
+fn a_busy_holder_that_forgot_the_target_is_asked_for_a_newer_one() {
+    let mut world = narrow(22, 1);
+    world.offer();
+    world.run_until(millis(300));
+    assert!(world.done.is_none() && !world.kept.is_empty());
+    (0..2).for_each(|old| world.fault(Fault::Forget(0, old)));
+    world.run_until(millis(600));
+    world.fault(Fault::Hold(0, 2));
+    world.run_until(millis(2_000));
+    assert_eq!(world.begun, [checkpoint(1).seq, checkpoint(2).seq]);
+    finish(&mut world);
+}
+
 /// A target that its holders still have is not given up for a newer one.
 #[test]
 fn a_newer_checkpoint_alone_changes_nothing() {

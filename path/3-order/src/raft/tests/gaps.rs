@@ -163,6 +163,41 @@ fn it_goes_on_from_the_checkpoint() {
     }
 }
 
+/// The log is whole, and the checkpoint after which it begins is lost; there is an older one.
+#[test]
+fn a_log_that_begins_after_a_lost_checkpoint_waits_for_another() {
+    let restored = |lost: bool, records: Vec<Found>| {
+        let mut raft = Raft::new(RaftConfig::new(replica(0), vec![replica(0), replica(1), replica(2)], 1));
+        raft.restore_anchor(Slot::new(3), &anchor(at(4, 1)))?;
+        if lost {
+            raft.restore_outdated();
+        }
+        for (id, record) in (1..).zip(records) {
+            let Here(record) = record else { panic!("none is lost here") };
+            raft.restore(RecordId::new(id), record)?;
+        }
+        Ok::<_, Halt>(raft)
+    };
+    for cleared in [true, false] {
+        let begins = |slot: u64| floor(at(slot + 1, 1), slot, cleared, 2);
+        let found = || vec![vote(2), batch(1, 8), batch(1, 9), begins(8), batch(2, 10), batch(2, 11)];
+        assert!(matches!(restored(false, found()), Err(Halt::LogInconsistent { .. })));
+        let mut one = restored(true, found()).expect("it is known that one is lost");
+        assert_eq!((one.knows_vote(), needed(&one)), (true, Some(11)), "all that was acknowledged");
+        one.restore_installed(Slot::new(10), &anchor(at(11, 1))).expect("an anchor");
+        let effects = begin(&mut one);
+        assert!(matches!(effects.as_slice(), [Effect::Persist { vital: true, .. }]), "{effects:?}");
+        assert_eq!((one.log.last(), one.view), (at(11, 1), view(2)));
+        let none_after = restored(true, vec![vote(2), batch(1, 8), batch(1, 9), begins(8)]).expect("it fits");
+        assert_eq!(needed(&none_after), Some(9));
+    }
+    // What the older one reaches goes on by itself.
+    let mut whole =
+        restored(true, vec![floor(at(3, 1), 2, false, 1), batch(1, 4), batch(1, 5)]).expect("it fits");
+    assert_eq!((whole.needs_checkpoint(), begin(&mut whole)), (false, vec![]));
+    assert_eq!(whole.log.last(), at(5, 1));
+}
+
 /// A host that starts it all the same has a bug.
 #[test]
 #[should_panic(expected = "INV-RAFT-17")]
