@@ -64,9 +64,14 @@ impl Scrub {
     fn next_file(&mut self, files: &mut dyn Files, catalog: &Catalog, found: &mut Vec<Found>) -> u64 {
         let Some(footer) = self.files.pop_front().and_then(|seq| catalog.footers.get(&seq)) else { return 0 };
         let seq = footer.seq;
-        let Ok(layout) = read_layout(files, footer) else {
-            found.push(Found::Rot { seq, at: 0, place: Place::Whole });
-            return 2 * footer.layout_len;
+        let layout = match read_layout(files, footer) {
+            Ok(layout) => layout,
+            Err(why) => {
+                if why.is_rot() {
+                    found.push(Found::Rot { seq, at: 0, place: Place::Whole });
+                }
+                return 2 * footer.layout_len;
+            }
         };
         let bytes = copies(files, footer, &layout, found);
         self.current = Some(Current { footer: footer.clone(), layout, next: 0 });
