@@ -4,6 +4,7 @@
 //! reaches states that a run with all of them never does. The faults are a plain list, so that a failing run can be made
 //! smaller by leaving some out.
 
+mod instances;
 mod leases;
 mod members;
 mod upgrades;
@@ -12,6 +13,7 @@ mod usual;
 use crate::net::NetPlan;
 use crate::random::Rng;
 use crate::service::{Kind, ServiceConfig};
+use instances::plan_instances;
 use leases::plan_leases;
 pub use members::Change;
 use members::{joiners, plan_members};
@@ -630,15 +632,6 @@ fn draw(kind: u8, plan: &Plan, rng: &mut Rng) -> Fault {
         16 => Fault::Lose { who },
         _ => Fault::Slow { from, to, by: time / 10, time },
     }
-}
-
-/// How many instances, from a generator of its own.
-fn plan_instances(plan: &mut Plan, profile: &Profile) {
-    let mut rng = Rng::of(plan.seed, 10);
-    let drawn = if rng.chance(350) { rng.pick(&[2, 2, 3, 3, 8]) } else { 1 };
-    plan.window = rng.pick(&[2, 4, 16, 256]);
-    // Members come and go where there is one instance only.
-    plan.instances = if plan.replicas > plan.founders { 1 } else { profile.instances.unwrap_or(drawn) };
 }
 
 /// What is about checkpoints and transfers, from a generator of its own.

@@ -4,15 +4,13 @@
 //! Sources: deterministic fuzzy checkpoints (000, section 5.2), state transfer (003, section 2.3.2). Docs: docs/protocols/state.md.
 
 use crate::borders::Point;
-use crate::checkpoints::{Checkpoints, Diverged, Fetching, Installing, Own, Trimming, Why};
+use crate::checkpoints::{Diverged, Fetching, Installing, Own, Why};
 use crate::effects::{Effect, Effects, Event, KeeperWork, Unneeded};
 use crate::merging::FIRST;
 use crate::node::Node;
 use crate::ordering::Instance;
 use crate::recovered::piece;
 use crate::system::{InstancePart, System};
-use crate::trimmed::Trimmed;
-use quorate_log::{Class, SyncMode};
 use quorate_merge::{Generation, InstanceAt, RecordIndex};
 use quorate_order::Input as OrderInput;
 use quorate_state::agreement::{Report as Said, Verdict};
@@ -221,7 +219,7 @@ impl Node {
     }
 
     /// Says to all what this replica has at a border.
-    fn tell_own(&self, seq: Seq, out: &mut Effects) {
+    pub(crate) fn tell_own(&self, seq: Seq, out: &mut Effects) {
         if let Some(Said { digest, held }) = self.checkpoints.agreement.own_report(seq) {
             self.tell_all(&StateMessage::Digest { seq, digest, held }, out);
         }
@@ -619,15 +617,6 @@ impl Node {
         Ok(())
     }
 
-    /// The log begins after this checkpoint from now on. Where records stand for many slots, only a record of its own says so.
-    fn gave_up(&mut self, seq: Seq) {
-        self.checkpoints.gone = self.checkpoints.gone.max(seq);
-        if self.instances.len() > 1 {
-            // Without room the replica knows less after a restart, and keeps more.
-            let _ = self.log.append(Trimmed(self.checkpoints.gone).record(), Class::Vital);
-        }
-    }
-
     /// Somebody fetches a checkpoint from here: it stays meanwhile.
     fn asked(&mut self, now: Time, from: ReplicaId, message: StateMessage, out: &mut Effects) {
         let (seq, _) = message.about();
@@ -724,87 +713,6 @@ impl Node {
             .flatten()
             .min()
     }
-
-    /// Forgets what a durable checkpoint holds. What of the older records still counts is written again first: the lives
-    /// of the members here, view and vote by the protocol.
-    pub(crate) fn trim(&mut self, now: Time, out: &mut Effects) {
-        let log = (self.log.first_segment() * self.log.segment_bytes(), self.log.position());
-        let most = self.config.log_bytes_max;
-        let Some(own) = self.checkpoints.trim_to(log, most, self.scrubs.rotten.is_some()) else {
-            return;
-        };
-        if own.seq > self.merge.seq() || !self.has_begun() {
-            return;
-        }
-        if own.seq > self.checkpoints.forgotten {
-            self.checkpoints.forgotten = own.seq;
-            keep(out, Job::Forget { keep: own.seq });
-        }
-        let Checkpoints { holds, own: all, .. } = &self.checkpoints;
-        let most = if self.turn.disk_full { 0 } else { most };
-        let Some(own) = holds.hold_back(own, all.iter(), log, most) else { return };
-        if own.seq <= self.checkpoints.trimmed {
-            return;
-        }
-        // Of one from before a restart it may not be known.
-        let Some(records) = self.records_at(own.seq) else { return };
-        let mut trimming = Trimming { lives: None, lives_end: self.log.appended() };
-        for record in self.lives.all() {
-            match self.log.append(record, Class::Vital) {
-                Ok(id) => {
-                    trimming.lives = trimming.lives.or(Some(id));
-                    trimming.lives_end = id;
-                }
-                // No room now; at the next checkpoint, or when there is.
-                Err(_) => return,
-            }
-        }
-        // Who lacks what is forgotten now gets this checkpoint instead, agreed on or not.
-        self.checkpoints.agreement.vouch(own.seq);
-        self.tell_own(own.seq, out);
-        self.checkpoints.trimmed = own.seq;
-        self.gave_up(own.seq);
-        trimming.lives_end = trimming.lives_end.max(self.log.appended());
-        self.checkpoints.trimming = Some(trimming);
-        for (instance, slot) in self.instances.iter_mut().zip(records) {
-            instance.step(now, OrderInput::Trim { slot });
-        }
-        self.merge.trim(own.seq);
-        self.checkpoints.own.retain(|other| other.seq >= own.seq);
-        self.checkpoints.records.retain(|seq, _| *seq >= own.seq);
-        self.after_order(now, out);
-        self.trim_log(out);
-    }
-
-    /// The last record of each instance that a checkpoint here holds. While there is one instance, its records are the seqs.
-    fn records_at(&self, seq: Seq) -> Option<Vec<Slot>> {
-        let one = || (self.instances.len() == 1).then(|| vec![Slot::new(seq.number())]);
-        self.checkpoints.records.get(&seq).cloned().or_else(one)
-    }
-
-    /// Segments that nothing needs any more go.
-    pub(crate) fn trim_log(&mut self, out: &mut Effects) {
-        let Some(Trimming { lives, lives_end }) = self.checkpoints.trimming else { return };
-        if self.log.durable() < lives_end || self.config.log.sync == SyncMode::Memory {
-            return;
-        }
-        let mut keep_from = lives;
-        for instance in &self.instances {
-            let Some(own) = instance.order.keep_from() else { continue };
-            let Some(id) = instance.records.log(own) else { return };
-            keep_from = Some(keep_from.map_or(id, |from| from.min(id)));
-        }
-        let Some(keep_from) = keep_from else { return };
-        let gone = self.log.trim(keep_from);
-        if !gone.is_empty() {
-            self.instances.iter_mut().for_each(|instance| instance.records.forget_below(keep_from));
-            out.push(Effect::RemoveSegments(gone));
-            let first = self.log.first_segment();
-            self.scrubs.rotten = self.scrubs.rotten.filter(|rotten| *rotten >= first);
-            // There may be room again.
-            self.log.retry_prepare();
-        }
-    }
 }
 
 /// What a checkpoint says of an instance.
@@ -833,7 +741,7 @@ fn go_on(instance: &mut Instance, now: Time, part: &InstancePart) -> Result<(), 
     Ok(())
 }
 
-fn keep(out: &mut Effects, job: Job) {
+pub(crate) fn keep(out: &mut Effects, job: Job) {
     out.push(Effect::Keep(KeeperWork { job, stops: false }));
 }
 
