@@ -323,12 +323,16 @@ impl Log {
         }
         self.bytes += earlier.bytes;
         self.runs.splice(..0, earlier.runs.iter().map(|run| Run { slots: run.slots + slots, ..*run }));
-        let base = self.members_known;
+        let (base, known_there) = (self.members_known, self.members_known == self.floor.index);
+        if earlier.members.last().map(|(at, _)| *at) == self.members.first().map(|(at, _)| *at) {
+            // It was said of the floor, and is the floor's own entry.
+            self.members.drain(..1.min(self.members.len()));
+        }
         if earlier.floor.index == Index::ZERO {
             self.members_known = Index::ZERO;
         } else if let Some((first, _)) = earlier.members.first() {
             self.members_known = *first;
-        } else {
+        } else if known_there {
             self.members_known = earlier.floor.index;
             if let Some((at, _)) = self.members.first_mut().filter(|(at, _)| *at == base) {
                 *at = earlier.floor.index;

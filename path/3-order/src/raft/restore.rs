@@ -39,8 +39,12 @@ pub(super) struct Replay {
     end: Index,
     /// The view of its entry at the anchor, when there is one.
     at_anchor: Option<View>,
-    /// Its entries up to the anchor, without their payloads.
+    /// Its entries up to the anchor, without their payloads; all but the first that is there.
     earlier: Option<Log>,
+    /// That first one, which those follow.
+    first: Option<(RecordId, Entry)>,
+    /// Where the log began when that was last stated.
+    stated: Option<Position>,
     /// Its entry right after the anchor is of a lower view than the anchor, and so no successor of it.
     stale: bool,
     /// A record said in which view we are. Before that the views of entries can not be compared with ours.
@@ -95,15 +99,31 @@ impl Replay {
                 log.evict_first();
                 self.earlier = Some(log);
             }
-            // Of the first one that is there only its place is of use: it is what the others follow.
-            None => self.begin_earlier(position),
+            // It is not known yet what the first one that is there follows.
+            None => {
+                self.begin_earlier(position);
+                self.first = Some((id, entry));
+            }
         }
     }
 
     fn begin_earlier(&mut self, floor: Position) {
         let mut log = Log::new();
         log.reset(floor, 0, None);
-        self.earlier = Some(log);
+        (self.earlier, self.first) = (Some(log), None);
+    }
+
+    /// The first entry that is there, if it is known what it follows: where the log begins. Who has the checkpoint of that place, and no
+    /// later one, needs it.
+    fn take_first(&mut self) -> Option<Log> {
+        let (id, entry) = self.first.take()?;
+        let index = self.earlier.as_ref()?.floor().index;
+        let floor = self.stated.filter(|floor| floor.index.next() == index && floor.view <= entry.view)?;
+        let mut log = Log::new();
+        log.reset(floor, 0, None);
+        log.push(entry, id);
+        log.evict_first();
+        Some(log)
     }
 }
 
@@ -185,6 +205,7 @@ impl Raft {
         }
         let replay = &mut self.replay;
         replay.named = replay.named.max(floor.index);
+        replay.stated = Some(floor);
         if cleared {
             self.log.truncate(anchor.index);
             (replay.gap, replay.missing) = (false, 0);
@@ -242,6 +263,7 @@ impl Raft {
         self.log.truncate(self.log.floor().index);
         let replay = &mut self.replay;
         (replay.begin, replay.end, replay.earlier) = (None, Index::ZERO, None);
+        (replay.first, replay.stated) = (None, None);
         (replay.at_anchor, replay.stale, replay.vouched) = (None, false, false);
         (replay.gap, replay.missing) = (true, replay.missing.saturating_add(missing));
     }
@@ -304,8 +326,12 @@ impl Raft {
             // Until that is durable, all that was found now is what tells the next start the same.
             self.held_records = Some((RecordId::FIRST, self.records.next()));
             self.persist_floor(true, out);
-        } else if let Some(earlier) = replay.earlier.filter(|_| replay.at_anchor.is_some()) {
-            self.log.extend_down(&earlier);
+        } else if replay.at_anchor.is_some() {
+            let first = replay.take_first();
+            let fits = replay.earlier.is_some_and(|earlier| self.log.extend_down(&earlier));
+            if let Some(first) = first.filter(|_| fits) {
+                self.log.extend_down(&first);
+            }
         }
         Ok(())
     }

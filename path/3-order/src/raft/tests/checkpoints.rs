@@ -393,6 +393,36 @@ fn a_start_takes_what_continues_the_checkpoint() {
     }
 }
 
+/// Who has the checkpoint of the place after which the log begins is sent all that follows: after a restart, too.
+#[test]
+fn a_restart_knows_where_its_log_begins() {
+    let begins = |records: Vec<Stored>| {
+        let mut raft = Raft::new(RaftConfig::new(replica(0), vec![replica(0), replica(1), replica(2)], 1));
+        raft.restore_anchor(Slot::new(7), &anchor(at(8, 1))).expect("an anchor");
+        for (id, record) in (1..).zip(records) {
+            raft.restore(RecordId::new(id), record).expect("it fits");
+        }
+        raft.start(Time::ZERO, &mut Effects::new());
+        raft.invariants(true);
+        let first = raft.log.record_at(raft.log.floor().index.next());
+        (raft.log.floor(), raft.log.floor_slots(), first.number())
+    };
+    let log = |from: u64| (from..10).map(|number| record(number, 1));
+    let stated = |number: u64| floor(at(number, 1), number - 1, false, 1);
+    let then =
+        |from: u64, stated: Stored| [in_view(1)].into_iter().chain(log(from)).chain([stated]).collect();
+    assert_eq!(begins(then(5, stated(4))), (at(4, 1), 3, 2));
+    assert_eq!(begins([stated(4)].into_iter().chain(log(5)).collect()), (at(4, 1), 3, 2), "stated before");
+    assert_eq!(begins(then(8, stated(7))), (at(7, 1), 6, 2), "the anchor's own entry");
+    // What the first one follows is not known.
+    assert_eq!(begins([in_view(1)].into_iter().chain(log(5)).collect()), (at(5, 1), 4, 3));
+    assert_eq!(begins(then(5, stated(3))), (at(5, 1), 4, 3), "one is missing");
+    assert_eq!(begins(then(4, stated(4))), (at(4, 1), 3, 3), "more is there than is needed");
+    let replaced =
+        [in_view(1)].into_iter().chain(log(6)).chain([stated(5), in_view(2), record(5, 1)]).chain(log(6));
+    assert_eq!(begins(replaced.collect()), (at(5, 1), 4, 9), "it was replaced");
+}
+
 /// What can not continue the checkpoint must not take part.
 #[test]
 fn a_start_without_what_is_needed_halts() {
