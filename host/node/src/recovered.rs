@@ -47,6 +47,9 @@ impl Recovered {
         let newest = image.as_ref().map(|image| image.seq);
         let damaged = damaged.filter(|assembly| newest.is_none_or(|seq| assembly.manifest().seq() > seq));
         let newer = damaged.is_some() || !lost.is_empty();
+        let parts = damaged
+            .as_ref()
+            .map(|damaged| format!("parts of that of seq {} are damaged", damaged.manifest().seq()));
         let damaged = damaged.filter(|_| !(alone && image.is_some())).and_then(|assembly| {
             partial.extend(
                 assembly
@@ -58,7 +61,8 @@ impl Recovered {
             take(&assembly)
         });
         if image.is_none() && damaged.is_none() && !(found.is_empty() && lost.is_empty()) {
-            let whys: Vec<String> = lost.iter().map(|(file, why)| format!("{file}: {why}")).collect();
+            let whys: Vec<String> =
+                parts.into_iter().chain(lost.iter().map(|(file, why)| format!("{file}: {why}"))).collect();
             let why = format!(
                 "no checkpoint of this replica can be read ({}). Set up a replacement for this replica, or restore a backup",
                 whys.join("; ")

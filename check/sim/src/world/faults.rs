@@ -96,7 +96,11 @@ impl World {
                 None
             }
             // A cluster begins when all its members have been there: before that a lost disk is a cluster that never was.
-            Fault::Lose { who } | Fault::Rot { who, .. } if !self.others_have_begun(who) => None,
+            Fault::Lose { who } | Fault::Rot { who, .. } | Fault::RotCheckpoint { who, .. }
+                if !self.others_have_begun(who) =>
+            {
+                None
+            }
             Fault::Rot { who, part } => self.rot(who, part),
             Fault::Lose { who } => {
                 self.replicas[who].keeping.trap = None;
