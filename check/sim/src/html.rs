@@ -121,7 +121,7 @@ fn lives(
 fn marks(svg: &mut String, size: usize, trace: &Trace, x: impl Fn(u64) -> f64, y: impl Fn(usize) -> f64) {
     for line in &trace.lines {
         let title = escape(&line.text);
-        let leads = line.who.is_some_and(|who| line.text.ends_with(&format!("Some(r{}) }}", who + 1)));
+        let leads = line.who.is_some_and(|who| line.text.contains(&format!("leader: Some(r{}),", who + 1)));
         let class = match line.what {
             "fault" => {
                 let _ = writeln!(

@@ -83,6 +83,10 @@ pub const BUGS: &[Bug] = &[
     bug("changes-pile-up", "operators may ask for a change of membership while one is proposed"),
     bug("level-by-own-binary", "a replica writes checkpoints in the way of a level that was not executed"),
     bug("raised-without-all", "a leader raises the feature level although not all members can do it"),
+    bug("merge-order-after-restart", "after a restart the merge begins with the wrong instance"),
+    bug("merge-read-off-by-one", "a strong read misses the last slot that its instance decided"),
+    bug("merge-noop-counted-twice", "a no-op counts slots again that records before it stand for"),
+    bug("merge-jump-resets-one", "an instance forgets what it decided behind an installed checkpoint"),
     bug("state-of-its-own", "the service's state depends on what only one replica saw"),
 ];
 

@@ -89,7 +89,7 @@ impl<T> Merge<T> {
             read.slot = Some(next);
         }
         let place = Position::at(read.slot?, read.at);
-        if self.cursor() >= place {
+        if self.cursor() >= place || planted("read-before-executed") {
             return Some(ReadEnd::Ready);
         }
         // The place before it, of whatever generation.

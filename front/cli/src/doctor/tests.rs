@@ -138,8 +138,8 @@ fn with_free(config: Config, free: u64, log_bytes: u64) -> Vec<Finding> {
 
 #[test]
 fn room_is_counted_for_the_log() {
-    // 4 GiB, and three segments of 32 MiB.
-    let most = (4 << 30) + (96 << 20);
+    // 6 GiB, and three segments of 32 MiB.
+    let most = (6 << 30) + (96 << 20);
     assert_eq!(checks::log_bytes(&config()), most);
     assert!(with_free(config(), most, 0).is_empty());
     let little = with_free(config(), most - 1, 0);
@@ -199,7 +199,7 @@ fn what_to_expect_follows_from_what_was_measured() {
         group.contains("after about 1.0 ms") && group.contains("1.00 k group commits per second"),
         "{group}"
     );
-    assert!(group.contains("300 to 602 ms") && group.contains("4.1 GiB of log"), "{group}");
+    assert!(group.contains("300 to 602 ms") && group.contains("6.1 GiB of log"), "{group}");
     let delayed = said(Durability::Group, 1000, &speed(1000));
     assert!(
         delayed.contains("about 2.0 ms") && delayed.contains("the configured delay (1.0 ms)"),
