@@ -168,6 +168,8 @@ pub struct BatchHeader {
 /// Of a batch's byte 20.
 const BORDER: u8 = 1;
 const NOOP: u8 = 2;
+/// No slot has a higher number (path/4-merge).
+const NO_OP_TARGET_MAX: u64 = 1 << 48;
 
 /// What one slot decides: requests, a proposal for the time, and randomness. The unit of agreement.
 #[derive(Clone, Debug)]
@@ -244,7 +246,8 @@ impl Batch {
             return Err(Reject::Malformed("batch: count"));
         }
         let header = batch.header();
-        if batch.bytes[20] == NOOP && (count > 0 || header.time != AgreedTime::ZERO) {
+        let fits = (1..=NO_OP_TARGET_MAX).contains(&header.seed);
+        if batch.bytes[20] == NOOP && (count > 0 || header.time != AgreedTime::ZERO || !fits) {
             return Err(Reject::Malformed("batch: a no-op holds nothing"));
         }
         Ok(batch)

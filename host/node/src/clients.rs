@@ -52,7 +52,7 @@ impl Node {
             notice.leader = notice.leader.filter(|leader| *leader != self.config.members.me());
             return out.send(conn, notice.frame());
         };
-        if let Err(text) = self.bind(conn, client, bytes, self.is_settled(at)) {
+        if let Err(text) = self.bind(conn, client, bytes) {
             return self.reject(now, conn, text, out);
         }
         let room = self.room();
@@ -115,7 +115,7 @@ impl Node {
     }
 
     /// Notes that replies to these requests go to this connection. A client speaks for its own sessions only.
-    fn bind(&mut self, conn: ConnId, client: ClientId, bytes: &[u8], settled: bool) -> Result<(), String> {
+    fn bind(&mut self, conn: ConnId, client: ClientId, bytes: &[u8]) -> Result<(), String> {
         for (header, body, _) in Requests::new(bytes).flatten() {
             // What can not be bound is over a limit and is answered by nobody; its client asks again.
             if header.kind == RequestKind::OpenSession {
@@ -130,8 +130,7 @@ impl Node {
                         return Err(format!("{client} uses {} of {owner}", header.session));
                     }
                     Some(_) => drop(self.routes.bind(header.session, conn)),
-                    // It may have been opened by a batch that was not executed here yet.
-                    None if !settled => drop(self.routes.bind(header.session, conn)),
+                    // It is over, or was opened by a batch that was not executed here yet: nobody knows whose it is.
                     None => {}
                 }
             }

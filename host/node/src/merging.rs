@@ -76,7 +76,7 @@ impl Node {
     }
 
     /// Executes what is known of the global log.
-    fn deliver(&mut self, now: Time, out: &mut Effects) {
+    pub(crate) fn deliver(&mut self, now: Time, out: &mut Effects) {
         while let Some(delivered) = self.merge.next(now) {
             match delivered {
                 Delivered::Batch { seq, position, payload } => {
@@ -167,18 +167,11 @@ impl Node {
     /// such words is the sum of all views: views only grow, so whoever says a larger one knows more.
     pub(crate) fn leader_notice(&self, conn: ConnId) -> LeaderNotice {
         let sum: u64 = self.instances.iter().map(|instance| instance.leader.0.number()).sum();
-        let me = self.config.members.me();
-        let leader = if self.instances.len() == 1 {
-            self.first().leader.1
-        } else if !self.led().is_empty() {
-            Some(me)
-        } else {
-            let client = self.peers.client(conn).map_or(0, ClientId::number);
-            let count = self.instances.len();
-            let from = (client % count as u64) as usize;
-            let mut others = (0..count).map(|step| self.instances[(from + step) % count].leader.1);
-            others.find(|leader| leader.is_some_and(|leader| leader != me)).flatten()
-        };
+        // Whoever leads anything serves whoever comes; but all are told the same, so that they spread.
+        let client = self.peers.client(conn).map_or(0, ClientId::number);
+        let count = self.instances.len();
+        let from = (client % count as u64) as usize;
+        let leader = (0..count).find_map(|step| self.instances[(from + step) % count].leader.1);
         LeaderNotice { view: quorate_types::View::new(sum), leader }
     }
 
@@ -238,6 +231,8 @@ impl Node {
             self.after_order(now, out);
         }
         let mut again = Vec::new();
+        // Those whose clients were told that nobody answered, or went away, wait for nothing.
+        self.merge.retain_reads(|group| self.reads.waits(group));
         let (reads, seq) = (&mut self.reads, self.executor.seq());
         self.merge.reads(|group, end| match end {
             ReadEnd::Ready => reads.confirmed(group, seq),
@@ -290,14 +285,23 @@ impl Node {
     /// When a leader here that holds up the merge hands over, if it goes on like this: what it would have to propose lies too far ahead of
     /// what is executed here.
     pub(crate) fn lags_at(&self) -> Option<Time> {
-        let stuck = |instance: &Instance| instance.order.leading() && self.merge.room(instance.id) == 0;
-        if self.instances.len() == 1 || !self.instances.iter().any(stuck) {
+        if self.instances.len() == 1 || !self.instances.iter().any(|instance| self.holds_up(instance)) {
             return None;
         }
-        let waits = self.merge.waits().map(|waits| waits.since);
+        // As long as nobody leads what the merge waits for, an election is what is needed, and then some time.
+        let waits = self.merge.waits().and_then(|waits| {
+            let instance = self.instances.get(usize::from(waits.instance.number()).checked_sub(1)?)?;
+            instance.leader.1.map(|_| waits.since.max(instance.spread.since()))
+        });
         let lacks = self.checkpoints.fetching.as_ref().map(|fetching| fetching.since);
         let since = waits.into_iter().chain(lacks).min()?.max(self.lag_told);
         Some(since.plus(self.config.raft.election_max))
+    }
+
+    /// Whether an instance that leads here can not go on: too little is executed here, or what is executed is not what the others have.
+    fn holds_up(&self, instance: &Instance) -> bool {
+        let can = self.merge.room(instance.id) > 0 && self.checkpoints.sound();
+        instance.order.leading() && instance.order.settled() && !can
     }
 
     /// Leads no longer where it holds up the others: somebody who executed more leads better.
@@ -307,8 +311,7 @@ impl Node {
         }
         self.lag_told = now;
         for at in 0..self.instances.len() {
-            let instance = &self.instances[at];
-            if instance.order.leading() && self.merge.room(instance.id) == 0 {
+            if self.holds_up(&self.instances[at]) {
                 self.step_in(at, now, OrderInput::Transfer(None));
             }
         }

@@ -566,7 +566,7 @@ impl Node {
                 let Some(instance) = self.instances.get_mut(at) else {
                     return self.reject(now, conn, format!("there is no instance {instance}"), out);
                 };
-                if !instance.fits(&self.log, &message) {
+                if !instance.fits(&self.log, &message, self.merge.is_open(instance.id)) {
                     return; // as if lost: the sender sends it again, and heartbeats still pass
                 }
                 instance.step(now, OrderInput::Receive(message));

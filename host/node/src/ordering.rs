@@ -32,6 +32,10 @@ impl Spread {
         (self.since, self.settled) = (now, false);
     }
 
+    pub(crate) fn since(self) -> Time {
+        self.since
+    }
+
     pub(crate) fn looked(&mut self, now: Time, in_vain: bool) {
         (self.since, self.times) = (now, if in_vain { self.times.saturating_add(1) } else { 0 });
     }
@@ -130,7 +134,8 @@ impl Instance {
     ///
     /// By the sizes of the entries, while a leader takes requests only as long as a block of any size fits: what it took fits
     /// the others, too, so that a new leader finds a majority that can hold what it has.
-    pub(crate) fn fits(&self, log: &Log, message: &Verified<OrderMessage>) -> bool {
+    /// `open`: the merge takes more of this instance. Where it does not, the others are behind, and what came would only lie in memory.
+    pub(crate) fn fits(&self, log: &Log, message: &Verified<OrderMessage>, open: bool) -> bool {
         let OrderMessage::Raft(RaftMessage::AppendEntries { entries, .. }) = message.message() else {
             return true;
         };
@@ -142,7 +147,7 @@ impl Instance {
         // Many small entries count for more than a segment takes. While the disk is not full they may wait for room here: else
         // such a message would never be taken.
         let soon = !log.is_disk_full() && log.has_room() && !planted("small-entries-refused");
-        batches.peek().is_none() || (self.unwritten.is_empty() && (soon || log.has_room_for(batches)))
+        batches.peek().is_none() || (open && self.unwritten.is_empty() && (soon || log.has_room_for(batches)))
     }
 
     fn persist(&mut self, log: &mut Log, own: RecordId, record: Stored, vital: bool) -> Result<(), Halt> {

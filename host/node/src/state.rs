@@ -583,6 +583,8 @@ impl Node {
         self.checkpoints.records.insert(seq, system.records());
         self.gave_up(seq);
         self.standing.changed = true;
+        // What an instance that stays where it is said before.
+        self.deliver(now, out);
         if self.has_begun() {
             self.resume_change(now);
             self.after_order(now, out);

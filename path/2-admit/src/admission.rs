@@ -242,7 +242,9 @@ impl Admission {
             Executed::Forgotten => return Verdict::Answer(ReplyStatus::ReplyForgotten, b""),
             Executed::Ended => return Verdict::Answer(ReplyStatus::SessionExpired, b""),
             Executed::NoSession if settled => return Verdict::Answer(ReplyStatus::SessionExpired, b""),
-            Executed::NoSession => RequestNumber::ZERO,
+            // It may have been opened by a batch that was not executed here yet. Whose it is nobody can say before, so nobody may use
+            // it: its client asks again.
+            Executed::NoSession => return Verdict::InFlight,
             Executed::Not(last) => last,
         };
         let index = header.session.index as usize;

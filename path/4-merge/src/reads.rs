@@ -55,6 +55,11 @@ impl<T> Merge<T> {
         self.reads.retain(|waiting| waiting.read != read);
     }
 
+    /// Nobody waits for the others any more.
+    pub fn retain_reads(&mut self, waits: impl Fn(u64) -> bool) {
+        self.reads.retain(|waiting| waits(waiting.read));
+    }
+
     /// Hands over the reads whose waiting ends, in the order in which they were confirmed; what the others wait for is filled from now
     /// on. Call it once a turn, before [`Merge::fill`]. [merge L18, L19]
     pub fn reads(&mut self, mut end: impl FnMut(u64, ReadEnd)) {

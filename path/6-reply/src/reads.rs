@@ -187,6 +187,11 @@ impl ReadPath {
         }
     }
 
+    /// Whether anybody waits in this group.
+    pub fn waits(&self, group: u64) -> bool {
+        self.groups.contains_key(&group)
+    }
+
     /// Nobody confirms this group: its reads end, and are handed to `fail` for the answer that there is no leader.
     pub fn failed(&mut self, group: u64, mut fail: impl FnMut(ReadKey)) {
         let Some(group) = self.groups.remove(&group) else { return };

@@ -168,6 +168,11 @@ impl RawClient {
     }
 
     pub(crate) fn open(&mut self, nonce: u64) -> SessionId {
+        self.try_open(nonce).expect("an answer")
+    }
+
+    /// A session, unless this replica says something else.
+    pub(crate) fn try_open(&mut self, nonce: u64) -> Option<SessionId> {
         let mut body = Vec::new();
         RequestHeader {
             session: SessionId::NONE,
@@ -179,9 +184,9 @@ impl RawClient {
         .write_to(&mut body);
         body.extend_from_slice(&5u64.to_le_bytes());
         self.send(&OutFrame::new(FrameKind::Requests, &body, vec![]));
-        let (session, number, status, _) = self.reply().expect("an answer");
+        let (session, number, status, _) = self.reply()?;
         assert_eq!((number, status), (nonce, ReplyStatus::SessionOpened));
-        session
+        Some(session)
     }
 
     pub(crate) fn add(&mut self, session: SessionId, number: u64, values: &[u64]) -> Option<Vec<u64>> {

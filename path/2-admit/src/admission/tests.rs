@@ -190,8 +190,11 @@ fn a_far_index_grows_no_table() {
     let mut admission = Admission::new(AdmissionLimits::default());
     let far = SessionId { index: u32::MAX, generation: 1 };
     let lagging = |_, _| Executed::NoSession;
+    assert_eq!(admit_with(&mut admission, &request(far, 1), 0, Room::Data, false, lagging), []);
+    assert_eq!(sealed(&mut admission), [0; 0], "whose it is nobody knows, so it is not taken");
+    let fresh = |_, _| Executed::Not(RequestNumber::ZERO);
     assert_eq!(
-        admit_with(&mut admission, &request(far, 1), 0, Room::Data, false, lagging),
+        admit_with(&mut admission, &request(far, 1), 0, Room::Data, false, fresh),
         [(1, ReplyStatus::SessionExpired)]
     );
 }
