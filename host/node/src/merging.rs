@@ -298,10 +298,12 @@ impl Node {
         Some(since.plus(self.config.raft.election_max))
     }
 
-    /// Whether an instance that leads here can not go on: too little is executed here, or what is executed is not what the others have.
+    /// Whether an instance that leads here can not go on: too little is executed here, what is executed is not what the others have, or
+    /// something is lacking that only a checkpoint brings.
     fn holds_up(&self, instance: &Instance) -> bool {
-        let can = self.merge.room(instance.id) > 0 && self.checkpoints.sound();
-        instance.order.leading() && instance.order.settled() && !can
+        let lacks = !self.checkpoints.sound() || self.checkpoints.fetching.is_some();
+        let full = instance.order.settled() && self.merge.room(instance.id) == 0;
+        instance.order.leading() && (lacks || full)
     }
 
     /// Leads no longer where it holds up the others: somebody who executed more leads better.
