@@ -4,7 +4,7 @@ mod checkpoint_common;
 
 use checkpoint_common::{Disk, Event, History, Mode, Replica, Rng, check_image, digest_of, image_of};
 use quorate_state::checkpoint::{
-    Assembly, Image, Instead, Job, Keeper, Kind, Manifest, Opened, PartialPiece, Report, Step,
+    Assembly, Files as _, Image, Instead, Job, Keeper, Kind, Manifest, Opened, PartialPiece, Report, Step,
 };
 use quorate_state::store::{Path, Store};
 use quorate_types::{Digest, Seq};
@@ -424,6 +424,36 @@ fn discarding_leaves_what_is_agreed() {
     assert_eq!(kind, Some(Kind::Differential));
     assert_eq!(replica.disk.names().len(), 5);
     assert_eq!(replica.reopen().image.map(|image| image.border), Some(5));
+}
+
+/// What a capture leaves out follows from the border before it, also when later ones are given up before its turn comes.
+#[test]
+fn what_is_given_up_changes_nothing_of_what_stays() {
+    let history = history(15, Mode::Stop, 4);
+    let image = |border| image_of(&history, border);
+    let file = |disk: &mut Disk, seq: Seq| {
+        let name = disk.names().into_iter().find(|name| name.starts_with(&format!("{:020}", seq.number())))?;
+        let len = disk.len(&name).expect("it is there");
+        Some(disk.read(&name, 0, len as usize).expect("it can be read"))
+    };
+    let run = |steps: usize, discards: bool| {
+        let mut disk = Disk::default();
+        let (mut keeper, _) = open(&mut disk);
+        keeper.submit(Job::Border { image: image(1), write: None });
+        keeper.submit(Job::Ahead { border: 2, version: image(2).objects });
+        keeper.submit(Job::Border { image: image(2), write: Some(Kind::Full) });
+        for _ in 0..steps {
+            keeper.step(&mut disk);
+        }
+        if discards {
+            keeper.submit(Job::Discard { above: image(2).seq });
+        }
+        settle(&mut keeper, &mut disk);
+        file(&mut disk, image(2).seq).expect("it is written")
+    };
+    for steps in 0..40 {
+        assert_eq!(run(steps, true), run(steps, false), "after {steps} steps");
+    }
 }
 
 fn piece(number: u8) -> PartialPiece {

@@ -247,8 +247,9 @@ impl Keeper {
     /// Drops everything that is not written yet and above a seq, or all of it; and what was captured, since it does not lead
     /// to what will be executed.
     fn give_up(&mut self, above: Option<Seq>) {
-        self.reached.clear();
         let goes = |seq: Seq| above.is_none_or(|above| seq > above);
+        // What stays is written as it would have been: it may need the border before it.
+        self.reached.retain(|_, manifest| !goes(manifest.seq()));
         let mut skipped = Vec::new();
         if self.active.as_ref().is_some_and(|writer| writer.target.as_ref().is_none_or(|t| goes(t.image.seq)))
         {
