@@ -429,10 +429,18 @@ fn discarding_leaves_what_is_agreed() {
 /// What a capture leaves out follows from the border before it, also when later ones are given up before its turn comes.
 #[test]
 fn what_is_given_up_changes_nothing_of_what_stays() {
-    let history = history(15, Mode::Stop, 4);
-    let image = |border| image_of(&history, border);
+    // Of several chunks, of which some change before each border.
+    let image = |border: u64| {
+        let mut store = Store::new();
+        for key in 0..3000_u64 {
+            let value = if key / 300 < border { border } else { 0 };
+            store.put(&key.to_be_bytes(), &[value as u8; 200]);
+        }
+        Image { seq: Seq::new(border * 10), border, system: vec![7; 100].into(), objects: store.version() }
+    };
     let file = |disk: &mut Disk, seq: Seq| {
-        let name = disk.names().into_iter().find(|name| name.starts_with(&format!("{:020}", seq.number())))?;
+        let name =
+            disk.names().into_iter().find(|name| name.starts_with(&format!("{:020}", seq.number())))?;
         let len = disk.len(&name).expect("it is there");
         Some(disk.read(&name, 0, len as usize).expect("it can be read"))
     };
@@ -442,18 +450,26 @@ fn what_is_given_up_changes_nothing_of_what_stays() {
         keeper.submit(Job::Border { image: image(1), write: None });
         keeper.submit(Job::Ahead { border: 2, version: image(2).objects });
         keeper.submit(Job::Border { image: image(2), write: Some(Kind::Full) });
+        let mut reached = false;
         for _ in 0..steps {
             keeper.step(&mut disk);
+            let digest = |report: &Report| matches!(report, Report::Digest { border: 2, .. });
+            reached |= keeper.reports().any(|report| digest(&report));
+        }
+        // Before its border is reached a capture is given up, too.
+        if !reached {
+            return None;
         }
         if discards {
             keeper.submit(Job::Discard { above: image(2).seq });
         }
         settle(&mut keeper, &mut disk);
-        file(&mut disk, image(2).seq).expect("it is written")
+        Some(file(&mut disk, image(2).seq).expect("it is written"))
     };
     for steps in 0..40 {
-        assert_eq!(run(steps, true), run(steps, false), "after {steps} steps");
+        assert!(run(steps, true) == run(steps, false), "after {steps} steps");
     }
+    assert!(run(39, true).is_some());
 }
 
 fn piece(number: u8) -> PartialPiece {
