@@ -75,6 +75,9 @@ pub struct Keeping {
     pub busy: bool,
     /// It has nothing left to do.
     pub idle: bool,
+    /// It had nothing left to do since it was asked for something else than a scrub: with scrubs that follow each other, all keepers
+    /// may never be idle at one time.
+    pub rested: bool,
     /// The process waits until it has, and what the process does then.
     pub rest: VecDeque<Effect>,
     /// The seq of the fetched checkpoint that is being made durable.
@@ -106,6 +109,7 @@ impl Keeping {
             queued: VecDeque::new(),
             busy: false,
             idle: true,
+            rested: true,
             rest: VecDeque::new(),
             installs: None,
             trap: None,
@@ -122,6 +126,7 @@ impl Keeping {
 
     /// Takes a job.
     pub fn submit(&mut self, job: KeeperJob, log_position: u64) {
+        self.rested &= matches!(job, KeeperJob::Scrub);
         match &job {
             KeeperJob::Ahead { border, .. } => {
                 self.files.capturing = true;
@@ -170,7 +175,7 @@ impl Keeping {
         self.rest.clear();
         self.written.clear();
         self.asked.clear();
-        (self.busy, self.idle, self.installs) = (false, true, None);
+        (self.busy, self.idle, self.rested, self.installs) = (false, true, true, None);
         (self.disturbed, self.captured, self.fetched) = (false, None, 0);
         self.strange.clear();
         (self.files.capturing, self.files.installing) = (false, false);

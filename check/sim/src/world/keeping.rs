@@ -80,6 +80,7 @@ impl World {
         let keeping = &mut self.replicas[who].keeping;
         keeping.idle = step == Step::Idle;
         if keeping.idle && keeping.queued.is_empty() {
+            keeping.rested = true;
             if std::mem::take(&mut self.processes[who].waits) {
                 self.wake(who);
             }
@@ -209,13 +210,10 @@ impl World {
             let at_rest = status.diverged.is_none() && status.transfer.is_none() && status.writing.is_none();
             at_rest && *seq == states[0].0 && border(status) > after && status.agreed_seq >= border(status)
         });
-        let idle = |replica: &Replica| {
-            let keeping = &replica.keeping;
-            keeping.idle && keeping.queued.is_empty() && replica.standing.corrupt.is_none()
-        };
-        let all_idle = replicas().filter(|replica| replica.node.is_some()).all(idle);
+        let rested = |replica: &Replica| replica.keeping.rested && replica.standing.corrupt.is_none();
+        let all_rested = replicas().filter(|replica| replica.node.is_some()).all(rested);
         let asks = looks.is_multiple_of(5) && states.iter().all(|(_, status)| border(status) <= after);
-        self.last_border = (after, looks + 1, calm && all_idle && settled);
+        self.last_border = (after, looks + 1, calm && all_rested && settled);
         if asks {
             for who in 0..self.plan.replicas {
                 self.want_border(who, after);
