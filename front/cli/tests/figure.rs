@@ -28,6 +28,52 @@ fn figures_are_listed_and_wrong_ones_refused() {
 }
 
 #[test]
+fn a_replica_that_was_away_is_seen_to_catch_up() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let arguments = "bench figure catchup --state-bytes 16MiB --callers 4 --secs 15 --warm 0.1 --transfer-rates 0 \
+                     --out drawn --scratch scratch";
+    let ran = program().args(arguments.split_whitespace()).current_dir(directory.path()).output();
+    let said = harness::Ran::from(ran.expect("the program runs")).ok();
+    assert!(said.contains("no limit") && said.contains("one after the other with a sync"), "{said}");
+    let json = fs::read_to_string(directory.path().join("drawn/catchup.json")).expect("the numbers");
+    let document: Value = serde_json::from_str(&json).expect("JSON");
+    let run = &document["runs"][0];
+    let (returned, caught_up) = (run["returned_s"].as_f64(), run["caught_up_s"].as_f64());
+    assert!(returned >= Some(4.0) && caught_up > returned, "{run}");
+    assert!(run["fetched_bytes"].as_u64() > Some(1 << 20), "the log behind the state is gone: {run}");
+    assert!(document["disk_bytes_per_s"].as_f64() > Some(0.0));
+    quorate(&["bench", "figure", "catchup", "--state-bytes", "1MiB"]).fails(2, &["16MiB to 1TiB"]);
+}
+
+#[test]
+fn rates_are_raised_until_a_cluster_has_enough() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let niagara = |arguments: &str| {
+        let all = format!("bench figure {arguments} --out drawn --scratch scratch");
+        let ran = program().args(all.split_whitespace()).current_dir(directory.path()).output();
+        harness::Ran::from(ran.expect("the program runs"))
+    };
+    niagara("niagara-3 --instances 0").fails(2, &["--instances is a list"]);
+    niagara("niagara-3 --quota 2").fails(2, &["--quota is 5 to 100"]);
+    niagara("niagara-4 --command-bytes 17").fails(2, &["a multiple of 8"]);
+    let said =
+        niagara("niagara-3 --durability memory --instances 1,2 --quota 0 --secs 0.3 --warm 0.1 --rate-first 100000").ok();
+    assert!(said.contains("as much of the cores as there is") && said.contains("TLS"), "{said}");
+    let json = fs::read_to_string(directory.path().join("drawn/niagara-3.json")).expect("the numbers");
+    let document: Value = serde_json::from_str(&json).expect("JSON");
+    let curves = document["curves"].as_array().expect("a list");
+    let shapes: Vec<_> = curves.iter().map(|of| (of["instances"].as_u64(), of["lanes"].as_u64())).collect();
+    assert_eq!(shapes, [(Some(1), Some(1)), (Some(2), Some(3))]);
+    for curve in curves {
+        let last = curve["points"].as_array().and_then(|points| points.last()).expect("a point");
+        let (asked, answered) = (last["requested_per_s"].as_f64(), last["provided_per_s"].as_f64());
+        assert!(answered < asked && curve["most_per_s"].as_f64() > Some(0.0), "{curve}");
+    }
+    let left = fs::read_dir(directory.path().join("scratch")).expect("a directory").count();
+    assert_eq!(left, 0, "nothing is left of the clusters");
+}
+
+#[test]
 fn a_figure_is_measured_and_drawn() {
     let directory = tempfile::tempdir().expect("a directory");
     let arguments = "bench figure dfc --state-bytes 1MiB --callers 5 --secs 0.5 --warm 0.1 --modes none,differential \

@@ -88,10 +88,10 @@ fn measure(args: &AppendArgs, title: &str) -> Outcome<series::Run> {
 }
 
 /// Numbers the commands, and keeps the totals that the service must have in the end.
-struct Append {
-    commands: usize,
-    bytes: usize,
-    sent: Totals,
+pub(super) struct Append {
+    pub(super) commands: usize,
+    pub(super) bytes: usize,
+    pub(super) sent: Totals,
 }
 
 impl Work for Append {
@@ -129,7 +129,7 @@ pub(super) fn body(commands: usize, bytes: usize, first: u64) -> (Vec<u8>, u64) 
     (body, sum)
 }
 
-fn strong(target: &Target) -> Outcome<Totals> {
+pub(super) fn strong(target: &Target) -> Outcome<Totals> {
     let read = target.client.read(Bytes::new(), ReadOptions::STRONG);
     let body = read.map_err(|why| Failure::new(format!("can not read the totals: {why}")))?.body;
     Totals::decode(&body).ok_or_else(|| {
@@ -138,7 +138,7 @@ fn strong(target: &Target) -> Outcome<Totals> {
 }
 
 /// The leader's totals must be right at once, the others' as soon as they caught up.
-fn verify(target: &Target, expected: Totals) -> Outcome<Check> {
+pub(super) fn verify(target: &Target, expected: Totals) -> Outcome<Check> {
     let found = strong(target)?;
     if found != expected {
         return Ok(Check::failed(format!(

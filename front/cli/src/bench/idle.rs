@@ -43,6 +43,8 @@ pub(super) fn run(args: &IdleArgs, json: bool) -> Outcome {
         cluster: ClusterArgs::default(),
         durability: Some(args.durability),
         plain: false,
+        instances: 1,
+        lanes: 1,
         sync_delay_us: 0,
         scratch: args.scratch.clone(),
         secs: args.secs,

@@ -321,7 +321,7 @@ impl<'a> Generator<'a> {
 }
 
 /// Opens sessions, all at once.
-fn open(target: &Target, count: usize) -> Outcome<Vec<Session>> {
+pub(super) fn open(target: &Target, count: usize) -> Outcome<Vec<Session>> {
     let client = target.client.client();
     let opening: Vec<_> = (0..count).map(|_| Box::pin(client.open_session())).collect();
     all(opening)

@@ -4,7 +4,7 @@
 //! runs already. A figure stands beside the null program's (`bench floor`) from the same command: floor, ours, floor, and
 //! so on, since what else the machine does changes from minute to minute.
 //!
-//! Files: `options` (the command line), `temporary` (the replicas), `load` (the load generator), `append`, `kv`, `idle`,
+//! Files: `options` (the command line), `temporary` (the replicas), `load` and `paced` (the load generators, as much as goes and at a given rate), `quota` (limits of lanes), `append`, `kv`, `idle`,
 //! `floor`, `hostile` (one benchmark each), `figure` (what is drawn), `series` (floor and ours in turns), `machine` and `cpu` (what the system says),
 //! `report` and `progress` (what people see). Tests: front/cli/tests.
 
@@ -18,7 +18,9 @@ mod kv;
 mod load;
 pub(crate) mod machine;
 pub(crate) mod options;
+mod paced;
 pub(crate) mod progress;
+mod quota;
 pub(crate) mod report;
 mod series;
 mod target;

@@ -56,6 +56,12 @@ pub(super) struct Measurement {
     /// Without certificates and encryption: what they cost shows beside a run without this option
     #[arg(long, conflicts_with_all = ["dir", "config"])]
     pub(super) plain: bool,
+    /// How many instances agree on the log side by side
+    #[arg(long, value_name = "COUNT", default_value_t = 1, conflicts_with_all = ["dir", "config"])]
+    pub(super) instances: u16,
+    /// Over how many lanes a replica spreads its instances
+    #[arg(long, value_name = "COUNT", default_value_t = 1, conflicts_with_all = ["dir", "config"])]
+    pub(super) lanes: u16,
     /// Every sync takes so many microseconds longer, also the null program's: for disks that are too good
     #[arg(long, value_name = "US", default_value_t = 0, conflicts_with_all = ["dir", "config"])]
     pub(super) sync_delay_us: u64,
@@ -85,6 +91,9 @@ impl Measurement {
         }
         if !(1..=1000).contains(&self.repeat) {
             return Err(Failure::usage("--repeat is 1 to 1000"));
+        }
+        if !(1..=64).contains(&self.instances) || !(1..=64).contains(&self.lanes) {
+            return Err(Failure::usage("--instances and --lanes are 1 to 64"));
         }
         check_delay(self.durability(), self.sync_delay_us)
     }

@@ -79,8 +79,7 @@ impl Target {
                 let value = toml::Value::Integer(i64::try_from(sync_delay_us).unwrap_or(i64::MAX));
                 settings.push(("durability", "sync_delay_us", value));
             }
-            let own =
-                Temporary::start(&measurement.scratch, service, durability, measurement.plain, &settings)?;
+            let own = Temporary::start(measurement, service, &settings)?;
             let client = connect(&own.cluster)?;
             let replicas = own.cluster.members.iter().map(|(replica, _)| *replica).collect();
             let pids = own.pids();

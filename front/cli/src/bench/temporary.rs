@@ -1,9 +1,10 @@
 //! A cluster of our own: three processes of this program on loopback, gone with their data when the benchmark ends.
 
+use super::options::Measurement;
 use crate::cert;
 use crate::cluster::Cluster;
 use crate::failure::{Doing as _, Failure, Outcome};
-use crate::init::{self, DurabilityChoice, Plan, REPLICA_FILE, ServiceChoice, replica_directory};
+use crate::init::{self, Plan, REPLICA_FILE, ServiceChoice, replica_directory};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
@@ -32,21 +33,21 @@ pub(super) struct Temporary {
 impl Temporary {
     /// Starts the cluster. To be called from the main thread: the replicas end with the thread that started them.
     pub(super) fn start(
-        scratch: &Path,
+        measurement: &Measurement,
         service: ServiceChoice,
-        durability: DurabilityChoice,
-        plain: bool,
         settings: &Settings,
     ) -> Outcome<Self> {
+        let scratch = &measurement.scratch;
         fs::create_dir_all(scratch).doing(format_args!("make {}", scratch.display()))?;
         sweep(scratch);
         let directory = scratch.join(format!("{PREFIX}{}", std::process::id()));
-        let certificates = (!plain).then_some(cert::DAYS);
+        let certificates = (!measurement.plain).then_some(cert::DAYS);
         let plan = Plan {
             members: addresses()?,
-            durability,
+            durability: measurement.durability(),
             service,
-            instances: 1,
+            instances: measurement.instances,
+            lanes: measurement.lanes,
             certificates,
             made_by: "quorate bench",
         };

@@ -1,6 +1,6 @@
 //! The parts that need no cluster.
 
-use super::{append, cpu, kv, load, machine, report, series};
+use super::{append, cpu, kv, load, machine, quota, report, series};
 use quorate_floor::Sync;
 use quorate_kv::Totals;
 use quorate_types::Items;
@@ -99,4 +99,12 @@ fn later(value: u64) -> impl Future<Output = u64> {
 fn all_futures_are_waited_for_whatever_their_order() {
     let futures = [60, 1, 30, 2].map(|value| Box::pin(later(value)));
     assert_eq!(load::all(futures.into()), [60, 1, 30, 2]);
+}
+
+#[test]
+fn the_place_of_quotas_is_found_among_the_mounts() {
+    let mounts = "proc /proc proc rw 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n\
+                  cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\ncgroup /sys/fs/cgroup/cpu cgroup rw,relatime,cpu 0 0\n";
+    assert_eq!(quota::hierarchy(mounts), Some("/sys/fs/cgroup/cpu".into()));
+    assert_eq!(quota::hierarchy("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"), None);
 }

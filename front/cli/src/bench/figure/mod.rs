@@ -1,12 +1,13 @@
 //! `bench figure`: measurements that are drawn, each a page that needs nothing else, and its numbers as JSON.
 //!
-//! Files: `dfc` and `catchup` (the figures), `filling` (what they share), `samples` (calls over time), `marks` (when replicas wrote checkpoints), `plot` (charts as
+//! Files: `dfc`, `catchup` and `niagara` (the figures), `filling` (what they share), `samples` (calls over time), `marks` (when replicas wrote checkpoints), `plot` (charts as
 //! SVG), `page` (the HTML around them). Tests: `tests.rs` here, and front/cli/tests/figure.rs with real processes.
 
 mod catchup;
 mod dfc;
 mod filling;
 mod marks;
+mod niagara;
 mod page;
 mod plot;
 mod samples;
@@ -29,6 +30,12 @@ pub(super) enum Name {
     Dfc,
     /// How long a replica that was away takes to catch up, and what clients notice of it
     Catchup,
+    /// Appends asked for and answered, by the number of instances
+    #[value(name = "niagara-3")]
+    Niagara3,
+    /// Latency by load and by the number of instances
+    #[value(name = "niagara-4")]
+    Niagara4,
 }
 
 /// Measure and draw a figure; without a name, list those that there are.
@@ -39,6 +46,7 @@ pub(super) enum Name {
   quorate bench figure
   quorate bench figure dfc --state-bytes 1GiB --secs 60
   quorate bench figure catchup --state-bytes 512MiB
+  quorate bench figure niagara-3 --durability memory --secs 3
   quorate bench figure dfc --modes none,differential --callers 20 --sync-delay-us 1000")]
 pub(crate) struct FigureArgs {
     /// Which figure
@@ -83,6 +91,24 @@ pub(crate) struct FigureArgs {
     /// For dfc: which ways to take checkpoints, in which order; one may come several times
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = dfc::Mode::DEFAULT)]
     modes: Vec<dfc::Mode>,
+    /// For niagara: how many instances, one curve each
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4, 8])]
+    instances: Vec<u16>,
+    /// For niagara: percent of a core that each lane of each replica gets, 0 for no limit
+    #[arg(long, value_name = "PERCENT", default_value_t = 5)]
+    quota: u32,
+    /// For niagara: size of a command in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 1024)]
+    command_bytes: usize,
+    /// For niagara: commands in one call
+    #[arg(long, value_name = "COUNT", default_value_t = 10)]
+    commands_per_call: usize,
+    /// For niagara: the first rate, in commands per second; each next one is half as much again
+    #[arg(long, value_name = "PER_SECOND")]
+    rate_first: Option<f64>,
+    /// For niagara: without certificates and encryption
+    #[arg(long)]
+    plain: bool,
     /// Do not run the null program
     #[arg(long)]
     no_floor: bool,
@@ -94,8 +120,10 @@ impl FigureArgs {
         Measurement {
             cluster: ClusterArgs::default(),
             durability: Some(self.durability),
-            // As in the paper: what is compared is the way checkpoints are taken.
-            plain: true,
+            // As in the papers: what is compared is the way checkpoints are taken. Of instances the links' cost is a part.
+            plain: self.plain || !matches!(self.name, Some(Name::Niagara3 | Name::Niagara4)),
+            instances: 1,
+            lanes: 1,
             sync_delay_us: self.sync_delay_us,
             scratch: self.scratch.clone(),
             secs: self.secs,
@@ -127,6 +155,8 @@ pub(super) fn run(args: &FigureArgs, json: bool) -> Outcome {
     let drawn = match name {
         Name::Dfc => dfc::draw(args)?,
         Name::Catchup => catchup::draw(args)?,
+        Name::Niagara3 => niagara::draw(args, niagara::What::Provided)?,
+        Name::Niagara4 => niagara::draw(args, niagara::What::Latency)?,
     };
     let named = crate::init::name(name);
     let page = args.out.join(format!("{named}.html"));

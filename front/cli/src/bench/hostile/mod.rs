@@ -94,6 +94,8 @@ pub(super) fn run(args: &HostileArgs, json: bool) -> Outcome {
         cluster: ClusterArgs::default(),
         durability: Some(args.durability),
         plain: args.plain,
+        instances: 1,
+        lanes: 1,
         sync_delay_us: 0,
         scratch: args.scratch.clone(),
         secs: args.secs,
