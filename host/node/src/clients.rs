@@ -46,7 +46,7 @@ impl Node {
     }
 
     fn on_requests(&mut self, now: Time, conn: ConnId, client: ClientId, bytes: &[u8], out: &mut Effects) {
-        let Some(at) = self.instance_for(conn) else {
+        let Some(at) = self.instance_for(conn, out) else {
             // Not taken, and the client is told where to go. A leader that hands over can not say where yet.
             let mut notice = self.leader_notice(conn);
             notice.leader = notice.leader.filter(|leader| *leader != self.config.members.me());
@@ -274,6 +274,7 @@ impl Node {
                 replica: replica.number(),
                 address: address.to_owned(),
                 connected,
+                links: self.peers.standing(replica),
                 refusal: refusal.map(str::to_owned),
             })
             .collect();

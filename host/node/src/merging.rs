@@ -7,6 +7,7 @@
 //! Tests: check/sim, front/cli/tests/instances.rs, `merging/tests.rs`.
 
 use crate::effects::{Effect, Effects};
+use crate::links::lane_of;
 use crate::node::Node;
 use crate::ordering::Instance;
 use crate::status::{InstanceStatus, InstancesStatus};
@@ -29,15 +30,15 @@ const SPREAD_LAG_MAX: u64 = 4 << 20;
 pub(crate) struct Bindings(BTreeMap<ConnId, usize>);
 
 impl Bindings {
-    /// The instance of this connection, of those that lead here: as before, or the one with the fewest.
-    fn choose(&mut self, conn: ConnId, led: &[usize]) -> Option<usize> {
+    /// The instance of this connection, of those that lead here: as before, or the one with the fewest. Whether it is another one.
+    fn choose(&mut self, conn: ConnId, led: &[usize]) -> Option<(usize, bool)> {
         if let Some(at) = self.0.get(&conn).filter(|at| led.contains(at)) {
-            return Some(*at);
+            return Some((*at, false));
         }
         let count = |at: &usize| self.0.values().filter(|bound| *bound == at).count();
         let at = led.iter().copied().min_by_key(|at| (count(at), *at))?;
         self.0.insert(conn, at);
-        Some(at)
+        Some((at, true))
     }
 
     pub(crate) fn is_bound(&self, conn: ConnId, at: usize) -> bool {
@@ -149,12 +150,17 @@ impl Node {
     }
 
     /// Through which instance a client's requests go, if any leads here.
-    pub(crate) fn instance_for(&mut self, conn: ConnId) -> Option<usize> {
-        if self.instances.len() == 1 {
+    pub(crate) fn instance_for(&mut self, conn: ConnId, out: &mut Effects) -> Option<usize> {
+        let lanes = self.config.lanes;
+        if self.instances.len() == 1 && lanes == 1 {
             return self.first().order.leading().then_some(FIRST);
         }
         let led = self.led();
-        self.bindings.choose(conn, &led)
+        let (at, is_new) = self.bindings.choose(conn, &led)?;
+        if is_new && lanes > 1 {
+            out.push(Effect::Move { conn, lane: lane_of(at, lanes) });
+        }
+        Some(at)
     }
 
     /// Whether this replica leads an instance, as far as it knows.
@@ -268,6 +274,7 @@ impl Node {
         let (merge, counts) = (self.merge.status(self.now), self.merge.counts());
         let each = self.instances.iter().zip(&merge.instances).map(|(instance, at)| InstanceStatus {
             instance: instance.id.number(),
+            lane: 1 + lane_of(usize::from(instance.id.number()).saturating_sub(1), self.config.lanes),
             view: instance.leader.0.number(),
             leader: instance.leader.1.map(ReplicaId::number),
             leading: instance.order.leading(),
@@ -368,7 +375,7 @@ impl Node {
         let status = self.instances[at].order.status();
         let near =
             status.members.iter().any(|(id, lag, active)| *id == other && *active && *lag <= SPREAD_LAG_MAX);
-        near && status.there.contains(&other) && self.peers.to(other).is_some() && self.has_room(other)
+        near && status.there.contains(&other) && self.peers.way(other, at).is_some() && self.has_room(other)
     }
 }
 

@@ -34,6 +34,11 @@ impl Pace {
         self.busy = (before * memory + 1000 * work) / (memory + all);
     }
 
+    /// Thousandths of the time in which the lane worked lately.
+    pub(crate) fn busy(&self) -> u64 {
+        self.busy
+    }
+
     /// Whether one that sends much may be read.
     pub(crate) fn allows(&self, now: Time) -> bool {
         self.busy <= MOST || now.since(self.served) >= AT_LEAST || now < self.served
