@@ -37,6 +37,7 @@ impl Node {
         match ClientMessage::decode(frame) {
             Ok(ClientMessage::Requests(bytes)) => self.on_requests(now, conn, client, &bytes, out),
             Ok(ClientMessage::Reads(bytes)) => {
+                self.place_reader(conn, out);
                 for read in ReadRequest::walk(&bytes).flatten() {
                     self.on_read(now, conn, &read);
                 }
@@ -253,10 +254,11 @@ impl Node {
     pub fn takes_more(&self, contended: bool) -> bool {
         let config = &self.config;
         let pending = self.queue_bytes();
+        let in_flight = config.bytes_in_flight_max.saturating_mul(self.led_count().max(1));
         let (requests, answers, reads) = if contended {
-            (config.bytes_in_flight_max / 64, CONTENDED_ANSWER_BYTES, CONTENDED_READS)
+            (in_flight / 64, CONTENDED_ANSWER_BYTES, CONTENDED_READS)
         } else {
-            (config.bytes_in_flight_max.saturating_mul(2), ANSWER_BYTES / 2, config.reads.reads_max / 2)
+            (in_flight.saturating_mul(2), ANSWER_BYTES / 2, config.reads.reads_max / 2)
         };
         pending < requests.min(config.admission.queue_bytes_max)
             && self.turn.answers.byte_len() < answers

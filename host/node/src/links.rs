@@ -139,7 +139,7 @@ impl Lines {
     }
 
     /// Those that may be dialed.
-    pub(crate) fn to_dial(&mut self) -> impl Iterator<Item = (u16, &mut Line)> {
+    pub(crate) fn dialable(&mut self) -> impl Iterator<Item = (u16, &mut Line)> {
         let count = self.dialed();
         (0..).zip(self.list[..count].iter_mut())
     }

@@ -27,30 +27,51 @@ const SPREAD_LAG_MAX: u64 = 4 << 20;
 
 /// Through which instance each client's connection goes, while it leads here.
 #[derive(Debug, Default)]
-pub(crate) struct Bindings(BTreeMap<ConnId, usize>);
+pub(crate) struct Bindings {
+    instances: BTreeMap<ConnId, usize>,
+    /// Connections that only read so far, and the lanes that they were given.
+    readers: BTreeMap<ConnId, u16>,
+}
 
 impl Bindings {
+    /// A connection that is bound to no instance reads: the lane that it is given, the one with the fewest, if it has none yet.
+    fn lane_to_read(&mut self, conn: ConnId, lanes: u16) -> Option<u16> {
+        if lanes == 1 || self.instances.contains_key(&conn) || self.readers.contains_key(&conn) {
+            return None;
+        }
+        let mut counts = vec![0u32; usize::from(lanes)];
+        let bound = self.instances.values().map(|at| lane_of(*at, lanes));
+        for lane in bound.chain(self.readers.values().copied()) {
+            counts[usize::from(lane)] += 1;
+        }
+        let lane = (1..lanes).min_by_key(|lane| counts[usize::from(*lane)])?;
+        self.readers.insert(conn, lane);
+        Some(lane)
+    }
+
     /// The instance of this connection, of those that lead here: as before, or the one with the fewest. Whether it is another one.
     fn choose(&mut self, conn: ConnId, led: &[usize]) -> Option<(usize, bool)> {
-        if let Some(at) = self.0.get(&conn).filter(|at| led.contains(at)) {
+        if let Some(at) = self.instances.get(&conn).filter(|at| led.contains(at)) {
             return Some((*at, false));
         }
-        let count = |at: &usize| self.0.values().filter(|bound| *bound == at).count();
+        let count = |at: &usize| self.instances.values().filter(|bound| *bound == at).count();
         let at = led.iter().copied().min_by_key(|at| (count(at), *at))?;
-        self.0.insert(conn, at);
+        self.instances.insert(conn, at);
+        self.readers.remove(&conn);
         Some((at, true))
     }
 
     pub(crate) fn is_bound(&self, conn: ConnId, at: usize) -> bool {
-        self.0.get(&conn) == Some(&at)
+        self.instances.get(&conn) == Some(&at)
     }
 
     pub(crate) fn forget(&mut self, conn: ConnId) {
-        self.0.remove(&conn);
+        self.instances.remove(&conn);
+        self.readers.remove(&conn);
     }
 
     pub(crate) fn forget_instance(&mut self, at: usize) {
-        self.0.retain(|_, bound| *bound != at);
+        self.instances.retain(|_, bound| *bound != at);
     }
 }
 
@@ -144,6 +165,14 @@ impl Node {
         self.after_order(now, out);
     }
 
+    /// How many instances lead here; with one it does not matter.
+    pub(crate) fn led_count(&self) -> usize {
+        match &self.instances[..] {
+            [_] => 1,
+            many => many.iter().filter(|instance| instance.order.leading()).count(),
+        }
+    }
+
     /// The instances that lead here.
     fn led(&self) -> Vec<usize> {
         (0..self.instances.len()).filter(|at| self.instances[*at].order.leading()).collect()
@@ -161,6 +190,13 @@ impl Node {
             out.push(Effect::Move { conn, lane: lane_of(at, lanes) });
         }
         Some(at)
+    }
+
+    /// A client's connection reads. One that no instance has is given a lane, too: what it costs is to be opened and sealed.
+    pub(crate) fn place_reader(&mut self, conn: ConnId, out: &mut Effects) {
+        if let Some(lane) = self.bindings.lane_to_read(conn, self.config.lanes) {
+            out.push(Effect::Move { conn, lane });
+        }
     }
 
     /// Whether this replica leads an instance, as far as it knows.

@@ -719,7 +719,7 @@ impl Peers {
     pub(crate) fn on_deadline(&mut self, now: Time, config: &NodeConfig, out: &mut Effects) {
         for (replica, peer) in &mut self.peers {
             // A dial that nobody answers is given up: the system would wait for minutes after a partition.
-            for (link, line) in peer.lines.to_dial() {
+            for (link, line) in peer.lines.dialable() {
                 if line.due().is_some_and(|due| due <= now) {
                     line.outgoing = Outgoing::Dialing { until: now.plus(DIAL_TIME) };
                     out.push(Effect::Dial { replica: *replica, link });

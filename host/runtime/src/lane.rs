@@ -141,7 +141,7 @@ impl Lane {
         let safe = credentials.is_some();
         let limits = limits.shared_by(1 + others.len());
         let sockets = |poll| Sockets::new(poll, clock.clone(), limits, safe);
-        let sides = Sides::start(others, sleeper, &mailbox, &sockets)?;
+        let sides = Sides::start(others, sleeper, &mailbox, sockets)?;
         Ok(Self {
             home: Home { node, effects: Effects::new() },
             sockets: sockets(poll),

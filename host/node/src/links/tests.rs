@@ -36,7 +36,7 @@ fn every_further_link_has_a_lane_beside_the_first() {
 }
 
 fn dialed(lines: &mut Lines) -> Vec<u16> {
-    lines.to_dial().map(|(link, _)| link).collect()
+    lines.dialable().map(|(link, _)| link).collect()
 }
 
 fn stands(lines: &mut Lines, link: u16) {

@@ -19,3 +19,18 @@ fn connections_are_spread_over_the_instances_that_lead_here() {
     assert!(!bindings.is_bound(conn(5), 0));
     assert!(bindings.is_bound(conn(4), 2));
 }
+
+/// What readers cost is spread over all lanes beside the first; whoever writes as well goes where its instance is.
+#[test]
+fn connections_that_only_read_are_spread_over_lanes() {
+    let mut bindings = Bindings::default();
+    let conn = ConnId::new;
+    assert_eq!(bindings.lane_to_read(conn(1), 1), None, "there is one lane");
+    let lanes: Vec<_> = (1..=4).map(|id| bindings.lane_to_read(conn(id), 4)).collect();
+    assert_eq!(lanes, [Some(1), Some(2), Some(3), Some(1)]);
+    assert_eq!(bindings.lane_to_read(conn(1), 4), None, "it has one");
+    assert_eq!(bindings.choose(conn(1), &[1]), Some((1, true)));
+    assert_eq!(bindings.lane_to_read(conn(1), 4), None, "its instance has it");
+    bindings.forget(conn(4));
+    assert_eq!(bindings.lane_to_read(conn(5), 4), Some(1), "the one with the fewest");
+}
