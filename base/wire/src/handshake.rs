@@ -195,7 +195,18 @@ impl Hello {
         };
         let (parameters, life, membership) = (r.u64()?, r.u64()?, MembershipId::new(r.u64()?));
         r.end()?;
-        Ok(Self { format_min, format_max, feature_level, cluster, to, role, parameters, life, membership, link })
+        Ok(Self {
+            format_min,
+            format_max,
+            feature_level,
+            cluster,
+            to,
+            role,
+            parameters,
+            life,
+            membership,
+            link,
+        })
     }
 }
 

@@ -12,10 +12,10 @@ use quorate_types::{
 };
 use quorate_wire::raft::{AppendOutcome, ENTRIES_MAX, Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_wire::{
-    Batch, CHUNKS_MAX, ClientMessage, Frame, FrameKind, FrameReader, Hello, LINKS_MAX, Link, MANIFEST_MAX, OrderMessage,
-    OutFrame, ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal, RefusalReason, RefusedWhy, Reply,
-    ReplyStatus, RequestHeader, RequestKind, Requests, Role, StateMessage, Welcome, fuzzing,
-    read_reply_header, write_read_request,
+    Batch, CHUNKS_MAX, ClientMessage, Frame, FrameKind, FrameReader, Hello, LINKS_MAX, Link, MANIFEST_MAX,
+    OrderMessage, OutFrame, ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal, RefusalReason,
+    RefusedWhy, Reply, ReplyStatus, RequestHeader, RequestKind, Requests, Role, StateMessage, Welcome,
+    fuzzing, read_reply_header, write_read_request,
 };
 
 use std::sync::Arc;

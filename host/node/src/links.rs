@@ -172,7 +172,11 @@ pub(crate) struct Incoming {
 impl Incoming {
     /// One more came. Gives the one whose place it takes.
     pub(crate) fn came(&mut self, link: Link, conn: ConnId) -> Option<ConnId> {
-        if link == Link::FIRST { self.first.replace(conn) } else { self.further.insert(link, Some(conn)).flatten() }
+        if link == Link::FIRST {
+            self.first.replace(conn)
+        } else {
+            self.further.insert(link, Some(conn)).flatten()
+        }
     }
 
     /// One broke.

@@ -526,7 +526,9 @@ impl Node {
                 }
                 self.after_connections(now, out);
             }
-            Some(Conn::To(..)) => self.reject(now, conn, "a member answers where it only listens".into(), out),
+            Some(Conn::To(..)) => {
+                self.reject(now, conn, "a member answers where it only listens".into(), out)
+            }
             None => {}
         }
     }

@@ -487,7 +487,9 @@ impl Peers {
             Role::Peer { replica, .. } if hello.link != Link::FIRST => {
                 let known = self.peers.get(&replica).is_some_and(|p| p.incoming.first.is_some());
                 if !known {
-                    let text = format!("a further connection of {replica}, which has no first one here: it makes that again");
+                    let text = format!(
+                        "a further connection of {replica}, which has no first one here: it makes that again"
+                    );
                     return Err(Refusal { reason: RefusalReason::Doubled, text });
                 }
             }
@@ -511,14 +513,7 @@ impl Peers {
         Ok(())
     }
 
-    fn on_incoming(
-        &mut self,
-        now: Time,
-        conn: ConnId,
-        replica: ReplicaId,
-        hello: &Hello,
-        out: &mut Effects,
-    ) {
+    fn on_incoming(&mut self, now: Time, conn: ConnId, replica: ReplicaId, hello: &Hello, out: &mut Effects) {
         let Some(peer) = self.peers.get_mut(&replica) else { return };
         let first = hello.link == Link::FIRST;
         let was_up = peer.up();

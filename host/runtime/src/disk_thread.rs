@@ -138,7 +138,8 @@ impl DiskThreads {
             spawn(
                 "log-helper",
                 Box::new(move || {
-                    let (mailbox, why) = (side_mailbox.clone(), "the thread that reads the log back panicked");
+                    let (mailbox, why) =
+                        (side_mailbox.clone(), "the thread that reads the log back panicked");
                     let _watch = Watch { mailbox, why };
                     run_helper(&*side_disk, &side_receiver, &side_mailbox, &side_ending);
                 }),

@@ -38,6 +38,7 @@ mod tests;
 pub(crate) use pressure::{LaneLimits, UNSENT_TIMES};
 pub(crate) use queue::Sleeper;
 
+use door::Share;
 use pressure::BufferStatus;
 use side::LaneStatus;
 use sides::Sides;
@@ -108,6 +109,8 @@ impl Core for Home {
 pub(crate) struct Lane {
     home: Home,
     sockets: Sockets,
+    /// The part of a busy lane's time that taking connections in may have.
+    entry: Share,
     /// The other lanes, and who has which connection.
     sides: Sides,
     listener: TcpListener,
@@ -137,7 +140,9 @@ impl Lane {
     /// What the system says.
     pub(crate) fn new(parts: Parts) -> io::Result<Self> {
         let Parts { node, poll, others, sleeper, listener, disk, keeper, mailbox, .. } = parts;
-        let Parts { completions, clock, addresses, limits, network, credentials, clerk, stop, health, .. } = parts;
+        let Parts {
+            completions, clock, addresses, limits, network, credentials, clerk, stop, health, ..
+        } = parts;
         let safe = credentials.is_some();
         let limits = limits.shared_by(1 + others.len());
         let sockets = |poll| Sockets::new(poll, clock.clone(), limits, safe);
@@ -145,6 +150,7 @@ impl Lane {
         Ok(Self {
             home: Home { node, effects: Effects::new() },
             sockets: sockets(poll),
+            entry: Share::default(),
             sides,
             listener,
             disk,
@@ -267,7 +273,19 @@ impl Lane {
         self.home.take(now, input);
     }
 
+    /// Takes in who is at the door, unless that had its part of a busy lane's time: then the kernel keeps them waiting, and turns away who
+    /// does not fit there.
     fn accept(&mut self, now: Time) {
+        if let Some(wait) = self.entry.opens_in(now) {
+            self.accept_again = Some(Duration::from_nanos(wait.nanos()));
+            return;
+        }
+        self.accept_some(now);
+        let end = self.sockets.clock.now();
+        self.entry.served(end, end.since(now), self.sockets.pace.is_busy());
+    }
+
+    fn accept_some(&mut self, now: Time) {
         for _ in 0..ACCEPTED_AT_ONCE {
             match self.listener.accept() {
                 Ok((stream, from)) => {
@@ -329,7 +347,9 @@ impl Lane {
 
     /// A connection that this side makes may be there now.
     fn on_dialed(&mut self, now: Time, conn: ConnId) {
-        let Some(connection) = self.sockets.connections.get_mut(&conn).filter(|c| c.connecting) else { return };
+        let Some(connection) = self.sockets.connections.get_mut(&conn).filter(|c| c.connecting) else {
+            return;
+        };
         let failed =
             connection.stream.take_error().ok().flatten().is_some() || connection.stream.peer_addr().is_err();
         let Some((replica, link)) = self.dialing.remove(&conn) else { return };
@@ -350,7 +370,9 @@ impl Lane {
             Completion::Scrubbed { segment, result } => self.step(now, Input::Scrubbed { segment, result }),
             Completion::Kept(report) => self.step(now, Input::Kept(report)),
             Completion::Failed(why) => self.halt = Some(Halt::LogWriteFailed { why }),
-            Completion::Resolved { replica, link, addresses } => self.connect(now, (replica, link), &addresses),
+            Completion::Resolved { replica, link, addresses } => {
+                self.connect(now, (replica, link), &addresses)
+            }
             // Connections that stand keep what they have: each showed its certificate when it was made.
             Completion::Credentials(credentials) => self.credentials = Some(credentials),
             // Whoever asked may have given up.

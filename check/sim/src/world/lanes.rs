@@ -119,7 +119,8 @@ impl World {
 
     /// The main lane wants another lane to have a connection.
     pub(super) fn move_to_lane(&mut self, who: usize, conn: ConnId, lane: u16) {
-        self.trace.line(Level::Events, self.now, Some(who), "move", || format!("{conn} to lane {}", lane + 1));
+        self.trace
+            .line(Level::Events, self.now, Some(who), "move", || format!("{conn} to lane {}", lane + 1));
         let process = &mut self.processes[who];
         if !process.conns.contains_key(&conn) {
             return;
@@ -127,8 +128,10 @@ impl World {
         match process.lanes.homes.get_mut(&conn) {
             None => {
                 // What has not been read yet is read there.
-                let (there, here) =
-                    process.inbox.drain(..).partition::<VecDeque<_>, _>(|arrival| about(arrival) == Some(conn));
+                let (there, here) = process
+                    .inbox
+                    .drain(..)
+                    .partition::<VecDeque<_>, _>(|arrival| about(arrival) == Some(conn));
                 process.inbox = here;
                 process.lanes.homes.insert(conn, Home::On(lane));
                 process.lanes.lanes.entry(lane).or_default().arrived.extend(there);
@@ -198,7 +201,9 @@ impl World {
                 Word::Send(conn, bytes) => self.send(who, conn, &bytes),
                 Word::Close(conn) => self.hang_up(who, conn),
                 Word::GiveBack(conn) => {
-                    if let Some(Home::Between(Between { left, .. })) = self.processes[who].lanes.homes.get_mut(&conn) {
+                    if let Some(Home::Between(Between { left, .. })) =
+                        self.processes[who].lanes.homes.get_mut(&conn)
+                    {
                         *left = true;
                         self.arrive(who, Arrival::GivenBack(conn));
                     }

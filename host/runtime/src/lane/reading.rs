@@ -163,13 +163,7 @@ impl Sockets {
     }
 
     /// Ends a connection that can not be read any more. Whether it did.
-    fn after_read(
-        &mut self,
-        now: Time,
-        conn: ConnId,
-        ended: Result<(), End>,
-        core: &mut impl Core,
-    ) -> bool {
+    fn after_read(&mut self, now: Time, conn: ConnId, ended: Result<(), End>, core: &mut impl Core) -> bool {
         match ended {
             Ok(()) => return false,
             Err(End::Unsafe(trouble)) => self.turn_away(now, conn, &trouble, core),

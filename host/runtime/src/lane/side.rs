@@ -332,7 +332,8 @@ impl SideLane {
         }
         self.sockets.write_all(now, written, &mut self.away);
         fence(Ordering::SeqCst);
-        if self.away.shared.held.load(Ordering::SeqCst) && self.away.shared.held.swap(false, Ordering::SeqCst) {
+        if self.away.shared.held.load(Ordering::SeqCst) && self.away.shared.held.swap(false, Ordering::SeqCst)
+        {
             self.main.wake();
         }
     }

@@ -4,11 +4,11 @@
 //! the same queue. Wanted back it comes behind everything that was read of it, and what is to be sent waits until its new lane has it.
 //! What a lane says of a connection that the node ended is dropped here.
 
+use super::Lane;
 use super::pressure::BufferStatus;
 use super::queue::Sleeper;
 use super::side::{Down, LaneStatus, Side, Up};
 use super::sockets::{Core, Sockets};
-use super::Lane;
 use crate::connection::{Class, Connection};
 use crate::disk_thread::{Mailbox, Watch};
 use mio::Poll;
@@ -22,7 +22,10 @@ use std::io;
 enum Home {
     On(u16),
     /// Its old lane gives it back; then it goes there, with what is to be sent.
-    Between { to: u16, words: Vec<Down> },
+    Between {
+        to: u16,
+        words: Vec<Down>,
+    },
 }
 
 /// The other lanes.
