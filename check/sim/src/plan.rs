@@ -7,6 +7,7 @@
 mod instances;
 mod leases;
 mod members;
+mod profile;
 mod upgrades;
 mod usual;
 
@@ -17,6 +18,7 @@ use instances::plan_instances;
 use leases::plan_leases;
 pub use members::Change;
 use members::{joiners, plan_members};
+pub use profile::Profile;
 use quorate_log::{LogConfig, SyncMode};
 use quorate_node::{BorderConfig, CheckpointMode};
 use quorate_state::transfer::{FetchLimits, ServeLimits};
@@ -372,7 +374,9 @@ pub struct Plan {
     pub founders: usize,
     /// How many instances order batches.
     pub instances: u16,
-    /// How far they may run ahead of the global log.
+    /// How many lanes a replica has at most.
+    pub lanes: u16,
+    /// How far instances may run ahead of the global log.
     pub window: u64,
     /// How many clients.
     pub clients: usize,
@@ -426,39 +430,6 @@ pub struct Plan {
     pub bound: u64,
 }
 
-/// What is chosen by the caller rather than by the seed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Profile {
-    /// The cluster's size; otherwise the seed decides.
-    pub replicas: Option<usize>,
-    /// Whether there are faults at all.
-    pub faults: bool,
-    /// Durability; otherwise mostly `group`.
-    pub sync: Option<SyncMode>,
-    /// Operations of each client are multiplied by this.
-    pub length: u32,
-    /// Whether the membership changes; otherwise the seed decides, unless the cluster's size is chosen.
-    pub changes: Option<bool>,
-    /// How many instances order batches; otherwise the seed decides.
-    pub instances: Option<u16>,
-    /// Whether programs are replaced and the feature level is raised; otherwise the seed decides.
-    pub upgrades: Option<bool>,
-}
-
-impl Default for Profile {
-    fn default() -> Self {
-        Self {
-            replicas: None,
-            faults: true,
-            sync: None,
-            length: 1,
-            changes: None,
-            instances: None,
-            upgrades: None,
-        }
-    }
-}
-
 impl Plan {
     /// The plan of this seed.
     pub fn new(seed: u64, profile: &Profile) -> Self {
@@ -478,6 +449,7 @@ impl Plan {
             replicas,
             founders,
             instances: 1,
+            lanes: 1,
             window: 256,
             clients,
             log,
@@ -536,7 +508,7 @@ impl Plan {
             "{} replicas{}{}{}, {} clients, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
             self.founders,
             if self.replicas > self.founders { " that come and go" } else { "" },
-            if self.instances > 1 { format!(", {} instances", self.instances) } else { String::new() },
+            self.lanes_in_words(),
             if self.lease.is_some() { " with leases" } else { "" },
             self.clients,
             self.log.sync,

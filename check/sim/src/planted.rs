@@ -87,6 +87,10 @@ pub const BUGS: &[Bug] = &[
     bug("merge-read-off-by-one", "a strong read misses the last slot that its instance decided"),
     bug("merge-noop-counted-twice", "a no-op counts slots again that records before it stand for"),
     bug("merge-jump-resets-one", "an instance forgets what it decided behind an installed checkpoint"),
+    bug(
+        "further-links-only",
+        "a replica with several lanes has no way to a program that takes one connection",
+    ),
     bug("state-of-its-own", "the service's state depends on what only one replica saw"),
 ];
 

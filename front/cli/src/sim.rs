@@ -72,6 +72,9 @@ pub(crate) struct Args {
     /// How many instances order batches [default: the seed decides]
     #[arg(long, value_name = "R", value_parser = clap::value_parser!(u16).range(1..=64))]
     instances: Option<u16>,
+    /// How many lanes a replica has at most [default: the seed decides]
+    #[arg(long, value_name = "LANES", value_parser = clap::value_parser!(u16).range(1..=64))]
+    lanes: Option<u16>,
     /// Whether programs are replaced by newer and older ones, and the feature level is raised [default: the seed decides]
     #[arg(long, value_name = "true|false")]
     upgrades: Option<bool>,
@@ -144,6 +147,7 @@ fn options(args: Args) -> Outcome<Options> {
         replicas: args.replicas,
         changes: args.changes,
         instances: args.instances,
+        lanes: args.lanes,
         upgrades: args.upgrades,
         faults: !args.no_faults,
         sync: args.durability.map(|choice| match choice {

@@ -348,9 +348,10 @@ impl Node {
         }
         self.instances.iter_mut().for_each(|instance| instance.start(now));
         self.resume_change(now);
-        let up: Vec<ReplicaId> = self.peers.peers().filter(|(_, _, up, _)| *up).map(|(id, ..)| id).collect();
-        for replica in up {
-            self.step_all(now, &OrderInput::Connected(replica));
+        for instance in &mut self.instances {
+            for replica in instance.connected.clone() {
+                instance.step(now, OrderInput::Connected(replica));
+            }
         }
         self.after_order(now, out);
     }
@@ -415,10 +416,10 @@ impl Node {
                 self.peers.on_unsafe(now, conn, why, out);
                 self.on_closed(now, conn, out);
             }
-            Input::Dialed { conn, replica } => {
-                self.peers.on_dialed(now, conn, replica, &self.config, self.own_life.0, out)
+            Input::Dialed { conn, replica, link } => {
+                self.peers.on_dialed(now, conn, (replica, link), &self.config, self.own_life.0, out)
             }
-            Input::DialFailed(replica) => self.peers.on_dial_failed(now, replica),
+            Input::DialFailed { replica, link } => self.peers.on_dial_failed(now, (replica, link)),
             Input::Closed(conn) => self.on_closed(now, conn, out),
             Input::Scrubbed { segment, result } => self.on_scrubbed(now, segment, result, out),
             Input::Kept(report) => self.on_kept(now, report, out),
@@ -485,7 +486,7 @@ impl Node {
 
     fn on_frame(&mut self, now: Time, conn: ConnId, frame: Frame, out: &mut Effects) {
         match self.peers.conn(conn) {
-            Some(Conn::From(replica)) => self.on_peer_frame(now, conn, replica, frame, out),
+            Some(Conn::From(replica, _)) => self.on_peer_frame(now, conn, replica, frame, out),
             Some(Conn::Better(_)) => {
                 // What else it sends is for a member.
                 if frame.kind == FrameKind::Members
@@ -518,14 +519,16 @@ impl Node {
                 }
                 self.after_connections(now, out);
             }
-            Some(Conn::Dialed { replica, .. }) => {
-                self.peers.on_answer(now, conn, replica, frame, &self.config, out);
+            Some(Conn::Dialed { replica, link, .. }) => {
+                self.peers.on_answer(now, conn, (replica, link), frame, &self.config, out);
                 if self.peers.to(replica) == Some(conn) {
                     self.tell_members(conn, out);
                 }
                 self.after_connections(now, out);
             }
-            Some(Conn::To(_)) => self.reject(now, conn, "a member answers where it only listens".into(), out),
+            Some(Conn::To(..)) => {
+                self.reject(now, conn, "a member answers where it only listens".into(), out)
+            }
             None => {}
         }
     }
@@ -598,23 +601,44 @@ impl Node {
 
     /// Tells the protocol which members came and went.
     pub(crate) fn after_connections(&mut self, now: Time, out: &mut Effects) {
+        self.peers.orphans.drain(..).for_each(|conn| out.push(Effect::Close(conn)));
         for change in std::mem::take(&mut self.peers.changes) {
             match change {
                 Change::Up(replica) => {
                     out.event(Event::PeerUp(replica));
-                    self.step_all(now, &OrderInput::Connected(replica));
+                    self.connect(now, replica);
                     self.ask_again(replica);
                     self.greet(now, replica, out);
                     self.greet_with_room(replica, out);
                 }
                 Change::Down(replica) => {
                     out.event(Event::PeerDown(replica));
-                    self.step_all(now, &OrderInput::Disconnected(replica));
+                    self.disconnect(now, replica, change);
                     self.lost(now, replica, out);
                     self.forget_room(replica);
                 }
+                Change::Joined(replica) => self.connect(now, replica),
+                Change::Cut(replica, _) => self.disconnect(now, replica, change),
             }
             self.after_order(now, out);
+        }
+    }
+
+    /// Tells the instances whose messages get to a member and back.
+    fn connect(&mut self, now: Time, replica: ReplicaId) {
+        for (at, instance) in self.instances.iter_mut().enumerate() {
+            if self.peers.is_up_in(replica, at) && instance.connected.insert(replica) {
+                instance.step(now, OrderInput::Connected(replica));
+            }
+        }
+    }
+
+    /// Tells the instances whose messages may have been lost.
+    fn disconnect(&mut self, now: Time, replica: ReplicaId, change: Change) {
+        for (at, instance) in self.instances.iter_mut().enumerate() {
+            if change.cuts(at) && instance.connected.remove(&replica) {
+                instance.step(now, OrderInput::Disconnected(replica));
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use crate::disk_thread::{DiskThreads, Mailbox};
 use crate::files::{CheckpointFiles, MemoryFiles};
 use crate::health::Health;
 use crate::keeper_thread::KeeperThread;
-use crate::lane::{Lane, Parts, WAKER};
+use crate::lane::{Lane, Parts, Sleeper, WAKER};
 use crate::network::{Network, SystemNetwork};
 use crate::open_files;
 use bytes::Bytes;
@@ -171,6 +171,7 @@ impl Replica {
 
         let poll = Poll::new().map_err(io_error("making an event queue"))?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER).map_err(io_error("making an event queue"))?);
+        let others = (1..config.lanes).map(|_| event_queue()).collect::<Result<_, _>>()?;
         let (mailbox, completions) = Mailbox::new(waker.clone());
         let threads = DiskThreads::start(&disk, config.log_config().segment_bytes, &mailbox)
             .map_err(io_error("starting a thread"))?;
@@ -186,6 +187,8 @@ impl Replica {
         let lane = Lane::new(Parts {
             node,
             poll,
+            others,
+            sleeper: Sleeper::new(waker.clone()),
             listener,
             disk: threads,
             keeper,
@@ -199,7 +202,8 @@ impl Replica {
             credentials,
             clerk,
             stop: stop.clone(),
-        });
+        })
+        .map_err(io_error("starting a lane"))?;
         let durability = config.durability.mode;
         let thread = std::thread::Builder::new()
             .name("lane-1".into())
@@ -207,6 +211,13 @@ impl Replica {
             .map_err(io_error("starting a thread"))?;
         Ok(Running { address, probed, stop, waker, reloader: Reloader(errands), thread: Some(thread) })
     }
+}
+
+/// What a lane beside the main one waits for, and what wakes it.
+fn event_queue() -> Result<(Poll, Sleeper), StartError> {
+    let poll = Poll::new().map_err(io_error("making an event queue"))?;
+    let waker = Waker::new(poll.registry(), WAKER).map_err(io_error("making an event queue"))?;
+    Ok((poll, Sleeper::new(Arc::new(waker))))
 }
 
 fn run(lane: Lane, directory: &DataDirectory, disk: &dyn Disk, durability: Durability) -> Result<(), Halt> {

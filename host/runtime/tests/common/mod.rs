@@ -139,6 +139,10 @@ impl RawClient {
         self.stream.write_all(&frame.to_vec()).unwrap();
     }
 
+    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+
     pub(crate) fn receive(&mut self) -> Option<Frame> {
         loop {
             if let Some(frame) = self.reader.frame().expect("frames") {
