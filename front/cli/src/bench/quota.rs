@@ -126,7 +126,7 @@ fn threads(pid: u32, name: &str) -> Outcome<Vec<u32>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(&place).doing(format_args!("look at the threads of process {pid}"))?.flatten() {
         let called = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-        let thread = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        let thread = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
         found.extend(thread.filter(|_| called.starts_with(name)));
     }
     found.sort_unstable();
