@@ -316,7 +316,7 @@ impl Node {
                     active: *active,
                 })
                 .collect(),
-            membership: self.membership_status(&order.caught_up),
+            membership: self.membership_status(),
             level: self.level_status(),
             checkpoints: self.checkpoints.status(self.now, self.config.borders.mode),
             requests: self.counts.requests,

@@ -282,7 +282,9 @@ impl Restoring {
             log,
             config,
         };
-        node.on_members(FIRST, node.first().order.status().membership);
+        for at in 0..node.instances.len() {
+            node.on_members(at, node.instances[at].order.status().membership);
+        }
         node.meet_borders();
         Ok(node)
     }
@@ -368,7 +370,9 @@ impl Node {
     /// Members that were never heard of. Where somebody joined or left, the log says whose life is whose: nobody has to be waited for.
     pub(crate) fn unknown_members(&self) -> Vec<ReplicaId> {
         let changed = self.config.members.number() > MembershipId::FIRST || self.roster.current().is_some();
-        if changed || self.first().order.status().membership.now().number() > MembershipId::FIRST {
+        let later =
+            |instance: &Instance| instance.order.status().membership.now().number() > MembershipId::FIRST;
+        if changed || self.instances.iter().any(later) {
             return Vec::new();
         }
         let members = self.config.members.all().iter().map(|member| member.replica);
@@ -554,6 +558,9 @@ impl Node {
                 Err(why) => self.reject(now, conn, why.to_string(), out),
             };
         }
+        if frame.kind == FrameKind::CaughtUp {
+            return self.on_caught_up(now, (conn, replica), &frame.payload, out);
+        }
         if frame.kind == FrameKind::Fill {
             return self.on_fill(now, (conn, &frame.payload), out);
         }
@@ -602,6 +609,7 @@ impl Node {
             match change {
                 Change::Up(replica) => {
                     out.event(Event::PeerUp(replica));
+                    self.standing.met(replica);
                     self.step_all(now, &OrderInput::Connected(replica));
                     self.ask_again(replica);
                     self.greet(now, replica, out);
@@ -609,6 +617,7 @@ impl Node {
                 }
                 Change::Down(replica) => {
                     out.event(Event::PeerDown(replica));
+                    self.standing.lost(replica);
                     self.step_all(now, &OrderInput::Disconnected(replica));
                     self.lost(now, replica, out);
                     self.forget_room(replica);

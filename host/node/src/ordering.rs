@@ -79,6 +79,8 @@ pub(crate) struct Instance {
     pub(crate) decided: Slot,
     /// A checkpoint that was installed before the protocol began.
     pub(crate) installed: Option<OrderInput>,
+    /// Leads here since it had decided this: what commands to the engine there were before is known once that is executed.
+    pub(crate) settled_at: Option<Slot>,
     /// Since when it leads here, and when to hand it to the replica whose turn it is.
     pub(crate) spread: Spread,
 }
@@ -100,6 +102,7 @@ impl Instance {
             durable_seen: RecordId::ZERO,
             decided: Slot::ZERO,
             installed: None,
+            settled_at: None,
             spread: Spread::default(),
         }
     }
@@ -245,8 +248,10 @@ impl Node {
                 break;
             }
         }
-        if self.instances[at].order.settled() {
-            self.merge.settled(self.instances[at].id);
+        let instance = &mut self.instances[at];
+        if instance.order.settled() {
+            instance.settled_at.get_or_insert(instance.decided);
+            self.merge.settled(instance.id);
         }
         any
     }
@@ -383,6 +388,7 @@ impl Node {
         }
         instance.leader = (view, leader);
         instance.admission.reset();
+        instance.settled_at = None;
         instance.spread.began(now);
         let id = instance.id;
         self.merge.leader(

@@ -56,7 +56,16 @@ impl Node {
     /// What this replica lacked came by in the log after all, from another leader.
     fn drop_needless_fetch(&mut self, seq: Seq, out: &mut Effects) {
         if self.instances.len() > 1 {
-            return; // see on_behind: that something was executed does not mean that nothing is lacking
+            // See on_behind: that something was executed does not mean that nothing is lacking. But a leader says so again and again.
+            let (now, long) = (self.now, self.config.raft.election_max.times(2));
+            let over = |fetching: &mut Fetching| {
+                let told = fetching.told.is_none_or(|told| now.since(told) > long);
+                fetching.why == Why::Behind && seq >= fetching.at_least && told
+            };
+            if self.checkpoints.fetching.take_if(over).is_some() {
+                keep(out, Job::ForgetPartial);
+            }
+            return;
         }
         let needless = |fetching: &mut Fetching| fetching.why == Why::Behind && seq >= fetching.at_least;
         let late = |installing: &mut Installing| installing.why == Why::Behind && seq >= installing.image.seq;
@@ -423,6 +432,9 @@ impl Node {
 
     /// A leader does not have the log any more that this replica lacks.
     pub(crate) fn on_behind(&mut self, at: usize, now: Time, slot: Slot, out: &mut Effects) {
+        if let Some(fetching) = &mut self.checkpoints.fetching {
+            fetching.told = Some(now);
+        }
         if self.checkpoints.fetching.is_some() || self.checkpoints.installing.is_some() {
             return;
         }
@@ -431,6 +443,9 @@ impl Node {
         let exact = || self.merge.estimate(self.instances[at].id, RecordIndex(slot.number()));
         let seq = if self.instances.len() == 1 { exact() } else { self.merge.seq().next() };
         self.begin_fetch(now, seq, Why::Behind, local, None, out);
+        if let Some(fetching) = &mut self.checkpoints.fetching {
+            fetching.told = Some(now);
+        }
     }
 
     pub(crate) fn begin_fetch(
@@ -449,7 +464,7 @@ impl Node {
         out.event(Event::State { text, bad: false });
         let local = local.unwrap_or_else(|| Store::new().version());
         let fetch = Fetch::new(now, at_least, local, self.config.fetch.clone());
-        self.checkpoints.fetching = Some(Fetching { since: now, fetch, why, at_least, own });
+        self.checkpoints.fetching = Some(Fetching { since: now, told: None, fetch, why, at_least, own });
         for kept in std::mem::take(&mut self.partial) {
             self.fetch_step(now, FetchInput::Kept(kept), out);
         }

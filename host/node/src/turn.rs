@@ -108,6 +108,7 @@ impl Node {
         self.propose(now, out);
         self.ask_for_reads(now, out);
         self.fill(now, out);
+        self.tell_caught_up(out);
         self.run_reads();
         self.send_replies(out);
         self.turn.answer_room = ANSWER_BYTES;

@@ -8,6 +8,5 @@ pub(super) fn plan_instances(plan: &mut Plan, profile: &Profile) {
     let mut rng = Rng::of(plan.seed, 10);
     let drawn = if rng.chance(350) { rng.pick(&[2, 2, 3, 3, 8]) } else { 1 };
     plan.window = rng.pick(&[2, 4, 16, 256]);
-    // Members come and go where there is one instance only.
-    plan.instances = if plan.replicas > plan.founders { 1 } else { profile.instances.unwrap_or(drawn) };
+    plan.instances = profile.instances.unwrap_or(drawn);
 }

@@ -210,11 +210,15 @@ impl World {
         }
     }
 
-    /// Who leads in the highest view; the first replica when nobody does.
+    /// Who leads the first instance in the highest view, or any; the first replica when nobody does.
     pub(super) fn leader(&self) -> usize {
         let leads = |who: &usize| self.replicas[*who].node.as_ref().is_some_and(Node::leads);
-        let view = |who: &usize| self.replicas[*who].node.as_ref().map(Node::view);
-        (0..self.plan.replicas).filter(leads).max_by_key(view).unwrap_or_default()
+        let standing = |who: &usize| {
+            let node = self.replicas[*who].node.as_ref()?;
+            let first = node.leases().first().is_some_and(|(_, leads, _)| *leads);
+            Some((first, node.view()))
+        };
+        (0..self.plan.replicas).filter(leads).max_by_key(standing).unwrap_or_default()
     }
 
     fn across(&self, group: u64) -> Vec<(usize, usize)> {

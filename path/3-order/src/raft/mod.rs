@@ -386,6 +386,7 @@ impl Order for Raft {
             Input::Trim { slot } => self.on_trim(slot, out),
             Input::Installed { slot, anchor } => self.on_installed(slot, &anchor, out),
             Input::Membership(change) => self.on_membership(change, out),
+            Input::Listeners(listeners) => self.on_listeners(listeners, out),
             Input::Deadline => self.on_deadline(out),
         }
         self.tell_members(out);
