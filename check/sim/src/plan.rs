@@ -219,6 +219,11 @@ pub enum Fault {
     },
     /// An operator asks whoever leads to raise the feature level.
     Raise,
+    /// An operator asks whoever leads for another number of instances.
+    Instances {
+        /// How many.
+        count: u16,
+    },
 }
 
 /// A point in the work of a keeper.
@@ -372,6 +377,8 @@ pub struct Plan {
     pub founders: usize,
     /// How many instances order batches.
     pub instances: u16,
+    /// Whether their number changes.
+    pub resizes: bool,
     /// How far they may run ahead of the global log.
     pub window: u64,
     /// How many clients.
@@ -441,6 +448,8 @@ pub struct Profile {
     pub changes: Option<bool>,
     /// How many instances order batches; otherwise the seed decides.
     pub instances: Option<u16>,
+    /// Whether their number changes; otherwise the seed decides, unless the number is chosen.
+    pub resizes: Option<bool>,
     /// Whether programs are replaced and the feature level is raised; otherwise the seed decides.
     pub upgrades: Option<bool>,
 }
@@ -454,6 +463,7 @@ impl Default for Profile {
             length: 1,
             changes: None,
             instances: None,
+            resizes: None,
             upgrades: None,
         }
     }
@@ -478,6 +488,7 @@ impl Plan {
             replicas,
             founders,
             instances: 1,
+            resizes: false,
             window: 256,
             clients,
             log,
@@ -533,10 +544,11 @@ impl Plan {
     /// One line for people.
     pub fn summary(&self) -> String {
         format!(
-            "{} replicas{}{}{}, {} clients, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
+            "{} replicas{}{}{}{}, {} clients, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
             self.founders,
             if self.replicas > self.founders { " that come and go" } else { "" },
             if self.instances > 1 { format!(", {} instances", self.instances) } else { String::new() },
+            if self.resizes { " and then other numbers of them" } else { "" },
             if self.lease.is_some() { " with leases" } else { "" },
             self.clients,
             self.log.sync,

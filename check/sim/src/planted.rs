@@ -91,6 +91,12 @@ pub const BUGS: &[Bug] = &[
     bug("merge-read-off-by-one", "a strong read misses the last slot that its instance decided"),
     bug("merge-noop-counted-twice", "a no-op counts slots again that records before it stand for"),
     bug("merge-jump-resets-one", "an instance forgets what it decided behind an installed checkpoint"),
+    bug(
+        "merge-border-off-by-one",
+        "a replica that starts again takes a border of the number of instances for one slot later",
+    ),
+    bug("stays-meet", "messages of an instance's stay before count in the next one"),
+    bug("stays-overlap", "an instance comes back while most need what it said before it left"),
     bug("state-of-its-own", "the service's state depends on what only one replica saw"),
 ];
 

@@ -148,6 +148,10 @@ fn what_would_stop_the_cluster_is_refused() {
     let made = Made::three();
     let directory = made.path();
     let mut servers: Vec<Server> = (1..=3).map(|id| Server::start(&made.config(id))).collect();
+    wait_until("somebody answers", || {
+        let directory = directory.to_str().expect("UTF-8");
+        quorate(&["member", "list", "--dir", directory]).code == Some(0)
+    });
     wait_until("somebody leads", || {
         list(&directory)["members"].as_array().is_some_and(|m| m.iter().any(|member| member["leads"] == true))
     });

@@ -188,6 +188,7 @@ impl Node {
         if self.roster.change().is_some() || self.standing.has_begun(view) {
             return Err("a change of the membership is under way, try again when it is over".into());
         }
+        self.no_instances_change(view)?;
         if self.levels.begun == Some(view) {
             return Err("a raise is about to happen: look at `quorate upgrade status`".into());
         }

@@ -70,6 +70,12 @@ impl Standing {
         self.said.retain(|_, (to, _)| *to != replica);
     }
 
+    /// An instance takes no part any more.
+    pub(crate) fn left(&mut self, at: usize) {
+        self.holds.remove(&at);
+        self.changed = true;
+    }
+
     /// It is lost: what it said may not be so any more.
     pub(crate) fn lost(&mut self, replica: ReplicaId) {
         self.caught_up.retain(|(_, from), _| *from != replica);
@@ -104,10 +110,17 @@ impl Node {
     /// A batch was executed; perhaps it holds a command to the engine.
     pub(crate) fn on_system(&mut self, now: Time, batch: &Batch, out: &mut Effects) {
         let Some(command) = SystemCommand::of(batch) else { return };
-        if let SystemCommand::Raise(level) = command {
-            return self.on_raise(level, out);
+        match command {
+            SystemCommand::Raise(level) => return self.on_raise(level, out),
+            SystemCommand::Instances(count) => return self.on_instances(now, count, out),
+            SystemCommand::Change(_) if self.merge.next_generation().is_some() => {
+                self.standing.begun = None;
+                let text =
+                    "a change of the membership was refused: the number of instances is changing".into();
+                return out.event(Event::Members { text });
+            }
+            SystemCommand::Change(_) | SystemCommand::Changed(_) => self.standing.begun = None,
         }
-        self.standing.begun = None;
         match self.roster.execute(command) {
             Done::Begun(change) => {
                 let text = format!("a change of the membership to {} begins", change.now().number());
@@ -116,7 +129,7 @@ impl Node {
             }
             Done::Ended(number) => {
                 out.event(Event::Members { text: format!("the membership is {number}") });
-                self.step_all(now, &OrderInput::Listeners(Arc::from([])));
+                self.step_present(now, &OrderInput::Listeners(Arc::from([])));
                 self.meet_borders();
                 if self.is_removed() {
                     let text = "this replica was removed from the cluster: stop it".into();
@@ -139,21 +152,21 @@ impl Node {
         }
         match self.roster.change().cloned() {
             Some(change) => self.carry_out(now, &change),
-            None => self.step_all(now, &OrderInput::Listeners(Arc::from([]))),
+            None => self.step_present(now, &OrderInput::Listeners(Arc::from([]))),
         }
     }
 
     /// Each instance makes the change in its own log, when it can. Until all have, whoever leaves is sent the records of all: it may lead
     /// one, and what the others decided is what it lacks to execute the command, and to hand over.
     fn carry_out(&mut self, now: Time, change: &Memberships) {
-        self.step_all(now, &OrderInput::Listeners(change.replicas().into()));
-        self.step_all(now, &OrderInput::Membership(Arc::new(change.clone())));
+        self.step_present(now, &OrderInput::Listeners(change.replicas().into()));
+        self.step_present(now, &OrderInput::Membership(Arc::new(change.clone())));
     }
 
     /// What holds in an instance changed.
     pub(crate) fn on_members(&mut self, at: usize, memberships: Arc<Memberships>) {
         let said = memberships.now().number() > MembershipId::FIRST;
-        if said {
+        if said && self.instances[at].away.is_none() {
             self.standing.holds.insert(at, memberships);
         } else {
             self.standing.holds.remove(&at);
@@ -291,7 +304,8 @@ impl Node {
         }
         let once = (order.status().view, number);
         let through = |instance: &Instance| instance.order.status().committed_membership == number;
-        if self.standing.ended != Some(once) && self.instances.iter().all(through) {
+        let mut present = self.instances.iter().filter(|instance| instance.away.is_none());
+        if self.standing.ended != Some(once) && present.all(through) {
             self.standing.ended = Some(once);
             self.propose_system(now, &SystemCommand::Changed(number), out);
         }
@@ -339,7 +353,11 @@ impl Node {
         request: &MemberRequest,
         out: &mut Effects,
     ) -> String {
-        match self.plan_change(request) {
+        let planned = self.plan_change(request).and_then(|change| {
+            self.past_is_held(usize::MAX)?;
+            Ok(change)
+        });
+        match planned {
             Ok(change) => {
                 let number = change.now().number();
                 self.standing.begun = Some(self.first().order.status().view);
@@ -392,6 +410,7 @@ impl Node {
         if self.levels.begun == Some(self.first().order.status().view) {
             return Err("the feature level is about to be raised, try again".into());
         }
+        self.no_instances_change(self.first().order.status().view)?;
         let before = self.before_a_change()?;
         let mut members = before.members().to_vec();
         self.apply(request, &mut members)?;
@@ -488,7 +507,8 @@ impl Node {
     fn caught_up(&self) -> Vec<ReplicaId> {
         let me = self.config.members.me();
         let mut all = self.first().order.status().caught_up;
-        for (at, instance) in self.instances.iter().enumerate().skip(1) {
+        let present = |(_, instance): &(usize, &Instance)| instance.away.is_none();
+        for (at, instance) in self.instances.iter().enumerate().skip(1).filter(present) {
             let of = match instance.leader.1 {
                 Some(leader) if leader == me => instance.order.status().caught_up,
                 Some(leader) => self.standing.caught_up.get(&(at, leader)).cloned().unwrap_or_default(),

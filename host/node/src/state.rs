@@ -96,6 +96,11 @@ impl Node {
         };
         let merge = self.merge.checkpoint();
         assert_eq!(merge.seq, seq, "INV-NODE-8 the merge stands at the border");
+        assert_eq!(
+            merge.instances.len(),
+            self.instances.len(),
+            "INV-STAY-1 each instance of the merge has a stay in force"
+        );
         let instances: Vec<InstancePart> = self.instances.iter().zip(&merge.instances).map(part).collect();
         self.checkpoints.records.insert(seq, instances.iter().map(|part| part.record).collect());
         let always_one = merge.next.is_none() && merge.generation == Generation::begin(1);
@@ -592,15 +597,18 @@ impl Node {
         let text = format!("goes on from the checkpoint of seq {seq}, no longer: {}", why.name());
         out.event(Event::State { text, bad: false });
         self.learn_time(now);
-        if let Err(halt) = self.jump(now, &system) {
-            return out.push(Effect::Halt(halt));
-        }
+        let new = match self.jump(now, &system) {
+            Ok(new) => new,
+            Err(halt) => return out.push(Effect::Halt(halt)),
+        };
         self.checkpoints.records.insert(seq, system.records());
         self.gave_up(seq);
+        self.fall_asleep(seq, out);
         self.standing.changed = true;
         // What an instance that stays where it is said before.
         self.deliver(now, out);
         if self.has_begun() {
+            self.wake_new(now, &new);
             self.resume_change(now);
             self.after_order(now, out);
         } else {
@@ -610,7 +618,8 @@ impl Node {
 
     /// The global log goes on from a checkpoint. An instance that is further on goes on where it is, since the merge keeps what it said,
     /// unless the checkpoint lies before what was executed: then it is all handed on again.
-    fn jump(&mut self, now: Time, system: &System) -> Result<(), Halt> {
+    /// Gives the instances that begin with it.
+    fn jump(&mut self, now: Time, system: &System) -> Result<Vec<usize>, Halt> {
         let unusable = |why: &str| Halt::CheckpointUnusable {
             why: format!("the checkpoint of seq {} does not fit into the global log: {why}", system.seq),
         };
@@ -620,8 +629,12 @@ impl Node {
             false => self.merge.begin_again(&checkpoint),
         };
         done.map_err(|why| unusable(&why.to_string()))?;
+        let new = self.meet_instances(system)?;
         let many = self.instances.len() > 1;
         for (instance, part) in self.instances.iter_mut().zip(&system.instances) {
+            if instance.asleep || instance.unborn {
+                continue; // it stands where the checkpoint says
+            }
             let next = self.merge.next_record(instance.id);
             let stays = many
                 && instance.started
@@ -631,7 +644,7 @@ impl Node {
                 go_on(instance, now, part)?;
             }
         }
-        Ok(())
+        Ok(new)
     }
 
     /// Somebody fetches a checkpoint from here: it stays meanwhile.

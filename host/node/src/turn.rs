@@ -101,6 +101,7 @@ impl Turn {
 
 impl Node {
     pub(crate) fn on_turn_end(&mut self, now: Time, out: &mut Effects) {
+        self.wake_waiting(now, out);
         self.meet_members(now, out);
         self.end_change(now, out);
         self.raise_in_turn(now, out);

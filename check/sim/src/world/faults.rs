@@ -9,7 +9,7 @@ use quorate_log::SyncMode;
 use quorate_node::{Input, KeeperWork, Node};
 use quorate_state::checkpoint::Job;
 use quorate_types::{Halt, Seq};
-use quorate_wire::{Frame, FrameKind, Hello, Role};
+use quorate_wire::{FRAME_HEADER, Frame, FrameKind, Hello, Role, instances_request};
 
 impl World {
     pub(super) fn begin_fault(&mut self, index: usize) {
@@ -153,6 +153,11 @@ impl World {
             Fault::Program { who, level, time } => self.change_program(who, level, time),
             Fault::Raise => {
                 self.ask_to_raise();
+                None
+            }
+            Fault::Instances { count } => {
+                let payload = Bytes::from(instances_request(count).to_vec()).slice(FRAME_HEADER..);
+                self.operate(self.leader(), FrameKind::InstancesRequest, payload);
                 None
             }
             _ => None,

@@ -142,6 +142,7 @@ impl World {
             if let Some(membership) = node.membership() {
                 self.members.look(&self.trace.name(who), membership)?;
             }
+            self.instances.look(&self.trace.name(who), node)?;
         }
         Ok(())
     }
@@ -152,6 +153,9 @@ impl World {
             let Some(node) = &replica.node else { continue };
             let name = self.trace.name(who);
             self.members.ended(&name, current.contains(&who), node)?;
+            if current.contains(&who) {
+                self.instances.ended(&name, node)?;
+            }
         }
         Ok(())
     }
