@@ -24,7 +24,7 @@ use quorate_types::Span;
 use std::fmt;
 pub use upgrades::Upgrades;
 use upgrades::plan_upgrades;
-use usual::{net_plan, workload};
+use usual::{log_plan, net_plan, workload};
 
 const MS: u64 = 1_000_000;
 
@@ -561,24 +561,6 @@ impl Plan {
             self.faults.len(),
             self.heal_at as f64 / 1e9
         )
-    }
-}
-
-/// The log's sizes and durability.
-fn log_plan(rng: &mut Rng, profile: &Profile) -> LogConfig {
-    let mut modes = [SyncMode::Group; 8];
-    modes[6..].copy_from_slice(&[SyncMode::Async, SyncMode::Memory]);
-    let drawn = rng.pick(&modes);
-    let sync = profile.sync.unwrap_or(drawn);
-    let block = rng.pick(&[4096, 8192]);
-    LogConfig {
-        segment_bytes: rng.pick(&[20 << 10, 20 << 10, 32 << 10, 64 << 10, 256 << 10]),
-        block_bytes_max: block,
-        reserve_bytes: 2048,
-        in_flight_max: rng.range(1, 4) as usize,
-        segments_ahead: rng.range(1, 2),
-        unsynced_bytes_max: 16 << 10,
-        sync,
     }
 }
 

@@ -271,19 +271,14 @@ impl Restoring {
         let restored = system.as_ref().filter(|_| recovered.damaged.is_none());
         config.level.cluster = restored.map_or(config.level.cluster, |system| system.level);
         config.level.check(config.level.cluster)?;
-        let created = config.members.created();
-        let records = system.as_ref().map(System::records);
+        let (records, created) = (system.as_ref().map(System::records), config.members.created());
         let roster = system.map_or_else(|| Roster::new(created), |system| system.roster);
         checkpoints.trimmed = merge.seq();
         checkpoints.gone = gone(&instances, trimmed, merge.seq());
-        checkpoints.agreement.vouch(checkpoints.gone);
-        if instances.iter().any(|instance| instance.asleep) {
-            // Who still waits for what they said has to have this checkpoint.
-            checkpoints.agreement.vouch(merge.seq());
-        }
-        if let Some(records) = records {
-            checkpoints.records.insert(merge.seq(), records);
-        }
+        // Who still waits for what sleeps now has to have the checkpoint in which it does.
+        let asleep = instances.iter().any(|instance| instance.asleep).then(|| merge.seq());
+        checkpoints.agreement.vouch(checkpoints.gone.max(asleep.unwrap_or_default()));
+        checkpoints.records.extend(records.map(|records| (merge.seq(), records)));
         let seen = merge.generation();
         let mut node = Node {
             peers: Peers::new(&config),

@@ -616,37 +616,6 @@ impl Node {
         }
     }
 
-    /// The global log goes on from a checkpoint. An instance that is further on goes on where it is, since the merge keeps what it said,
-    /// unless the checkpoint lies before what was executed: then it is all handed on again.
-    /// Gives the instances that begin with it.
-    fn jump(&mut self, now: Time, system: &System) -> Result<Vec<usize>, Halt> {
-        let unusable = |why: &str| Halt::CheckpointUnusable {
-            why: format!("the checkpoint of seq {} does not fit into the global log: {why}", system.seq),
-        };
-        let checkpoint = system.merge(self.config.merge.window).ok_or_else(|| unusable("its generations"))?;
-        let done = match checkpoint.seq >= self.merge.seq() {
-            true => self.merge.jump(&checkpoint),
-            false => self.merge.begin_again(&checkpoint),
-        };
-        done.map_err(|why| unusable(&why.to_string()))?;
-        let new = self.meet_instances(system)?;
-        let many = self.instances.len() > 1;
-        for (instance, part) in self.instances.iter_mut().zip(&system.instances) {
-            if instance.asleep || instance.unborn {
-                continue; // it stands where the checkpoint says
-            }
-            let next = self.merge.next_record(instance.id);
-            let stays = many
-                && instance.started
-                && instance.decided >= part.record
-                && next == Some(RecordIndex(instance.decided.next().number()));
-            if !stays {
-                go_on(instance, now, part)?;
-            }
-        }
-        Ok(new)
-    }
-
     /// Somebody fetches a checkpoint from here: it stays meanwhile.
     fn asked(&mut self, now: Time, from: ReplicaId, message: StateMessage, out: &mut Effects) {
         let (seq, _) = message.about();
@@ -752,23 +721,6 @@ fn part((instance, at): (&Instance, &InstanceAt)) -> InstancePart {
         panic!("INV-NODE-8 record {record} of {} of {} has an anchor", instance.id, instance.decided);
     };
     InstancePart { instance: instance.id, slot: at.slot, record, offset: at.offset, anchor }
-}
-
-/// An instance goes on from a checkpoint.
-fn go_on(instance: &mut Instance, now: Time, part: &InstancePart) -> Result<(), Halt> {
-    instance.decided = part.record;
-    instance.admission.reset();
-    let installed = OrderInput::Installed { slot: part.record, anchor: part.anchor.clone() };
-    if instance.started {
-        instance.step(now, installed);
-    } else if instance.order.needs_checkpoint() {
-        // What it needed is here now.
-        instance.order.restore_installed(part.record, &part.anchor)?;
-    } else {
-        // It may be a later checkpoint than the damaged one that the protocol goes on from.
-        instance.installed = Some(installed);
-    }
-    Ok(())
 }
 
 pub(crate) fn keep(out: &mut Effects, job: Job) {

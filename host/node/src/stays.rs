@@ -16,10 +16,10 @@ use crate::levels::WITH_INSTANCES;
 use crate::lives::NODE;
 use crate::node::Node;
 use crate::ordering::Instance;
-use crate::system::System;
+use crate::system::{InstancePart, System};
 use bytes::Bytes;
 use quorate_log::{Class, Record};
-use quorate_merge::{Generation, Leader, Refused};
+use quorate_merge::{Generation, Leader, RecordIndex, Refused};
 use quorate_order::raft::{Raft, first_anchor, next_anchor, stay_of};
 use quorate_order::{Anchor, Input as OrderInput, Order};
 use quorate_types::{ConnId, Halt, InstanceId, ReplicaId, Seq, Slot, Time, View, planted};
@@ -318,8 +318,39 @@ impl Node {
         }
     }
 
+    /// The global log goes on from a checkpoint. An instance that is further on goes on where it is, since the merge keeps what it said,
+    /// unless the checkpoint lies before what was executed: then it is all handed on again.
+    /// Gives the instances that begin with it.
+    pub(crate) fn jump(&mut self, now: Time, system: &System) -> Result<Vec<usize>, Halt> {
+        let unusable = |why: &str| Halt::CheckpointUnusable {
+            why: format!("the checkpoint of seq {} does not fit into the global log: {why}", system.seq),
+        };
+        let checkpoint = system.merge(self.config.merge.window).ok_or_else(|| unusable("its generations"))?;
+        let done = match checkpoint.seq >= self.merge.seq() {
+            true => self.merge.jump(&checkpoint),
+            false => self.merge.begin_again(&checkpoint),
+        };
+        done.map_err(|why| unusable(&why.to_string()))?;
+        let new = self.meet_instances(system)?;
+        let many = self.instances.len() > 1;
+        for (instance, part) in self.instances.iter_mut().zip(&system.instances) {
+            if instance.asleep || instance.unborn {
+                continue; // it stands where the checkpoint says
+            }
+            let next = self.merge.next_record(instance.id);
+            let stays = many
+                && instance.started
+                && instance.decided >= part.record
+                && next == Some(RecordIndex(instance.decided.next().number()));
+            if !stays {
+                go_on(instance, now, part)?;
+            }
+        }
+        Ok(new)
+    }
+
     /// The instances are those of a checkpoint that was installed in the merge. Those that begin with it are in the list that is given.
-    pub(crate) fn meet_instances(&mut self, system: &System) -> Result<Vec<usize>, Halt> {
+    fn meet_instances(&mut self, system: &System) -> Result<Vec<usize>, Halt> {
         while self.instances.len() > system.instances.len() {
             // The state goes back to before they came.
             let later = self.instances.pop();
@@ -455,6 +486,23 @@ impl Node {
         }
         Ok(())
     }
+}
+
+/// An instance goes on from a checkpoint.
+fn go_on(instance: &mut Instance, now: Time, part: &InstancePart) -> Result<(), Halt> {
+    instance.decided = part.record;
+    instance.admission.reset();
+    let installed = OrderInput::Installed { slot: part.record, anchor: part.anchor.clone() };
+    if instance.started {
+        instance.step(now, installed);
+    } else if instance.order.needs_checkpoint() {
+        // What it needed is here now.
+        instance.order.restore_installed(part.record, &part.anchor)?;
+    } else {
+        // It may be a later checkpoint than the damaged one that the protocol goes on from.
+        instance.installed = Some(installed);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -266,12 +266,12 @@ impl Agreement {
         keeps || !said
     }
 
-    /// What an older report of a member is good for. Another one says that it holds a checkpoint only if that can be trusted; who is
-    /// behind may not know by itself that it is agreed on, and find nothing else to fetch.
+    /// What an older report of a member is good for. Another one says that it holds a checkpoint only if that can be trusted. Who has not
+    /// been there can not know that it is agreed on, and may find nothing else to fetch.
     fn worth(&self, from: ReplicaId, seq: Seq, report: &Report) -> Worth {
         let agreed = self.agreed(seq);
-        let told =
-            from != self.me && agreed.is_none() && self.newest().is_none_or(|(newest, _)| newest < seq);
+        let behind = self.newest_of(self.me).is_none_or(|(own, _)| own < seq);
+        let told = from != self.me && agreed.is_none() && behind;
         if report.held && (told || agreed == Some(report.digest)) {
             Worth::Held
         } else if self.newest().is_some_and(|(newest, _)| newest == seq) {

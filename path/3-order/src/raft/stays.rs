@@ -1,5 +1,5 @@
 //! An instance that left a cluster may come back. What it says then must never meet what is left of it from before: a replica that
-//! lags may still be in the old stay, vote and be voted for there. docs/protocols/raft.md L142-L145.
+//! lags may still be in the old stay, vote and be voted for there. docs/protocols/raft.md L142-L144.
 //!
 //! So each stay begins with an anchor of its own, far behind everything that the stay before can ever have reached, by index and by
 //! view. The views of two stays have nothing in common, and a message of another stay is dropped: no vote of one counts in another.
@@ -20,6 +20,11 @@ const STAY_BITS: u32 = 40;
 /// Which stay of its instance a view belongs to. [raft L142]
 pub(super) const fn stay_of_view(view: View) -> u64 {
     view.number() >> STAY_BITS
+}
+
+/// Whether no view follows this one in its stay: no election does.
+pub(super) const fn ends_stay(view: View) -> bool {
+    stay_of_view(view) != (view.number() + 1) >> STAY_BITS
 }
 
 /// Which stay of its instance an anchor of this slot belongs to; the first one is 0.
