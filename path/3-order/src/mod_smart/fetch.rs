@@ -24,8 +24,10 @@ const ANSWER_BYTES: usize = 4 << 20;
 pub(super) struct Fetching {
     /// The last slot that each member seems to have decided, where that is more than is decided here.
     sources: BTreeMap<ReplicaId, Slot>,
-    /// Who was asked last, up to which slot, and when.
-    asked: Option<(ReplicaId, Slot, Time)>,
+    /// Up to which slot was asked last, and when, if that is not answered.
+    asked: Option<(Slot, Time)>,
+    /// Of whom.
+    last: Option<ReplicaId>,
     /// Who has only a checkpoint, and of which slot.
     gone: BTreeMap<ReplicaId, Slot>,
 }
@@ -52,13 +54,13 @@ impl ModSmart {
         let decided = self.decided();
         let unproven = self.is_byzantine() && decided > Slot::ZERO && self.log.proof(decided).is_none();
         let fetching = &mut self.fetching;
-        if let Some((_, _, at)) = fetching.asked
+        if let Some((_, at)) = fetching.asked
             && self.now.since(at) < self.config.repeat
         {
             return;
         }
         let first = if unproven { decided } else { decided.next() };
-        let last_asked = fetching.asked.take().map(|(id, ..)| id);
+        fetching.asked = None;
         let others: Vec<_> = self
             .config
             .members
@@ -66,10 +68,11 @@ impl ModSmart {
             .copied()
             .filter(|id| *id != self.config.me && (unproven || fetching.sources.contains_key(id)))
             .collect();
-        let after = others.iter().find(|id| Some(**id) > last_asked).or(others.first());
+        let after = others.iter().find(|id| Some(**id) > fetching.last).or(others.first());
         let Some(to) = after.copied() else { return };
         let count = WINDOW.min(FETCH_MAX);
-        fetching.asked = Some((to, first.plus(u64::from(count) - 1), self.now));
+        fetching.asked = Some((first.plus(u64::from(count) - 1), self.now));
+        fetching.last = Some(to);
         self.send(out, to, Body::Fetch { slot: first, count }, None);
     }
 
@@ -117,7 +120,7 @@ impl ModSmart {
         self.fetching.hint(from, proof.slot, decided);
         self.decide(proof, batch, out);
         self.progress(out);
-        if self.fetching.asked.is_some_and(|(_, last, _)| self.decided() >= last) {
+        if self.fetching.asked.is_some_and(|(last, _)| self.decided() >= last) {
             self.fetching.asked = None;
             self.fetch_on(out);
         }

@@ -127,7 +127,8 @@ pub struct ModSmart {
     /// The STOPs that made the view.
     certificate: Signed,
     view_record: RecordId,
-    /// It led this view in an earlier life, and does not know what it proposed.
+    /// It led this view and does not any more: in an earlier life, of which it does not know what it proposed, or because it reached
+    /// nobody.
     barred: bool,
     phase: Phase,
     /// What [`Effect::LeaderChanged`] said last.
@@ -251,18 +252,14 @@ impl ModSmart {
         };
         let news = leader != self.announced.1 || (leader.is_some() && self.view != self.announced.0);
         if news {
-            if leader == Some(self.config.me) {
-                self.unsettle();
-            }
             self.announced = (self.view, leader);
             out.push(Effect::LeaderChanged { view: self.view, leader });
         }
     }
 
-    /// Leads a view that has begun, and hears a quorum.
+    /// Leads a view that has begun.
     fn leads(&self) -> bool {
-        let begun = matches!(self.phase, Phase::Normal { .. });
-        self.is_mine() && begun && self.hears_quorum() && !self.halted && self.started
+        self.is_mine() && matches!(self.phase, Phase::Normal { .. }) && !self.halted && self.started
     }
 
     fn on_receive(&mut self, verified: Verified<OrderMessage>, out: &mut Effects) {
@@ -330,6 +327,7 @@ impl ModSmart {
         }
         self.tick = self.now.plus(self.config.heartbeat);
         self.shown.clear();
+        self.step_down_alone(out);
         self.beat(out);
         self.look_at_the_clock(out);
         self.repeat(out);
@@ -463,7 +461,7 @@ impl Order for ModSmart {
             Phase::Normal { settled, .. } => self.log.delivered() >= *settled,
             Phase::Syncing => false,
         };
-        Order::leading(self) && handed_on
+        Order::leading(self) && handed_on && self.is_confirmed()
     }
 
     fn holds_back(&self) -> bool {

@@ -32,6 +32,8 @@ struct Waiting {
 pub(super) struct Reads {
     /// The last round that was sent.
     round: u64,
+    /// The last round before the view began.
+    began: u64,
     /// The last round that each member answered in this view.
     answered: BTreeMap<ReplicaId, u64>,
     /// At the leader.
@@ -85,6 +87,19 @@ impl ModSmart {
         self.confirm_reads(out);
     }
 
+    /// The view begins: its leader asks whether it is still the present one. [mod_smart L99]
+    pub(super) fn begin_rounds(&mut self, out: &mut Effects) {
+        if self.leads() {
+            self.reads.began = self.reads.round;
+            self.next_round(out);
+        }
+    }
+
+    /// Whether a quorum was in this view after it began here: nobody decided anything in a later one before.
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.round_of_quorum() > self.reads.began
+    }
+
     fn round_of_quorum(&self) -> u64 {
         let mut rounds: Vec<u64> =
             self.reads.answered.iter().filter(|(id, _)| self.is_member(**id)).map(|(_, round)| *round).collect();
@@ -120,14 +135,6 @@ impl ModSmart {
         let proposed = self.tallies.get(&next).is_some_and(|tally| tally.proposal.is_some());
         let open = if proposed || self.open.taken(self.view).is_some() { next } else { self.decided() };
         open.max(*settled)
-    }
-
-    /// It leads again, after it seemed to reach nobody: what it proposed, or took, before is waited for. [mod_smart L99]
-    pub(super) fn unsettle(&mut self) {
-        let bound = self.read_bound().plus(self.queue.len() as u64);
-        if let Phase::Normal { settled, .. } = &mut self.phase {
-            *settled = (*settled).max(bound);
-        }
     }
 
     fn wait_at_leader(&mut self, asker: Asker, out: &mut Effects) {
@@ -206,14 +213,6 @@ impl ModSmart {
 
     /// [mod_smart L97-L98]
     pub(super) fn expire_reads(&mut self, out: &mut Effects) {
-        if self.is_mine() && !self.leads() {
-            // It hears no quorum: nothing that waits here will be confirmed.
-            for waiting in std::mem::take(&mut self.reads.waiting) {
-                if let Asker::Here(read) = waiting.asker {
-                    out.push(Effect::ReadFailed { read });
-                }
-            }
-        }
         let old = self.reads.asking.iter().take_while(|(_, since)| self.now.since(*since) > self.config.timeout);
         let old = old.count();
         if old > 0 {

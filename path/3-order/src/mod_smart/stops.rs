@@ -269,6 +269,7 @@ impl ModSmart {
         } else {
             self.enter_synchronization(out);
         }
+        self.begin_rounds(out);
         self.recount_own();
         if self.barred {
             self.ask_for_view(out);

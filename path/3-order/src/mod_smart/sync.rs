@@ -242,11 +242,16 @@ impl ModSmart {
         self.phase = Phase::Normal { base, forced, settled };
         let leader = self.leader();
         self.heard_leader(leader);
+        self.begin_rounds(out);
         self.progress(out);
     }
 
     /// What had no effect is sent again. [mod_smart L27, L58]
     pub(super) fn repeat(&mut self, out: &mut Effects) {
+        if self.records > self.durable {
+            // It has not left the first time.
+            return;
+        }
         match &self.phase {
             Phase::Syncing => {
                 if self.leader() != self.config.me {

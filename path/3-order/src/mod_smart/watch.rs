@@ -125,12 +125,17 @@ impl ModSmart {
         heard.is_some_and(|heard| self.now.since(heard) <= self.config.timeout)
     }
 
-    /// Whether a quorum was heard lately in this view, or may still be: a leader that reaches nobody does not call itself one.
-    /// [mod_smart L70]
-    pub(super) fn hears_quorum(&self) -> bool {
+    /// A leader that hears no quorum leaves its office, and does not come back to it in this view: who answers late must not make it a
+    /// leader again beside a later one. [mod_smart L70]
+    pub(super) fn step_down_alone(&mut self, out: &mut Effects) {
         let others = self.config.members.iter().filter(|id| **id != self.config.me && self.hears(**id)).count();
         let fresh = self.now.since(self.watch.leader_heard) <= self.config.timeout;
-        fresh || others + 1 >= self.quorums.agreement() as usize
+        if self.leads() && !fresh && others + 1 < self.quorums.agreement() as usize {
+            self.barred = true;
+            self.queue.clear();
+            self.stops.leaving = None;
+            self.fail_reads(out);
+        }
     }
 
     pub(super) fn note_heard(&mut self, from: ReplicaId) {
