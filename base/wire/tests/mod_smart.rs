@@ -34,8 +34,12 @@ fn signed() -> impl Strategy<Value = Signed> {
         .prop_map(|all| all.into_iter().map(|(id, signature)| (ReplicaId::new(id), signature)).collect())
 }
 fn proof() -> impl Strategy<Value = Proof> {
-    (slot(), value(), signed())
-        .prop_map(|(slot, (view, digest), accepts)| Proof { slot, view, digest, accepts })
+    (slot(), value(), signed()).prop_map(|(slot, (view, digest), accepts)| Proof {
+        slot,
+        view,
+        digest,
+        accepts,
+    })
 }
 fn a_batch() -> impl Strategy<Value = Batch> {
     (0u64..5).prop_map(|count| batch(&(0..count).map(|n| request(n + 1, &["put"])).collect::<Vec<_>>()))
@@ -74,16 +78,22 @@ fn body() -> impl Strategy<Value = Body> {
     prop_oneof![
         (slot(), a_batch()).prop_map(|(slot, batch)| Body::Propose { slot, batch }),
         (slot(), digest()).prop_map(|(slot, digest)| Body::Write { slot, digest }),
-        (slot(), digest(), signature())
-            .prop_map(|(slot, digest, signature)| Body::Accept { slot, digest, signature }),
+        (slot(), digest(), signature()).prop_map(|(slot, digest, signature)| Body::Accept {
+            slot,
+            digest,
+            signature
+        }),
         (any::<u64>(), complaint(), signature()).prop_map(|(asked, why, signature)| Body::Stop {
             asked: View::new(asked),
             why,
             signature
         }),
         signed().prop_map(|stops| Body::Certificate { stops }),
-        (collect(), prop::option::of(proof()), batches)
-            .prop_map(|(collect, last, batches)| Body::StopData { collect, last, batches }),
+        (collect(), prop::option::of(proof()), batches).prop_map(|(collect, last, batches)| Body::StopData {
+            collect,
+            last,
+            batches
+        }),
         (signed(), collects(), prop::option::of(proof()), prop::option::of(a_batch()))
             .prop_map(|(stops, collects, last, value)| Body::Sync { stops, collects, last, value }),
         (slot(), 1..=FETCH_MAX).prop_map(|(slot, count)| Body::Fetch { slot, count }),
@@ -154,7 +164,8 @@ const BODY: usize = 2 + 2 + 1 + 8 + 8;
 #[test]
 fn lists_name_each_member_once_and_are_counted_before_room_is_made() {
     let list = |ids: &[u16]| ids.iter().map(|id| (ReplicaId::new(*id), Signature::NONE)).collect();
-    let decode = |ids: &[u16]| OrderMessage::decode(payload_of(&whole(Body::Certificate { stops: list(ids) })));
+    let decode =
+        |ids: &[u16]| OrderMessage::decode(payload_of(&whole(Body::Certificate { stops: list(ids) })));
     assert!(decode(&[1, 2, 7]).is_ok());
     assert!(decode(&[1, 1]).is_err(), "one member twice");
     assert!(decode(&[2, 1]).is_err(), "out of order");
@@ -166,7 +177,8 @@ fn lists_name_each_member_once_and_are_counted_before_room_is_made() {
 #[test]
 fn questions_for_too_many_slots_are_refused() {
     let mut bytes = payload_of(&whole(Body::Fetch { slot: Slot::FIRST, count: 1 })).to_vec();
-    for (count, fits) in [(0, false), (1, true), (FETCH_MAX, true), (FETCH_MAX + 1, false), (u16::MAX, false)] {
+    for (count, fits) in [(0, false), (1, true), (FETCH_MAX, true), (FETCH_MAX + 1, false), (u16::MAX, false)]
+    {
         bytes[BODY + 8..BODY + 10].copy_from_slice(&count.to_le_bytes());
         assert_eq!(OrderMessage::decode(bytes.clone().into()).is_ok(), fits, "{count} slots");
     }

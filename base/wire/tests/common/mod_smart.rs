@@ -53,11 +53,7 @@ pub(crate) fn messages() -> Vec<(&'static str, &'static str, ModSmartMessage)> {
     let list = vec![
         ("propose", "The leader proposes a batch.", Body::Propose { slot, batch: value() }),
         ("write", "Its proposal was taken.", Body::Write { slot, digest: digest(7) }),
-        (
-            "accept",
-            "A quorum wrote it.",
-            Body::Accept { slot, digest: digest(7), signature: signature(5) },
-        ),
+        ("accept", "A quorum wrote it.", Body::Accept { slot, digest: digest(7), signature: signature(5) }),
         ("stop_silence", "The leader is silent.", stop(Complaint::Silence)),
         ("stop_request", "A request is not decided.", stop(Complaint::Request(digest(9)))),
         ("stop_slot", "A slot is not decided.", stop(Complaint::Slot(slot))),
@@ -67,11 +63,7 @@ pub(crate) fn messages() -> Vec<(&'static str, &'static str, ModSmartMessage)> {
         (
             "stop_data",
             "What a member knows.",
-            Body::StopData {
-                collect: collect(2),
-                last: Some(proof()),
-                batches: vec![value(), batch(&[])],
-            },
+            Body::StopData { collect: collect(2), last: Some(proof()), batches: vec![value(), batch(&[])] },
         ),
         (
             "stop_data_fresh",

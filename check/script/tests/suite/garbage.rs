@@ -245,8 +245,12 @@ fn signed() -> impl Strategy<Value = Vec<(ReplicaId, Signature)>> {
 }
 
 fn proof() -> impl Strategy<Value = Proof> {
-    (slot(), view(), digest(), signed())
-        .prop_map(|(slot, view, digest, accepts)| Proof { slot, view, digest, accepts })
+    (slot(), view(), digest(), signed()).prop_map(|(slot, view, digest, accepts)| Proof {
+        slot,
+        view,
+        digest,
+        accepts,
+    })
 }
 
 fn body() -> impl Strategy<Value = Body> {

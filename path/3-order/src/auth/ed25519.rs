@@ -114,7 +114,8 @@ impl Authenticator for Ed25519 {
             return claims.iter().all(|(signer, statement, sig)| self.verify(*signer, statement, sig));
         }
         let mut verifier = batch::Verifier::new();
-        let mut hasher = blake3::Hasher::new_derive_key("quorate 2026 factors for checking signatures together");
+        let mut hasher =
+            blake3::Hasher::new_derive_key("quorate 2026 factors for checking signatures together");
         for (signer, statement, signature) in claims {
             let (Some((_, key)), Some(inner)) = (self.members.get(signer), Self::inner(signature)) else {
                 return false;

@@ -92,7 +92,10 @@ fn keys_of_small_order_are_refused() {
     for bytes in small_order() {
         assert!(PublicKey::new(bytes).is_err(), "{bytes:02x?}");
     }
-    assert!(PublicKey::new([2; 32]).is_err() || PublicKey::new([3; 32]).is_err(), "half of all are no points");
+    assert!(
+        PublicKey::new([2; 32]).is_err() || PublicKey::new([3; 32]).is_err(),
+        "half of all are no points"
+    );
     assert_eq!(PublicKey::new(*Ed25519::public(secret(1)).bytes()), Ok(Ed25519::public(secret(1))));
 }
 
@@ -125,8 +128,8 @@ fn signatures_at_the_edge_get_one_verdict() {
     let good = real(1).sign(b"x");
     let mut bytes: [u8; 64] = good.bytes().try_into().expect("64 bytes");
     let order: [u8; 32] = [
-        0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde, 0x14, 0, 0, 0,
-        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10,
+        0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde, 0x14, 0, 0,
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10,
     ];
     let mut carry = 0;
     for (byte, add) in bytes[32..].iter_mut().zip(order) {

@@ -42,7 +42,10 @@ impl ModSmart {
         if let Err(why) = self.read_anchor(anchor) {
             return self.halt(why, out);
         }
-        assert!(slot >= self.log.floor(), "INV-SMART-9: no checkpoint from before the log's floor is installed");
+        assert!(
+            slot >= self.log.floor(),
+            "INV-SMART-9: no checkpoint from before the log's floor is installed"
+        );
         self.loads.forget_delivery();
         if slot <= self.log.last() {
             self.log.set_delivered(slot);

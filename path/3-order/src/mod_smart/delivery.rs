@@ -22,6 +22,7 @@ impl ModSmart {
         }
     }
 
+    /// [mod_smart L29]
     pub(super) fn evict(&mut self) {
         if self.config.reload {
             let needless = self.log.delivered();

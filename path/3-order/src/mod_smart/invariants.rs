@@ -36,7 +36,10 @@ impl ModSmart {
                 "INV-SMART-3: what binds a view binds its first slot, which is not decided"
             );
         }
-        assert!(self.gathered.is_bounded(self.config.members.len()), "INV-SMART-8: a statement of each member");
+        assert!(
+            self.gathered.is_bounded(self.config.members.len()),
+            "INV-SMART-8: a statement of each member"
+        );
         for (record, own) in &self.own {
             assert!(*record <= self.records, "INV-SMART-5: a vote waits for a record that was numbered");
             let fits = match own {

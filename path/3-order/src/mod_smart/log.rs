@@ -90,7 +90,9 @@ impl Log {
     pub(super) fn evict(&mut self, bytes_max: usize, needless: Slot, durable: RecordId) {
         while self.kept_bytes > bytes_max && self.first_kept <= needless && self.first_kept < self.last() {
             let at = (self.first_kept.number() - self.floor.number() - 1) as usize;
-            let Some(entry) = self.entries.get_mut(at).filter(|entry| entry.record <= durable) else { return };
+            let Some(entry) = self.entries.get_mut(at).filter(|entry| entry.record <= durable) else {
+                return;
+            };
             if let Some((batch, _)) = entry.kept.take() {
                 self.kept_bytes -= batch.bytes().len();
             }
@@ -114,7 +116,13 @@ impl Log {
 
     /// Begins after `slot`, with nothing in it.
     pub(super) fn reset(&mut self, slot: Slot, proof: Option<Proof>) {
-        *self = Self { floor: slot, floor_proof: proof, delivered: slot, first_kept: slot.next(), ..Self::default() };
+        *self = Self {
+            floor: slot,
+            floor_proof: proof,
+            delivered: slot,
+            first_kept: slot.next(),
+            ..Self::default()
+        };
     }
 
     pub(super) fn check(&self) {

@@ -38,8 +38,8 @@ use log::Log;
 use normal::{Open, Own, Tally};
 use persist::Loads;
 use quorate_types::{
-    ClusterId, Digest, FaultModel, Halt, InstanceId, MembershipId, Quorums, RecordId, Reject, ReplicaId, Slot,
-    Span, Time, View,
+    ClusterId, Digest, FaultModel, Halt, InstanceId, MembershipId, Quorums, RecordId, Reject, ReplicaId,
+    Slot, Span, Time, View,
 };
 use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage, Signed};
 use quorate_wire::{Batch, Memberships, OrderMessage, Verified};
@@ -171,6 +171,7 @@ impl ModSmart {
         let membership = Arc::new(Memberships::created(&config.members));
         assert!(config.members.contains(&config.me), "a replica is one of the members");
         Self {
+            // [mod_smart L2]
             quorums: Quorums::new(config.model, config.members.len() as u32),
             config,
             auth,

@@ -222,10 +222,7 @@ impl ModSmart {
 
     /// Locks a value and accepts it. [mod_smart L18-L19]
     fn accept(&mut self, slot: Slot, digest: Digest, batch: Option<Batch>, out: &mut Effects) {
-        assert!(
-            self.open.lock.is_none_or(|(view, _)| view < self.view),
-            "INV-SMART-4: one lock in a view"
-        );
+        assert!(self.open.lock.is_none_or(|(view, _)| view < self.view), "INV-SMART-4: one lock in a view");
         self.open.lock = Some((self.view, digest));
         let record = self.persist_lock(slot, digest, batch, out);
         let signature = self.sign_accept(self.view, slot, digest);
@@ -245,7 +242,7 @@ impl ModSmart {
         }
     }
 
-    /// [mod_smart L22-L25]
+    /// [mod_smart L22-L25, L30]
     fn decide_if_accepted(&mut self, out: &mut Effects) -> bool {
         let slot = self.decided().next();
         let Some(tally) = self.tallies.get(&slot) else { return false };

@@ -324,7 +324,8 @@ fn decisions(question: &Question, records: Vec<Stored>) -> Result<Vec<(Proof, Ba
             }
             Record::Decided(of, _, proof, own) if of == slot => {
                 let batch = own.or_else(|| batches.remove(&proof.digest));
-                let batch = batch.ok_or_else(|| inconsistent(format!("{slot} was read without its batch")))?;
+                let batch =
+                    batch.ok_or_else(|| inconsistent(format!("{slot} was read without its batch")))?;
                 list.push((proof, batch));
                 slot = slot.next();
             }

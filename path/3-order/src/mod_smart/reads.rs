@@ -101,8 +101,13 @@ impl ModSmart {
     }
 
     fn round_of_quorum(&self) -> u64 {
-        let mut rounds: Vec<u64> =
-            self.reads.answered.iter().filter(|(id, _)| self.is_member(**id)).map(|(_, round)| *round).collect();
+        let mut rounds: Vec<u64> = self
+            .reads
+            .answered
+            .iter()
+            .filter(|(id, _)| self.is_member(**id))
+            .map(|(_, round)| *round)
+            .collect();
         rounds.push(self.reads.round);
         rounds.sort_unstable_by(|one, next| next.cmp(one));
         rounds.get(self.quorums.agreement() as usize - 1).copied().unwrap_or(0)
@@ -179,7 +184,13 @@ impl ModSmart {
     }
 
     /// [mod_smart L96]
-    pub(super) fn on_read_reply(&mut self, from: ReplicaId, read: u64, slot: Option<Slot>, out: &mut Effects) {
+    pub(super) fn on_read_reply(
+        &mut self,
+        from: ReplicaId,
+        read: u64,
+        slot: Option<Slot>,
+        out: &mut Effects,
+    ) {
         let Some((_, count)) = self.reads.question.filter(|(number, _)| *number == read) else { return };
         if from != self.leader() {
             return;
@@ -213,7 +224,8 @@ impl ModSmart {
 
     /// [mod_smart L97-L98]
     pub(super) fn expire_reads(&mut self, out: &mut Effects) {
-        let old = self.reads.asking.iter().take_while(|(_, since)| self.now.since(*since) > self.config.timeout);
+        let old =
+            self.reads.asking.iter().take_while(|(_, since)| self.now.since(*since) > self.config.timeout);
         let old = old.count();
         if old > 0 {
             self.reads.question = None;

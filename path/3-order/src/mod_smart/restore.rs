@@ -81,7 +81,8 @@ impl ModSmart {
             }
             Record::Decided(slot, view, proof, batch) => {
                 self.restore_view(view)?;
-                let known = if self.replay.open == slot { self.open.batches.remove(&proof.digest) } else { None };
+                let known =
+                    if self.replay.open == slot { self.open.batches.remove(&proof.digest) } else { None };
                 let found = batch.map(|batch| (batch, id)).or(known);
                 self.replay.open = slot.next();
                 self.open = Default::default();

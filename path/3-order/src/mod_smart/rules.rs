@@ -71,16 +71,18 @@ fn first_is_none(said: &Said<'_>) -> bool {
 /// Whether a quorum locked nothing later or else, and somebody correct wrote the value then or later. [mod_smart L49-L50]
 fn binds(quorums: Quorums, said: &[Said<'_>], view: View, digest: Digest) -> bool {
     let none_is_lower = !(planted("smart-first-view-is-none") && view == View::FIRST);
-    let not_beyond = |said: &&Said<'_>| {
-        said.lock.map_or(none_is_lower, |lock| lock.0 < view || lock == (view, digest))
-    };
+    let not_beyond =
+        |said: &&Said<'_>| said.lock.map_or(none_is_lower, |lock| lock.0 < view || lock == (view, digest));
     let highest = said.iter().filter(not_beyond).count() >= quorums.agreement() as usize;
     let written = |said: &&Said<'_>| {
         said.writes.iter().any(|(when, what)| *when >= view && *what == digest)
             || said.lock.is_some_and(|lock| lock.0 >= view && lock.1 == digest)
     };
     let writers = if planted("smart-writes-counted-as-pairs") {
-        said.iter().flat_map(|said| said.writes).filter(|(when, what)| *when >= view && *what == digest).count()
+        said.iter()
+            .flat_map(|said| said.writes)
+            .filter(|(when, what)| *when >= view && *what == digest)
+            .count()
     } else {
         said.iter().filter(written).count()
     };

@@ -4,7 +4,7 @@
 //! signed for one purpose serves another: no vote of another slot in a proof, no collect of an earlier view in a SYNC.
 //! [mod_smart L4-L6]
 //!
-//! Tests: tests/rules.rs, tests/hostile.rs.
+//! Tests: tests/normal.rs, tests/sync.rs, tests/stops.rs.
 
 use super::ModSmart;
 use quorate_types::{Digest, FaultModel, ReplicaId, Slot, View, planted};
@@ -69,8 +69,7 @@ impl ModSmart {
         let enough = list.len() >= self.quorums.agreement() as usize;
         let members = list.is_sorted_by(|one, next| one.0 < next.0)
             && list.iter().all(|(member, _)| self.is_member(*member));
-        let claims: Vec<_> =
-            list.iter().map(|(member, signature)| (*member, statement, signature)).collect();
+        let claims: Vec<_> = list.iter().map(|(member, signature)| (*member, statement, signature)).collect();
         enough && members && self.auth.verify_all(&claims)
     }
 
@@ -84,10 +83,7 @@ impl ModSmart {
         if self.config.model == FaultModel::Crash || planted("smart-proof-unchecked") {
             return true;
         }
-        self.signed_by_quorum(
-            &proof.accepts,
-            &self.accept_statement(proof.view, proof.slot, proof.digest),
-        )
+        self.signed_by_quorum(&proof.accepts, &self.accept_statement(proof.view, proof.slot, proof.digest))
     }
 
     /// Whether a member said this on entering this view, and it makes sense: nothing was voted on in that view or a later one by
@@ -98,7 +94,8 @@ impl ModSmart {
         let mut digests: Vec<_> = collect.writes.iter().map(|(_, digest)| digest).collect();
         digests.sort_unstable();
         let once = digests.is_sorted_by(|one, next| one < next);
-        let signed = self.auth.verify(collect.from, &self.collect_statement(view, collect), &collect.signature);
+        let signed =
+            self.auth.verify(collect.from, &self.collect_statement(view, collect), &collect.signature);
         self.is_member(collect.from)
             && (signed || planted("smart-collect-unsigned"))
             && ((sensible && once) || planted("smart-collect-of-any-view"))

@@ -58,7 +58,8 @@ impl ModSmart {
         let leader = self.leader();
         // Whom the leader itself wants to follow it needs no other reason. It can not ask for itself that way.
         let left = self.stops.heard.get(&leader).filter(|heard| {
-            let near = heard.asked > self.view && heard.asked.since(self.view) < self.config.members.len() as u64;
+            let near =
+                heard.asked > self.view && heard.asked.since(self.view) < self.config.members.len() as u64;
             leader != self.config.me && heard.why == Complaint::Leaves && near && fresh(heard)
         });
         if let Some(heard) = left {
@@ -216,9 +217,9 @@ impl ModSmart {
             return;
         }
         let n = self.config.members.len() as u64;
-        let view = (1..n).map(|step| self.view.plus(step)).find(|view| {
-            target.is_none_or(|target| self.leader_of(*view) == target)
-        });
+        let view = (1..n)
+            .map(|step| self.view.plus(step))
+            .find(|view| target.is_none_or(|target| self.leader_of(*view) == target));
         let Some(target) = view else { return };
         let until = self.now.plus(self.config.timeout_max);
         self.stops.leaving = Some(Leaving { target, until, asked: false });

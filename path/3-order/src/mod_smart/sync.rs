@@ -115,13 +115,7 @@ impl ModSmart {
         self.add_collect(collect, last, batches, out);
     }
 
-    fn add_collect(
-        &mut self,
-        collect: Collect,
-        last: Option<Proof>,
-        batches: Vec<Batch>,
-        out: &mut Effects,
-    ) {
+    fn add_collect(&mut self, collect: Collect, last: Option<Proof>, batches: Vec<Batch>, out: &mut Effects) {
         if !matches!(self.phase, Phase::Syncing) {
             return;
         }

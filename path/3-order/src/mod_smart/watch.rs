@@ -98,7 +98,9 @@ impl ModSmart {
     /// How long things may take at present. [mod_smart L65]
     pub(super) fn patience(&self) -> Span {
         let (base, max) = (self.config.timeout.nanos(), self.config.timeout_max.nanos());
-        Span::from_nanos(base.saturating_mul(1 << self.watch.failures.saturating_sub(1).min(20)).min(max.max(base)))
+        Span::from_nanos(
+            base.saturating_mul(1 << self.watch.failures.saturating_sub(1).min(20)).min(max.max(base)),
+        )
     }
 
     /// [mod_smart L60]
@@ -128,7 +130,8 @@ impl ModSmart {
     /// A leader that hears no quorum leaves its office, and does not come back to it in this view: who answers late must not make it a
     /// leader again beside a later one. [mod_smart L70]
     pub(super) fn step_down_alone(&mut self, out: &mut Effects) {
-        let others = self.config.members.iter().filter(|id| **id != self.config.me && self.hears(**id)).count();
+        let others =
+            self.config.members.iter().filter(|id| **id != self.config.me && self.hears(**id)).count();
         let fresh = self.now.since(self.watch.leader_heard) <= self.config.timeout;
         if self.leads() && !fresh && others + 1 < self.quorums.agreement() as usize {
             self.barred = true;
@@ -150,7 +153,8 @@ impl ModSmart {
         let (now, patience) = (self.now, self.patience());
         let twice = Span::from_nanos(patience.nanos().saturating_mul(2));
         let late = |since: &Time| now.since(*since) > twice;
-        let request = self.watch.requests.iter().find(|(_, watched)| watched.forwarded && late(&watched.since));
+        let request =
+            self.watch.requests.iter().find(|(_, watched)| watched.forwarded && late(&watched.since));
         if let Some((digest, _)) = request {
             return Some(Complaint::Request(*digest));
         }

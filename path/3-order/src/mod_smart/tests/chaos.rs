@@ -15,7 +15,13 @@ fn tight(config: ModSmartConfig) -> ModSmartConfig {
 /// Everything happens within the time-outs.
 fn hasty(config: ModSmartConfig) -> ModSmartConfig {
     let (heartbeat, timeout) = (Span::from_millis(4), Span::from_millis(12));
-    ModSmartConfig { heartbeat, timeout, repeat: Span::from_millis(6), timeout_max: Span::from_millis(200), ..tight(config) }
+    ModSmartConfig {
+        heartbeat,
+        timeout,
+        repeat: Span::from_millis(6),
+        timeout_max: Span::from_millis(200),
+        ..tight(config)
+    }
 }
 
 fn memory(config: ModSmartConfig) -> ModSmartConfig {
@@ -158,13 +164,13 @@ fn four_of_even_number_survive_crashes() {
 
 #[test]
 fn four_honest_replicas_survive_crashes() {
-    seeds(100).for_each(|seed| drop(schedule(seed, Plan::byzantine(4, 0), &[])));
+    seeds(100).for_each(|seed| drop(schedule(seed, Plan::byzantine(4), &[])));
 }
 
 #[test]
 fn little_memory_and_short_time_outs_are_survived() {
     for configure in [tight as fn(ModSmartConfig) -> ModSmartConfig, hasty] {
-        for plan in [Plan::crash(3), Plan::byzantine(4, 0)] {
+        for plan in [Plan::crash(3), Plan::byzantine(4)] {
             seeds(50).for_each(|seed| drop(schedule(seed, Plan { configure, ..plan }, &[])));
         }
     }
@@ -172,7 +178,7 @@ fn little_memory_and_short_time_outs_are_survived() {
 
 #[test]
 fn without_a_disk_to_read_from_all_stays_in_memory() {
-    let plan = Plan { configure: memory, ..Plan::byzantine(4, 0) };
+    let plan = Plan { configure: memory, ..Plan::byzantine(4) };
     let mut world = World::new(1, plan);
     for _ in 0..40 {
         world.ask(100);
@@ -184,7 +190,7 @@ fn without_a_disk_to_read_from_all_stays_in_memory() {
 #[test]
 fn the_same_seed_gives_the_same_end() {
     let end = |seed| {
-        let world = schedule(seed, Plan::byzantine(4, 1), &[How::All]);
+        let world = schedule(seed, Plan::byzantine(4), &[How::All]);
         (world.now, world.describe(), world.evidence, world.decided.clone())
     };
     assert_eq!(end(3), end(3));

@@ -10,8 +10,8 @@ use crate::mod_smart::statements::{digest_of, digest_of_request};
 use crate::mod_smart::{ModSmart, ModSmartConfig, Phase};
 use crate::{Anchor, Effect, Effects, Input, Order, Random, Stored};
 use quorate_types::{
-    AgreedTime, Digest, FaultModel, InstanceId, ItemsBuilder, RecordId, ReplicaId, RequestNumber, SessionId, Slot,
-    Span, Time, View,
+    AgreedTime, Digest, FaultModel, InstanceId, ItemsBuilder, RecordId, ReplicaId, RequestNumber, SessionId,
+    Slot, Span, Time, View,
 };
 use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage};
 use quorate_wire::{Batch, BatchHeader, FRAME_HEADER, OrderMessage, RequestHeader, RequestKind, Verified};
@@ -94,17 +94,15 @@ impl Machine {
 pub(super) struct Plan {
     pub(super) members: usize,
     pub(super) model: FaultModel,
-    /// Whoever of the first ones lies: so many.
-    pub(super) liars: usize,
     pub(super) configure: fn(ModSmartConfig) -> ModSmartConfig,
 }
 
 impl Plan {
     pub(super) fn crash(members: usize) -> Self {
-        Self { members, model: FaultModel::Crash, liars: 0, configure: |config| config }
+        Self { members, model: FaultModel::Crash, configure: |config| config }
     }
-    pub(super) fn byzantine(members: usize, liars: usize) -> Self {
-        Self { members, model: FaultModel::Byzantine, liars, configure: |config| config }
+    pub(super) fn byzantine(members: usize) -> Self {
+        Self { members, model: FaultModel::Byzantine, configure: |config| config }
     }
 }
 
@@ -427,8 +425,9 @@ impl World {
         (0..some).for_each(|_| self.sync_one(at));
         self.machines[at].syncing = false;
         let durable = self.machines[at].durable();
-        let (leaving, held) =
-            std::mem::take(&mut self.machines[at].held).into_iter().partition(|(after, ..)| *after <= durable);
+        let (leaving, held) = std::mem::take(&mut self.machines[at].held)
+            .into_iter()
+            .partition(|(after, ..)| *after <= durable);
         self.machines[at].held = held;
         let leaving: Vec<_> = leaving;
         for (_, to, message) in leaving {
