@@ -33,7 +33,7 @@ mod tests;
 
 pub(crate) use pressure::{LaneLimits, UNSENT_TIMES};
 
-use door::Door;
+use door::{Door, Share};
 use fair::Fair;
 use pace::Pace;
 use pressure::{BufferStatus, Pressure};
@@ -85,6 +85,7 @@ pub(crate) struct Lane {
     fair: Fair,
     pace: Pace,
     door: Door,
+    entry: Share,
     pressure: Pressure,
     /// There was something else to do in this turn than to let somebody in.
     busy: bool,
@@ -112,6 +113,7 @@ impl Lane {
             fair: Fair::default(),
             pace: Pace::default(),
             door: Door::default(),
+            entry: Share::default(),
             pressure: Pressure::default(),
             busy: false,
             dialing: BTreeMap::new(),
@@ -236,7 +238,19 @@ impl Lane {
         self.parts.node.step(now, input, &mut self.effects);
     }
 
+    /// Takes in who is at the door, unless that had its part of a busy lane's time: then the kernel keeps them waiting, and turns away who
+    /// does not fit there.
     fn accept(&mut self, now: Time) {
+        if let Some(wait) = self.entry.opens_in(now) {
+            self.accept_again = Some(Duration::from_nanos(wait.nanos()));
+            return;
+        }
+        self.accept_some(now);
+        let end = self.parts.clock.now();
+        self.entry.served(end, end.since(now), self.pace.is_busy());
+    }
+
+    fn accept_some(&mut self, now: Time) {
         for _ in 0..ACCEPTED_AT_ONCE {
             match self.parts.listener.accept() {
                 Ok((stream, from)) => {

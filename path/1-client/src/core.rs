@@ -377,6 +377,7 @@ impl ClientCore {
             if self.known.leader == Some(index) {
                 self.known.leader = None;
             }
+            self.reads_left(index, out);
         }
         for replica in members {
             let Some(member) = memberships.get(replica) else { continue };

@@ -191,7 +191,7 @@ impl ClientCore {
             Some(replica) => Some(
                 self.links
                     .iter()
-                    .position(|link| link.replica == replica)
+                    .position(|link| link.replica == replica && !link.left)
                     .ok_or(Error::UnknownReplica(replica))?,
             ),
         };
@@ -355,6 +355,20 @@ impl ClientCore {
         for id in homeless {
             self.place_read(now, id);
         }
+    }
+
+    /// The replica left the cluster: what only it was to answer is answered by nobody, and its link may become another's.
+    pub(crate) fn reads_left(&mut self, link: usize, out: &mut Effects) {
+        let replica = self.links[link].replica;
+        let (reads, queued) = (&mut self.reads.reads, &mut self.queued_bytes);
+        reads.retain(|_, read| {
+            if read.pinned != Some(link) {
+                return true;
+            }
+            *queued -= cost(read.query.len());
+            out.complete(Some(read.call), Err(Error::UnknownReplica(replica)));
+            false
+        });
     }
 
     pub(crate) fn reads_due(&mut self, now: Time, out: &mut Effects) {

@@ -614,3 +614,24 @@ fn the_members_are_those_that_the_replicas_name() {
     assert_eq!(world.dialed[&ReplicaId::new(gone)], before, "nobody looks for who left");
     world.client.invariants();
 }
+
+/// Nobody else may answer a read that is for one replica: when that one left the cluster, the read ends, and so does the next one at once.
+#[test]
+fn reads_for_a_replica_that_left_end() {
+    let (mut world, _) = session();
+    world.run_for(Span::from_millis(50));
+    let member = |id: u16| Member { address: format!("r{id}:1"), ..Member::voter(ReplicaId::new(id)) };
+    let gone = world.replicas[0];
+    world.elect(Some(1));
+    world.crash(0);
+    world.input(read(60, ReadConsistency::Weak, Some(gone.number())));
+    world.run_for(Span::from_millis(50));
+    assert!(!world.done.contains_key(&CallId(60)), "it may come back");
+    let now = [2, 3].map(member).to_vec();
+    let now = Membership::new(MembershipId::new(2), now).expect("a membership");
+    world.send_raw(1, members_frame(&Memberships::one(now)));
+    assert_eq!(wait(&mut world, 60), Err(Error::UnknownReplica(gone)));
+    world.input(read(61, ReadConsistency::Strong, Some(gone.number())));
+    assert_eq!(wait(&mut world, 61), Err(Error::UnknownReplica(gone)));
+    world.client.invariants();
+}

@@ -100,7 +100,7 @@ fn what_can_not_be_read_is_refused() {
 
 #[test]
 fn who_asks_for_too_much_is_told_to_come_later() {
-    let mut serve = Serve::new(ServeLimits { queue: 8 * CHUNK_BYTES, reads: 1, ..ServeLimits::default() });
+    let mut serve = Serve::new(ServeLimits { queue: 8, reads: 1, ..ServeLimits::default() });
     let effects = step(&mut serve, Time::ZERO, chunks(2, 0..20));
     assert_eq!(refusals(&effects), [(peer(2), RefusedWhy::Busy, (8..20).collect())]);
     let again = step(&mut serve, Time::ZERO, chunks(2, [1, 2, 3]));

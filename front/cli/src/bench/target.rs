@@ -28,6 +28,10 @@ pub(super) struct Target {
     pub(super) durability: String,
     /// What every sync takes longer.
     pub(super) sync_delay_us: u64,
+    /// When the one that was taken away comes back.
+    returns: Option<Instant>,
+    /// When it did.
+    pub(super) returned: Option<Instant>,
 }
 
 /// What we need of a replica's status.
@@ -81,7 +85,9 @@ impl Target {
             let replicas = own.cluster.members.iter().map(|(replica, _)| *replica).collect();
             let pids = own.pids();
             let durability = init::name(durability);
-            let mut target = Self { client, own: Some(own), replicas, pids, durability, sync_delay_us };
+            let (returns, returned) = (None, None);
+            let mut target =
+                Self { client, own: Some(own), replicas, pids, durability, sync_delay_us, returns, returned };
             target.wait()?;
             return Ok(target);
         }
@@ -107,7 +113,9 @@ impl Target {
         if pids.len() < replicas.len() {
             pids.clear();
         }
-        let mut target = Self { client, own: None, replicas, pids, durability, sync_delay_us };
+        let (returns, returned) = (None, None);
+        let mut target =
+            Self { client, own: None, replicas, pids, durability, sync_delay_us, returns, returned };
         target.wait()?;
         Ok(target)
     }
@@ -133,12 +141,36 @@ impl Target {
 
     /// Whether the leader says that all others are there and lack little.
     pub(super) fn all_follow(&self) -> bool {
+        self.followers() + 1 == self.replicas.len()
+    }
+
+    /// How many the leader says are there and lack little.
+    pub(super) fn followers(&self) -> usize {
         let leader = self.client.client().leader();
         let status = leader.and_then(|leader| self.client.status(leader).ok());
         let status = status.and_then(|text| serde_json::from_str::<Status>(&text).ok());
-        let Some(status) = status else { return false };
-        let there = status.members.iter().filter(|member| member.active && member.lag_bytes <= LAG_BYTES_MAX);
-        there.count() + 1 == self.replicas.len()
+        let members = status.map(|status| status.members).unwrap_or_default();
+        members.iter().filter(|member| member.active && member.lag_bytes <= LAG_BYTES_MAX).count()
+    }
+
+    /// Stops a replica of the cluster that was started for this; one that follows, and which one it is.
+    pub(super) fn take_one_away(&mut self) -> Outcome<ReplicaId> {
+        let leader = self.client.client().leader();
+        let at = self.replicas.iter().position(|replica| Some(*replica) != leader);
+        let (Some(at), Some(own)) = (at, &mut self.own) else {
+            return Err(Failure::new(
+                "a replica can be taken away only from a cluster that was started for that",
+            ));
+        };
+        own.take_away(at);
+        // What it used, and what it held, is not to be found any more.
+        self.pids.clear();
+        Ok(self.replicas[at])
+    }
+
+    /// It comes back then.
+    pub(super) fn returns_at(&mut self, at: Instant) {
+        self.returns = Some(at);
     }
 
     /// The cluster that was started for this.
@@ -146,8 +178,16 @@ impl Target {
         self.own.as_ref().map(|own| &own.cluster)
     }
 
-    /// Fails when a replica of ours ended.
+    /// Fails when a replica of ours ended. One that was taken away comes back when it is time.
     pub(super) fn check(&mut self) -> Outcome<()> {
+        let now = Instant::now();
+        if self.returns.is_some_and(|at| now >= at)
+            && let Some(own) = &mut self.own
+        {
+            self.returns = None;
+            self.returned = Some(now);
+            own.bring_back()?;
+        }
         self.own.as_mut().map_or(Ok(()), Temporary::check)
     }
 }

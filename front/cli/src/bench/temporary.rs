@@ -24,6 +24,8 @@ pub(super) const FLOOR_PREFIX: &str = "floor-";
 pub(super) struct Temporary {
     pub(super) cluster: Cluster,
     children: Vec<Child>,
+    /// One that was stopped, and is to be.
+    away: Option<usize>,
     directory: PathBuf,
 }
 
@@ -50,7 +52,7 @@ impl Temporary {
         };
         let cluster = init::make(&directory, &plan)?;
         // From here on what was made is removed, also when a process does not start.
-        let mut made = Self { cluster, children: Vec::new(), directory };
+        let mut made = Self { cluster, children: Vec::new(), away: None, directory };
         for (replica, _) in &plan.members {
             let place = replica_directory(&made.directory, *replica);
             configure(&place.join(REPLICA_FILE), settings)?;
@@ -67,7 +69,10 @@ impl Temporary {
 
     /// Fails when a replica ended, with what it said last.
     pub(super) fn check(&mut self) -> Outcome<()> {
-        for (child, replica) in self.children.iter_mut().zip(1..) {
+        for (at, (child, replica)) in self.children.iter_mut().zip(1..).enumerate() {
+            if self.away == Some(at) {
+                continue;
+            }
             if let Ok(Some(status)) = child.try_wait() {
                 let log = replica_directory(&self.directory, replica).join("log.txt");
                 let said = fs::read_to_string(log).unwrap_or_default();
@@ -83,22 +88,48 @@ impl Temporary {
     }
 }
 
+impl Temporary {
+    /// Stops the replica at this place of their order, until [`Self::bring_back`].
+    pub(super) fn take_away(&mut self, at: usize) {
+        if let Some(child) = self.children.get_mut(at) {
+            self.away = Some(at);
+            terminate(child);
+            wait(child, Instant::now() + STOP);
+        }
+    }
+
+    /// Starts the one again that was stopped. From the main thread, as all of them.
+    pub(super) fn bring_back(&mut self) -> Outcome<()> {
+        let Some(at) = self.away.take() else { return Ok(()) };
+        let (replica, _) = self.cluster.members[at];
+        self.children[at] = start(&replica_directory(&self.directory, replica.number()))?;
+        Ok(())
+    }
+}
+
+fn terminate(child: &Child) {
+    // One that ended meanwhile can not be signalled, which is as good.
+    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let _ = kill_process(pid, Signal::TERM);
+    }
+}
+
+fn wait(child: &mut Child, until: Instant) {
+    while Instant::now() < until && matches!(child.try_wait(), Ok(None)) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
 impl Drop for Temporary {
     fn drop(&mut self) {
-        for child in &self.children {
-            // One that ended meanwhile can not be signalled, which is as good.
-            if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-                let _ = kill_process(pid, Signal::TERM);
-            }
-        }
+        // The id of a process that was waited for may be another's by now.
+        let away = self.away.take();
+        let there = |at: &usize| away != Some(*at);
+        self.children.iter().enumerate().filter(|(at, _)| there(at)).for_each(|(_, child)| terminate(child));
         let until = Instant::now() + STOP;
-        for child in &mut self.children {
-            while Instant::now() < until && matches!(child.try_wait(), Ok(None)) {
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        self.children.iter_mut().for_each(|child| wait(child, until));
         // What is left behind is removed by the next benchmark.
         let _ = fs::remove_dir_all(&self.directory);
     }

@@ -1,7 +1,7 @@
 //! In which order connections are read that have not said who they are, and how much of the lane's time goes to that.
 //!
 //! A handshake with TLS costs a good part of a millisecond. While the lane has other work, no more than one part in [`SHARE`] of its time
-//! goes to handshakes; while it has none, as much as they need. Where connections come from take turns, those with the addresses of
+//! goes to handshakes, and another one to taking connections in; while it has none, as much as they need. Where connections come from take turns, those with the addresses of
 //! members first: a crowd at the door does not keep a replica out. Tests: `door/tests.rs`.
 
 use quorate_types::{ConnId, Span, Time};
@@ -21,8 +21,27 @@ pub(crate) struct Door {
     /// Whose turn it is.
     turns: VecDeque<IpAddr>,
     members: BTreeSet<IpAddr>,
-    /// From when to when nobody is read. Outside of that, even before, the clock may have jumped.
+    handshakes: Share,
+}
+
+/// Something that gets no more than one part in [`SHARE`] of a busy lane's time.
+#[derive(Debug, Default)]
+pub(crate) struct Share {
+    /// From when to when it gets nothing. Outside of that, even before, the clock may have jumped.
     closed: Option<(Time, Time)>,
+}
+
+impl Share {
+    /// It took so long; `busy`: there is other work.
+    pub(crate) fn served(&mut self, now: Time, took: Span, busy: bool) {
+        self.closed = busy.then(|| (now, now.plus(took.min(TOOK_MAX).times(SHARE - 1))));
+    }
+
+    /// How long it has to wait, if it has to.
+    pub(crate) fn opens_in(&self, now: Time) -> Option<Span> {
+        let closed = self.closed.filter(|(since, until)| (*since..*until).contains(&now));
+        closed.map(|(_, until)| until.since(now))
+    }
 }
 
 impl Door {
@@ -66,13 +85,13 @@ impl Door {
 
     /// That took so long; `busy`: there is other work.
     pub(crate) fn served(&mut self, now: Time, took: Span, busy: bool) {
-        self.closed = busy.then(|| (now, now.plus(took.min(TOOK_MAX).times(SHARE - 1))));
+        self.handshakes.served(now, took, busy);
     }
 
     /// When somebody is to be read, if anybody waits.
     pub(crate) fn opens(&self, now: Time) -> Option<Time> {
-        let closed = self.closed.filter(|(since, until)| (*since..*until).contains(&now));
-        (!self.turns.is_empty()).then(|| closed.map_or(now, |(_, until)| until))
+        let wait = self.handshakes.opens_in(now).unwrap_or(Span::ZERO);
+        (!self.turns.is_empty()).then(|| now.plus(wait))
     }
 }
 

@@ -34,9 +34,14 @@ impl Pace {
         self.busy = (before * memory + 1000 * work) / (memory + all);
     }
 
+    /// Whether the lane has worked for most of the last time.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy > MOST
+    }
+
     /// Whether one that sends much may be read.
     pub(crate) fn allows(&self, now: Time) -> bool {
-        self.busy <= MOST || now.since(self.served) >= AT_LEAST || now < self.served
+        !self.is_busy() || now.since(self.served) >= AT_LEAST || now < self.served
     }
 
     /// One of them was read.

@@ -349,7 +349,7 @@ impl Keeper {
         let bytes = match (self.stopped, self.chores.is_empty(), self.questions.is_empty()) {
             (true, _, _) | (_, true, true) => return Step::Idle,
             (_, false, _) => self.step_chore(files),
-            (_, true, false) => self.step_question(files),
+            (_, true, false) => self.step_questions(files),
         };
         Step::Worked { bytes, awaited: true }
     }

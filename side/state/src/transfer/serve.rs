@@ -1,7 +1,7 @@
 //! The sending side of a transfer: what peers ask for is read by the keeper and sent, no faster than a rate, so that normal
 //! traffic goes first.
 //!
-//! A request becomes items, one per chunk, in a queue of its peer that is bounded in bytes; what does not fit is refused as
+//! A request becomes items, one per chunk, in a queue of its peer that is bounded; what does not fit is refused as
 //! busy. Items leave the queues in turn, one peer after the other, when the bucket has tokens: a read goes to the keeper, its
 //! answer to the peer. The size of a chunk is known only once it is read; until then it counts as one of usual size, and the
 //! difference is settled with the bucket afterwards.
@@ -23,9 +23,9 @@ pub struct ServeLimits {
     pub rate: u64,
     /// Bytes that may leave at once after a quiet time. 1 MiB by default.
     pub burst: u64,
-    /// Bytes that wait for one peer. 16 MiB by default.
-    pub queue: u64,
-    /// Reads that are at the keeper at once. 4 by default; 0 counts as 1.
+    /// Chunks that wait for one peer. 1024 by default, as many as a requester's window holds where chunks are small.
+    pub queue: usize,
+    /// Reads that are at the keeper at once. 64 by default; 0 counts as 1.
     pub reads: usize,
     /// Bytes of a manifest in one message. 256 KiB by default; 0 counts as 1.
     pub piece: u32,
@@ -33,7 +33,7 @@ pub struct ServeLimits {
 
 impl Default for ServeLimits {
     fn default() -> Self {
-        Self { rate: 64 << 20, burst: 1 << 20, queue: 16 << 20, reads: 4, piece: 256 << 10 }
+        Self { rate: 64 << 20, burst: 1 << 20, queue: 1024, reads: 64, piece: 256 << 10 }
     }
 }
 
@@ -188,6 +188,8 @@ pub struct Serve {
     reading: BTreeMap<u64, Reading>,
     next_ticket: u64,
     sent: u64,
+    /// How long chunks were lately: what one counts as before it is read.
+    usual: u64,
 }
 
 impl Serve {
@@ -195,7 +197,7 @@ impl Serve {
     pub fn new(limits: ServeLimits) -> Self {
         let bucket = Bucket::new(limits.rate, limits.burst);
         let (queues, reading) = (BTreeMap::new(), BTreeMap::new());
-        Self { limits, bucket, queues, last: None, reading, next_ticket: 1, sent: 0 }
+        Self { limits, bucket, queues, last: None, reading, next_ticket: 1, sent: 0, usual: CHUNK_BYTES }
     }
 
     /// Reacts to one input.
@@ -254,7 +256,7 @@ impl Serve {
 
     /// Whether there is room. What waits already is not doubled: a requester that lost patience asks again.
     fn enqueue(&mut self, from: ReplicaId, item: Item) -> bool {
-        let max = (self.limits.queue / CHUNK_BYTES).max(1) as usize;
+        let max = self.limits.queue.max(1);
         let queue = self.queues.entry(from).or_default();
         // A requester fetches one checkpoint at a time; what it asked for of another one it has given up.
         queue.retain(|waits| (waits.seq, waits.digest) == (item.seq, item.digest));
@@ -280,7 +282,7 @@ impl Serve {
                     let len = self.limits.piece.max(1);
                     (u64::from(len), ServeEffect::ReadManifest { ticket, seq, digest, offset, len })
                 }
-                Part::Chunk { chunk } => (CHUNK_BYTES, ServeEffect::ReadChunk { ticket, seq, digest, chunk }),
+                Part::Chunk { chunk } => (self.usual, ServeEffect::ReadChunk { ticket, seq, digest, chunk }),
             };
             self.bucket.take(charged);
             self.reading.insert(ticket, Reading { to: Some(to), item, charged });
@@ -321,6 +323,7 @@ impl Serve {
             }
             (Answer::Chunk { bytes }, Part::Chunk { chunk }) => {
                 self.charge(bytes.len());
+                self.usual = (self.usual * 7 + (bytes.len() as u64).min(CHUNK_BYTES)) / 8;
                 StateMessage::Chunk { seq, digest, chunk, bytes }
             }
             (Answer::NotHeld, _) => {
@@ -358,7 +361,7 @@ impl Serve {
     }
 
     fn invariants(&self) {
-        let max = (self.limits.queue / CHUNK_BYTES).max(1) as usize;
+        let max = self.limits.queue.max(1);
         let bounded = self.queues.values().all(|queue| !queue.is_empty() && queue.len() <= max);
         assert!(bounded && self.reading.len() <= self.limits.reads.max(1), "INV-SERVE-1: queues are bounded");
     }

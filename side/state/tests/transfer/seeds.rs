@@ -59,7 +59,7 @@ fn world_of(seed: u64) -> World {
     let mut world = World::with_limits(seed, servers, agreed, local, limits);
     if random.below(3) == 0 {
         let rate = 100_000 << random.below(8);
-        world.serve_with(&ServeLimits { rate, burst: 64 << 10, queue: 1 << 18, reads: 1, piece: 300 });
+        world.serve_with(&ServeLimits { rate, burst: 64 << 10, queue: 4, reads: 1, piece: 300 });
     }
     (world.loss, world.doubles) = (random.below(20), random.below(20));
     for server in &mut world.servers {

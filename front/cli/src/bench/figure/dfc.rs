@@ -4,13 +4,14 @@
 //! The first window, without checkpoints, tells how fast that is, and with it how far apart borders must be for about four of
 //! them in each window of the others. After the paper's figure on deterministic fuzzy checkpoints.
 
-use super::marks::{Marks, Seen, Span, Watch};
+use super::filling::{KEY_BYTES, Recorder, keys, put_there, settle};
+use super::marks::{Marks, Span, Watch};
 use super::page::{Page, Table};
 use super::plot::{Chart, Line, colour};
-use super::samples::{BIN, Bin, Quantiles, Samples};
+use super::samples::{BIN, Bin, Quantiles};
 use super::{Drawn, FigureArgs, refuse};
 use crate::bench::kv;
-use crate::bench::load::{self, Observe, Plan, Work};
+use crate::bench::load::{self, Plan};
 use crate::bench::machine::Machine;
 use crate::bench::options::{Measurement, seconds};
 use crate::bench::report::{self, Check, Durability, FloorRun, amount, json};
@@ -21,25 +22,17 @@ use crate::failure::{Failure, Outcome};
 use crate::init::{self, ServiceChoice};
 use crate::print::size;
 use clap::ValueEnum;
-use quorate::client::{Commands, Encoded, Replies};
 use quorate_floor::Config as FloorConfig;
-use quorate_kv::{KvCommand, Operation};
 use quorate_runtime::CheckpointConfig;
 use serde::Serialize;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-const KEY_BYTES: usize = 16;
 /// What a put costs in a batch beside key and value, about.
 const PUT_BYTES: f64 = 64.0;
 /// Borders in each window.
 const BORDERS: f64 = 4.0;
 /// No border is ever reached.
 const NEVER: u64 = 1 << 40;
-/// While the state is put there: so many calls at once, each so large.
-const FILL_SLOTS: usize = 8;
-const FILL_CALL_BYTES: usize = 128 << 10;
-/// How long what the filling has begun may take to end.
-const SETTLE: Duration = Duration::from_secs(120);
 
 /// How checkpoints are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -176,10 +169,6 @@ fn check(args: &FigureArgs) -> Outcome<()> {
     Ok(())
 }
 
-fn keys(args: &FigureArgs) -> u64 {
-    (args.state_bytes / (KEY_BYTES + args.value_bytes) as u64).max(1)
-}
-
 /// How far apart borders are, when clients put so much: about four in a window, and each far enough from the next for one that
 /// writes everything.
 fn spacing(args: &FigureArgs, per_s: f64) -> u64 {
@@ -229,10 +218,9 @@ fn measure(args: &FigureArgs, measurement: &Measurement, mode: Mode, interval: O
     };
     let name = init::name(mode);
     let mut target = Target::configured(measurement, ServiceChoice::Kv, settings(args, mode, interval))?;
-    let mut filling = Filling::new(keys(args), args.value_bytes);
-    let calls = filling.calls();
-    load::fill(&mut target, FILL_SLOTS, calls, &mut filling, &format!("{name}: the state"))?;
-    settle(&mut target)?;
+    put_there(&mut target, keys(args), args.value_bytes, &format!("{name}: the state"))?;
+    let others = target.replicas.len() - 1;
+    settle(&mut target, others)?;
 
     let plan = Plan {
         sessions: args.callers,
@@ -273,94 +261,6 @@ fn measure(args: &FigureArgs, measurement: &Measurement, mode: Mode, interval: O
         check,
         bins: samples.bins(),
     })
-}
-
-/// Waits until all replicas have everything and write no checkpoint any more.
-fn settle(target: &mut Target) -> Outcome<()> {
-    let until = Instant::now() + SETTLE;
-    loop {
-        target.check()?;
-        let writing = target.replicas.iter().any(|replica| {
-            let status = target.client.status(*replica).ok();
-            status.as_deref().and_then(Seen::of).is_some_and(|seen| seen.writing.is_some())
-        });
-        if !writing && target.all_follow() {
-            return Ok(());
-        }
-        if Instant::now() >= until {
-            return Err(Failure::new(format!(
-                "the replicas are still busy with the state {} s after it was put there",
-                SETTLE.as_secs()
-            )));
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-}
-
-struct Recorder {
-    length: Duration,
-    samples: Option<Samples>,
-}
-
-impl Observe for Recorder {
-    fn begins(&mut self, at: Instant) {
-        self.samples = Some(Samples::new(at, self.length));
-    }
-
-    fn answered(&mut self, sent: Instant, at: Instant) {
-        if let Some(samples) = &mut self.samples {
-            samples.add(sent, at);
-        }
-    }
-}
-
-/// Puts each key once, many in each call.
-struct Filling {
-    keys: u64,
-    next: u64,
-    per_call: u64,
-    random: kv::Random,
-    value: Vec<u8>,
-    command: Vec<u8>,
-    commands: Commands,
-}
-
-impl Filling {
-    fn new(keys: u64, value_bytes: usize) -> Self {
-        Self {
-            keys,
-            next: 0,
-            per_call: (FILL_CALL_BYTES / (KEY_BYTES + value_bytes)).max(1) as u64,
-            random: kv::Random(2),
-            value: vec![0; value_bytes],
-            command: Vec::new(),
-            commands: Commands::new(),
-        }
-    }
-
-    fn calls(&self) -> u64 {
-        self.keys.div_ceil(self.per_call)
-    }
-}
-
-impl Work for Filling {
-    fn next(&mut self, _: usize) -> Encoded {
-        self.commands.clear();
-        let end = (self.next + self.per_call).min(self.keys);
-        for number in self.next..end {
-            self.random.fill(&mut self.value);
-            self.command.clear();
-            let key = kv::key(number);
-            KvCommand::One(Operation::Put { key: &key, value: &self.value }).encode(&mut self.command);
-            self.commands.push(&self.command);
-        }
-        self.next = end;
-        self.commands.encode()
-    }
-
-    fn answered(&mut self, _: usize, replies: &Replies) -> Outcome<()> {
-        replies.iter().try_for_each(kv::check_put)
-    }
 }
 
 fn page(document: &Document) -> Page {

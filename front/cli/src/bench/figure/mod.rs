@@ -1,9 +1,11 @@
 //! `bench figure`: measurements that are drawn, each a page that needs nothing else, and its numbers as JSON.
 //!
-//! Files: `dfc` (the first figure), `samples` (calls over time), `marks` (when replicas wrote checkpoints), `plot` (charts as
+//! Files: `dfc` and `catchup` (the figures), `filling` (what they share), `samples` (calls over time), `marks` (when replicas wrote checkpoints), `plot` (charts as
 //! SVG), `page` (the HTML around them). Tests: `tests.rs` here, and front/cli/tests/figure.rs with real processes.
 
+mod catchup;
 mod dfc;
+mod filling;
 mod marks;
 mod page;
 mod plot;
@@ -25,6 +27,8 @@ use std::path::{Path, PathBuf};
 pub(super) enum Name {
     /// Throughput and the longest call over time, while checkpoints are taken in each of the ways
     Dfc,
+    /// How long a replica that was away takes to catch up, and what clients notice of it
+    Catchup,
 }
 
 /// Measure and draw a figure; without a name, list those that there are.
@@ -34,6 +38,7 @@ pub(super) enum Name {
 #[command(after_help = "Examples:
   quorate bench figure
   quorate bench figure dfc --state-bytes 1GiB --secs 60
+  quorate bench figure catchup --state-bytes 512MiB
   quorate bench figure dfc --modes none,differential --callers 20 --sync-delay-us 1000")]
 pub(crate) struct FigureArgs {
     /// Which figure
@@ -72,7 +77,10 @@ pub(crate) struct FigureArgs {
     /// Bytes per second that writing checkpoints may use, 0 for no limit [default: the replicas' own]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     rate_bytes: Option<u64>,
-    /// Which ways to take checkpoints, in which order; one may come several times
+    /// For catchup: bytes per second that sending the state may use, one run each, 0 for no limit [default: the replicas' own, and none]
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = parse_bytes)]
+    transfer_rates: Vec<u64>,
+    /// For dfc: which ways to take checkpoints, in which order; one may come several times
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = dfc::Mode::DEFAULT)]
     modes: Vec<dfc::Mode>,
     /// Do not run the null program
@@ -118,6 +126,7 @@ pub(super) fn run(args: &FigureArgs, json: bool) -> Outcome {
     fs::create_dir_all(&args.out).doing(format_args!("make {}", args.out.display()))?;
     let drawn = match name {
         Name::Dfc => dfc::draw(args)?,
+        Name::Catchup => catchup::draw(args)?,
     };
     let named = crate::init::name(name);
     let page = args.out.join(format!("{named}.html"));

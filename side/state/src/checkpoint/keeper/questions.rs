@@ -32,8 +32,25 @@ pub(super) struct Look {
     manifest: Option<Bytes>,
 }
 
+/// So many bytes of answers are one step's work: parts are small, and while a checkpoint is written it is only one step out of two that
+/// answers.
+const ANSWER_BYTES: u64 = 512 << 10;
+
 impl Keeper {
-    pub(super) fn step_question(&mut self, files: &mut dyn Files) -> u64 {
+    /// Answers questions, as many as make a step's work.
+    pub(super) fn step_questions(&mut self, files: &mut dyn Files) -> u64 {
+        let mut bytes = 0;
+        loop {
+            let before = self.questions.len();
+            bytes += self.step_question(files);
+            // One that must be looked for is what the next step goes on with.
+            if self.questions.is_empty() || self.questions.len() == before || bytes >= ANSWER_BYTES {
+                return bytes;
+            }
+        }
+    }
+
+    fn step_question(&mut self, files: &mut dyn Files) -> u64 {
         let Some(question) = self.questions.front() else { return 0 };
         let (seq, digest) = (question.seq, question.digest);
         if self.hold {

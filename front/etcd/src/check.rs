@@ -1,0 +1,92 @@
+//! What a request must be before it is looked at with the store: as etcd checks it.
+//!
+//! A transaction may change no key twice, whichever branches are taken. Tests: `tests/edges.rs`, `tests/store.rs`.
+
+use crate::error::EtcdError;
+use crate::request::{DeleteRequest, Operation, PutRequest, TxnRequest};
+use std::collections::BTreeMap;
+
+pub(crate) fn put(request: &PutRequest<'_>) -> Result<(), EtcdError> {
+    if request.key.is_empty() {
+        return Err(EtcdError::EmptyKey);
+    }
+    if request.ignore_value && !request.value.is_empty() {
+        return Err(EtcdError::ValueProvided);
+    }
+    if request.ignore_lease && request.lease != 0 {
+        return Err(EtcdError::LeaseProvided);
+    }
+    Ok(())
+}
+
+pub(crate) fn delete(request: &DeleteRequest<'_>) -> Result<(), EtcdError> {
+    if request.key.is_empty() { Err(EtcdError::EmptyKey) } else { Ok(()) }
+}
+
+/// `ops_max` bounds each list; what nests has less.
+pub(crate) fn txn(request: &TxnRequest<'_>, ops_max: usize) -> Result<(), EtcdError> {
+    let longest = request.compare.len().max(request.success.len()).max(request.failure.len());
+    let left = ops_max.checked_sub(longest).ok_or(EtcdError::TooManyOps)?;
+    if request.compare.iter().any(|compare| compare.key.is_empty()) {
+        return Err(EtcdError::EmptyKey);
+    }
+    for operation in request.success.iter().chain(&request.failure) {
+        match operation {
+            Operation::Range(range) if range.key.is_empty() => return Err(EtcdError::EmptyKey),
+            Operation::Range(_) | Operation::Nothing => {}
+            Operation::Put(request) => put(request)?,
+            Operation::Delete(request) => delete(request)?,
+            Operation::Txn(request) => txn(request, left)?,
+        }
+    }
+    changes(&request.success)?;
+    changes(&request.failure).map(drop)
+}
+
+/// What a list of operations may change.
+#[derive(Default)]
+struct Changes<'a> {
+    /// Each with the number of the list that put it, so that two branches of one transaction may put the same key.
+    puts: BTreeMap<&'a [u8], ()>,
+    deletes: Vec<(&'a [u8], &'a [u8])>,
+}
+
+impl<'a> Changes<'a> {
+    fn deletes(&self, key: &[u8]) -> bool {
+        self.deletes.iter().any(|(start, end)| match *end {
+            [] => key == *start,
+            [0] => key >= *start,
+            end => key >= *start && key < end,
+        })
+    }
+
+    fn put(&mut self, key: &'a [u8], known: Option<&Self>) -> Result<(), EtcdError> {
+        let twice =
+            self.puts.insert(key, ()).is_some() && !known.is_some_and(|known| known.puts.contains_key(key));
+        if twice || self.deletes(key) { Err(EtcdError::DuplicateKey) } else { Ok(()) }
+    }
+}
+
+/// Of the two branches of a transaction within, only one runs: both may put the same key.
+fn changes<'a>(list: &[Operation<'a>]) -> Result<Changes<'a>, EtcdError> {
+    let mut all = Changes::default();
+    for operation in list {
+        if let Operation::Delete(request) = operation {
+            all.deletes.push((request.key, request.range_end));
+        }
+    }
+    for operation in list {
+        let Operation::Txn(txn) = operation else { continue };
+        let (then, otherwise) = (changes(&txn.success)?, changes(&txn.failure)?);
+        then.puts.keys().try_for_each(|key| all.put(key, None))?;
+        all.deletes.extend(&then.deletes);
+        otherwise.puts.keys().try_for_each(|key| all.put(key, Some(&then)))?;
+        all.deletes.extend(&otherwise.deletes);
+    }
+    for operation in list {
+        if let Operation::Put(request) = operation {
+            all.put(request.key, None)?;
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,75 @@
+//! Compaction: what is below a revision can't be asked for any more, and goes.
+//!
+//! The command only notes the revision; sweeping follows a bounded number of entries at each batch, so that no command waits for all of
+//! it. Every entry below the revision is looked at once: the entry before it of the same key goes, and a deletion goes itself. The
+//! revision's own entries stay as they are until the next compaction: a watch may begin there.
+//! What is swept can't be asked for, so how far sweeping is shows nowhere.
+//! Tests: `tests/edges.rs`, `tests/store.rs`.
+
+use crate::error::EtcdError;
+use crate::space::{ENTRY, Entry, GONE, Head, Meta, Place, named};
+use quorate_execute::Store;
+
+/// So many entries are looked at with each batch.
+const STEPS: usize = 1000;
+
+/// `Compact`.
+pub(crate) fn compact(meta: &mut Meta, revision: i64) -> Result<(), EtcdError> {
+    if revision <= meta.compacted {
+        return Err(EtcdError::Compacted);
+    }
+    if revision > meta.revision {
+        return Err(EtcdError::FutureRevision);
+    }
+    meta.compacted = revision;
+    Ok(())
+}
+
+/// Looks at the next entries. Gives whether that changed anything of the numbers.
+pub(crate) fn sweep(store: &mut Store, meta: &mut Meta, buffer: &mut Vec<u8>) -> bool {
+    if !meta.is_sweeping() {
+        return false;
+    }
+    let end = Place { main: meta.compacted, sub: 0 };
+    let (start, stop) = (meta.swept.key(), end.key());
+    let looked: Vec<Step> = store
+        .range(start.bytes(), Some(stop.bytes()))
+        .take(STEPS)
+        .filter_map(|(key, bytes)| {
+            debug_assert_eq!(key.first(), Some(&ENTRY));
+            Place::of_key(key).map(|place| Step::new(place, Entry::decode(bytes)))
+        })
+        .collect();
+    meta.swept = match looked.last() {
+        Some(last) if looked.len() == STEPS => last.place.next(),
+        _ => end,
+    };
+    for step in &looked {
+        if let Some(before) = step.before {
+            store.remove(before.key().bytes());
+        }
+        if let Some(key) = &step.deletes {
+            store.remove(step.place.key().bytes());
+            let name = named(buffer, GONE, key);
+            // The key may have got a value since, and lost it.
+            if store.get(name).is_some_and(|bytes| Head::decode(bytes).place == step.place) {
+                store.remove(name);
+            }
+        }
+    }
+    true
+}
+
+/// What an entry says about what goes.
+struct Step {
+    place: Place,
+    before: Option<Place>,
+    /// The key that it deletes.
+    deletes: Option<Vec<u8>>,
+}
+
+impl Step {
+    fn new(place: Place, entry: Entry<'_>) -> Self {
+        Self { place, before: entry.before, deletes: entry.deletes.then(|| entry.key().to_vec()) }
+    }
+}

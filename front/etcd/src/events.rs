@@ -1,0 +1,281 @@
+//! Changes as watches see them: live, as commands are executed, and from the entries of past revisions.
+//!
+//! Live events go to an [`Observer`] beside the replies: they are no part of the state, and what the observer does with them changes
+//! nothing here. Whoever missed some asks for a page of them. Tests: `tests/live.rs`, `tests/pages.rs`, `tests/store.rs`.
+
+use crate::error::EtcdError;
+use crate::proto;
+use crate::space::{ENTRY, Entry, Meta, Place, entry_at};
+use quorate_execute::Store;
+
+/// So many entries are looked at for one page.
+const STEPS: usize = 5000;
+/// A page keeps so much of its room free.
+const MORE_BYTES: usize = 64;
+
+/// Sees what commands change, as they do. Called while a batch is executed, so it must be quick, and never wait.
+pub trait Observer: Send {
+    /// Whether events are wanted now, and whether with what was there before.
+    fn wants(&self) -> Wants;
+    /// Commands ran.
+    fn executed(&mut self, events: LiveEvents);
+}
+
+/// What an observer wants of changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Wants {
+    /// Only the numbers.
+    #[default]
+    Nothing,
+    /// The events.
+    Events,
+    /// The events, with the entries before.
+    EventsAndBefore,
+}
+
+/// What the commands of one request changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LiveEvents {
+    /// The revision before them.
+    pub before: i64,
+    /// The newest revision.
+    pub revision: i64,
+    /// What is compacted.
+    pub compacted: i64,
+    /// What of the changes is here; nothing: ask for pages.
+    pub wants: Wants,
+    bytes: Vec<u8>,
+}
+
+impl LiveEvents {
+    /// The events in their order.
+    pub fn iter(&self) -> impl Iterator<Item = LiveEvent<'_>> {
+        let mut rest = self.bytes.as_slice();
+        std::iter::from_fn(move || LiveEvent::read(&mut rest))
+    }
+    /// How much memory it takes.
+    pub fn byte_len(&self) -> usize {
+        self.bytes.capacity() + size_of::<Self>()
+    }
+}
+
+/// One change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiveEvent<'a> {
+    /// Its revision.
+    pub revision: i64,
+    /// Whether the key lost its value.
+    pub deletes: bool,
+    /// Which key.
+    pub key: &'a [u8],
+    /// The `KeyValue` message after it.
+    pub message: &'a [u8],
+    /// The one before; empty when there was none, or none was wanted.
+    pub before: &'a [u8],
+}
+
+impl<'a> LiveEvent<'a> {
+    fn read(from: &mut &'a [u8]) -> Option<Self> {
+        let revision = proto::read_number(from)? as i64;
+        let deletes = proto::read_number(from)? == 1;
+        let (key, message) = (proto::read_string(from)?, proto::read_string(from)?);
+        Some(Self { revision, deletes, key, message, before: proto::read_string(from)? })
+    }
+
+    /// Appends it as an `Event` message.
+    pub fn write(&self, with_before: bool, out: &mut Vec<u8>) {
+        write_event(self.deletes, self.message, if with_before { self.before } else { &[] }, out);
+    }
+}
+
+fn write_event(deletes: bool, message: &[u8], before: &[u8], out: &mut Vec<u8>) {
+    proto::flag_field(out, 1, deletes);
+    proto::message_field(out, 2, message);
+    proto::bytes_field(out, 3, before);
+}
+
+/// Collects live events.
+#[derive(Debug, Default)]
+pub(crate) struct LiveWriter {
+    wants: Wants,
+    bytes: Vec<u8>,
+    before: Vec<u8>,
+    /// Where the present command's events begin.
+    mark: usize,
+}
+
+impl LiveWriter {
+    pub(crate) fn begin(&mut self, wants: Wants) {
+        self.wants = wants;
+        self.bytes.clear();
+    }
+
+    /// A command begins.
+    pub(crate) fn mark(&mut self) {
+        self.mark = self.bytes.len();
+    }
+
+    /// The command did nothing after all.
+    pub(crate) fn undo(&mut self) {
+        self.bytes.truncate(self.mark);
+        self.before.clear();
+    }
+
+    /// What the next change replaces.
+    pub(crate) fn before(&mut self, entry: Entry<'_>) {
+        if self.wants == Wants::EventsAndBefore {
+            self.before.extend_from_slice(entry.message);
+        }
+    }
+
+    pub(crate) fn change(&mut self, place: Place, deletes: bool, key: &[u8], message: &[u8]) {
+        if self.wants != Wants::Nothing {
+            proto::number(&mut self.bytes, place.main as u64);
+            proto::number(&mut self.bytes, u64::from(deletes));
+            [key, message, &self.before].into_iter().for_each(|part| proto::string(&mut self.bytes, part));
+            self.before.clear();
+        }
+    }
+
+    /// What was collected since the beginning.
+    pub(crate) fn take(&mut self, before: &Meta, meta: &Meta) -> LiveEvents {
+        LiveEvents {
+            before: before.revision,
+            revision: meta.revision,
+            compacted: meta.compacted,
+            wants: self.wants,
+            bytes: std::mem::take(&mut self.bytes),
+        }
+    }
+}
+
+/// A question for past events, of one watch.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct EventsQuery<'a> {
+    /// From this revision on.
+    pub revision: i64,
+    /// From this change of it on.
+    pub sub: u32,
+    /// Without puts.
+    pub no_put: bool,
+    /// Without deletes.
+    pub no_delete: bool,
+    /// With what was there before.
+    pub prev_kv: bool,
+    /// The first key.
+    pub key: &'a [u8],
+    /// As in a range.
+    pub range_end: &'a [u8],
+}
+
+impl<'a> EventsQuery<'a> {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        proto::number(out, self.revision as u64);
+        proto::number(out, u64::from(self.sub));
+        out.push(u8::from(self.no_put) | u8::from(self.no_delete) << 1 | u8::from(self.prev_kv) << 2);
+        proto::string(out, self.key);
+        proto::string(out, self.range_end);
+    }
+
+    pub(crate) fn decode(mut bytes: &'a [u8]) -> Option<Self> {
+        let from = &mut bytes;
+        let revision = i64::try_from(proto::read_number(from)?).ok()?;
+        let sub = u32::try_from(proto::read_number(from)?).ok()?;
+        let flags = proto::read_number(from)?;
+        let (key, range_end) = (proto::read_string(from)?, proto::read_string(from)?);
+        let flag = |bit: u32| flags & (1 << bit) != 0;
+        Some(Self { revision, sub, no_put: flag(0), no_delete: flag(1), prev_kv: flag(2), key, range_end })
+    }
+
+    /// Whether the watch is about this key.
+    pub fn covers(&self, key: &[u8]) -> bool {
+        match self.range_end {
+            [] => key == self.key,
+            [0] => key >= self.key,
+            end => key >= self.key && key < end,
+        }
+    }
+}
+
+/// Past events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventsPage<'a> {
+    /// The newest revision.
+    pub revision: i64,
+    /// Where the next page begins.
+    pub next_revision: i64,
+    /// At which change of it.
+    pub next_sub: u32,
+    /// `Event` messages, each as field 11 of a `WatchResponse`.
+    pub events: &'a [u8],
+}
+
+impl<'a> EventsPage<'a> {
+    /// The page in the body of a reply.
+    pub fn decode(revision: i64, mut body: &'a [u8]) -> Option<Self> {
+        let next_revision = proto::read_number(&mut body)? as i64;
+        let next_sub = proto::read_number(&mut body)? as u32;
+        Some(Self { revision, next_revision, next_sub, events: body })
+    }
+}
+
+/// Appends a page; past the newest revision there is nothing.
+pub(crate) fn page(
+    store: &Store,
+    meta: &Meta,
+    query: &EventsQuery<'_>,
+    room: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), EtcdError> {
+    if query.revision < meta.compacted {
+        return Err(EtcdError::Compacted);
+    }
+    let start = Place { main: query.revision, sub: query.sub };
+    let mut next = Place { main: (meta.revision + 1).max(query.revision), sub: 0 };
+    if next.main == query.revision {
+        next.sub = query.sub;
+    }
+    let (mut events, mut event, mut steps) = (Vec::new(), Vec::new(), 0);
+    for (key, bytes) in store.range(start.key().bytes(), Some(&[ENTRY + 1])) {
+        let Some(place) = Place::of_key(key) else { continue };
+        if steps == STEPS {
+            next = place;
+            break;
+        }
+        steps += 1;
+        let entry = Entry::decode(bytes);
+        if (entry.deletes && query.no_delete)
+            || (!entry.deletes && query.no_put)
+            || !query.covers(entry.key())
+        {
+            continue;
+        }
+        event.clear();
+        let before = if query.prev_kv { before(store, meta, place, entry) } else { &[] };
+        write_event(entry.deletes, entry.message, before, &mut event);
+        if events.len() + event.len() + MORE_BYTES > room {
+            if !events.is_empty() {
+                next = place;
+                break;
+            }
+            // Alone with what was before it does not fit.
+            event.clear();
+            write_event(entry.deletes, entry.message, &[], &mut event);
+            if event.len() + MORE_BYTES > room {
+                return Err(EtcdError::ResponseTooLarge);
+            }
+        }
+        proto::message_field(&mut events, 11, &event);
+    }
+    proto::number(out, next.main as u64);
+    proto::number(out, u64::from(next.sub));
+    out.extend_from_slice(&events);
+    Ok(())
+}
+
+/// What was there before a change, unless that is compacted.
+fn before<'a>(store: &'a Store, meta: &Meta, place: Place, entry: Entry<'_>) -> &'a [u8] {
+    let kept = place.main > meta.compacted;
+    let before = entry.before.filter(|_| kept).and_then(|before| entry_at(store, before));
+    before.filter(|before| !before.deletes).map_or(&[], |before| before.message)
+}

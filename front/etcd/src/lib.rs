@@ -1,0 +1,29 @@
+//! The store behind the etcd interface: a service with revisions, ranges, transactions, compaction and leases.
+//!
+//! [`Etcd`] keeps its state in the object store; it runs as `InStore::new(Etcd::new(config))`. Commands and queries are one byte that
+//! says which ([`Command`], [`Query`]) and etcd's own request message, as it came over the network; replies are etcd's own response
+//! messages without their header, so that whoever serves the network copies bytes and decodes nothing (docs/formats/etcd.md).
+//! This crate knows no gRPC: the servers are in a crate of their own.
+//!
+//! Start with `service.rs`; then `space.rs` (what lies where in the store), `write.rs`, `range.rs`, `txn.rs`, `lease.rs`, `compact.rs`.
+//! Tests: `tests/`; `tests/model` is the same contract in its simplest form.
+
+mod check;
+mod compact;
+mod error;
+mod events;
+mod hash;
+mod lease;
+pub mod proto;
+mod range;
+mod request;
+mod service;
+mod space;
+mod txn;
+mod write;
+
+pub use error::EtcdError;
+pub use events::{EventsPage, EventsQuery, LiveEvent, LiveEvents, Observer, Wants};
+pub use hash::{HashPage, HashQuery};
+pub use range::{RangePage, RangeQuery};
+pub use service::{Command, Done, Etcd, EtcdConfig, Query, Reply, check_invariants};

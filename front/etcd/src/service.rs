@@ -1,0 +1,485 @@
+//! The service: commands and queries to their parts of the store, and replies.
+//!
+//! A command or query is one byte and etcd's request message (or, where etcd has none, a form of our own); a reply is 0, the newest
+//! revision and the response's fields, or the number of an error (docs/formats/etcd.md). The numbers of the store are read once for
+//! all commands of a request and written once. Nothing is allocated for a put. Tests: `tests/`.
+
+use crate::check;
+use crate::compact;
+use crate::error::EtcdError;
+use crate::events::{self, EventsQuery, LiveWriter, Observer, Wants};
+use crate::hash::{self, HashQuery};
+use crate::lease;
+use crate::proto;
+use crate::range::{self, RangeQuery};
+use crate::request::{DeleteRequest, PutRequest, TxnRequest, numbers};
+use crate::space::Meta;
+use crate::txn;
+use crate::write::{Buffers, Writer, check_put};
+use quorate_execute::{BatchReplies, Context, ObjectService, ReplySink, Store};
+use quorate_types::{AgreedTime, Items};
+
+/// What bounds requests. All replicas of a cluster must have the same, since replies depend on it; it is no part of the state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EtcdConfig {
+    /// The longest request. 1 MiB by default.
+    pub request_bytes_max: usize,
+    /// The most compares, or operations of one branch, in a transaction. 128 by default, as in etcd.
+    pub txn_ops_max: usize,
+    /// Leases are granted for at least so many seconds. 2 by default, as in etcd with its usual election time-out.
+    pub lease_ttl_min_s: i64,
+}
+
+impl Default for EtcdConfig {
+    fn default() -> Self {
+        Self { request_bytes_max: 1 << 20, txn_ops_max: 128, lease_ttl_min_s: 2 }
+    }
+}
+
+/// What is ordered. Each carries the message of its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Command {
+    /// `PutRequest`.
+    Put = 129,
+    /// `DeleteRangeRequest`.
+    DeleteRange = 130,
+    /// `TxnRequest`.
+    Txn = 131,
+    /// `CompactionRequest`.
+    Compact = 132,
+    /// `LeaseGrantRequest`.
+    LeaseGrant = 133,
+    /// `LeaseRevokeRequest`.
+    LeaseRevoke = 134,
+    /// `LeaseKeepAliveRequest`.
+    LeaseKeepAlive = 135,
+    /// `LeaseTimeToLiveRequest`: ordered, because what is left depends on the time.
+    LeaseTimeToLive = 136,
+}
+
+impl Command {
+    const ALL: [Self; 8] = [
+        Self::Put,
+        Self::DeleteRange,
+        Self::Txn,
+        Self::Compact,
+        Self::LeaseGrant,
+        Self::LeaseRevoke,
+        Self::LeaseKeepAlive,
+        Self::LeaseTimeToLive,
+    ];
+
+    fn split(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (first, message) = bytes.split_first()?;
+        Self::ALL.into_iter().find(|command| *command as u8 == *first).map(|command| (command, message))
+    }
+
+    /// Appends the command with this message.
+    pub fn encode(self, message: &[u8], out: &mut Vec<u8>) {
+        out.push(self as u8);
+        out.extend_from_slice(message);
+    }
+
+    /// Whether its reply is short whatever the store holds, so that many can share a request.
+    pub fn answers_little(self, message: &[u8]) -> bool {
+        match self {
+            Self::Put => PutRequest::decode(message).is_ok_and(|request| !request.prev_kv),
+            Self::DeleteRange => DeleteRequest::decode(message).is_ok_and(|request| !request.prev_kv),
+            Self::Txn | Self::LeaseTimeToLive => false,
+            Self::Compact | Self::LeaseGrant | Self::LeaseRevoke | Self::LeaseKeepAlive => true,
+        }
+    }
+
+    /// Whether a transaction changes nothing, so that it can be asked instead of ordered.
+    pub fn only_reads(self, message: &[u8]) -> bool {
+        self == Self::Txn && TxnRequest::decode(message).is_ok_and(|txn| txn.reads_only())
+    }
+}
+
+/// What is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Query<'a> {
+    /// A range, or its next page.
+    Range(RangeQuery<'a>),
+    /// A `TxnRequest` that changes nothing.
+    Txn(&'a [u8]),
+    /// Past events.
+    Events(EventsQuery<'a>),
+    /// `LeaseLeasesRequest`.
+    Leases,
+    /// The hash of the store, or its next page.
+    Hash(HashQuery),
+    /// How large it is: three numbers, the bytes, the entries and the compacted revision.
+    Size,
+}
+
+impl<'a> Query<'a> {
+    /// Appends the query.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Range(query) => {
+                out.push(193);
+                query.encode(out);
+            }
+            Self::Txn(message) => {
+                out.push(194);
+                out.extend_from_slice(message);
+            }
+            Self::Events(query) => {
+                out.push(195);
+                query.encode(out);
+            }
+            Self::Leases => out.push(196),
+            Self::Hash(query) => {
+                out.push(197);
+                query.encode(out);
+            }
+            Self::Size => out.push(198),
+        }
+    }
+
+    fn decode(bytes: &'a [u8]) -> Option<Self> {
+        let (kind, rest) = bytes.split_first()?;
+        match kind {
+            193 => RangeQuery::decode(rest).map(Self::Range),
+            194 => Some(Self::Txn(rest)),
+            195 => EventsQuery::decode(rest).map(Self::Events),
+            196 => Some(Self::Leases),
+            197 => HashQuery::decode(rest).map(Self::Hash),
+            198 => Some(Self::Size),
+            _ => None,
+        }
+    }
+}
+
+/// What a command or query came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done<'a> {
+    /// The revision for the response's header.
+    pub revision: i64,
+    /// The response's fields without the header, or what the query's own form says.
+    pub body: &'a [u8],
+}
+
+/// Reads replies.
+#[derive(Clone, Copy, Debug)]
+pub struct Reply;
+
+impl Reply {
+    /// What a reply says.
+    ///
+    /// # Errors
+    /// The error that it is; [`EtcdError::Malformed`] when it is no reply.
+    pub fn decode(reply: &[u8]) -> Result<Done<'_>, EtcdError> {
+        match reply.split_first() {
+            Some((0, mut rest)) => {
+                let revision = proto::read_number(&mut rest).ok_or(EtcdError::Malformed)?;
+                Ok(Done { revision: revision as i64, body: rest })
+            }
+            Some((number, [])) => Err(EtcdError::from_number(*number).unwrap_or(EtcdError::Malformed)),
+            _ => Err(EtcdError::Malformed),
+        }
+    }
+}
+
+/// A reply keeps so much of its room free for what stands before the fields.
+const HEAD_BYTES: usize = 16;
+
+/// The service, to be run [`InStore`](quorate_execute::InStore).
+#[derive(Default)]
+pub struct Etcd {
+    config: EtcdConfig,
+    observer: Option<Box<dyn Observer>>,
+    buffers: Buffers,
+    live: LiveWriter,
+}
+
+impl Etcd {
+    /// The service with these bounds.
+    pub fn new(config: EtcdConfig) -> Self {
+        Self { config, ..Self::default() }
+    }
+
+    /// With somebody who sees what commands change, as they do.
+    #[must_use]
+    pub fn observed(self, observer: Box<dyn Observer>) -> Self {
+        Self { observer: Some(observer), ..self }
+    }
+
+    fn wants(&self) -> Wants {
+        self.observer.as_ref().map_or(Wants::Nothing, |observer| observer.wants())
+    }
+
+    /// Tells the observer, and keeps the numbers.
+    fn finish(&mut self, store: &mut Store, before: &Meta, meta: &Meta) {
+        if before == meta {
+            return;
+        }
+        meta.write(store, &mut self.buffers.value);
+        if let Some(observer) = &mut self.observer {
+            observer.executed(self.live.take(before, meta));
+        }
+    }
+
+    /// Runs one command and writes its reply.
+    fn run(
+        &mut self,
+        store: &mut Store,
+        meta: &mut Meta,
+        command: &[u8],
+        ctx: &Context,
+        reply: &mut ReplySink<'_>,
+    ) {
+        let mut body = std::mem::take(&mut self.buffers.body);
+        body.clear();
+        let done = match Command::split(command) {
+            None => Err(EtcdError::Malformed),
+            Some((_, message)) if message.len() > self.config.request_bytes_max => {
+                Err(EtcdError::RequestTooLarge)
+            }
+            Some((command, message)) => {
+                let room = reply.room().saturating_sub(HEAD_BYTES);
+                self.dispatch(store, meta, command, message, ctx, room, &mut body)
+            }
+        };
+        write_reply(done.map(|()| meta.revision), &body, reply);
+        self.buffers.body = body;
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn dispatch(
+        &mut self,
+        store: &mut Store,
+        meta: &mut Meta,
+        command: Command,
+        message: &[u8],
+        ctx: &Context,
+        room: usize,
+        body: &mut Vec<u8>,
+    ) -> Result<(), EtcdError> {
+        let writer = Writer::new(store, meta, &mut self.buffers, &mut self.live);
+        match command {
+            Command::Put => put(writer, &PutRequest::decode(message)?, room, body),
+            Command::DeleteRange => delete(writer, &DeleteRequest::decode(message)?, room, body),
+            Command::Txn => {
+                let request = TxnRequest::decode(message)?;
+                check::txn(&request, self.config.txn_ops_max)?;
+                run_txn(writer, &request, room, body)
+            }
+            Command::Compact => compact::compact(meta, numbers(message)?.0),
+            Command::LeaseGrant => {
+                lease::grant(store, ctx, self.config.lease_ttl_min_s, numbers(message)?, body)
+            }
+            Command::LeaseRevoke => {
+                let mut writer = writer;
+                lease::revoke(&mut writer, numbers(message)?.0)?;
+                writer.finish();
+                Ok(())
+            }
+            Command::LeaseKeepAlive => {
+                lease::keep_alive(store, ctx, numbers(message)?.0, body);
+                Ok(())
+            }
+            Command::LeaseTimeToLive => {
+                let (id, with_keys) = numbers(message)?;
+                lease::time_to_live(store, ctx.time(), id, with_keys != 0, body);
+                if body.len() > room { Err(EtcdError::ResponseTooLarge) } else { Ok(()) }
+            }
+        }
+    }
+
+    fn answer(
+        &self,
+        store: &Store,
+        meta: &Meta,
+        query: &[u8],
+        room: usize,
+        body: &mut Vec<u8>,
+    ) -> Result<(), EtcdError> {
+        match Query::decode(query).ok_or(EtcdError::Malformed)? {
+            Query::Range(query) => range::query(store, meta, &query, room, body),
+            Query::Txn(message) => {
+                let request = TxnRequest::decode(message)?;
+                check::txn(&request, self.config.txn_ops_max)?;
+                // What changes something is ordered.
+                if request.reads_only() {
+                    txn::read(store, meta, &request, room, body)
+                } else {
+                    Err(EtcdError::Malformed)
+                }
+            }
+            Query::Events(query) => events::page(store, meta, &query, room, body),
+            Query::Leases => {
+                lease::list(store, body);
+                if body.len() > room { Err(EtcdError::ResponseTooLarge) } else { Ok(()) }
+            }
+            Query::Hash(query) => {
+                hash::page(store, meta, &query)?.encode(body);
+                Ok(())
+            }
+            Query::Size => {
+                let numbers = [store.bytes(), store.len(), meta.compacted as u64];
+                numbers.into_iter().for_each(|number| proto::number(body, number));
+                Ok(())
+            }
+        }
+    }
+}
+
+fn put(
+    mut writer: Writer<'_>,
+    request: &PutRequest<'_>,
+    room: usize,
+    body: &mut Vec<u8>,
+) -> Result<(), EtcdError> {
+    check::put(request)?;
+    check_put(writer.store, request)?;
+    let before = request.prev_kv.then(|| writer.store.version());
+    writer.put(request, body);
+    finish(writer, before, room, body)
+}
+
+fn delete(
+    mut writer: Writer<'_>,
+    request: &DeleteRequest<'_>,
+    room: usize,
+    body: &mut Vec<u8>,
+) -> Result<(), EtcdError> {
+    check::delete(request)?;
+    let before = request.prev_kv.then(|| writer.store.version());
+    writer.delete_range(request, body);
+    finish(writer, before, room, body)
+}
+
+fn run_txn(
+    mut writer: Writer<'_>,
+    request: &TxnRequest<'_>,
+    room: usize,
+    body: &mut Vec<u8>,
+) -> Result<(), EtcdError> {
+    let path = txn::plan(writer.store, writer.meta(), request)?;
+    let before = txn::may_answer_much(request, &path).then(|| writer.store.version());
+    match (txn::run(&mut writer, request, &path, room, body), before) {
+        (Ok(()), before) => finish(writer, before, room, body),
+        (Err(error), Some(before)) => {
+            writer.undo(&before);
+            Err(error)
+        }
+        (Err(error), None) => {
+            // Without ranges and entries from before, a response is shorter than its request.
+            writer.finish();
+            Err(error)
+        }
+    }
+}
+
+/// Keeps what was done if its response fits.
+fn finish(
+    writer: Writer<'_>,
+    before: Option<quorate_execute::Version>,
+    room: usize,
+    body: &[u8],
+) -> Result<(), EtcdError> {
+    match before {
+        Some(before) if body.len() > room => {
+            writer.undo(&before);
+            Err(EtcdError::ResponseTooLarge)
+        }
+        _ => {
+            writer.finish();
+            Ok(())
+        }
+    }
+}
+
+fn write_reply(done: Result<i64, EtcdError>, body: &[u8], reply: &mut ReplySink<'_>) {
+    match done {
+        Ok(revision) => {
+            let mut head = [0; HEAD_BYTES];
+            let mut len = 1;
+            let mut left = revision as u64;
+            while left >= 0x80 {
+                head[len] = left as u8 | 0x80;
+                (len, left) = (len + 1, left >> 7);
+            }
+            head[len] = left as u8;
+            reply.write(&head[..=len]);
+            reply.write(body);
+        }
+        Err(error) => reply.write(&[error.number()]),
+    }
+}
+
+impl ObjectService for Etcd {
+    fn execute(&mut self, store: &mut Store, command: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
+        let before = Meta::read(store);
+        let mut meta = before;
+        self.live.begin(self.wants());
+        self.run(store, &mut meta, command, ctx, reply);
+        self.finish(store, &before, &meta);
+    }
+
+    fn execute_batch(
+        &mut self,
+        store: &mut Store,
+        commands: Items<'_>,
+        ctx: &Context,
+        replies: &mut BatchReplies,
+    ) {
+        let before = Meta::read(store);
+        let mut meta = before;
+        self.live.begin(self.wants());
+        for (index, command) in commands.iter().enumerate() {
+            let ctx = ctx.with_command(index as u32);
+            replies.push_with(|reply| self.run(store, &mut meta, command, &ctx, reply));
+        }
+        self.finish(store, &before, &meta);
+    }
+
+    fn query(&self, store: &Store, query: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
+        let meta = Meta::read(store);
+        let mut body = Vec::new();
+        let room = reply.room().saturating_sub(HEAD_BYTES);
+        let done = self.answer(store, &meta, query, room, &mut body);
+        write_reply(done.map(|()| meta.revision), &body, reply);
+    }
+
+    /// Deletes, compaction and the end of leases.
+    fn frees(&self, command: &[u8]) -> bool {
+        matches!(
+            Command::split(command),
+            Some((Command::DeleteRange | Command::Compact | Command::LeaseRevoke, _))
+        )
+    }
+
+    /// At once as long as there is something to sweep.
+    fn next_deadline(&self, store: &Store) -> Option<AgreedTime> {
+        if Meta::read(store).is_sweeping() { Some(AgreedTime::ZERO) } else { lease::next_end(store) }
+    }
+
+    fn deadline_reached(&mut self, store: &mut Store, ctx: &Context) {
+        let before = Meta::read(store);
+        let mut meta = before;
+        self.live.begin(self.wants());
+        let mut keys = 0;
+        loop {
+            let mut writer = Writer::new(store, &mut meta, &mut self.buffers, &mut self.live);
+            if !lease::end_next(&mut writer, ctx.time(), &mut keys) {
+                break;
+            }
+            writer.finish();
+        }
+        compact::sweep(store, &mut meta, &mut self.buffers.key);
+        self.finish(store, &before, &meta);
+    }
+}
+
+/// Panics with the name of an invariant that does not hold. Goes through everything.
+///
+/// # Panics
+/// Then.
+pub fn check_invariants(store: &Store) {
+    crate::space::invariants(store);
+    lease::invariants(store);
+}

@@ -1,0 +1,278 @@
+//! What lies where in the object store, and how it is found (docs/formats/etcd.md).
+//!
+//! - `m`: the [`Meta`] numbers.
+//! - `k` and a key: the [`Head`] of a key that has a value: where its newest entry is, and its numbers.
+//! - `d` and a key: where the entry of its deletion is, for keys without a value, until that is compacted.
+//! - `r` and a [`Place`]: an [`Entry`]: etcd's own `KeyValue` message, and where the entry before of the same key is.
+//! - `l` and a lease: its times. `a`, a lease and a key: the key is attached. `e`, a moment and a lease: when it ends.
+//!
+//! Invariants: INV-ETCD-1 to 3; INV-ETCD-4 and 5 in `lease.rs`. Tests: `tests/store.rs` goes through all of it.
+
+use crate::proto::{self, Fields, Value};
+use quorate_execute::Store;
+
+pub(crate) const META: u8 = b'm';
+pub(crate) const HEAD: u8 = b'k';
+pub(crate) const GONE: u8 = b'd';
+pub(crate) const ENTRY: u8 = b'r';
+pub(crate) const LEASE: u8 = b'l';
+pub(crate) const ATTACHED: u8 = b'a';
+pub(crate) const ENDING: u8 = b'e';
+
+/// The numbers of the whole store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Meta {
+    /// Of the newest change; an empty store is at 1.
+    pub(crate) revision: i64,
+    /// Nothing below it can be asked for; 0: nothing was compacted.
+    pub(crate) compacted: i64,
+    /// What compaction has yet to look at begins here, and ends before the revision `compacted`.
+    pub(crate) swept: Place,
+}
+
+impl Default for Meta {
+    fn default() -> Self {
+        Self { revision: 1, compacted: 0, swept: Place { main: 1, sub: 0 } }
+    }
+}
+
+impl Meta {
+    pub(crate) fn read(store: &Store) -> Self {
+        let Some(mut bytes) = store.get(&[META]) else { return Self::default() };
+        let mut next = || proto::read_number(&mut bytes).expect("INV-ETCD-3: the meta numbers decode");
+        Self {
+            revision: next() as i64,
+            compacted: next() as i64,
+            swept: Place { main: next() as i64, sub: next() as u32 },
+        }
+    }
+
+    pub(crate) fn write(&self, store: &mut Store, buffer: &mut Vec<u8>) {
+        buffer.clear();
+        let numbers = [self.revision, self.compacted, self.swept.main, i64::from(self.swept.sub)];
+        numbers.into_iter().for_each(|number| proto::number(buffer, number as u64));
+        store.put(&[META], buffer);
+    }
+
+    /// Whether compaction has something left to look at.
+    pub(crate) fn is_sweeping(&self) -> bool {
+        self.swept.main < self.compacted
+    }
+}
+
+/// Where an entry is: its revision, and which change of that revision it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct Place {
+    pub(crate) main: i64,
+    pub(crate) sub: u32,
+}
+
+impl Place {
+    /// The key under which the entry lies. The first change of a revision, which most are, has the shorter one.
+    pub(crate) fn key(self) -> PlaceKey {
+        let mut bytes = [0; 13];
+        bytes[0] = ENTRY;
+        bytes[1..9].copy_from_slice(&self.main.to_be_bytes());
+        bytes[9..].copy_from_slice(&self.sub.to_be_bytes());
+        PlaceKey { bytes, len: if self.sub == 0 { 9 } else { 13 } }
+    }
+
+    pub(crate) fn of_key(key: &[u8]) -> Option<Self> {
+        let main = i64::from_be_bytes(*key.get(1..)?.first_chunk()?);
+        let sub = key.get(9..)?.first_chunk().map_or(0, |sub| u32::from_be_bytes(*sub));
+        Some(Self { main, sub })
+    }
+
+    pub(crate) fn next(self) -> Self {
+        Self { sub: self.sub + 1, ..self }
+    }
+}
+
+/// The key of an entry.
+pub(crate) struct PlaceKey {
+    bytes: [u8; 13],
+    len: usize,
+}
+
+impl PlaceKey {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// What is known of a key that has a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Head {
+    pub(crate) place: Place,
+    pub(crate) create: i64,
+    pub(crate) version: i64,
+    pub(crate) lease: i64,
+}
+
+impl Head {
+    pub(crate) fn decode(mut bytes: &[u8]) -> Self {
+        let mut next = || proto::read_number(&mut bytes).unwrap_or(0);
+        let place = Place { main: next() as i64, sub: next() as u32 };
+        Self { place, create: next() as i64, version: next() as i64, lease: next() as i64 }
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        out.clear();
+        let numbers = [self.place.main, i64::from(self.place.sub), self.create, self.version];
+        numbers.into_iter().for_each(|number| proto::number(out, number as u64));
+        if self.lease != 0 {
+            proto::number(out, self.lease as u64);
+        }
+    }
+}
+
+/// What stands under a place: a flag, where the entry before of the same key is, and the `KeyValue` message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry<'a> {
+    pub(crate) deletes: bool,
+    pub(crate) before: Option<Place>,
+    /// With the value at its end.
+    pub(crate) message: &'a [u8],
+}
+
+impl<'a> Entry<'a> {
+    pub(crate) fn decode(bytes: &'a [u8]) -> Self {
+        let (flag, mut rest) = bytes.split_first().map_or((0, bytes), |(flag, rest)| (*flag, rest));
+        let main = proto::read_number(&mut rest).unwrap_or(0) as i64;
+        let before =
+            (main != 0).then(|| Place { main, sub: proto::read_number(&mut rest).unwrap_or(0) as u32 });
+        Self { deletes: flag == 1, before, message: rest }
+    }
+
+    /// Begins one in the buffer; the message is appended behind it.
+    pub(crate) fn begin(out: &mut Vec<u8>, deletes: bool, before: Option<Place>) {
+        out.clear();
+        out.push(u8::from(deletes));
+        let before = before.unwrap_or_default();
+        proto::number(out, before.main as u64);
+        if before.main != 0 {
+            proto::number(out, u64::from(before.sub));
+        }
+    }
+
+    pub(crate) fn key(&self) -> &'a [u8] {
+        KeyValue::decode(self.message).key
+    }
+}
+
+/// The parts of a `KeyValue` message.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct KeyValue<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) create: i64,
+    pub(crate) version: i64,
+    pub(crate) value: &'a [u8],
+    /// The message up to where the value begins.
+    pub(crate) without_value: &'a [u8],
+}
+
+impl<'a> KeyValue<'a> {
+    pub(crate) fn decode(message: &'a [u8]) -> Self {
+        let mut parts = Self { without_value: message, ..Self::default() };
+        let mut fields = Fields::of(message);
+        loop {
+            let before = message.len() - fields.rest().len();
+            match fields.next() {
+                Some(Ok((1, Value::Bytes(key)))) => parts.key = key,
+                Some(Ok((2, Value::Number(create)))) => parts.create = create as i64,
+                Some(Ok((4, Value::Number(version)))) => parts.version = version as i64,
+                Some(Ok((5, Value::Bytes(value)))) => {
+                    parts.value = value;
+                    parts.without_value = &message[..before];
+                }
+                Some(_) => {}
+                None => return parts,
+            }
+        }
+    }
+
+    /// Appends a message of these parts; the value goes last.
+    pub(crate) fn encode(out: &mut Vec<u8>, key: &[u8], head: &Head, value: &[u8]) {
+        proto::bytes_field(out, 1, key);
+        proto::int_field(out, 2, head.create);
+        proto::int_field(out, 3, head.place.main);
+        proto::int_field(out, 4, head.version);
+        proto::int_field(out, 6, head.lease);
+        proto::bytes_field(out, 5, value);
+    }
+}
+
+/// The entry at a place, while it is there.
+pub(crate) fn entry_at(store: &Store, place: Place) -> Option<Entry<'_>> {
+    store.get(place.key().bytes()).map(Entry::decode)
+}
+
+/// The entry of a head.
+pub(crate) fn entry_of<'a>(store: &'a Store, head: &Head) -> Entry<'a> {
+    entry_at(store, head.place).expect("INV-ETCD-1: a head's entry exists")
+}
+
+/// Writes a key of the store into the buffer: which part, and the rest.
+pub(crate) fn named<'a>(buffer: &'a mut Vec<u8>, part: u8, rest: &[u8]) -> &'a [u8] {
+    buffer.clear();
+    buffer.push(part);
+    buffer.extend_from_slice(rest);
+    buffer
+}
+
+/// The head of a key that has a value.
+pub(crate) fn head(store: &Store, key: &[u8], buffer: &mut Vec<u8>) -> Option<Head> {
+    store.get(named(buffer, HEAD, key)).map(Head::decode)
+}
+
+/// The bounds in the store of the keys that a request means, in one part.
+pub(crate) struct Bounds {
+    pub(crate) start: Vec<u8>,
+    pub(crate) end: Vec<u8>,
+}
+
+impl Bounds {
+    /// `range_end` as etcd has it: empty for the key alone, a zero byte for all keys from it on.
+    pub(crate) fn new(part: u8, key: &[u8], range_end: &[u8]) -> Self {
+        let mut bounds = Self { start: vec![part], end: vec![part] };
+        bounds.start.extend_from_slice(key);
+        match range_end {
+            [] => {
+                bounds.end.extend_from_slice(key);
+                bounds.end.push(0);
+            }
+            [0] => bounds.end[0] += 1,
+            end => bounds.end.extend_from_slice(end),
+        }
+        // A range that ends before it begins has nothing.
+        if bounds.end < bounds.start {
+            bounds.end.clone_from(&bounds.start);
+        }
+        bounds
+    }
+
+    pub(crate) fn entries<'a>(
+        &'a self,
+        store: &'a Store,
+    ) -> impl DoubleEndedIterator<Item = (&'a [u8], &'a [u8])> {
+        store.range(&self.start, Some(&self.end)).map(|(key, value)| (&key[1..], value))
+    }
+}
+
+/// Panics when heads, deletions and entries do not fit each other.
+pub(crate) fn invariants(store: &Store) {
+    let everything = |part| Bounds::new(part, &[], &[0]);
+    for (key, bytes) in everything(HEAD).entries(store) {
+        let head = Head::decode(bytes);
+        let entry = entry_of(store, &head);
+        let parts = KeyValue::decode(entry.message);
+        let same = (parts.key, parts.create, parts.version) == (key, head.create, head.version);
+        assert!(same && !entry.deletes, "INV-ETCD-1: a head's entry exists and says the same");
+    }
+    for (key, bytes) in everything(GONE).entries(store) {
+        let entry = entry_at(store, Head::decode(bytes).place);
+        let fits = entry.is_some_and(|entry| entry.deletes && entry.key() == key);
+        assert!(fits, "INV-ETCD-2: a deletion's entry exists while its `d` is there");
+        assert!(head(store, key, &mut Vec::new()).is_none(), "INV-ETCD-2: a key with a value has no `d`");
+    }
+}

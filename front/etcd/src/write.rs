@@ -1,0 +1,183 @@
+//! Changes: puts and deletes of one command, which all have one revision.
+//!
+//! A put writes an entry at the end of the entries, and the key's head. No entry is ever changed: what is read at an older revision,
+//! and watches, find what was there. Tests: `tests/store.rs`.
+
+use crate::error::EtcdError;
+use crate::events::LiveWriter;
+use crate::lease;
+use crate::proto;
+use crate::request::{DeleteRequest, PutRequest};
+use crate::space::{Bounds, Entry, GONE, HEAD, Head, KeyValue, Meta, Place, entry_at, entry_of, head, named};
+use quorate_execute::{Store, Version};
+
+/// Memory that holds nothing from one command to the next.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Buffers {
+    pub(crate) key: Vec<u8>,
+    pub(crate) head: Vec<u8>,
+    pub(crate) entry: Vec<u8>,
+    pub(crate) value: Vec<u8>,
+    pub(crate) body: Vec<u8>,
+}
+
+/// What one command changes.
+pub(crate) struct Writer<'a> {
+    pub(crate) store: &'a mut Store,
+    meta: &'a mut Meta,
+    buffers: &'a mut Buffers,
+    live: &'a mut LiveWriter,
+    /// Where the next change goes.
+    next: Place,
+}
+
+impl<'a> Writer<'a> {
+    pub(crate) fn new(
+        store: &'a mut Store,
+        meta: &'a mut Meta,
+        buffers: &'a mut Buffers,
+        live: &'a mut LiveWriter,
+    ) -> Self {
+        let next = Place { main: meta.revision + 1, sub: 0 };
+        live.mark();
+        Self { store, meta, buffers, live, next }
+    }
+
+    /// The revision that a change has, whether or not there was one yet.
+    pub(crate) fn change_revision(&self) -> i64 {
+        self.next.main
+    }
+
+    /// The revision that the command has so far.
+    pub(crate) fn revision(&self) -> i64 {
+        if self.next.sub > 0 { self.next.main } else { self.meta.revision }
+    }
+
+    /// The store's numbers before this command.
+    pub(crate) fn meta(&self) -> &Meta {
+        self.meta
+    }
+
+    /// Makes the changes the newest revision, if there were any. Gives the newest.
+    pub(crate) fn finish(self) -> i64 {
+        self.meta.revision = self.revision();
+        self.meta.revision
+    }
+
+    /// Makes the store what it was before the command.
+    pub(crate) fn undo(self, before: &Version) {
+        self.store.roll_back(before);
+        self.live.undo();
+    }
+
+    /// Puts what [`check_put`] allowed; appends the fields of the response.
+    pub(crate) fn put(&mut self, request: &PutRequest<'_>, out: &mut Vec<u8>) {
+        let old = head(self.store, request.key, &mut self.buffers.key);
+        let before = match &old {
+            Some(old) => Some(old.place),
+            None => self.bring_back(request.key),
+        };
+        if let Some(old) = &old {
+            let entry = entry_of(self.store, old);
+            if request.prev_kv {
+                proto::message_field(out, 2, entry.message);
+            }
+            if request.ignore_value {
+                self.buffers.value.clear();
+                self.buffers.value.extend_from_slice(KeyValue::decode(entry.message).value);
+            }
+            self.live.before(entry);
+        }
+        let lease = match &old {
+            Some(old) if request.ignore_lease => old.lease,
+            _ => request.lease,
+        };
+        let old = old.unwrap_or_default();
+        let create = if old.create == 0 { self.next.main } else { old.create };
+        let head = Head { place: self.next, create, version: old.version + 1, lease };
+        Entry::begin(&mut self.buffers.entry, false, before);
+        let message_at = self.buffers.entry.len();
+        let value = if request.ignore_value { &self.buffers.value } else { request.value };
+        KeyValue::encode(&mut self.buffers.entry, request.key, &head, value);
+        self.live.change(self.next, false, request.key, &self.buffers.entry[message_at..]);
+        self.append();
+        head.encode(&mut self.buffers.head);
+        self.store.put(named(&mut self.buffers.key, HEAD, request.key), &self.buffers.head);
+        if old.lease != lease {
+            lease::detach(self.store, old.lease, request.key, &mut self.buffers.key);
+            lease::attach(self.store, lease, request.key, &mut self.buffers.key);
+        }
+    }
+
+    /// The key gets a value again: where its deletion is, if that was not compacted.
+    fn bring_back(&mut self, key: &[u8]) -> Option<Place> {
+        let name = named(&mut self.buffers.key, GONE, key);
+        let place = self.store.get(name).map(|bytes| Head::decode(bytes).place)?;
+        self.store.remove(name);
+        Some(place)
+    }
+
+    /// Writes the entry of the buffer to the next place.
+    fn append(&mut self) {
+        self.store.put(self.next.key().bytes(), &self.buffers.entry);
+        self.next = self.next.next();
+    }
+
+    /// Deletes; appends the fields of the response.
+    pub(crate) fn delete_range(&mut self, request: &DeleteRequest<'_>, out: &mut Vec<u8>) {
+        if request.range_end.is_empty() {
+            let Some(old) = head(self.store, request.key, &mut self.buffers.key) else { return };
+            proto::int_field(out, 2, 1);
+            if request.prev_kv {
+                proto::message_field(out, 3, entry_of(self.store, &old).message);
+            }
+            return self.delete(request.key, &old);
+        }
+        let bounds = Bounds::new(HEAD, request.key, request.range_end);
+        let doomed: Vec<(Vec<u8>, Head)> =
+            bounds.entries(self.store).map(|(key, bytes)| (key.to_vec(), Head::decode(bytes))).collect();
+        proto::int_field(out, 2, doomed.len() as i64);
+        for (key, old) in &doomed {
+            if request.prev_kv {
+                proto::message_field(out, 3, entry_of(self.store, old).message);
+            }
+            self.delete(key, old);
+        }
+    }
+
+    /// Deletes a key that has a value.
+    pub(crate) fn delete(&mut self, key: &[u8], old: &Head) {
+        let gone = Head { place: self.next, ..Head::default() };
+        self.live.before(entry_of(self.store, old));
+        Entry::begin(&mut self.buffers.entry, true, Some(old.place));
+        let message_at = self.buffers.entry.len();
+        KeyValue::encode(&mut self.buffers.entry, key, &gone, &[]);
+        self.live.change(self.next, true, key, &self.buffers.entry[message_at..]);
+        self.append();
+        gone.encode(&mut self.buffers.head);
+        self.store.remove(named(&mut self.buffers.key, HEAD, key));
+        self.store.put(named(&mut self.buffers.key, GONE, key), &self.buffers.head);
+        lease::detach(self.store, old.lease, key, &mut self.buffers.key);
+    }
+}
+
+/// Whether a put may be done, by what is in the store before its command.
+pub(crate) fn check_put(store: &Store, request: &PutRequest<'_>) -> Result<(), EtcdError> {
+    if (request.ignore_value || request.ignore_lease) && head(store, request.key, &mut Vec::new()).is_none() {
+        return Err(EtcdError::KeyNotFound);
+    }
+    if request.lease != 0 && !lease::exists(store, request.lease) {
+        return Err(EtcdError::LeaseNotFound);
+    }
+    Ok(())
+}
+
+/// The entry of a key as it was at a revision: from the newest one back.
+pub(crate) fn as_of<'a>(store: &'a Store, newest: Place, revision: i64) -> Option<(Place, Entry<'a>)> {
+    let (mut place, mut entry) = (newest, entry_at(store, newest)?);
+    while place.main > revision {
+        place = entry.before?;
+        entry = entry_at(store, place)?;
+    }
+    (!entry.deletes).then_some((place, entry))
+}
