@@ -13,7 +13,7 @@ fn tight(config: ModSmartConfig) -> ModSmartConfig {
 }
 
 /// Everything happens within the time-outs.
-fn hasty(config: ModSmartConfig) -> ModSmartConfig {
+pub(super) fn hasty(config: ModSmartConfig) -> ModSmartConfig {
     let (heartbeat, timeout) = (Span::from_millis(4), Span::from_millis(12));
     ModSmartConfig {
         heartbeat,

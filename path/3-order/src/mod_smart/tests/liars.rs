@@ -407,6 +407,17 @@ fn four_replicas_survive_every_liar() {
     }
 }
 
+/// With time-outs so short that views follow each other all the time.
+#[test]
+fn four_hasty_replicas_survive_every_liar() {
+    for how in ALL {
+        for seed in chaos::seeds(15) {
+            let plan = Plan { configure: chaos::hasty, ..Plan::byzantine(4) };
+            chaos::schedule(seed, plan, &[how]);
+        }
+    }
+}
+
 /// Two kinds among seven.
 #[test]
 fn seven_replicas_survive_two_liars() {

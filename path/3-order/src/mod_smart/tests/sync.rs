@@ -54,7 +54,7 @@ fn nothing_binds_where_nothing_was_locked() {
 
 /// T4 at the leader: whoever names a slot shows that it is decided, or is not heard.
 #[test]
-fn claims_of_decisions_are_shown() {
+pub(super) fn claims_of_decisions_are_shown() {
     let mut one = leader();
     let said = one.collect(0, 2, 9, None, &[]);
     let forged = Proof { slot: Slot::new(9), ..one.proof(1, 8, &some(1), &[0, 1, 3]) };
