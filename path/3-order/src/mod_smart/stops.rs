@@ -38,6 +38,10 @@ pub(super) struct Stops {
 }
 
 impl Stops {
+    /// Whether this member said that it gives its office up.
+    fn says_leaves(&self, leader: ReplicaId) -> bool {
+        self.heard.get(&leader).is_some_and(|heard| heard.why == Complaint::Leaves)
+    }
     /// Whether the leader has finished and wants to go.
     pub(super) fn left(&self) -> bool {
         self.leaving.is_some_and(|leaving| leaving.asked)
@@ -163,6 +167,7 @@ impl ModSmart {
     /// Enters a view that a quorum asked for. [mod_smart L41]
     pub(super) fn install(&mut self, view: View, stops: Signed, out: &mut Effects) {
         assert!(view > self.view, "INV-SMART-7: views only grow, from {} to {view}", self.view);
+        let left = self.barred || self.stops.left() || self.stops.says_leaves(self.leader());
         self.view = view;
         self.certificate = stops;
         self.barred = false;
@@ -173,14 +178,16 @@ impl ModSmart {
         self.queue.clear();
         self.stops.heard.retain(|_, heard| heard.asked > view);
         (self.stops.asking, self.stops.leaving) = (None, None);
-        self.watch.enter(self.now);
+        self.watch.enter(self.now, left);
         self.fail_reads(out);
         self.enter_synchronization(out);
     }
 
     /// Shows whoever is in an older view why there is a newer one. [mod_smart L43]
     pub(super) fn show_certificate(&mut self, to: ReplicaId, out: &mut Effects) {
-        if self.shown.insert(to) && !planted("smart-certificate-kept") {
+        // After records were lost the view may be known without the STOPs that made it.
+        let known = self.view == View::FIRST || !self.certificate.is_empty();
+        if known && self.shown.insert(to) {
             self.send(out, to, Body::Certificate { stops: self.certificate.clone() }, None);
         }
     }
@@ -257,7 +264,7 @@ impl ModSmart {
 
     /// A life begins. Who led its view in an earlier one does not know what it proposed, and asks to be replaced. [mod_smart L8]
     pub(super) fn begin_life(&mut self, out: &mut Effects) {
-        self.watch.enter(self.now);
+        self.watch.enter(self.now, true);
         self.watch.forget_failures();
         if self.view == View::ZERO {
             self.view = View::FIRST;
