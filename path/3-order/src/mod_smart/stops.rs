@@ -114,7 +114,8 @@ impl ModSmart {
         let signature = self.auth.sign(&self.stop_statement(view));
         let me = self.config.me;
         self.stops.heard.insert(me, Heard { asked: view, why, signature, at: self.now });
-        self.send_all(out, &Body::Stop { asked: view, why, signature }, None);
+        let decided = self.decided();
+        self.send_all(out, &Body::Stop { asked: view, why, decided, signature }, None);
         self.install_if_certified(view, out);
     }
 
@@ -129,9 +130,6 @@ impl ModSmart {
     ) {
         if asked > VIEW_MAX {
             return reject(out, from, Reject::Malformed("mod-smart: view"));
-        }
-        if let Complaint::Slot(slot) = why {
-            self.answer_complaint(from, slot, out);
         }
         if asked <= self.view {
             return self.show_certificate(from, out);
@@ -211,10 +209,11 @@ impl ModSmart {
         self.install(view, stops, out);
     }
 
-    /// Whoever waits for a slot that is decided here gets it. [mod_smart L69]
-    fn answer_complaint(&mut self, from: ReplicaId, slot: Slot, out: &mut Effects) {
-        if slot <= self.decided() && slot > self.log.floor() {
-            self.on_fetch(from, slot, 1, out);
+    /// Whoever complains may only lack what is decided here, or know more than is. [mod_smart L69]
+    pub(super) fn help_or_follow(&mut self, from: ReplicaId, decided: Slot, out: &mut Effects) {
+        self.fetching.hint(from, decided, self.decided());
+        if decided < self.decided() {
+            self.on_fetch(from, decided.next(), 1, out);
         }
     }
 

@@ -244,10 +244,11 @@ impl ModSmart {
 
     /// What had no effect is sent again. [mod_smart L27, L58]
     pub(super) fn repeat(&mut self, out: &mut Effects) {
-        if self.records > self.durable {
-            // It has not left the first time.
+        // Before it is durable it has not left the first time.
+        if self.records > self.durable || self.now.since(self.repeated) < self.config.repeat {
             return;
         }
+        self.repeated = self.now;
         match &self.phase {
             Phase::Syncing => {
                 if self.leader() != self.config.me {

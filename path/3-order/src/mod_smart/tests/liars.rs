@@ -186,7 +186,16 @@ impl Lies {
                     _ => Complaint::Slot(Slot::new(random.below(50))),
                 };
                 let signature = self.auth.sign(&self.scribe.stop_statement(asked));
-                vec![honest(), (to, self.whole(view, Body::Stop { asked, why, signature }))]
+                vec![
+                    honest(),
+                    (
+                        to,
+                        self.whole(
+                            view,
+                            Body::Stop { asked, why, decided: Slot::new(random.below(40)), signature },
+                        ),
+                    ),
+                ]
             }
             How::Huge => vec![honest(), (to, self.huge(random, view))],
             How::Mutate => vec![(to, mutated(random, encode(&message)))],
@@ -225,6 +234,7 @@ impl Lies {
             _ => Body::Stop {
                 asked: View::new(slot.number()),
                 why: Complaint::Silence,
+                decided: slot,
                 signature: Signature::NONE,
             },
         };

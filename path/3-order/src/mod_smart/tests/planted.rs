@@ -24,7 +24,7 @@ fn hasty(how: How) {
 /// Each bug, with the tests that are to fail.
 type Bug = (&'static str, fn());
 
-const BUGS: [Bug; 24] = [
+const BUGS: [Bug; 25] = [
     ("smart-first-view-is-none", rules::a_lock_of_the_first_view_binds),
     ("smart-first-view-is-none", rules::no_history_of_four_with_a_liar_decides_two_values),
     ("smart-first-view-is-none", rules::no_history_of_three_without_lies_decides_two_values),
@@ -43,6 +43,7 @@ const BUGS: [Bug; 24] = [
     ("smart-last-vote-counts", normal::a_second_vote_counts_for_nothing),
     ("smart-votes-without-end", normal::votes_far_ahead_are_not_kept),
     ("smart-vote-before-sync", || schedules(Plan::crash(3), &[])),
+    ("smart-stop-data-before-sync", || schedules(Plan::crash(3), &[])),
     ("smart-own-vote-before-sync", normal::votes_wait_for_the_disk),
     ("smart-lock-early", || byzantine(How::Equivocate)),
     ("smart-leads-again", stops::a_restarted_leader_does_not_lead),
