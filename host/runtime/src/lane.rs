@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+mod balance;
 mod door;
 mod fair;
 mod pace;
@@ -264,6 +265,7 @@ impl Lane {
             }
         }
         self.sides.tell(&self.home.node);
+        self.balance(now);
         if cfg!(debug_assertions) {
             self.home.node.invariants(false);
         }
@@ -403,7 +405,7 @@ impl Lane {
                         written.push(conn);
                     }
                 }
-                Effect::Move { conn, lane } => self.move_to(conn, lane),
+                Effect::Move { conn, lane } => self.move_to(now, conn, lane),
                 Effect::FrameLimit { conn, bytes } => {
                     if let Some(connection) = self.sockets.connections.get_mut(&conn) {
                         connection.set_frame_limit(bytes);
