@@ -208,9 +208,14 @@ impl Node {
     /// Where a client finds somebody who leads. Each is sent to the leader of one instance, all together to all of them. What orders
     /// such words is the sum of all views: views only grow, so whoever says a larger one knows more.
     pub(crate) fn leader_notice(&self, conn: ConnId) -> LeaderNotice {
+        self.notice_for(self.peers.client(conn))
+    }
+
+    /// The same, for whoever has not been let in yet.
+    pub(crate) fn notice_for(&self, client: Option<ClientId>) -> LeaderNotice {
         let sum: u64 = self.instances.iter().map(|instance| instance.leader.0.number()).sum();
         // Whoever leads anything serves whoever comes; but all are told the same, so that they spread.
-        let client = self.peers.client(conn).map_or(0, ClientId::number);
+        let client = client.map_or(0, ClientId::number);
         let count = self.instances.len();
         let from = (client % count as u64) as usize;
         let leader = (0..count).find_map(|step| self.instances[(from + step) % count].leader.1);

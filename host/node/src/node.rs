@@ -25,9 +25,9 @@ use quorate_order::raft::Raft;
 use quorate_reply::{ReadPath, RouteLimits, Routes};
 use quorate_state::transfer::Kept;
 use quorate_types::{
-    AgreedTime, ConnId, Halt, InstanceId, MembershipId, RecordId, ReplicaId, Seq, Slot, Time, View,
+    AgreedTime, ClientId, ConnId, Halt, InstanceId, MembershipId, RecordId, ReplicaId, Seq, Slot, Time, View,
 };
-use quorate_wire::{Batch, Frame, FrameKind, Memberships, Refusal, RefusalReason, StateMessage};
+use quorate_wire::{Batch, Frame, FrameKind, Hello, Memberships, Refusal, RefusalReason, Role, StateMessage};
 use std::collections::BTreeMap;
 
 /// One lane of a replica: every stage of it, all instances, no I/O.
@@ -498,7 +498,7 @@ impl Node {
             Some(Conn::Client(client)) => self.on_client_frame(now, conn, client, frame, out),
             Some(Conn::Admin) => self.on_admin_frame(now, conn, frame, out),
             Some(Conn::Stranger { .. }) => {
-                let notice = self.leader_notice(conn);
+                let notice = self.notice_for(client_of(&frame));
                 let us = Us { config: &self.config, notice, lives: &self.lives };
                 let known = self.peers.on_hello(now, conn, frame, &us, out);
                 if let Some((replica, life)) = known
@@ -662,6 +662,14 @@ impl Node {
         self.check_stall(now, out);
         self.scrub_in_turn(now, out);
         self.turn.on_deadline(now, &mut self.log);
+    }
+}
+
+/// Which client says hello, if one does.
+fn client_of(frame: &Frame) -> Option<ClientId> {
+    match (frame.kind, Hello::decode(frame.payload.clone())) {
+        (FrameKind::Hello, Ok(Hello { role: Role::Client(client), .. })) => Some(client),
+        _ => None,
     }
 }
 

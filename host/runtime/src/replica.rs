@@ -169,14 +169,14 @@ impl Replica {
         directory.note_run(config.durability.mode, false)?;
         directory.used()?;
 
-        let poll = Poll::new().map_err(io_error("making an event queue"))?;
-        let waker = Arc::new(Waker::new(poll.registry(), WAKER).map_err(io_error("making an event queue"))?);
-        let others = (1..config.lanes).map(|_| event_queue()).collect::<Result<_, _>>()?;
+        let (poll, sleeper, waker) = event_queue()?;
+        let others = (1..config.lanes)
+            .map(|_| event_queue().map(|(poll, own, _)| (poll, own)))
+            .collect::<Result<_, _>>()?;
         let (mailbox, completions) = Mailbox::new(waker.clone());
         let threads = DiskThreads::start(&disk, config.log_config().segment_bytes, &mailbox)
             .map_err(io_error("starting a thread"))?;
-        let rate = config.checkpoints.rate();
-        let keeper = KeeperThread::start(keeper, files, rate, mailbox.clone())
+        let keeper = KeeperThread::start(keeper, files, config.checkpoints.rate(), mailbox.clone())
             .map_err(io_error("starting a thread"))?;
         let credentials = watched.as_ref().map(|watched| watched.current().clone());
         let clerk =
@@ -188,7 +188,7 @@ impl Replica {
             node,
             poll,
             others,
-            sleeper: Sleeper::new(waker.clone()),
+            sleeper,
             listener,
             disk: threads,
             keeper,
@@ -204,20 +204,24 @@ impl Replica {
             stop: stop.clone(),
         })
         .map_err(io_error("starting a lane"))?;
-        let durability = config.durability.mode;
-        let thread = std::thread::Builder::new()
-            .name("lane-1".into())
-            .spawn(move || run(lane, &directory, &*disk, durability))
-            .map_err(io_error("starting a thread"))?;
+        let thread = spawn(move || run(lane, &directory, &*disk, config.durability.mode))?;
         Ok(Running { address, probed, stop, waker, reloader: Reloader(errands), thread: Some(thread) })
     }
 }
 
-/// What a lane beside the main one waits for, and what wakes it.
-fn event_queue() -> Result<(Poll, Sleeper), StartError> {
+/// What a lane waits for, and what wakes it.
+fn event_queue() -> Result<(Poll, Sleeper, Arc<Waker>), StartError> {
     let poll = Poll::new().map_err(io_error("making an event queue"))?;
     let waker = Waker::new(poll.registry(), WAKER).map_err(io_error("making an event queue"))?;
-    Ok((poll, Sleeper::new(Arc::new(waker))))
+    let waker = Arc::new(waker);
+    Ok((poll, Sleeper::new(waker.clone()), waker))
+}
+
+/// The main lane's thread.
+fn spawn(
+    lane: impl FnOnce() -> Result<(), Halt> + Send + 'static,
+) -> Result<JoinHandle<Result<(), Halt>>, StartError> {
+    std::thread::Builder::new().name("lane-1".into()).spawn(lane).map_err(io_error("starting a thread"))
 }
 
 fn run(lane: Lane, directory: &DataDirectory, disk: &dyn Disk, durability: Durability) -> Result<(), Halt> {

@@ -137,3 +137,27 @@ fn a_program_from_before_further_connections_is_served_on_the_first() {
     }
     all_read(&cluster, 20);
 }
+
+/// What a client is told when it is let in follows from its id, as what it is told later does: else all would begin at one leader.
+#[test]
+fn clients_are_led_to_different_leaders_from_the_beginning() {
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = cluster(directory.path(), 3, [2, 2, 2]);
+    drop(open(&cluster, 1));
+    let told = |id| {
+        let client = RawClient::connect_as(cluster.configs[0].listen_address(), id)?;
+        client.welcome?.leader
+    };
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        let leaders: std::collections::BTreeSet<_> = (30..33).filter_map(told).collect();
+        if leaders.len() == 3 {
+            return;
+        }
+        assert!(
+            Instant::now() < until,
+            "three instances are led by three replicas in the end, not by {leaders:?}"
+        );
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
