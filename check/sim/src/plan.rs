@@ -26,7 +26,7 @@ use quorate_types::Span;
 use std::fmt;
 pub use upgrades::Upgrades;
 use upgrades::plan_upgrades;
-use usual::{net_plan, workload};
+use usual::{log_plan, net_plan, workload};
 
 const MS: u64 = 1_000_000;
 
@@ -221,6 +221,11 @@ pub enum Fault {
     },
     /// An operator asks whoever leads to raise the feature level.
     Raise,
+    /// An operator asks whoever leads for another number of instances.
+    Instances {
+        /// How many.
+        count: u16,
+    },
 }
 
 /// A point in the work of a keeper.
@@ -376,6 +381,8 @@ pub struct Plan {
     pub instances: u16,
     /// How many lanes a replica has at most.
     pub lanes: u16,
+    /// Whether the number of instances changes.
+    pub resizes: bool,
     /// How far instances may run ahead of the global log.
     pub window: u64,
     /// How many clients.
@@ -450,6 +457,7 @@ impl Plan {
             founders,
             instances: 1,
             lanes: 1,
+            resizes: false,
             window: 256,
             clients,
             log,
@@ -505,10 +513,11 @@ impl Plan {
     /// One line for people.
     pub fn summary(&self) -> String {
         format!(
-            "{} replicas{}{}{}, {} clients, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
+            "{} replicas{}{}{}{}, {} clients, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
             self.founders,
             if self.replicas > self.founders { " that come and go" } else { "" },
             self.lanes_in_words(),
+            if self.resizes { " and then other numbers of them" } else { "" },
             if self.lease.is_some() { " with leases" } else { "" },
             self.clients,
             self.log.sync,
@@ -521,24 +530,6 @@ impl Plan {
             self.faults.len(),
             self.heal_at as f64 / 1e9
         )
-    }
-}
-
-/// The log's sizes and durability.
-fn log_plan(rng: &mut Rng, profile: &Profile) -> LogConfig {
-    let mut modes = [SyncMode::Group; 8];
-    modes[6..].copy_from_slice(&[SyncMode::Async, SyncMode::Memory]);
-    let drawn = rng.pick(&modes);
-    let sync = profile.sync.unwrap_or(drawn);
-    let block = rng.pick(&[4096, 8192]);
-    LogConfig {
-        segment_bytes: rng.pick(&[20 << 10, 20 << 10, 32 << 10, 64 << 10, 256 << 10]),
-        block_bytes_max: block,
-        reserve_bytes: 2048,
-        in_flight_max: rng.range(1, 4) as usize,
-        segments_ahead: rng.range(1, 2),
-        unsynced_bytes_max: 16 << 10,
-        sync,
     }
 }
 

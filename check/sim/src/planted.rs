@@ -79,6 +79,10 @@ pub const BUGS: &[Bug] = &[
         "a leader that was removed counts by the membership in which it was a member",
     ),
     bug("two-changes-at-once", "a change of membership begins while another one is under way"),
+    bug(
+        "leaving-hears-nothing",
+        "who leaves is sent nothing of the instances that are through with the change",
+    ),
     bug("capture-forgets", "a capture whose turn comes late has forgotten the border before it"),
     bug("changes-pile-up", "operators may ask for a change of membership while one is proposed"),
     bug("level-by-own-binary", "a replica writes checkpoints in the way of a level that was not executed"),
@@ -91,6 +95,12 @@ pub const BUGS: &[Bug] = &[
         "further-links-only",
         "a replica with several lanes has no way to a program that takes one connection",
     ),
+    bug(
+        "merge-border-off-by-one",
+        "a replica that starts again takes a border of the number of instances for one slot later",
+    ),
+    bug("stays-meet", "messages of an instance's stay before count in the next one"),
+    bug("stays-overlap", "an instance comes back while most need what it said before it left"),
     bug("state-of-its-own", "the service's state depends on what only one replica saw"),
 ];
 

@@ -35,6 +35,7 @@ mod scrubs;
 mod seats;
 mod state;
 mod status;
+mod stays;
 mod system;
 mod trimmed;
 mod turn;

@@ -101,6 +101,7 @@ impl Turn {
 
 impl Node {
     pub(crate) fn on_turn_end(&mut self, now: Time, out: &mut Effects) {
+        self.wake_waiting(now, out);
         self.meet_members(now, out);
         self.end_change(now, out);
         self.raise_in_turn(now, out);
@@ -108,6 +109,7 @@ impl Node {
         self.propose(now, out);
         self.ask_for_reads(now, out);
         self.fill(now, out);
+        self.tell_caught_up(out);
         self.run_reads();
         self.send_replies(out);
         self.turn.answer_room = ANSWER_BYTES;

@@ -416,7 +416,7 @@ impl Order for ModSmart {
             Input::Trim { slot } => self.on_trim(slot, out),
             Input::Installed { slot, anchor } => self.on_installed(slot, &anchor, out),
             // Not implemented: the members are those of the configuration.
-            Input::Membership(_) => {}
+            Input::Membership(_) | Input::Listeners(_) => {}
             Input::Watch(request) => self.on_watch(request),
             Input::Deadline => self.on_tick(out),
         }
