@@ -443,7 +443,6 @@ impl Plan {
         let mut rng = Rng::of(seed, 1);
         let chosen = rng.pick(&[1, 2, 3, 3, 3, 3, 3, 4, 5, 5, 5, 7]);
         let (founders, spares) = joiners(seed, profile, profile.replicas.unwrap_or(chosen));
-        let replicas = founders + spares;
         let clients = rng.range(1, 4) as usize;
         let (log, net) = (log_plan(&mut rng, profile), net_plan(&mut rng));
         let heal_at = rng.range(2_000, 8_000) * MS;
@@ -453,7 +452,7 @@ impl Plan {
         let election_max = if rng.chance(300) { election + rng.range(1, 10) } else { election * 2 };
         let mut plan = Self {
             seed,
-            replicas,
+            replicas: founders + spares,
             founders,
             instances: 1,
             lanes: 1,
