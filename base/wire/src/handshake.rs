@@ -5,6 +5,7 @@ use crate::codec::{Put, Reader};
 use crate::frame::{FrameKind, OutFrame};
 use bytes::Bytes;
 use quorate_types::{ClientId, ClusterId, Incarnation, MembershipId, Reject, ReplicaId, View};
+use std::fmt;
 
 /// The oldest wire format that this program speaks.
 pub const FORMAT_MIN: u16 = 1;
@@ -16,6 +17,9 @@ pub const FEATURE_LEVEL_MIN: u32 = 1;
 /// once all members can do more (docs/operations/upgrades.md). Level 2: checkpoints hold the level.
 pub const FEATURE_LEVEL: u32 = 3;
 
+/// Roles on the wire: a member's first connection, and further ones.
+const PEER: u8 = 1;
+const PEER_AGAIN: u8 = 4;
 const MAGIC: u32 = u32::from_le_bytes(*b"QRT1");
 /// No refusal text is longer: a peer can not make us keep or print a book.
 const TEXT_MAX: usize = 1024;
@@ -36,8 +40,26 @@ pub enum Role {
     Admin,
 }
 
+/// Members have no more connections than this to each other, in one direction.
+pub const LINKS_MAX: u16 = 64;
+
+/// Which of a member's connections to another one this is. The first one, number 0, makes them known to each other and carries what is
+/// about the whole replica; further ones carry ordering messages of some instances each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Link {
+    /// Its number.
+    pub number: u16,
+    /// How many there are, with the first one.
+    pub of: u16,
+}
+
+impl Link {
+    /// The first one; it does not say how many will follow.
+    pub const FIRST: Self = Self { number: 0, of: 1 };
+}
+
 /// The first frame of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Hello {
     /// Oldest format the sender speaks.
     pub format_min: u16,
@@ -57,6 +79,22 @@ pub struct Hello {
     pub life: u64,
     /// From a member: which membership it knows. Whoever knows an older one hears it out. From others 0.
     pub membership: MembershipId,
+    /// From a member: which of its connections this is. A program from before there were further ones takes no other than the first.
+    pub link: Link,
+}
+
+impl fmt::Debug for Hello {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("Hello");
+        fields.field("format_min", &self.format_min).field("format_max", &self.format_max);
+        fields.field("feature_level", &self.feature_level).field("cluster", &self.cluster);
+        fields.field("to", &self.to).field("role", &self.role).field("parameters", &self.parameters);
+        fields.field("life", &self.life).field("membership", &self.membership);
+        if self.link != Link::FIRST {
+            fields.field("link", &self.link);
+        }
+        fields.finish()
+    }
 }
 
 impl Hello {
@@ -72,6 +110,7 @@ impl Hello {
             parameters: 0,
             life: 0,
             membership: MembershipId::ZERO,
+            link: Link::FIRST,
         }
     }
 
@@ -93,6 +132,12 @@ impl Hello {
         Self { membership, ..self }
     }
 
+    /// The same, on one of a member's further connections.
+    #[must_use]
+    pub fn on_link(self, link: Link) -> Self {
+        Self { link, ..self }
+    }
+
     /// The frame to send.
     pub fn frame(&self) -> OutFrame {
         let mut out = Vec::with_capacity(72);
@@ -103,7 +148,14 @@ impl Hello {
         out.put_u128(self.cluster.bits());
         out.put_u16(self.to.map_or(0, ReplicaId::number));
         let (role, id, incarnation) = match self.role {
-            Role::Peer { replica, incarnation } => (1, u64::from(replica.number()), incarnation.bits()),
+            Role::Peer { replica, incarnation } if self.link == Link::FIRST => {
+                (PEER, u64::from(replica.number()), incarnation.bits())
+            }
+            Role::Peer { replica, incarnation } => {
+                let Link { number, of } = self.link;
+                let link = u64::from(number) << 16 | u64::from(of) << 32;
+                (PEER_AGAIN, u64::from(replica.number()) | link, incarnation.bits())
+            }
             Role::Client(client) => (2, client.number(), 0),
             Role::Admin => (3, 0, 0),
         };
@@ -129,8 +181,9 @@ impl Hello {
         let cluster = ClusterId::new(r.u128()?);
         let to = Some(r.u16()?).filter(|to| *to != 0).map(ReplicaId::new);
         let (role, id, incarnation) = (r.u8()?, r.u64()?, r.u64()?);
+        let (id, link) = if role == PEER_AGAIN { read_link(id)? } else { (id, Link::FIRST) };
         let role = match role {
-            1 => Role::Peer {
+            PEER | PEER_AGAIN => Role::Peer {
                 replica: ReplicaId::new(
                     u16::try_from(id).map_err(|_| Reject::Malformed("hello: replica id"))?,
                 ),
@@ -142,8 +195,28 @@ impl Hello {
         };
         let (parameters, life, membership) = (r.u64()?, r.u64()?, MembershipId::new(r.u64()?));
         r.end()?;
-        Ok(Self { format_min, format_max, feature_level, cluster, to, role, parameters, life, membership })
+        Ok(Self {
+            format_min,
+            format_max,
+            feature_level,
+            cluster,
+            to,
+            role,
+            parameters,
+            life,
+            membership,
+            link,
+        })
     }
+}
+
+/// The replica's id, and the number of a further connection, of those that there may be.
+fn read_link(bits: u64) -> Result<(u64, Link), Reject> {
+    let link = Link { number: (bits >> 16) as u16, of: (bits >> 32) as u16 };
+    if bits >> 48 != 0 || !(2..=LINKS_MAX).contains(&link.of) || !(1..link.of).contains(&link.number) {
+        return Err(Reject::Malformed("hello: which connection"));
+    }
+    Ok((bits & 0xffff, link))
 }
 
 /// The connection is taken.

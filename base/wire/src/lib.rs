@@ -30,7 +30,8 @@ pub use client::{
 pub use fill::{fill_frame, read_fill};
 pub use frame::{FRAME_HEADER, Frame, FrameHeader, FrameKind, FrameReader, OutFrame};
 pub use handshake::{
-    FEATURE_LEVEL, FEATURE_LEVEL_MIN, FORMAT_MAX, FORMAT_MIN, Hello, Refusal, RefusalReason, Role, Welcome,
+    FEATURE_LEVEL, FEATURE_LEVEL_MIN, FORMAT_MAX, FORMAT_MIN, Hello, LINKS_MAX, Link, Refusal, RefusalReason,
+    Role, Welcome,
 };
 pub use members::{
     MemberRequest, SystemCommand, instances_request, members_frame, read_instances_request,

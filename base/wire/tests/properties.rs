@@ -12,10 +12,10 @@ use quorate_types::{
 };
 use quorate_wire::raft::{AppendOutcome, ENTRIES_MAX, Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_wire::{
-    Batch, CHUNKS_MAX, ClientMessage, Frame, FrameKind, FrameReader, Hello, MANIFEST_MAX, OrderMessage,
-    OutFrame, ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal, RefusalReason, RefusedWhy, Reply,
-    ReplyStatus, RequestHeader, RequestKind, Requests, Role, StateMessage, Welcome, fuzzing,
-    read_reply_header, write_read_request,
+    Batch, CHUNKS_MAX, ClientMessage, Frame, FrameKind, FrameReader, Hello, LINKS_MAX, Link, MANIFEST_MAX,
+    OrderMessage, OutFrame, ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal, RefusalReason,
+    RefusedWhy, Reply, ReplyStatus, RequestHeader, RequestKind, Requests, Role, StateMessage, Welcome,
+    fuzzing, read_reply_header, write_read_request,
 };
 
 use std::sync::Arc;
@@ -136,6 +136,12 @@ fn state() -> impl Strategy<Value = StateMessage> {
     ]
 }
 
+/// The first connection of a member, or a further one.
+fn link() -> impl Strategy<Value = Link> {
+    let further = (2..=LINKS_MAX).prop_flat_map(|of| (1..of).prop_map(move |number| Link { number, of }));
+    prop_oneof![Just(Link::FIRST), further]
+}
+
 fn role() -> impl Strategy<Value = Role> {
     prop_oneof![
         (replica(), any::<u64>())
@@ -169,12 +175,13 @@ proptest! {
     #[test]
     fn hellos_survive_the_wire(
         formats in any::<(u16, u16)>(), feature_level in any::<u32>(), cluster in any::<u128>(),
-        to in prop::option::of(replica()), role in role(),
+        to in prop::option::of(replica()), role in role(), link in link(),
     ) {
+        let link = if matches!(role, Role::Peer { .. }) { link } else { Link::FIRST };
         let (format_min, format_max) = formats;
         let cluster = ClusterId::new(cluster);
         let parameters = u64::from(feature_level) << 7;
-        let hello = Hello { format_min, format_max, feature_level, cluster, to, role, parameters, life: parameters ^ 1, membership: MembershipId::new(parameters ^ 2) };
+        let hello = Hello { format_min, format_max, feature_level, cluster, to, role, parameters, life: parameters ^ 1, membership: MembershipId::new(parameters ^ 2), link };
         prop_assert_eq!(Hello::decode(payload_of(&hello.frame())), Ok(hello));
     }
 

@@ -174,6 +174,12 @@ fn again(options: &Options, seed: u64) -> String {
     if let Some(replicas) = profile.replicas {
         line += &format!(" --replicas {replicas}");
     }
+    if let Some(instances) = profile.instances {
+        line += &format!(" --instances {instances}");
+    }
+    if let Some(lanes) = profile.lanes {
+        line += &format!(" --lanes {lanes}");
+    }
     if let Some(sync) = profile.sync {
         line += &format!(" --durability {}", format!("{sync:?}").to_lowercase());
     }

@@ -78,6 +78,8 @@ pub struct Dial {
     pub id: ConnId,
     /// Whom it dials.
     pub to: usize,
+    /// Which of a replica's connections there it is to be.
+    pub link: u16,
     /// When it gives up.
     pub until: u64,
 }

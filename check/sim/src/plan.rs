@@ -7,6 +7,7 @@
 mod instances;
 mod leases;
 mod members;
+mod profile;
 mod upgrades;
 mod usual;
 
@@ -17,6 +18,7 @@ use instances::plan_instances;
 use leases::plan_leases;
 pub use members::Change;
 use members::{joiners, plan_members};
+pub use profile::Profile;
 use quorate_log::{LogConfig, SyncMode};
 use quorate_node::{BorderConfig, CheckpointMode};
 use quorate_state::transfer::{FetchLimits, ServeLimits};
@@ -377,9 +379,11 @@ pub struct Plan {
     pub founders: usize,
     /// How many instances order batches.
     pub instances: u16,
-    /// Whether their number changes.
+    /// How many lanes a replica has at most.
+    pub lanes: u16,
+    /// Whether the number of instances changes.
     pub resizes: bool,
-    /// How far they may run ahead of the global log.
+    /// How far instances may run ahead of the global log.
     pub window: u64,
     /// How many clients.
     pub clients: usize,
@@ -433,49 +437,12 @@ pub struct Plan {
     pub bound: u64,
 }
 
-/// What is chosen by the caller rather than by the seed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Profile {
-    /// The cluster's size; otherwise the seed decides.
-    pub replicas: Option<usize>,
-    /// Whether there are faults at all.
-    pub faults: bool,
-    /// Durability; otherwise mostly `group`.
-    pub sync: Option<SyncMode>,
-    /// Operations of each client are multiplied by this.
-    pub length: u32,
-    /// Whether the membership changes; otherwise the seed decides, unless the cluster's size is chosen.
-    pub changes: Option<bool>,
-    /// How many instances order batches; otherwise the seed decides.
-    pub instances: Option<u16>,
-    /// Whether their number changes; otherwise the seed decides, unless the number is chosen.
-    pub resizes: Option<bool>,
-    /// Whether programs are replaced and the feature level is raised; otherwise the seed decides.
-    pub upgrades: Option<bool>,
-}
-
-impl Default for Profile {
-    fn default() -> Self {
-        Self {
-            replicas: None,
-            faults: true,
-            sync: None,
-            length: 1,
-            changes: None,
-            instances: None,
-            resizes: None,
-            upgrades: None,
-        }
-    }
-}
-
 impl Plan {
     /// The plan of this seed.
     pub fn new(seed: u64, profile: &Profile) -> Self {
         let mut rng = Rng::of(seed, 1);
         let chosen = rng.pick(&[1, 2, 3, 3, 3, 3, 3, 4, 5, 5, 5, 7]);
         let (founders, spares) = joiners(seed, profile, profile.replicas.unwrap_or(chosen));
-        let replicas = founders + spares;
         let clients = rng.range(1, 4) as usize;
         let (log, net) = (log_plan(&mut rng, profile), net_plan(&mut rng));
         let heal_at = rng.range(2_000, 8_000) * MS;
@@ -485,9 +452,10 @@ impl Plan {
         let election_max = if rng.chance(300) { election + rng.range(1, 10) } else { election * 2 };
         let mut plan = Self {
             seed,
-            replicas,
+            replicas: founders + spares,
             founders,
             instances: 1,
+            lanes: 1,
             resizes: false,
             window: 256,
             clients,
@@ -547,7 +515,7 @@ impl Plan {
             "{} replicas{}{}{}{}, {} clients, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
             self.founders,
             if self.replicas > self.founders { " that come and go" } else { "" },
-            if self.instances > 1 { format!(", {} instances", self.instances) } else { String::new() },
+            self.lanes_in_words(),
             if self.resizes { " and then other numbers of them" } else { "" },
             if self.lease.is_some() { " with leases" } else { "" },
             self.clients,

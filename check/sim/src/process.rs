@@ -1,10 +1,12 @@
 //! What replicas and clients have in common: a life, a clock, connections, and things that arrived.
 
 use crate::clock::Clock;
+use crate::world::Lanes;
 use bytes::Bytes;
 use quorate_log::{DiskFull, Rot, ScrubOk, SyncId, WriteId};
 use quorate_state::checkpoint::Report;
 use quorate_types::{ConnId, ReplicaId, Time};
+use quorate_wire::Frame;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Something that a process will look at in its next turn.
@@ -12,12 +14,16 @@ use std::collections::{BTreeMap, VecDeque};
 pub enum Arrival {
     /// Somebody connected.
     Accepted(ConnId),
-    /// A connection that was dialed exists.
-    Dialed(ConnId, ReplicaId),
+    /// A connection that was dialed exists; a replica's own number for it.
+    Dialed(ConnId, ReplicaId, u16),
     /// A connection could not be made.
-    DialFailed(ConnId, ReplicaId),
+    DialFailed(ConnId, ReplicaId, u16),
     /// Bytes; who sent them, and when.
     Bytes(ConnId, Bytes),
+    /// A frame that another lane of the process read.
+    Frame(ConnId, Frame),
+    /// Another lane of the process gave a connection back.
+    GivenBack(ConnId),
     /// The other side ended the connection.
     End(ConnId),
     /// Bytes left.
@@ -63,6 +69,8 @@ pub struct Process {
     pub wake: Option<u64>,
     /// It is busy until then.
     pub busy: u64,
+    /// Its lanes beside the main one.
+    pub lanes: Lanes,
 }
 
 impl Process {
@@ -81,6 +89,7 @@ impl Process {
             turn: false,
             wake: None,
             busy: 0,
+            lanes: Lanes::default(),
         }
     }
 
@@ -93,6 +102,7 @@ impl Process {
         self.clock = clock;
         self.inbox.clear();
         self.conns.clear();
+        self.lanes = Lanes::default();
         self.next_conn = 2;
         self.turn = false;
         self.wake = None;

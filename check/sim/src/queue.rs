@@ -38,6 +38,15 @@ pub enum Event {
         /// Which connection.
         conn: u64,
     },
+    /// A lane beside the main one has its turn.
+    Lane {
+        /// Whose.
+        who: usize,
+        /// In which of its lives.
+        life: u32,
+        /// Which.
+        lane: u16,
+    },
     /// The disk has finished what it was at.
     Disk {
         /// Whose.

@@ -328,6 +328,7 @@ impl Replica {
             log: plan.log.clone(),
             raft,
             instances: plan.instances,
+            lanes: plan.lanes_of(who, life),
             merge: quorate_node::MergeConfig { window: plan.window, held_bytes_max: 1 << 20 },
             admission: AdmissionLimits {
                 request_bytes_max: REQUEST_MAX,

@@ -1,7 +1,7 @@
 //! One run: replicas, clients, disks and network in one thread on virtual time, all from one seed.
 //!
 //! A safety phase in which the faults of the plan happen, then healing, then a liveness phase in which the workload must finish.
-//! `world/replicas.rs`, `world/keeping.rs` and `world/clients.rs` drive the processes, `world/faults.rs` breaks things,
+//! `world/replicas.rs`, `world/lanes.rs`, `world/keeping.rs` and `world/clients.rs` drive the processes, `world/faults.rs` breaks things,
 //! `world/members.rs` lets replicas come and go, `world/upgrades.rs` replaces their programs, `world/verdict.rs` judges.
 //!
 //! INV-SIM-1 (writes go to prepared segments) and INV-SIM-2 (replies are of the kind that was asked for) are about the
@@ -10,6 +10,7 @@
 mod clients;
 mod faults;
 mod keeping;
+mod lanes;
 mod members;
 mod replicas;
 mod upgrades;
@@ -33,6 +34,8 @@ use crate::random::Rng;
 use crate::replica::Replica;
 use crate::trace::{Arrow, Level, Trace};
 use quorate_types::{ConnId, ReplicaId};
+
+pub use lanes::Lanes;
 
 const MS: u64 = 1_000_000;
 
@@ -202,6 +205,7 @@ impl World {
             Event::Deliver { conn, from } => self.deliver(conn, from),
             Event::Dial { dial } => self.dialed(dial),
             Event::TimeOut { conn } => self.time_out(conn),
+            Event::Lane { who, life, lane } => self.lane_turn(who, life, lane),
             Event::Disk { who, life } => self.disk_done(who, life),
             Event::Side { who, life } => self.side_done(who, life),
             Event::Keep { who, life } => self.keeper_done(who, life),
@@ -295,16 +299,22 @@ impl World {
 
     /// Something arrived at a process.
     fn arrive(&mut self, who: usize, arrival: Arrival) {
-        if self.processes[who].up {
-            self.processes[who].inbox.push_back(arrival);
-            self.wake(who);
+        if self.processes[who].up
+            && let Some(arrival) = self.arrives_at_lane(who, arrival)
+        {
+            self.arrive_at_main(who, arrival);
         }
     }
 
-    fn dial(&mut self, who: usize, id: ConnId, replica: ReplicaId) {
+    fn arrive_at_main(&mut self, who: usize, arrival: Arrival) {
+        self.processes[who].inbox.push_back(arrival);
+        self.wake(who);
+    }
+
+    fn dial(&mut self, who: usize, id: ConnId, (replica, link): (ReplicaId, u16)) {
         let to = usize::from(replica.number()) - 1;
         let wait = self.rng.spread(200 * MS, 10_000 * MS);
-        let dial = Dial { from: (who, self.processes[who].life), id, to, until: self.now + wait };
+        let dial = Dial { from: (who, self.processes[who].life), id, to, link, until: self.now + wait };
         self.net.dial(self.now, dial, &mut self.queue);
     }
 
@@ -320,14 +330,14 @@ impl World {
             return self.net.dial_again(self.now, number, dial, &mut self.queue);
         }
         if cut || !self.processes[dial.to].up {
-            return self.arrive(from, Arrival::DialFailed(dial.id, replica));
+            return self.arrive(from, Arrival::DialFailed(dial.id, replica, dial.link));
         }
         let there = self.processes[dial.to].conn();
         let conn = self.net.connect((from, dial.id), (dial.to, there));
         self.processes[from].conns.insert(dial.id, conn);
         self.processes[dial.to].conns.insert(there, conn);
         self.arrive(dial.to, Arrival::Accepted(there));
-        self.arrive(from, Arrival::Dialed(dial.id, replica));
+        self.arrive(from, Arrival::Dialed(dial.id, replica, dial.link));
     }
 
     fn deliver(&mut self, number: u64, from: usize) {

@@ -39,6 +39,9 @@ pub(crate) struct Args {
     /// How many ordering instances share the work
     #[arg(long, value_name = "R", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     instances: u16,
+    /// How many threads of each replica share the work of its connections; with more than one, the first has all the rest
+    #[arg(long, value_name = "LANES", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    lanes: u16,
     /// How long the certificates of replicas and clients are good for
     #[arg(long, value_name = "DAYS", default_value_t = cert::DAYS, value_parser = clap::value_parser!(u32).range(1..=3652))]
     days: u32,
@@ -82,6 +85,8 @@ pub(crate) struct Plan {
     pub(crate) service: ServiceChoice,
     /// How many ordering instances share the work.
     pub(crate) instances: u16,
+    /// How many lanes a replica has.
+    pub(crate) lanes: u16,
     /// How long its certificates are good for, in days; none: connections are plain.
     pub(crate) certificates: Option<u32>,
     /// Which command made it, for the head of the files.
@@ -97,11 +102,11 @@ pub(crate) fn replica_directory(cluster: &Path, replica: u16) -> PathBuf {
 pub(crate) const REPLICA_FILE: &str = "replica.toml";
 
 pub(crate) fn run(args: Args) -> Outcome {
-    let Args { dir, members, durability, service, instances, days, plain } = args;
+    let Args { dir, members, durability, service, instances, lanes, days, plain } = args;
     refuse_used(&dir)?;
     let certificates = (!plain).then_some(days);
     let made_by = "quorate init";
-    let plan = Plan { members, durability, service, instances, certificates, made_by };
+    let plan = Plan { members, durability, service, instances, lanes, certificates, made_by };
     let cluster = make(&dir, &plan)?;
     print::line(summary(&dir, &cluster))?;
     Ok(ExitCode::SUCCESS)
@@ -261,12 +266,14 @@ fn replica_toml(origin: &Origin, replica: u16, incarnations: &[Incarnation], pla
          {}\
          {}\
          {}\
+         {}\
          \n\
          [durability]\n\
          mode = \"{}\"\n",
         plan.made_by,
         name(plan.service),
         if plan.instances > 1 { format!("instances = {}\n", plan.instances) } else { String::new() },
+        if plan.lanes > 1 { format!("lanes = {}\n", plan.lanes) } else { String::new() },
         // Where programs of the first level ran, or may run, the files say nothing that those do not know.
         if origin.level > 1 { format!("level = {}\n", origin.level) } else { String::new() },
         if plan.certificates.is_none() { "plain = true\n" } else { "" },

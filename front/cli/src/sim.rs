@@ -75,6 +75,9 @@ pub(crate) struct Args {
     /// Whether their number changes [default: the seed decides, unless --instances is given]
     #[arg(long, value_name = "true|false")]
     resizes: Option<bool>,
+    /// How many lanes a replica has at most [default: the seed decides]
+    #[arg(long, value_name = "LANES", value_parser = clap::value_parser!(u16).range(1..=64))]
+    lanes: Option<u16>,
     /// Whether programs are replaced by newer and older ones, and the feature level is raised [default: the seed decides]
     #[arg(long, value_name = "true|false")]
     upgrades: Option<bool>,
@@ -148,6 +151,7 @@ fn options(args: Args) -> Outcome<Options> {
         changes: args.changes,
         instances: args.instances,
         resizes: args.resizes,
+        lanes: args.lanes,
         upgrades: args.upgrades,
         faults: !args.no_faults,
         sync: args.durability.map(|choice| match choice {

@@ -23,7 +23,17 @@ fn killed_and_paused_replicas_lose_nothing_and_repeat_nothing() {
 #[test]
 fn killed_and_paused_replicas_lose_and_repeat_nothing_with_four_instances() {
     let mut random = Random::from_environment("kills of four");
-    let mut cluster = Cluster::of_instances("kills-4", 20, 4, &mut random);
+    let mut cluster = Cluster::of_instances("kills-4", 20, (4, 1), &mut random);
+    (0..REPLICAS).for_each(|at| cluster.start(at));
+    cluster.wait_for_leader();
+    kill_and_pause(&mut cluster, random::number("QUORATE_KILLS", 20), &mut random);
+}
+
+/// Each replica's connections are on four threads.
+#[test]
+fn killed_and_paused_replicas_lose_and_repeat_nothing_with_four_instances_on_four_lanes() {
+    let mut random = Random::from_environment("kills of four lanes");
+    let mut cluster = Cluster::of_instances("kills-4-4", 20, (4, 4), &mut random);
     (0..REPLICAS).for_each(|at| cluster.start(at));
     cluster.wait_for_leader();
     kill_and_pause(&mut cluster, random::number("QUORATE_KILLS", 20), &mut random);

@@ -37,6 +37,7 @@ impl Node {
         match ClientMessage::decode(frame) {
             Ok(ClientMessage::Requests(bytes)) => self.on_requests(now, conn, client, &bytes, out),
             Ok(ClientMessage::Reads(bytes)) => {
+                self.place_reader(conn, out);
                 for read in ReadRequest::walk(&bytes).flatten() {
                     self.on_read(now, conn, &read);
                 }
@@ -46,7 +47,7 @@ impl Node {
     }
 
     fn on_requests(&mut self, now: Time, conn: ConnId, client: ClientId, bytes: &[u8], out: &mut Effects) {
-        let Some(at) = self.instance_for(conn) else {
+        let Some(at) = self.instance_for(conn, out) else {
             // Not taken, and the client is told where to go. A leader that hands over can not say where yet.
             let mut notice = self.leader_notice(conn);
             notice.leader = notice.leader.filter(|leader| *leader != self.config.members.me());
@@ -254,10 +255,11 @@ impl Node {
     pub fn takes_more(&self, contended: bool) -> bool {
         let config = &self.config;
         let pending = self.queue_bytes();
+        let in_flight = config.bytes_in_flight_max.saturating_mul(self.led_count().max(1));
         let (requests, answers, reads) = if contended {
-            (config.bytes_in_flight_max / 64, CONTENDED_ANSWER_BYTES, CONTENDED_READS)
+            (in_flight / 64, CONTENDED_ANSWER_BYTES, CONTENDED_READS)
         } else {
-            (config.bytes_in_flight_max.saturating_mul(2), ANSWER_BYTES / 2, config.reads.reads_max / 2)
+            (in_flight.saturating_mul(2), ANSWER_BYTES / 2, config.reads.reads_max / 2)
         };
         pending < requests.min(config.admission.queue_bytes_max)
             && self.turn.answers.byte_len() < answers
@@ -280,6 +282,7 @@ impl Node {
                 replica: replica.number(),
                 address: address.to_owned(),
                 connected,
+                links: self.peers.standing(replica),
                 refusal: refusal.map(str::to_owned),
             })
             .collect();

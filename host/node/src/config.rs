@@ -23,6 +23,8 @@ pub struct NodeConfig {
     pub log: LogConfig,
     /// How many instances order batches, side by side.
     pub instances: u16,
+    /// How many lanes the host runs. With more than one, the first has the node, and the others the connections of instances.
+    pub lanes: u16,
     /// How their logs become one.
     pub merge: quorate_merge::Config,
     /// How agreement is timed and bounded.

@@ -43,9 +43,16 @@ pub enum Input {
         conn: ConnId,
         /// To whom it leads.
         replica: ReplicaId,
+        /// Which of the connections there it is.
+        link: u16,
     },
     /// No connection came of [`Effect::Dial`].
-    DialFailed(ReplicaId),
+    DialFailed {
+        /// To whom.
+        replica: ReplicaId,
+        /// Which one.
+        link: u16,
+    },
     /// A whole frame arrived.
     Frame {
         /// Where.
@@ -129,7 +136,19 @@ impl fmt::Debug for Unneeded {
 #[derive(Debug)]
 pub enum Effect {
     /// Connect to a member, at its last address.
-    Dial(ReplicaId),
+    Dial {
+        /// To whom.
+        replica: ReplicaId,
+        /// Which of the connections there it is to be.
+        link: u16,
+    },
+    /// Let another lane read and write a connection from here on. What it sends stays in order, and so does what is sent on it.
+    Move {
+        /// Which.
+        conn: ConnId,
+        /// The lane, from 0, which is the one that has the node.
+        lane: u16,
+    },
     /// A member is reached there from now on, whatever the configuration says; none when it is no member any more.
     Address {
         /// Who.

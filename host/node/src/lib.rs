@@ -17,6 +17,7 @@ mod config;
 mod effects;
 mod holds;
 mod levels;
+mod links;
 mod lives;
 mod members;
 mod merging;

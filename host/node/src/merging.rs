@@ -7,6 +7,7 @@
 //! Tests: check/sim, front/cli/tests/instances.rs, `merging/tests.rs`.
 
 use crate::effects::{Effect, Effects};
+use crate::links::lane_of;
 use crate::node::Node;
 use crate::ordering::Instance;
 use crate::status::{InstanceStatus, InstancesStatus};
@@ -31,30 +32,51 @@ const SPREAD_LAG_MAX: u64 = 4 << 20;
 
 /// Through which instance each client's connection goes, while it leads here.
 #[derive(Debug, Default)]
-pub(crate) struct Bindings(BTreeMap<ConnId, usize>);
+pub(crate) struct Bindings {
+    instances: BTreeMap<ConnId, usize>,
+    /// Connections that only read so far, and the lanes that they were given.
+    readers: BTreeMap<ConnId, u16>,
+}
 
 impl Bindings {
-    /// The instance of this connection, of those that lead here: as before, or the one with the fewest.
-    fn choose(&mut self, conn: ConnId, led: &[usize]) -> Option<usize> {
-        if let Some(at) = self.0.get(&conn).filter(|at| led.contains(at)) {
-            return Some(*at);
+    /// A connection that is bound to no instance reads: the lane that it is given, the one with the fewest, if it has none yet.
+    fn lane_to_read(&mut self, conn: ConnId, lanes: u16) -> Option<u16> {
+        if lanes == 1 || self.instances.contains_key(&conn) || self.readers.contains_key(&conn) {
+            return None;
         }
-        let count = |at: &usize| self.0.values().filter(|bound| *bound == at).count();
+        let mut counts = vec![0u32; usize::from(lanes)];
+        let bound = self.instances.values().map(|at| lane_of(*at, lanes));
+        for lane in bound.chain(self.readers.values().copied()) {
+            counts[usize::from(lane)] += 1;
+        }
+        let lane = (1..lanes).min_by_key(|lane| counts[usize::from(*lane)])?;
+        self.readers.insert(conn, lane);
+        Some(lane)
+    }
+
+    /// The instance of this connection, of those that lead here: as before, or the one with the fewest. Whether it is another one.
+    fn choose(&mut self, conn: ConnId, led: &[usize]) -> Option<(usize, bool)> {
+        if let Some(at) = self.instances.get(&conn).filter(|at| led.contains(at)) {
+            return Some((*at, false));
+        }
+        let count = |at: &usize| self.instances.values().filter(|bound| *bound == at).count();
         let at = led.iter().copied().min_by_key(|at| (count(at), *at))?;
-        self.0.insert(conn, at);
-        Some(at)
+        self.instances.insert(conn, at);
+        self.readers.remove(&conn);
+        Some((at, true))
     }
 
     pub(crate) fn is_bound(&self, conn: ConnId, at: usize) -> bool {
-        self.0.get(&conn) == Some(&at)
+        self.instances.get(&conn) == Some(&at)
     }
 
     pub(crate) fn forget(&mut self, conn: ConnId) {
-        self.0.remove(&conn);
+        self.instances.remove(&conn);
+        self.readers.remove(&conn);
     }
 
     pub(crate) fn forget_instance(&mut self, at: usize) {
-        self.0.retain(|_, bound| *bound != at);
+        self.instances.retain(|_, bound| *bound != at);
     }
 }
 
@@ -149,6 +171,14 @@ impl Node {
         self.after_order(now, out);
     }
 
+    /// How many instances lead here; with one it does not matter.
+    pub(crate) fn led_count(&self) -> usize {
+        match &self.instances[..] {
+            [_] => 1,
+            many => many.iter().filter(|instance| instance.order.leading()).count(),
+        }
+    }
+
     /// The instances that lead here, and go on.
     fn led(&self) -> Vec<usize> {
         let led = |at: &usize| {
@@ -159,12 +189,24 @@ impl Node {
     }
 
     /// Through which instance a client's requests go, if any leads here.
-    pub(crate) fn instance_for(&mut self, conn: ConnId) -> Option<usize> {
-        if self.instances.len() == 1 {
+    pub(crate) fn instance_for(&mut self, conn: ConnId, out: &mut Effects) -> Option<usize> {
+        let lanes = self.config.lanes;
+        if self.instances.len() == 1 && lanes == 1 {
             return self.first().order.leading().then_some(FIRST);
         }
         let led = self.led();
-        self.bindings.choose(conn, &led)
+        let (at, is_new) = self.bindings.choose(conn, &led)?;
+        if is_new && lanes > 1 {
+            out.push(Effect::Move { conn, lane: lane_of(at, lanes) });
+        }
+        Some(at)
+    }
+
+    /// A client's connection reads. One that no instance has is given a lane, too: what it costs is to be opened and sealed.
+    pub(crate) fn place_reader(&mut self, conn: ConnId, out: &mut Effects) {
+        if let Some(lane) = self.bindings.lane_to_read(conn, self.config.lanes) {
+            out.push(Effect::Move { conn, lane });
+        }
     }
 
     /// Whether this replica leads an instance, as far as it knows.
@@ -178,13 +220,18 @@ impl Node {
     /// such words is the sum of all views: views only grow, so whoever says a larger one knows more. Behind a border of the number of
     /// instances it begins anew, higher.
     pub(crate) fn leader_notice(&self, conn: ConnId) -> LeaderNotice {
+        self.notice_for(self.peers.client(conn))
+    }
+
+    /// The same, for whoever has not been let in yet.
+    pub(crate) fn notice_for(&self, client: Option<ClientId>) -> LeaderNotice {
         let generation = self.merge.generation();
         let present = self.instances.iter().take(usize::from(generation.instances));
         let views: u64 = present.map(|instance| instance.leader.0.number() % STAY_VIEWS).sum();
         let borders = generation.first.previous().number().saturating_mul(BORDER_VIEWS);
         let sum = views.saturating_add(borders);
         // Whoever leads anything serves whoever comes; but all are told the same, so that they spread.
-        let client = self.peers.client(conn).map_or(0, ClientId::number);
+        let client = client.map_or(0, ClientId::number);
         let count = self.lasting();
         let from = (client % count as u64) as usize;
         let leader = (0..count).find_map(|step| self.instances[(from + step) % count].leader.1);
@@ -284,6 +331,7 @@ impl Node {
         let (merge, counts) = (self.merge.status(self.now), self.merge.counts());
         let each = self.instances.iter().zip(&merge.instances).map(|(instance, at)| InstanceStatus {
             instance: instance.id.number(),
+            lane: 1 + lane_of(usize::from(instance.id.number()).saturating_sub(1), self.config.lanes),
             view: instance.leader.0.number(),
             leader: instance.leader.1.map(ReplicaId::number),
             leading: instance.order.leading(),
@@ -401,7 +449,7 @@ impl Node {
         let status = self.instances[at].order.status();
         let near =
             status.members.iter().any(|(id, lag, active)| *id == other && *active && *lag <= SPREAD_LAG_MAX);
-        near && status.there.contains(&other) && self.peers.to(other).is_some() && self.has_room(other)
+        near && status.there.contains(&other) && self.peers.way(other, at).is_some() && self.has_room(other)
     }
 }
 

@@ -25,8 +25,10 @@ use quorate_order::raft::{stay_of, stay_of_record};
 use quorate_order::{Input as OrderInput, Stored};
 use quorate_reply::{ReadPath, RouteLimits, Routes};
 use quorate_state::transfer::Kept;
-use quorate_types::{AgreedTime, ConnId, Halt, MembershipId, RecordId, ReplicaId, Seq, Slot, Time, View};
-use quorate_wire::{Batch, Frame, FrameKind, Memberships, Refusal, RefusalReason, StateMessage};
+use quorate_types::{
+    AgreedTime, ClientId, ConnId, Halt, MembershipId, RecordId, ReplicaId, Seq, Slot, Time, View,
+};
+use quorate_wire::{Batch, Frame, FrameKind, Hello, Memberships, Refusal, RefusalReason, Role, StateMessage};
 use std::collections::BTreeMap;
 
 /// One lane of a replica: every stage of it, all instances, no I/O.
@@ -380,9 +382,10 @@ impl Node {
         let asleep = |instance: &&mut Instance| !instance.asleep && !instance.unborn;
         self.instances.iter_mut().filter(asleep).for_each(|instance| instance.start(now));
         self.resume_change(now);
-        let up: Vec<ReplicaId> = self.peers.peers().filter(|(_, _, up, _)| *up).map(|(id, ..)| id).collect();
-        for replica in up {
-            self.step_all(now, &OrderInput::Connected(replica));
+        for instance in &mut self.instances {
+            for replica in instance.connected.clone() {
+                instance.step(now, OrderInput::Connected(replica));
+            }
         }
         self.after_order(now, out);
     }
@@ -449,10 +452,10 @@ impl Node {
                 self.peers.on_unsafe(now, conn, why, out);
                 self.on_closed(now, conn, out);
             }
-            Input::Dialed { conn, replica } => {
-                self.peers.on_dialed(now, conn, replica, &self.config, self.own_life.0, out)
+            Input::Dialed { conn, replica, link } => {
+                self.peers.on_dialed(now, conn, (replica, link), &self.config, self.own_life.0, out)
             }
-            Input::DialFailed(replica) => self.peers.on_dial_failed(now, replica),
+            Input::DialFailed { replica, link } => self.peers.on_dial_failed(now, (replica, link)),
             Input::Closed(conn) => self.on_closed(now, conn, out),
             Input::Scrubbed { segment, result } => self.on_scrubbed(now, segment, result, out),
             Input::Kept(report) => self.on_kept(now, report, out),
@@ -520,7 +523,7 @@ impl Node {
 
     fn on_frame(&mut self, now: Time, conn: ConnId, frame: Frame, out: &mut Effects) {
         match self.peers.conn(conn) {
-            Some(Conn::From(replica)) => self.on_peer_frame(now, conn, replica, frame, out),
+            Some(Conn::From(replica, _)) => self.on_peer_frame(now, conn, replica, frame, out),
             Some(Conn::Better(_)) => {
                 // What else it sends is for a member.
                 if frame.kind == FrameKind::Members
@@ -532,7 +535,7 @@ impl Node {
             Some(Conn::Client(client)) => self.on_client_frame(now, conn, client, frame, out),
             Some(Conn::Admin) => self.on_admin_frame(now, conn, frame, out),
             Some(Conn::Stranger { .. }) => {
-                let notice = self.leader_notice(conn);
+                let notice = self.notice_for(client_of(&frame));
                 let us = Us { config: &self.config, notice, lives: &self.lives };
                 let known = self.peers.on_hello(now, conn, frame, &us, out);
                 if let Some((replica, life)) = known
@@ -553,14 +556,16 @@ impl Node {
                 }
                 self.after_connections(now, out);
             }
-            Some(Conn::Dialed { replica, .. }) => {
-                self.peers.on_answer(now, conn, replica, frame, &self.config, out);
+            Some(Conn::Dialed { replica, link, .. }) => {
+                self.peers.on_answer(now, conn, (replica, link), frame, &self.config, out);
                 if self.peers.to(replica) == Some(conn) {
                     self.tell_members(conn, out);
                 }
                 self.after_connections(now, out);
             }
-            Some(Conn::To(_)) => self.reject(now, conn, "a member answers where it only listens".into(), out),
+            Some(Conn::To(..)) => {
+                self.reject(now, conn, "a member answers where it only listens".into(), out)
+            }
             None => {}
         }
     }
@@ -639,12 +644,13 @@ impl Node {
 
     /// Tells the protocol which members came and went.
     pub(crate) fn after_connections(&mut self, now: Time, out: &mut Effects) {
+        self.peers.orphans.drain(..).for_each(|conn| out.push(Effect::Close(conn)));
         for change in std::mem::take(&mut self.peers.changes) {
             match change {
                 Change::Up(replica) => {
                     out.event(Event::PeerUp(replica));
                     self.standing.met(replica);
-                    self.step_all(now, &OrderInput::Connected(replica));
+                    self.connect(now, replica);
                     self.ask_again(replica);
                     self.greet(now, replica, out);
                     self.greet_with_room(replica, out);
@@ -652,12 +658,32 @@ impl Node {
                 Change::Down(replica) => {
                     out.event(Event::PeerDown(replica));
                     self.standing.lost(replica);
-                    self.step_all(now, &OrderInput::Disconnected(replica));
+                    self.disconnect(now, replica, change);
                     self.lost(now, replica, out);
                     self.forget_room(replica);
                 }
+                Change::Joined(replica) => self.connect(now, replica),
+                Change::Cut(replica, _) => self.disconnect(now, replica, change),
             }
             self.after_order(now, out);
+        }
+    }
+
+    /// Tells the instances whose messages get to a member and back.
+    fn connect(&mut self, now: Time, replica: ReplicaId) {
+        for (at, instance) in self.instances.iter_mut().enumerate() {
+            if self.peers.is_up_in(replica, at) && instance.connected.insert(replica) {
+                instance.step(now, OrderInput::Connected(replica));
+            }
+        }
+    }
+
+    /// Tells the instances whose messages may have been lost.
+    fn disconnect(&mut self, now: Time, replica: ReplicaId, change: Change) {
+        for (at, instance) in self.instances.iter_mut().enumerate() {
+            if change.cuts(at) && instance.connected.remove(&replica) {
+                instance.step(now, OrderInput::Disconnected(replica));
+            }
         }
     }
 
@@ -682,6 +708,14 @@ impl Node {
         self.check_stall(now, out);
         self.scrub_in_turn(now, out);
         self.turn.on_deadline(now, &mut self.log);
+    }
+}
+
+/// Which client says hello, if one does.
+fn client_of(frame: &Frame) -> Option<ClientId> {
+    match (frame.kind, Hello::decode(frame.payload.clone())) {
+        (FrameKind::Hello, Ok(Hello { role: Role::Client(client), .. })) => Some(client),
+        _ => None,
     }
 }
 

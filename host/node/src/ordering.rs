@@ -11,7 +11,7 @@ use quorate_order::{Effect as OrderEffect, Effects as OrderEffects, Input as Ord
 use quorate_types::{Halt, InstanceId, RecordId, ReplicaId, Seq, Slot, Span, Time, View, planted};
 use quorate_wire::raft::{EntryBody, RaftMessage};
 use quorate_wire::{OrderMessage, Verified};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// More than a protocol's own part of a batch's record takes.
 const ENTRY_HEAD_MAX: u64 = 64;
@@ -82,6 +82,8 @@ pub(crate) struct Instance {
     /// Records being read back.
     loads: BTreeMap<u64, Vec<Place>>,
     pub(crate) leader: (View, Option<ReplicaId>),
+    /// Members that its messages get to, and back from.
+    pub(crate) connected: BTreeSet<ReplicaId>,
     /// The last of its records that the protocol knows to be durable, and what of the log was durable when that was looked up.
     durable: RecordId,
     durable_seen: RecordId,
@@ -113,6 +115,7 @@ impl Instance {
             waiting: VecDeque::new(),
             loads: BTreeMap::new(),
             leader: (View::ZERO, None),
+            connected: BTreeSet::new(),
             durable: RecordId::ZERO,
             durable_seen: RecordId::ZERO,
             decided: Slot::ZERO,
@@ -223,13 +226,6 @@ impl Node {
         }
     }
 
-    /// The same, of all.
-    pub(crate) fn step_all(&mut self, now: Time, input: &OrderInput) {
-        for instance in &mut self.instances {
-            instance.step(now, input.clone());
-        }
-    }
-
     /// The same, of all that take part in the cluster.
     pub(crate) fn step_present(&mut self, now: Time, input: &OrderInput) {
         for instance in self.instances.iter_mut().filter(|instance| instance.away.is_none()) {
@@ -315,7 +311,7 @@ impl Node {
 
     fn send(&self, at: usize, to: ReplicaId, message: &OrderMessage, out: &mut Effects) {
         // A message to somebody who is not connected is lost, as it would be on the way.
-        if let Some(conn) = self.peers.to(to) {
+        if let Some(conn) = self.peers.way(to, at) {
             out.send(conn, message.frame(self.instances[at].id));
         }
     }

@@ -1,28 +1,30 @@
 //! Connections: the handshake, the members that we dial and that dial us, and everybody else.
 //!
 //! Each member dials every other; a connection carries ordering messages one way, from the dialer. A member is up while both
-//! directions are.
+//! directions are. Where there are several lanes, it makes further connections to each; see `links.rs`.
 
 use crate::config::{HELLO_BYTES_MAX, NodeConfig};
 use crate::effects::{Effect, Effects, Event};
 use crate::levels::{check_level, too_low};
+use crate::links::{Incoming, Lines, Outgoing, REDIAL_FIRST, carries, lane_for};
 use crate::lives::Lives;
 use crate::seats::{Owner, Place, Seats, network};
 use crate::status::SeatsStatus;
 use quorate_admit::{Members, check_identity};
 use quorate_order::Random;
 use quorate_types::{ClientId, ConnId, Identity, ReplicaId, Span, Time};
-use quorate_wire::{Frame, FrameKind, Hello, LeaderNotice, Refusal, RefusalReason, Role, Welcome};
+use quorate_wire::{Frame, FrameKind, Hello, LeaderNotice, Link, Refusal, RefusalReason, Role, Welcome};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 /// How long a dial may take.
 const DIAL_TIME: Span = Span::from_millis(2000);
-const REDIAL_FIRST: Span = Span::from_millis(20);
-const REDIAL_MAX: Span = Span::from_millis(500);
 /// A refusal is not going to change soon.
 const REDIAL_REFUSED: Span = Span::from_millis(1000);
+
+/// Programs that can do this feature level take further connections. What they agree on does not depend on it.
+const FURTHER_LINKS: u32 = 2;
 
 /// Clients put together frames of up to 1 MiB, and no smaller ones where requests are small.
 const CLIENT_FRAME_MORE: usize = 2 << 20;
@@ -32,12 +34,12 @@ const CLIENT_FRAME_MORE: usize = 2 << 20;
 pub(crate) enum Conn {
     /// Somebody dialed and has not said who it is.
     Stranger { until: Time },
-    /// We dialed a member and wait to be welcomed.
-    Dialed { replica: ReplicaId, until: Time },
+    /// We dialed a member, on the link with this number, and wait to be welcomed.
+    Dialed { replica: ReplicaId, link: u16, until: Time },
     /// We send ordering messages to this member.
-    To(ReplicaId),
+    To(ReplicaId, u16),
     /// This member sends ordering messages to us.
-    From(ReplicaId),
+    From(ReplicaId, Link),
     /// This replica is no member here, and knows a later membership: it says so, and nothing else.
     Better(ReplicaId),
     /// A client.
@@ -47,19 +49,10 @@ pub(crate) enum Conn {
 }
 
 #[derive(Debug)]
-enum Outgoing {
-    Waiting { until: Time },
-    Dialing { until: Time },
-    Shaking,
-    Ready(ConnId),
-}
-
-#[derive(Debug)]
 struct Peer {
     address: String,
-    outgoing: Outgoing,
-    backoff: Span,
-    incoming: Option<ConnId>,
+    lines: Lines,
+    incoming: Incoming,
     /// The highest feature level that it can do: as it said when it dialed, and when it was dialed.
     levels: [u32; 2],
     /// When the last frame came in on `incoming`.
@@ -69,12 +62,11 @@ struct Peer {
 }
 
 impl Peer {
-    fn new(now: Time, address: String) -> Self {
+    fn new(now: Time, address: String, lanes: u16) -> Self {
         Self {
             address,
-            outgoing: Outgoing::Waiting { until: now },
-            backoff: REDIAL_FIRST,
-            incoming: None,
+            lines: Lines::new(now, lanes),
+            incoming: Incoming::default(),
             levels: [0; 2],
             heard: Time::ZERO,
             problem: None,
@@ -82,7 +74,11 @@ impl Peer {
     }
 
     fn up(&self) -> bool {
-        matches!(self.outgoing, Outgoing::Ready(_)) && self.incoming.is_some()
+        self.lines.first().ready().is_some() && self.incoming.first.is_some()
+    }
+
+    fn up_in(&self, at: usize) -> bool {
+        self.up() && self.lines.of(at).ready().is_some() && !self.incoming.broken_for(at)
     }
 }
 
@@ -91,6 +87,21 @@ impl Peer {
 pub(crate) enum Change {
     Up(ReplicaId),
     Down(ReplicaId),
+    /// A further connection is there.
+    Joined(ReplicaId),
+    /// A further connection broke, in one of the directions.
+    Cut(ReplicaId, Link),
+}
+
+impl Change {
+    /// Whether an instance is cut off by it.
+    pub(crate) fn cuts(self, at: usize) -> bool {
+        match self {
+            Self::Down(_) => true,
+            Self::Cut(_, link) => carries(link, at),
+            Self::Up(_) | Self::Joined(_) => false,
+        }
+    }
 }
 
 /// What a stranger is checked against and told.
@@ -124,6 +135,9 @@ pub(crate) struct Peers {
     pub(crate) refused: Refused,
     random: Random,
     pub(crate) changes: Vec<Change>,
+    /// Connections that go with others that ended; nothing comes from them any more.
+    pub(crate) orphans: Vec<ConnId>,
+    lanes: u16,
 }
 
 impl Peers {
@@ -133,7 +147,7 @@ impl Peers {
             peers: config
                 .members
                 .others()
-                .map(|m| (m.replica, Peer::new(Time::ZERO, m.address.clone())))
+                .map(|m| (m.replica, Peer::new(Time::ZERO, m.address.clone(), config.lanes)))
                 .collect(),
             identities: BTreeMap::new(),
             addresses: BTreeMap::new(),
@@ -141,6 +155,8 @@ impl Peers {
             refused: Refused::default(),
             random: Random::new(config.seed ^ 0x70_65_65_72),
             changes: Vec::new(),
+            orphans: Vec::new(),
+            lanes: config.lanes,
         }
     }
 
@@ -170,12 +186,24 @@ impl Peers {
         self.conns.get(&conn).copied()
     }
 
-    /// Where messages for this member go; none while it is not connected.
+    /// Where what is about the whole replica goes, for this member; nowhere while it is not connected.
     pub(crate) fn to(&self, replica: ReplicaId) -> Option<ConnId> {
-        match self.peers.get(&replica)?.outgoing {
-            Outgoing::Ready(conn) => Some(conn),
-            _ => None,
-        }
+        self.peers.get(&replica)?.lines.first().ready()
+    }
+
+    /// Where the messages of an instance go.
+    pub(crate) fn way(&self, replica: ReplicaId, at: usize) -> Option<ConnId> {
+        self.peers.get(&replica)?.lines.of(at).ready()
+    }
+
+    /// Whether the messages of an instance get to a member and back.
+    pub(crate) fn is_up_in(&self, replica: ReplicaId, at: usize) -> bool {
+        self.peers.get(&replica).is_some_and(|peer| peer.up_in(at))
+    }
+
+    /// How many connections stand on which this replica sends to a member.
+    pub(crate) fn standing(&self, replica: ReplicaId) -> usize {
+        self.peers.get(&replica).map_or(0, |peer| peer.lines.standing())
     }
 
     /// Notes a sign of life of a member.
@@ -201,7 +229,7 @@ impl Peers {
     pub(crate) fn place(&self, conn: ConnId) -> Place {
         match self.conn(conn) {
             Some(Conn::Client(_) | Conn::Admin | Conn::Better(_)) => Place::Client(self.seats.number(conn)),
-            Some(Conn::Dialed { .. } | Conn::To(_) | Conn::From(_)) => Place::Member,
+            Some(Conn::Dialed { .. } | Conn::To(..) | Conn::From(..)) => Place::Member,
             Some(Conn::Stranger { .. }) | None => Place::Stranger,
         }
     }
@@ -278,11 +306,11 @@ impl Peers {
 
     /// A connection could not be made safe. Certificates do not change soon.
     pub(crate) fn on_unsafe(&mut self, now: Time, conn: ConnId, text: String, out: &mut Effects) {
-        let Some(Conn::Dialed { replica, .. } | Conn::To(replica)) = self.conn(conn) else {
+        let Some(Conn::Dialed { replica, link, .. } | Conn::To(replica, link)) = self.conn(conn) else {
             return out.event(Event::Refused { text });
         };
         self.on_closed(now, conn);
-        self.redial_later(now, replica, Some(REDIAL_REFUSED));
+        self.redial_later(now, (replica, link), Some(REDIAL_REFUSED));
         let problem = format!("the connection to {replica} is not safe: {text}");
         if let Some(peer) = self.peers.get_mut(&replica)
             && peer.problem.as_ref() != Some(&problem)
@@ -296,7 +324,7 @@ impl Peers {
         &mut self,
         now: Time,
         conn: ConnId,
-        replica: ReplicaId,
+        (replica, link): (ReplicaId, u16),
         config: &NodeConfig,
         life: u64,
         out: &mut Effects,
@@ -305,25 +333,27 @@ impl Peers {
             out.push(Effect::Close(conn));
             return;
         };
-        if matches!(peer.outgoing, Outgoing::Shaking | Outgoing::Ready(_)) {
+        let first = peer.lines.first().ready().is_some() || link == 0;
+        let number = peer.lines.link(link);
+        let Some(line) = peer.lines.get_mut(link).filter(|line| first && line.awaits_dial()) else {
             // An earlier dial that was given up, and came through after all.
             out.push(Effect::Close(conn));
             return;
-        }
-        peer.outgoing = Outgoing::Shaking;
-        self.insert(conn, Conn::Dialed { replica, until: now.plus(config.handshake_time) });
+        };
+        line.outgoing = Outgoing::Shaking;
+        self.insert(conn, Conn::Dialed { replica, link, until: now.plus(config.handshake_time) });
         let role = Role::Peer { replica: config.members.me(), incarnation: config.incarnation };
         out.push(Effect::FrameLimit { conn, bytes: 2 * HELLO_BYTES_MAX });
         let hello = Hello::new(config.members.cluster(), Some(replica), role);
         let hello = hello.of_member(config.members.parameters(), life).able(config.level.highest);
-        out.send(conn, hello.knowing(config.members.number()).frame());
+        out.send(conn, hello.knowing(config.members.number()).on_link(number).frame());
     }
 
-    pub(crate) fn on_dial_failed(&mut self, now: Time, replica: ReplicaId) {
+    pub(crate) fn on_dial_failed(&mut self, now: Time, (replica, link): (ReplicaId, u16)) {
         // One that was given up before may fail while a later one stands.
-        let dialing = |peer: &Peer| !matches!(peer.outgoing, Outgoing::Shaking | Outgoing::Ready(_));
-        if self.peers.get(&replica).is_some_and(dialing) {
-            self.redial_later(now, replica, None);
+        let line = self.peers.get_mut(&replica).and_then(|peer| peer.lines.get_mut(link));
+        if line.is_some_and(|line| line.awaits_dial()) {
+            self.redial_later(now, (replica, link), None);
         }
     }
 
@@ -334,7 +364,7 @@ impl Peers {
         for replica in gone {
             self.down(replica);
             let of = |conn: &Conn| match conn {
-                Conn::To(id) | Conn::From(id) | Conn::Dialed { replica: id, .. } => *id == replica,
+                Conn::To(id, _) | Conn::From(id, _) | Conn::Dialed { replica: id, .. } => *id == replica,
                 Conn::Stranger { .. } | Conn::Better(_) | Conn::Client(_) | Conn::Admin => false,
             };
             let conns: Vec<ConnId> =
@@ -356,23 +386,25 @@ impl Peers {
         }
         for member in members.others() {
             let (replica, address) = (member.replica, &member.address);
-            let peer = self.peers.entry(replica).or_insert_with(|| Peer::new(now, String::new()));
+            let lanes = self.lanes;
+            let peer = self.peers.entry(replica).or_insert_with(|| Peer::new(now, String::new(), lanes));
             if peer.address != *address {
                 peer.address.clone_from(address);
                 out.push(Effect::Address { replica, address: Some(address.clone()) });
-                if let Outgoing::Waiting { until } = &mut peer.outgoing {
-                    (*until, peer.backoff) = (now, REDIAL_FIRST);
+                let line = peer.lines.first_mut();
+                if let Outgoing::Waiting { until } = &mut line.outgoing {
+                    (*until, line.backoff) = (now, REDIAL_FIRST);
                 }
             }
         }
     }
 
-    fn redial_later(&mut self, now: Time, replica: ReplicaId, at_least: Option<Span>) {
-        let Some(peer) = self.peers.get_mut(&replica) else { return };
-        let wait = at_least.unwrap_or(peer.backoff);
+    fn redial_later(&mut self, now: Time, (replica, link): (ReplicaId, u16), at_least: Option<Span>) {
+        let line = self.peers.get_mut(&replica).and_then(|peer| peer.lines.get_mut(link));
+        let Some(line) = line else { return };
+        let wait = at_least.unwrap_or(line.backoff);
         let jitter = Span::from_nanos(self.random.below(wait.nanos() / 2 + 1));
-        peer.outgoing = Outgoing::Waiting { until: now.plus(wait).plus(jitter) };
-        peer.backoff = peer.backoff.times(2).min(REDIAL_MAX);
+        line.later(now.plus(wait).plus(jitter));
     }
 
     /// A stranger said who it is. Gives the member and its life, if it is one and was taken.
@@ -430,15 +462,18 @@ impl Peers {
         let role = match hello.role {
             Role::Peer { replica, .. } if better => Conn::Better(replica),
             Role::Peer { replica, .. } => {
-                self.on_incoming(now, conn, replica, hello.feature_level, out);
-                Conn::From(replica)
+                self.on_incoming(now, conn, replica, &hello, out);
+                Conn::From(replica, hello.link)
             }
             Role::Client(client) => Conn::Client(client),
             Role::Admin => Conn::Admin,
         };
         self.insert(conn, role);
+        if let (Conn::From(..), lane @ 1..) = (role, lane_for(hello.link, self.lanes)) {
+            out.push(Effect::Move { conn, lane });
+        }
         match hello.role {
-            Role::Peer { replica, .. } if !better => Some((replica, hello.life)),
+            Role::Peer { replica, .. } if !better && hello.link == Link::FIRST => Some((replica, hello.life)),
             Role::Peer { .. } | Role::Client(_) | Role::Admin => None,
         }
     }
@@ -447,12 +482,25 @@ impl Peers {
     fn room_for(&self, now: Time, conn: ConnId, hello: &Hello, config: &NodeConfig) -> Result<(), Refusal> {
         let too_many = |text| Refusal { reason: RefusalReason::TooMany, text };
         match hello.role {
+            // What behaves like a program from before there were further connections knows none of them.
+            Role::Peer { .. } if hello.link != Link::FIRST && config.level.highest < FURTHER_LINKS => {
+                return Err(Refusal { reason: RefusalReason::NoHello, text: "hello: role".into() });
+            }
+            Role::Peer { replica, .. } if hello.link != Link::FIRST => {
+                let known = self.peers.get(&replica).is_some_and(|p| p.incoming.first.is_some());
+                if !known {
+                    let text = format!(
+                        "a further connection of {replica}, which has no first one here: it makes that again"
+                    );
+                    return Err(Refusal { reason: RefusalReason::Doubled, text });
+                }
+            }
             Role::Peer { replica, .. } => {
                 let alive = config.raft.heartbeat.times(3);
                 let doubled = self
                     .peers
                     .get(&replica)
-                    .is_some_and(|p| p.incoming.is_some() && p.up() && now.since(p.heard) < alive);
+                    .is_some_and(|p| p.incoming.first.is_some() && p.up() && now.since(p.heard) < alive);
                 if doubled {
                     let text = format!(
                         "{replica} is connected already and alive: two processes run under this id, perhaps from a copied \
@@ -467,27 +515,65 @@ impl Peers {
         Ok(())
     }
 
-    fn on_incoming(&mut self, now: Time, conn: ConnId, replica: ReplicaId, level: u32, out: &mut Effects) {
+    fn on_incoming(&mut self, now: Time, conn: ConnId, replica: ReplicaId, hello: &Hello, out: &mut Effects) {
         let Some(peer) = self.peers.get_mut(&replica) else { return };
-        peer.levels[0] = level;
+        let first = hello.link == Link::FIRST;
         let was_up = peer.up();
-        let old = peer.incoming.replace(conn);
+        let old = peer.incoming.came(hello.link, conn);
         peer.heard = now;
-        // It is there, so our own dialing need not wait.
-        if let Outgoing::Waiting { until } = &mut peer.outgoing {
-            *until = now;
-            peer.backoff = REDIAL_FIRST;
+        if first {
+            peer.levels[0] = hello.feature_level;
+            // It is there, so our own dialing need not wait.
+            let line = peer.lines.first_mut();
+            if let Outgoing::Waiting { until } = &mut line.outgoing {
+                *until = now;
+                line.backoff = REDIAL_FIRST;
+            }
         }
         let is_up = peer.up();
         if let Some(old) = old {
             self.remove(old);
             out.push(Effect::Close(old));
         }
-        if was_up {
-            self.changes.push(Change::Down(replica));
+        match (first, is_up) {
+            (true, _) => {
+                self.end_further(now, replica, true);
+                if was_up {
+                    self.changes.push(Change::Down(replica));
+                }
+                if is_up {
+                    self.changes.push(Change::Up(replica));
+                }
+            }
+            (false, true) => {
+                if old.is_some() {
+                    self.changes.push(Change::Cut(replica, hello.link));
+                }
+                self.changes.push(Change::Joined(replica));
+            }
+            (false, false) => {}
         }
-        if is_up {
-            self.changes.push(Change::Up(replica));
+    }
+
+    /// The first connection in one direction is gone, or another one: the further ones in this direction go, too.
+    fn end_further(&mut self, now: Time, replica: ReplicaId, incoming: bool) {
+        let Some(peer) = self.peers.get_mut(&replica) else { return };
+        if incoming {
+            peer.incoming.forget_further();
+        } else {
+            peer.lines.forget_further(now);
+        }
+        let ends = |conn: &Conn| match conn {
+            Conn::To(id, link) | Conn::Dialed { replica: id, link, .. } => {
+                !incoming && *id == replica && *link > 0
+            }
+            Conn::From(id, link) => incoming && *id == replica && *link != Link::FIRST,
+            Conn::Stranger { .. } | Conn::Better(_) | Conn::Client(_) | Conn::Admin => false,
+        };
+        let ends: Vec<ConnId> = self.conns.iter().filter(|(_, conn)| ends(conn)).map(|(id, _)| *id).collect();
+        for conn in ends {
+            self.remove(conn);
+            self.orphans.push(conn);
         }
     }
 
@@ -496,17 +582,21 @@ impl Peers {
         &mut self,
         now: Time,
         conn: ConnId,
-        replica: ReplicaId,
+        (replica, link): (ReplicaId, u16),
         frame: Frame,
         config: &NodeConfig,
         out: &mut Effects,
     ) {
         let refusal = match frame.kind {
             FrameKind::Welcome => match Welcome::decode(frame.payload) {
-                Ok(welcome) => self.on_welcome(conn, replica, &welcome, config, out).err(),
+                Ok(welcome) => self.on_welcome(conn, (replica, link), &welcome, config, out).err(),
                 Err(why) => Some(why.to_string()),
             },
             FrameKind::Refusal => match Refusal::decode(frame.payload) {
+                // A program that knows no further connections. The first one carries everything.
+                Ok(Refusal { reason: RefusalReason::NoHello, .. }) if link > 0 => {
+                    return self.on_no_further(conn, replica, out);
+                }
                 Ok(refusal) => Some(refusal.text),
                 Err(why) => Some(why.to_string()),
             },
@@ -515,7 +605,7 @@ impl Peers {
         let Some(text) = refusal else { return };
         self.remove(conn);
         out.push(Effect::Close(conn));
-        self.redial_later(now, replica, Some(REDIAL_REFUSED));
+        self.redial_later(now, (replica, link), Some(REDIAL_REFUSED));
         let problem = format!("{replica} refuses this replica: {text}");
         if let Some(peer) = self.peers.get_mut(&replica)
             && peer.problem.as_ref() != Some(&problem)
@@ -525,10 +615,18 @@ impl Peers {
         }
     }
 
+    fn on_no_further(&mut self, conn: ConnId, replica: ReplicaId, out: &mut Effects) {
+        self.remove(conn);
+        out.push(Effect::Close(conn));
+        if self.peers.get_mut(&replica).is_some_and(|peer| peer.lines.takes(false)) {
+            self.changes.push(Change::Joined(replica));
+        }
+    }
+
     fn on_welcome(
         &mut self,
         conn: ConnId,
-        replica: ReplicaId,
+        (replica, link): (ReplicaId, u16),
         welcome: &Welcome,
         config: &NodeConfig,
         out: &mut Effects,
@@ -550,15 +648,24 @@ impl Peers {
             return Err(too_low(replica, welcome.feature_level, config.level.cluster));
         }
         let Some(peer) = self.peers.get_mut(&replica) else { return Ok(()) };
-        peer.levels[1] = welcome.feature_level;
-        peer.outgoing = Outgoing::Ready(conn);
-        peer.backoff = REDIAL_FIRST;
-        peer.problem = None;
+        if link == 0 {
+            peer.levels[1] = welcome.feature_level;
+            peer.problem = None;
+        } else {
+            peer.lines.takes(true);
+        }
+        if let Some(line) = peer.lines.get_mut(link) {
+            line.outgoing = Outgoing::Ready(conn);
+            line.backoff = REDIAL_FIRST;
+        }
         let is_up = peer.up();
-        self.insert(conn, Conn::To(replica));
+        self.insert(conn, Conn::To(replica, link));
         out.push(Effect::FrameLimit { conn, bytes: HELLO_BYTES_MAX });
+        if link > 0 {
+            out.push(Effect::Move { conn, lane: link });
+        }
         if is_up {
-            self.changes.push(Change::Up(replica));
+            self.changes.push(if link == 0 { Change::Up(replica) } else { Change::Joined(replica) });
         }
         Ok(())
     }
@@ -566,15 +673,27 @@ impl Peers {
     /// A connection is gone.
     pub(crate) fn on_closed(&mut self, now: Time, conn: ConnId) {
         match self.remove(conn) {
-            Some(Conn::Dialed { replica, .. }) => self.redial_later(now, replica, None),
-            Some(Conn::To(replica)) => {
-                self.down(replica);
-                self.redial_later(now, replica, None);
+            Some(Conn::Dialed { replica, link, .. }) => self.redial_later(now, (replica, link), None),
+            Some(Conn::To(replica, link)) => {
+                if link == 0 {
+                    self.down(replica);
+                    self.end_further(now, replica, false);
+                } else {
+                    self.changes.push(Change::Cut(replica, Link { number: link, of: self.lanes }));
+                }
+                self.redial_later(now, (replica, link), None);
             }
-            Some(Conn::From(replica)) => {
-                self.down(replica);
+            Some(Conn::From(replica, link)) => {
+                if link == Link::FIRST {
+                    self.down(replica);
+                } else {
+                    self.changes.push(Change::Cut(replica, link));
+                }
                 if let Some(peer) = self.peers.get_mut(&replica) {
-                    peer.incoming = None;
+                    peer.incoming.broke(link);
+                }
+                if link == Link::FIRST {
+                    self.end_further(now, replica, true);
                 }
             }
             Some(Conn::Stranger { .. } | Conn::Better(_) | Conn::Client(_) | Conn::Admin) | None => {}
@@ -597,10 +716,11 @@ impl Peers {
     pub(crate) fn on_deadline(&mut self, now: Time, config: &NodeConfig, out: &mut Effects) {
         for (replica, peer) in &mut self.peers {
             // A dial that nobody answers is given up: the system would wait for minutes after a partition.
-            if matches!(peer.outgoing, Outgoing::Waiting { until } | Outgoing::Dialing { until } if until <= now)
-            {
-                peer.outgoing = Outgoing::Dialing { until: now.plus(DIAL_TIME) };
-                out.push(Effect::Dial(*replica));
+            for (link, line) in peer.lines.dialable() {
+                if line.due().is_some_and(|due| due <= now) {
+                    line.outgoing = Outgoing::Dialing { until: now.plus(DIAL_TIME) };
+                    out.push(Effect::Dial { replica: *replica, link });
+                }
             }
         }
         for conn in self.seats.late(now) {
@@ -619,10 +739,7 @@ impl Peers {
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {
-        let dials = self.peers.values().filter_map(|peer| match peer.outgoing {
-            Outgoing::Waiting { until } | Outgoing::Dialing { until } => Some(until),
-            Outgoing::Shaking | Outgoing::Ready(_) => None,
-        });
+        let dials = self.peers.values().filter_map(|peer| peer.lines.deadline());
         dials.chain(self.seats.deadline()).min()
     }
 }

@@ -143,7 +143,7 @@ impl Seats {
     pub(crate) fn take(&mut self, conn: ConnId, kind: Conn, owner: impl FnOnce() -> Owner) {
         self.leave(conn);
         let seat = match kind {
-            Conn::Stranger { .. } | Conn::To(_) | Conn::From(_) => return,
+            Conn::Stranger { .. } | Conn::To(..) | Conn::From(..) => return,
             Conn::Dialed { until, .. } => {
                 self.shaking.insert((until, conn));
                 Seat::Shaking { until, from: None }

@@ -82,6 +82,8 @@ pub struct InstancesStatus {
 pub struct InstanceStatus {
     /// Which.
     pub instance: u16,
+    /// The lane that has its connections, from 1.
+    pub lane: u16,
     /// The view it is in.
     pub view: u64,
     /// Who leads there, when known.
@@ -153,6 +155,8 @@ pub struct PeerStatus {
     pub address: String,
     /// Whether both directions are connected.
     pub connected: bool,
+    /// How many connections stand on which this replica sends to it: one for each lane, once it is there.
+    pub links: usize,
     /// Why it refuses us, if it does.
     pub refusal: Option<String>,
 }

@@ -242,7 +242,9 @@ impl Node {
         }
         let (id, leader) = (instance.id, instance.leader.1);
         self.merge.leader(id, self.role_of(leader));
-        let up: Vec<ReplicaId> = self.peers.peers().filter(|(_, _, up, _)| *up).map(|(id, ..)| id).collect();
+        let up = self.peers.peers().map(|(id, ..)| id).filter(|id| self.peers.is_up_in(*id, at));
+        let up: BTreeSet<ReplicaId> = up.collect();
+        self.instances[at].connected.clone_from(&up);
         for replica in up {
             self.step_in(at, now, OrderInput::Connected(replica));
         }

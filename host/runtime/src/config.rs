@@ -20,6 +20,7 @@ use crate::lane::{LaneLimits, UNSENT_TIMES};
 mod access;
 mod checkpoints;
 mod kv;
+mod network;
 mod protocol;
 mod reads;
 #[cfg(test)]
@@ -29,14 +30,16 @@ mod upgrade;
 pub use access::{AccessConfig, ClientAccess, Others};
 pub use checkpoints::{CheckpointConfig, CheckpointMode};
 use kv::KvSection;
+use network::NetworkConfig;
 pub use reads::ReadsConfig;
 pub use upgrade::UpgradeConfig;
 
 /// Would have to be raised if this program executed the same commands with another result, and would keep it apart from the version
 /// before. What is executed otherwise begins with a feature level instead.
 const EXECUTION: u32 = 1;
-/// More instances than this share no lane.
+/// More instances than this are of no use, nor are more lanes.
 const INSTANCES_MAX: u16 = 64;
+const LANES_MAX: u16 = quorate_wire::LINKS_MAX;
 /// No instance runs more slots than this ahead of the global log.
 const WINDOW: u64 = 256;
 /// What an instance may hold decided and not yet in the global log.
@@ -310,20 +313,6 @@ impl Default for SessionsConfig {
     }
 }
 
-/// `[network]`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct NetworkConfig {
-    /// The congestion control of every socket, by the system's name; empty leaves the system's default.
-    pub congestion: String,
-}
-
-impl Default for NetworkConfig {
-    fn default() -> Self {
-        Self { congestion: "reno".into() }
-    }
-}
-
 /// The configuration of one replica.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -349,6 +338,9 @@ pub struct Config {
     /// How many ordering instances share the work.
     #[serde(default = "one")]
     pub instances: u16,
+    /// How many threads share the work of this replica's connections; with more than one, those of instances are apart from the rest.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub lanes: u16,
     /// Which service runs: `kv`, or `tally` for `bench append`.
     #[serde(default = "kv")]
     pub service: String,
@@ -429,6 +421,10 @@ fn one() -> u16 {
     1
 }
 
+fn is_one(number: &u16) -> bool {
+    *number == 1
+}
+
 fn kv() -> String {
     "kv".into()
 }
@@ -445,6 +441,7 @@ impl Config {
             fault_model: FaultModelChoice::default(),
             protocol: Protocol::default(),
             instances: one(),
+            lanes: one(),
             service: kv(),
             members,
             membership: first(),
@@ -501,6 +498,7 @@ impl Config {
         }
         self.check_members()?;
         range("instances", self.instances, 1..=INSTANCES_MAX, "64")?;
+        range("lanes", self.lanes, 1..=LANES_MAX, "64")?;
         if self.health.as_deref().is_some_and(|address| !has_port(address)) {
             return invalid("health: an address is host:port, as in \"127.0.0.1:8080\"");
         }
@@ -754,6 +752,7 @@ impl Config {
             log,
             raft,
             instances: self.instances,
+            lanes: self.lanes,
             merge: quorate_node::MergeConfig { window: WINDOW, held_bytes_max: HELD_BYTES_MAX },
             admission: AdmissionLimits {
                 request_bytes_max: self.limits.request_bytes,

@@ -49,6 +49,8 @@ pub(crate) enum Completion {
     /// Addresses of a member, or why there is none.
     Resolved {
         replica: ReplicaId,
+        /// Which of the connections there is to be made.
+        link: u16,
         addresses: Vec<SocketAddr>,
     },
     /// What new connections show and trust from now on.
@@ -79,12 +81,12 @@ impl Mailbox {
 }
 
 /// Tells the lane when the thread that holds it panics: without that thread nothing becomes durable, and nobody would notice.
-pub(crate) struct Watch<'a> {
-    pub(crate) mailbox: &'a Mailbox,
+pub(crate) struct Watch {
+    pub(crate) mailbox: Mailbox,
     pub(crate) why: &'static str,
 }
 
-impl Drop for Watch<'_> {
+impl Drop for Watch {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.mailbox.send(Completion::Failed(self.why.to_owned()));
@@ -128,16 +130,17 @@ impl DiskThreads {
             spawn(
                 "log-writer",
                 Box::new(move || {
-                    let _watch =
-                        Watch { mailbox: &writer_mailbox, why: "the thread that writes the log panicked" };
+                    let (mailbox, why) = (writer_mailbox.clone(), "the thread that writes the log panicked");
+                    let _watch = Watch { mailbox, why };
                     run_writer(&*writer_disk, &receiver, &writer_mailbox);
                 }),
             )?,
             spawn(
                 "log-helper",
                 Box::new(move || {
-                    let _watch =
-                        Watch { mailbox: &side_mailbox, why: "the thread that reads the log back panicked" };
+                    let (mailbox, why) =
+                        (side_mailbox.clone(), "the thread that reads the log back panicked");
+                    let _watch = Watch { mailbox, why };
                     run_helper(&*side_disk, &side_receiver, &side_mailbox, &side_ending);
                 }),
             )?,

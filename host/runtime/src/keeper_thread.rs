@@ -53,7 +53,8 @@ impl KeeperThread {
         let ending = Arc::new(AtomicBool::new(false));
         let stop = ending.clone();
         let thread = std::thread::Builder::new().name("keeper".into()).spawn(move || {
-            let _watch = Watch { mailbox: &mailbox, why: "the thread that keeps checkpoints panicked" };
+            let _watch =
+                Watch { mailbox: mailbox.clone(), why: "the thread that keeps checkpoints panicked" };
             let pace = Pace { rate, owed: Duration::ZERO, urgent: false };
             Worker { keeper, files, orders: receiver, mailbox: &mailbox, waiting: Vec::new(), pace, stop }
                 .run();

@@ -9,7 +9,7 @@ use crate::disk_thread::{DiskThreads, Mailbox};
 use crate::files::{CheckpointFiles, MemoryFiles};
 use crate::health::Health;
 use crate::keeper_thread::KeeperThread;
-use crate::lane::{Lane, Parts, WAKER};
+use crate::lane::{Lane, Parts, Sleeper, WAKER};
 use crate::network::{Network, SystemNetwork};
 use crate::open_files;
 use bytes::Bytes;
@@ -169,13 +169,14 @@ impl Replica {
         directory.note_run(config.durability.mode, false)?;
         directory.used()?;
 
-        let poll = Poll::new().map_err(io_error("making an event queue"))?;
-        let waker = Arc::new(Waker::new(poll.registry(), WAKER).map_err(io_error("making an event queue"))?);
+        let (poll, sleeper, waker) = event_queue()?;
+        let others = (1..config.lanes)
+            .map(|_| event_queue().map(|(poll, own, _)| (poll, own)))
+            .collect::<Result<_, _>>()?;
         let (mailbox, completions) = Mailbox::new(waker.clone());
         let threads = DiskThreads::start(&disk, config.log_config().segment_bytes, &mailbox)
             .map_err(io_error("starting a thread"))?;
-        let rate = config.checkpoints.rate();
-        let keeper = KeeperThread::start(keeper, files, rate, mailbox.clone())
+        let keeper = KeeperThread::start(keeper, files, config.checkpoints.rate(), mailbox.clone())
             .map_err(io_error("starting a thread"))?;
         let credentials = watched.as_ref().map(|watched| watched.current().clone());
         let clerk =
@@ -186,6 +187,8 @@ impl Replica {
         let lane = Lane::new(Parts {
             node,
             poll,
+            others,
+            sleeper,
             listener,
             disk: threads,
             keeper,
@@ -199,14 +202,26 @@ impl Replica {
             credentials,
             clerk,
             stop: stop.clone(),
-        });
-        let durability = config.durability.mode;
-        let thread = std::thread::Builder::new()
-            .name("lane-1".into())
-            .spawn(move || run(lane, &directory, &*disk, durability))
-            .map_err(io_error("starting a thread"))?;
+        })
+        .map_err(io_error("starting a lane"))?;
+        let thread = spawn(move || run(lane, &directory, &*disk, config.durability.mode))?;
         Ok(Running { address, probed, stop, waker, reloader: Reloader(errands), thread: Some(thread) })
     }
+}
+
+/// What a lane waits for, and what wakes it.
+fn event_queue() -> Result<(Poll, Sleeper, Arc<Waker>), StartError> {
+    let poll = Poll::new().map_err(io_error("making an event queue"))?;
+    let waker = Waker::new(poll.registry(), WAKER).map_err(io_error("making an event queue"))?;
+    let waker = Arc::new(waker);
+    Ok((poll, Sleeper::new(waker.clone()), waker))
+}
+
+/// The main lane's thread.
+fn spawn(
+    lane: impl FnOnce() -> Result<(), Halt> + Send + 'static,
+) -> Result<JoinHandle<Result<(), Halt>>, StartError> {
+    std::thread::Builder::new().name("lane-1".into()).spawn(lane).map_err(io_error("starting a thread"))
 }
 
 fn run(lane: Lane, directory: &DataDirectory, disk: &dyn Disk, durability: Durability) -> Result<(), Halt> {

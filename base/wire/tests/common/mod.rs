@@ -8,7 +8,7 @@ use quorate_types::{
 };
 use quorate_wire::raft::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_wire::{
-    Batch, BatchHeader, ClientMessage, Frame, FrameKind, Hello, LeaderNotice, Member, MemberRequest,
+    Batch, BatchHeader, ClientMessage, Frame, FrameKind, Hello, LeaderNotice, Link, Member, MemberRequest,
     MemberRole, Membership, Memberships, OrderMessage, OutFrame, ReadConsistency, ReadReply, ReadRequest,
     ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage, Reply, ReplyStatus, RequestHeader,
     RequestKind, Requests, Role, StateMessage, Welcome, caught_up_frame, fill_frame, read_caught_up,
@@ -127,9 +127,13 @@ fn handshakes(list: &mut Vec<Sample>) {
     };
     let peer = Role::Peer { replica: ReplicaId::new(2), incarnation: LIFE };
     hello("peer", "Replica r2 dials r1.", Some(1), CLUSTER, peer);
+    let again = Hello::new(CLUSTER, Some(ReplicaId::new(1)), peer).of_member(1, 2);
+    let frame = again.knowing(MembershipId::new(7)).on_link(Link { number: 3, of: 8 }).frame();
     let client = Role::Client(ClientId::new(77));
     hello("client", "A client that knows no cluster id yet.", None, ClusterId::new(0), client);
     hello("admin", "An operator dials r3.", Some(3), CLUSTER, Role::Admin);
+    let story = "Replica r2 dials r1 once more, for the instances of the third lane after its first one.";
+    list.push(Sample { name: "hello_peer_again".into(), story, frame });
 
     let mut welcome = |name: &str, story, leader: Option<u16>| {
         let welcome = Welcome {

@@ -1,4 +1,4 @@
-//! Which runs have several instances, and in which their number changes.
+//! Which runs have several instances, in which their number changes, and which have several lanes.
 
 use super::{Fault, LEADER, MS, Plan, Profile};
 use crate::random::Rng;
@@ -11,6 +11,33 @@ pub(super) fn plan_instances(plan: &mut Plan, profile: &Profile) {
     plan.window = rng.pick(&[2, 4, 16, 256]);
     plan.instances = profile.instances.unwrap_or(drawn);
     plan_resizes(plan, profile, &mut Rng::of(plan.seed, 11));
+    plan_lanes(plan, profile, &mut Rng::of(plan.seed, 12));
+}
+
+/// How many lanes, mostly where there are several instances.
+fn plan_lanes(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
+    let drawn = match (plan.instances > 1 || plan.resizes, rng.chance(600), rng.chance(50)) {
+        (true, true, _) => rng.pick(&[2, 3, 4, 9]),
+        (false, _, true) => 2,
+        _ => 1,
+    };
+    plan.lanes = profile.lanes.unwrap_or(drawn);
+}
+
+impl Plan {
+    /// How many lanes a replica has in one of its lives: an operator may change that at each start.
+    pub fn lanes_of(&self, who: usize, life: u32) -> u16 {
+        let mut rng = Rng::of(self.seed, 9000 + who as u64 * 7919 + u64::from(life));
+        if rng.chance(300) { 1 + rng.below(u64::from(self.lanes)) as u16 } else { self.lanes }
+    }
+
+    pub(super) fn lanes_in_words(&self) -> String {
+        match (self.instances, self.lanes) {
+            (1, 1) => String::new(),
+            (instances, 1) => format!(", {instances} instances"),
+            (instances, lanes) => format!(", {instances} instances on {lanes} lanes"),
+        }
+    }
 }
 
 /// Operators ask for other numbers of instances, and whoever leads dies in the middle. What takes a replica away for good, or needs most

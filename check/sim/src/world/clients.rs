@@ -46,7 +46,7 @@ impl World {
 
     fn client_arrival(&mut self, who: usize, local: Time, arrival: Arrival) {
         match arrival {
-            Arrival::Dialed(conn, _) => {
+            Arrival::Dialed(conn, ..) => {
                 if let Some(number) = self.processes[who].conns.get(&conn).copied()
                     && let Some(side) = self.net.side(number, who, conn)
                     && let Some(found) = self.net.conn(number)
@@ -55,7 +55,7 @@ impl World {
                 }
                 self.client_step(who, local, Input::Connected(conn));
             }
-            Arrival::DialFailed(conn, _) => {
+            Arrival::DialFailed(conn, ..) => {
                 self.client_step(who, local, Input::Closed { conn, why: "no connection".into() });
             }
             Arrival::Bytes(conn, bytes) => self.client_bytes(who, local, conn, &bytes),
@@ -98,7 +98,7 @@ impl World {
 
     fn client_effect(&mut self, who: usize, local: Time, effect: Effect) {
         match effect {
-            Effect::Dial { conn, replica } => self.dial(who, conn, replica),
+            Effect::Dial { conn, replica } => self.dial(who, conn, (replica, 0)),
             Effect::Address { .. } => {}
             Effect::Close(conn) => self.hang_up(who, conn),
             Effect::Send { conn, frame } => {

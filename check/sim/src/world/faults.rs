@@ -60,7 +60,12 @@ impl World {
     fn strike_links_and_disks(&mut self, fault: Fault) -> Option<u64> {
         match fault {
             Fault::Reset { a, b } => {
-                self.net.between(a, b).into_iter().for_each(|conn| self.time_out(conn));
+                let mut conns = self.net.between(a, b);
+                // Links of other lanes may go on.
+                if self.plan.lanes > 1 && !conns.is_empty() && self.rng.chance(500) {
+                    conns = vec![self.rng.pick(&conns)];
+                }
+                conns.into_iter().for_each(|conn| self.time_out(conn));
                 None
             }
             Fault::Damage { from, to } => {

@@ -162,8 +162,20 @@ impl World {
     fn replica_arrival(&mut self, who: usize, local: Time, arrival: Arrival) {
         match arrival {
             Arrival::Accepted(conn) => self.step(who, local, Input::Accepted { conn, from: None }),
-            Arrival::Dialed(conn, replica) => self.step(who, local, Input::Dialed { conn, replica }),
-            Arrival::DialFailed(_, replica) => self.step(who, local, Input::DialFailed(replica)),
+            Arrival::Dialed(conn, replica, link) => {
+                self.step(who, local, Input::Dialed { conn, replica, link });
+            }
+            Arrival::DialFailed(_, replica, link) => {
+                self.step(who, local, Input::DialFailed { replica, link });
+            }
+            Arrival::Frame(conn, frame) => {
+                // What another lane reads of a connection that was ended here is nothing any more.
+                if self.processes[who].lanes.has(conn) {
+                    self.trace.line(Level::All, self.now, Some(who), "frame", || show(conn, &frame));
+                    self.step(who, local, Input::Frame { conn, frame });
+                }
+            }
+            Arrival::GivenBack(conn) => self.given_back(who, conn),
             Arrival::Bytes(conn, bytes) => self.replica_bytes(who, local, conn, &bytes),
             Arrival::End(conn) => self.replica_end(who, local, conn),
             Arrival::Left(..) => {}
@@ -179,6 +191,7 @@ impl World {
     fn replica_end(&mut self, who: usize, local: Time, conn: ConnId) {
         if self.processes[who].conns.contains_key(&conn) {
             self.hang_up(who, conn);
+            self.forget_at_lane(who, conn);
             self.step(who, local, Input::Closed(conn));
         }
     }
@@ -264,18 +277,25 @@ impl World {
 
     fn perform_one(&mut self, who: usize, effect: Effect) {
         match effect {
-            Effect::Dial(replica) => {
+            Effect::Dial { replica, link } => {
                 let id = self.processes[who].conn();
-                self.dial(who, id, replica);
+                self.dial(who, id, (replica, link));
             }
-            Effect::Close(conn) => self.hang_up(who, conn),
+            Effect::Move { conn, lane } => self.move_to_lane(who, conn, lane),
+            Effect::Close(conn) => {
+                if !self.close_by_lane(who, conn) {
+                    self.hang_up(who, conn);
+                }
+            }
             Effect::Send { conn, frame } => {
                 let Some(frame) = self.perhaps_lie(who, frame) else { return };
                 let kind = frame.kind();
                 self.trace.line(Level::All, self.now, Some(who), "send", || {
                     format!("{conn} {kind:?} {}", frame.len())
                 });
-                self.send(who, conn, &frame.to_vec());
+                if !self.send_by_lane(who, conn, &frame.to_vec()) {
+                    self.send(who, conn, &frame.to_vec());
+                }
             }
             Effect::Keep(work) => self.keep(who, work),
             Effect::Release(version) => drop(version),

@@ -47,6 +47,7 @@ impl Temporary {
             durability,
             service,
             instances: 1,
+            lanes: 1,
             certificates,
             made_by: "quorate bench",
         };

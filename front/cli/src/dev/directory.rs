@@ -29,6 +29,8 @@ pub(super) struct Choices {
     pub(super) service: ServiceChoice,
     #[serde(default = "one")]
     pub(super) instances: u16,
+    #[serde(default = "one")]
+    pub(super) lanes: u16,
     /// Connections are neither encrypted nor authenticated.
     #[serde(default)]
     pub(super) plain: bool,
@@ -130,6 +132,7 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
         durability: args.durability.unwrap_or(DurabilityChoice::Group),
         service: args.service.unwrap_or(ServiceChoice::Kv),
         instances: args.instances.unwrap_or(1),
+        lanes: args.lanes.unwrap_or(1),
         plain: args.plain,
     };
     let ports = match args.port_base {
@@ -144,6 +147,7 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
         durability: choices.durability,
         service: choices.service,
         instances: choices.instances,
+        lanes: choices.lanes,
         certificates: (!choices.plain).then_some(cert::DAYS),
         made_by: "quorate dev",
     };
@@ -166,8 +170,8 @@ fn mark(path: &Path, choices: &Choices) -> Outcome<()> {
 pub(crate) fn adopt(path: &Path, plan: &Plan) -> Outcome<()> {
     let replicas = u16::try_from(plan.members.len()).unwrap_or(u16::MAX);
     let plain = plan.certificates.is_none();
-    let Plan { durability, service, instances, .. } = *plan;
-    mark(path, &Choices { replicas, durability, service, instances, plain })
+    let Plan { durability, service, instances, lanes, .. } = *plan;
+    mark(path, &Choices { replicas, durability, service, instances, lanes, plain })
 }
 
 fn read(marker: &Path, args: &Args) -> Outcome<Choices> {
@@ -195,6 +199,10 @@ fn read(marker: &Path, args: &Args) -> Outcome<Choices> {
         _ if args.instances.is_some_and(|wanted| wanted != choices.instances) => {
             let wanted = args.instances.unwrap_or(choices.instances);
             differ("--instances", choices.instances.to_string(), wanted.to_string())
+        }
+        _ if args.lanes.is_some_and(|wanted| wanted != choices.lanes) => {
+            let wanted = args.lanes.unwrap_or(choices.lanes);
+            differ("--lanes", choices.lanes.to_string(), wanted.to_string())
         }
         _ if args.plain && !choices.plain => differ("connections with", "TLS".into(), "--plain".into()),
         _ => Ok(choices),

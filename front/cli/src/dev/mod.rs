@@ -65,6 +65,9 @@ pub(crate) struct Args {
     /// How many ordering instances share the work [default: 1]
     #[arg(long, value_name = "R", value_parser = clap::value_parser!(u16).range(1..=64))]
     instances: Option<u16>,
+    /// How many threads of each replica share the work of its connections [default: 1]
+    #[arg(long, value_name = "LANES", value_parser = clap::value_parser!(u16).range(1..=64))]
+    lanes: Option<u16>,
     /// Which service the replicas run [default: kv]
     #[arg(long, value_enum)]
     service: Option<ServiceChoice>,

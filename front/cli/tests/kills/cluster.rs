@@ -56,11 +56,16 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Made, not started. `segment_mib` is the size of the log's files.
     pub(crate) fn new(name: &str, segment_mib: u64, random: &mut Random) -> Self {
-        Self::of_instances(name, segment_mib, 1, random)
+        Self::of_instances(name, segment_mib, (1, 1), random)
     }
 
-    /// The same, with so many instances.
-    pub(crate) fn of_instances(name: &str, segment_mib: u64, instances: u16, random: &mut Random) -> Self {
+    /// The same, with so many instances and lanes.
+    pub(crate) fn of_instances(
+        name: &str,
+        segment_mib: u64,
+        (instances, lanes): (u16, u16),
+        random: &mut Random,
+    ) -> Self {
         let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let directory = tempfile::Builder::new().prefix(&format!("{name}-")).tempdir_in(place).unwrap();
         let ports = ports(random);
@@ -72,7 +77,8 @@ impl Cluster {
             members.iter().map(|(id, address)| format!("{}={address}", id.number())).collect();
         let root = directory.path().join("c");
         let made = quorate()
-            .args(["init", "--members", &list.join(","), "--instances", &instances.to_string(), "--dir"])
+            .args(["init", "--members", &list.join(","), "--instances", &instances.to_string()])
+            .args(["--lanes", &lanes.to_string(), "--dir"])
             .arg(&root)
             .output()
             .unwrap();

@@ -52,6 +52,7 @@ fn joins() -> NodeConfig {
         log_id: 5,
         log: LogConfig::default(),
         instances: 1,
+        lanes: 1,
         merge: crate::MergeConfig { window: 256, held_bytes_max: 1 << 20 },
         raft: RaftConfig::new(r(4), (1..=3).map(r).collect(), 6),
         admission: AdmissionLimits::default(),
@@ -129,7 +130,7 @@ impl Host {
 
     /// This replica dials another one, and is welcome.
     fn dials(&mut self, conn: ConnId, replica: ReplicaId) {
-        self.step(Input::Dialed { conn, replica });
+        self.step(Input::Dialed { conn, replica, link: 0 });
         let welcome = Welcome {
             format: FORMAT_MAX,
             feature_level: 1,

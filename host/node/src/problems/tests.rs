@@ -153,6 +153,7 @@ fn problems_of_members() {
         replica: 3,
         address: "10.0.0.3:7000".into(),
         connected,
+        links: usize::from(connected),
         refusal: refusal.map(str::to_owned),
     };
     let peers = [peer(false, None)];

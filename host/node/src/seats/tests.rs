@@ -1,6 +1,7 @@
 use super::{OPERATORS_MAX, Owner, SeatLimits, Seats, network};
 use crate::peers::Conn;
 use quorate_types::{ClientId, ConnId, Holder, Name, ReplicaId, Time};
+use quorate_wire::Link;
 use std::net::IpAddr;
 
 fn seats() -> Seats {
@@ -73,7 +74,7 @@ fn the_crowd_makes_room_for_strangers() {
     seats.leave(conn(2));
     assert_eq!(seats.strangers(), 4);
     // A replica or client that goes on gives its place back.
-    seats.take(conn(3), Conn::From(ReplicaId::new(2)), || Owner::Unknown);
+    seats.take(conn(3), Conn::From(ReplicaId::new(2), Link::FIRST), || Owner::Unknown);
     seats.take(conn(4), CLIENT, || named("a"));
     assert_eq!((seats.strangers(), seats.clients()), (2, 1));
     assert_eq!(seats.came(conn(6), None, at(6)), None);
@@ -83,7 +84,7 @@ fn the_crowd_makes_room_for_strangers() {
 fn the_handshake_has_its_time() {
     let mut seats = seats();
     assert_eq!(seats.came(conn(1), ip(1), at(5)), None);
-    let dialed = Conn::Dialed { replica: ReplicaId::new(2), until: at(3) };
+    let dialed = Conn::Dialed { replica: ReplicaId::new(2), link: 0, until: at(3) };
     seats.take(conn(2), dialed, || Owner::Unknown);
     assert_eq!((seats.deadline(), seats.strangers()), (Some(at(3)), 1));
     assert_eq!(seats.late(at(2)), []);

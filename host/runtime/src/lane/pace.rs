@@ -34,6 +34,11 @@ impl Pace {
         self.busy = (before * memory + 1000 * work) / (memory + all);
     }
 
+    /// Thousandths of the time in which the lane worked lately.
+    pub(crate) fn busy(&self) -> u64 {
+        self.busy
+    }
+
     /// Whether the lane has worked for most of the last time.
     pub(crate) fn is_busy(&self) -> bool {
         self.busy > MOST

@@ -2,7 +2,7 @@
 //! are bounded, for each client and for all together. Replicas are not counted: what waits for them is bounded by the log's cache and by
 //! what is in flight. Tests: `pressure/tests.rs`, front/cli/tests/hostile.rs.
 
-use super::Lane;
+use super::sockets::{Core, Sockets};
 use crate::connection::{Class, Connection};
 use quorate_node::Input;
 use quorate_types::{ConnId, Span, Time};
@@ -15,7 +15,7 @@ pub(crate) const UNSENT_TIMES: usize = 16;
 /// How often slow readers are looked at.
 const LOOK: Span = Span::from_millis(500);
 
-/// What a lane grants its clients.
+/// What lanes grant their clients.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LaneLimits {
     /// While more waits to be sent to a client, nothing is read from it.
@@ -24,6 +24,13 @@ pub(crate) struct LaneLimits {
     pub(crate) buffer_bytes: usize,
     /// A client that takes nothing for so long is cut.
     pub(crate) slow_reader: Span,
+}
+
+impl LaneLimits {
+    /// What each of so many lanes grants.
+    pub(super) fn shared_by(self, lanes: usize) -> Self {
+        Self { buffer_bytes: self.buffer_bytes / lanes.max(1), ..self }
+    }
 }
 
 /// What connections hold.
@@ -41,25 +48,27 @@ pub(super) struct Pressure {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct BufferStatus {
     /// Bytes that the connections of clients hold, to be sent or half received.
-    bytes: usize,
+    pub(super) bytes: usize,
     /// At most so many.
-    bytes_max: usize,
+    pub(super) bytes_max: usize,
     /// Clients that do not take what waits for them at the moment.
-    slow_readers: usize,
+    pub(super) slow_readers: usize,
     /// Clients that were cut for that, or since they held too much, since the start of the process.
-    cut: u64,
+    pub(super) cut: u64,
 }
 
-impl Lane {
+impl BufferStatus {
     /// What is wrong with what connections hold.
-    pub(super) fn buffer_problem(&self) -> Option<String> {
-        problem(self.pressure.held, self.parts.limits.buffer_bytes)
+    pub(super) fn problem(&self) -> Option<String> {
+        problem(self.bytes, self.bytes_max)
     }
+}
 
+impl Sockets {
     pub(super) fn buffer_status(&self) -> BufferStatus {
         BufferStatus {
             bytes: self.pressure.held,
-            bytes_max: self.parts.limits.buffer_bytes,
+            bytes_max: self.limits.buffer_bytes,
             slow_readers: self.pressure.slow.len(),
             cut: self.pressure.cut,
         }
@@ -80,9 +89,9 @@ impl Lane {
     }
 
     /// Something was written, or could not be: notes who is slow, and cuts who has far too much waiting.
-    pub(super) fn wrote(&mut self, now: Time, conn: ConnId) {
+    pub(super) fn wrote(&mut self, now: Time, conn: ConnId, core: &mut impl Core) {
         self.settle(conn);
-        let limits = self.parts.limits;
+        let limits = self.limits;
         let Some(connection) = self.connections.get_mut(&conn) else { return };
         if connection.class == Class::Member || connection.closing {
             return;
@@ -105,7 +114,7 @@ impl Lane {
             let why = format!(
                 "{waits} bytes wait for it, which is too much: it asked for more than it takes (limits.unsent_bytes)"
             );
-            self.cut(now, conn, why);
+            self.cut(now, conn, why, core);
         }
     }
 
@@ -115,9 +124,9 @@ impl Lane {
     }
 
     /// Cuts who takes nothing for too long, and who holds most while all hold too much.
-    pub(super) fn relieve(&mut self, now: Time) {
+    pub(super) fn relieve(&mut self, now: Time, core: &mut impl Core) {
         if self.pressure.look.is_some_and(|at| at <= now) {
-            let patience = self.parts.limits.slow_reader;
+            let patience = self.limits.slow_reader;
             let late: Vec<ConnId> = self
                 .pressure
                 .slow
@@ -130,17 +139,17 @@ impl Lane {
                     "it took nothing of what waits for it for {} s (timing.slow_reader_ms)",
                     patience.millis() as f64 / 1000.0
                 );
-                self.cut(now, conn, why);
+                self.cut(now, conn, why, core);
             }
             self.pressure.look = (!self.pressure.slow.is_empty()).then(|| now.plus(LOOK));
         }
-        if self.pressure.held > self.parts.limits.buffer_bytes {
-            self.make_room(now);
+        if self.pressure.held > self.limits.buffer_bytes {
+            self.make_room(now, core);
         }
     }
 
-    fn make_room(&mut self, now: Time) {
-        let enough = self.parts.limits.buffer_bytes / 4 * 3;
+    fn make_room(&mut self, now: Time, core: &mut impl Core) {
+        let enough = self.limits.buffer_bytes / 4 * 3;
         // Room for reading that nothing is in is no loss.
         let roomy: Vec<ConnId> =
             self.connections.iter().filter(|(_, c)| c.counted > 0).map(|(conn, _)| *conn).collect();
@@ -164,12 +173,12 @@ impl Lane {
                 "clients hold {} bytes together, which is too much, and it {bytes} of them (limits.buffer_bytes)",
                 self.pressure.held
             );
-            self.cut(now, conn, why);
+            self.cut(now, conn, why, core);
         }
     }
 
     /// Ends a connection that holds too much. Whoever is not in the middle of an answer is told why.
-    fn cut(&mut self, now: Time, conn: ConnId, why: String) {
+    fn cut(&mut self, now: Time, conn: ConnId, why: String, core: &mut impl Core) {
         let Some(connection) = self.connections.get_mut(&conn) else { return };
         self.pressure.cut += 1;
         if self.refusals.allows(now) {
@@ -182,7 +191,7 @@ impl Lane {
             connection.finish();
         }
         self.drop_connection(conn);
-        self.step(now, Input::Closed(conn));
+        core.take(now, Input::Closed(conn));
     }
 }
 

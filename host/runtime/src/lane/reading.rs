@@ -1,7 +1,7 @@
 //! Whom the lane reads, and how much of each: members whenever something is there, strangers at the pace of the door, clients in the
 //! order that is fair to them.
 
-use super::{CLOSING, Lane};
+use super::sockets::{CLOSING, Core, Sockets};
 use crate::connection::{Arrival, Class, End};
 use quorate_node::{Input, Place};
 use quorate_tls::Trouble;
@@ -22,7 +22,7 @@ const DOOR_BYTES: usize = 64 << 10;
 /// So many strangers are read in a turn in which the lane has nothing else to do.
 const DOOR_AT_ONCE: usize = 4;
 
-impl Lane {
+impl Sockets {
     /// There may be something to be read, and nothing else will say so.
     pub(super) fn wants_read(&mut self, conn: ConnId) {
         let Some(connection) = self.connections.get_mut(&conn) else { return };
@@ -41,20 +41,23 @@ impl Lane {
     }
 
     /// Reads whoever is to be read in this turn.
-    pub(super) fn read_all(&mut self, now: Time) {
+    pub(super) fn read_all(&mut self, now: Time, core: &mut impl Core) {
+        if !core.takes_any() {
+            return; // they stay where they stand
+        }
         for conn in std::mem::take(&mut self.first) {
             self.busy = true;
-            self.read_and_queue(now, conn, MEMBER_BYTES);
+            self.read_and_queue(now, conn, MEMBER_BYTES, core);
         }
-        self.read_clients(now);
-        self.read_strangers(now);
+        self.read_clients(now, core);
+        self.read_strangers(now, core);
     }
 
-    fn read_clients(&mut self, now: Time) {
+    fn read_clients(&mut self, now: Time, core: &mut impl Core) {
         let mut left = CLIENT_BYTES;
         while left > 0 {
-            let (node, pace) = (&self.parts.node, &self.pace);
-            let heavy = |contended| node.takes_more(contended) && (!contended || pace.allows(now));
+            let pace = &self.pace;
+            let heavy = |contended| core.takes_more(contended) && (!contended || pace.allows(now));
             let Some(next) = self.fair.next(now, heavy) else { return };
             self.busy = true;
             let contended = self.fair.is_contended(now);
@@ -62,7 +65,7 @@ impl Lane {
                 left = left.min(CONTENDED_BYTES);
             }
             let piece = if contended { CONTENDED_PIECE_BYTES } else { PIECE_BYTES };
-            let (bytes, more) = self.read(now, next.conn, piece);
+            let (bytes, more) = self.read(now, next.conn, piece, core);
             if !next.light {
                 self.pace.served(now);
             }
@@ -72,18 +75,18 @@ impl Lane {
         }
     }
 
-    fn read_strangers(&mut self, now: Time) {
+    fn read_strangers(&mut self, now: Time, core: &mut impl Core) {
         for _ in 0..if self.busy { 1 } else { DOOR_AT_ONCE } {
-            let before = self.parts.clock.now();
+            let before = self.clock.now();
             let Some(conn) = self.door.next(before) else { return };
-            self.read_and_queue(now, conn, DOOR_BYTES);
-            let after = self.parts.clock.now();
+            self.read_and_queue(now, conn, DOOR_BYTES, core);
+            let after = self.clock.now();
             self.door.served(after, after.since(before), self.busy);
         }
     }
 
-    fn read_and_queue(&mut self, now: Time, conn: ConnId, bytes: usize) {
-        let (_, more) = self.read(now, conn, bytes);
+    fn read_and_queue(&mut self, now: Time, conn: ConnId, bytes: usize, core: &mut impl Core) {
+        let (_, more) = self.read(now, conn, bytes, core);
         if more && let Some(connection) = self.connections.get_mut(&conn) {
             connection.queued = false;
             self.wants_read(conn);
@@ -91,21 +94,24 @@ impl Lane {
     }
 
     /// How long the lane may wait before somebody is to be read; none when nobody is.
-    pub(super) fn reads_in(&self) -> Option<Duration> {
-        let now = self.parts.clock.now();
+    pub(super) fn reads_in(&self, core: &impl Core) -> Option<Duration> {
+        if !core.takes_any() {
+            return None;
+        }
+        let now = self.clock.now();
         if !self.first.is_empty() || self.fair.has_light() {
             return Some(Duration::ZERO);
         }
         let contended = self.fair.is_contended(now);
         // Without room for them something else wakes the lane when there is.
-        let heavy = (self.fair.has_heavy() && self.parts.node.takes_more(contended))
+        let heavy = (self.fair.has_heavy() && core.takes_more(contended))
             .then(|| if contended { self.pace.wait(now) } else { Span::ZERO });
         let door = self.door.opens(now).map(|at| at.since(now));
         heavy.into_iter().chain(door).min().map(|wait| Duration::from_nanos(wait.nanos()))
     }
 
     /// Reads a connection, about so many bytes of it. How many there were, and whether more may be left.
-    fn read(&mut self, now: Time, conn: ConnId, bytes: usize) -> (usize, bool) {
+    fn read(&mut self, now: Time, conn: ConnId, bytes: usize, core: &mut impl Core) -> (usize, bool) {
         let Some(connection) = self.connections.get_mut(&conn) else { return (0, false) };
         connection.queued = false;
         if connection.closing {
@@ -114,39 +120,39 @@ impl Lane {
             }
             return (0, false);
         }
-        if connection.class != Class::Member && connection.out_bytes() > self.parts.limits.unsent_bytes {
+        if connection.class != Class::Member && connection.out_bytes() > self.limits.unsent_bytes {
             // It does not take what it asked for, so it may not ask for more until it does.
             connection.unread = true;
             return (0, false);
         }
-        let (node, effects, clock) = (&mut self.parts.node, &mut self.effects, &self.parts.clock);
+        let clock = &self.clock;
         let (read, ended) = connection.read(&mut self.scratch, bytes, |connection, arrival| {
             // Not the time of the turn's beginning: a lease that held then may be over.
             let now = clock.now();
             let frame = match arrival {
                 Arrival::Frame(frame) => frame,
                 Arrival::Identity(identity) => {
-                    return node.step(now, Input::Identified { conn, identity: Arc::new(identity) }, effects);
+                    return core.take(now, Input::Identified { conn, identity: Arc::new(identity) });
                 }
             };
             let handshake = matches!(frame.kind, FrameKind::Hello | FrameKind::Welcome);
-            node.step(now, Input::Frame { conn, frame }, effects);
+            core.take(now, Input::Frame { conn, frame });
             // After a handshake larger frames come, perhaps together with it.
-            if handshake && let Some(bytes) = effects.frame_limit(conn) {
+            if handshake && let Some(bytes) = core.frame_limit(conn) {
                 connection.set_frame_limit(bytes);
             }
         });
         if connection.class == Class::Door {
-            match node.place(conn) {
+            match core.place(conn) {
                 Place::Member => connection.class = Class::Member,
                 Place::Client(owner) => connection.class = Class::Client(owner),
                 Place::Stranger => {}
             }
         }
         let (unread, answers) = (connection.unread, connection.wants_to_write());
-        let ended = self.after_read(now, conn, ended);
+        let ended = self.after_read(now, conn, ended, core);
         if !ended && answers {
-            self.write(now, conn); // the handshake's own words
+            self.write(now, conn, core); // the handshake's own words
         }
         self.settle(conn);
         let more = unread && !ended && self.connections.contains_key(&conn);
@@ -157,22 +163,22 @@ impl Lane {
     }
 
     /// Ends a connection that can not be read any more. Whether it did.
-    fn after_read(&mut self, now: Time, conn: ConnId, ended: Result<(), End>) -> bool {
+    fn after_read(&mut self, now: Time, conn: ConnId, ended: Result<(), End>, core: &mut impl Core) -> bool {
         match ended {
             Ok(()) => return false,
-            Err(End::Unsafe(trouble)) => self.turn_away(now, conn, &trouble),
+            Err(End::Unsafe(trouble)) => self.turn_away(now, conn, &trouble, core),
             Err(End::Bad(why)) => {
                 if self.refusals.allows(now) {
                     tracing::warn!("{conn}: {why}; the connection is closed");
                 }
-                self.refuse(now, conn, &why);
+                self.refuse(now, conn, &why, core);
             }
             Err(End::Closed) => {
                 // While it is being closed by the node nobody waits to hear of it.
                 let known = self.connections.contains_key(&conn);
                 self.drop_connection(conn);
                 if known {
-                    self.step(now, Input::Closed(conn));
+                    core.take(now, Input::Closed(conn));
                 }
             }
         }
@@ -180,7 +186,7 @@ impl Lane {
     }
 
     /// What arrives is no frame, or one that is too large: whoever sends it is told, and the connection ends.
-    fn refuse(&mut self, now: Time, conn: ConnId, why: &Reject) {
+    fn refuse(&mut self, now: Time, conn: ConnId, why: &Reject, core: &mut impl Core) {
         let Some(connection) = self.connections.get_mut(&conn) else { return };
         connection.closing = true;
         if connection.class != Class::Member {
@@ -188,12 +194,12 @@ impl Lane {
             connection.send(Refusal { reason: RefusalReason::NoHello, text }.frame());
         }
         self.closing.push_back((now.plus(CLOSING), conn));
-        self.step(now, Input::Closed(conn));
-        self.write(now, conn);
+        core.take(now, Input::Closed(conn));
+        self.write(now, conn, core);
     }
 
     /// Nobody knows who the other side is: it is told why, and the connection ends.
-    fn turn_away(&mut self, now: Time, conn: ConnId, trouble: &Trouble) {
+    fn turn_away(&mut self, now: Time, conn: ConnId, trouble: &Trouble, core: &mut impl Core) {
         let Some(connection) = self.connections.get_mut(&conn) else { return };
         if connection.closing {
             return;
@@ -201,7 +207,7 @@ impl Lane {
         connection.turn_away(trouble);
         let from = connection.from.map_or_else(String::new, |from| format!("{from}: "));
         self.closing.push_back((now.plus(CLOSING), conn));
-        self.step(now, Input::Unsafe { conn, why: format!("{from}{trouble}") });
-        self.write(now, conn);
+        core.take(now, Input::Unsafe { conn, why: format!("{from}{trouble}") });
+        self.write(now, conn, core);
     }
 }

@@ -1,0 +1,42 @@
+//! What the caller of a run chooses.
+
+use quorate_log::SyncMode;
+
+/// What is chosen by the caller rather than by the seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// The cluster's size; otherwise the seed decides.
+    pub replicas: Option<usize>,
+    /// Whether there are faults at all.
+    pub faults: bool,
+    /// Durability; otherwise mostly `group`.
+    pub sync: Option<SyncMode>,
+    /// Operations of each client are multiplied by this.
+    pub length: u32,
+    /// Whether the membership changes; otherwise the seed decides, unless the cluster's size is chosen.
+    pub changes: Option<bool>,
+    /// How many instances order batches; otherwise the seed decides.
+    pub instances: Option<u16>,
+    /// Whether their number changes; otherwise the seed decides, unless the number is chosen.
+    pub resizes: Option<bool>,
+    /// How many lanes a replica has at most; otherwise the seed decides.
+    pub lanes: Option<u16>,
+    /// Whether programs are replaced and the feature level is raised; otherwise the seed decides.
+    pub upgrades: Option<bool>,
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self {
+            replicas: None,
+            faults: true,
+            sync: None,
+            length: 1,
+            changes: None,
+            instances: None,
+            resizes: None,
+            lanes: None,
+            upgrades: None,
+        }
+    }
+}

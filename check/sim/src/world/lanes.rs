@@ -1,0 +1,239 @@
+//! The lanes of a replica beside the one that has its node: each has connections, is given a turn by itself, and may be late.
+//!
+//! As in host/runtime/src/lane/side.rs: a lane cuts what arrives into frames and hands them to the main lane; it sends what the main lane
+//! gives it, in order; and it gives a connection back when the main lane wants it elsewhere.
+
+use super::{MS, World};
+use crate::process::Arrival;
+use crate::queue::Event;
+use crate::trace::Level;
+use quorate_types::ConnId;
+use std::collections::{BTreeMap, VecDeque};
+
+/// In so many of 10000 cases a lane does not get its turn for long.
+const LATE: u64 = 20;
+
+/// What the main lane gives another one, in order.
+#[derive(Clone, Debug)]
+enum Word {
+    Send(ConnId, Vec<u8>),
+    Close(ConnId),
+    GiveBack(ConnId),
+}
+
+/// One lane.
+#[derive(Debug, Default)]
+struct Lane {
+    arrived: VecDeque<Arrival>,
+    words: VecDeque<Word>,
+    scheduled: bool,
+}
+
+/// Where a connection is.
+#[derive(Debug)]
+enum Home {
+    On(u16),
+    Between(Between),
+}
+
+/// On its way from one lane to another; what is to be sent, and what arrives meanwhile.
+#[derive(Debug)]
+struct Between {
+    from: u16,
+    to: u16,
+    /// The old lane has it no longer.
+    left: bool,
+    words: VecDeque<Word>,
+    arrived: VecDeque<Arrival>,
+}
+
+/// A replica's lanes.
+#[derive(Debug, Default)]
+pub struct Lanes {
+    homes: BTreeMap<ConnId, Home>,
+    lanes: BTreeMap<u16, Lane>,
+}
+
+impl Lanes {
+    /// Whether a connection is read by another lane than the main one.
+    pub fn has(&self, conn: ConnId) -> bool {
+        self.homes.contains_key(&conn)
+    }
+}
+
+fn about(arrival: &Arrival) -> Option<ConnId> {
+    match arrival {
+        Arrival::Bytes(conn, _) | Arrival::End(conn) => Some(*conn),
+        _ => None,
+    }
+}
+
+impl World {
+    /// Gives something that arrived to the lane that has its connection, if one has.
+    pub(super) fn arrives_at_lane(&mut self, who: usize, arrival: Arrival) -> Option<Arrival> {
+        let lanes = &mut self.processes[who].lanes;
+        let Some(home) = about(&arrival).and_then(|conn| lanes.homes.get_mut(&conn)) else {
+            return Some(arrival);
+        };
+        match home {
+            Home::On(lane) | Home::Between(Between { from: lane, left: false, .. }) => {
+                let lane = *lane;
+                lanes.lanes.entry(lane).or_default().arrived.push_back(arrival);
+                self.schedule_lane(who, lane);
+            }
+            Home::Between(Between { arrived, .. }) => arrived.push_back(arrival),
+        }
+        None
+    }
+
+    /// The main lane wants something sent, if another lane has the connection.
+    pub(super) fn send_by_lane(&mut self, who: usize, conn: ConnId, bytes: &[u8]) -> bool {
+        self.tell_lane(who, conn, Word::Send(conn, bytes.to_vec()))
+    }
+
+    /// The main lane ends a connection, if another lane has it.
+    pub(super) fn close_by_lane(&mut self, who: usize, conn: ConnId) -> bool {
+        if let Some(Home::Between(Between { words, .. })) = self.processes[who].lanes.homes.get_mut(&conn) {
+            // It is ended by whoever gets it.
+            words.push_back(Word::Close(conn));
+            return true;
+        }
+        let told = self.tell_lane(who, conn, Word::Close(conn));
+        self.processes[who].lanes.homes.remove(&conn);
+        told
+    }
+
+    fn tell_lane(&mut self, who: usize, conn: ConnId, word: Word) -> bool {
+        let lanes = &mut self.processes[who].lanes;
+        match lanes.homes.get_mut(&conn) {
+            None => return false,
+            Some(Home::Between(Between { words, .. })) => words.push_back(word),
+            Some(Home::On(lane)) => {
+                let lane = *lane;
+                lanes.lanes.entry(lane).or_default().words.push_back(word);
+                self.schedule_lane(who, lane);
+            }
+        }
+        true
+    }
+
+    /// The main lane wants another lane to have a connection.
+    pub(super) fn move_to_lane(&mut self, who: usize, conn: ConnId, lane: u16) {
+        self.trace
+            .line(Level::Events, self.now, Some(who), "move", || format!("{conn} to lane {}", lane + 1));
+        let process = &mut self.processes[who];
+        if !process.conns.contains_key(&conn) {
+            return;
+        }
+        match process.lanes.homes.get_mut(&conn) {
+            None => {
+                // What has not been read yet is read there.
+                let (there, here) = process
+                    .inbox
+                    .drain(..)
+                    .partition::<VecDeque<_>, _>(|arrival| about(arrival) == Some(conn));
+                process.inbox = here;
+                process.lanes.homes.insert(conn, Home::On(lane));
+                process.lanes.lanes.entry(lane).or_default().arrived.extend(there);
+                self.schedule_lane(who, lane);
+            }
+            Some(Home::On(from)) if *from == lane => {}
+            Some(Home::On(from)) => {
+                let from = *from;
+                self.tell_lane(who, conn, Word::GiveBack(conn));
+                let (words, arrived) = (VecDeque::new(), VecDeque::new());
+                let between = Between { from, to: lane, left: false, words, arrived };
+                self.processes[who].lanes.homes.insert(conn, Home::Between(between));
+            }
+            Some(Home::Between(Between { to, .. })) => *to = lane,
+        }
+    }
+
+    /// A lane gave a connection back, and its new one gets it.
+    pub(super) fn given_back(&mut self, who: usize, conn: ConnId) {
+        let lanes = &mut self.processes[who].lanes;
+        if let Some(Home::Between(Between { to, words, arrived, .. })) = lanes.homes.remove(&conn) {
+            let closes = words.iter().any(|word| matches!(word, Word::Close(_)));
+            if !closes {
+                lanes.homes.insert(conn, Home::On(to));
+            }
+            let lane = lanes.lanes.entry(to).or_default();
+            lane.words.extend(words);
+            lane.arrived.extend(arrived);
+            self.schedule_lane(who, to);
+        }
+    }
+
+    /// Nobody reads a connection of another lane any more that has ended.
+    pub(super) fn forget_at_lane(&mut self, who: usize, conn: ConnId) {
+        self.processes[who].lanes.homes.remove(&conn);
+    }
+
+    fn schedule_lane(&mut self, who: usize, lane: u16) {
+        let life = self.processes[who].life;
+        let Some(found) = self.processes[who].lanes.lanes.get_mut(&lane) else { return };
+        if std::mem::replace(&mut found.scheduled, true) {
+            return;
+        }
+        let late = !self.net.healed && self.rng.below(10_000) < LATE;
+        let wait = if late { self.rng.spread(MS, 500 * MS) } else { 1_000 + self.rng.below(20_000) };
+        self.queue.push(self.now + wait, Event::Lane { who, life, lane });
+    }
+
+    /// A lane has its turn.
+    pub(super) fn lane_turn(&mut self, who: usize, life: u32, lane: u16) {
+        if self.processes[who].life != life || !self.processes[who].up {
+            return;
+        }
+        if self.processes[who].pauses > 0 {
+            self.queue.push(self.now + 5 * MS, Event::Lane { who, life, lane });
+            return;
+        }
+        let Some(found) = self.processes[who].lanes.lanes.get_mut(&lane) else { return };
+        found.scheduled = false;
+        let (arrived, words) = (std::mem::take(&mut found.arrived), std::mem::take(&mut found.words));
+        self.trace.mix(&[who as u64, u64::from(lane), arrived.len() as u64, words.len() as u64]);
+        for arrival in arrived {
+            self.lane_reads(who, arrival);
+        }
+        for word in words {
+            match word {
+                Word::Send(conn, bytes) => self.send(who, conn, &bytes),
+                Word::Close(conn) => self.hang_up(who, conn),
+                Word::GiveBack(conn) => {
+                    if let Some(Home::Between(Between { left, .. })) =
+                        self.processes[who].lanes.homes.get_mut(&conn)
+                    {
+                        *left = true;
+                        self.arrive(who, Arrival::GivenBack(conn));
+                    }
+                }
+            }
+        }
+    }
+
+    fn lane_reads(&mut self, who: usize, arrival: Arrival) {
+        let Arrival::Bytes(id, bytes) = arrival else {
+            return self.arrive_at_main(who, arrival);
+        };
+        let Some(conn) = self.processes[who].conns.get(&id).copied() else { return };
+        let Some(side) = self.net.side(conn, who, id) else { return };
+        let Some(found) = self.net.conn(conn) else { return };
+        let reader = &mut found.ends[side].reader;
+        reader.push(&bytes);
+        let mut frames = Vec::new();
+        let damaged = loop {
+            match reader.frame() {
+                Ok(None) => break false,
+                Err(_) => break true,
+                Ok(Some(frame)) => frames.push(frame),
+            }
+        };
+        for frame in frames {
+            self.arrive_at_main(who, Arrival::Frame(id, frame));
+        }
+        if damaged {
+            self.arrive_at_main(who, Arrival::End(id));
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The connections between this replica and one member, in both directions.
+//!
+//! A replica with several lanes dials each member once for each of them. The first connection makes the two known to each other and
+//! carries what is about the whole replica (state, room, membership, questions for no-ops); each further one carries the ordering
+//! messages of the instances of one lane, and is dialed when the first one stands. A program from before there were further ones refuses
+//! them; then the first one carries everything, as it does where there is one lane. An instance counts as connected to a member while the
+//! first connection stands in both directions, its own way there stands, and the way back did not break.
+//! Tests: `links/tests.rs`, check/sim.
+
+use quorate_types::{ConnId, Span, Time, planted};
+use quorate_wire::Link;
+use std::collections::BTreeMap;
+
+pub(crate) const REDIAL_FIRST: Span = Span::from_millis(20);
+const REDIAL_MAX: Span = Span::from_millis(500);
+
+/// The lane of an instance, where there are so many; lane 0 is the one that has the node, and no instances where there are others.
+pub(crate) fn lane_of(at: usize, lanes: u16) -> u16 {
+    match usize::from(lanes) {
+        0 | 1 => 0,
+        // Smaller than the number of lanes.
+        many => 1 + (at % (many - 1)) as u16,
+    }
+}
+
+/// Whether a link carries an instance's messages.
+pub(crate) fn carries(link: Link, at: usize) -> bool {
+    lane_of(at, link.of) == link.number
+}
+
+/// The lane here for what a member sends on one of its links.
+pub(crate) fn lane_for(link: Link, lanes: u16) -> u16 {
+    match (link.number, lanes) {
+        (0, _) | (_, 0 | 1) => 0,
+        (number, lanes) if link.of == lanes => number,
+        (number, lanes) => lane_of(usize::from(number) - 1, lanes),
+    }
+}
+
+/// How far a connection is that this replica makes.
+#[derive(Debug)]
+pub(crate) enum Outgoing {
+    Waiting { until: Time },
+    Dialing { until: Time },
+    Shaking,
+    Ready(ConnId),
+}
+
+/// One connection that this replica makes, again and again.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(crate) outgoing: Outgoing,
+    pub(crate) backoff: Span,
+}
+
+impl Line {
+    fn new(now: Time) -> Self {
+        Self { outgoing: Outgoing::Waiting { until: now }, backoff: REDIAL_FIRST }
+    }
+
+    pub(crate) fn ready(&self) -> Option<ConnId> {
+        match self.outgoing {
+            Outgoing::Ready(conn) => Some(conn),
+            _ => None,
+        }
+    }
+
+    /// When it is dialed, if nothing happens before.
+    pub(crate) fn due(&self) -> Option<Time> {
+        match self.outgoing {
+            Outgoing::Waiting { until } | Outgoing::Dialing { until } => Some(until),
+            Outgoing::Shaking | Outgoing::Ready(_) => None,
+        }
+    }
+
+    /// Whether a dial is being made, or was given up, and no other one came through.
+    pub(crate) fn awaits_dial(&self) -> bool {
+        self.due().is_some()
+    }
+
+    /// It is dialed again after `wait`, and next time later.
+    pub(crate) fn later(&mut self, until: Time) {
+        self.outgoing = Outgoing::Waiting { until };
+        self.backoff = self.backoff.times(2).min(REDIAL_MAX);
+    }
+}
+
+/// What this replica makes to one member.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    list: Vec<Line>,
+    /// Whether the member takes further ones; unknown before it said so.
+    takes_further: Option<bool>,
+}
+
+impl Lines {
+    /// As many as there are lanes.
+    pub(crate) fn new(now: Time, lanes: u16) -> Self {
+        let list = (0..lanes.max(1)).map(|_| Line::new(now)).collect();
+        Self { list, takes_further: None }
+    }
+
+    pub(crate) fn first(&self) -> &Line {
+        &self.list[0]
+    }
+
+    pub(crate) fn first_mut(&mut self) -> &mut Line {
+        &mut self.list[0]
+    }
+
+    pub(crate) fn get_mut(&mut self, link: u16) -> Option<&mut Line> {
+        self.list.get_mut(usize::from(link))
+    }
+
+    /// Which of them this is.
+    pub(crate) fn link(&self, number: u16) -> Link {
+        if number == 0 { Link::FIRST } else { Link { number, of: self.list.len() as u16 } }
+    }
+
+    /// The one on which an instance's messages go.
+    pub(crate) fn of(&self, at: usize) -> &Line {
+        let apart = self.takes_further != Some(false) || planted("further-links-only");
+        let link = if apart { lane_of(at, self.list.len() as u16) } else { 0 };
+        &self.list[usize::from(link)]
+    }
+
+    /// The member takes further ones, or does not; whether that is news.
+    pub(crate) fn takes(&mut self, further: bool) -> bool {
+        self.takes_further.replace(further) != Some(further)
+    }
+
+    /// How many of them may be dialed now: the further ones when the first one stands, one of them to begin with.
+    fn dialed(&self) -> usize {
+        match (self.first().ready(), self.takes_further) {
+            (None, _) | (_, Some(false)) => 1,
+            (Some(_), None) => self.list.len().min(2),
+            (Some(_), Some(true)) => self.list.len(),
+        }
+    }
+
+    /// Those that may be dialed.
+    pub(crate) fn dialable(&mut self) -> impl Iterator<Item = (u16, &mut Line)> {
+        let count = self.dialed();
+        (0..).zip(self.list[..count].iter_mut())
+    }
+
+    /// When the next one is dialed.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.list[..self.dialed()].iter().filter_map(Line::due).min()
+    }
+
+    /// The first one is gone, and the member that comes back may be another program.
+    pub(crate) fn forget_further(&mut self, now: Time) {
+        self.takes_further = None;
+        self.list[1..].iter_mut().for_each(|line| *line = Line::new(now));
+    }
+
+    /// How many stand.
+    pub(crate) fn standing(&self) -> usize {
+        self.list.iter().filter(|line| line.ready().is_some()).count()
+    }
+}
+
+/// What one member makes to this replica.
+#[derive(Debug, Default)]
+pub(crate) struct Incoming {
+    pub(crate) first: Option<ConnId>,
+    /// Further ones since the first one stands; none where one broke.
+    further: BTreeMap<Link, Option<ConnId>>,
+}
+
+impl Incoming {
+    /// One more came. Gives the one whose place it takes.
+    pub(crate) fn came(&mut self, link: Link, conn: ConnId) -> Option<ConnId> {
+        if link == Link::FIRST {
+            self.first.replace(conn)
+        } else {
+            self.further.insert(link, Some(conn)).flatten()
+        }
+    }
+
+    /// One broke.
+    pub(crate) fn broke(&mut self, link: Link) {
+        if link == Link::FIRST {
+            self.first = None;
+        } else if let Some(conn) = self.further.get_mut(&link) {
+            *conn = None;
+        }
+    }
+
+    /// The first one is gone, and with it the others.
+    pub(crate) fn forget_further(&mut self) {
+        self.further.clear();
+    }
+
+    /// Whether an instance's messages may have been lost on their way here, and will be.
+    pub(crate) fn broken_for(&self, at: usize) -> bool {
+        self.further.iter().any(|(link, conn)| conn.is_none() && carries(*link, at))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,355 @@
+//! A lane beside the main one: it has the connections of some instances, of replicas and of clients. It opens and seals what they carry,
+//! cuts it into frames, decides who is read next, and hands the frames of a turn to the main lane, where the node is. What the main
+//! lane wants sent comes back the same way. Connections begin on the main lane, which makes the two sides known to each other; it moves
+//! them here, and from here to other lanes.
+//!
+//! Queues are bounded in bytes: while the main lane has more than [`CLIENT_BYTES`] of this lane's to do, clients are not read, and beyond
+//! [`ANY_BYTES`] nobody is; while this lane has more than [`DOWN_BYTES`] to send, the main lane takes nothing of it.
+//! Tests: `queue/tests.rs`, host/runtime/tests/lanes.rs, front/cli/tests/kills.rs; check/sim has lanes of its own.
+
+use super::WAKER;
+use super::queue::{Inlet, Outlet, Sleeper};
+use super::sockets::{Core, Sockets};
+use crate::connection::Connection;
+use mio::Events;
+use quorate_node::{Input, Place};
+use quorate_types::{ConnId, Time};
+use quorate_wire::OutFrame;
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// With so much that the main lane has not worked off, clients of this lane are not read.
+const CLIENT_BYTES: usize = 4 << 20;
+/// And with so much nobody is: replicas send more than a window only where a lane can not keep up.
+const ANY_BYTES: usize = 32 << 20;
+/// While so much waits to be taken by a lane, it is not listened to.
+const DOWN_BYTES: usize = 32 << 20;
+/// What anything takes besides its payload.
+const WORD_BYTES: usize = 64;
+
+/// What a lane tells the main one.
+pub(crate) enum Up {
+    /// Something happened to one of its connections.
+    Input(Input),
+    /// A connection that the main lane wants back.
+    Back(ConnId, Box<Connection>),
+}
+
+/// What the main lane tells another one.
+pub(crate) enum Down {
+    Send(ConnId, OutFrame),
+    Close(ConnId),
+    /// Have this connection.
+    Take(ConnId, Box<Connection>),
+    /// Give this one back.
+    GiveBack(ConnId),
+}
+
+/// What both sides look at.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    /// Whether the node takes more of clients that send much, with and without contention, as bits.
+    takes: AtomicU8,
+    /// The lane waits until the main one takes more.
+    waits: AtomicBool,
+    /// The main lane waits until this one has taken what is for it.
+    held: AtomicBool,
+    stop: AtomicBool,
+    connections: AtomicUsize,
+    buffer_bytes: AtomicUsize,
+    slow_readers: AtomicUsize,
+    cut: AtomicU64,
+    busy: AtomicU64,
+}
+
+/// What `status` shows of a lane.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct LaneStatus {
+    /// Its number, from 1.
+    pub(super) lane: u16,
+    /// Connections that it reads.
+    pub(super) connections: usize,
+    /// Thousandths of its time in which it worked lately.
+    pub(super) busy: u64,
+    /// Bytes that it read and the main lane has not worked off.
+    pub(super) waiting_bytes: usize,
+}
+
+/// The main lane's end of another lane. It stops and joins it when dropped.
+pub(crate) struct Side {
+    pub(super) lane: u16,
+    out: Outlet<Down>,
+    inlet: Inlet<Up>,
+    shared: Arc<Shared>,
+    sleeper: Sleeper,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Side {
+    /// Starts a lane's thread. `watch` is kept by it: dropped in a panic it tells.
+    pub(crate) fn start<W: Send + 'static>(
+        (lane, sockets): (u16, Sockets),
+        (sleeper, main): (Sleeper, Sleeper),
+        watch: W,
+    ) -> io::Result<Self> {
+        let (out, words) = super::queue::queue(sleeper.clone());
+        let (up, inlet) = super::queue::queue(main.clone());
+        let shared = Arc::new(Shared { takes: AtomicU8::new(3), ..Shared::default() });
+        let away = Away { up, shared: shared.clone() };
+        let side = SideLane { sockets, away, words, sleeper: sleeper.clone(), main };
+        let run = move || {
+            let _watch = watch;
+            side.run();
+        };
+        let thread = std::thread::Builder::new().name(format!("lane-{}", lane + 1)).spawn(run)?;
+        Ok(Self { lane, out, inlet, shared, sleeper, thread: Some(thread) })
+    }
+
+    pub(super) fn put(&mut self, word: Down) {
+        let bytes = match &word {
+            Down::Send(_, frame) => frame.len(),
+            Down::Close(_) | Down::Take(..) | Down::GiveBack(_) => 0,
+        };
+        self.out.put(word, bytes + WORD_BYTES);
+    }
+
+    /// What was put goes.
+    pub(super) fn flush(&mut self) {
+        self.out.flush();
+    }
+
+    /// How many pieces of the lane may be taken now.
+    pub(super) fn pieces(&self) -> usize {
+        if self.out.bytes() <= DOWN_BYTES {
+            return self.inlet.len();
+        }
+        self.shared.held.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        // It may have taken everything just now, and looked before that.
+        if self.out.bytes() <= DOWN_BYTES { self.inlet.len() } else { 0 }
+    }
+
+    /// The next piece, and its bytes.
+    pub(super) fn take(&self) -> Option<(Vec<Up>, usize)> {
+        self.inlet.take()
+    }
+
+    /// A piece was worked off.
+    pub(super) fn done(&self, bytes: usize) {
+        self.inlet.done(bytes);
+    }
+
+    /// The node takes so much; wakes the lane if it waits for that.
+    pub(super) fn tell(&self, takes: u8) {
+        self.shared.takes.store(takes, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if self.shared.waits.load(Ordering::SeqCst) && self.shared.waits.swap(false, Ordering::SeqCst) {
+            self.sleeper.wake();
+        }
+    }
+
+    /// The thousandths of its time in which it worked lately.
+    pub(super) fn busy(&self) -> u64 {
+        self.shared.busy.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn status(&self) -> LaneStatus {
+        LaneStatus {
+            lane: self.lane + 1,
+            connections: self.shared.connections.load(Ordering::Relaxed),
+            busy: self.busy(),
+            waiting_bytes: self.inlet.bytes(),
+        }
+    }
+
+    /// What its connections hold: bytes, slow readers, those that were cut.
+    pub(super) fn holds(&self) -> (usize, usize, u64) {
+        let Shared { buffer_bytes, slow_readers, cut, .. } = &*self.shared;
+        (
+            buffer_bytes.load(Ordering::Relaxed),
+            slow_readers.load(Ordering::Relaxed),
+            cut.load(Ordering::Relaxed),
+        )
+    }
+
+    /// It sends what it has, and ends.
+    pub(super) fn stop(&mut self) {
+        self.out.flush();
+        self.shared.stop.store(true, Ordering::SeqCst);
+        self.sleeper.wake();
+    }
+}
+
+impl Drop for Side {
+    fn drop(&mut self) {
+        self.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The way to the main lane.
+struct Away {
+    up: Outlet<Up>,
+    shared: Arc<Shared>,
+}
+
+impl Core for Away {
+    fn take(&mut self, _: Time, input: Input) {
+        let bytes = match &input {
+            Input::Frame { frame, .. } => frame.payload.len(),
+            _ => 0,
+        };
+        self.up.put(Up::Input(input), bytes + WORD_BYTES);
+    }
+
+    fn frame_limit(&self, _: ConnId) -> Option<u32> {
+        None
+    }
+
+    fn takes_more(&self, contended: bool) -> bool {
+        let bit = 1 << u8::from(contended);
+        self.shared.takes.load(Ordering::SeqCst) & bit != 0 && self.up.bytes() < CLIENT_BYTES
+    }
+
+    fn takes_any(&self) -> bool {
+        self.up.bytes() < ANY_BYTES
+    }
+
+    fn place(&self, _: ConnId) -> Place {
+        Place::Stranger
+    }
+}
+
+struct SideLane {
+    sockets: Sockets,
+    away: Away,
+    words: Inlet<Down>,
+    sleeper: Sleeper,
+    main: Sleeper,
+}
+
+impl SideLane {
+    fn run(mut self) {
+        let mut events = Events::with_capacity(256);
+        while !self.away.shared.stop.load(Ordering::SeqCst) {
+            let mut timeout = self.timeout();
+            let began = self.sockets.clock.now();
+            self.sleeper.dozes();
+            if !self.words.is_empty() || self.away.shared.stop.load(Ordering::SeqCst) || self.may_read_now() {
+                timeout = Some(Duration::ZERO);
+            }
+            if let Err(error) = self.sockets.poll.poll(&mut events, timeout)
+                && error.kind() != io::ErrorKind::Interrupted
+            {
+                tracing::error!("waiting for events: {error}");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            self.sleeper.woke();
+            let woke = self.sockets.clock.now();
+            self.turn(&events);
+            self.sockets.pace.turned(began, woke, self.sockets.clock.now());
+            self.publish();
+        }
+        self.hear(self.sockets.clock.now());
+        self.sockets.linger();
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        let now = self.sockets.clock.now();
+        let look = self.sockets.look_at_slow().map(|at| Duration::from_nanos(at.since(now).nanos()));
+        look.into_iter().chain(self.sockets.reads_in(&self.away)).min()
+    }
+
+    /// Says that it waits where somebody has something to be read and there is no room for it. Whether there is room by now.
+    fn may_read_now(&self) -> bool {
+        let (any, heavy) = (!self.sockets.first.is_empty(), self.sockets.fair.has_heavy());
+        let stuck = || {
+            let contended = self.sockets.fair.is_contended(self.sockets.clock.now());
+            (any || heavy) && !self.away.takes_any() || heavy && !self.away.takes_more(contended)
+        };
+        if !stuck() {
+            return false;
+        }
+        self.away.shared.waits.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        !stuck()
+    }
+
+    fn turn(&mut self, events: &Events) {
+        let now = self.sockets.clock.now();
+        self.sockets.busy = false;
+        for event in events.iter().filter(|event| event.token() != WAKER) {
+            self.sockets.on_event(now, event, &mut self.away);
+        }
+        self.hear(now);
+        self.sockets.read_all(now, &mut self.away);
+        let now = self.sockets.clock.now();
+        self.sockets.end_closing(now);
+        self.sockets.relieve(now, &mut self.away);
+        self.away.up.flush();
+    }
+
+    /// Does what the main lane wants.
+    fn hear(&mut self, now: Time) {
+        let mut written = Vec::new();
+        let mut pieces = VecDeque::new();
+        while let Some((words, bytes)) = self.words.take() {
+            // From here on it is counted with the connections.
+            self.words.done(bytes);
+            pieces.extend(words);
+        }
+        if pieces.is_empty() {
+            return;
+        }
+        for word in pieces {
+            match word {
+                Down::Send(conn, frame) => {
+                    if let Some(connection) = self.sockets.connections.get_mut(&conn) {
+                        connection.send(frame);
+                        if written.last() != Some(&conn) {
+                            written.push(conn);
+                        }
+                    }
+                }
+                Down::Close(conn) => {
+                    self.sockets.close(now, conn);
+                    written.push(conn);
+                }
+                Down::Take(conn, connection) => {
+                    if self.sockets.receive(now, conn, *connection, &mut self.away) {
+                        written.push(conn);
+                    }
+                }
+                Down::GiveBack(conn) => {
+                    // Whoever ended meanwhile said so.
+                    if let Some(connection) = self.sockets.release(conn) {
+                        self.away.up.put(Up::Back(conn, Box::new(connection)), WORD_BYTES);
+                    }
+                }
+            }
+        }
+        self.sockets.write_all(now, written, &mut self.away);
+        fence(Ordering::SeqCst);
+        if self.away.shared.held.load(Ordering::SeqCst) && self.away.shared.held.swap(false, Ordering::SeqCst)
+        {
+            self.main.wake();
+        }
+    }
+
+    fn publish(&self) {
+        let shared = &self.away.shared;
+        let holds = self.sockets.buffer_status();
+        shared.connections.store(self.sockets.connections.len(), Ordering::Relaxed);
+        shared.buffer_bytes.store(holds.bytes, Ordering::Relaxed);
+        shared.slow_readers.store(holds.slow_readers, Ordering::Relaxed);
+        shared.cut.store(holds.cut, Ordering::Relaxed);
+        shared.busy.store(self.sockets.pace.busy(), Ordering::Relaxed);
+    }
+}

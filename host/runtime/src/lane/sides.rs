@@ -1,0 +1,250 @@
+//! The other lanes, as the main one sees them: who has which connection, and how a connection gets from one to another.
+//!
+//! What is said about a connection stays in order wherever it goes. Given to a lane it goes first, and what is sent on it follows in
+//! the same queue. Wanted back it comes behind everything that was read of it, and what is to be sent waits until its new lane has it.
+//! What a lane says of a connection that the node ended is dropped here. INV-LANE-1. Tests: host/runtime/tests/lanes.rs.
+
+use super::Lane;
+use super::balance::Balance;
+use super::pressure::BufferStatus;
+use super::queue::Sleeper;
+use super::side::{Down, LaneStatus, Side, Up};
+use super::sockets::{Core, Sockets};
+use crate::connection::{Class, Connection};
+use crate::disk_thread::{Mailbox, Watch};
+use mio::Poll;
+use quorate_node::{Input, Node, Place};
+use quorate_types::{ConnId, Time};
+use quorate_wire::OutFrame;
+use std::collections::BTreeMap;
+use std::io;
+
+/// Where a connection is that the main lane does not have.
+pub(super) enum Home {
+    On {
+        lane: u16,
+        since: Time,
+    },
+    /// Its old lane gives it back; then it goes there, with what is to be sent.
+    Between {
+        to: u16,
+        words: Vec<Down>,
+    },
+}
+
+/// The other lanes.
+pub(super) struct Sides {
+    /// Lane 1, 2, ...; lane 0 is the main one.
+    list: Vec<Side>,
+    homes: BTreeMap<ConnId, Home>,
+    /// The main lane's own sleep.
+    sleeper: Sleeper,
+    pub(super) balance: Balance,
+}
+
+impl Sides {
+    /// Starts them.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn start(
+        others: Vec<(Poll, Sleeper)>,
+        sleeper: Sleeper,
+        mailbox: &Mailbox,
+        sockets: impl Fn(Poll) -> Sockets,
+    ) -> io::Result<Self> {
+        let start = |(lane, (poll, own)): (u16, (Poll, Sleeper))| {
+            let watch = Watch { mailbox: mailbox.clone(), why: "a lane panicked" };
+            Side::start((lane, sockets(poll)), (own, sleeper.clone()), watch)
+        };
+        let list = (1..).zip(others).map(start).collect::<io::Result<Vec<Side>>>()?;
+        Ok(Self { list, homes: BTreeMap::new(), sleeper, balance: Balance::default() })
+    }
+
+    fn side(&mut self, lane: u16) -> Option<&mut Side> {
+        self.list.get_mut(usize::from(lane).checked_sub(1)?)
+    }
+
+    fn put(&mut self, lane: u16, word: Down) {
+        if let Some(side) = self.side(lane) {
+            side.put(word);
+        }
+    }
+
+    /// Says something about a connection to the lane that has it. Whether one has.
+    fn say(&mut self, conn: ConnId, word: Down) -> bool {
+        match self.homes.get_mut(&conn) {
+            None => return false,
+            Some(Home::Between { words, .. }) => words.push(word),
+            Some(Home::On { lane, .. }) => {
+                let lane = *lane;
+                self.put(lane, word);
+            }
+        }
+        true
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.list.len()
+    }
+
+    /// The thousandths of its time in which each of them works.
+    pub(super) fn busy(&self) -> impl Iterator<Item = (u16, u64)> + Clone {
+        self.list.iter().map(|side| (side.lane, side.busy()))
+    }
+
+    /// Where connections are.
+    pub(super) fn homes(&self) -> impl Iterator<Item = (&ConnId, &Home)> {
+        self.homes.iter()
+    }
+
+    /// Sends a frame where another lane has the connection; else it is gone.
+    pub(super) fn send(&mut self, conn: ConnId, frame: OutFrame) {
+        if !self.homes.is_empty() {
+            self.say(conn, Down::Send(conn, frame));
+        }
+    }
+
+    /// Ends a connection, if another lane has it.
+    pub(super) fn close(&mut self, conn: ConnId) -> bool {
+        let known = self.say(conn, Down::Close(conn));
+        if let Some(Home::On { .. }) = self.homes.get(&conn) {
+            self.homes.remove(&conn);
+        }
+        known
+    }
+
+    /// What was said goes.
+    pub(super) fn flush(&mut self) {
+        self.list.iter_mut().for_each(Side::flush);
+    }
+
+    /// Tells all what the node takes.
+    pub(super) fn tell(&self, node: &Node) {
+        if !self.list.is_empty() {
+            let takes = u8::from(node.takes_more(false)) | u8::from(node.takes_more(true)) << 1;
+            self.list.iter().for_each(|side| side.tell(takes));
+        }
+    }
+
+    /// The main lane is about to sleep: whether a lane has something for it.
+    pub(super) fn have_something(&self) -> bool {
+        if self.list.is_empty() {
+            return false;
+        }
+        self.sleeper.dozes();
+        self.list.iter().any(|side| side.pieces() > 0)
+    }
+
+    pub(super) fn woke(&self) {
+        if !self.list.is_empty() {
+            self.sleeper.woke();
+        }
+    }
+
+    /// Each lane, the main one first.
+    pub(super) fn status(&self, main: &Sockets) -> Vec<LaneStatus> {
+        let connections = main.connections.len();
+        let main = LaneStatus { lane: 1, connections, busy: main.pace.busy(), waiting_bytes: 0 };
+        std::iter::once(main).chain(self.list.iter().map(Side::status)).collect()
+    }
+
+    /// What connections hold on all lanes.
+    pub(super) fn with_buffers(&self, mut all: BufferStatus) -> BufferStatus {
+        for (bytes, slow_readers, cut) in self.list.iter().map(Side::holds) {
+            all.bytes += bytes;
+            all.slow_readers += slow_readers;
+            all.cut += cut;
+        }
+        all.bytes_max *= 1 + self.list.len();
+        all
+    }
+}
+
+impl Drop for Sides {
+    /// All are told before anybody is waited for.
+    fn drop(&mut self) {
+        self.list.iter_mut().for_each(Side::stop);
+    }
+}
+
+/// Which connection an input of another lane is about.
+fn about(input: &Input) -> Option<ConnId> {
+    match input {
+        Input::Frame { conn, .. } | Input::Unsafe { conn, .. } | Input::Closed(conn) => Some(*conn),
+        _ => None,
+    }
+}
+
+impl Lane {
+    /// Lets another lane have a connection.
+    pub(super) fn move_to(&mut self, now: Time, conn: ConnId, lane: u16) {
+        if self.sides.side(lane).is_none() {
+            return;
+        }
+        match self.sides.homes.get_mut(&conn) {
+            None => {
+                let closing = self.sockets.connections.get(&conn).is_none_or(|connection| connection.closing);
+                let Some(connection) = self.sockets.release(conn).filter(|_| !closing) else { return };
+                self.give(now, conn, lane, Box::new(connection));
+            }
+            Some(Home::On { lane: at, .. }) if *at == lane => {}
+            Some(Home::On { .. }) => {
+                self.sides.say(conn, Down::GiveBack(conn));
+                self.sides.homes.insert(conn, Home::Between { to: lane, words: Vec::new() });
+            }
+            Some(Home::Between { to, .. }) => *to = lane,
+        }
+    }
+
+    fn give(&mut self, now: Time, conn: ConnId, lane: u16, mut connection: Box<Connection>) {
+        match self.home.place(conn) {
+            Place::Member => connection.class = Class::Member,
+            Place::Client(owner) => connection.class = Class::Client(owner),
+            Place::Stranger => {}
+        }
+        self.sides.homes.insert(conn, Home::On { lane, since: now });
+        self.sides.put(lane, Down::Take(conn, connection));
+    }
+
+    /// Takes what the other lanes read, up to now.
+    pub(super) fn hear_sides(&mut self) {
+        for at in 0..self.sides.list.len() {
+            for _ in 0..self.sides.list[at].pieces() {
+                let Some((words, bytes)) = self.sides.list[at].take() else { break };
+                // Read after what is in it had arrived.
+                let now = self.sockets.clock.now();
+                for word in words {
+                    match word {
+                        Up::Input(input) => {
+                            let Some(conn) = about(&input).filter(|conn| self.sides.homes.contains_key(conn))
+                            else {
+                                continue;
+                            };
+                            if !matches!(input, Input::Frame { .. }) {
+                                self.sides.homes.remove(&conn);
+                            }
+                            self.step(now, input);
+                        }
+                        Up::Back(conn, connection) => self.came_back(now, conn, connection),
+                    }
+                }
+                self.sides.list[at].done(bytes);
+            }
+        }
+    }
+
+    /// A lane gave a connection back; it goes where it is wanted.
+    fn came_back(&mut self, now: Time, conn: ConnId, connection: Box<Connection>) {
+        let Some(Home::Between { to, words }) = self.sides.homes.remove(&conn) else { return };
+        self.give(now, conn, to, connection);
+        for word in words {
+            let closes = matches!(word, Down::Close(_));
+            self.sides.put(to, word);
+            if closes {
+                self.sides.homes.remove(&conn);
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The connections of one lane: who is read next, what waits to be written, and what they hold.
+//!
+//! [`Core`] is what they work for: the node itself on the main lane, the way to the main lane on others.
+
+use super::door::Door;
+use super::fair::Fair;
+use super::pace::Pace;
+use super::pressure::{LaneLimits, Pressure};
+use crate::clock::Clock;
+use crate::connection::{Class, Connection, READ_MAX};
+use crate::throttle::Throttle;
+use mio::event::Event;
+use mio::{Interest, Poll, Token};
+use quorate_node::{Input, Place};
+use quorate_types::{ConnId, Span, Time};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// So much waits to be sent to a member at most, in bytes.
+const MEMBER_OUT_BYTES_MAX: usize = 256 << 20;
+/// Of more connections that are being closed than this, those that began first end at once.
+const CLOSING_MAX: usize = 1024;
+/// How long the other side of a connection that is being closed may take to close it, too.
+pub(super) const CLOSING: Span = Span::from_millis(1000);
+/// How long what was sent last may take to leave when the lane ends.
+const LINGER: Duration = Duration::from_millis(200);
+
+/// What connections work for.
+pub(super) trait Core {
+    /// Something happened.
+    fn take(&mut self, now: Time, input: Input);
+    /// The frame limit that was asked for since the last turn's end, if any was.
+    fn frame_limit(&self, conn: ConnId) -> Option<u32>;
+    /// Whether there is room for more of clients that send much.
+    fn takes_more(&self, contended: bool) -> bool;
+    /// Whether there is room for anything at all.
+    fn takes_any(&self) -> bool;
+    /// What a connection is, as far as is known.
+    fn place(&self, conn: ConnId) -> Place;
+}
+
+/// The connections of a lane.
+pub(super) struct Sockets {
+    pub(super) poll: Poll,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) limits: LaneLimits,
+    pub(super) connections: BTreeMap<ConnId, Connection>,
+    /// Members that have something to be read, and connections that are being closed.
+    pub(super) first: Vec<ConnId>,
+    pub(super) fair: Fair,
+    pub(super) pace: Pace,
+    pub(super) door: Door,
+    pub(super) pressure: Pressure,
+    /// There was something else to do in this turn than to let somebody in.
+    pub(super) busy: bool,
+    /// Connections that wait for the other side to close, too, and until when.
+    pub(super) closing: VecDeque<(Time, ConnId)>,
+    /// Room for what TLS has to open, shared by all connections.
+    pub(super) scratch: Vec<u8>,
+    /// Whoever connects in vain again and again must not fill the log.
+    pub(super) refusals: Throttle,
+}
+
+impl Sockets {
+    /// None yet. `safe`: there is TLS.
+    pub(super) fn new(poll: Poll, clock: Arc<dyn Clock>, limits: LaneLimits, safe: bool) -> Self {
+        Self {
+            poll,
+            clock,
+            limits,
+            connections: BTreeMap::new(),
+            first: Vec::new(),
+            fair: Fair::default(),
+            pace: Pace::default(),
+            door: Door::default(),
+            pressure: Pressure::default(),
+            busy: false,
+            closing: VecDeque::new(),
+            scratch: if safe { vec![0; READ_MAX] } else { Vec::new() },
+            refusals: Throttle::default(),
+        }
+    }
+
+    /// One connection more. Whether the system can tell of it.
+    pub(super) fn add(&mut self, conn: ConnId, mut connection: Connection) -> bool {
+        let Ok(token) = usize::try_from(conn.number()) else { return false };
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        if let Err(error) = self.poll.registry().register(&mut connection.stream, Token(token), interest) {
+            tracing::warn!("registering a connection: {error}");
+            return false;
+        }
+        self.connections.insert(conn, connection);
+        true
+    }
+
+    /// Gives a connection away, to another lane.
+    pub(super) fn release(&mut self, conn: ConnId) -> Option<Connection> {
+        let mut connection = self.connections.remove(&conn)?;
+        self.forget(conn, &connection);
+        let _ = self.poll.registry().deregister(&mut connection.stream);
+        (connection.counted, connection.queued) = (0, false);
+        Some(connection)
+    }
+
+    /// A connection that another lane had. Whether it is here now.
+    pub(super) fn receive(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        connection: Connection,
+        core: &mut impl Core,
+    ) -> bool {
+        if !self.add(conn, connection) {
+            core.take(now, Input::Closed(conn));
+            return false;
+        }
+        self.settle(conn);
+        // What came before is no event here.
+        self.wants_read(conn);
+        true
+    }
+
+    /// The system says that something is possible.
+    pub(super) fn on_event(&mut self, now: Time, event: &Event, core: &mut impl Core) {
+        let Token(number) = event.token();
+        let conn = ConnId::new(number as u64);
+        if event.is_writable()
+            && let Some(connection) = self.connections.get_mut(&conn)
+        {
+            connection.on_writable();
+            self.write(now, conn, core);
+        }
+        if event.is_read_closed()
+            && let Some(connection) = self.connections.get_mut(&conn)
+        {
+            connection.ending = true;
+        }
+        if event.is_readable() || event.is_error() {
+            self.wants_read(conn);
+        }
+    }
+
+    /// Ends a connection after what was sent.
+    pub(super) fn close(&mut self, now: Time, conn: ConnId) {
+        if let Some(connection) = self.connections.get_mut(&conn) {
+            connection.closing = true;
+            self.closing.push_back((now.plus(CLOSING), conn));
+        }
+    }
+
+    /// Ends those that had time enough.
+    pub(super) fn end_closing(&mut self, now: Time) {
+        while self.closing.front().is_some_and(|(until, _)| *until <= now || self.closing.len() > CLOSING_MAX)
+        {
+            if let Some((_, conn)) = self.closing.pop_front() {
+                self.drop_connection(conn);
+            }
+        }
+    }
+
+    /// Writes what waits for them.
+    pub(super) fn write_all(&mut self, now: Time, mut written: Vec<ConnId>, core: &mut impl Core) {
+        written.sort_unstable();
+        written.dedup();
+        for conn in written {
+            self.write(now, conn, core);
+        }
+    }
+
+    pub(super) fn write(&mut self, now: Time, conn: ConnId, core: &mut impl Core) {
+        let Some(connection) = self.connections.get_mut(&conn) else { return };
+        let ended = connection.write().is_err()
+            || connection.class == Class::Member && connection.out_bytes() > MEMBER_OUT_BYTES_MAX;
+        let goes_on = connection.unread && connection.out_bytes() <= self.limits.unsent_bytes;
+        if connection.closing {
+            if ended {
+                self.drop_connection(conn);
+            } else if connection.out_bytes() == 0 {
+                connection.finish();
+            }
+        } else if ended {
+            self.drop_connection(conn);
+            core.take(now, Input::Closed(conn));
+        } else {
+            if goes_on {
+                self.wants_read(conn);
+            }
+            self.wrote(now, conn, core);
+        }
+    }
+
+    pub(super) fn drop_connection(&mut self, conn: ConnId) {
+        if let Some(mut connection) = self.connections.remove(&conn) {
+            tracing::debug!("{conn} ends");
+            self.forget(conn, &connection);
+            let _ = self.poll.registry().deregister(&mut connection.stream);
+        }
+    }
+
+    /// Gives what was sent last a moment to leave.
+    pub(super) fn linger(&mut self) {
+        let until = std::time::Instant::now() + LINGER;
+        while std::time::Instant::now() < until {
+            let mut left = false;
+            for connection in self.connections.values_mut() {
+                connection.on_writable();
+                left |= connection.write().is_ok() && connection.out_bytes() > 0;
+            }
+            if !left {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
