@@ -66,6 +66,8 @@ pub(crate) struct Parts {
     pub(crate) completions: Receiver<Completion>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) addresses: BTreeMap<ReplicaId, String>,
+    /// Where clients of etcd are served: to be shown.
+    pub(crate) etcd: Option<String>,
     pub(crate) limits: LaneLimits,
     pub(crate) network: Arc<dyn Network>,
     /// What new connections show and trust; none where the configuration says `plain`.
@@ -425,13 +427,16 @@ impl Lane {
             disk: DiskRoom,
             /// None where connections are plain.
             tls: Option<TlsStatus>,
+            /// Where clients of etcd are served, if they are.
+            etcd: Option<String>,
         }
         let tls = self.parts.credentials.as_ref().map(TlsStatus::of);
         let mut node = status;
         node.problems.extend(tls.iter().flat_map(TlsStatus::problems));
         let disk = self.parts.clerk.disk();
         node.problems.extend(self.buffer_problem().into_iter().chain(disk.problem()));
-        let full = Full { node, process: Facts::now(), buffers: self.buffer_status(), disk, tls };
+        let etcd = self.parts.etcd.clone();
+        let full = Full { node, process: Facts::now(), buffers: self.buffer_status(), disk, tls, etcd };
         let text = serde_json::to_vec(&full).unwrap_or_default();
         if let Some(connection) = self.connections.get_mut(&conn) {
             connection.send(OutFrame::new(FrameKind::Status, &text, vec![]));

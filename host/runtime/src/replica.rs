@@ -5,7 +5,7 @@ use crate::clock::{Clock, MonotonicClock};
 use crate::config::{AccessConfig, Config, ConfigError, Durability};
 use crate::directory::{DataDirectory, DirectoryError};
 use crate::disk::{DelayedDisk, Disk, FileDisk};
-use crate::disk_thread::{DiskThreads, Mailbox};
+use crate::disk_thread::{Completion, DiskThreads, Mailbox};
 use crate::files::{CheckpointFiles, MemoryFiles};
 use crate::health::Health;
 use crate::keeper_thread::KeeperThread;
@@ -17,7 +17,7 @@ use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use quorate_execute::Service;
 use quorate_log::{Log, Record, RecoverError, Recovery, SyncMode};
-use quorate_node::{Node, NodeConfig, Recovered, Restoring};
+use quorate_node::{Node, NodeConfig, NodeStatus, Recovered, Restoring};
 use quorate_state::checkpoint::{Files, Keeper, OpenError};
 use quorate_tls::{CredentialsError, Watched};
 use quorate_types::{Halt, RecordId, ReplicaId};
@@ -28,7 +28,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How long an answer of the lane may take.
+const ANSWER: Duration = Duration::from_secs(1);
 
 /// Why a replica does not start. Each says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -183,6 +186,7 @@ impl Replica {
         let errands = clerk.errands().cloned();
         let probed = health.as_ref().map(|health| health.attach(mailbox.clone()));
         let stop = Arc::new(AtomicBool::new(false));
+        let asked = mailbox.clone();
         let lane = Lane::new(Parts {
             node,
             poll,
@@ -194,6 +198,7 @@ impl Replica {
             limits: config.limits.lane(&config.timing),
             clock: options.clock.unwrap_or_else(|| Arc::new(MonotonicClock::new())),
             addresses: addresses(&config),
+            etcd: config.etcd.clone(),
             health,
             network,
             credentials,
@@ -205,7 +210,8 @@ impl Replica {
             .name("lane-1".into())
             .spawn(move || run(lane, &directory, &*disk, durability))
             .map_err(io_error("starting a thread"))?;
-        Ok(Running { address, probed, stop, waker, reloader: Reloader(errands), thread: Some(thread) })
+        let asker = Asker(asked);
+        Ok(Running { address, probed, asker, stop, waker, reloader: Reloader(errands), thread: Some(thread) })
     }
 }
 
@@ -229,6 +235,7 @@ fn run(lane: Lane, directory: &DataDirectory, disk: &dyn Disk, durability: Durab
 pub struct Running {
     address: SocketAddr,
     probed: Option<SocketAddr>,
+    asker: Asker,
     stop: Arc<AtomicBool>,
     waker: Arc<Waker>,
     reloader: Reloader,
@@ -264,6 +271,11 @@ impl Running {
     /// What makes it read its certificates again while somebody waits in [`Self::join`].
     pub fn reloader(&self) -> Reloader {
         self.reloader.clone()
+    }
+
+    /// What asks it how it is while somebody waits in [`Self::join`].
+    pub fn asker(&self) -> Asker {
+        self.asker.clone()
     }
 
     /// Waits until it has stopped.
@@ -312,6 +324,19 @@ impl Stopper {
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         let _ = self.waker.wake();
+    }
+}
+
+/// Asks a replica how it is, from within its process.
+#[derive(Clone)]
+pub struct Asker(Mailbox);
+
+impl Asker {
+    /// What the replica says of itself; nothing if it does not answer within a second, as when it has stopped.
+    pub fn ask(&self) -> Option<NodeStatus> {
+        let (asker, answer) = crossbeam_channel::bounded(1);
+        self.0.send(Completion::Asked(asker));
+        answer.recv_timeout(ANSWER).ok()
     }
 }
 
