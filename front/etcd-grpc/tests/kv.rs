@@ -58,7 +58,7 @@ fn many_puts_at_once_each_get_their_own_answer() {
             let mut client = kv(&channel);
             tokio::spawn(async move {
                 let request = PutRequest {
-                    prev_kv: number % 10 == 0,
+                    prev_kv: number.is_multiple_of(10),
                     ..put(&format!("k{number}"), &number.to_le_bytes())
                 };
                 client.put(request).await.expect("done").into_inner().header.expect("a header").revision

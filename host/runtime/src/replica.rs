@@ -144,9 +144,7 @@ impl Replica {
     pub fn start(self) -> Result<Running, StartError> {
         let Self { mut config, service, options } = self;
         config.check()?;
-        let files = open_files::raise();
-        config.limits.connections = open_files::connections_max(config.limits.connections, files);
-        config.limits.handshakes = open_files::handshakes_max(config.limits.handshakes, files);
+        fit_to_open_files(&mut config);
         let watched = certificates(&config)?;
         let directory = DataDirectory::open(&config)?;
         let network: Arc<dyn Network> =
@@ -186,7 +184,7 @@ impl Replica {
         let errands = clerk.errands().cloned();
         let probed = health.as_ref().map(|health| health.attach(mailbox.clone()));
         let stop = Arc::new(AtomicBool::new(false));
-        let asked = mailbox.clone();
+        let asker = Asker(mailbox.clone());
         let lane = Lane::new(Parts {
             node,
             poll,
@@ -210,7 +208,6 @@ impl Replica {
             .name("lane-1".into())
             .spawn(move || run(lane, &directory, &*disk, durability))
             .map_err(io_error("starting a thread"))?;
-        let asker = Asker(asked);
         Ok(Running { address, probed, asker, stop, waker, reloader: Reloader(errands), thread: Some(thread) })
     }
 }
@@ -351,6 +348,13 @@ impl Reloader {
             errands.look();
         }
     }
+}
+
+/// No more connections than this process may have open files.
+fn fit_to_open_files(config: &mut Config) {
+    let files = open_files::raise();
+    config.limits.connections = open_files::connections_max(config.limits.connections, files);
+    config.limits.handshakes = open_files::handshakes_max(config.limits.handshakes, files);
 }
 
 fn listen(network: &dyn Network, address: &str) -> Result<(TcpListener, SocketAddr), StartError> {
