@@ -13,6 +13,7 @@ pub mod fuzzing;
 mod handshake;
 mod members;
 mod membership;
+pub mod mod_smart;
 mod order;
 pub mod raft;
 mod room;

@@ -265,6 +265,8 @@ impl Node {
             OrderEffect::Send { to, message, .. } => self.send(at, to, &message, out),
             OrderEffect::Decided { slot, batch } => self.on_decided(at, now, slot, batch, out),
             OrderEffect::Behind { slot } => self.on_behind(at, now, slot, out),
+            // Requests are watched only where replicas suspect their leader on their own.
+            OrderEffect::Overdue { .. } => {}
             OrderEffect::Members { memberships, .. } => self.on_members(at, memberships),
             OrderEffect::LeaderChanged { view, leader } => self.on_leader_changed(at, now, view, leader, out),
             OrderEffect::ReadConfirmed { read, slot } => self.on_read_confirmed(at, read, slot),

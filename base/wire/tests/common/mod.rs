@@ -17,6 +17,8 @@ use quorate_wire::{
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub(crate) mod mod_smart;
+
 /// A frame whose bytes are pinned.
 pub(crate) struct Sample {
     /// Name of the fixture, without `.hex`.
@@ -364,6 +366,10 @@ pub(crate) fn samples() -> Vec<Sample> {
         let frame = OrderMessage::Raft(message).frame(InstanceId::new(1));
         list.push(Sample { name: format!("order_raft_{name}"), story, frame });
     }
+    for (name, story, message) in mod_smart::messages() {
+        let frame = OrderMessage::ModSmart(Box::new(message)).frame(InstanceId::new(1));
+        list.push(Sample { name: format!("order_mod_smart_{name}"), story, frame });
+    }
     for (name, story, message) in state_messages() {
         list.push(Sample { name: format!("state_{name}"), story, frame: message.frame() });
     }
@@ -397,8 +403,12 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
         FrameKind::Welcome => vec![format!("{:?}", Welcome::decode(frame.payload)?)],
         FrameKind::Refusal => vec![format!("{:?}", Refusal::decode(frame.payload)?)],
         FrameKind::Order => {
-            let (instance, OrderMessage::Raft(message)) = OrderMessage::decode(frame.payload)?;
-            vec![format!("{instance} {}", raft_line(&message))]
+            let (instance, message) = OrderMessage::decode(frame.payload)?;
+            let line = match &message {
+                OrderMessage::Raft(message) => raft_line(message),
+                OrderMessage::ModSmart(message) => mod_smart::line(message),
+            };
+            vec![format!("{instance} {line}")]
         }
         FrameKind::State => vec![format!("{:?}", StateMessage::decode(frame.payload)?)],
         FrameKind::Requests | FrameKind::Reads => match ClientMessage::decode(frame)? {

@@ -31,13 +31,20 @@ pub(super) fn events(events: &[Event]) -> String {
     out
 }
 
+fn any(m: &OrderMessage) -> String {
+    match m {
+        OrderMessage::Raft(m) => message(m),
+        other => format!("{other:?}"),
+    }
+}
+
 fn line(event: &Event) -> (String, ReplicaId, String) {
     let alone = |who: &ReplicaId, what: String| (String::new(), *who, what);
     match event {
-        Event::Sent(from, to, OrderMessage::Raft(m)) => (format!("{from} > "), *to, message(m)),
-        Event::Lost(from, to, OrderMessage::Raft(m)) => (format!("{from} x "), *to, message(m)),
-        Event::Held(from, to, OrderMessage::Raft(m), after) => {
-            (format!("{from} | "), *to, format!("{} (waits for {after})", message(m)))
+        Event::Sent(from, to, m) => (format!("{from} > "), *to, any(m)),
+        Event::Lost(from, to, m) => (format!("{from} x "), *to, any(m)),
+        Event::Held(from, to, m, after) => {
+            (format!("{from} | "), *to, format!("{} (waits for {after})", any(m)))
         }
         Event::Persisted(by, id, record) => alone(by, format!("writes {id}: {}", stored(record))),
         Event::Durable(by, id) => alone(by, format!("durable up to {id}")),
@@ -250,8 +257,8 @@ pub(super) fn flying(world: &World) -> String {
     let mut out = String::new();
     for from in world.members() {
         for to in world.members() {
-            for OrderMessage::Raft(m) in world.flying(*from, *to) {
-                let _ = writeln!(out, "{from} > {to}  {}", message(m));
+            for m in world.flying(*from, *to) {
+                let _ = writeln!(out, "{from} > {to}  {}", any(m));
             }
         }
     }

@@ -222,7 +222,9 @@ impl Raft {
     }
 
     fn on_receive(&mut self, from: ReplicaId, message: OrderMessage, out: &mut Effects) {
-        let OrderMessage::Raft(message) = message;
+        let OrderMessage::Raft(message) = message else {
+            return reject(out, from, Reject::Malformed("raft: another protocol's message"));
+        };
         // Whoever the host vouches for is heard, also who is no member of what holds here: it may know better. [raft L122]
         if from == self.config.me {
             reject(out, from, Reject::UnknownPeer);
@@ -386,6 +388,8 @@ impl Order for Raft {
             Input::Trim { slot } => self.on_trim(slot, out),
             Input::Installed { slot, anchor } => self.on_installed(slot, &anchor, out),
             Input::Membership(change) => self.on_membership(change, out),
+            // Only leaders take requests, and a silent one is noticed without that.
+            Input::Watch(_) => {}
             Input::Deadline => self.on_deadline(out),
         }
         self.tell_members(out);
