@@ -15,7 +15,7 @@ use crate::range::{self, RangeQuery};
 use crate::request::{DeleteRequest, PutRequest, TxnRequest, numbers};
 use crate::space::{self, Meta};
 use crate::txn;
-use crate::write::{Buffers, Writer, check_put};
+use crate::write::{Buffers, Writer, check_put_alone};
 use quorate_execute::{BatchReplies, Context, ObjectService, ReplySink, Store};
 use quorate_types::{AgreedTime, Items};
 
@@ -348,7 +348,7 @@ fn put(
     body: &mut Vec<u8>,
 ) -> Result<(), EtcdError> {
     check::put(request)?;
-    check_put(writer.store, request)?;
+    check_put_alone(writer.store, request)?;
     let before = request.prev_kv.then(|| writer.store.version());
     writer.put(request, body);
     finish(writer, before, room, body)

@@ -72,6 +72,13 @@ fn transactions_are_refused_as_in_etcd() {
 }
 
 #[test]
+fn an_operation_of_no_kind_is_refused() {
+    let mut subject = Subject::new();
+    let refused = subject.run(Command::Txn, |out| nested_field(out, 3, |_| ()));
+    assert_eq!(refused, Err(EtcdError::KeyNotFound));
+}
+
+#[test]
 fn compares_within_look_at_the_store_before_the_transaction() {
     let mut subject = Subject::new();
     let absent =
