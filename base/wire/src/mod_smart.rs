@@ -150,6 +150,8 @@ pub enum ModSmartBody {
         asked: View,
         /// What it waits for.
         why: Complaint,
+        /// The last slot that it decided: who knows more helps.
+        decided: Slot,
         /// Over the view that it asks for.
         signature: Signature,
     },
@@ -266,9 +268,10 @@ impl ModSmartMessage {
                 out.extend_from_slice(digest.bytes());
                 put_signature(out, signature);
             }
-            ModSmartBody::Stop { asked, why, signature } => {
+            ModSmartBody::Stop { asked, why, decided, signature } => {
                 out.put_u64(asked.number());
                 put_complaint(out, *why);
+                out.put_u64(decided.number());
                 put_signature(out, signature);
             }
             ModSmartBody::Certificate { stops } => put_signed(out, stops),
@@ -312,7 +315,8 @@ impl ModSmartMessage {
             }
             STOP => {
                 let (asked, why) = (View::new(r.u64()?), read_complaint(&mut r)?);
-                ModSmartBody::Stop { asked, why, signature: read_signature(&mut r)? }
+                let decided = Slot::new(r.u64()?);
+                ModSmartBody::Stop { asked, why, decided, signature: read_signature(&mut r)? }
             }
             CERTIFICATE => ModSmartBody::Certificate { stops: read_signed(&mut r)? },
             STOP_DATA => read_stop_data(&mut r)?,

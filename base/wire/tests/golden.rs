@@ -132,7 +132,14 @@ fn what_programs_of_level_1_sent_is_read() {
             fixture.lines().filter_map(|l| l.strip_prefix("#   ")).map(Into::into).collect();
         assert_eq!(describe(frame), Ok(said), "{}", path.display());
     }
-    let later = [FrameKind::UpgradeRequest, FrameKind::UpgradeReply, FrameKind::Fill];
+    let later = [
+        FrameKind::UpgradeRequest,
+        FrameKind::UpgradeReply,
+        FrameKind::Fill,
+        FrameKind::CaughtUp,
+        FrameKind::InstancesRequest,
+        FrameKind::InstancesReply,
+    ];
     let known = FrameKind::ALL.iter().filter(|kind| !later.contains(kind));
     assert_eq!(kinds, known.copied().collect(), "every kind of that time is there");
 }

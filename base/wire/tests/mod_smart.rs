@@ -83,10 +83,8 @@ fn body() -> impl Strategy<Value = Body> {
             digest,
             signature
         }),
-        (any::<u64>(), complaint(), signature()).prop_map(|(asked, why, signature)| Body::Stop {
-            asked: View::new(asked),
-            why,
-            signature
+        (any::<u64>(), complaint(), slot(), signature()).prop_map(|(asked, why, decided, signature)| {
+            Body::Stop { asked: View::new(asked), why, decided, signature }
         }),
         signed().prop_map(|stops| Body::Certificate { stops }),
         (collect(), prop::option::of(proof()), batches).prop_map(|(collect, last, batches)| Body::StopData {

@@ -4,6 +4,10 @@
 //! entering a view. This is the table "what must be durable before a message leaves" of docs/protocols/mod_smart.md, checked from
 //! the outside.
 
+mod show;
+
+pub(crate) use show::{message, stored};
+
 use crate::world::Disk;
 use quorate_order::mod_smart::{RECORD_FLOOR, RECORD_LOCKED, RECORD_VIEW, RECORD_WROTE};
 use quorate_types::{Digest, ReplicaId, Slot, View};

@@ -24,7 +24,7 @@ use quorate_types::Span;
 use std::fmt;
 pub use upgrades::Upgrades;
 use upgrades::plan_upgrades;
-use usual::{net_plan, workload};
+use usual::{log_plan, net_plan, workload};
 
 const MS: u64 = 1_000_000;
 
@@ -219,6 +219,11 @@ pub enum Fault {
     },
     /// An operator asks whoever leads to raise the feature level.
     Raise,
+    /// An operator asks whoever leads for another number of instances.
+    Instances {
+        /// How many.
+        count: u16,
+    },
 }
 
 /// A point in the work of a keeper.
@@ -372,6 +377,8 @@ pub struct Plan {
     pub founders: usize,
     /// How many instances order batches.
     pub instances: u16,
+    /// Whether their number changes.
+    pub resizes: bool,
     /// How far they may run ahead of the global log.
     pub window: u64,
     /// How many clients.
@@ -441,6 +448,8 @@ pub struct Profile {
     pub changes: Option<bool>,
     /// How many instances order batches; otherwise the seed decides.
     pub instances: Option<u16>,
+    /// Whether their number changes; otherwise the seed decides, unless the number is chosen.
+    pub resizes: Option<bool>,
     /// Whether programs are replaced and the feature level is raised; otherwise the seed decides.
     pub upgrades: Option<bool>,
 }
@@ -454,6 +463,7 @@ impl Default for Profile {
             length: 1,
             changes: None,
             instances: None,
+            resizes: None,
             upgrades: None,
         }
     }
@@ -478,6 +488,7 @@ impl Plan {
             replicas,
             founders,
             instances: 1,
+            resizes: false,
             window: 256,
             clients,
             log,
@@ -533,10 +544,11 @@ impl Plan {
     /// One line for people.
     pub fn summary(&self) -> String {
         format!(
-            "{} replicas{}{}{}, {} clients, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
+            "{} replicas{}{}{}{}, {} clients, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
             self.founders,
             if self.replicas > self.founders { " that come and go" } else { "" },
             if self.instances > 1 { format!(", {} instances", self.instances) } else { String::new() },
+            if self.resizes { " and then other numbers of them" } else { "" },
             if self.lease.is_some() { " with leases" } else { "" },
             self.clients,
             self.log.sync,
@@ -549,24 +561,6 @@ impl Plan {
             self.faults.len(),
             self.heal_at as f64 / 1e9
         )
-    }
-}
-
-/// The log's sizes and durability.
-fn log_plan(rng: &mut Rng, profile: &Profile) -> LogConfig {
-    let mut modes = [SyncMode::Group; 8];
-    modes[6..].copy_from_slice(&[SyncMode::Async, SyncMode::Memory]);
-    let drawn = rng.pick(&modes);
-    let sync = profile.sync.unwrap_or(drawn);
-    let block = rng.pick(&[4096, 8192]);
-    LogConfig {
-        segment_bytes: rng.pick(&[20 << 10, 20 << 10, 32 << 10, 64 << 10, 256 << 10]),
-        block_bytes_max: block,
-        reserve_bytes: 2048,
-        in_flight_max: rng.range(1, 4) as usize,
-        segments_ahead: rng.range(1, 2),
-        unsynced_bytes_max: 16 << 10,
-        sync,
     }
 }
 

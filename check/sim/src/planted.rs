@@ -79,6 +79,10 @@ pub const BUGS: &[Bug] = &[
         "a leader that was removed counts by the membership in which it was a member",
     ),
     bug("two-changes-at-once", "a change of membership begins while another one is under way"),
+    bug(
+        "leaving-hears-nothing",
+        "who leaves is sent nothing of the instances that are through with the change",
+    ),
     bug("capture-forgets", "a capture whose turn comes late has forgotten the border before it"),
     bug("changes-pile-up", "operators may ask for a change of membership while one is proposed"),
     bug("level-by-own-binary", "a replica writes checkpoints in the way of a level that was not executed"),
@@ -87,6 +91,12 @@ pub const BUGS: &[Bug] = &[
     bug("merge-read-off-by-one", "a strong read misses the last slot that its instance decided"),
     bug("merge-noop-counted-twice", "a no-op counts slots again that records before it stand for"),
     bug("merge-jump-resets-one", "an instance forgets what it decided behind an installed checkpoint"),
+    bug(
+        "merge-border-off-by-one",
+        "a replica that starts again takes a border of the number of instances for one slot later",
+    ),
+    bug("stays-meet", "messages of an instance's stay before count in the next one"),
+    bug("stays-overlap", "an instance comes back while most need what it said before it left"),
     bug("state-of-its-own", "the service's state depends on what only one replica saw"),
 ];
 

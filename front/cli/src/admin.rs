@@ -157,12 +157,13 @@ impl Admin {
     }
 }
 
-/// Who leads: a replica that says so itself, in the highest view of those that do.
+/// Who leads: a replica that says so itself, in the highest view of those that do; with several instances it is the first one that
+/// counts, which carries what operators ask for.
 pub(crate) fn leader(answers: &[Answer]) -> Option<ReplicaId> {
     let answered = answers.iter().filter_map(|answer| Some((answer.replica, answer.status.as_ref().ok()?)));
     answered
         .filter(|(_, status)| status.leading)
-        .max_by_key(|(_, status)| status.view)
+        .max_by_key(|(replica, status)| (status.leader == Some(replica.number()), status.view))
         .map(|(replica, _)| replica)
 }
 

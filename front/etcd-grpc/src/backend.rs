@@ -11,7 +11,7 @@ use quorate::{Client, ReplicaId};
 use quorate_etcd::{Command, Query, Reply};
 use quorate_types::ItemsBuilder;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 /// Requests under way at once.
@@ -49,6 +49,8 @@ pub(crate) struct Backend {
     own: ReplicaId,
     jobs: mpsc::UnboundedSender<Job>,
     waiting: Arc<AtomicUsize>,
+    /// The newest revision that a client of this front was told of.
+    told: Arc<AtomicI64>,
 }
 
 impl Backend {
@@ -57,7 +59,7 @@ impl Backend {
         let (jobs, inbox) = mpsc::unbounded_channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         tokio::spawn(Batcher::new(client.clone(), waiting.clone()).run(inbox));
-        Self { client, own, jobs, waiting }
+        Self { client, own, jobs, waiting, told: Arc::default() }
     }
 
     /// Orders a command and waits for its reply.
@@ -69,12 +71,28 @@ impl Backend {
         }
         let (reply, answer) = oneshot::channel();
         self.jobs.send(Job { command, message, reply }).map_err(|_| Refusal::STOPPED)?;
-        Done::new(&answer.await.map_err(|_| Refusal::STOPPED)??)
+        self.tell(&answer.await.map_err(|_| Refusal::STOPPED)??)
+    }
+
+    fn tell(&self, reply: &Bytes) -> Result<Done, Refusal> {
+        let done = Done::new(reply)?;
+        self.told.fetch_max(done.revision, Ordering::Relaxed);
+        Ok(done)
+    }
+
+    /// The newest revision that a client of this front was told of: "from now on" is no earlier.
+    pub(crate) fn told(&self) -> i64 {
+        self.told.load(Ordering::Relaxed)
     }
 
     /// Reads what every acknowledged change is part of.
     pub(crate) async fn read(&self, query: &Query<'_>) -> Result<Done, Refusal> {
         self.ask(query, ReadOptions::STRONG).await
+    }
+
+    /// Reads what this replica has, and nothing older than what clients of this front were told.
+    pub(crate) async fn read_here(&self, query: &Query<'_>) -> Result<Done, Refusal> {
+        self.ask(query, ReadOptions { replica: Some(self.own), ..ReadOptions::SESSION }).await
     }
 
     /// Reads what this replica has.
@@ -85,8 +103,7 @@ impl Backend {
     async fn ask(&self, query: &Query<'_>, options: ReadOptions) -> Result<Done, Refusal> {
         let mut bytes = Vec::new();
         query.encode(&mut bytes);
-        let answer = self.client.read(bytes, options).await?;
-        Done::new(&answer.body)
+        self.tell(&self.client.read(bytes, options).await?.body)
     }
 }
 

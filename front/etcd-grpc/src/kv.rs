@@ -85,7 +85,11 @@ impl Unary {
 
     async fn page(&self, shape: &Shape, query: RangeQuery<'_>) -> Result<Done, Refusal> {
         let query = Query::Range(query);
-        if shape.serializable { self.backend.look(&query).await } else { self.backend.read(&query).await }
+        if shape.serializable {
+            self.backend.read_here(&query).await
+        } else {
+            self.backend.read(&query).await
+        }
     }
 
     /// A range, in as many pages as it takes.

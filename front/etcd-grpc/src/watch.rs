@@ -28,6 +28,10 @@ pub(crate) struct WatchService {
 }
 
 impl WatchService {
+    fn told(&self) -> i64 {
+        self.watchers.told()
+    }
+
     /// Answers a call; a task of its own serves it.
     pub(crate) fn watch(self: &Arc<Self>, body: hyper::body::Incoming) -> Response<Outgoing> {
         let (sender, receiver) = mpsc::channel(RESPONSES);
@@ -81,7 +85,8 @@ impl Served {
     }
 
     async fn create(&mut self, create: WatchCreateRequest) -> Result<(), Refusal> {
-        let revision = self.service.watchers.revision().await?;
+        // What a client was told of before it asks is no event of a watch from now on, whether it was executed here yet or not.
+        let revision = self.service.watchers.revision().await?.max(self.service.told());
         // Nothing stands for the first key there is.
         let key = if create.key.is_empty() { Bytes::from_static(&[0]) } else { create.key.clone() };
         let range_end = create.range_end.clone();

@@ -134,6 +134,11 @@ impl Watchers {
         Ok(self.hub.revision())
     }
 
+    /// The newest revision that a client of this front was told of.
+    pub(crate) fn told(&self) -> i64 {
+        self.backend.told()
+    }
+
     /// Begins a watch from a revision on. Its response "created" was sent before.
     pub(crate) fn add(&self, watch: Watch, from: i64) {
         let name = (watch.stream.number, watch.id);

@@ -63,6 +63,9 @@ pub enum Input {
     /// A command that was executed asks for this change of membership; it holds both. Whoever leads begins it, or goes on with
     /// it, and says so with [`Effect::Members`]; all replicas are told, also again. Once it is done here that is no news.
     Membership(Arc<Memberships>),
+    /// These are sent the log like members, until the host says otherwise, also where they are none (any more): who leaves one
+    /// instance may need it to carry out what is left to do in another.
+    Listeners(Arc<[ReplicaId]>),
     /// A request, by the digest of its bytes, arrived here and was authenticated: if it is not decided in time, something is wrong
     /// with the leader. Only protocols that suspect their leaders on their own take notice.
     Watch(Digest),

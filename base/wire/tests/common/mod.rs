@@ -11,8 +11,9 @@ use quorate_wire::{
     Batch, BatchHeader, ClientMessage, Frame, FrameKind, Hello, LeaderNotice, Member, MemberRequest,
     MemberRole, Membership, Memberships, OrderMessage, OutFrame, ReadConsistency, ReadReply, ReadRequest,
     ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage, Reply, ReplyStatus, RequestHeader,
-    RequestKind, Requests, Role, StateMessage, Welcome, fill_frame, read_fill, read_reply_header, read_room,
-    read_upgrade_request, room_frame, write_read_request, write_request,
+    RequestKind, Requests, Role, StateMessage, Welcome, caught_up_frame, fill_frame, read_caught_up,
+    read_fill, read_instances_request, read_reply_header, read_room, read_upgrade_request, room_frame,
+    write_read_request, write_request,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -384,11 +385,18 @@ pub(crate) fn samples() -> Vec<Sample> {
         story: "Everything up to slot 7 of instance 2 is to be decided.",
         frame: fill_frame(Slot::new(7), InstanceId::new(2)),
     });
+    list.push(Sample {
+        name: "caught_up".into(),
+        story: "In instance 2 the replicas 3 and 5 have caught up.",
+        frame: caught_up_frame(InstanceId::new(2), &[ReplicaId::new(3), ReplicaId::new(5)]),
+    });
     clients(&mut list);
-    let level = 2u32.to_le_bytes();
+    let (level, count) = (2u32.to_le_bytes(), 4u16.to_le_bytes());
     for (name, story, kind, body) in [
         ("upgrade_reply", "The answer is a line of text.", FrameKind::UpgradeReply, &b"begun 2"[..]),
         ("upgrade_request", "An operator asks for a level.", FrameKind::UpgradeRequest, &level),
+        ("instances_reply", "The answer is a line of text.", FrameKind::InstancesReply, &b"begun 4"[..]),
+        ("instances_request", "An operator asks for 4 instances.", FrameKind::InstancesRequest, &count),
     ] {
         list.push(Sample { name: name.into(), story, frame: OutFrame::new(kind, body, vec![]) });
     }
@@ -444,8 +452,13 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
         | FrameKind::ScrubRequest
         | FrameKind::ScrubReply
         | FrameKind::MemberReply
-        | FrameKind::UpgradeReply => {
+        | FrameKind::UpgradeReply
+        | FrameKind::InstancesReply => {
             vec![text(&frame.payload)]
+        }
+        FrameKind::CaughtUp => vec![format!("{:?}", read_caught_up(&frame.payload)?)],
+        FrameKind::InstancesRequest => {
+            vec![format!("{} instances", read_instances_request(frame.payload)?)]
         }
         FrameKind::UpgradeRequest => vec![format!("level {}", read_upgrade_request(frame.payload)?)],
         FrameKind::Members => vec![format!("{:?}", Memberships::decode(frame.payload)?)],

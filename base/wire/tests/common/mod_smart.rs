@@ -43,7 +43,7 @@ fn proof() -> Proof {
 pub(crate) fn messages() -> Vec<(&'static str, &'static str, ModSmartMessage)> {
     let slot = Slot::new(42);
     let value = || batch(&[request(7, &["put a 1"])]);
-    let stop = |why| Body::Stop { asked: View::new(6), why, signature: signature(3) };
+    let stop = |why| Body::Stop { asked: View::new(6), why, decided: Slot::new(41), signature: signature(3) };
     let sync = |last, value| Body::Sync {
         stops: signed(&[1, 2, 3]),
         collects: vec![collect(1), fresh(2), collect(4)],

@@ -1,5 +1,7 @@
 //! Events, messages and replicas as text.
 
+use crate::mod_smart;
+
 use super::record::{OnDisk, Vote, anchor_position, read_record};
 use crate::world::{Event, World};
 use quorate_order::Stored;
@@ -13,11 +15,16 @@ use std::fmt::Write;
 const ENTRIES_SHOWN: usize = 6;
 
 /// One line per event; neighbours that differ only in a replica share one.
-pub(super) fn events(events: &[Event]) -> String {
+pub(super) fn events(events: &[Event], smart: bool) -> String {
     // What changes between neighbours, what comes before it on the line, and what after it.
     let mut lines: Vec<(String, Vec<ReplicaId>, String)> = Vec::new();
     for event in events {
-        let (before, who, after) = line(event);
+        let (before, who, after) = match event {
+            Event::Persisted(by, id, record) if smart => {
+                (String::new(), *by, format!("writes {id}: {}", mod_smart::stored(record)))
+            }
+            event => line(event),
+        };
         match lines.last_mut() {
             Some((b, all, a)) if *b == before && *a == after && !all.contains(&who) => all.push(who),
             _ => lines.push((before, vec![who], after)),
@@ -34,7 +41,7 @@ pub(super) fn events(events: &[Event]) -> String {
 fn any(m: &OrderMessage) -> String {
     match m {
         OrderMessage::Raft(m) => message(m),
-        other => format!("{other:?}"),
+        OrderMessage::ModSmart(m) => mod_smart::message(m),
     }
 }
 

@@ -272,7 +272,7 @@ fn body() -> impl Strategy<Value = Body> {
         4 => (slot(), batch()).prop_map(|(slot, batch)| Body::Propose { slot, batch }),
         3 => (slot(), digest()).prop_map(|(slot, digest)| Body::Write { slot, digest }),
         4 => (slot(), digest()).prop_map(move |(slot, digest)| Body::Accept { slot, digest, signature }),
-        3 => (view(), why).prop_map(move |(asked, why)| Body::Stop { asked, why, signature }),
+        3 => (view(), why, slot()).prop_map(move |(asked, why, decided)| Body::Stop { asked, why, decided, signature }),
         2 => signed().prop_map(|stops| Body::Certificate { stops }),
         3 => (collect(), prop::option::of(proof()), batches)
             .prop_map(|(collect, last, batches)| Body::StopData { collect, last, batches }),

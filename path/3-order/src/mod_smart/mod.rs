@@ -156,6 +156,8 @@ pub struct ModSmart {
     loads: Loads,
     /// Only before the start.
     replay: Replay,
+    /// When something was last sent again.
+    repeated: Time,
     tick: Time,
     started: bool,
     halted: bool,
@@ -199,6 +201,7 @@ impl ModSmart {
             floor_records: VecDeque::new(),
             loads: Loads::default(),
             replay: Replay::default(),
+            repeated: Time::ZERO,
             tick: Time::ZERO,
             started: false,
             halted: false,
@@ -289,7 +292,10 @@ impl ModSmart {
     fn on_body(&mut self, from: ReplicaId, view: View, body: Body, out: &mut Effects) {
         // These mean the same whatever view we are in. [mod_smart L7]
         match body {
-            Body::Stop { asked, why, signature } => return self.on_stop(from, asked, why, signature, out),
+            Body::Stop { asked, why, decided, signature } => {
+                self.help_or_follow(from, decided, out);
+                return self.on_stop(from, asked, why, signature, out);
+            }
             Body::Certificate { stops } => return self.on_certificate(from, view, stops, out),
             Body::Sync { stops, collects, last, value } => {
                 return self.on_sync(from, view, stops, collects, last, value, out);
@@ -410,7 +416,7 @@ impl Order for ModSmart {
             Input::Trim { slot } => self.on_trim(slot, out),
             Input::Installed { slot, anchor } => self.on_installed(slot, &anchor, out),
             // Not implemented: the members are those of the configuration.
-            Input::Membership(_) => {}
+            Input::Membership(_) | Input::Listeners(_) => {}
             Input::Watch(request) => self.on_watch(request),
             Input::Deadline => self.on_tick(out),
         }

@@ -17,7 +17,7 @@ use super::ModSmart;
 use super::log::Entry;
 use crate::{Effect, Effects, Stored};
 use bytes::Bytes;
-use quorate_types::{Digest, Halt, RecordId, ReplicaId, Slot, View, planted};
+use quorate_types::{Digest, Halt, RecordId, ReplicaId, Slot, View};
 use quorate_wire::Batch;
 use quorate_wire::mod_smart::{ModSmartBody as Body, Proof, Signed, decode_signed, write_signed};
 use std::collections::BTreeMap;
@@ -303,9 +303,6 @@ impl ModSmart {
                 Purpose::Answer(to) => self.send(out, to, Body::Decision { proof, batch }, None),
                 Purpose::Nothing => {}
             }
-        }
-        if planted("smart-delivery-stops") {
-            return;
         }
         self.deliver(out);
     }

@@ -38,6 +38,10 @@ pub(super) struct Stops {
 }
 
 impl Stops {
+    /// Whether this member said that it gives its office up.
+    fn says_leaves(&self, leader: ReplicaId) -> bool {
+        self.heard.get(&leader).is_some_and(|heard| heard.why == Complaint::Leaves)
+    }
     /// Whether the leader has finished and wants to go.
     pub(super) fn left(&self) -> bool {
         self.leaving.is_some_and(|leaving| leaving.asked)
@@ -110,7 +114,8 @@ impl ModSmart {
         let signature = self.auth.sign(&self.stop_statement(view));
         let me = self.config.me;
         self.stops.heard.insert(me, Heard { asked: view, why, signature, at: self.now });
-        self.send_all(out, &Body::Stop { asked: view, why, signature }, None);
+        let decided = self.decided();
+        self.send_all(out, &Body::Stop { asked: view, why, decided, signature }, None);
         self.install_if_certified(view, out);
     }
 
@@ -125,9 +130,6 @@ impl ModSmart {
     ) {
         if asked > VIEW_MAX {
             return reject(out, from, Reject::Malformed("mod-smart: view"));
-        }
-        if let Complaint::Slot(slot) = why {
-            self.answer_complaint(from, slot, out);
         }
         if asked <= self.view {
             return self.show_certificate(from, out);
@@ -163,6 +165,7 @@ impl ModSmart {
     /// Enters a view that a quorum asked for. [mod_smart L41]
     pub(super) fn install(&mut self, view: View, stops: Signed, out: &mut Effects) {
         assert!(view > self.view, "INV-SMART-7: views only grow, from {} to {view}", self.view);
+        let left = self.barred || self.stops.left() || self.stops.says_leaves(self.leader());
         self.view = view;
         self.certificate = stops;
         self.barred = false;
@@ -173,14 +176,16 @@ impl ModSmart {
         self.queue.clear();
         self.stops.heard.retain(|_, heard| heard.asked > view);
         (self.stops.asking, self.stops.leaving) = (None, None);
-        self.watch.enter(self.now);
+        self.watch.enter(self.now, left);
         self.fail_reads(out);
         self.enter_synchronization(out);
     }
 
     /// Shows whoever is in an older view why there is a newer one. [mod_smart L43]
     pub(super) fn show_certificate(&mut self, to: ReplicaId, out: &mut Effects) {
-        if self.shown.insert(to) && !planted("smart-certificate-kept") {
+        // After records were lost the view may be known without the STOPs that made it.
+        let known = self.view == View::FIRST || !self.certificate.is_empty();
+        if known && self.shown.insert(to) {
             self.send(out, to, Body::Certificate { stops: self.certificate.clone() }, None);
         }
     }
@@ -204,10 +209,11 @@ impl ModSmart {
         self.install(view, stops, out);
     }
 
-    /// Whoever waits for a slot that is decided here gets it. [mod_smart L69]
-    fn answer_complaint(&mut self, from: ReplicaId, slot: Slot, out: &mut Effects) {
-        if slot <= self.decided() && slot > self.log.floor() {
-            self.on_fetch(from, slot, 1, out);
+    /// Whoever complains may only lack what is decided here, or know more than is. [mod_smart L69]
+    pub(super) fn help_or_follow(&mut self, from: ReplicaId, decided: Slot, out: &mut Effects) {
+        self.fetching.hint(from, decided, self.decided());
+        if decided < self.decided() {
+            self.on_fetch(from, decided.next(), 1, out);
         }
     }
 
@@ -257,7 +263,7 @@ impl ModSmart {
 
     /// A life begins. Who led its view in an earlier one does not know what it proposed, and asks to be replaced. [mod_smart L8]
     pub(super) fn begin_life(&mut self, out: &mut Effects) {
-        self.watch.enter(self.now);
+        self.watch.enter(self.now, true);
         self.watch.forget_failures();
         if self.view == View::ZERO {
             self.view = View::FIRST;

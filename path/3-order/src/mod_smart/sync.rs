@@ -23,20 +23,25 @@ pub(super) struct Gathered {
     collects: BTreeMap<ReplicaId, Collect>,
     /// The highest slot that is shown to be decided, with what shows it.
     last: Option<Proof>,
-    batches: BTreeMap<Digest, Batch>,
+    /// The values that each of them named.
+    batches: BTreeMap<ReplicaId, Vec<(Digest, Batch)>>,
     /// The SYNC of this view, for who lacks it.
     sync: Option<Body>,
     bound: Option<Digest>,
 }
 
 impl Gathered {
+    fn batch(&self, digest: Digest) -> Option<&Batch> {
+        let all = self.batches.values().flatten();
+        all.into_iter().find(|(value, _)| *value == digest).map(|(_, batch)| batch)
+    }
     /// The value that the leader's view began with.
     pub(super) fn bound(&self) -> Option<Digest> {
         self.bound
     }
     /// No more is kept than for each member a statement and its values.
     pub(super) fn is_bounded(&self, members: usize) -> bool {
-        self.collects.len() <= members
+        self.collects.len() <= members && self.batches.len() <= members
     }
 }
 
@@ -125,13 +130,10 @@ impl ModSmart {
             self.fetching.hint(collect.from, proof.slot, self.log.last());
             gathered.last = Some(proof);
         }
-        for batch in batches {
-            let digest = digest_of(&batch);
-            let named = collect.writes.iter().chain(&collect.lock).any(|(_, value)| *value == digest);
-            if named {
-                gathered.batches.insert(digest, batch);
-            }
-        }
+        let named =
+            |digest: &Digest| collect.writes.iter().chain(&collect.lock).any(|(_, value)| value == digest);
+        let batches = batches.into_iter().map(|batch| (digest_of(&batch), batch));
+        gathered.batches.insert(collect.from, batches.filter(|(digest, _)| named(digest)).collect());
         gathered.collects.insert(collect.from, collect);
         self.begin_view(out);
     }
@@ -152,7 +154,7 @@ impl ModSmart {
         let value = match judge(self.quorums, &collects, decided) {
             Verdict::Unsound => return,
             Verdict::Free => None,
-            Verdict::Bound(digest) => match self.gathered.batches.get(&digest) {
+            Verdict::Bound(digest) => match self.gathered.batch(digest) {
                 Some(batch) => Some(batch.clone()),
                 // Somebody correct wrote it, and sends it along.
                 None => return,
@@ -242,10 +244,11 @@ impl ModSmart {
 
     /// What had no effect is sent again. [mod_smart L27, L58]
     pub(super) fn repeat(&mut self, out: &mut Effects) {
-        if self.records > self.durable {
-            // It has not left the first time.
+        // Before it is durable it has not left the first time.
+        if self.records > self.durable || self.now.since(self.repeated) < self.config.repeat {
             return;
         }
+        self.repeated = self.now;
         match &self.phase {
             Phase::Syncing => {
                 if self.leader() != self.config.me {

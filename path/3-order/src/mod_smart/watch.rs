@@ -81,9 +81,9 @@ impl Watch {
         self.failures = 0;
     }
 
-    /// Another view begins: all start waiting anew. [mod_smart L65]
-    pub(super) fn enter(&mut self, now: Time) {
-        if self.good == 0 {
+    /// Another view begins: all start waiting anew. It is no failure if the leader of the one before gave its office up. [mod_smart L65]
+    pub(super) fn enter(&mut self, now: Time, left: bool) {
+        if self.good == 0 && !left {
             self.failures = (self.failures + 1).min(DOUBLINGS_MAX);
         }
         (self.good, self.open_since, self.leader_heard) = (0, None, now);
@@ -124,7 +124,7 @@ impl ModSmart {
 
     pub(super) fn hears(&self, id: ReplicaId) -> bool {
         let heard = self.watch.heard.get(&id).copied();
-        heard.is_some_and(|heard| self.now.since(heard) <= self.config.timeout)
+        heard.is_some_and(|heard| self.now.since(heard) <= self.patience())
     }
 
     /// A leader that hears no quorum leaves its office, and does not come back to it in this view: who answers late must not make it a
@@ -132,7 +132,7 @@ impl ModSmart {
     pub(super) fn step_down_alone(&mut self, out: &mut Effects) {
         let others =
             self.config.members.iter().filter(|id| **id != self.config.me && self.hears(**id)).count();
-        let fresh = self.now.since(self.watch.leader_heard) <= self.config.timeout;
+        let fresh = self.now.since(self.watch.leader_heard) <= self.patience();
         if self.leads() && !fresh && others + 1 < self.quorums.agreement() as usize {
             self.barred = true;
             self.queue.clear();

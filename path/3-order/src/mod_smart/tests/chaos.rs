@@ -187,6 +187,16 @@ fn without_a_disk_to_read_from_all_stays_in_memory() {
     assert!((0..4).all(|at| world.order(at).deadline().is_some()));
 }
 
+/// With the signatures of real clusters.
+#[test]
+fn real_signatures_serve_as_well() {
+    let plan = Plan { real: true, ..Plan::byzantine(4) };
+    seeds(2).for_each(|seed| drop(schedule(seed, plan, &[])));
+    // Whoever signs with another key is nobody.
+    let world = schedule(0, plan, &[How::Boasting]);
+    assert!(world.evidence > 0 || world.decided.len() > 3);
+}
+
 #[test]
 fn the_same_seed_gives_the_same_end() {
     let end = |seed| {

@@ -83,6 +83,8 @@ pub(super) struct Lies {
     collects: BTreeMap<View, BTreeMap<ReplicaId, Collect>>,
     proofs: Vec<(Proof, Batch)>,
     invented: u64,
+    /// What it showed last as the beginning of a view, with its value.
+    forged: Option<(View, Body, Option<(Slot, Digest)>)>,
 }
 
 impl Lies {
@@ -97,6 +99,7 @@ impl Lies {
             collects: BTreeMap::new(),
             proofs: Vec::new(),
             invented: 1 << 40,
+            forged: None,
         }
     }
 
@@ -183,7 +186,16 @@ impl Lies {
                     _ => Complaint::Slot(Slot::new(random.below(50))),
                 };
                 let signature = self.auth.sign(&self.scribe.stop_statement(asked));
-                vec![honest(), (to, self.whole(view, Body::Stop { asked, why, signature }))]
+                vec![
+                    honest(),
+                    (
+                        to,
+                        self.whole(
+                            view,
+                            Body::Stop { asked, why, decided: Slot::new(random.below(40)), signature },
+                        ),
+                    ),
+                ]
             }
             How::Huge => vec![honest(), (to, self.huge(random, view))],
             How::Mutate => vec![(to, mutated(random, encode(&message)))],
@@ -222,6 +234,7 @@ impl Lies {
             _ => Body::Stop {
                 asked: View::new(slot.number()),
                 why: Complaint::Silence,
+                decided: slot,
                 signature: Signature::NONE,
             },
         };
@@ -330,6 +343,13 @@ impl Lies {
         let Body::Sync { stops, collects, last, value } = &message.body else {
             return vec![(to, encode(message))];
         };
+        // The same for all, or something else for each.
+        if let Some((of, body, voted)) = &self.forged
+            && *of == view
+            && random.below(4) > 0
+        {
+            return self.with_votes(view, to, body.clone(), *voted);
+        }
         let (mut collects, mut last, mut value) = (collects.clone(), last.clone(), value.clone());
         match random.below(6) {
             0 => {
@@ -364,7 +384,27 @@ impl Lies {
             }
             _ => last = None,
         }
-        vec![(to, self.whole(view, Body::Sync { stops: stops.clone(), collects, last, value }))]
+        let slot = last.as_ref().map_or(Slot::FIRST, |proof| proof.slot.next());
+        let voted = value.as_ref().map(|batch| (slot, super::world::value(batch)));
+        let body = Body::Sync { stops: stops.clone(), collects, last, value };
+        self.forged = Some((view, body.clone(), voted));
+        self.with_votes(view, to, body, voted)
+    }
+
+    /// It votes for what it showed.
+    fn with_votes(
+        &self,
+        view: View,
+        to: usize,
+        body: Body,
+        voted: Option<(Slot, Digest)>,
+    ) -> Vec<(usize, Vec<u8>)> {
+        let mut list = vec![(to, self.whole(view, body))];
+        if let Some((slot, digest)) = voted {
+            list.push((to, self.whole(view, Body::Write { slot, digest })));
+            list.push((to, self.whole(view, self.accept(view, slot, digest))));
+        }
+        list
     }
 
     fn false_decision(&mut self, random: &mut Random, view: View, message: &ModSmartMessage) -> Vec<u8> {

@@ -5,8 +5,9 @@ use super::world::value;
 use crate::mod_smart::SLOT_MAX;
 use crate::{Effect, Input, Order};
 use quorate_types::FaultModel::{Byzantine, Crash};
-use quorate_types::{Digest, Slot};
-use quorate_wire::mod_smart::{ModSmartBody as Body, Signature};
+use quorate_types::{Digest, MembershipId, Slot, View};
+use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage, Signature};
+use quorate_wire::{OrderMessage, Verified};
 
 /// Member 1 leads view 1.
 const LEADER: usize = 1;
@@ -170,6 +171,18 @@ pub(super) fn votes_far_ahead_are_not_kept() {
         one.hear(3, 1, vote);
     }
     assert!(one.order.tallies.len() <= 4, "{} slots", one.order.tallies.len());
+}
+
+/// What was said for another membership counts for nothing, whoever signed it.
+#[test]
+fn messages_of_another_membership_are_refused() {
+    let mut one = One::new(0, 4, Byzantine);
+    let body = one.accept(2, 1, 1, value(&some(7)));
+    let message = ModSmartMessage { membership: MembershipId::new(2), view: View::FIRST, body };
+    let message = OrderMessage::ModSmart(Box::new(message));
+    let out = one.step(Input::Receive(Verified::vouch(super::world::replica(2), message)));
+    assert_eq!(rejected(&out), 1);
+    assert!(one.order.tallies.is_empty());
 }
 
 #[test]

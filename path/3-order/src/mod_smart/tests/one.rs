@@ -121,7 +121,8 @@ impl One {
 
     pub(super) fn stop(&self, from: usize, asked: u64, why: Complaint) -> Body {
         let asked = View::new(asked);
-        Body::Stop { asked, why, signature: self.sign(from, &self.order.stop_statement(asked)) }
+        let signature = self.sign(from, &self.order.stop_statement(asked));
+        Body::Stop { asked, why, decided: Slot::ZERO, signature }
     }
 
     pub(super) fn stops(&self, view: u64, members: &[usize]) -> Signed {

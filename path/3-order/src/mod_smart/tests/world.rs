@@ -5,7 +5,7 @@
 //! bytes that go over the wire.
 
 use super::liars::Lies;
-use crate::auth::{Authenticator, Keyed, Trusting};
+use crate::auth::{Authenticator, Ed25519, Keyed, Trusting};
 use crate::mod_smart::statements::{digest_of, digest_of_request};
 use crate::mod_smart::{ModSmart, ModSmartConfig, Phase};
 use crate::{Anchor, Effect, Effects, Input, Order, Random, Stored};
@@ -95,14 +95,16 @@ pub(super) struct Plan {
     pub(super) members: usize,
     pub(super) model: FaultModel,
     pub(super) configure: fn(ModSmartConfig) -> ModSmartConfig,
+    /// Whether signatures are real ones.
+    pub(super) real: bool,
 }
 
 impl Plan {
     pub(super) fn crash(members: usize) -> Self {
-        Self { members, model: FaultModel::Crash, configure: |config| config }
+        Self { members, model: FaultModel::Crash, configure: |config| config, real: false }
     }
     pub(super) fn byzantine(members: usize) -> Self {
-        Self { members, model: FaultModel::Byzantine, configure: |config| config }
+        Self { members, model: FaultModel::Byzantine, configure: |config| config, real: false }
     }
 }
 
@@ -218,6 +220,11 @@ impl World {
         let config = ModSmartConfig::new(replica(at), members, self.plan.model, self.random.next());
         let auth: Box<dyn Authenticator> = match self.plan.model {
             FaultModel::Crash => Box::new(Trusting),
+            FaultModel::Byzantine if self.plan.real => {
+                let secret = |at: usize| [at as u8 + 1; 32];
+                let keys = (0..self.plan.members).map(|at| (replica(at), Ed25519::public(secret(at))));
+                Box::new(Ed25519::new(secret(at), keys).expect("keys of ours"))
+            }
             FaultModel::Byzantine => Box::new(self.auth(at)),
         };
         let mut order = ModSmart::new((self.plan.configure)(config), auth);
