@@ -79,10 +79,6 @@ pub const BUGS: &[Bug] = &[
         "a leader that was removed counts by the membership in which it was a member",
     ),
     bug("two-changes-at-once", "a change of membership begins while another one is under way"),
-    bug(
-        "leaving-hears-nothing",
-        "who leaves is sent nothing of the instances that are through with the change",
-    ),
     bug("capture-forgets", "a capture whose turn comes late has forgotten the border before it"),
     bug("changes-pile-up", "operators may ask for a change of membership while one is proposed"),
     bug("level-by-own-binary", "a replica writes checkpoints in the way of a level that was not executed"),

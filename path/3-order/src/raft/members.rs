@@ -84,9 +84,7 @@ impl Raft {
     /// [raft L114, L141]
     fn audience(&self) -> Vec<ReplicaId> {
         let mut all = self.membership().replicas();
-        if !planted("leaving-hears-nothing") {
-            all.extend_from_slice(&self.members.listeners);
-        }
+        all.extend_from_slice(&self.members.listeners);
         all.extend(self.log.members_from(self.commit).flat_map(|memberships| memberships.replicas()));
         if self.log.members_before(self.commit) {
             all.extend(self.members.created.replicas());
