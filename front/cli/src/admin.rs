@@ -77,6 +77,12 @@ pub(crate) struct Answer {
     pub(crate) status: Result<Status, String>,
 }
 
+/// Where clients of etcd are served, as the replicas say.
+pub(crate) fn etcd(answers: &[Answer]) -> Vec<String> {
+    let statuses = answers.iter().filter_map(|answer| answer.status.as_ref().ok());
+    statuses.filter_map(|status| status.raw["etcd"].as_str().map(str::to_owned)).collect()
+}
+
 /// Somebody who asks.
 pub(crate) struct Admin {
     client: BlockingClient,

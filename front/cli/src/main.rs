@@ -14,6 +14,7 @@ mod control;
 mod dev;
 mod doctor;
 mod drain;
+mod etcd;
 mod failure;
 mod health;
 mod init;

@@ -37,6 +37,7 @@ mod state;
 mod status;
 mod stays;
 mod system;
+mod ticks;
 mod trimmed;
 mod turn;
 

@@ -482,6 +482,7 @@ impl Node {
             stall,
             self.scrubs.next,
             raise,
+            self.tick_at(),
         ]
         .into_iter()
         .flatten()

@@ -43,6 +43,7 @@ impl Temporary {
         let directory = scratch.join(format!("{PREFIX}{}", std::process::id()));
         let certificates = (!plain).then_some(cert::DAYS);
         let plan = Plan {
+            etcd: Vec::new(),
             members: addresses()?,
             durability,
             service,
