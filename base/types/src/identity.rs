@@ -37,6 +37,26 @@ pub enum Holder {
     Admin(Name),
 }
 
+impl Holder {
+    /// The id of a client of this holder, as [`Name::client_id`]; a replica is a client of its own, too, and no name has its ids.
+    pub fn client_id(&self, own: ClientId) -> ClientId {
+        self.name().client_id(own)
+    }
+
+    /// Whether that is an id of a client of this holder.
+    pub fn owns(&self, client: ClientId) -> bool {
+        self.name().owns(client)
+    }
+
+    fn name(&self) -> Name {
+        match self {
+            // No name that can be parsed.
+            Self::Replica(replica) => Name(format!("replica/{}", replica.number()).into()),
+            Self::Client(name) | Self::Admin(name) => name.clone(),
+        }
+    }
+}
+
 /// The name of a client or operator: 1 to 64 letters, digits, `.`, `-` and `_`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Box<str>);

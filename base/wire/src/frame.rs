@@ -54,6 +54,8 @@ kinds! {
     Room = 19,
     /// How far the instances that the other replica leads are to be filled, between replicas.
     Fill = 20,
+    /// Who has caught up in an instance, from its leader to whoever leads the first one.
+    CaughtUp = 21,
     /// Requests of sessions, from a client.
     Requests = 32,
     /// Replies to requests.
@@ -84,6 +86,10 @@ kinds! {
     UpgradeRequest = 56,
     /// Whether that began, a line of text.
     UpgradeReply = 57,
+    /// An operator asks the leader for another number of instances.
+    InstancesRequest = 58,
+    /// Whether that began, a line of text.
+    InstancesReply = 59,
 }
 
 /// A decoded frame header.

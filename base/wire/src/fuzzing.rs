@@ -3,8 +3,8 @@
 
 use crate::{
     Batch, ClientMessage, Frame, FrameKind, FrameReader, Hello, MemberRequest, Memberships, OrderMessage,
-    Refusal, ReplicaMessage, StateMessage, Welcome, fill_frame, read_fill, read_room, read_upgrade_request,
-    room_frame,
+    Refusal, ReplicaMessage, StateMessage, Welcome, caught_up_frame, fill_frame, read_caught_up, read_fill,
+    read_instances_request, read_room, read_upgrade_request, room_frame,
 };
 use bytes::Bytes;
 
@@ -66,6 +66,12 @@ fn payload(frame: Frame) {
                 assert_eq!(read_fill(&reread(&fill_frame(slot, instance).to_vec())), Ok((slot, instance)));
             }
         }
+        FrameKind::CaughtUp => {
+            if let Ok((instance, all)) = read_caught_up(&frame.payload) {
+                let again = reread(&caught_up_frame(instance, &all).to_vec());
+                assert_eq!(read_caught_up(&again), Ok((instance, all)));
+            }
+        }
         FrameKind::Room => {
             if let Ok(room) = read_room(&frame.payload) {
                 assert_eq!(read_room(&reread(&room_frame(room).to_vec())), Ok(room));
@@ -82,7 +88,9 @@ fn payload(frame: Frame) {
         | FrameKind::ScrubRequest
         | FrameKind::ScrubReply
         | FrameKind::MemberReply
-        | FrameKind::UpgradeReply => {}
+        | FrameKind::UpgradeReply
+        | FrameKind::InstancesReply => {}
+        FrameKind::InstancesRequest => drop(read_instances_request(frame.payload)),
         FrameKind::UpgradeRequest => drop(read_upgrade_request(frame.payload)),
         FrameKind::Members => drop(Memberships::decode(frame.payload)),
         FrameKind::MemberRequest => drop(MemberRequest::decode(frame.payload)),

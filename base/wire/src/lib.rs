@@ -5,6 +5,7 @@
 //! (`fuzzing` is what the fuzz targets call).
 
 mod batch;
+mod caught_up;
 mod client;
 mod codec;
 mod fill;
@@ -13,6 +14,7 @@ pub mod fuzzing;
 mod handshake;
 mod members;
 mod membership;
+pub mod mod_smart;
 mod order;
 pub mod raft;
 mod room;
@@ -20,6 +22,7 @@ mod state;
 mod verified;
 
 pub use batch::{Batch, BatchHeader, REQUEST_HEADER, RequestHeader, RequestKind, Requests};
+pub use caught_up::{caught_up_frame, read_caught_up};
 pub use client::{
     ClientMessage, LeaderNotice, ReadConsistency, ReadReply, ReadRequest, ReadStatus, ReplicaMessage, Reply,
     ReplyStatus, read_reply_header, reply_header, write_position, write_read_request, write_request,
@@ -30,7 +33,10 @@ pub use handshake::{
     FEATURE_LEVEL, FEATURE_LEVEL_MIN, FORMAT_MAX, FORMAT_MIN, Hello, LINKS_MAX, Link, Refusal, RefusalReason,
     Role, Welcome,
 };
-pub use members::{MemberRequest, SystemCommand, members_frame, read_upgrade_request, upgrade_request};
+pub use members::{
+    MemberRequest, SystemCommand, instances_request, members_frame, read_instances_request,
+    read_upgrade_request, upgrade_request,
+};
 pub use membership::{
     ADDRESS_MAX, MEMBERS_MAX, MEMBERSHIPS_BYTES_MAX, Member, MemberRole, Membership, Memberships,
 };

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! system command   kind u8 | memberships (1, a change) or number u64 (2, it ended) or level u32 (3, the feature level from here on)
+//!                  or count u16 (4, the number of instances from the next border on)
 //! member request   kind u8 | replica u16 | other u16 | incarnation u64 | address, to the end
 //! upgrade request  level u32, or 0 for the highest that all members can work at
+//! instances request  count u16
 //! ```
 //!
 //! A system command is the body of the only request of a batch, of kind [`RequestKind::System`]. No client may send one.
@@ -28,6 +30,8 @@ pub enum SystemCommand {
     Changed(MembershipId),
     /// The cluster works at this feature level from here on.
     Raise(u32),
+    /// From the next border on so many instances order batches.
+    Instances(u16),
 }
 
 impl SystemCommand {
@@ -46,6 +50,10 @@ impl SystemCommand {
             Self::Raise(level) => {
                 body.put_u8(3);
                 body.put_u32(*level);
+            }
+            Self::Instances(count) => {
+                body.put_u8(4);
+                body.put_u16(*count);
             }
         }
         let mut bytes = Vec::new();
@@ -85,6 +93,11 @@ impl SystemCommand {
                 let level = r.u32()?;
                 r.end()?;
                 Ok(Self::Raise(level))
+            }
+            4 => {
+                let count = r.u16()?;
+                r.end()?;
+                Ok(Self::Instances(count))
             }
             _ => Err(Reject::Malformed("system command")),
         }
@@ -186,6 +199,22 @@ pub fn read_upgrade_request(payload: Bytes) -> Result<u32, Reject> {
     let level = r.u32()?;
     r.end()?;
     Ok(level)
+}
+
+/// The frame by which an operator asks for this number of instances.
+pub fn instances_request(count: u16) -> OutFrame {
+    OutFrame::new(FrameKind::InstancesRequest, &count.to_le_bytes(), vec![])
+}
+
+/// Reads such a frame's payload.
+///
+/// # Errors
+/// When the bytes are none.
+pub fn read_instances_request(payload: Bytes) -> Result<u16, Reject> {
+    let mut r = Reader::new(payload, "instances request");
+    let count = r.u16()?;
+    r.end()?;
+    Ok(count)
 }
 
 /// The frame that tells another replica, or a client, who the members are.

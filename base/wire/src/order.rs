@@ -2,6 +2,7 @@
 
 use crate::codec::{Put, Reader};
 use crate::frame::{FrameKind, OutFrame};
+use crate::mod_smart::ModSmartMessage;
 use crate::raft::RaftMessage;
 use bytes::Bytes;
 use quorate_types::{InstanceId, Reject};
@@ -11,9 +12,12 @@ use quorate_types::{InstanceId, Reject};
 pub enum OrderMessage {
     /// Of Raft.
     Raft(RaftMessage),
+    /// Of Mod-SMaRt.
+    ModSmart(Box<ModSmartMessage>),
 }
 
 const RAFT: u16 = 1;
+const MOD_SMART: u16 = 2;
 
 impl OrderMessage {
     /// The frame to send.
@@ -23,6 +27,10 @@ impl OrderMessage {
         let payloads = match self {
             Self::Raft(message) => {
                 head.put_u16(RAFT);
+                message.encode(&mut head)
+            }
+            Self::ModSmart(message) => {
+                head.put_u16(MOD_SMART);
                 message.encode(&mut head)
             }
         };
@@ -38,6 +46,7 @@ impl OrderMessage {
         let instance = InstanceId::new(r.u16()?);
         match r.u16()? {
             RAFT => Ok((instance, Self::Raft(RaftMessage::decode(r)?))),
+            MOD_SMART => Ok((instance, Self::ModSmart(Box::new(ModSmartMessage::decode(r)?)))),
             _ => Err(Reject::Malformed("ordering message: protocol")),
         }
     }

@@ -20,6 +20,7 @@ mod command;
 mod diff;
 mod harness;
 pub mod merge;
+pub mod mod_smart;
 pub mod raft;
 mod script;
 pub mod world;

@@ -1,10 +1,13 @@
-//! The harness for Raft. What it prints is described in scripts/raft/README.md; `show` makes it.
+//! The harness for Raft, and for Mod-SMaRt. What it prints is described in scripts/raft/README.md and scripts/mod_smart/README.md; `show`
+//! makes it.
 //!
 //! Commands (`R` is a replica, `R->S` a link):
 //!
 //! - `cluster n=3 [voters=] [seed=] [autosync=off] [window=] [message=] [cache=] [reload=off] [lease=10]`: a new cluster, all
 //!   connected. With `voters` only the first ones are members; with `lease` leaders may have leases, and clocks differ by up to so
 //!   many percent.
+//! - `cluster n=4 protocol=mod-smart [faults=crash] [seed=] [autosync=off] [cache=]`: the same for Mod-SMaRt, with Byzantine faults unless it
+//!   says otherwise.
 //! - `members R voters=r1,r2 [learners=r3]`: R executed a command that asks for this membership.
 //! - `elect R`: R's deadline comes, messages flow until it leads and all know; prints outcomes only.
 //! - `expire R [quiet]`: R's deadline comes. `wait 50ms [still] [quiet]`: time passes for all; messages arrive at once, with
@@ -31,11 +34,16 @@ mod show;
 
 pub use record::check_send;
 
-use crate::world::{Event, World};
+use crate::mod_smart;
+use crate::world::{Disk, Event, World};
 use crate::{Command, Harness};
+use quorate_order::auth::{Authenticator, Keyed, Trusting};
+use quorate_order::mod_smart::{ModSmart, ModSmartConfig};
 use quorate_order::raft::{Raft, RaftConfig};
 use quorate_order::{Input, Order};
-use quorate_types::{AgreedTime, ItemsBuilder, RecordId, ReplicaId, RequestNumber, SessionId, Slot, Span};
+use quorate_types::{
+    AgreedTime, FaultModel, ItemsBuilder, RecordId, ReplicaId, RequestNumber, SessionId, Slot, Span,
+};
 use quorate_wire::{Batch, BatchHeader, Member, Membership, Memberships, OrderMessage, write_request};
 use std::sync::Arc;
 
@@ -44,6 +52,7 @@ use std::sync::Arc;
 pub struct Cluster {
     world: Option<World>,
     requests: u64,
+    smart: bool,
 }
 
 /// A batch with one request, which holds one command.
@@ -120,10 +129,36 @@ fn new_world(command: &Command) -> Result<World, String> {
     Ok(world)
 }
 
+fn new_smart_world(command: &Command) -> Result<World, String> {
+    command.only_options(&["n", "protocol", "faults", "seed", "autosync", "cache"])?;
+    let n = command.number("n")?.ok_or("how many? n=4")?;
+    let n = u16::try_from(n).ok().filter(|n| (1..=9).contains(n)).ok_or("n is 1 to 9")?;
+    let model = match command.options.get("faults").map(String::as_str) {
+        None | Some("byzantine") => FaultModel::Byzantine,
+        Some("crash") => FaultModel::Crash,
+        Some(word) => return Err(format!("{word} are no faults")),
+    };
+    let autosync = command.options.get("autosync").map_or(Ok(true), |word| on_off(word))?;
+    let cache = command.number("cache")?;
+    let build = move |me, members: &[ReplicaId], seed| -> Box<dyn Order> {
+        let mut config = ModSmartConfig::new(me, members.to_vec(), model, seed);
+        config.cache_bytes = cache.map_or(config.cache_bytes, |bytes| bytes as usize);
+        let auth: Box<dyn Authenticator> = match model {
+            FaultModel::Crash => Box::new(Trusting),
+            FaultModel::Byzantine => Box::new(Keyed::new(me, 1)),
+        };
+        Box::new(ModSmart::new(config, auth))
+    };
+    let mut world = World::new(n, command.number("seed")?.unwrap_or(1), autosync, Box::new(build));
+    world.check_sends(|disk: Disk<'_>, from, to, message| mod_smart::check_send(disk, from, to, message));
+    Ok(world)
+}
+
 impl Harness for Cluster {
     fn run(&mut self, command: &Command) -> Result<String, String> {
         if command.name == "cluster" {
-            self.world = Some(new_world(command)?);
+            self.smart = command.options.get("protocol").is_some_and(|word| word == "mod-smart");
+            self.world = Some(if self.smart { new_smart_world(command)? } else { new_world(command)? });
         }
         let mut world = self.world.take().ok_or("there is no cluster yet")?;
         let done = self.apply(&mut world, command);
@@ -133,7 +168,7 @@ impl Harness for Cluster {
         if quiet || command.name == "elect" {
             events.retain(is_outcome);
         }
-        let mut output = show::events(&events);
+        let mut output = show::events(&events, self.smart);
         output.push_str(&done?);
         self.world = Some(world);
         Ok(output)

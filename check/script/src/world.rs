@@ -335,6 +335,7 @@ impl World {
                     self.events.push(Event::Behind(id, slot));
                 }
                 Effect::Rejected { from, why } => self.events.push(Event::Rejected(id, from, why)),
+                Effect::Overdue { .. } => {}
                 Effect::Halt(halt) => {
                     replica.order = None;
                     self.events.push(Event::Halted(id, halt));

@@ -4,8 +4,11 @@
 
 mod suite;
 
+use quorate_order::auth::Trusting;
+use quorate_order::mod_smart::{ModSmart, ModSmartConfig};
 use quorate_order::raft::{Raft, RaftConfig};
 use quorate_script::raft::check_send;
+use quorate_types::FaultModel;
 use suite::Protocol;
 
 const RAFT: Protocol = Protocol {
@@ -22,6 +25,26 @@ const RAFT_IN_A_NUTSHELL: Protocol = Protocol {
         Box::new(Raft::new(config))
     },
     ..RAFT
+};
+
+/// Mod-SMaRt where nobody lies.
+const MOD_SMART: Protocol = Protocol {
+    make: |me, members, seed| {
+        let config = ModSmartConfig::new(me, members.to_vec(), FaultModel::Crash, seed);
+        Box::new(ModSmart::new(config, Box::new(Trusting)))
+    },
+    check_send: quorate_script::mod_smart::check_send,
+    garbage: suite::garbage::mod_smart,
+};
+
+/// Mod-SMaRt with so little memory that decided slots are read back from the log all the time.
+const MOD_SMART_IN_A_NUTSHELL: Protocol = Protocol {
+    make: |me, members, seed| {
+        let mut config = ModSmartConfig::new(me, members.to_vec(), FaultModel::Crash, seed);
+        config.cache_bytes = 200;
+        Box::new(ModSmart::new(config, Box::new(Trusting)))
+    },
+    ..MOD_SMART
 };
 
 macro_rules! order_suite {
@@ -101,3 +124,5 @@ macro_rules! order_suite {
 
 order_suite!(raft, RAFT);
 order_suite!(raft_in_a_nutshell, RAFT_IN_A_NUTSHELL);
+order_suite!(mod_smart, MOD_SMART);
+order_suite!(mod_smart_in_a_nutshell, MOD_SMART_IN_A_NUTSHELL);

@@ -12,6 +12,7 @@
 //! | `bounded` | INV-SIM-BOUNDED: queues stay under their limits |
 //! | `checkpoints` | INV-SIM-CHECKPOINT: digests and files at equal borders are equal, what is at rest is agreed on, logs are trimmed |
 //! | `members` | INV-SIM-MEMBERS: a membership's number means the same to all, no change stays open, and only members lead in the end |
+//! | `instances` | INV-SIM-INSTANCES: a border of the number of instances is the same for all, and none stays open |
 //! | `levels` | INV-SIM-LEVELS: the feature level follows from the seq, and is raised only when every member can do it |
 //! | `progress` | INV-SIM-PROGRESS: once faults are over, everything that was asked ends in time |
 
@@ -19,6 +20,7 @@ pub mod acked;
 pub mod agreement;
 pub mod bounded;
 pub mod checkpoints;
+pub mod instances;
 pub mod leases;
 pub mod levels;
 pub mod linear;

@@ -26,7 +26,7 @@ use quorate_types::Span;
 use std::fmt;
 pub use upgrades::Upgrades;
 use upgrades::plan_upgrades;
-use usual::{net_plan, workload};
+use usual::{log_plan, net_plan, workload};
 
 const MS: u64 = 1_000_000;
 
@@ -221,6 +221,11 @@ pub enum Fault {
     },
     /// An operator asks whoever leads to raise the feature level.
     Raise,
+    /// An operator asks whoever leads for another number of instances.
+    Instances {
+        /// How many.
+        count: u16,
+    },
 }
 
 /// A point in the work of a keeper.
@@ -376,6 +381,8 @@ pub struct Plan {
     pub instances: u16,
     /// How many lanes a replica has at most.
     pub lanes: u16,
+    /// Whether the number of instances changes.
+    pub resizes: bool,
     /// How far instances may run ahead of the global log.
     pub window: u64,
     /// How many clients.
@@ -436,7 +443,6 @@ impl Plan {
         let mut rng = Rng::of(seed, 1);
         let chosen = rng.pick(&[1, 2, 3, 3, 3, 3, 3, 4, 5, 5, 5, 7]);
         let (founders, spares) = joiners(seed, profile, profile.replicas.unwrap_or(chosen));
-        let replicas = founders + spares;
         let clients = rng.range(1, 4) as usize;
         let (log, net) = (log_plan(&mut rng, profile), net_plan(&mut rng));
         let heal_at = rng.range(2_000, 8_000) * MS;
@@ -446,10 +452,11 @@ impl Plan {
         let election_max = if rng.chance(300) { election + rng.range(1, 10) } else { election * 2 };
         let mut plan = Self {
             seed,
-            replicas,
+            replicas: founders + spares,
             founders,
             instances: 1,
             lanes: 1,
+            resizes: false,
             window: 256,
             clients,
             log,
@@ -505,10 +512,11 @@ impl Plan {
     /// One line for people.
     pub fn summary(&self) -> String {
         format!(
-            "{} replicas{}{}{}, {} clients, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
+            "{} replicas{}{}{}{}, {} clients, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
             self.founders,
             if self.replicas > self.founders { " that come and go" } else { "" },
             self.lanes_in_words(),
+            if self.resizes { " and then other numbers of them" } else { "" },
             if self.lease.is_some() { " with leases" } else { "" },
             self.clients,
             self.log.sync,
@@ -521,24 +529,6 @@ impl Plan {
             self.faults.len(),
             self.heal_at as f64 / 1e9
         )
-    }
-}
-
-/// The log's sizes and durability.
-fn log_plan(rng: &mut Rng, profile: &Profile) -> LogConfig {
-    let mut modes = [SyncMode::Group; 8];
-    modes[6..].copy_from_slice(&[SyncMode::Async, SyncMode::Memory]);
-    let drawn = rng.pick(&modes);
-    let sync = profile.sync.unwrap_or(drawn);
-    let block = rng.pick(&[4096, 8192]);
-    LogConfig {
-        segment_bytes: rng.pick(&[20 << 10, 20 << 10, 32 << 10, 64 << 10, 256 << 10]),
-        block_bytes_max: block,
-        reserve_bytes: 2048,
-        in_flight_max: rng.range(1, 4) as usize,
-        segments_ahead: rng.range(1, 2),
-        unsynced_bytes_max: 16 << 10,
-        sync,
     }
 }
 

@@ -91,6 +91,12 @@ pub const BUGS: &[Bug] = &[
         "further-links-only",
         "a replica with several lanes has no way to a program that takes one connection",
     ),
+    bug(
+        "merge-border-off-by-one",
+        "a replica that starts again takes a border of the number of instances for one slot later",
+    ),
+    bug("stays-meet", "messages of an instance's stay before count in the next one"),
+    bug("stays-overlap", "an instance comes back while most need what it said before it left"),
     bug("state-of-its-own", "the service's state depends on what only one replica saw"),
 ];
 

@@ -18,6 +18,7 @@ mod verdict;
 
 use crate::checks::agreement::Agreement;
 use crate::checks::checkpoints::Checkpoints;
+use crate::checks::instances::Instances;
 use crate::checks::levels::Levels;
 use crate::checks::members::Members;
 use crate::checks::once::Once;
@@ -86,6 +87,7 @@ pub struct World {
     checkpoints: Checkpoints,
     members: Members,
     levels: Levels,
+    instances: Instances,
     /// The last border must come after this seq; how often it was asked for, and whether it is everywhere.
     last_border: (u64, u64, bool),
     failure: Option<Failure>,
@@ -121,6 +123,7 @@ impl World {
             checkpoints: Checkpoints::default(),
             members: Members::default(),
             levels: Levels::default(),
+            instances: Instances::default(),
             last_border: (0, 0, false),
             failure: None,
             unjudged: None,

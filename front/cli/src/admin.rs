@@ -77,6 +77,12 @@ pub(crate) struct Answer {
     pub(crate) status: Result<Status, String>,
 }
 
+/// Where clients of etcd are served, as the replicas say.
+pub(crate) fn etcd(answers: &[Answer]) -> Vec<String> {
+    let statuses = answers.iter().filter_map(|answer| answer.status.as_ref().ok());
+    statuses.filter_map(|status| status.raw["etcd"].as_str().map(str::to_owned)).collect()
+}
+
 /// Somebody who asks.
 pub(crate) struct Admin {
     client: BlockingClient,
@@ -151,12 +157,13 @@ impl Admin {
     }
 }
 
-/// Who leads: a replica that says so itself, in the highest view of those that do.
+/// Who leads: a replica that says so itself, in the highest view of those that do; with several instances it is the first one that
+/// counts, which carries what operators ask for.
 pub(crate) fn leader(answers: &[Answer]) -> Option<ReplicaId> {
     let answered = answers.iter().filter_map(|answer| Some((answer.replica, answer.status.as_ref().ok()?)));
     answered
         .filter(|(_, status)| status.leading)
-        .max_by_key(|(_, status)| status.view)
+        .max_by_key(|(replica, status)| (status.leader == Some(replica.number()), status.view))
         .map(|(replica, _)| replica)
 }
 

@@ -36,6 +36,9 @@ pub(crate) struct Args {
     /// Which service the replicas run
     #[arg(long, value_enum, default_value_t = ServiceChoice::Kv)]
     service: ServiceChoice,
+    /// With the service etcd: the port for clients of etcd; replicas on the same host take the ones after it
+    #[arg(long, value_name = "PORT", default_value_t = ETCD_PORT, value_parser = clap::value_parser!(u16).range(1..=65_000))]
+    etcd_port: u16,
     /// How many ordering instances share the work
     #[arg(long, value_name = "R", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     instances: u16,
@@ -68,6 +71,8 @@ pub(crate) enum DurabilityChoice {
 pub(crate) enum ServiceChoice {
     /// The key-value store
     Kv,
+    /// The store that clients of etcd use
+    Etcd,
     /// Counts and sums what it gets, to measure with
     Tally,
 }
@@ -83,6 +88,8 @@ pub(crate) struct Plan {
     pub(crate) members: Vec<(u16, String)>,
     pub(crate) durability: DurabilityChoice,
     pub(crate) service: ServiceChoice,
+    /// Where clients of etcd are served, by the order of the members; empty: nowhere.
+    pub(crate) etcd: Vec<String>,
     /// How many ordering instances share the work.
     pub(crate) instances: u16,
     /// How many lanes a replica has.
@@ -102,11 +109,12 @@ pub(crate) fn replica_directory(cluster: &Path, replica: u16) -> PathBuf {
 pub(crate) const REPLICA_FILE: &str = "replica.toml";
 
 pub(crate) fn run(args: Args) -> Outcome {
-    let Args { dir, members, durability, service, instances, lanes, days, plain } = args;
+    let Args { dir, members, durability, service, etcd_port, instances, lanes, days, plain } = args;
     refuse_used(&dir)?;
     let certificates = (!plain).then_some(days);
     let made_by = "quorate init";
-    let plan = Plan { members, durability, service, instances, lanes, certificates, made_by };
+    let etcd = etcd_addresses(service, &members, etcd_port);
+    let plan = Plan { members, durability, service, etcd, instances, lanes, certificates, made_by };
     let cluster = make(&dir, &plan)?;
     print::line(summary(&dir, &cluster))?;
     Ok(ExitCode::SUCCESS)
@@ -226,7 +234,9 @@ pub(crate) fn make_from(dir: &Path, plan: &Plan, origin: &Origin) -> Outcome<Clu
             office.issue(&tls, &holder, &hosts, days)?;
         }
         let file = place.join(REPLICA_FILE);
-        let text = replica_toml(origin, *replica, &incarnations, plan);
+        let at = plan.members.iter().position(|(id, _)| id == replica);
+        let etcd = at.and_then(|at| plan.etcd.get(at)).map(String::as_str);
+        let text = replica_toml(origin, *replica, etcd, &incarnations, plan);
         std::fs::write(&file, text).doing(format_args!("write {}", file.display()))?;
     }
     let members = plan.members.iter().map(|(replica, address)| (ReplicaId::new(*replica), address.clone()));
@@ -255,7 +265,29 @@ fn clients(dir: &Path, office: &Office, days: u32) -> Outcome<ClientFiles> {
     Ok(ClientFiles { client: files("default"), admin: Some(files("admin")) })
 }
 
-fn replica_toml(origin: &Origin, replica: u16, incarnations: &[Incarnation], plan: &Plan) -> String {
+/// The port where etcd itself listens for clients.
+pub(crate) const ETCD_PORT: u16 = 2379;
+
+/// Where clients of etcd are served: on the host of each member, from this port on. Nowhere with another service.
+pub(crate) fn etcd_addresses(service: ServiceChoice, members: &[(u16, String)], port: u16) -> Vec<String> {
+    if service != ServiceChoice::Etcd {
+        return Vec::new();
+    }
+    let host = |address: &str| address.rsplit_once(':').map_or(address, |(host, _)| host).to_owned();
+    let address = |(at, (_, address)): (usize, &(u16, String))| {
+        let before = members[..at].iter().filter(|(_, other)| host(other) == host(address)).count();
+        format!("{}:{}", host(address), usize::from(port) + before)
+    };
+    members.iter().enumerate().map(address).collect()
+}
+
+fn replica_toml(
+    origin: &Origin,
+    replica: u16,
+    etcd: Option<&str>,
+    incarnations: &[Incarnation],
+    plan: &Plan,
+) -> String {
     let cluster = origin.cluster;
     let mut text = format!(
         "# Replica {replica}; made by `{}`. docs/configuration.md explains every key.\n\
@@ -267,11 +299,13 @@ fn replica_toml(origin: &Origin, replica: u16, incarnations: &[Incarnation], pla
          {}\
          {}\
          {}\
+         {}\
          \n\
          [durability]\n\
          mode = \"{}\"\n",
         plan.made_by,
         name(plan.service),
+        etcd.map(|address| format!("etcd = \"{address}\"\n")).unwrap_or_default(),
         if plan.instances > 1 { format!("instances = {}\n", plan.instances) } else { String::new() },
         if plan.lanes > 1 { format!("lanes = {}\n", plan.lanes) } else { String::new() },
         // Where programs of the first level ran, or may run, the files say nothing that those do not know.

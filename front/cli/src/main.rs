@@ -14,9 +14,11 @@ mod control;
 mod dev;
 mod doctor;
 mod drain;
+mod etcd;
 mod failure;
 mod health;
 mod init;
+mod instances;
 mod kv;
 mod log;
 mod member;
@@ -68,6 +70,7 @@ enum Command {
     Kv(kv::Args),
     Member(member::Args),
     Upgrade(upgrade::Args),
+    Instances(instances::Args),
     Backup(backup::Args),
     Scrub(scrub::Args),
     Drain(drain::Args),
@@ -104,6 +107,7 @@ fn main() -> ExitCode {
         Command::Kv(args) => kv::run(args),
         Command::Member(args) => member::run(args),
         Command::Upgrade(args) => upgrade::run(args),
+        Command::Instances(args) => instances::run(args),
         Command::Backup(args) => backup::run(args),
         Command::Scrub(args) => scrub::run(&args),
         Command::Drain(args) => drain::run(&args),

@@ -1,8 +1,10 @@
 //! `quorate serve`: runs one replica until it is told to stop.
 
+use crate::etcd;
 use crate::failure::{Doing as _, Failure, Outcome};
 use crate::log::{Levels, LogFormat};
 use crate::print;
+use quorate_etcd_grpc::Hub;
 use quorate_execute::{InStore, Service};
 use quorate_kv::{Kv, KvConfig, Tally};
 use quorate_runtime::{Config, Options, Reloader, Replica, StartError, Stopper};
@@ -70,7 +72,9 @@ pub(crate) fn run(args: Args) -> Outcome {
     // Before anything else: a signal that comes while the log is read back must not be lost.
     let signals = wanted_signals()?;
     let config = Config::read(&args.config).map_err(|why| Failure::usage(why.to_string()))?;
-    let service = service(&config)?;
+    let hub = Hub::new();
+    let service = service(&config, &hub)?;
+    let front = config.clone();
     let (cluster, replica) = (config.cluster.clone(), config.replica);
     let options = Options {
         sync_trace: args.sync_trace,
@@ -81,13 +85,20 @@ pub(crate) fn run(args: Args) -> Outcome {
         StartError::Config(_) => Failure::usage(why.to_string()),
         _ => Failure::new(format!("replica {replica} does not start: {why}")),
     })?;
+    // Ends before the replica does.
+    let front = etcd::front(&front, &running, hub)?;
+    if let Some(front) = &front {
+        tracing::info!("clients of etcd are served on {}", front.address());
+    }
     print::line(format!(
         "replica {replica} of cluster {cluster} is ready on {} (pid {})",
         running.address(),
         std::process::id()
     ))?;
     obey_signals(signals, running.stopper(), running.reloader(), levels)?;
-    running.join().map_err(|why| Failure::new(format!("replica {replica} stopped by itself: {why}")))?;
+    let ended = running.join();
+    drop(front);
+    ended.map_err(|why| Failure::new(format!("replica {replica} stopped by itself: {why}")))?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
@@ -128,16 +139,17 @@ fn wanted_signals() -> Outcome<Receiver<i32>> {
     Ok(receiver)
 }
 
-fn service(config: &Config) -> Outcome<Box<dyn Service>> {
+fn service(config: &Config, hub: &Hub) -> Outcome<Box<dyn Service>> {
     match config.service.as_str() {
         "kv" => Ok(Box::new(InStore::new(Kv::new(KvConfig {
             key_bytes_max: config.kv.key_bytes,
             value_bytes_max: config.kv.value_bytes,
             ..KvConfig::default()
         })))),
+        "etcd" => Ok(etcd::service(hub)),
         "tally" => Ok(Box::new(Tally::default())),
         other => Err(Failure::usage(format!(
-            "the configuration is not usable: service: there is no \"{other}\"; this program has \"kv\" and \"tally\""
+            "the configuration is not usable: service: there is no \"{other}\"; this program has \"kv\", \"etcd\" and \"tally\""
         ))),
     }
 }

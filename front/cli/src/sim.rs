@@ -72,6 +72,9 @@ pub(crate) struct Args {
     /// How many instances order batches [default: the seed decides]
     #[arg(long, value_name = "R", value_parser = clap::value_parser!(u16).range(1..=64))]
     instances: Option<u16>,
+    /// Whether their number changes [default: the seed decides, unless --instances is given]
+    #[arg(long, value_name = "true|false")]
+    resizes: Option<bool>,
     /// How many lanes a replica has at most [default: the seed decides]
     #[arg(long, value_name = "LANES", value_parser = clap::value_parser!(u16).range(1..=64))]
     lanes: Option<u16>,
@@ -147,6 +150,7 @@ fn options(args: Args) -> Outcome<Options> {
         replicas: args.replicas,
         changes: args.changes,
         instances: args.instances,
+        resizes: args.resizes,
         lanes: args.lanes,
         upgrades: args.upgrades,
         faults: !args.no_faults,

@@ -72,6 +72,7 @@ fn json(
         "healthy": healthy,
         "replicas": replicas,
         "problems": problems,
+        "etcd": admin::etcd(answers),
     })
     .to_string()
 }

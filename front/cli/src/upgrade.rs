@@ -6,7 +6,6 @@ use crate::cluster::{Cluster, ClusterArgs};
 use crate::failure::{Failure, Outcome};
 use crate::member::{self, Asked, View};
 use crate::print;
-use quorate_types::ReplicaId;
 use quorate_wire::{FrameKind, upgrade_request};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -189,13 +188,5 @@ fn raise(args: &RaiseArgs) -> Outcome {
             )));
         }
         std::thread::sleep(LOOK);
-    }
-}
-
-/// Which members there are, for those who ask each of them.
-impl View {
-    fn addresses(&self) -> Vec<(ReplicaId, String)> {
-        let named = self.members.iter().filter(|member| !member.address.is_empty());
-        named.map(|member| (ReplicaId::new(member.replica), member.address.clone())).collect()
     }
 }

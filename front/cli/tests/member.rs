@@ -60,6 +60,14 @@ fn caught_up(made: &Path, replica: u64) -> bool {
     members.clone().any(|member| member["replica"] == replica && member["caught_up"] == true)
 }
 
+/// Whether this replica leads an instance, as it says.
+fn leads_something(made: &Path, replica: u64) -> bool {
+    let status: Value = serde_json::from_str(&ok(made, &["status", "--json"])).expect("a JSON document");
+    let leads =
+        |answer: &Value| answer["replica"] == replica && answer.to_string().contains("\"leading\":true");
+    status["replicas"].as_array().expect("replicas").iter().any(leads)
+}
+
 fn config(made: &Path, replica: u16) -> PathBuf {
     made.join(format!("replica-{replica}/replica.toml"))
 }
@@ -72,7 +80,17 @@ fn ids(made: &Path) -> Vec<u64> {
 /// writing; what it wrote is all there.
 #[test]
 fn every_replica_is_replaced_under_load() {
-    let made = Made::three();
+    replaces_all(1);
+}
+
+/// The same where the replicas share the work: each leads some instances, also the one that leaves.
+#[test]
+fn every_replica_is_replaced_under_load_with_four_instances() {
+    replaces_all(4);
+}
+
+fn replaces_all(instances: u16) {
+    let made = Made::three_with(instances);
     let directory = made.path();
     let mut servers: Vec<Server> = (1..=3).map(|id| Server::start(&made.config(id))).collect();
     wait_until("the cluster leads", || {
@@ -102,6 +120,10 @@ fn every_replica_is_replaced_under_load() {
             // Who was removed is told so, and is of no use any more.
             let gone = servers.remove(0);
             gone.wait_until_it_says("was removed");
+            let next = u64::from(old) + 1;
+            wait_until("whoever leaves next leads something", || {
+                instances == 1 || next > 3 || leads_something(&directory, next)
+            });
             assert_eq!(gone.stop().code, Some(0));
         }
         let before = written.load(Ordering::Relaxed);
@@ -126,6 +148,10 @@ fn what_would_stop_the_cluster_is_refused() {
     let made = Made::three();
     let directory = made.path();
     let mut servers: Vec<Server> = (1..=3).map(|id| Server::start(&made.config(id))).collect();
+    wait_until("somebody answers", || {
+        let directory = directory.to_str().expect("UTF-8");
+        quorate(&["member", "list", "--dir", directory]).code == Some(0)
+    });
     wait_until("somebody leads", || {
         list(&directory)["members"].as_array().is_some_and(|m| m.iter().any(|member| member["leads"] == true))
     });

@@ -25,22 +25,27 @@ pub(crate) fn delete(request: &DeleteRequest<'_>) -> Result<(), EtcdError> {
 
 /// `ops_max` bounds each list; what nests has less.
 pub(crate) fn txn(request: &TxnRequest<'_>, ops_max: usize) -> Result<(), EtcdError> {
+    each(request, ops_max)?;
+    changes(&request.success)?;
+    changes(&request.failure).map(drop)
+}
+
+/// Each compare and operation by itself.
+fn each(request: &TxnRequest<'_>, ops_max: usize) -> Result<(), EtcdError> {
     let longest = request.compare.len().max(request.success.len()).max(request.failure.len());
     let left = ops_max.checked_sub(longest).ok_or(EtcdError::TooManyOps)?;
     if request.compare.iter().any(|compare| compare.key.is_empty()) {
         return Err(EtcdError::EmptyKey);
     }
-    for operation in request.success.iter().chain(&request.failure) {
-        match operation {
-            Operation::Range(range) if range.key.is_empty() => return Err(EtcdError::EmptyKey),
-            Operation::Range(_) | Operation::Nothing => {}
-            Operation::Put(request) => put(request)?,
-            Operation::Delete(request) => delete(request)?,
-            Operation::Txn(request) => txn(request, left)?,
-        }
-    }
-    changes(&request.success)?;
-    changes(&request.failure).map(drop)
+    request.success.iter().chain(&request.failure).try_for_each(|operation| match operation {
+        Operation::Range(range) if range.key.is_empty() => Err(EtcdError::EmptyKey),
+        Operation::Range(_) => Ok(()),
+        Operation::Put(request) => put(request),
+        Operation::Delete(request) => delete(request),
+        Operation::Txn(request) => each(request, left),
+        // So says etcd of it.
+        Operation::Nothing => Err(EtcdError::KeyNotFound),
+    })
 }
 
 /// What a list of operations may change.
@@ -55,7 +60,7 @@ impl<'a> Changes<'a> {
     fn deletes(&self, key: &[u8]) -> bool {
         self.deletes.iter().any(|(start, end)| match *end {
             [] => key == *start,
-            [0] => key >= *start,
+            // From a key on, a zero byte as the end: etcd takes it for an end before all keys here, and so do we.
             end => key >= *start && key < end,
         })
     }
@@ -67,7 +72,7 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// Of the two branches of a transaction within, only one runs: both may put the same key.
+/// Of the two branches of a transaction within, only one runs: one may change what the other does.
 fn changes<'a>(list: &[Operation<'a>]) -> Result<Changes<'a>, EtcdError> {
     let mut all = Changes::default();
     for operation in list {
@@ -79,9 +84,9 @@ fn changes<'a>(list: &[Operation<'a>]) -> Result<Changes<'a>, EtcdError> {
         let Operation::Txn(txn) = operation else { continue };
         let (then, otherwise) = (changes(&txn.success)?, changes(&txn.failure)?);
         then.puts.keys().try_for_each(|key| all.put(key, None))?;
-        all.deletes.extend(&then.deletes);
         otherwise.puts.keys().try_for_each(|key| all.put(key, Some(&then)))?;
-        all.deletes.extend(&otherwise.deletes);
+        all.deletes.extend(then.deletes);
+        all.deletes.extend(otherwise.deletes);
     }
     for operation in list {
         if let Operation::Put(request) = operation {

@@ -135,11 +135,8 @@ pub(crate) fn range(
 ) -> Result<Appended, EtcdError> {
     let at = (request.revision > 0 && request.revision < newest).then_some(request.revision);
     let sorted = request.target != SortTarget::Key || request.order == SortOrder::Descend;
-    let filtered = [request.min_mod, request.max_mod, request.min_create, request.max_create]
-        .iter()
-        .any(|&bound| bound != 0);
     let mut appender = Appender { store, request, room, out, appended: Appended::default() };
-    if (sorted || filtered) && !request.count_only {
+    if (sorted || is_filtered(request)) && !request.count_only {
         appender.sorted(at, page)?;
     } else {
         appender.in_order(at, page)?;
@@ -214,9 +211,14 @@ impl Appender<'_> {
     fn sorted(&mut self, at: Option<i64>, page: &RangeQuery<'_>) -> Result<(), EtcdError> {
         let (mut found, mut count) = (Vec::new(), 0);
         let (request, meant) = (self.request, Meant::new(self.request));
+        // Where no order is named, and nothing filtered, etcd sorts what the limit leaves of the range, and one more.
+        let taken = match usize::try_from(request.limit) {
+            Ok(limit) if limit > 0 && request.order == SortOrder::None && !is_filtered(request) => limit + 1,
+            _ => usize::MAX,
+        };
         meant.each(self.store, at, &mut |key, head| {
             count += 1;
-            if passes(request, &head) {
+            if passes(request, &head) && found.len() < taken {
                 found.push((key, head));
             }
             true
@@ -257,6 +259,10 @@ impl Appender<'_> {
             _ => found.sort_by(compare),
         }
     }
+}
+
+fn is_filtered(request: &RangeRequest<'_>) -> bool {
+    [request.min_mod, request.max_mod, request.min_create, request.max_create].iter().any(|&bound| bound != 0)
 }
 
 fn passes(request: &RangeRequest<'_>, head: &Head) -> bool {

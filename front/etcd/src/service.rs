@@ -13,9 +13,9 @@ use crate::lease;
 use crate::proto;
 use crate::range::{self, RangeQuery};
 use crate::request::{DeleteRequest, PutRequest, TxnRequest, numbers};
-use crate::space::Meta;
+use crate::space::{self, Meta};
 use crate::txn;
-use crate::write::{Buffers, Writer, check_put};
+use crate::write::{Buffers, Writer, check_put_alone};
 use quorate_execute::{BatchReplies, Context, ObjectService, ReplySink, Store};
 use quorate_types::{AgreedTime, Items};
 
@@ -56,10 +56,12 @@ pub enum Command {
     LeaseKeepAlive = 135,
     /// `LeaseTimeToLiveRequest`: ordered, because what is left depends on the time.
     LeaseTimeToLive = 136,
+    /// Where a member listens for clients: its number in field 1, the addresses in fields 2.
+    Announce = 137,
 }
 
 impl Command {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Put,
         Self::DeleteRange,
         Self::Txn,
@@ -68,6 +70,7 @@ impl Command {
         Self::LeaseRevoke,
         Self::LeaseKeepAlive,
         Self::LeaseTimeToLive,
+        Self::Announce,
     ];
 
     fn split(bytes: &[u8]) -> Option<(Self, &[u8])> {
@@ -87,7 +90,9 @@ impl Command {
             Self::Put => PutRequest::decode(message).is_ok_and(|request| !request.prev_kv),
             Self::DeleteRange => DeleteRequest::decode(message).is_ok_and(|request| !request.prev_kv),
             Self::Txn | Self::LeaseTimeToLive => false,
-            Self::Compact | Self::LeaseGrant | Self::LeaseRevoke | Self::LeaseKeepAlive => true,
+            Self::Compact | Self::LeaseGrant | Self::LeaseRevoke | Self::LeaseKeepAlive | Self::Announce => {
+                true
+            }
         }
     }
 
@@ -112,6 +117,8 @@ pub enum Query<'a> {
     Hash(HashQuery),
     /// How large it is: three numbers, the bytes, the entries and the compacted revision.
     Size,
+    /// What members announced: the messages, each as field 1.
+    Announced,
 }
 
 impl<'a> Query<'a> {
@@ -136,6 +143,7 @@ impl<'a> Query<'a> {
                 query.encode(out);
             }
             Self::Size => out.push(198),
+            Self::Announced => out.push(199),
         }
     }
 
@@ -148,6 +156,7 @@ impl<'a> Query<'a> {
             196 => Some(Self::Leases),
             197 => HashQuery::decode(rest).map(Self::Hash),
             198 => Some(Self::Size),
+            199 => Some(Self::Announced),
             _ => None,
         }
     }
@@ -281,6 +290,7 @@ impl Etcd {
                 lease::keep_alive(store, ctx, numbers(message)?.0, body);
                 Ok(())
             }
+            Command::Announce => space::announce(store, message),
             Command::LeaseTimeToLive => {
                 let (id, with_keys) = numbers(message)?;
                 lease::time_to_live(store, ctx.time(), id, with_keys != 0, body);
@@ -318,6 +328,10 @@ impl Etcd {
                 hash::page(store, meta, &query)?.encode(body);
                 Ok(())
             }
+            Query::Announced => {
+                space::announced(store, body);
+                if body.len() > room { Err(EtcdError::ResponseTooLarge) } else { Ok(()) }
+            }
             Query::Size => {
                 let numbers = [store.bytes(), store.len(), meta.compacted as u64];
                 numbers.into_iter().for_each(|number| proto::number(body, number));
@@ -334,7 +348,7 @@ fn put(
     body: &mut Vec<u8>,
 ) -> Result<(), EtcdError> {
     check::put(request)?;
-    check_put(writer.store, request)?;
+    check_put_alone(writer.store, request)?;
     let before = request.prev_kv.then(|| writer.store.version());
     writer.put(request, body);
     finish(writer, before, room, body)

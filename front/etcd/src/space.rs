@@ -4,10 +4,12 @@
 //! - `k` and a key: the [`Head`] of a key that has a value: where its newest entry is, and its numbers.
 //! - `d` and a key: where the entry of its deletion is, for keys without a value, until that is compacted.
 //! - `r` and a [`Place`]: an [`Entry`]: etcd's own `KeyValue` message, and where the entry before of the same key is.
+//! - `u` and a member's number: what it announced.
 //! - `l` and a lease: its times. `a`, a lease and a key: the key is attached. `e`, a moment and a lease: when it ends.
 //!
 //! Invariants: INV-ETCD-1 to 3; INV-ETCD-4 and 5 in `lease.rs`. Tests: `tests/store.rs` goes through all of it.
 
+use crate::error::EtcdError;
 use crate::proto::{self, Fields, Value};
 use quorate_execute::Store;
 
@@ -18,6 +20,10 @@ pub(crate) const ENTRY: u8 = b'r';
 pub(crate) const LEASE: u8 = b'l';
 pub(crate) const ATTACHED: u8 = b'a';
 pub(crate) const ENDING: u8 = b'e';
+pub(crate) const ANNOUNCED: u8 = b'u';
+
+/// No announcement is longer.
+const ANNOUNCEMENT_BYTES_MAX: usize = 4 << 10;
 
 /// The numbers of the whole store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -257,6 +263,35 @@ impl Bounds {
     ) -> impl DoubleEndedIterator<Item = (&'a [u8], &'a [u8])> {
         store.range(&self.start, Some(&self.end)).map(|(key, value)| (&key[1..], value))
     }
+}
+
+/// Notes what a member announced, in place of what it did before.
+pub(crate) fn announce(store: &mut Store, message: &[u8]) -> Result<(), EtcdError> {
+    if message.len() > ANNOUNCEMENT_BYTES_MAX {
+        return Err(EtcdError::RequestTooLarge);
+    }
+    let mut member = 0;
+    for field in Fields::of(message) {
+        match field? {
+            (1, value) => member = value.int()?,
+            (_, value) => drop(value.bytes()?),
+        }
+    }
+    let mut key = [ANNOUNCED; 9];
+    key[1..].copy_from_slice(&member.to_be_bytes());
+    if message.len() > proto::number_len(member as u64) + 1 {
+        store.put(&key, message);
+    } else {
+        // It listens no more.
+        store.remove(&key);
+    }
+    Ok(())
+}
+
+/// Appends what all members announced.
+pub(crate) fn announced(store: &Store, out: &mut Vec<u8>) {
+    let all = store.range(&[ANNOUNCED], Some(&[ANNOUNCED + 1]));
+    all.for_each(|(_, message)| proto::message_field(out, 1, message));
 }
 
 /// Panics when heads, deletions and entries do not fit each other.

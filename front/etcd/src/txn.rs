@@ -6,7 +6,7 @@
 use crate::error::EtcdError;
 use crate::proto;
 use crate::range::{self, RangeQuery};
-use crate::request::{Compare, Operation, Relation, Target, TxnRequest};
+use crate::request::{Compare, Operation, RangeRequest, Relation, Target, TxnRequest};
 use crate::space::{Bounds, HEAD, Head, KeyValue, Meta, entry_of};
 use crate::write::{Writer, check_put};
 use quorate_execute::Store;
@@ -46,13 +46,22 @@ fn check<'a>(
     let succeeds = path.next().copied().unwrap_or_default();
     for operation in branch(txn, succeeds) {
         match operation {
-            Operation::Range(request) => range::check(meta.revision, meta.compacted, request)?,
+            Operation::Range(request) => check_range(meta, request)?,
             Operation::Put(request) => check_put(store, request)?,
             Operation::Txn(txn) => check(store, meta, txn, path)?,
             Operation::Delete(_) | Operation::Nothing => {}
         }
     }
     Ok(())
+}
+
+/// As etcd looks at ranges in transactions: revisions below 0 are compacted ones, but for -1 while nothing is.
+fn check_range(meta: &Meta, request: &RangeRequest<'_>) -> Result<(), EtcdError> {
+    let first = if meta.compacted == 0 { -1 } else { meta.compacted };
+    if request.revision < 0 && request.revision < first {
+        return Err(EtcdError::Compacted);
+    }
+    range::check(meta.revision, meta.compacted, request)
 }
 
 fn holds(store: &Store, compare: &Compare<'_>) -> bool {

@@ -70,7 +70,7 @@ impl<'a> Writer<'a> {
         self.live.undo();
     }
 
-    /// Puts what [`check_put`] allowed; appends the fields of the response.
+    /// Puts what was checked; appends the fields of the response.
     pub(crate) fn put(&mut self, request: &PutRequest<'_>, out: &mut Vec<u8>) {
         let old = head(self.store, request.key, &mut self.buffers.key);
         let before = match &old {
@@ -161,15 +161,27 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Whether a put may be done, by what is in the store before its command.
+/// Whether a put in a transaction may be done, by what is in the store before it.
 pub(crate) fn check_put(store: &Store, request: &PutRequest<'_>) -> Result<(), EtcdError> {
-    if (request.ignore_value || request.ignore_lease) && head(store, request.key, &mut Vec::new()).is_none() {
-        return Err(EtcdError::KeyNotFound);
-    }
-    if request.lease != 0 && !lease::exists(store, request.lease) {
-        return Err(EtcdError::LeaseNotFound);
-    }
-    Ok(())
+    check_key(store, request)?;
+    check_lease(store, request)
+}
+
+/// Whether a put may be done. Of two reasons etcd names another one than in a transaction.
+pub(crate) fn check_put_alone(store: &Store, request: &PutRequest<'_>) -> Result<(), EtcdError> {
+    check_lease(store, request)?;
+    check_key(store, request)
+}
+
+fn check_key(store: &Store, request: &PutRequest<'_>) -> Result<(), EtcdError> {
+    let needed = request.ignore_value || request.ignore_lease;
+    let missing = needed && head(store, request.key, &mut Vec::new()).is_none();
+    if missing { Err(EtcdError::KeyNotFound) } else { Ok(()) }
+}
+
+fn check_lease(store: &Store, request: &PutRequest<'_>) -> Result<(), EtcdError> {
+    let missing = request.lease != 0 && !lease::exists(store, request.lease);
+    if missing { Err(EtcdError::LeaseNotFound) } else { Ok(()) }
 }
 
 /// The entry of a key as it was at a revision: from the newest one back.

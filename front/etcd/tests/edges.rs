@@ -2,7 +2,7 @@
 
 mod support;
 
-use quorate_etcd::proto::{Fields, Value, int_field, nested_field};
+use quorate_etcd::proto::{Fields, Value, bytes_field, int_field, nested_field};
 use quorate_etcd::{Command, EtcdError, Query};
 use quorate_execute::Service as _;
 use quorate_types::Span;
@@ -69,6 +69,13 @@ fn transactions_are_refused_as_in_etcd() {
     let nested = branches((1..128).map(|key| put(&[key])).collect(), vec![]);
     assert!(subject.txn(&txn(vec![nested.clone()])).is_ok());
     assert_eq!(subject.txn(&txn(vec![nested, put(b"z")])), Err(EtcdError::TooManyOps));
+}
+
+#[test]
+fn an_operation_of_no_kind_is_refused() {
+    let mut subject = Subject::new();
+    let refused = subject.run(Command::Txn, |out| nested_field(out, 3, |_| ()));
+    assert_eq!(refused, Err(EtcdError::KeyNotFound));
 }
 
 #[test]
@@ -171,4 +178,27 @@ fn transactions_that_only_read_can_be_asked() {
     nested_field(&mut message, 3, |out| OpReq::Put(PutReq::new(b"a", b"2")).encode(out));
     assert!(!Command::Txn.only_reads(&message));
     assert!(subject.ask(&Query::Txn(&message), ROOM).is_err());
+}
+
+#[test]
+fn members_announce_where_they_listen() {
+    let mut subject = Subject::new();
+    let announce = |subject: &mut Subject, member: i64, urls: &[&str]| {
+        let write = |out: &mut Vec<u8>| {
+            int_field(out, 1, member);
+            urls.iter().for_each(|url| bytes_field(out, 2, url.as_bytes()));
+        };
+        subject.run(Command::Announce, write).expect("noted").0
+    };
+    let count = |subject: &Subject| {
+        let (_, body) = subject.ask(&Query::Announced, ROOM).expect("answered");
+        Fields::of(&body).count()
+    };
+    announce(&mut subject, 1, &["http://a:1"]);
+    announce(&mut subject, 2, &["http://b:1", "http://b:2"]);
+    announce(&mut subject, 1, &["http://a:2"]);
+    assert_eq!(count(&subject), 2);
+    // It is no change of a key, and one can be taken back.
+    assert_eq!(announce(&mut subject, 2, &[]), 1);
+    assert_eq!(count(&subject), 1);
 }

@@ -54,12 +54,13 @@ pub struct Access {
 }
 
 impl Access {
-    /// What somebody may do; everything if none is given. Operators may do everything.
+    /// What somebody may do; everything if none is given. Operators may do everything, and replicas, which have everything: one that
+    /// serves another protocol sees to the rights of those whom it serves.
     pub(crate) fn of(&self, identity: Option<&Arc<Identity>>) -> Option<&Arc<Permissions>> {
         match identity.map(|identity| &identity.holder) {
-            Some(Holder::Admin(_)) => None,
+            Some(Holder::Admin(_) | Holder::Replica(_)) => None,
             Some(Holder::Client(name)) => self.named.get(name).or(self.others.as_ref()),
-            Some(Holder::Replica(_)) | None => self.others.as_ref(),
+            None => self.others.as_ref(),
         }
     }
 }

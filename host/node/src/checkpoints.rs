@@ -63,6 +63,8 @@ impl Why {
 pub(crate) struct Fetching {
     /// When it began.
     pub(crate) since: Time,
+    /// When a leader said last that it does not have the log any more that this replica lacks.
+    pub(crate) told: Option<Time>,
     pub(crate) fetch: Fetch,
     pub(crate) why: Why,
     /// The checkpoint must reach this seq at least.

@@ -182,6 +182,7 @@ impl Node {
                 Err(why) => self.reject(now, conn, why.to_string(), out),
             },
             FrameKind::UpgradeRequest => self.on_upgrade_request(now, conn, frame, out),
+            FrameKind::InstancesRequest => self.on_instances_request(now, conn, frame, out),
             FrameKind::ScrubRequest => {
                 let text = self.scrub(out);
                 self.audit(conn, "scrub".into(), text.to_owned(), out);
@@ -233,7 +234,7 @@ impl Node {
         if let Some(to) = to.filter(|to| !self.first().order.status().membership.is_voter(*to)) {
             return format!("error: {to} is a learner, and leads only once it was promoted");
         }
-        if !self.instances.iter().any(|instance| instance.order.leading()) {
+        if !self.leading() {
             return match self.first().leader.1 {
                 Some(leader) => format!("error: {leader} leads, ask it"),
                 None => "error: nobody leads now, try again".into(),
@@ -266,6 +267,11 @@ impl Node {
             && self.reads.byte_len() < config.reads.bytes_max / 2
     }
 
+    /// Whether this replica leads an instance that takes part, and may propose there.
+    fn leading(&self) -> bool {
+        self.instances.iter().any(|instance| instance.away.is_none() && instance.order.leading())
+    }
+
     /// Where this replica stands.
     pub fn status(&self) -> NodeStatus {
         let order = self.first().order.status();
@@ -286,7 +292,7 @@ impl Node {
             cluster: self.config.members.cluster().to_string(),
             view: order.view.number(),
             leader: order.leader.map(ReplicaId::number),
-            leading: self.instances.iter().any(|instance| instance.order.leading()),
+            leading: self.leading(),
             decided: order.decided.number(),
             executed: self.executor.seq().number(),
             agreed_time_ns: self.executor.time().nanos(),
@@ -319,7 +325,7 @@ impl Node {
                     active: *active,
                 })
                 .collect(),
-            membership: self.membership_status(&order.caught_up),
+            membership: self.membership_status(),
             level: self.level_status(),
             checkpoints: self.checkpoints.status(self.now, self.config.borders.mode),
             requests: self.counts.requests,

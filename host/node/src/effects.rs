@@ -260,6 +260,11 @@ pub enum Event {
         /// In words.
         text: String,
     },
+    /// Something about the number of instances.
+    Instances {
+        /// In words.
+        text: String,
+    },
     /// The feature level is raised.
     Level {
         /// To what.

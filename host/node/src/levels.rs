@@ -11,12 +11,11 @@
 
 use crate::effects::{Effect, Effects, Event};
 use crate::lives::NODE;
-use crate::merging::FIRST;
 use crate::node::Node;
 use crate::status::{LevelStatus, MemberLevel};
 use bytes::Bytes;
 use quorate_log::{Class, Record};
-use quorate_types::{ConnId, Halt, ReplicaId, Room, Span, Time, View, planted};
+use quorate_types::{ConnId, Halt, ReplicaId, Span, Time, View, planted};
 use quorate_wire::{
     FEATURE_LEVEL, FEATURE_LEVEL_MIN, Frame, FrameKind, Hello, OutFrame, Refusal, RefusalReason, Role,
     SystemCommand, read_upgrade_request,
@@ -26,6 +25,9 @@ use quorate_wire::{
 pub(crate) const LEVEL: u8 = 2;
 /// From this level on a checkpoint says at which level the cluster works.
 pub(crate) const IN_CHECKPOINTS: u32 = 2;
+
+/// From this level on the membership changes where there are several instances, and their number does.
+pub(crate) const WITH_INSTANCES: u32 = 3;
 
 /// What a replica is told about feature levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -181,26 +183,14 @@ impl Node {
 
     /// Whether this replica may propose anything about the level now.
     fn may_raise(&self) -> Result<(), String> {
-        let order = &self.first().order;
-        if !order.leading() || !order.settled() {
-            let me = self.config.members.me();
-            return Err(match self.first().leader.1 {
-                Some(leader) if leader != me => format!("{leader} leads, ask it"),
-                _ => "nobody leads now, try again".into(),
-            });
-        }
-        let view = order.status().view;
+        self.may_command()?;
+        let view = self.first().order.status().view;
         if self.roster.change().is_some() || self.standing.has_begun(view) {
             return Err("a change of the membership is under way, try again when it is over".into());
         }
+        self.no_instances_change(view)?;
         if self.levels.begun == Some(view) {
             return Err("a raise is about to happen: look at `quorate upgrade status`".into());
-        }
-        if self.room() == Room::Full {
-            return Err("the disks have no room for it: free space first".into());
-        }
-        if !self.may_propose(FIRST) {
-            return Err("the leader waits for others, try again".into());
         }
         Ok(())
     }

@@ -35,7 +35,9 @@ mod scrubs;
 mod seats;
 mod state;
 mod status;
+mod stays;
 mod system;
+mod ticks;
 mod trimmed;
 mod turn;
 

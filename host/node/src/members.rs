@@ -8,17 +8,20 @@
 //! Tests: members/tests.rs, check/sim, front/cli/tests/member.rs.
 
 use crate::effects::{Effects, Event};
+use crate::levels::WITH_INSTANCES;
 use crate::merging::FIRST;
 use crate::node::Node;
+use crate::ordering::Instance;
 use crate::roster::Done;
 use crate::status::{MembershipMember, MembershipStatus};
 use quorate_admit::Member as Known;
+use quorate_merge::RecordIndex;
 use quorate_order::Input as OrderInput;
 use quorate_state::agreement::needed_for_crashes;
 use quorate_types::{ConnId, Incarnation, MembershipId, ReplicaId, Room, Time, View, planted};
 use quorate_wire::{
     Batch, BatchHeader, MEMBERS_MAX, Member, MemberRequest, MemberRole, Membership, Memberships, OutFrame,
-    SystemCommand, members_frame,
+    SystemCommand, caught_up_frame, members_frame, read_caught_up,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,8 +29,8 @@ use std::sync::Arc;
 /// What a node knows of memberships beside what was ordered.
 #[derive(Debug, Default)]
 pub(crate) struct Standing {
-    /// What holds in the instance, once an entry of its log says so.
-    holds: Option<Arc<Memberships>>,
+    /// What holds in each instance, once an entry of its log says so.
+    holds: BTreeMap<usize, Arc<Memberships>>,
     /// What another replica told, if that is later.
     told: Option<Memberships>,
     /// Connections do not fit that yet.
@@ -38,6 +41,12 @@ pub(crate) struct Standing {
     ended: Option<(View, MembershipId)>,
     /// The view in which a change was proposed that was not executed here yet: operators who ask again and again fill no queue.
     begun: Option<View>,
+    /// Whether there are learners.
+    learners: bool,
+    /// Who has caught up in the instances that others lead, as those told.
+    caught_up: BTreeMap<(usize, ReplicaId), Vec<ReplicaId>>,
+    /// What this replica told of the instances that it leads, and whom.
+    said: BTreeMap<usize, (ReplicaId, Vec<ReplicaId>)>,
 }
 
 impl Standing {
@@ -46,8 +55,30 @@ impl Standing {
         self.begun == Some(view)
     }
 
+    /// The latest that holds in an instance; of the first one that has it.
+    fn newest(&self) -> Option<&Memberships> {
+        let newest = self.holds.values().rev().max_by_key(|holds| holds.now().number());
+        newest.map(|holds| &**holds)
+    }
+
     fn number(&self) -> MembershipId {
-        self.holds.as_ref().map_or(MembershipId::FIRST, |holds| holds.now().number())
+        self.newest().map_or(MembershipId::FIRST, |holds| holds.now().number())
+    }
+
+    /// Another replica is connected anew: what it was told is told again.
+    pub(crate) fn met(&mut self, replica: ReplicaId) {
+        self.said.retain(|_, (to, _)| *to != replica);
+    }
+
+    /// An instance takes no part any more.
+    pub(crate) fn left(&mut self, at: usize) {
+        self.holds.remove(&at);
+        self.changed = true;
+    }
+
+    /// It is lost: what it said may not be so any more.
+    pub(crate) fn lost(&mut self, replica: ReplicaId) {
+        self.caught_up.retain(|(_, from), _| *from != replica);
     }
 }
 
@@ -79,18 +110,26 @@ impl Node {
     /// A batch was executed; perhaps it holds a command to the engine.
     pub(crate) fn on_system(&mut self, now: Time, batch: &Batch, out: &mut Effects) {
         let Some(command) = SystemCommand::of(batch) else { return };
-        if let SystemCommand::Raise(level) = command {
-            return self.on_raise(level, out);
+        match command {
+            SystemCommand::Raise(level) => return self.on_raise(level, out),
+            SystemCommand::Instances(count) => return self.on_instances(now, count, out),
+            SystemCommand::Change(_) if self.merge.next_generation().is_some() => {
+                self.standing.begun = None;
+                let text =
+                    "a change of the membership was refused: the number of instances is changing".into();
+                return out.event(Event::Members { text });
+            }
+            SystemCommand::Change(_) | SystemCommand::Changed(_) => self.standing.begun = None,
         }
-        self.standing.begun = None;
         match self.roster.execute(command) {
             Done::Begun(change) => {
                 let text = format!("a change of the membership to {} begins", change.now().number());
                 out.event(Event::Members { text });
-                self.step_all(now, &OrderInput::Membership(Arc::new(change)));
+                self.carry_out(now, &change);
             }
             Done::Ended(number) => {
                 out.event(Event::Members { text: format!("the membership is {number}") });
+                self.step_present(now, &OrderInput::Listeners(Arc::from([])));
                 self.meet_borders();
                 if self.is_removed() {
                     let text = "this replica was removed from the cluster: stop it".into();
@@ -108,19 +147,33 @@ impl Node {
     /// A checkpoint took the place of the state, or the protocol begins: it hears of a change that is under way.
     pub(crate) fn resume_change(&mut self, now: Time) {
         self.standing.changed = true;
-        if let Some(change) = self.roster.change().filter(|_| self.has_begun()) {
-            let change = Arc::new(change.clone());
-            self.step_all(now, &OrderInput::Membership(change));
+        if !self.has_begun() {
+            return;
+        }
+        match self.roster.change().cloned() {
+            Some(change) => self.carry_out(now, &change),
+            None => self.step_present(now, &OrderInput::Listeners(Arc::from([]))),
         }
     }
 
-    /// What holds in the instance changed.
+    /// Each instance makes the change in its own log, when it can. Until all have, whoever leaves is sent the records of all: it may lead
+    /// one, and what the others decided is what it lacks to execute the command, and to hand over.
+    fn carry_out(&mut self, now: Time, change: &Memberships) {
+        self.step_present(now, &OrderInput::Listeners(change.replicas().into()));
+        self.step_present(now, &OrderInput::Membership(Arc::new(change.clone())));
+    }
+
+    /// What holds in an instance changed.
     pub(crate) fn on_members(&mut self, at: usize, memberships: Arc<Memberships>) {
-        if at != FIRST {
-            return;
-        }
         let said = memberships.now().number() > MembershipId::FIRST;
-        self.standing.holds = said.then_some(memberships);
+        if said && self.instances[at].away.is_none() {
+            self.standing.holds.insert(at, memberships);
+        } else {
+            self.standing.holds.remove(&at);
+        }
+        let learner = |member: &Member| member.role == MemberRole::Learner;
+        let all = self.standing.newest().map(|newest| newest.now().members());
+        self.standing.learners = all.is_some_and(|members| members.iter().any(learner));
         self.standing.changed = true;
     }
 
@@ -137,7 +190,7 @@ impl Node {
     /// What to tell others of the members, if there is anything that they may not know.
     fn to_tell(&self) -> Option<OutFrame> {
         let told = self.standing.told.as_ref().filter(|told| told.now().number() > self.standing.number());
-        told.or(self.standing.holds.as_deref()).map(members_frame)
+        told.or(self.standing.newest()).map(members_frame)
     }
 
     /// Who is connected hears of a membership that this replica did not know when they met. One that lags may know nobody else who
@@ -181,11 +234,12 @@ impl Node {
     }
 
     /// Whom to dial and to let in: the later of what holds here and what others told, and as long as a change is not over, both
-    /// sides of it. None where the configuration says more.
+    /// sides of it. Nobody is dropped for what was not executed here yet: an instance may still be led by who leaves, and what it
+    /// decides is needed to execute that. None where the configuration says more.
     fn directory(&self) -> Option<(MembershipId, BTreeMap<ReplicaId, Member>)> {
         let mut sources: Vec<&Memberships> = Vec::new();
-        let holds = self.standing.holds.as_deref();
-        let own = holds.into_iter().chain(self.roster.change());
+        let holds = self.standing.holds.values().map(|holds| &**holds);
+        let own = holds.chain(self.roster.change());
         let newest = own.clone().map(|memberships| memberships.now().number()).max();
         let told = self.standing.told.as_ref().filter(|told| newest.is_none_or(|n| told.now().number() > n));
         match told {
@@ -197,7 +251,12 @@ impl Node {
         if number < self.config.members.number() && self.standing.told.is_none() {
             return None;
         }
+        let ordered = self.roster.change().map(|change| change.now().number());
+        let ordered = ordered.or(self.roster.current().map(Membership::number));
         let mut all = BTreeMap::new();
+        if number > ordered.unwrap_or(MembershipId::FIRST) {
+            all.extend(self.config.members.all().iter().map(|known| (known.replica, unnamed(known))));
+        }
         for membership in sources.iter().flat_map(|memberships| memberships.all()) {
             all.extend(membership.members().iter().map(|member| (member.replica, member.clone())));
         }
@@ -221,7 +280,7 @@ impl Node {
         self.config.members.replace(number, known.collect(), lives, removed);
         self.peers.meet(now, &self.config.members, out);
         let told = self.standing.told.as_ref().filter(|told| told.now().number() == number);
-        if let Some(memberships) = told.or(self.standing.holds.as_deref()) {
+        if let Some(memberships) = told.or(self.standing.newest()) {
             let voters: Vec<ReplicaId> = memberships.now().voters().collect();
             let others: Vec<ReplicaId> = all.keys().copied().collect();
             let needed = needed_for_crashes(voters.len());
@@ -236,16 +295,17 @@ impl Node {
         self.after_connections(now, out);
     }
 
-    /// The change that was ordered is done in the instance: whoever leads says so in the log.
+    /// The change that was ordered is done in all instances: whoever leads the first one says so in the log.
     pub(crate) fn end_change(&mut self, now: Time, out: &mut Effects) {
         let Some(number) = self.roster.change().map(|change| change.now().number()) else { return };
         let order = &self.first().order;
         if !self.may_propose(FIRST) || !order.settled() || !self.log.has_room() {
             return;
         }
-        let status = order.status();
-        let once = (status.view, number);
-        if status.committed_membership == number && self.standing.ended != Some(once) {
+        let once = (order.status().view, number);
+        let through = |instance: &Instance| instance.order.status().committed_membership == number;
+        let mut present = self.instances.iter().filter(|instance| instance.away.is_none());
+        if self.standing.ended != Some(once) && present.all(through) {
             self.standing.ended = Some(once);
             self.propose_system(now, &SystemCommand::Changed(number), out);
         }
@@ -293,7 +353,11 @@ impl Node {
         request: &MemberRequest,
         out: &mut Effects,
     ) -> String {
-        match self.plan_change(request) {
+        let planned = self.plan_change(request).and_then(|change| {
+            self.past_is_held(usize::MAX)?;
+            Ok(change)
+        });
+        match planned {
             Ok(change) => {
                 let number = change.now().number();
                 self.standing.begun = Some(self.first().order.status().view);
@@ -304,19 +368,34 @@ impl Node {
         }
     }
 
-    fn plan_change(&self, request: &MemberRequest) -> Result<Memberships, String> {
-        if !self.first().order.leading() || !self.first().order.settled() {
+    /// Whether this replica may propose a command to the engine itself: it leads the instance that carries them, and has executed
+    /// those that were decided before it led.
+    pub(crate) fn may_command(&self) -> Result<(), String> {
+        let first = self.first();
+        if !first.order.leading() || !first.order.settled() {
             let me = self.config.members.me();
-            return Err(match self.first().leader.1 {
+            return Err(match first.leader.1 {
                 Some(leader) if leader != me => format!("{leader} leads, ask it"),
                 _ => "nobody leads now, try again".into(),
             });
         }
-        if self.instances.len() > 1 {
-            return Err("this version changes the members of a cluster with one instance only".into());
-        }
-        if !self.may_propose(FIRST) {
+        let before = first.settled_at.map(|slot| RecordIndex(slot.number()));
+        let executed = before.is_some_and(|record| self.merge.has_delivered(first.id, record));
+        if !executed || !self.may_propose(FIRST) {
             return Err("the leader waits for others, try again".into());
+        }
+        if self.room() == Room::Full {
+            return Err("the disks have no room for it: free space first".into());
+        }
+        Ok(())
+    }
+
+    fn plan_change(&self, request: &MemberRequest) -> Result<Memberships, String> {
+        self.may_command()?;
+        if self.instances.len() > 1 && self.level() < WITH_INSTANCES {
+            return Err(format!(
+                "with several instances that needs feature level {WITH_INSTANCES}: `quorate upgrade raise` first"
+            ));
         }
         if let Some(change) = self.roster.change() {
             return Err(format!(
@@ -331,9 +410,7 @@ impl Node {
         if self.levels.begun == Some(self.first().order.status().view) {
             return Err("the feature level is about to be raised, try again".into());
         }
-        if self.room() == Room::Full {
-            return Err("the disks have no room for it: free space first".into());
-        }
+        self.no_instances_change(self.first().order.status().view)?;
         let before = self.before_a_change()?;
         let mut members = before.members().to_vec();
         self.apply(request, &mut members)?;
@@ -412,18 +489,75 @@ impl Node {
     }
 
     fn promote(&self, replica: ReplicaId, members: &mut [Member]) -> Result<(), String> {
-        let caught_up = self.first().order.status().caught_up.contains(&replica);
+        let caught_up = self.caught_up().contains(&replica);
         let member = find(members, replica)?;
         if member.role == MemberRole::Voter {
             return Err(format!("{replica} votes already"));
         }
         if !caught_up {
             return Err(format!(
-                "{replica} has not caught up with the leader yet: wait until `quorate member list` says so, and see that it runs"
+                "{replica} has not caught up with the leaders yet: wait until `quorate member list` says so, and see that it runs"
             ));
         }
         member.role = MemberRole::Voter;
         Ok(())
+    }
+
+    /// Those that have caught up in all instances, as the leader of the first one knows.
+    fn caught_up(&self) -> Vec<ReplicaId> {
+        let me = self.config.members.me();
+        let mut all = self.first().order.status().caught_up;
+        let present = |(_, instance): &(usize, &Instance)| instance.away.is_none();
+        for (at, instance) in self.instances.iter().enumerate().skip(1).filter(present) {
+            let of = match instance.leader.1 {
+                Some(leader) if leader == me => instance.order.status().caught_up,
+                Some(leader) => self.standing.caught_up.get(&(at, leader)).cloned().unwrap_or_default(),
+                None => Vec::new(),
+            };
+            // Who leads there lacks nothing of it.
+            all.retain(|replica| of.contains(replica) || instance.leader.1 == Some(*replica));
+        }
+        all
+    }
+
+    /// At the end of a turn: whoever leads the first instance hears which learners have caught up in those that are led here.
+    pub(crate) fn tell_caught_up(&mut self, out: &mut Effects) {
+        if self.instances.len() == 1 || !self.standing.learners || self.level() < WITH_INSTANCES {
+            return;
+        }
+        let me = self.config.members.me();
+        let Some(to) = self.first().leader.1.filter(|leader| *leader != me) else { return };
+        let Some(conn) = self.peers.to(to) else { return };
+        for (at, instance) in self.instances.iter().enumerate().skip(1) {
+            if !instance.order.leading() {
+                self.standing.said.remove(&at);
+                continue;
+            }
+            let said = (to, instance.order.status().caught_up);
+            if self.standing.said.get(&at) != Some(&said) {
+                out.send(conn, caught_up_frame(instance.id, &said.1));
+                self.standing.said.insert(at, said);
+            }
+        }
+    }
+
+    /// Another leader says who has caught up with it.
+    pub(crate) fn on_caught_up(
+        &mut self,
+        now: Time,
+        (conn, from): (ConnId, ReplicaId),
+        payload: &[u8],
+        out: &mut Effects,
+    ) {
+        match read_caught_up(payload) {
+            Ok((instance, replicas)) => {
+                let at = usize::from(instance.number()).wrapping_sub(1);
+                if at < self.instances.len() {
+                    self.standing.caught_up.insert((at, from), replicas);
+                }
+            }
+            Err(why) => self.reject(now, conn, why.to_string(), out),
+        }
     }
 
     /// Whether enough voters of the membership are there to decide by it.
@@ -445,8 +579,8 @@ impl Node {
     }
 
     /// What `status` shows of the membership.
-    pub(crate) fn membership_status(&self, caught_up: &[ReplicaId]) -> MembershipStatus {
-        let change = self.roster.change();
+    pub(crate) fn membership_status(&self) -> MembershipStatus {
+        let (change, caught_up) = (self.roster.change(), self.caught_up());
         let me = self.config.members.me();
         let members = match change.map(Memberships::now).or(self.roster.current()) {
             Some(membership) => membership.members().to_vec(),
@@ -474,6 +608,12 @@ impl Node {
             used: self.roster.used().iter().map(|id| id.number()).collect::<BTreeSet<_>>(),
         }
     }
+}
+
+/// A member of which no membership is known any more that has it.
+fn unnamed(known: &Known) -> Member {
+    let (role, address) = (MemberRole::Learner, known.address.clone());
+    Member { replica: known.replica, role, address, incarnation: known.incarnation, life: 0 }
 }
 
 fn find(members: &mut [Member], replica: ReplicaId) -> Result<&mut Member, String> {

@@ -17,6 +17,11 @@ use quorate_types::{ClientId, ConnId, Halt, InstanceId, ReplicaId, Seq, Slot, Sp
 use quorate_wire::{Batch, LeaderNotice, ReplyStatus, fill_frame, read_fill};
 use std::collections::BTreeMap;
 
+/// Of a view the part that grows within a stay (docs/protocols/raft.md L142).
+const STAY_VIEWS: u64 = 1 << 40;
+/// A border counts for more than all the views before it together, by slot.
+const BORDER_VIEWS: u64 = 1 << 16;
+
 /// The instance that carries what is about all of them.
 pub(crate) const FIRST: usize = 0;
 /// A new leader keeps its instance for so long before it hands it over to spread the work; each time twice as long, up to the second.
@@ -106,6 +111,7 @@ impl Node {
                 }
                 Delivered::Noops { last, .. } => self.executor.pass(last),
             }
+            self.look_at_generation(out);
         }
     }
 
@@ -173,9 +179,13 @@ impl Node {
         }
     }
 
-    /// The instances that lead here.
+    /// The instances that lead here, and go on.
     fn led(&self) -> Vec<usize> {
-        (0..self.instances.len()).filter(|at| self.instances[*at].order.leading()).collect()
+        let led = |at: &usize| {
+            let instance = &self.instances[*at];
+            instance.order.leading() && self.merge.stays(instance.id)
+        };
+        (0..self.instances.len()).filter(led).collect()
     }
 
     /// Through which instance a client's requests go, if any leads here.
@@ -202,16 +212,27 @@ impl Node {
     /// Whether this replica leads an instance, as far as it knows.
     pub fn leads(&self) -> bool {
         let me = Some(self.config.members.me());
-        self.instances.iter().any(|instance| instance.leader.1 == me)
+        let present = self.instances.iter().filter(|instance| instance.away.is_none());
+        present.map(|instance| instance.leader.1).any(|leader| leader == me)
     }
 
     /// Where a client finds somebody who leads. Each is sent to the leader of one instance, all together to all of them. What orders
-    /// such words is the sum of all views: views only grow, so whoever says a larger one knows more.
+    /// such words is the sum of all views: views only grow, so whoever says a larger one knows more. Behind a border of the number of
+    /// instances it begins anew, higher.
     pub(crate) fn leader_notice(&self, conn: ConnId) -> LeaderNotice {
-        let sum: u64 = self.instances.iter().map(|instance| instance.leader.0.number()).sum();
+        self.notice_for(self.peers.client(conn))
+    }
+
+    /// The same, for whoever has not been let in yet.
+    pub(crate) fn notice_for(&self, client: Option<ClientId>) -> LeaderNotice {
+        let generation = self.merge.generation();
+        let present = self.instances.iter().take(usize::from(generation.instances));
+        let views: u64 = present.map(|instance| instance.leader.0.number() % STAY_VIEWS).sum();
+        let borders = generation.first.previous().number().saturating_mul(BORDER_VIEWS);
+        let sum = views.saturating_add(borders);
         // Whoever leads anything serves whoever comes; but all are told the same, so that they spread.
-        let client = self.peers.client(conn).map_or(0, ClientId::number);
-        let count = self.instances.len();
+        let client = client.map_or(0, ClientId::number);
+        let count = self.lasting();
         let from = (client % count as u64) as usize;
         let leader = (0..count).find_map(|step| self.instances[(from + step) % count].leader.1);
         LeaderNotice { view: quorate_types::View::new(sum), leader }
@@ -316,12 +337,27 @@ impl Node {
             leading: instance.order.leading(),
             decided: at.decided.number(),
             waited_ms: at.waited.millis(),
+            state: self.state_of(instance.id),
         });
+        let next = self.merge.next_generation();
         InstancesStatus {
+            count: self.merge.generation().instances,
+            changing_to: next.map(|next| next.instances),
+            border: next.map(|next| next.first.previous().number()),
             noop_share: counts.noop_share(),
             skew: merge.skew,
             waits_for: merge.waits.map(|waits| waits.instance.number()),
             each: each.collect(),
+        }
+    }
+
+    fn state_of(&self, id: InstanceId) -> &'static str {
+        let here = id.number() <= self.merge.generation().instances;
+        match (here, self.merge.stays(id)) {
+            (true, true) => "here",
+            (true, false) => "leaves",
+            (false, true) => "comes",
+            (false, false) => "away",
         }
     }
 
@@ -346,7 +382,7 @@ impl Node {
     fn holds_up(&self, instance: &Instance) -> bool {
         let lacks = !self.checkpoints.sound() || self.checkpoints.fetching.is_some();
         let full = instance.order.settled() && self.merge.room(instance.id) == 0;
-        instance.order.leading() && (lacks || full)
+        instance.order.leading() && self.merge.expects(instance.id) && (lacks || full)
     }
 
     /// Leads no longer where it holds up the others: somebody who executed more leads better.
@@ -375,8 +411,9 @@ impl Node {
         if self.instances.len() == 1 {
             return None;
         }
-        let led =
-            self.instances.iter().filter(|instance| instance.order.leading() && !instance.spread.settled);
+        let led = self.instances.iter().filter(|instance| {
+            instance.order.leading() && !instance.spread.settled && self.merge.stays(instance.id)
+        });
         led.map(|instance| instance.spread.due(SPREAD_AFTER, SPREAD_AFTER_MAX)).min()
     }
 
@@ -388,6 +425,7 @@ impl Node {
         for at in 0..self.instances.len() {
             let spread = self.instances[at].spread;
             if !self.instances[at].order.leading()
+                || !self.merge.stays(self.instances[at].id)
                 || spread.settled
                 || spread.due(SPREAD_AFTER, SPREAD_AFTER_MAX) > now
             {

@@ -14,20 +14,21 @@ use crate::recovered::{Damaged, Recovered};
 use crate::rooms::Rooms;
 use crate::roster::Roster;
 use crate::scrubs::Scrubs;
+use crate::stays::{BORN, Birth, Stays, new_instance};
 use crate::system::System;
 use crate::trimmed::{TRIMMED, Trimmed};
 use crate::turn::Turn;
 use quorate_execute::{Executor, Outcomes, Service};
 use quorate_log::{AppendError, Class, Damage, Log, Record};
-use quorate_merge::Merge;
-use quorate_order::Input as OrderInput;
-use quorate_order::raft::Raft;
+use quorate_merge::{INSTANCES_MAX, Merge};
+use quorate_order::raft::{stay_of, stay_of_record};
+use quorate_order::{Input as OrderInput, Stored};
 use quorate_reply::{ReadPath, RouteLimits, Routes};
 use quorate_state::transfer::Kept;
 use quorate_types::{
-    AgreedTime, ConnId, Halt, InstanceId, MembershipId, RecordId, ReplicaId, Seq, Slot, Time, View,
+    AgreedTime, ClientId, ConnId, Halt, MembershipId, RecordId, ReplicaId, Seq, Slot, Time, View,
 };
-use quorate_wire::{Batch, Frame, FrameKind, Memberships, Refusal, RefusalReason, StateMessage};
+use quorate_wire::{Batch, Frame, FrameKind, Hello, Memberships, Refusal, RefusalReason, Role, StateMessage};
 use std::collections::BTreeMap;
 
 /// One lane of a replica: every stage of it, all instances, no I/O.
@@ -39,6 +40,7 @@ pub struct Node {
     pub(crate) instances: Vec<Instance>,
     pub(crate) merge: Merge<Batch>,
     pub(crate) bindings: Bindings,
+    pub(crate) stays: Stays,
     /// Which instance asked for records to be read back, and under which number.
     pub(crate) loading: BTreeMap<u64, (usize, u64)>,
     pub(crate) loads: u64,
@@ -83,6 +85,8 @@ pub(crate) struct Counts {
 pub struct Restoring {
     config: NodeConfig,
     instances: Vec<Instance>,
+    /// Later stays of instances, whose beginning is in the log.
+    others: Vec<Instance>,
     merge: Merge<Batch>,
     lives: Lives,
     levels: Levels,
@@ -102,8 +106,6 @@ impl Restoring {
     /// # Errors
     /// When it does not belong here.
     pub fn new(config: NodeConfig, recovered: Recovered) -> Result<Self, Halt> {
-        let mut instances: Vec<Instance> =
-            (1..=config.instances).map(|id| new_instance(&config, id)).collect();
         let system = match (&recovered.damaged, &recovered.image) {
             (Some(damaged), _) => Some((damaged.seq, System::decode(&damaged.system))),
             (None, Some(image)) => Some((image.seq, System::decode(&image.system))),
@@ -117,13 +119,6 @@ impl Restoring {
                 };
                 let system = system.and_then(|system| system.check(&config, seq)).map_err(unusable)?;
                 config.level.check(system.level)?;
-                for (instance, part) in instances.iter_mut().zip(&system.instances) {
-                    instance.order.restore_anchor(part.record, &part.anchor)?;
-                    if recovered.outdated {
-                        instance.order.restore_outdated();
-                    }
-                    instance.decided = part.record;
-                }
                 Some(system)
             }
         };
@@ -133,10 +128,15 @@ impl Restoring {
             None => Merge::new(config.merge, config.instances),
         };
         let merge = merge.map_err(|why| Halt::CheckpointUnusable { why: why.to_string() })?;
+        let instances = match &system {
+            Some(system) => restored(&config, system, &merge, recovered.outdated)?,
+            None => (1..=config.instances).map(|id| new_instance(&config, id, 0)).collect(),
+        };
         let (lives, levels) = (Lives::default(), Levels::default());
         Ok(Self {
             config,
             instances,
+            others: Vec::new(),
             merge,
             lives,
             levels,
@@ -156,23 +156,50 @@ impl Restoring {
         let missing = self.last.map_or(0, |last| id.number().saturating_sub(last.next().number()));
         if missing > 0 {
             self.gap = true;
-            self.instances.iter_mut().for_each(|instance| instance.order.restore_gap(missing));
+            let asleep = |instance: &&mut Instance| !instance.asleep;
+            let all = self.instances.iter_mut().filter(asleep).chain(&mut self.others);
+            all.for_each(|instance| instance.order.restore_gap(missing));
         }
         self.last = Some(id);
         match (record.instance, record.kind) {
             (NODE, LEVEL) => self.levels.restore(&record, &self.config.level),
             (NODE, TRIMMED) => self.trimmed.restore(&record),
+            (NODE, BORN) => self.born(&record),
             (NODE, _) => self.lives.restore(&record),
-            (instance, _) => {
-                let at = usize::from(instance.number()).wrapping_sub(1);
-                let Some(instance) = self.instances.get_mut(at) else {
-                    let why = format!(
-                        "record {id} belongs to instance {}, which does not exist here",
-                        record.instance
-                    );
-                    return Err(Halt::LogInconsistent { why });
-                };
-                instance.restore(id, record)
+            _ => self.record_of_instance(id, record),
+        }
+    }
+
+    /// A stay begins here. The checkpoint may know it already.
+    fn born(&mut self, record: &Record) -> Result<(), Halt> {
+        let birth = Birth::read(record)?;
+        let (id, stay) = (birth.id, birth.stay()?);
+        let at = usize::from(id.number()).wrapping_sub(1);
+        let known = self.instances.get(at).is_some_and(|instance| instance.stay >= stay);
+        if !known && !self.others.iter().any(|other| (other.id, other.stay) == (id, stay)) {
+            self.others.push(birth.instance(&self.config)?);
+        }
+        Ok(())
+    }
+
+    /// It belongs to the stay that it says; of those before the checkpoint nothing is needed.
+    fn record_of_instance(&mut self, id: RecordId, record: Record) -> Result<(), Halt> {
+        let of = record.instance;
+        let stored = Stored { kind: record.kind, head: record.head.clone(), payload: record.payload.clone() };
+        let stay = stay_of_record(&stored).unwrap_or(0);
+        let at = usize::from(of.number()).wrapping_sub(1);
+        match self.instances.get_mut(at) {
+            Some(instance) if instance.stay == stay && !instance.asleep => {
+                return instance.restore(id, record);
+            }
+            Some(instance) if instance.stay >= stay => return Ok(()),
+            _ => {}
+        }
+        match self.others.iter_mut().find(|other| (other.id, other.stay) == (of, stay)) {
+            Some(other) => other.restore(id, record),
+            None => {
+                let why = format!("record {id} belongs to instance {of}, which does not exist here");
+                Err(Halt::LogInconsistent { why })
             }
         }
     }
@@ -209,7 +236,9 @@ impl Restoring {
         if !members.iter().all(|member| self.lives.is_known(*member)) {
             return corrupt("with them what this replica knew of the members, or of itself");
         }
-        if !self.instances.iter().all(|instance| instance.order.knows_vote()) {
+        if !self.instances.iter().chain(&self.others).all(|instance| instance.order.knows_vote())
+            || self.others.iter().any(|other| other.order.needs_checkpoint())
+        {
             return corrupt("none behind them says how this replica voted");
         }
         if alone && needs_checkpoint {
@@ -224,7 +253,8 @@ impl Restoring {
     /// When the checkpoint does not give the service's state, or [`Self::check`] says so.
     pub fn finish(self, log: Log, service: Box<dyn Service>) -> Result<Node, Halt> {
         self.check(log.damage())?;
-        let Self { mut config, instances, merge, lives, levels, recovered, system, trimmed, .. } = self;
+        let Self { mut config, instances, others, merge, lives, levels, recovered, system, trimmed, .. } =
+            self;
         let mut executor = Executor::new(service, config.sessions.clone(), config.start_time);
         let mut checkpoints = Checkpoints::new(&config);
         for (seq, digest) in &recovered.durable {
@@ -243,15 +273,15 @@ impl Restoring {
         let restored = system.as_ref().filter(|_| recovered.damaged.is_none());
         config.level.cluster = restored.map_or(config.level.cluster, |system| system.level);
         config.level.check(config.level.cluster)?;
-        let created = config.members.created();
-        let records = system.as_ref().map(System::records);
+        let (records, created) = (system.as_ref().map(System::records), config.members.created());
         let roster = system.map_or_else(|| Roster::new(created), |system| system.roster);
         checkpoints.trimmed = merge.seq();
         checkpoints.gone = gone(&instances, trimmed, merge.seq());
-        checkpoints.agreement.vouch(checkpoints.gone);
-        if let Some(records) = records {
-            checkpoints.records.insert(merge.seq(), records);
-        }
+        // Who still waits for what sleeps now has to have the checkpoint in which it does.
+        let asleep = instances.iter().any(|instance| instance.asleep).then(|| merge.seq());
+        checkpoints.agreement.vouch(checkpoints.gone.max(asleep.unwrap_or_default()));
+        checkpoints.records.extend(records.map(|records| (merge.seq(), records)));
+        let seen = merge.generation();
         let mut node = Node {
             peers: Peers::new(&config),
             access: Access::default(),
@@ -271,6 +301,7 @@ impl Restoring {
             instances,
             merge,
             bindings: Bindings::default(),
+            stays: Stays::new(seen, others),
             loading: BTreeMap::new(),
             loads: 0,
             lag_told: Time::ZERO,
@@ -282,7 +313,9 @@ impl Restoring {
             log,
             config,
         };
-        node.on_members(FIRST, node.first().order.status().membership);
+        for at in 0..node.instances.len() {
+            node.on_members(at, node.instances[at].order.status().membership);
+        }
         node.meet_borders();
         Ok(node)
     }
@@ -346,7 +379,8 @@ impl Node {
         if self.has_begun() || waits || self.needs_checkpoint() {
             return;
         }
-        self.instances.iter_mut().for_each(|instance| instance.start(now));
+        let asleep = |instance: &&mut Instance| !instance.asleep && !instance.unborn;
+        self.instances.iter_mut().filter(asleep).for_each(|instance| instance.start(now));
         self.resume_change(now);
         for instance in &mut self.instances {
             for replica in instance.connected.clone() {
@@ -369,7 +403,9 @@ impl Node {
     /// Members that were never heard of. Where somebody joined or left, the log says whose life is whose: nobody has to be waited for.
     pub(crate) fn unknown_members(&self) -> Vec<ReplicaId> {
         let changed = self.config.members.number() > MembershipId::FIRST || self.roster.current().is_some();
-        if changed || self.first().order.status().membership.now().number() > MembershipId::FIRST {
+        let later =
+            |instance: &Instance| instance.order.status().membership.now().number() > MembershipId::FIRST;
+        if changed || self.instances.iter().any(later) {
             return Vec::new();
         }
         let members = self.config.members.all().iter().map(|member| member.replica);
@@ -438,6 +474,7 @@ impl Node {
             order,
             self.lags_at(),
             self.spread_at(),
+            self.left_behind_at(),
             peers,
             reads,
             self.turn.retry,
@@ -445,6 +482,7 @@ impl Node {
             stall,
             self.scrubs.next,
             raise,
+            self.tick_at(),
         ]
         .into_iter()
         .flatten()
@@ -498,7 +536,7 @@ impl Node {
             Some(Conn::Client(client)) => self.on_client_frame(now, conn, client, frame, out),
             Some(Conn::Admin) => self.on_admin_frame(now, conn, frame, out),
             Some(Conn::Stranger { .. }) => {
-                let notice = self.leader_notice(conn);
+                let notice = self.notice_for(client_of(&frame));
                 let us = Us { config: &self.config, notice, lives: &self.lives };
                 let known = self.peers.on_hello(now, conn, frame, &us, out);
                 if let Some((replica, life)) = known
@@ -557,6 +595,9 @@ impl Node {
                 Err(why) => self.reject(now, conn, why.to_string(), out),
             };
         }
+        if frame.kind == FrameKind::CaughtUp {
+            return self.on_caught_up(now, (conn, replica), &frame.payload, out);
+        }
         if frame.kind == FrameKind::Fill {
             return self.on_fill(now, (conn, &frame.payload), out);
         }
@@ -567,6 +608,9 @@ impl Node {
             Ok((instance, message)) => {
                 let at = usize::from(instance.number()).wrapping_sub(1);
                 let Some(instance) = self.instances.get_mut(at) else {
+                    if (1..=INSTANCES_MAX).contains(&instance.number()) {
+                        return; // as if lost: this replica did not execute yet that it comes
+                    }
                     return self.reject(now, conn, format!("there is no instance {instance}"), out);
                 };
                 if !instance.fits(&self.log, &message, self.merge.is_open(instance.id)) {
@@ -606,6 +650,7 @@ impl Node {
             match change {
                 Change::Up(replica) => {
                     out.event(Event::PeerUp(replica));
+                    self.standing.met(replica);
                     self.connect(now, replica);
                     self.ask_again(replica);
                     self.greet(now, replica, out);
@@ -613,6 +658,7 @@ impl Node {
                 }
                 Change::Down(replica) => {
                     out.event(Event::PeerDown(replica));
+                    self.standing.lost(replica);
                     self.disconnect(now, replica, change);
                     self.lost(now, replica, out);
                     self.forget_room(replica);
@@ -657,6 +703,7 @@ impl Node {
         }
         self.give_way(now, out);
         self.spread(now, out);
+        self.look_behind(now, out);
         self.expire_reads(now);
         self.on_state_deadline(now, out);
         self.check_stall(now, out);
@@ -665,17 +712,42 @@ impl Node {
     }
 }
 
-fn new_instance(config: &NodeConfig, number: u16) -> Instance {
-    let mut raft = config.raft.clone();
-    // Elections of different instances are not to come at the same moments.
-    raft.seed ^= u64::from(number - 1) << 32;
-    Instance::new(InstanceId::new(number), Box::new(Raft::new(raft)), config.admission)
+/// Which client says hello, if one does.
+fn client_of(frame: &Frame) -> Option<ClientId> {
+    match (frame.kind, Hello::decode(frame.payload.clone())) {
+        (FrameKind::Hello, Ok(Hello { role: Role::Client(client), .. })) => Some(client),
+        _ => None,
+    }
+}
+
+/// The instances as a checkpoint has them.
+fn restored(
+    config: &NodeConfig,
+    system: &System,
+    merge: &Merge<Batch>,
+    outdated: bool,
+) -> Result<Vec<Instance>, Halt> {
+    let mut instances = Vec::new();
+    for part in &system.instances {
+        let stay = stay_of(part.record, &part.anchor)?;
+        let mut instance = new_instance(config, part.instance.number(), stay);
+        instance.order.restore_anchor(part.record, &part.anchor)?;
+        instance.decided = part.record;
+        instance.away = merge.is_away(part.instance).then(|| merge.generation().base);
+        instance.asleep = instance.away.is_some();
+        if outdated && !instance.asleep {
+            instance.order.restore_outdated();
+        }
+        instances.push(instance);
+    }
+    Ok(instances)
 }
 
 /// The seq up to which the log was given up. While there is one instance, its records are the seqs.
 fn gone(instances: &[Instance], trimmed: Trimmed, base: Seq) -> Seq {
     match instances {
-        [one] => Seq::new(one.order.forgotten().number()),
+        // There may have been more later.
+        [one] => Seq::new(one.order.forgotten().number()).max(trimmed.0),
         // The record that says it may be among those that were lost.
         many if many.iter().any(|instance| instance.order.forgotten() > Slot::ZERO) => {
             if trimmed.0 == Seq::ZERO { base } else { trimmed.0 }

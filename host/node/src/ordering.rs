@@ -3,12 +3,12 @@
 use crate::effects::{Effect, Effects, Event};
 use crate::node::Node;
 use crate::records::RecordMap;
+use crate::stays::Birth;
 use bytes::Bytes;
 use quorate_admit::{Admission, AdmissionLimits};
 use quorate_log::{AppendError, Class, DiskFull, Log, Place, Record};
-use quorate_merge::Leader;
 use quorate_order::{Effect as OrderEffect, Effects as OrderEffects, Input as OrderInput, Order, Stored};
-use quorate_types::{Halt, InstanceId, RecordId, ReplicaId, Slot, Span, Time, View, planted};
+use quorate_types::{Halt, InstanceId, RecordId, ReplicaId, Seq, Slot, Span, Time, View, planted};
 use quorate_wire::raft::{EntryBody, RaftMessage};
 use quorate_wire::{OrderMessage, Verified};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -62,6 +62,16 @@ pub(crate) struct Instance {
     /// What clients want of it, while it leads here.
     pub(crate) admission: Admission,
     pub(crate) order: Box<dyn Order>,
+    /// How often it left the cluster and came back.
+    pub(crate) stay: u64,
+    /// Where this stay begins, if it is not the first one.
+    pub(crate) birth: Option<Birth>,
+    /// The log does not say that yet.
+    pub(crate) unborn: bool,
+    /// It takes no part any more, behind this seq.
+    pub(crate) away: Option<Seq>,
+    /// And says nothing any more.
+    pub(crate) asleep: bool,
     /// Takes part: before that it hears and says nothing.
     pub(crate) started: bool,
     effects: OrderEffects,
@@ -81,6 +91,8 @@ pub(crate) struct Instance {
     pub(crate) decided: Slot,
     /// A checkpoint that was installed before the protocol began.
     pub(crate) installed: Option<OrderInput>,
+    /// Leads here since it had decided this: what commands to the engine there were before is known once that is executed.
+    pub(crate) settled_at: Option<Slot>,
     /// Since when it leads here, and when to hand it to the replica whose turn it is.
     pub(crate) spread: Spread,
 }
@@ -91,6 +103,11 @@ impl Instance {
             id,
             admission: Admission::new(admission),
             order,
+            stay: 0,
+            birth: None,
+            unborn: false,
+            away: None,
+            asleep: false,
             started: false,
             effects: OrderEffects::new(),
             records: RecordMap::default(),
@@ -103,6 +120,7 @@ impl Instance {
             durable_seen: RecordId::ZERO,
             decided: Slot::ZERO,
             installed: None,
+            settled_at: None,
             spread: Spread::default(),
         }
     }
@@ -208,9 +226,9 @@ impl Node {
         }
     }
 
-    /// The same, of all.
-    pub(crate) fn step_all(&mut self, now: Time, input: &OrderInput) {
-        for instance in &mut self.instances {
+    /// The same, of all that take part in the cluster.
+    pub(crate) fn step_present(&mut self, now: Time, input: &OrderInput) {
+        for instance in self.instances.iter_mut().filter(|instance| instance.away.is_none()) {
             instance.step(now, input.clone());
         }
     }
@@ -233,9 +251,13 @@ impl Node {
         let mut any = false;
         loop {
             let mut effects = std::mem::take(&mut self.instances[at].effects);
+            let stay = self.instances[at].stay;
             for effect in effects.drain() {
                 any = true;
-                self.on_order_effect(at, now, effect, out);
+                // What was decided may have begun another stay: what this one wants does not matter any more.
+                if self.instances[at].stay == stay {
+                    self.on_order_effect(at, now, effect, out);
+                }
             }
             let instance = &mut self.instances[at];
             if instance.effects.is_empty() {
@@ -248,8 +270,10 @@ impl Node {
                 break;
             }
         }
-        if self.instances[at].order.settled() {
-            self.merge.settled(self.instances[at].id);
+        let instance = &mut self.instances[at];
+        if instance.order.settled() {
+            instance.settled_at.get_or_insert(instance.decided);
+            self.merge.settled(instance.id);
         }
         any
     }
@@ -268,6 +292,8 @@ impl Node {
             OrderEffect::Send { to, message, .. } => self.send(at, to, &message, out),
             OrderEffect::Decided { slot, batch } => self.on_decided(at, now, slot, batch, out),
             OrderEffect::Behind { slot } => self.on_behind(at, now, slot, out),
+            // Requests are watched only where replicas suspect their leader on their own.
+            OrderEffect::Overdue { .. } => {}
             OrderEffect::Members { memberships, .. } => self.on_members(at, memberships),
             OrderEffect::LeaderChanged { view, leader } => self.on_leader_changed(at, now, view, leader, out),
             OrderEffect::ReadConfirmed { read, slot } => self.on_read_confirmed(at, read, slot),
@@ -379,23 +405,17 @@ impl Node {
         leader: Option<ReplicaId>,
         out: &mut Effects,
     ) {
-        let (me, many) = (self.config.members.me(), self.instances.len() > 1);
+        let many = self.instances.len() > 1;
         let instance = &mut self.instances[at];
         if (view, leader) == instance.leader {
             return;
         }
         instance.leader = (view, leader);
         instance.admission.reset();
+        instance.settled_at = None;
         instance.spread.began(now);
         let id = instance.id;
-        self.merge.leader(
-            id,
-            match leader {
-                Some(leader) if leader == me => Leader::Here,
-                Some(_) => Leader::Elsewhere,
-                None => Leader::Nobody,
-            },
-        );
+        self.merge.leader(id, self.role_of(leader));
         out.event(Event::Leader { view: view.number(), leader, instance: many.then_some(id) });
         for conn in self.peers.clients() {
             // Whoever waits here asks the new leader again, which then answers.

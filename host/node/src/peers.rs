@@ -426,7 +426,6 @@ impl Peers {
                 reason: RefusalReason::NoHello,
                 text: format!("{text}: this port speaks Quorate's own protocol"),
             })
-            .and_then(|hello| check_link(&hello, config).map(|()| hello))
             .and_then(|hello| check_identity(&hello, self.identity(conn).map(|who| &**who)).map(|()| hello))
             .and_then(|hello| config.members.check(&hello).map(|format| (format, hello)))
             .and_then(|(format, hello)| check_level(&hello, &config.level).map(|()| (format, hello)))
@@ -470,8 +469,7 @@ impl Peers {
             Role::Admin => Conn::Admin,
         };
         self.insert(conn, role);
-        let lane = lane_for(hello.link, self.lanes);
-        if lane > 0 && matches!(role, Conn::From(..)) {
+        if let (Conn::From(..), lane @ 1..) = (role, lane_for(hello.link, self.lanes)) {
             out.push(Effect::Move { conn, lane });
         }
         match hello.role {
@@ -484,6 +482,10 @@ impl Peers {
     fn room_for(&self, now: Time, conn: ConnId, hello: &Hello, config: &NodeConfig) -> Result<(), Refusal> {
         let too_many = |text| Refusal { reason: RefusalReason::TooMany, text };
         match hello.role {
+            // What behaves like a program from before there were further connections knows none of them.
+            Role::Peer { .. } if hello.link != Link::FIRST && config.level.highest < FURTHER_LINKS => {
+                return Err(Refusal { reason: RefusalReason::NoHello, text: "hello: role".into() });
+            }
             Role::Peer { replica, .. } if hello.link != Link::FIRST => {
                 let known = self.peers.get(&replica).is_some_and(|p| p.incoming.first.is_some());
                 if !known {
@@ -746,14 +748,6 @@ impl Peers {
 fn client_frame_bytes(config: &NodeConfig) -> u32 {
     let largest = config.admission.request_bytes_max.saturating_mul(2).saturating_add(CLIENT_FRAME_MORE);
     u32::try_from(largest).unwrap_or(u32::MAX)
-}
-
-/// What behaves like a program from before there were further connections knows none of them.
-fn check_link(hello: &Hello, config: &NodeConfig) -> Result<(), Refusal> {
-    if hello.link == Link::FIRST || config.level.highest >= FURTHER_LINKS {
-        return Ok(());
-    }
-    Err(Refusal { reason: RefusalReason::NoHello, text: "hello: role".into() })
 }
 
 /// A member with another life than the one that is known of it lost its disk.

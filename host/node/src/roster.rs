@@ -104,7 +104,9 @@ impl Roster {
                 self.current = Some(change.now().clone());
                 Done::Ended(number)
             }
-            SystemCommand::Raise(_) => Done::Refused("it is not about the membership"),
+            SystemCommand::Raise(_) | SystemCommand::Instances(_) => {
+                Done::Refused("it is not about the membership")
+            }
         }
     }
 

@@ -56,7 +56,16 @@ impl Node {
     /// What this replica lacked came by in the log after all, from another leader.
     fn drop_needless_fetch(&mut self, seq: Seq, out: &mut Effects) {
         if self.instances.len() > 1 {
-            return; // see on_behind: that something was executed does not mean that nothing is lacking
+            // See on_behind: that something was executed does not mean that nothing is lacking. But a leader says so again and again.
+            let (now, long) = (self.now, self.config.raft.election_max.times(2));
+            let over = |fetching: &mut Fetching| {
+                let told = fetching.told.is_none_or(|told| now.since(told) > long);
+                fetching.why == Why::Behind && seq >= fetching.at_least && told
+            };
+            if self.checkpoints.fetching.take_if(over).is_some() {
+                keep(out, Job::ForgetPartial);
+            }
+            return;
         }
         let needless = |fetching: &mut Fetching| fetching.why == Why::Behind && seq >= fetching.at_least;
         let late = |installing: &mut Installing| installing.why == Why::Behind && seq >= installing.image.seq;
@@ -87,6 +96,11 @@ impl Node {
         };
         let merge = self.merge.checkpoint();
         assert_eq!(merge.seq, seq, "INV-NODE-8 the merge stands at the border");
+        assert_eq!(
+            merge.instances.len(),
+            self.instances.len(),
+            "INV-STAY-1 each instance of the merge has a stay in force"
+        );
         let instances: Vec<InstancePart> = self.instances.iter().zip(&merge.instances).map(part).collect();
         self.checkpoints.records.insert(seq, instances.iter().map(|part| part.record).collect());
         let always_one = merge.next.is_none() && merge.generation == Generation::begin(1);
@@ -423,6 +437,9 @@ impl Node {
 
     /// A leader does not have the log any more that this replica lacks.
     pub(crate) fn on_behind(&mut self, at: usize, now: Time, slot: Slot, out: &mut Effects) {
+        if let Some(fetching) = &mut self.checkpoints.fetching {
+            fetching.told = Some(now);
+        }
         if self.checkpoints.fetching.is_some() || self.checkpoints.installing.is_some() {
             return;
         }
@@ -431,6 +448,9 @@ impl Node {
         let exact = || self.merge.estimate(self.instances[at].id, RecordIndex(slot.number()));
         let seq = if self.instances.len() == 1 { exact() } else { self.merge.seq().next() };
         self.begin_fetch(now, seq, Why::Behind, local, None, out);
+        if let Some(fetching) = &mut self.checkpoints.fetching {
+            fetching.told = Some(now);
+        }
     }
 
     pub(crate) fn begin_fetch(
@@ -449,7 +469,7 @@ impl Node {
         out.event(Event::State { text, bad: false });
         let local = local.unwrap_or_else(|| Store::new().version());
         let fetch = Fetch::new(now, at_least, local, self.config.fetch.clone());
-        self.checkpoints.fetching = Some(Fetching { since: now, fetch, why, at_least, own });
+        self.checkpoints.fetching = Some(Fetching { since: now, told: None, fetch, why, at_least, own });
         for kept in std::mem::take(&mut self.partial) {
             self.fetch_step(now, FetchInput::Kept(kept), out);
         }
@@ -577,46 +597,23 @@ impl Node {
         let text = format!("goes on from the checkpoint of seq {seq}, no longer: {}", why.name());
         out.event(Event::State { text, bad: false });
         self.learn_time(now);
-        if let Err(halt) = self.jump(now, &system) {
-            return out.push(Effect::Halt(halt));
-        }
+        let new = match self.jump(now, &system) {
+            Ok(new) => new,
+            Err(halt) => return out.push(Effect::Halt(halt)),
+        };
         self.checkpoints.records.insert(seq, system.records());
         self.gave_up(seq);
+        self.fall_asleep(seq, out);
         self.standing.changed = true;
         // What an instance that stays where it is said before.
         self.deliver(now, out);
         if self.has_begun() {
+            self.wake_new(now, &new);
             self.resume_change(now);
             self.after_order(now, out);
         } else {
             self.begin(now, out);
         }
-    }
-
-    /// The global log goes on from a checkpoint. An instance that is further on goes on where it is, since the merge keeps what it said,
-    /// unless the checkpoint lies before what was executed: then it is all handed on again.
-    fn jump(&mut self, now: Time, system: &System) -> Result<(), Halt> {
-        let unusable = |why: &str| Halt::CheckpointUnusable {
-            why: format!("the checkpoint of seq {} does not fit into the global log: {why}", system.seq),
-        };
-        let checkpoint = system.merge(self.config.merge.window).ok_or_else(|| unusable("its generations"))?;
-        let done = match checkpoint.seq >= self.merge.seq() {
-            true => self.merge.jump(&checkpoint),
-            false => self.merge.begin_again(&checkpoint),
-        };
-        done.map_err(|why| unusable(&why.to_string()))?;
-        let many = self.instances.len() > 1;
-        for (instance, part) in self.instances.iter_mut().zip(&system.instances) {
-            let next = self.merge.next_record(instance.id);
-            let stays = many
-                && instance.started
-                && instance.decided >= part.record
-                && next == Some(RecordIndex(instance.decided.next().number()));
-            if !stays {
-                go_on(instance, now, part)?;
-            }
-        }
-        Ok(())
     }
 
     /// Somebody fetches a checkpoint from here: it stays meanwhile.
@@ -724,23 +721,6 @@ fn part((instance, at): (&Instance, &InstanceAt)) -> InstancePart {
         panic!("INV-NODE-8 record {record} of {} of {} has an anchor", instance.id, instance.decided);
     };
     InstancePart { instance: instance.id, slot: at.slot, record, offset: at.offset, anchor }
-}
-
-/// An instance goes on from a checkpoint.
-fn go_on(instance: &mut Instance, now: Time, part: &InstancePart) -> Result<(), Halt> {
-    instance.decided = part.record;
-    instance.admission.reset();
-    let installed = OrderInput::Installed { slot: part.record, anchor: part.anchor.clone() };
-    if instance.started {
-        instance.step(now, installed);
-    } else if instance.order.needs_checkpoint() {
-        // What it needed is here now.
-        instance.order.restore_installed(part.record, &part.anchor)?;
-    } else {
-        // It may be a later checkpoint than the damaged one that the protocol goes on from.
-        instance.installed = Some(installed);
-    }
-    Ok(())
 }
 
 pub(crate) fn keep(out: &mut Effects, job: Job) {

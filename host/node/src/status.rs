@@ -61,6 +61,12 @@ pub struct NodeStatus {
 /// How the logs of the instances become one.
 #[derive(Clone, Debug, Serialize)]
 pub struct InstancesStatus {
+    /// How many order batches.
+    pub count: u16,
+    /// How many will, while that changes.
+    pub changing_to: Option<u16>,
+    /// Behind which slot.
+    pub border: Option<u64>,
     /// Of what was delivered since the start of the process, the part that is empty, between 0 and 1.
     pub noop_share: f64,
     /// How many slots the furthest instance is ahead of the one that is least far.
@@ -88,6 +94,8 @@ pub struct InstanceStatus {
     pub decided: u64,
     /// How long the others waited for it, since the start of the process, in milliseconds.
     pub waited_ms: u64,
+    /// `here`, or `leaves` or `comes` with the change that is under way, or `away`.
+    pub state: &'static str,
 }
 
 /// Places of connections: how many are taken and how many there are. What is counted is counted since the start of the process.

@@ -7,6 +7,7 @@ use crate::checkpoints::{Checkpoints, Trimming};
 use crate::effects::{Effect, Effects};
 use crate::lives::NODE;
 use crate::node::Node;
+use crate::ordering::Instance;
 use crate::state::keep;
 use bytes::Bytes;
 use quorate_log::{Class, Record, SyncMode};
@@ -45,6 +46,11 @@ impl Node {
             // Without room the replica knows less after a restart, and keeps more.
             let _ = self.log.append(Trimmed(self.checkpoints.gone).record(), Class::Vital);
         }
+    }
+
+    /// All stays that may have records in the log.
+    fn stays(&self) -> impl Iterator<Item = &Instance> {
+        self.instances.iter().chain(&self.stays.others)
     }
 
     /// Forgets what a durable checkpoint holds. What of the older records still counts is written again first: the lives
@@ -91,6 +97,7 @@ impl Node {
         for (instance, slot) in self.instances.iter_mut().zip(records) {
             instance.step(now, OrderInput::Trim { slot });
         }
+        self.fall_asleep(own.seq, out);
         self.merge.trim(own.seq);
         self.checkpoints.own.retain(|other| other.seq >= own.seq);
         self.checkpoints.records.retain(|seq, _| *seq >= own.seq);
@@ -111,7 +118,7 @@ impl Node {
             return;
         }
         let mut keep_from = lives;
-        for instance in &self.instances {
+        for instance in self.stays() {
             let Some(own) = instance.order.keep_from() else { continue };
             let Some(id) = instance.records.log(own) else { return };
             keep_from = Some(keep_from.map_or(id, |from| from.min(id)));
@@ -119,7 +126,8 @@ impl Node {
         let Some(keep_from) = keep_from else { return };
         let gone = self.log.trim(keep_from);
         if !gone.is_empty() {
-            self.instances.iter_mut().for_each(|instance| instance.records.forget_below(keep_from));
+            let stays = self.instances.iter_mut().chain(&mut self.stays.others);
+            stays.for_each(|instance| instance.records.forget_below(keep_from));
             out.push(Effect::RemoveSegments(gone));
             let first = self.log.first_segment();
             self.scrubs.rotten = self.scrubs.rotten.filter(|rotten| *rotten >= first);

@@ -24,6 +24,8 @@ pub(crate) struct Turn {
     random: Random,
     /// The last time proposed: proposals never go back, even when batches overlap.
     proposed: AgreedTime,
+    /// The time of the last batch that was ordered for a deadline of the service, and when.
+    pub(crate) ticked: Option<(AgreedTime, Time)>,
     /// When to look for room again, or to sync.
     pub(crate) retry: Option<Time>,
     /// The last segment that was asked for could not be made.
@@ -49,6 +51,7 @@ impl Turn {
         Self {
             random: Random::new(seed ^ 0x74_75_72_6e),
             proposed: AgreedTime::ZERO,
+            ticked: None,
             retry: None,
             disk_full: false,
             handed_over: None,
@@ -101,13 +104,16 @@ impl Turn {
 
 impl Node {
     pub(crate) fn on_turn_end(&mut self, now: Time, out: &mut Effects) {
+        self.wake_waiting(now, out);
         self.meet_members(now, out);
         self.end_change(now, out);
         self.raise_in_turn(now, out);
         self.propose_border(now, out);
         self.propose(now, out);
+        self.tick(now, out);
         self.ask_for_reads(now, out);
         self.fill(now, out);
+        self.tell_caught_up(out);
         self.run_reads();
         self.send_replies(out);
         self.turn.answer_room = ANSWER_BYTES;

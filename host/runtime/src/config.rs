@@ -23,6 +23,7 @@ mod kv;
 mod network;
 mod protocol;
 mod reads;
+mod sessions;
 #[cfg(test)]
 mod tests;
 mod upgrade;
@@ -32,6 +33,7 @@ pub use checkpoints::{CheckpointConfig, CheckpointMode};
 use kv::KvSection;
 use network::NetworkConfig;
 pub use reads::ReadsConfig;
+use sessions::SessionsConfig;
 pub use upgrade::UpgradeConfig;
 
 /// Would have to be raised if this program executed the same commands with another result, and would keep it apart from the version
@@ -287,32 +289,6 @@ impl LimitsConfig {
     }
 }
 
-/// `[sessions]`; must be the same on all replicas
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct SessionsConfig {
-    /// Sessions at once.
-    pub max: u32,
-    /// Sessions of one client at once.
-    pub per_client: u32,
-    /// A session that executes nothing for so long expires, in seconds of agreed time.
-    pub ttl_s: u64,
-    /// Requests of one session that may be unanswered.
-    pub window: u64,
-}
-
-impl Default for SessionsConfig {
-    fn default() -> Self {
-        let limits = SessionLimits::default();
-        Self {
-            max: limits.sessions_max,
-            per_client: limits.sessions_per_client_max,
-            ttl_s: limits.ttl.millis() / 1000,
-            window: limits.window,
-        }
-    }
-}
-
 /// The configuration of one replica.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -341,9 +317,12 @@ pub struct Config {
     /// How many threads share the work of this replica's connections; with more than one, those of instances are apart from the rest.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub lanes: u16,
-    /// Which service runs: `kv`, or `tally` for `bench append`.
+    /// Which service runs: `kv`, `etcd`, or `tally` for `bench append`.
     #[serde(default = "kv")]
     pub service: String,
+    /// Where clients of etcd are served, `host:port`; with the service `etcd` only, and nowhere when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd: Option<String>,
     /// All replicas of the cluster, this one among them.
     pub members: Vec<MemberConfig>,
     /// Which membership `members` is: the first, unless this replica joined later.
@@ -443,6 +422,7 @@ impl Config {
             instances: one(),
             lanes: one(),
             service: kv(),
+            etcd: None,
             members,
             membership: first(),
             level: first_level(),
@@ -502,6 +482,7 @@ impl Config {
         if self.health.as_deref().is_some_and(|address| !has_port(address)) {
             return invalid("health: an address is host:port, as in \"127.0.0.1:8080\"");
         }
+        self.check_etcd()?;
         self.check_timing()?;
         self.reads.check(&self.timing)?;
         self.check_limits()?;
@@ -517,6 +498,19 @@ impl Config {
         self.check_durability()?;
         self.check_tls()?;
         self.checkpoints.check(self.log_config().segment_bytes)
+    }
+
+    fn check_etcd(&self) -> Result<(), ConfigError> {
+        match &self.etcd {
+            Some(address) if !has_port(address) => {
+                invalid("etcd: an address is host:port, as in \"127.0.0.1:2379\"")
+            }
+            Some(_) if self.service != "etcd" => invalid(format!(
+                "etcd: write `service = \"etcd\"`, too: the service \"{}\" can not serve clients of etcd",
+                self.service
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn check_tls(&self) -> Result<(), ConfigError> {

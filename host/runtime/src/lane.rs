@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+mod balance;
 mod door;
 mod fair;
 mod pace;
@@ -67,6 +68,8 @@ pub(crate) struct Parts {
     pub(crate) completions: Receiver<Completion>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) addresses: BTreeMap<ReplicaId, String>,
+    /// Where clients of etcd are served: to be shown.
+    pub(crate) etcd: Option<String>,
     pub(crate) limits: LaneLimits,
     pub(crate) network: Arc<dyn Network>,
     /// What new connections show and trust; none where the configuration says `plain`.
@@ -121,6 +124,7 @@ pub(crate) struct Lane {
     addresses: BTreeMap<ReplicaId, String>,
     network: Arc<dyn Network>,
     credentials: Option<Arc<Credentials>>,
+    etcd: Option<String>,
     clerk: Clerk,
     stop: Arc<AtomicBool>,
     health: Option<Health>,
@@ -141,7 +145,17 @@ impl Lane {
     pub(crate) fn new(parts: Parts) -> io::Result<Self> {
         let Parts { node, poll, others, sleeper, listener, disk, keeper, mailbox, .. } = parts;
         let Parts {
-            completions, clock, addresses, limits, network, credentials, clerk, stop, health, ..
+            completions,
+            clock,
+            addresses,
+            limits,
+            network,
+            credentials,
+            etcd,
+            clerk,
+            stop,
+            health,
+            ..
         } = parts;
         let safe = credentials.is_some();
         let limits = limits.shared_by(1 + others.len());
@@ -160,6 +174,7 @@ impl Lane {
             addresses,
             network,
             credentials,
+            etcd,
             clerk,
             stop,
             health,
@@ -264,6 +279,7 @@ impl Lane {
             }
         }
         self.sides.tell(&self.home.node);
+        self.balance(now);
         if cfg!(debug_assertions) {
             self.home.node.invariants(false);
         }
@@ -403,7 +419,7 @@ impl Lane {
                         written.push(conn);
                     }
                 }
-                Effect::Move { conn, lane } => self.move_to(conn, lane),
+                Effect::Move { conn, lane } => self.move_to(now, conn, lane),
                 Effect::FrameLimit { conn, bytes } => {
                     if let Some(connection) = self.sockets.connections.get_mut(&conn) {
                         connection.set_frame_limit(bytes);
@@ -453,6 +469,8 @@ impl Lane {
             disk: DiskRoom,
             /// None where connections are plain.
             tls: Option<TlsStatus>,
+            /// Where clients of etcd are served, if they are.
+            etcd: Option<String>,
         }
         let tls = self.credentials.as_ref().map(TlsStatus::of);
         let mut node = status;
@@ -461,7 +479,8 @@ impl Lane {
         let buffers = self.sides.with_buffers(self.sockets.buffer_status());
         node.problems.extend(buffers.problem().into_iter().chain(disk.problem()));
         let lanes = self.sides.status(&self.sockets);
-        let full = Full { node, process: Facts::now(), buffers, lanes, disk, tls };
+        let etcd = self.etcd.clone();
+        let full = Full { node, process: Facts::now(), buffers, lanes, disk, tls, etcd };
         let text = serde_json::to_vec(&full).unwrap_or_default();
         let frame = OutFrame::new(FrameKind::Status, &text, vec![]);
         if let Some(connection) = self.sockets.connections.get_mut(&conn) {
@@ -533,7 +552,7 @@ fn log_event(event: &Event, refusals: &mut Throttle, now: Time) {
         Event::DiskFull => {
             tracing::error!("the disk is full: writes are refused; free space, they resume by themselves");
         }
-        Event::Members { text } => tracing::info!("{text}"),
+        Event::Members { text } | Event::Instances { text } => tracing::info!("{text}"),
         Event::Level { level, begun: true } => tracing::info!("the feature level is being raised to {level}"),
         Event::Level { level, begun: false } => tracing::info!("the cluster works at feature level {level}"),
         Event::State { text, bad: true } => tracing::error!("{text}"),

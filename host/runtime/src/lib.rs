@@ -31,5 +31,6 @@ pub use directory::{DataDirectory, DirectoryError, Identity};
 pub use disk::{DelayedDisk, Disk, FileDisk};
 pub use files::{CheckpointFiles, FileError, MemoryFiles};
 pub use network::{Network, SystemNetwork};
+pub use quorate_node::NodeStatus;
 pub use quorate_tls::{CredentialsError, TlsFiles};
-pub use replica::{Options, Reloader, Replica, Running, StartError, Stopper};
+pub use replica::{Asker, Options, Reloader, Replica, Running, StartError, Stopper};

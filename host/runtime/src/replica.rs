@@ -5,7 +5,7 @@ use crate::clock::{Clock, MonotonicClock};
 use crate::config::{AccessConfig, Config, ConfigError, Durability};
 use crate::directory::{DataDirectory, DirectoryError};
 use crate::disk::{DelayedDisk, Disk, FileDisk};
-use crate::disk_thread::{DiskThreads, Mailbox};
+use crate::disk_thread::{Completion, DiskThreads, Mailbox};
 use crate::files::{CheckpointFiles, MemoryFiles};
 use crate::health::Health;
 use crate::keeper_thread::KeeperThread;
@@ -17,7 +17,7 @@ use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use quorate_execute::Service;
 use quorate_log::{Log, Record, RecoverError, Recovery, SyncMode};
-use quorate_node::{Node, NodeConfig, Recovered, Restoring};
+use quorate_node::{Node, NodeConfig, NodeStatus, Recovered, Restoring};
 use quorate_state::checkpoint::{Files, Keeper, OpenError};
 use quorate_tls::{CredentialsError, Watched};
 use quorate_types::{Halt, RecordId, ReplicaId};
@@ -28,7 +28,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How long an answer of the lane may take.
+const ANSWER: Duration = Duration::from_secs(1);
 
 /// Why a replica does not start. Each says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -141,9 +144,7 @@ impl Replica {
     pub fn start(self) -> Result<Running, StartError> {
         let Self { mut config, service, options } = self;
         config.check()?;
-        let files = open_files::raise();
-        config.limits.connections = open_files::connections_max(config.limits.connections, files);
-        config.limits.handshakes = open_files::handshakes_max(config.limits.handshakes, files);
+        fit_to_open_files(&mut config);
         let watched = certificates(&config)?;
         let directory = DataDirectory::open(&config)?;
         let network: Arc<dyn Network> =
@@ -169,14 +170,14 @@ impl Replica {
         directory.note_run(config.durability.mode, false)?;
         directory.used()?;
 
-        let poll = Poll::new().map_err(io_error("making an event queue"))?;
-        let waker = Arc::new(Waker::new(poll.registry(), WAKER).map_err(io_error("making an event queue"))?);
-        let others = (1..config.lanes).map(|_| event_queue()).collect::<Result<_, _>>()?;
+        let (poll, sleeper, waker) = event_queue()?;
+        let others = (1..config.lanes)
+            .map(|_| event_queue().map(|(poll, own, _)| (poll, own)))
+            .collect::<Result<_, _>>()?;
         let (mailbox, completions) = Mailbox::new(waker.clone());
         let threads = DiskThreads::start(&disk, config.log_config().segment_bytes, &mailbox)
             .map_err(io_error("starting a thread"))?;
-        let rate = config.checkpoints.rate();
-        let keeper = KeeperThread::start(keeper, files, rate, mailbox.clone())
+        let keeper = KeeperThread::start(keeper, files, config.checkpoints.rate(), mailbox.clone())
             .map_err(io_error("starting a thread"))?;
         let credentials = watched.as_ref().map(|watched| watched.current().clone());
         let clerk =
@@ -184,11 +185,12 @@ impl Replica {
         let errands = clerk.errands().cloned();
         let probed = health.as_ref().map(|health| health.attach(mailbox.clone()));
         let stop = Arc::new(AtomicBool::new(false));
+        let asker = Asker(mailbox.clone());
         let lane = Lane::new(Parts {
             node,
             poll,
             others,
-            sleeper: Sleeper::new(waker.clone()),
+            sleeper,
             listener,
             disk: threads,
             keeper,
@@ -197,6 +199,7 @@ impl Replica {
             limits: config.limits.lane(&config.timing),
             clock: options.clock.unwrap_or_else(|| Arc::new(MonotonicClock::new())),
             addresses: addresses(&config),
+            etcd: config.etcd.clone(),
             health,
             network,
             credentials,
@@ -204,20 +207,24 @@ impl Replica {
             stop: stop.clone(),
         })
         .map_err(io_error("starting a lane"))?;
-        let durability = config.durability.mode;
-        let thread = std::thread::Builder::new()
-            .name("lane-1".into())
-            .spawn(move || run(lane, &directory, &*disk, durability))
-            .map_err(io_error("starting a thread"))?;
-        Ok(Running { address, probed, stop, waker, reloader: Reloader(errands), thread: Some(thread) })
+        let thread = spawn(move || run(lane, &directory, &*disk, config.durability.mode))?;
+        Ok(Running { address, probed, asker, stop, waker, reloader: Reloader(errands), thread: Some(thread) })
     }
 }
 
-/// What a lane beside the main one waits for, and what wakes it.
-fn event_queue() -> Result<(Poll, Sleeper), StartError> {
+/// What a lane waits for, and what wakes it.
+fn event_queue() -> Result<(Poll, Sleeper, Arc<Waker>), StartError> {
     let poll = Poll::new().map_err(io_error("making an event queue"))?;
     let waker = Waker::new(poll.registry(), WAKER).map_err(io_error("making an event queue"))?;
-    Ok((poll, Sleeper::new(Arc::new(waker))))
+    let waker = Arc::new(waker);
+    Ok((poll, Sleeper::new(waker.clone()), waker))
+}
+
+/// The main lane's thread.
+fn spawn(
+    lane: impl FnOnce() -> Result<(), Halt> + Send + 'static,
+) -> Result<JoinHandle<Result<(), Halt>>, StartError> {
+    std::thread::Builder::new().name("lane-1".into()).spawn(lane).map_err(io_error("starting a thread"))
 }
 
 fn run(lane: Lane, directory: &DataDirectory, disk: &dyn Disk, durability: Durability) -> Result<(), Halt> {
@@ -240,6 +247,7 @@ fn run(lane: Lane, directory: &DataDirectory, disk: &dyn Disk, durability: Durab
 pub struct Running {
     address: SocketAddr,
     probed: Option<SocketAddr>,
+    asker: Asker,
     stop: Arc<AtomicBool>,
     waker: Arc<Waker>,
     reloader: Reloader,
@@ -275,6 +283,11 @@ impl Running {
     /// What makes it read its certificates again while somebody waits in [`Self::join`].
     pub fn reloader(&self) -> Reloader {
         self.reloader.clone()
+    }
+
+    /// What asks it how it is while somebody waits in [`Self::join`].
+    pub fn asker(&self) -> Asker {
+        self.asker.clone()
     }
 
     /// Waits until it has stopped.
@@ -326,6 +339,19 @@ impl Stopper {
     }
 }
 
+/// Asks a replica how it is, from within its process.
+#[derive(Clone)]
+pub struct Asker(Mailbox);
+
+impl Asker {
+    /// What the replica says of itself; nothing if it does not answer within a second, as when it has stopped.
+    pub fn ask(&self) -> Option<NodeStatus> {
+        let (asker, answer) = crossbeam_channel::bounded(1);
+        self.0.send(Completion::Asked(asker));
+        answer.recv_timeout(ANSWER).ok()
+    }
+}
+
 /// Makes a replica read its certificates again.
 #[derive(Clone)]
 pub struct Reloader(Option<Errands>);
@@ -337,6 +363,13 @@ impl Reloader {
             errands.look();
         }
     }
+}
+
+/// No more connections than this process may have open files.
+fn fit_to_open_files(config: &mut Config) {
+    let files = open_files::raise();
+    config.limits.connections = open_files::connections_max(config.limits.connections, files);
+    config.limits.handshakes = open_files::handshakes_max(config.limits.handshakes, files);
 }
 
 fn listen(network: &dyn Network, address: &str) -> Result<(TcpListener, SocketAddr), StartError> {

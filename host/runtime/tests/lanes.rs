@@ -6,7 +6,8 @@ use common::{Cluster, RawClient};
 use quorate_runtime::{Durability, Options};
 use quorate_types::{ItemsBuilder, RequestNumber, SessionId};
 use quorate_wire::{
-    FrameKind, OutFrame, ReadConsistency, ReadRequest, ReadStatus, Reply, write_read_request, write_request,
+    FrameKind, OutFrame, ReadConsistency, ReadRequest, ReadStatus, Reply, ReplyStatus, write_read_request,
+    write_request,
 };
 use std::time::{Duration, Instant};
 
@@ -18,8 +19,7 @@ fn cluster(directory: &std::path::Path, instances: u16, lanes: [u16; 3]) -> Clus
     })
 }
 
-/// Says which replica the client has to do with, wherever it led to.
-fn leader_of(cluster: &Cluster, at: usize) -> Option<RawClient> {
+fn connect(cluster: &Cluster, at: usize) -> Option<RawClient> {
     RawClient::connect(cluster.configs[at].listen_address())
 }
 
@@ -38,7 +38,7 @@ fn open(cluster: &Cluster, nonce: u64) -> (RawClient, SessionId) {
 
 fn all_read(cluster: &Cluster, value: u64) {
     for at in 0..3 {
-        let mut reader = leader_of(cluster, at).expect("a connection");
+        let mut reader = connect(cluster, at).expect("a connection");
         let until = Instant::now() + Duration::from_secs(20);
         while reader.read(ReadConsistency::Strong, 0).2 != value {
             assert!(Instant::now() < until, "replica {} does not come to {value}", at + 1);
@@ -83,7 +83,8 @@ fn what_comes_with_the_frame_that_moves_a_connection_is_not_lost() {
         let frame = client.receive().expect("an answer");
         match frame.kind {
             FrameKind::Replies => {
-                for reply in Reply::walk(&frame.payload).flatten() {
+                let replies = Reply::walk(&frame.payload).flatten();
+                for reply in replies.filter(|reply| reply.status != ReplyStatus::Position) {
                     assert_eq!(reply.number.number(), next, "{:?}", reply.status);
                     next += 1;
                 }
@@ -135,4 +136,28 @@ fn a_program_from_before_further_connections_is_served_on_the_first() {
         assert_eq!(client.add(session, number, &[1]), Some(vec![number]));
     }
     all_read(&cluster, 20);
+}
+
+/// What a client is told when it is let in follows from its id, as what it is told later does: else all would begin at one leader.
+#[test]
+fn clients_are_led_to_different_leaders_from_the_beginning() {
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = cluster(directory.path(), 3, [2, 2, 2]);
+    drop(open(&cluster, 1));
+    let told = |id| {
+        let client = RawClient::connect_as(cluster.configs[0].listen_address(), id)?;
+        client.welcome?.leader
+    };
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        let leaders: std::collections::BTreeSet<_> = (30..33).filter_map(told).collect();
+        if leaders.len() == 3 {
+            return;
+        }
+        assert!(
+            Instant::now() < until,
+            "three instances are led by three replicas in the end, not by {leaders:?}"
+        );
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }

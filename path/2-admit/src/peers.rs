@@ -195,22 +195,16 @@ pub fn check_identity(hello: &Hello, identity: Option<&Identity>) -> Result<(), 
     let Some(identity) = identity else { return Ok(()) };
     let (comes_as, remedy) = match (hello.role, &identity.holder) {
         (Role::Peer { replica, .. }, Holder::Replica(own)) if replica == *own => return Ok(()),
-        // Operators may look at what clients see.
-        (Role::Client(client), Holder::Client(name) | Holder::Admin(name)) if name.owns(client) => {
-            return Ok(());
-        }
+        // Operators may look at what clients see. A replica that serves another protocol is a client for those it serves.
+        (Role::Client(client), holder) if holder.owns(client) => return Ok(()),
         (Role::Admin, Holder::Admin(_)) => return Ok(()),
         (Role::Peer { replica, .. }, _) => (
             format!("replica {}", replica.number()),
             "a replica needs its own certificate (`quorate cert issue --replica`)",
         ),
-        (Role::Client(client), Holder::Client(_) | Holder::Admin(_)) => (
+        (Role::Client(client), _) => (
             format!("{client}, an id of another name"),
             "use a client library of the same version as the replicas",
-        ),
-        (Role::Client(_), Holder::Replica(_)) => (
-            "a client".to_owned(),
-            "use a client's certificate (the section `[tls]` of client.toml; `quorate cert issue --client` makes one)",
         ),
         (Role::Admin, _) => (
             "an operator".to_owned(),

@@ -1,7 +1,7 @@
 //! What a protocol wants done, in order.
 
 use bytes::Bytes;
-use quorate_types::{Halt, RecordId, Reject, ReplicaId, Slot, View};
+use quorate_types::{Digest, Halt, RecordId, Reject, ReplicaId, Slot, View};
 use quorate_wire::{Batch, Memberships, OrderMessage};
 use std::sync::Arc;
 
@@ -91,6 +91,12 @@ pub enum Effect {
         from: ReplicaId,
         /// What was wrong.
         why: Reject,
+    },
+    /// A request that is watched ([`crate::Input::Watch`]) waits for too long: the host sends it to the leader. If that does not
+    /// help, the protocol complains about the leader.
+    Overdue {
+        /// The request, by the digest of its bytes.
+        request: Digest,
     },
     /// The log can not be trusted any more.
     Halt(Halt),

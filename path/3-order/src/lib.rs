@@ -9,14 +9,16 @@
 //! check/script/tests/order_suite.rs.
 
 mod anchor;
+pub mod auth;
 mod effects;
+pub mod mod_smart;
 pub mod raft;
 
 pub use anchor::{ANCHOR_BYTES_MAX, Anchor};
 pub use effects::{Effect, Effects, Stored};
 pub use quorate_types::Random;
 
-use quorate_types::{Halt, MembershipId, RecordId, ReplicaId, Slot, Time, View};
+use quorate_types::{Digest, Halt, MembershipId, RecordId, ReplicaId, Slot, Time, View};
 use quorate_wire::{Batch, Memberships, OrderMessage, Verified};
 use std::sync::Arc;
 
@@ -61,6 +63,12 @@ pub enum Input {
     /// A command that was executed asks for this change of membership; it holds both. Whoever leads begins it, or goes on with
     /// it, and says so with [`Effect::Members`]; all replicas are told, also again. Once it is done here that is no news.
     Membership(Arc<Memberships>),
+    /// These are sent the log like members, until the host says otherwise, also where they are none (any more): who leaves one
+    /// instance may need it to carry out what is left to do in another.
+    Listeners(Arc<[ReplicaId]>),
+    /// A request, by the digest of its bytes, arrived here and was authenticated: if it is not decided in time, something is wrong
+    /// with the leader. Only protocols that suspect their leaders on their own take notice.
+    Watch(Digest),
     /// The moment that [`Order::deadline`] named has come.
     Deadline,
 }
@@ -96,7 +104,7 @@ pub struct Status {
 }
 
 /// One ordering protocol in one instance.
-pub trait Order: Send {
+pub trait Order: Send + std::fmt::Debug {
     /// The service's state comes from a durable checkpoint, and the log begins after it; before any [`Order::restore`].
     ///
     /// # Errors

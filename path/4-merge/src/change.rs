@@ -6,10 +6,10 @@
 //! Tests: tests/merge/changes.rs.
 
 use crate::generation::{Generation, INSTANCES_MAX, Position, SLOT_MAX};
-use crate::local::{Local, Stay};
+use crate::local::{Local, RecordIndex, Stay};
 use crate::merge::Merge;
 use crate::refused::Refused;
-use quorate_types::{Seq, Slot};
+use quorate_types::{InstanceId, Seq, Slot};
 
 impl<T> Merge<T> {
     /// The batch that was taken last holds a command for another number of instances. All replicas come to the same answer. Instances
@@ -58,6 +58,40 @@ impl<T> Merge<T> {
         for slot in self.locals[at].come_back(border) {
             self.want(Position::at(slot, at), false);
         }
+    }
+
+    /// The host begins this instance anew, behind the last record that was delivered of it: what it said later, in an earlier stay, stood
+    /// for no slot, and what it says from now on is counted from there.
+    pub fn renew(&mut self, instance: InstanceId) {
+        let Ok(at) = self.index(instance) else { return };
+        let local = &mut self.locals[at];
+        let waited = local.waited;
+        *local = Local::new(local.record, local.base, local.stay);
+        local.waited = waited;
+    }
+
+    /// The last record of an instance that was delivered whole and stood for a slot: where it goes on, or comes back.
+    pub fn delivered_record(&self, instance: InstanceId) -> Option<RecordIndex> {
+        self.index(instance).ok().map(|at| RecordIndex(self.locals[at].record))
+    }
+
+    /// Whether an instance takes part, or will when its generation begins, and nothing is known of an end.
+    pub fn stays(&self, instance: InstanceId) -> bool {
+        self.index(instance).is_ok_and(|at| self.locals[at].stay == Stay::Here)
+    }
+
+    /// Whether an instance takes no part: a change left it out, and its border is behind.
+    pub fn is_away(&self, instance: InstanceId) -> bool {
+        self.index(instance).is_ok_and(|at| self.locals[at].stay == Stay::Away)
+    }
+
+    /// Whether the merge can wait for more of an instance now: it takes part, and has not said all that it is to say.
+    pub fn expects(&self, instance: InstanceId) -> bool {
+        self.index(instance).is_ok_and(|at| {
+            let local = &self.locals[at];
+            let present = at < usize::from(self.generation.instances);
+            present && !matches!(local.stay, Stay::Leaves(border) if local.placed >= border)
+        })
     }
 
     /// The place with this seq, if its generation is still known. [merge L2]

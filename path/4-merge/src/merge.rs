@@ -243,6 +243,19 @@ impl<T> Merge<T> {
         Some(RecordIndex(self.locals[at].last + 1))
     }
 
+    /// Whether all batches among an instance's records up to this one are delivered.
+    pub fn has_delivered(&self, instance: InstanceId, record: RecordIndex) -> bool {
+        let waits = |local: &Local<T>| {
+            let mut queue = local.queue.iter().take_while(|item| item.record <= record.0);
+            let unplaced = local.unplaced.front().is_some_and(|(first, _)| *first <= record.0);
+            unplaced || queue.any(|item| item.payload.is_some())
+        };
+        self.index(instance).is_ok_and(|at| {
+            let local = &self.locals[at];
+            local.last >= record.0 && !waits(local)
+        })
+    }
+
     /// About which seq the slots of this record have, which may not be known here yet: exact unless records between are no-ops.
     pub fn estimate(&self, instance: InstanceId, record: RecordIndex) -> Seq {
         let Ok(at) = self.index(instance) else { return self.seq() };

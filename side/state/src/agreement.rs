@@ -245,15 +245,15 @@ impl Agreement {
 
     /// A report on a border before a member's newest ones: pushed out, or `said` just now. Whether there is a verdict to look for.
     fn keep_older(&mut self, from: ReplicaId, seq: Seq, report: Report, said: bool) -> bool {
-        let newer = |(seq, report): (&Seq, &Report)| self.worth(*seq, report) == Worth::Held;
-        let worth = match self.worth(seq, &report) {
+        let newer = |(seq, report): (&Seq, &Report)| self.worth(from, *seq, report) == Worth::Held;
+        let worth = match self.worth(from, seq, &report) {
             // There is a newer one to fetch.
             Worth::Held if self.reports[&from].iter().any(newer) => Worth::Little,
             worth => worth,
         };
         let keeps = match self.older.get(&from).filter(|(kept, _)| *kept != seq) {
             None => said || worth > Worth::Little,
-            Some((kept, old)) => match self.worth(*kept, old) {
+            Some((kept, old)) => match self.worth(from, *kept, old) {
                 Worth::Little => said || worth > Worth::Little,
                 // Who is behind can not know that it is agreed on; its member chose this one to speak of.
                 _ if said && report.held && seq > *kept => true,
@@ -266,9 +266,13 @@ impl Agreement {
         keeps || !said
     }
 
-    /// What an older report is good for.
-    fn worth(&self, seq: Seq, report: &Report) -> Worth {
-        if report.held && self.agreed(seq) == Some(report.digest) {
+    /// What an older report of a member is good for. Another one says that it holds a checkpoint only if that can be trusted. Who has not
+    /// been there can not know that it is agreed on, and may find nothing else to fetch.
+    fn worth(&self, from: ReplicaId, seq: Seq, report: &Report) -> Worth {
+        let agreed = self.agreed(seq);
+        let behind = self.newest_of(self.me).is_none_or(|(own, _)| own < seq);
+        let told = from != self.me && agreed.is_none() && behind;
+        if report.held && (told || agreed == Some(report.digest)) {
             Worth::Held
         } else if self.newest().is_some_and(|(newest, _)| newest == seq) {
             Worth::Agreed

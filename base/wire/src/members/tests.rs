@@ -9,9 +9,10 @@ fn id(number: u16) -> ReplicaId {
     ReplicaId::new(number)
 }
 
-fn commands() -> [SystemCommand; 3] {
+fn commands() -> [SystemCommand; 4] {
     let created = Memberships::created(&[id(1), id(2)]);
-    [SystemCommand::Change(created), SystemCommand::Changed(MembershipId::new(7)), SystemCommand::Raise(2)]
+    let changed = SystemCommand::Changed(MembershipId::new(7));
+    [SystemCommand::Change(created), changed, SystemCommand::Raise(2), SystemCommand::Instances(4)]
 }
 
 fn batch(command: &SystemCommand) -> Batch {

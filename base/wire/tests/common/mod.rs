@@ -11,11 +11,14 @@ use quorate_wire::{
     Batch, BatchHeader, ClientMessage, Frame, FrameKind, Hello, LeaderNotice, Link, Member, MemberRequest,
     MemberRole, Membership, Memberships, OrderMessage, OutFrame, ReadConsistency, ReadReply, ReadRequest,
     ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage, Reply, ReplyStatus, RequestHeader,
-    RequestKind, Requests, Role, StateMessage, Welcome, fill_frame, read_fill, read_reply_header, read_room,
-    read_upgrade_request, room_frame, write_read_request, write_request,
+    RequestKind, Requests, Role, StateMessage, Welcome, caught_up_frame, fill_frame, read_caught_up,
+    read_fill, read_instances_request, read_reply_header, read_room, read_upgrade_request, room_frame,
+    write_read_request, write_request,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
+
+pub(crate) mod mod_smart;
 
 /// A frame whose bytes are pinned.
 pub(crate) struct Sample {
@@ -368,6 +371,10 @@ pub(crate) fn samples() -> Vec<Sample> {
         let frame = OrderMessage::Raft(message).frame(InstanceId::new(1));
         list.push(Sample { name: format!("order_raft_{name}"), story, frame });
     }
+    for (name, story, message) in mod_smart::messages() {
+        let frame = OrderMessage::ModSmart(Box::new(message)).frame(InstanceId::new(1));
+        list.push(Sample { name: format!("order_mod_smart_{name}"), story, frame });
+    }
     for (name, story, message) in state_messages() {
         list.push(Sample { name: format!("state_{name}"), story, frame: message.frame() });
     }
@@ -382,11 +389,18 @@ pub(crate) fn samples() -> Vec<Sample> {
         story: "Everything up to slot 7 of instance 2 is to be decided.",
         frame: fill_frame(Slot::new(7), InstanceId::new(2)),
     });
+    list.push(Sample {
+        name: "caught_up".into(),
+        story: "In instance 2 the replicas 3 and 5 have caught up.",
+        frame: caught_up_frame(InstanceId::new(2), &[ReplicaId::new(3), ReplicaId::new(5)]),
+    });
     clients(&mut list);
-    let level = 2u32.to_le_bytes();
+    let (level, count) = (2u32.to_le_bytes(), 4u16.to_le_bytes());
     for (name, story, kind, body) in [
         ("upgrade_reply", "The answer is a line of text.", FrameKind::UpgradeReply, &b"begun 2"[..]),
         ("upgrade_request", "An operator asks for a level.", FrameKind::UpgradeRequest, &level),
+        ("instances_reply", "The answer is a line of text.", FrameKind::InstancesReply, &b"begun 4"[..]),
+        ("instances_request", "An operator asks for 4 instances.", FrameKind::InstancesRequest, &count),
     ] {
         list.push(Sample { name: name.into(), story, frame: OutFrame::new(kind, body, vec![]) });
     }
@@ -401,8 +415,12 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
         FrameKind::Welcome => vec![format!("{:?}", Welcome::decode(frame.payload)?)],
         FrameKind::Refusal => vec![format!("{:?}", Refusal::decode(frame.payload)?)],
         FrameKind::Order => {
-            let (instance, OrderMessage::Raft(message)) = OrderMessage::decode(frame.payload)?;
-            vec![format!("{instance} {}", raft_line(&message))]
+            let (instance, message) = OrderMessage::decode(frame.payload)?;
+            let line = match &message {
+                OrderMessage::Raft(message) => raft_line(message),
+                OrderMessage::ModSmart(message) => mod_smart::line(message),
+            };
+            vec![format!("{instance} {line}")]
         }
         FrameKind::State => vec![format!("{:?}", StateMessage::decode(frame.payload)?)],
         FrameKind::Requests | FrameKind::Reads => match ClientMessage::decode(frame)? {
@@ -438,8 +456,13 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
         | FrameKind::ScrubRequest
         | FrameKind::ScrubReply
         | FrameKind::MemberReply
-        | FrameKind::UpgradeReply => {
+        | FrameKind::UpgradeReply
+        | FrameKind::InstancesReply => {
             vec![text(&frame.payload)]
+        }
+        FrameKind::CaughtUp => vec![format!("{:?}", read_caught_up(&frame.payload)?)],
+        FrameKind::InstancesRequest => {
+            vec![format!("{} instances", read_instances_request(frame.payload)?)]
         }
         FrameKind::UpgradeRequest => vec![format!("level {}", read_upgrade_request(frame.payload)?)],
         FrameKind::Members => vec![format!("{:?}", Memberships::decode(frame.payload)?)],

@@ -60,7 +60,7 @@ pub(super) fn read_record(record: &Stored) -> Option<OnDisk> {
 /// # Panics
 /// When `message` leaves too early.
 pub fn check_send(disk: Disk<'_>, from: ReplicaId, to: ReplicaId, message: &OrderMessage) {
-    let OrderMessage::Raft(message) = message;
+    let OrderMessage::Raft(message) = message else { return };
     let mut vote = (View::ZERO, None);
     let mut entries = BTreeMap::new();
     for (number, record) in (1..).zip(disk.records) {

@@ -1,5 +1,7 @@
 //! Events, messages and replicas as text.
 
+use crate::mod_smart;
+
 use super::record::{OnDisk, Vote, anchor_position, read_record};
 use crate::world::{Event, World};
 use quorate_order::Stored;
@@ -13,11 +15,16 @@ use std::fmt::Write;
 const ENTRIES_SHOWN: usize = 6;
 
 /// One line per event; neighbours that differ only in a replica share one.
-pub(super) fn events(events: &[Event]) -> String {
+pub(super) fn events(events: &[Event], smart: bool) -> String {
     // What changes between neighbours, what comes before it on the line, and what after it.
     let mut lines: Vec<(String, Vec<ReplicaId>, String)> = Vec::new();
     for event in events {
-        let (before, who, after) = line(event);
+        let (before, who, after) = match event {
+            Event::Persisted(by, id, record) if smart => {
+                (String::new(), *by, format!("writes {id}: {}", mod_smart::stored(record)))
+            }
+            event => line(event),
+        };
         match lines.last_mut() {
             Some((b, all, a)) if *b == before && *a == after && !all.contains(&who) => all.push(who),
             _ => lines.push((before, vec![who], after)),
@@ -31,13 +38,20 @@ pub(super) fn events(events: &[Event]) -> String {
     out
 }
 
+fn any(m: &OrderMessage) -> String {
+    match m {
+        OrderMessage::Raft(m) => message(m),
+        OrderMessage::ModSmart(m) => mod_smart::message(m),
+    }
+}
+
 fn line(event: &Event) -> (String, ReplicaId, String) {
     let alone = |who: &ReplicaId, what: String| (String::new(), *who, what);
     match event {
-        Event::Sent(from, to, OrderMessage::Raft(m)) => (format!("{from} > "), *to, message(m)),
-        Event::Lost(from, to, OrderMessage::Raft(m)) => (format!("{from} x "), *to, message(m)),
-        Event::Held(from, to, OrderMessage::Raft(m), after) => {
-            (format!("{from} | "), *to, format!("{} (waits for {after})", message(m)))
+        Event::Sent(from, to, m) => (format!("{from} > "), *to, any(m)),
+        Event::Lost(from, to, m) => (format!("{from} x "), *to, any(m)),
+        Event::Held(from, to, m, after) => {
+            (format!("{from} | "), *to, format!("{} (waits for {after})", any(m)))
         }
         Event::Persisted(by, id, record) => alone(by, format!("writes {id}: {}", stored(record))),
         Event::Durable(by, id) => alone(by, format!("durable up to {id}")),
@@ -250,8 +264,8 @@ pub(super) fn flying(world: &World) -> String {
     let mut out = String::new();
     for from in world.members() {
         for to in world.members() {
-            for OrderMessage::Raft(m) in world.flying(*from, *to) {
-                let _ = writeln!(out, "{from} > {to}  {}", message(m));
+            for m in world.flying(*from, *to) {
+                let _ = writeln!(out, "{from} > {to}  {}", any(m));
             }
         }
     }

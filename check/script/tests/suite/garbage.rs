@@ -5,7 +5,8 @@ use super::{Protocol, proposal};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use quorate_order::{Anchor, Effect, Effects, Input, Order, Stored};
-use quorate_types::{RecordId, ReplicaId, Slot, Span, Time, View};
+use quorate_types::{Digest, MembershipId, RecordId, ReplicaId, Slot, Span, Time, View};
+use quorate_wire::mod_smart::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof, Signature};
 use quorate_wire::raft::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_wire::{OrderMessage, Verified};
 
@@ -40,21 +41,34 @@ impl Lone {
             let mut effects = Effects::new();
             self.order.step(self.now, input, &mut effects);
             self.order.invariants(true);
-            for effect in effects.drain() {
-                match effect {
-                    Effect::Persist { id, record, .. } => {
-                        self.disk.push(record);
-                        assert_eq!(id.number(), self.disk.len() as u64, "records are numbered without gaps");
-                    }
-                    Effect::Load { load, records } => {
-                        let read = |id: &RecordId| self.disk[id.number() as usize - 1].clone();
-                        inputs.push(Input::Loaded { load, records: records.iter().map(read).collect() });
-                    }
-                    Effect::Halt(why) => panic!("a peer made it halt: {why}"),
-                    _ => {}
+            inputs.extend(self.carry_out(effects));
+        }
+    }
+
+    fn start(&mut self) {
+        let mut effects = Effects::new();
+        self.order.start(self.now, &mut effects);
+        self.carry_out(effects).into_iter().for_each(|input| self.step(input));
+    }
+
+    /// Gives what follows.
+    fn carry_out(&mut self, mut effects: Effects) -> Vec<Input> {
+        let mut inputs = Vec::new();
+        for effect in effects.drain() {
+            match effect {
+                Effect::Persist { id, record, .. } => {
+                    self.disk.push(record);
+                    assert_eq!(id.number(), self.disk.len() as u64, "records are numbered without gaps");
                 }
+                Effect::Load { load, records } => {
+                    let read = |id: &RecordId| self.disk[id.number() as usize - 1].clone();
+                    inputs.push(Input::Loaded { load, records: records.iter().map(read).collect() });
+                }
+                Effect::Halt(why) => panic!("a peer made it halt: {why}"),
+                _ => {}
             }
         }
+        inputs
     }
 
     fn poke(&mut self, poke: Poke) {
@@ -125,7 +139,7 @@ pub(crate) fn garbage_never_panics(protocol: Protocol) {
             disk: vec![],
             checkpoint: None,
         };
-        lone.order.start(Time::ZERO, &mut Effects::new());
+        lone.start();
         pokes.into_iter().for_each(|poke| lone.poke(poke));
         let mut again = (protocol.make)(members[0], &members, 6);
         // A checkpoint that was never spoken of serves as well.
@@ -199,4 +213,87 @@ pub(crate) fn raft() -> BoxedStrategy<OrderMessage> {
     ]
     .prop_map(OrderMessage::Raft)
     .boxed()
+}
+
+fn slot() -> impl Strategy<Value = Slot> {
+    number().prop_map(Slot::new)
+}
+
+fn digest() -> impl Strategy<Value = Digest> {
+    (0u64..4).prop_map(|number| Digest::new(*blake3::hash(proposal(number).bytes()).as_bytes()))
+}
+
+fn value() -> impl Strategy<Value = (View, Digest)> {
+    (view(), digest())
+}
+
+fn collect() -> impl Strategy<Value = Collect> {
+    (0u16..5, slot(), prop::option::of(value()), prop::collection::vec(value(), 0..3)).prop_map(
+        |(from, decided, lock, writes)| Collect {
+            from: ReplicaId::new(from),
+            decided,
+            lock,
+            writes,
+            signature: Signature::NONE,
+        },
+    )
+}
+
+fn signed() -> impl Strategy<Value = Vec<(ReplicaId, Signature)>> {
+    prop::collection::btree_set(0u16..5, 0..4)
+        .prop_map(|ids| ids.into_iter().map(|id| (ReplicaId::new(id), Signature::NONE)).collect())
+}
+
+fn proof() -> impl Strategy<Value = Proof> {
+    (slot(), view(), digest(), signed()).prop_map(|(slot, view, digest, accepts)| Proof {
+        slot,
+        view,
+        digest,
+        accepts,
+    })
+}
+
+fn body() -> impl Strategy<Value = Body> {
+    let batch = || (0u64..4).prop_map(proposal);
+    let why = prop_oneof![
+        Just(Complaint::Silence),
+        digest().prop_map(Complaint::Request),
+        slot().prop_map(Complaint::Slot),
+        Just(Complaint::Joined),
+        Just(Complaint::Leaves),
+    ];
+    let collects = prop::collection::vec(collect(), 0..4).prop_map(|mut list| {
+        list.sort_by_key(|collect| collect.from);
+        list
+    });
+    let batches = prop::collection::vec(batch(), 0..3);
+    let signature = Signature::NONE;
+    prop_oneof![
+        4 => (slot(), batch()).prop_map(|(slot, batch)| Body::Propose { slot, batch }),
+        3 => (slot(), digest()).prop_map(|(slot, digest)| Body::Write { slot, digest }),
+        4 => (slot(), digest()).prop_map(move |(slot, digest)| Body::Accept { slot, digest, signature }),
+        3 => (view(), why, slot()).prop_map(move |(asked, why, decided)| Body::Stop { asked, why, decided, signature }),
+        2 => signed().prop_map(|stops| Body::Certificate { stops }),
+        3 => (collect(), prop::option::of(proof()), batches)
+            .prop_map(|(collect, last, batches)| Body::StopData { collect, last, batches }),
+        3 => (signed(), collects, prop::option::of(proof()), prop::option::of(batch()))
+            .prop_map(|(stops, collects, last, value)| Body::Sync { stops, collects, last, value }),
+        1 => (slot(), 1u16..5).prop_map(|(slot, count)| Body::Fetch { slot, count }),
+        3 => (proof(), batch()).prop_map(|(proof, batch)| Body::Decision { proof, batch }),
+        1 => (slot(), prop::option::of(proof())).prop_map(|(slot, proof)| Body::Gone { slot, proof }),
+        1 => (slot(), number()).prop_map(|(decided, round)| Body::Alive { decided, round }),
+        1 => (slot(), number()).prop_map(|(decided, round)| Body::AliveReply { decided, round }),
+        1 => number().prop_map(|read| Body::Read { read }),
+        1 => (number(), prop::option::of(slot())).prop_map(|(read, slot)| Body::ReadReply { read, slot }),
+    ]
+}
+
+/// Messages of Mod-SMaRt with small numbers, which often fit together, and a few absurd ones.
+pub(crate) fn mod_smart() -> BoxedStrategy<OrderMessage> {
+    (view(), body())
+        .prop_map(|(view, body)| {
+            let membership = MembershipId::FIRST;
+            OrderMessage::ModSmart(Box::new(ModSmartMessage { membership, view, body }))
+        })
+        .boxed()
 }

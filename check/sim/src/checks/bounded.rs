@@ -16,7 +16,8 @@ pub const ON_THE_WAY_MAX: usize = 8 << 20;
 pub fn queued(name: &str, plan: &Plan, status: &NodeStatus) -> Result<(), Failure> {
     // The engine's own commands, and entries with a membership, wait beside the requests: one of each, and one that begins a view.
     let engine = if plan.replicas > plan.founders { 2 * (600 * plan.replicas + 256) } else { 0 };
-    let max = (plan.admission.1 + REQUEST_MAX + 64 + engine) * usize::from(plan.instances);
+    let max = (plan.admission.1 + REQUEST_MAX + 64 + engine)
+        * usize::from(if plan.resizes { plan.instances.max(8) } else { plan.instances });
     if status.queue_bytes > max {
         return Err(Failure::new("bounded", format!("{name} queues {} bytes of {max}", status.queue_bytes)));
     }

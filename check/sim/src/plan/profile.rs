@@ -17,6 +17,8 @@ pub struct Profile {
     pub changes: Option<bool>,
     /// How many instances order batches; otherwise the seed decides.
     pub instances: Option<u16>,
+    /// Whether their number changes; otherwise the seed decides, unless the number is chosen.
+    pub resizes: Option<bool>,
     /// How many lanes a replica has at most; otherwise the seed decides.
     pub lanes: Option<u16>,
     /// Whether programs are replaced and the feature level is raised; otherwise the seed decides.
@@ -32,6 +34,7 @@ impl Default for Profile {
             length: 1,
             changes: None,
             instances: None,
+            resizes: None,
             lanes: None,
             upgrades: None,
         }

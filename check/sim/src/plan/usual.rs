@@ -1,8 +1,27 @@
-//! What every run has: a network, and clients that work.
+//! What every run has: a log, a network, and clients that work.
 
-use super::{MS, Workload};
+use super::{MS, Profile, Workload};
 use crate::net::NetPlan;
 use crate::random::Rng;
+use quorate_log::{LogConfig, SyncMode};
+
+/// The log's sizes and durability.
+pub(super) fn log_plan(rng: &mut Rng, profile: &Profile) -> LogConfig {
+    let mut modes = [SyncMode::Group; 8];
+    modes[6..].copy_from_slice(&[SyncMode::Async, SyncMode::Memory]);
+    let drawn = rng.pick(&modes);
+    let sync = profile.sync.unwrap_or(drawn);
+    let block = rng.pick(&[4096, 8192]);
+    LogConfig {
+        segment_bytes: rng.pick(&[20 << 10, 20 << 10, 32 << 10, 64 << 10, 256 << 10]),
+        block_bytes_max: block,
+        reserve_bytes: 2048,
+        in_flight_max: rng.range(1, 4) as usize,
+        segments_ahead: rng.range(1, 2),
+        unsynced_bytes_max: 16 << 10,
+        sync,
+    }
+}
 
 /// How good the network is.
 pub(super) fn net_plan(rng: &mut Rng) -> NetPlan {

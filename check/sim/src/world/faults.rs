@@ -9,7 +9,7 @@ use quorate_log::SyncMode;
 use quorate_node::{Input, KeeperWork, Node};
 use quorate_state::checkpoint::Job;
 use quorate_types::{Halt, Seq};
-use quorate_wire::{Frame, FrameKind, Hello, Role};
+use quorate_wire::{FRAME_HEADER, Frame, FrameKind, Hello, Role, instances_request};
 
 impl World {
     pub(super) fn begin_fault(&mut self, index: usize) {
@@ -160,6 +160,11 @@ impl World {
                 self.ask_to_raise();
                 None
             }
+            Fault::Instances { count } => {
+                let payload = Bytes::from(instances_request(count).to_vec()).slice(FRAME_HEADER..);
+                self.operate(self.leader(), FrameKind::InstancesRequest, payload);
+                None
+            }
             _ => None,
         }
     }
@@ -215,11 +220,15 @@ impl World {
         }
     }
 
-    /// Who leads in the highest view; the first replica when nobody does.
+    /// Who leads the first instance in the highest view, or any; the first replica when nobody does.
     pub(super) fn leader(&self) -> usize {
         let leads = |who: &usize| self.replicas[*who].node.as_ref().is_some_and(Node::leads);
-        let view = |who: &usize| self.replicas[*who].node.as_ref().map(Node::view);
-        (0..self.plan.replicas).filter(leads).max_by_key(view).unwrap_or_default()
+        let standing = |who: &usize| {
+            let node = self.replicas[*who].node.as_ref()?;
+            let first = node.leases().first().is_some_and(|(_, leads, _)| *leads);
+            Some((first, node.view()))
+        };
+        (0..self.plan.replicas).filter(leads).max_by_key(standing).unwrap_or_default()
     }
 
     fn across(&self, group: u64) -> Vec<(usize, usize)> {

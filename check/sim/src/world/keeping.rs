@@ -199,7 +199,9 @@ impl World {
         let current = self.current();
         let members = |who: &usize| current.contains(who);
         let replicas = || (0..self.plan.replicas).filter(members).map(|who| &self.replicas[who]);
-        let settled = replicas().filter_map(|r| r.node.as_ref()).all(|node| node.change().is_none());
+        let settled = replicas()
+            .filter_map(|r| r.node.as_ref())
+            .all(|node| node.change().is_none() && node.generations().1.is_none());
         let states: Vec<(u64, CheckpointStatus)> = replicas()
             .filter_map(|replica| replica.node.as_ref())
             .map(|node| (node.executor().seq().number(), node.status().checkpoints))

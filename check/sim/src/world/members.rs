@@ -30,10 +30,14 @@ impl World {
 
     /// The members in the end: as whoever executed most knows them.
     pub(super) fn current(&self) -> BTreeSet<usize> {
-        let nodes = self.replicas.iter().filter_map(|replica| replica.node.as_ref());
-        let first = nodes.max_by_key(|node| node.executor().seq());
-        let Some(node) = first else { return BTreeSet::new() };
+        let Some(node) = self.foremost() else { return BTreeSet::new() };
         self.membership_of(node).members().iter().map(|member| place(member.replica)).collect()
+    }
+
+    /// Whoever executed most.
+    fn foremost(&self) -> Option<&Node> {
+        let nodes = self.replicas.iter().filter_map(|replica| replica.node.as_ref());
+        nodes.max_by_key(|node| node.executor().seq())
     }
 
     /// What a replica is, for a run that does not end.
@@ -75,7 +79,7 @@ impl World {
                 replica,
                 address: format!("r{}:{}", replica.number(), self.now / MS % 60_000 + 2),
             }),
-            Change::LoseDisk => return self.lose_disk(any(&voters), lost.len(), &voters),
+            Change::LoseDisk => return self.lose_disk(pick),
         };
         let Some(request) = request else { return };
         self.trace.line(Level::Events, self.now, Some(leader), "asked", || format!("{request:?}"));
@@ -100,7 +104,12 @@ impl World {
     }
 
     /// A voter's disk is lost for good, if a majority is left whatever is under way: nothing may be.
-    fn lose_disk(&mut self, who: Option<ReplicaId>, lost: usize, voters: &[ReplicaId]) {
+    fn lose_disk(&mut self, pick: usize) {
+        // Who is asked for changes may have been removed, and not know.
+        let Some(node) = self.foremost() else { return };
+        let voters: Vec<ReplicaId> = self.membership_of(node).voters().collect();
+        let lost = voters.iter().filter(|id| self.replicas[place(**id)].halt.is_some()).count();
+        let who = voters.get(pick.checked_rem(voters.len()).unwrap_or(0)).copied();
         let Some(who) = who.map(place).filter(|_| (lost + 1) * 2 < voters.len()) else { return };
         let nodes = || voters.iter().filter_map(|id| self.replicas[place(*id)].node.as_ref());
         let asked = self.members.asked.max(MembershipId::FIRST.number());
@@ -133,6 +142,7 @@ impl World {
             if let Some(membership) = node.membership() {
                 self.members.look(&self.trace.name(who), membership)?;
             }
+            self.instances.look(&self.trace.name(who), node)?;
         }
         Ok(())
     }
@@ -143,6 +153,9 @@ impl World {
             let Some(node) = &replica.node else { continue };
             let name = self.trace.name(who);
             self.members.ended(&name, current.contains(&who), node)?;
+            if current.contains(&who) {
+                self.instances.ended(&name, node)?;
+            }
         }
         Ok(())
     }

@@ -150,7 +150,7 @@ impl World {
         let first = replica.disk.segments().first().map_or(0, |first| first * size);
         let before = replica.keeping.written.iter().rev().nth(1).map_or(0, |(_, position)| *position);
         // Of several instances each has what it decided ahead of the global log in its own log already.
-        let ahead = if self.plan.instances > 1 { 128 << 10 } else { 0 };
+        let ahead = if self.plan.instances > 1 || self.plan.resizes { 128 << 10 } else { 0 };
         checkpoints::trimmed(name, first, status.log.position, before, 3 * size + (64 << 10) + ahead)
     }
 }

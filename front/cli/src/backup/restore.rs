@@ -86,7 +86,8 @@ pub(super) fn run(args: Args) -> Outcome {
     };
     let certificates = (!args.plain).then_some(cert::DAYS);
     let (service, instances, made_by) = (args.service, facts.instances, "quorate backup restore");
-    let plan = Plan { members, durability, service, instances, lanes: 1, certificates, made_by };
+    let etcd = init::etcd_addresses(service, &members, init::ETCD_PORT);
+    let plan = Plan { members, durability, service, etcd, instances, lanes: 1, certificates, made_by };
     let origin = Origin {
         cluster: init::new_cluster_id()?,
         // Nothing of the cluster's past is later, and it goes on from there.

@@ -43,6 +43,7 @@ impl Temporary {
         let directory = scratch.join(format!("{PREFIX}{}", std::process::id()));
         let certificates = (!measurement.plain).then_some(cert::DAYS);
         let plan = Plan {
+            etcd: Vec::new(),
             members: addresses()?,
             durability: measurement.durability(),
             service,

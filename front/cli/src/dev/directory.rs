@@ -135,10 +135,13 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
         lanes: args.lanes.unwrap_or(1),
         plain: args.plain,
     };
-    let ports = match args.port_base {
-        Some(base) => (base..).take(usize::from(choices.replicas)).collect(),
-        None => free_ports(choices.replicas)?,
+    // Behind the ports for replicas and clients come those for clients of etcd.
+    let wanted = if choices.service == ServiceChoice::Etcd { 2 * choices.replicas } else { choices.replicas };
+    let mut ports = match args.port_base {
+        Some(base) => (base..).take(usize::from(wanted)).collect(),
+        None => free_ports(wanted)?,
     };
+    let etcd = ports.split_off(usize::from(choices.replicas));
     let plan = Plan {
         members: (1..=choices.replicas)
             .zip(ports)
@@ -146,6 +149,7 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
             .collect(),
         durability: choices.durability,
         service: choices.service,
+        etcd: etcd.into_iter().map(|port| format!("127.0.0.1:{port}")).collect(),
         instances: choices.instances,
         lanes: choices.lanes,
         certificates: (!choices.plain).then_some(cert::DAYS),

@@ -11,7 +11,7 @@ mod export;
 pub(crate) use directory::{MARKER, adopt, free_ports};
 
 use crate::admin::{self, Admin};
-use crate::cluster::{CLIENT_FILE, DEV_DIRECTORY};
+use crate::cluster::{CLIENT_FILE, Cluster, DEV_DIRECTORY};
 use crate::control::{self, Request, Response, SOCKET};
 use crate::failure::{Doing as _, Failure, Outcome};
 use crate::init::{self, DurabilityChoice, ServiceChoice};
@@ -190,7 +190,7 @@ impl Dev {
             if let Some(leader) = admin::leader(&answers)
                 && admin::followers_of(&answers, leader) >= majority
             {
-                self.announce(started.elapsed(), leader)?;
+                self.announce(started.elapsed(), leader, &admin::etcd(&answers))?;
                 return Ok(true);
             }
             if !told && started.elapsed() > SLOW {
@@ -233,13 +233,16 @@ impl Dev {
         }
     }
 
-    fn announce(&self, after: Duration, leader: ReplicaId) -> Outcome<()> {
-        let text =
-            if self.args.json { self.ready_json(after, leader) } else { self.ready_text(after, leader) };
+    fn announce(&self, after: Duration, leader: ReplicaId, etcd: &[String]) -> Outcome<()> {
+        let text = if self.args.json {
+            self.ready_json(after, leader, etcd)
+        } else {
+            self.ready_text(after, leader, etcd)
+        };
         print::line(text).map(|_| ())
     }
 
-    fn ready_json(&self, after: Duration, leader: ReplicaId) -> String {
+    fn ready_json(&self, after: Duration, leader: ReplicaId, etcd: &[String]) -> String {
         let directory = &self.directory.cluster.directory;
         let replicas: Vec<serde_json::Value> = self
             .children
@@ -262,6 +265,7 @@ impl Dev {
             "leader": leader.number(),
             "durability": self.directory.choices.durability,
             "service": self.directory.choices.service,
+            "etcd": etcd,
             "dir": directory,
             "client_config": directory.join(CLIENT_FILE),
             "control_socket": directory.join(SOCKET),
@@ -271,7 +275,7 @@ impl Dev {
         .to_string()
     }
 
-    fn ready_text(&self, after: Duration, leader: ReplicaId) -> String {
+    fn ready_text(&self, after: Duration, leader: ReplicaId, etcd: &[String]) -> String {
         let DevDirectory { cluster, choices, made, .. } = &self.directory;
         let mut text = format!("ready in {} ms: {} replicas", after.as_millis(), cluster.members.len());
         text.push_str(if *made { "\n" } else { ", with the data of the run before\n" });
@@ -298,9 +302,29 @@ impl Dev {
             let _ = writeln!(text, "  quorate {:<40} write", format!("kv put greeting hello{dir}"));
             let _ = writeln!(text, "  quorate {:<40} read", format!("kv get greeting{dir}"));
         }
+        if !etcd.is_empty() {
+            text.push_str("\nFor etcdctl and other clients of etcd:\n");
+            for line in etcd_environment(cluster, etcd) {
+                let _ = writeln!(text, "  export {line}");
+            }
+            text.push('\n');
+        }
         text.push_str("Ctrl-C stops it; the data stays.");
         text
     }
+}
+
+/// What etcdctl reads from its environment.
+fn etcd_environment(cluster: &Cluster, addresses: &[String]) -> Vec<String> {
+    let scheme = if cluster.tls.is_some() { "https" } else { "http" };
+    let endpoints: Vec<String> = addresses.iter().map(|address| format!("{scheme}://{address}")).collect();
+    let mut lines = vec![format!("ETCDCTL_ENDPOINTS={}", endpoints.join(","))];
+    if let Some(tls) = &cluster.tls {
+        let files = &tls.client;
+        let named = [("CACERT", &files.ca), ("CERT", &files.certificate), ("KEY", &files.key)];
+        lines.extend(named.iter().map(|(name, path)| format!("ETCDCTL_{name}={}", path.display())));
+    }
+    lines
 }
 
 fn ending(status: ExitStatus) -> String {

@@ -70,6 +70,12 @@ impl View {
         Ok(Self { number, changing_to, leader, members, leaving, created, start_time_ns, reached })
     }
 
+    /// Where all are reached, for those who ask each of them.
+    pub(crate) fn addresses(&self) -> Vec<(ReplicaId, String)> {
+        let named = self.members.iter().filter(|member| !member.address.is_empty());
+        named.map(|member| (ReplicaId::new(member.replica), member.address.clone())).collect()
+    }
+
     /// Where a member is reached.
     pub(super) fn address(&self, replica: ReplicaId) -> Option<String> {
         let found = self.members.iter().find(|member| member.replica == replica.number());

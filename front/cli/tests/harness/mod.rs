@@ -364,11 +364,16 @@ pub(crate) struct Made {
 impl Made {
     /// With these members; the smallest segments that are allowed, so that a start is quick.
     pub(crate) fn new(members: &[(u16, String)]) -> Self {
+        Self::with_instances(members, 1)
+    }
+
+    fn with_instances(members: &[(u16, String)], instances: u16) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let list: Vec<String> = members.iter().map(|(id, address)| format!("{id}={address}")).collect();
         let made = Self { directory };
         let path = made.path();
-        quorate(&["init", "--dir", path.to_str().expect("UTF-8"), "--members", &list.join(",")]).ok();
+        let (path, count) = (path.to_str().expect("UTF-8"), instances.to_string());
+        quorate(&["init", "--dir", path, "--members", &list.join(","), "--instances", &count]).ok();
         for (id, _) in members {
             edit(&made.config(*id), "mode = \"group\"", "mode = \"group\"\nsegment_mib = 20");
         }
@@ -377,9 +382,14 @@ impl Made {
 
     /// Three members on free ports.
     pub(crate) fn three() -> Self {
+        Self::three_with(1)
+    }
+
+    /// The same, with so many instances.
+    pub(crate) fn three_with(instances: u16) -> Self {
         let members: Vec<(u16, String)> =
             (1..).zip(free_ports(3)).map(|(id, port)| (id, format!("127.0.0.1:{port}"))).collect();
-        Self::new(&members)
+        Self::with_instances(&members, instances)
     }
 
     /// Where it is.

@@ -59,6 +59,14 @@ impl Model {
         }
     }
 
+    fn check_range_in_txn(&self, request: &RangeReq) -> Result<(), EtcdError> {
+        let lowest = if self.compacted == 0 { -1 } else { self.compacted };
+        if request.revision != 0 && request.revision < lowest {
+            return Err(EtcdError::Compacted);
+        }
+        self.check_range(request)
+    }
+
     pub(crate) fn range(&self, request: &RangeReq) -> Result<Response, EtcdError> {
         self.check_range(request)?;
         Ok(self.range_in(request, self.newest(), self.revision()))
@@ -81,6 +89,10 @@ impl Model {
         kvs.retain(|kv| max_mod == 0 || kv.modified <= max_mod);
         kvs.retain(|kv| min_create == 0 || kv.create >= min_create);
         kvs.retain(|kv| max_create == 0 || kv.create <= max_create);
+        // Without an order, what is sorted is what the limit leaves, and one more.
+        if request.order == 0 && request.bounds == [0; 4] && request.limit > 0 {
+            kvs.truncate(request.limit as usize + 1);
+        }
         let number = |kv: &Kv| match request.target {
             1 => kv.version,
             2 => kv.create,
@@ -187,6 +199,9 @@ impl Model {
 
     pub(crate) fn put(&mut self, request: &PutReq) -> Result<Response, EtcdError> {
         self.check_put(request)?;
+        if request.lease != 0 && !self.leases.contains_key(&request.lease) {
+            return Err(EtcdError::LeaseNotFound);
+        }
         self.check_put_state(request)?;
         let (mut keys, events) = (self.newest().clone(), self.events.len());
         let response = self.put_in(&mut keys, request);
@@ -254,7 +269,7 @@ impl Model {
 
     fn check_taken(&self, txn: &TxnReq) -> Result<(), EtcdError> {
         self.taken(txn).1.iter().try_for_each(|operation| match operation {
-            OpReq::Range(request) => self.check_range(request),
+            OpReq::Range(request) => self.check_range_in_txn(request),
             OpReq::Put(request) => self.check_put_state(request),
             OpReq::Delete(_) => Ok(()),
             OpReq::Txn(txn) => self.check_taken(txn),
@@ -352,22 +367,24 @@ impl Model {
 }
 
 /// What one list may put and delete; `None`: one key twice. A put and a delete of the same key are one too many where etcd sees them:
-/// on one level, or the put in a transaction within and the delete on the level above, in one before it, or in its other branch.
+/// on one level, or the put in a transaction within and the delete on the level above or in one before it.
 fn changes(list: &[OpReq]) -> Option<(BTreeSet<Vec<u8>>, Vec<DeleteReq>)> {
     let mut puts = BTreeSet::new();
     let mut deletes: Vec<DeleteReq> = vec![];
-    let deleted =
-        |deletes: &[DeleteReq], key: &[u8]| deletes.iter().any(|one| within(key, &one.key, &one.end));
+    // "From a key on" counts as nothing there, as in etcd.
+    let deleted = |deletes: &[DeleteReq], key: &[u8]| {
+        deletes.iter().any(|one| one.end != [0] && within(key, &one.key, &one.end))
+    };
     deletes.extend(list.iter().filter_map(|operation| match operation {
         OpReq::Delete(request) => Some(request.clone()),
         _ => None,
     }));
     for operation in list {
         let OpReq::Txn(txn) = operation else { continue };
-        let before = puts.clone();
+        let (before, deleted_before) = (puts.clone(), deletes.clone());
         for branch in [&txn.success, &txn.failure] {
             let (inner, inner_deletes) = changes(branch)?;
-            if inner.iter().any(|key| before.contains(key) || deleted(&deletes, key)) {
+            if inner.iter().any(|key| before.contains(key) || deleted(&deleted_before, key)) {
                 return None;
             }
             puts.extend(inner);

@@ -4,7 +4,7 @@ use super::tls::ClientTls;
 use super::{BlockingClient, Client, ClientFile, ClientFileError, driver};
 use quorate_client::Config;
 use quorate_tls::{CredentialsError, TlsFiles};
-use quorate_types::{ClientId, ClusterId, Holder, ReplicaId, Span};
+use quorate_types::{ClientId, ClusterId, ReplicaId, Span};
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -165,9 +165,7 @@ impl ClientBuilder {
             let credentials = tls.current();
             self.config.cluster = self.config.cluster.or(Some(credentials.cluster()));
             // Its sessions are those of its name: nobody with another one can use them.
-            if let Holder::Client(name) | Holder::Admin(name) = &credentials.identity().holder {
-                self.config.client = name.client_id(self.config.client);
-            }
+            self.config.client = credentials.identity().holder.client_id(self.config.client);
         }
         let cluster = self.config.cluster;
         let handle = driver::start(self.config, self.members.clone(), tls).map_err(BuildError::Io)?;

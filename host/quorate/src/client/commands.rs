@@ -100,6 +100,10 @@ impl Replies {
     pub fn iter(&self) -> ItemsIter<'_> {
         self.items().iter()
     }
+    /// The replies in order, each keeping the frame's memory for as long as it lives.
+    pub fn slices(&self) -> impl Iterator<Item = Bytes> {
+        self.iter().map(|reply| self.bytes.slice_ref(reply))
+    }
     /// The first reply.
     pub fn first(&self) -> Option<&[u8]> {
         self.iter().next()

@@ -153,11 +153,16 @@ impl Side {
         }
     }
 
+    /// The thousandths of its time in which it worked lately.
+    pub(super) fn busy(&self) -> u64 {
+        self.shared.busy.load(Ordering::Relaxed)
+    }
+
     pub(super) fn status(&self) -> LaneStatus {
         LaneStatus {
             lane: self.lane + 1,
             connections: self.shared.connections.load(Ordering::Relaxed),
-            busy: self.shared.busy.load(Ordering::Relaxed),
+            busy: self.busy(),
             waiting_bytes: self.inlet.bytes(),
         }
     }

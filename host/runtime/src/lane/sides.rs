@@ -2,9 +2,10 @@
 //!
 //! What is said about a connection stays in order wherever it goes. Given to a lane it goes first, and what is sent on it follows in
 //! the same queue. Wanted back it comes behind everything that was read of it, and what is to be sent waits until its new lane has it.
-//! What a lane says of a connection that the node ended is dropped here.
+//! What a lane says of a connection that the node ended is dropped here. INV-LANE-1. Tests: host/runtime/tests/lanes.rs.
 
 use super::Lane;
+use super::balance::Balance;
 use super::pressure::BufferStatus;
 use super::queue::Sleeper;
 use super::side::{Down, LaneStatus, Side, Up};
@@ -13,14 +14,17 @@ use crate::connection::{Class, Connection};
 use crate::disk_thread::{Mailbox, Watch};
 use mio::Poll;
 use quorate_node::{Input, Node, Place};
-use quorate_types::ConnId;
+use quorate_types::{ConnId, Time};
 use quorate_wire::OutFrame;
 use std::collections::BTreeMap;
 use std::io;
 
 /// Where a connection is that the main lane does not have.
-enum Home {
-    On(u16),
+pub(super) enum Home {
+    On {
+        lane: u16,
+        since: Time,
+    },
     /// Its old lane gives it back; then it goes there, with what is to be sent.
     Between {
         to: u16,
@@ -35,6 +39,7 @@ pub(super) struct Sides {
     homes: BTreeMap<ConnId, Home>,
     /// The main lane's own sleep.
     sleeper: Sleeper,
+    pub(super) balance: Balance,
 }
 
 impl Sides {
@@ -53,7 +58,7 @@ impl Sides {
             Side::start((lane, sockets(poll)), (own, sleeper.clone()), watch)
         };
         let list = (1..).zip(others).map(start).collect::<io::Result<Vec<Side>>>()?;
-        Ok(Self { list, homes: BTreeMap::new(), sleeper })
+        Ok(Self { list, homes: BTreeMap::new(), sleeper, balance: Balance::default() })
     }
 
     fn side(&mut self, lane: u16) -> Option<&mut Side> {
@@ -71,12 +76,27 @@ impl Sides {
         match self.homes.get_mut(&conn) {
             None => return false,
             Some(Home::Between { words, .. }) => words.push(word),
-            Some(Home::On(lane)) => {
+            Some(Home::On { lane, .. }) => {
                 let lane = *lane;
                 self.put(lane, word);
             }
         }
         true
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.list.len()
+    }
+
+    /// The thousandths of its time in which each of them works.
+    pub(super) fn busy(&self) -> impl Iterator<Item = (u16, u64)> + Clone {
+        self.list.iter().map(|side| (side.lane, side.busy()))
+    }
+
+    /// Where connections are.
+    pub(super) fn homes(&self) -> impl Iterator<Item = (&ConnId, &Home)> {
+        self.homes.iter()
     }
 
     /// Sends a frame where another lane has the connection; else it is gone.
@@ -89,7 +109,7 @@ impl Sides {
     /// Ends a connection, if another lane has it.
     pub(super) fn close(&mut self, conn: ConnId) -> bool {
         let known = self.say(conn, Down::Close(conn));
-        if let Some(Home::On(_)) = self.homes.get(&conn) {
+        if let Some(Home::On { .. }) = self.homes.get(&conn) {
             self.homes.remove(&conn);
         }
         known
@@ -142,6 +162,13 @@ impl Sides {
     }
 }
 
+impl Drop for Sides {
+    /// All are told before anybody is waited for.
+    fn drop(&mut self) {
+        self.list.iter_mut().for_each(Side::stop);
+    }
+}
+
 /// Which connection an input of another lane is about.
 fn about(input: &Input) -> Option<ConnId> {
     match input {
@@ -152,7 +179,7 @@ fn about(input: &Input) -> Option<ConnId> {
 
 impl Lane {
     /// Lets another lane have a connection.
-    pub(super) fn move_to(&mut self, conn: ConnId, lane: u16) {
+    pub(super) fn move_to(&mut self, now: Time, conn: ConnId, lane: u16) {
         if self.sides.side(lane).is_none() {
             return;
         }
@@ -160,10 +187,10 @@ impl Lane {
             None => {
                 let closing = self.sockets.connections.get(&conn).is_none_or(|connection| connection.closing);
                 let Some(connection) = self.sockets.release(conn).filter(|_| !closing) else { return };
-                self.give(conn, lane, Box::new(connection));
+                self.give(now, conn, lane, Box::new(connection));
             }
-            Some(Home::On(at)) if *at == lane => {}
-            Some(Home::On(_)) => {
+            Some(Home::On { lane: at, .. }) if *at == lane => {}
+            Some(Home::On { .. }) => {
                 self.sides.say(conn, Down::GiveBack(conn));
                 self.sides.homes.insert(conn, Home::Between { to: lane, words: Vec::new() });
             }
@@ -171,13 +198,13 @@ impl Lane {
         }
     }
 
-    fn give(&mut self, conn: ConnId, lane: u16, mut connection: Box<Connection>) {
+    fn give(&mut self, now: Time, conn: ConnId, lane: u16, mut connection: Box<Connection>) {
         match self.home.place(conn) {
             Place::Member => connection.class = Class::Member,
             Place::Client(owner) => connection.class = Class::Client(owner),
             Place::Stranger => {}
         }
-        self.sides.homes.insert(conn, Home::On(lane));
+        self.sides.homes.insert(conn, Home::On { lane, since: now });
         self.sides.put(lane, Down::Take(conn, connection));
     }
 
@@ -200,7 +227,7 @@ impl Lane {
                             }
                             self.step(now, input);
                         }
-                        Up::Back(conn, connection) => self.came_back(conn, connection),
+                        Up::Back(conn, connection) => self.came_back(now, conn, connection),
                     }
                 }
                 self.sides.list[at].done(bytes);
@@ -209,9 +236,9 @@ impl Lane {
     }
 
     /// A lane gave a connection back; it goes where it is wanted.
-    fn came_back(&mut self, conn: ConnId, connection: Box<Connection>) {
+    fn came_back(&mut self, now: Time, conn: ConnId, connection: Box<Connection>) {
         let Some(Home::Between { to, words }) = self.sides.homes.remove(&conn) else { return };
-        self.give(conn, to, connection);
+        self.give(now, conn, to, connection);
         for word in words {
             let closes = matches!(word, Down::Close(_));
             self.sides.put(to, word);

@@ -126,10 +126,14 @@ pub(crate) struct RawClient {
 
 impl RawClient {
     pub(crate) fn connect(address: &str) -> Option<Self> {
+        Self::connect_as(address, 5)
+    }
+
+    pub(crate) fn connect_as(address: &str, id: u64) -> Option<Self> {
         let stream = TcpStream::connect(address).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         let mut client = Self { stream, reader: FrameReader::new(1 << 24), welcome: None, refused: None };
-        client.send(&Hello::new(ClusterId::new(77), None, Role::Client(ClientId::new(5))).frame());
+        client.send(&Hello::new(ClusterId::new(77), None, Role::Client(ClientId::new(id))).frame());
         let frame = client.receive()?;
         client.welcome = Some(Welcome::decode(frame.payload).expect("a welcome"));
         Some(client)

@@ -67,6 +67,8 @@ fn everybody_comes_as_who_the_certificate_says() {
         (peer(2), &two, true),
         (peer(3), &two, false),
         (of("shop"), &two, false),
+        (Role::Client(two.holder.client_id(ClientId::new(99))), &two, true),
+        (Role::Client(two.holder.client_id(ClientId::new(99))), &shop, false),
         (Role::Admin, &two, false),
         (peer(2), &shop, false),
         (of("shop"), &shop, true),

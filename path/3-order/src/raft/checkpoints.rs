@@ -15,7 +15,7 @@ use std::sync::Arc;
 const POSITION_BYTES: usize = 16;
 
 /// A position, and what memberships hold there if any entry up to it says so. [raft L78, L125]
-fn write_anchor(position: Position, members: Option<&Memberships>) -> Option<Anchor> {
+pub(super) fn write_anchor(position: Position, members: Option<&Memberships>) -> Option<Anchor> {
     let mut bytes = Vec::with_capacity(POSITION_BYTES);
     bytes.extend_from_slice(&position.index.number().to_le_bytes());
     bytes.extend_from_slice(&position.view.number().to_le_bytes());

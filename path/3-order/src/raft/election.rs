@@ -7,7 +7,8 @@
 //! INV-RAFT-1, INV-RAFT-2, INV-RAFT-9. Tests: tests/election.rs, tests/restart.rs.
 
 use super::replication::Leading;
-use super::{Raft, Role, VIEW_MAX, reject, send};
+use super::stays::ends_stay;
+use super::{Raft, Role, reject, send};
 use crate::Effects;
 use quorate_types::{Reject, ReplicaId, Span, Time, View, planted};
 use quorate_wire::raft::{Entry, EntryBody, Position, RaftMessage};
@@ -61,7 +62,7 @@ impl Raft {
 
     /// [raft L12-L13]
     fn become_pre_candidate(&mut self, out: &mut Effects) {
-        if self.view >= VIEW_MAX {
+        if ends_stay(self.view) {
             // No election can follow; only absurd messages lead here.
             self.election_due = Time::from_nanos(u64::MAX);
             return;
@@ -84,7 +85,7 @@ impl Raft {
 
     /// [raft L18-L20]
     pub(super) fn become_candidate(&mut self, transfer: bool, out: &mut Effects) {
-        if self.view >= VIEW_MAX {
+        if ends_stay(self.view) {
             return;
         }
         let alone = self.has_quorum(|id| id == self.config.me);

@@ -24,13 +24,16 @@ pub(super) struct Members {
     created: Arc<Memberships>,
     /// A change that the host wants.
     wanted: Option<Arc<Memberships>>,
+    /// Whom the host wants to be sent the log, members or not.
+    listeners: Arc<[ReplicaId]>,
     /// What the host was told last: how often the memberships in the log changed by then, and whether the last one was committed.
     told: (u64, bool),
 }
 
 impl Members {
     pub(super) fn new(voters: &[ReplicaId]) -> Self {
-        Self { created: Arc::new(Memberships::created(voters)), wanted: None, told: (0, true) }
+        let created = Arc::new(Memberships::created(voters));
+        Self { created, wanted: None, listeners: Arc::from([]), told: (0, true) }
     }
 }
 
@@ -77,9 +80,11 @@ impl Raft {
         memberships.replicas().into_iter().filter(|id| *id != me && memberships.is_voter(*id)).collect()
     }
 
-    /// Everybody who is sent the log: all of what holds, and whoever leaves until that is committed. [raft L114]
+    /// Everybody who is sent the log: all of what holds, whoever leaves until that is committed, and whom the host names.
+    /// [raft L114, L141]
     fn audience(&self) -> Vec<ReplicaId> {
         let mut all = self.membership().replicas();
+        all.extend_from_slice(&self.members.listeners);
         all.extend(self.log.members_from(self.commit).flat_map(|memberships| memberships.replicas()));
         if self.log.members_before(self.commit) {
             all.extend(self.members.created.replicas());
@@ -99,6 +104,18 @@ impl Raft {
     pub(super) fn on_membership(&mut self, change: Arc<Memberships>, out: &mut Effects) {
         self.members.wanted = Some(change);
         self.advance_membership(out);
+    }
+
+    /// The host says who else is sent the log. [raft L141]
+    pub(super) fn on_listeners(&mut self, listeners: Arc<[ReplicaId]>, out: &mut Effects) {
+        if self.members.listeners == listeners {
+            return;
+        }
+        // Whoever is named no more hears at last what is committed.
+        self.tell_commit(None, out);
+        self.members.listeners = listeners;
+        self.meet_audience();
+        self.replicate(out);
     }
 
     /// Takes the next step of a change, if this replica leads and the one before is committed. [raft L116-L121]

@@ -9,7 +9,7 @@
 //! Where to look: `log` (entries in memory and a compact table of all others), `persist` (records), `restore` (taking them
 //! back), `election`, `replication` (the leader), `progress` (one follower as its leader sees it), `follower`, `delivery`
 //! (decided slots, reading back old entries), `checkpoints` (where the log begins), `members` (who takes part), `reads`,
-//! `leases`, `transfer`, `invariants`.
+//! `leases`, `transfer`, `stays` (an instance leaves the cluster and comes back), `invariants`.
 //!
 //! Invariants: INV-RAFT-1 to INV-RAFT-21, see `invariants`. Tests: tests/ beside this file (each delicate point by
 //! itself; `chaos` runs thousands of random schedules), scripts in check/script/scripts.
@@ -27,10 +27,12 @@ mod progress;
 mod reads;
 mod replication;
 mod restore;
+mod stays;
 mod transfer;
 
 pub use checkpoints::without_members;
 pub use persist::{RECORD_ENTRY, RECORD_FLOOR, RECORD_VOTE};
+pub use stays::{first_anchor, next_anchor, stay_of, stay_of_record};
 
 use crate::{Anchor, Effect, Effects, Input, Order, Random, Status, Stored};
 use election::Votes;
@@ -43,6 +45,7 @@ use quorate_wire::raft::{Index, RaftMessage};
 use reads::FollowerReads;
 use replication::Leading;
 use restore::Replay;
+use stays::stay_of_view;
 use std::collections::VecDeque;
 
 /// No view is higher: a peer that names an absurd one is refused instead of followed to the end of the numbers.
@@ -222,7 +225,9 @@ impl Raft {
     }
 
     fn on_receive(&mut self, from: ReplicaId, message: OrderMessage, out: &mut Effects) {
-        let OrderMessage::Raft(message) = message;
+        let OrderMessage::Raft(message) = message else {
+            return reject(out, from, Reject::Malformed("raft: another protocol's message"));
+        };
         // Whoever the host vouches for is heard, also who is no member of what holds here: it may know better. [raft L122]
         if from == self.config.me {
             reject(out, from, Reject::UnknownPeer);
@@ -230,6 +235,10 @@ impl Raft {
         }
         if message.view() > VIEW_MAX {
             reject(out, from, Reject::Malformed("raft: view"));
+            return;
+        }
+        // [raft L144] From another stay of this instance: one of the two does not know yet.
+        if stay_of_view(message.view()) != stay_of_view(self.view) && !planted("stays-meet") {
             return;
         }
         match message {
@@ -386,6 +395,9 @@ impl Order for Raft {
             Input::Trim { slot } => self.on_trim(slot, out),
             Input::Installed { slot, anchor } => self.on_installed(slot, &anchor, out),
             Input::Membership(change) => self.on_membership(change, out),
+            Input::Listeners(listeners) => self.on_listeners(listeners, out),
+            // Only leaders take requests, and a silent one is noticed without that.
+            Input::Watch(_) => {}
             Input::Deadline => self.on_deadline(out),
         }
         self.tell_members(out);

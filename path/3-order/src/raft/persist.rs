@@ -61,6 +61,11 @@ pub(super) fn inconsistent(why: String) -> Halt {
     Halt::LogInconsistent { why }
 }
 
+/// The number there, if it is there.
+pub(super) fn checked_u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..)?.first_chunk().map(|word| u64::from_le_bytes(*word))
+}
+
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let mut word = [0; 8];
     word.copy_from_slice(&bytes[at..at + 8]);

@@ -16,5 +16,6 @@ mod planted;
 mod reads;
 mod replication;
 mod restart;
+mod stays;
 mod transfer;
 mod world;

@@ -210,6 +210,21 @@ fn the_last_agreed_border_stays_known_while_no_newer_one_can_be_agreed_on() {
     assert_eq!(four.offers(Seq::ZERO), [offer]);
 }
 
+/// Whoever holds it will not say it again, and many borders come that nobody can agree on without us.
+#[test]
+fn what_another_holds_stays_known_to_who_has_not_been_there() {
+    let mut one = Agreement::new(replica(1), &members(3), 2);
+    drop(one.own(Seq::new(5), digest(1), true));
+    drop(one.heard(replica(2), Seq::new(5), digest(1), true));
+    drop(one.heard(replica(2), Seq::new(10), digest(7), true));
+    for border in 2..=100_u64 {
+        drop(one.heard(replica(2), Seq::new(border * 10), digest(border), false));
+        one.invariants();
+    }
+    let offer = Offer { seq: Seq::new(10), digest: digest(7), holders: vec![replica(2)] };
+    assert_eq!(one.offers(Seq::new(6)), [offer]);
+}
+
 #[test]
 fn the_last_agreed_checkpoint_that_somebody_holds_stays_known_too() {
     // They write by turns; r2, whose turn it was at the newest agreed border, is behind. Then r1 diverges.

@@ -87,6 +87,29 @@ fn both_majorities_commit_the_first_entry_and_the_new_one_the_second() {
     assert!(!to.contains(&1) && !to.contains(&2), "and nothing after that");
 }
 
+/// Whoever leaves this instance may lead another one.
+#[test]
+fn listeners_are_sent_the_log_until_the_host_names_others() {
+    let mut one = settled(3);
+    let (old, new) = (membership(1, &[0, 1, 2], &[]), membership(2, &[0, 1], &[]));
+    one.step(Input::Listeners(ids(&[0, 1, 2]).into()));
+    wants(&mut one, &change(&old, &new));
+    one.sync();
+    one.receive(1, matched(1, 2));
+    one.sync();
+    let effects = one.receive(1, matched(1, 3));
+    assert_eq!((commit(&one), told(&effects)), (3, vec![(2, false, true)]), "the change is over");
+    let to = |effects: &[Effect]| sent(effects).iter().map(|(to, ..)| to.number()).collect::<Vec<_>>();
+    one.receive(2, matched(1, 3));
+    assert_eq!(to(&one.propose(1)), [1, 2], "and still it is sent what comes");
+    one.sync();
+    one.receive(2, matched(1, 4));
+    assert_eq!(commit(&one), 3, "which counts for nothing");
+    let effects = one.step(Input::Listeners(Arc::from([])));
+    assert!(to(&effects).iter().all(|to| *to == 2), "at last it hears of the commit: {effects:?}");
+    assert_eq!(to(&one.propose(2)), [1]);
+}
+
 #[test]
 fn learners_join_at_once_and_count_for_nothing() {
     let mut one = settled(3);

@@ -1,0 +1,32 @@
+//! Who has caught up in an instance, from its leader to whoever leads the first one and so judges changes of the membership.
+//!
+//! ```text
+//! 0          2
+//! | instance | replica u16 ...
+//! ```
+
+use crate::frame::{FrameKind, OutFrame};
+use crate::membership::MEMBERS_MAX;
+use quorate_types::{InstanceId, Reject, ReplicaId};
+
+/// Says it.
+pub fn caught_up_frame(instance: InstanceId, replicas: &[ReplicaId]) -> OutFrame {
+    let mut head = instance.number().to_le_bytes().to_vec();
+    replicas.iter().for_each(|replica| head.extend_from_slice(&replica.number().to_le_bytes()));
+    OutFrame::new(FrameKind::CaughtUp, &head, vec![])
+}
+
+/// Reads what a leader says.
+///
+/// # Errors
+/// When it is none, or names more replicas than two memberships have.
+pub fn read_caught_up(payload: &[u8]) -> Result<(InstanceId, Vec<ReplicaId>), Reject> {
+    let (numbers, rest) = payload.as_chunks::<2>();
+    let mut numbers = numbers.iter().map(|number| u16::from_le_bytes(*number));
+    match numbers.next() {
+        Some(instance) if rest.is_empty() && numbers.len() <= 2 * MEMBERS_MAX => {
+            Ok((InstanceId::new(instance), numbers.map(ReplicaId::new).collect()))
+        }
+        _ => Err(Reject::Malformed("caught up: not an instance and a few replicas")),
+    }
+}

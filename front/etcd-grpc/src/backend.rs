@@ -1,0 +1,219 @@
+//! The way to the cluster: commands of many callers as few requests, and reads.
+//!
+//! Commands that wait while others are under way go together in one request of one session: no round of agreement, no entry of a
+//! session's table for each. Under load requests grow by themselves; an idle one goes at once. What may have a long reply goes alone,
+//! since the replies to one request have a limit together. Tests: `tests/kv.rs`.
+
+use crate::errors::Refusal;
+use bytes::Bytes;
+use quorate::client::{Encoded, ReadOptions, Replies, Session};
+use quorate::{Client, ReplicaId};
+use quorate_etcd::{Command, Query, Reply};
+use quorate_types::ItemsBuilder;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+/// Requests under way at once.
+const IN_FLIGHT: usize = 4;
+/// A request takes commands up to so many bytes, and so many.
+const REQUEST_BYTES: usize = 256 << 10;
+const REQUEST_COMMANDS: usize = 4096;
+/// What waits here may have so many bytes; more is refused.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+
+/// What a command or query came to, in its own memory.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Done {
+    pub(crate) revision: i64,
+    pub(crate) body: Bytes,
+}
+
+impl Done {
+    fn new(reply: &Bytes) -> Result<Self, Refusal> {
+        let done = Reply::decode(reply)?;
+        Ok(Self { revision: done.revision, body: reply.slice_ref(done.body) })
+    }
+}
+
+struct Job {
+    command: Command,
+    message: Bytes,
+    reply: oneshot::Sender<Result<Bytes, Refusal>>,
+}
+
+/// Cheap to clone; clones share everything.
+#[derive(Clone)]
+pub(crate) struct Backend {
+    client: Client,
+    own: ReplicaId,
+    jobs: mpsc::UnboundedSender<Job>,
+    waiting: Arc<AtomicUsize>,
+    /// The newest revision that a client of this front was told of.
+    told: Arc<AtomicI64>,
+}
+
+impl Backend {
+    /// Must be called on the runtime on which it works.
+    pub(crate) fn start(client: Client, own: ReplicaId) -> Self {
+        let (jobs, inbox) = mpsc::unbounded_channel();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        tokio::spawn(Batcher::new(client.clone(), waiting.clone()).run(inbox));
+        Self { client, own, jobs, waiting, told: Arc::default() }
+    }
+
+    /// Orders a command and waits for its reply.
+    pub(crate) async fn order(&self, command: Command, message: Bytes) -> Result<Done, Refusal> {
+        let bytes = message.len();
+        if self.waiting.fetch_add(bytes, Ordering::Relaxed) + bytes > WAITING_BYTES_MAX {
+            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+            return Err(Refusal::TOO_MANY);
+        }
+        let (reply, answer) = oneshot::channel();
+        self.jobs.send(Job { command, message, reply }).map_err(|_| Refusal::STOPPED)?;
+        self.tell(&answer.await.map_err(|_| Refusal::STOPPED)??)
+    }
+
+    fn tell(&self, reply: &Bytes) -> Result<Done, Refusal> {
+        let done = Done::new(reply)?;
+        self.told.fetch_max(done.revision, Ordering::Relaxed);
+        Ok(done)
+    }
+
+    /// The newest revision that a client of this front was told of: "from now on" is no earlier.
+    pub(crate) fn told(&self) -> i64 {
+        self.told.load(Ordering::Relaxed)
+    }
+
+    /// Reads what every acknowledged change is part of.
+    pub(crate) async fn read(&self, query: &Query<'_>) -> Result<Done, Refusal> {
+        self.ask(query, ReadOptions::STRONG).await
+    }
+
+    /// Reads what this replica has, and nothing older than what clients of this front were told.
+    pub(crate) async fn read_here(&self, query: &Query<'_>) -> Result<Done, Refusal> {
+        self.ask(query, ReadOptions { replica: Some(self.own), ..ReadOptions::SESSION }).await
+    }
+
+    /// Reads what this replica has.
+    pub(crate) async fn look(&self, query: &Query<'_>) -> Result<Done, Refusal> {
+        self.ask(query, ReadOptions { replica: Some(self.own), ..ReadOptions::WEAK }).await
+    }
+
+    async fn ask(&self, query: &Query<'_>, options: ReadOptions) -> Result<Done, Refusal> {
+        let mut bytes = Vec::new();
+        query.encode(&mut bytes);
+        self.tell(&self.client.read(bytes, options).await?.body)
+    }
+}
+
+/// Puts requests together.
+struct Batcher {
+    client: Client,
+    waiting: Arc<AtomicUsize>,
+    permits: Arc<Semaphore>,
+    session: Option<Arc<Session>>,
+    /// How many sessions turned out to be of no use: one is replaced only once.
+    broken: Arc<AtomicUsize>,
+    replaced: usize,
+}
+
+impl Batcher {
+    fn new(client: Client, waiting: Arc<AtomicUsize>) -> Self {
+        let permits = Arc::new(Semaphore::new(IN_FLIGHT));
+        Self { client, waiting, permits, session: None, broken: Arc::default(), replaced: 0 }
+    }
+
+    async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Job>) {
+        // One that did not fit into the request before.
+        let mut next: Option<Job> = None;
+        loop {
+            let first = match next.take() {
+                Some(job) => job,
+                None => match inbox.recv().await {
+                    Some(job) => job,
+                    None => return,
+                },
+            };
+            let Ok(permit) = self.permits.clone().acquire_owned().await else { return };
+            let mut replies = Vec::new();
+            let mut commands = ItemsBuilder::new();
+            let mut bytes = 0;
+            let mut job = Some(first);
+            while let Some(one) = job.take() {
+                let alone = !one.command.answers_little(&one.message);
+                if alone && !replies.is_empty() {
+                    next = Some(one);
+                    break;
+                }
+                bytes += one.message.len();
+                commands.push_with(|out| one.command.encode(&one.message, out));
+                replies.push(one.reply);
+                if alone || bytes >= REQUEST_BYTES || replies.len() == REQUEST_COMMANDS {
+                    break;
+                }
+                job = inbox.try_recv().ok();
+            }
+            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+            let session = match self.session().await {
+                Ok(session) => session,
+                Err(refusal) => {
+                    replies.into_iter().for_each(|reply| drop(reply.send(Err(refusal.clone()))));
+                    continue;
+                }
+            };
+            let mut encoded = Vec::with_capacity(commands.encoded_len());
+            commands.write_to(&mut encoded);
+            let call = session.call(Encoded::from_bytes(encoded.into()));
+            let broken = self.broken.clone();
+            let generation = self.replaced;
+            tokio::spawn(async move {
+                let result = call.await;
+                drop(permit);
+                if let Err(error) = &result
+                    && is_end_of_session(error)
+                {
+                    broken.fetch_max(generation + 1, Ordering::Relaxed);
+                }
+                answer(replies, result);
+            });
+        }
+    }
+
+    /// The session in use, or a new one.
+    async fn session(&mut self) -> Result<Arc<Session>, Refusal> {
+        let broken = self.broken.load(Ordering::Relaxed);
+        if broken > self.replaced {
+            (self.replaced, self.session) = (broken, None);
+        }
+        match &self.session {
+            Some(session) => Ok(session.clone()),
+            None => {
+                let session = Arc::new(self.client.open_session().await?);
+                self.session = Some(session.clone());
+                Ok(session)
+            }
+        }
+    }
+}
+
+const fn is_end_of_session(error: &quorate::Error) -> bool {
+    use quorate::Error;
+    matches!(error, Error::SessionExpired { .. } | Error::SessionClosed | Error::SessionBroken { .. })
+}
+
+fn answer(callers: Vec<oneshot::Sender<Result<Bytes, Refusal>>>, result: Result<Replies, quorate::Error>) {
+    match result {
+        Ok(replies) => {
+            // The replies' own memory goes with them: they share one buffer, which lives as long as the slowest caller needs it.
+            callers
+                .into_iter()
+                .zip(replies.slices())
+                .for_each(|(caller, reply)| drop(caller.send(Ok(reply))));
+        }
+        Err(error) => {
+            let refusal = Refusal::from(error);
+            callers.into_iter().for_each(|caller| drop(caller.send(Err(refusal.clone()))));
+        }
+    }
+}

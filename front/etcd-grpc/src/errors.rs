@@ -1,0 +1,53 @@
+//! What goes wrong, as clients of etcd are told: a code of gRPC and etcd's text.
+
+use quorate::Error;
+use quorate_etcd::EtcdError;
+use std::borrow::Cow;
+
+/// How a call ends that has no response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) code: u8,
+    pub(crate) text: Cow<'static, str>,
+}
+
+pub(crate) const RESOURCE_EXHAUSTED: u8 = 8;
+pub(crate) const UNIMPLEMENTED: u8 = 12;
+pub(crate) const INTERNAL: u8 = 13;
+pub(crate) const UNAVAILABLE: u8 = 14;
+
+impl Refusal {
+    pub(crate) const fn new(code: u8, text: &'static str) -> Self {
+        Self { code, text: Cow::Borrowed(text) }
+    }
+
+    pub(crate) const TIMED_OUT: Self = Self::new(UNAVAILABLE, "etcdserver: request timed out");
+    pub(crate) const STOPPED: Self = Self::new(UNAVAILABLE, "etcdserver: server stopped");
+    pub(crate) const TOO_MANY: Self = Self::new(RESOURCE_EXHAUSTED, "etcdserver: too many requests");
+}
+
+impl From<EtcdError> for Refusal {
+    fn from(error: EtcdError) -> Self {
+        Self::new(error.code(), error.text())
+    }
+}
+
+/// Clients repeat what they may when the code is "unavailable"; whether commands ran is unknown then, as with etcd.
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Overloaded { .. } | Error::SessionLimit => Self::TOO_MANY,
+            Error::DiskFull { .. } => EtcdError::NoSpace.into(),
+            Error::TooLarge { .. } => EtcdError::RequestTooLarge.into(),
+            Error::Stopped { .. } => Self::STOPPED,
+            Error::DeadlineExceeded { .. } => Self::TIMED_OUT,
+            other => Self { code: UNAVAILABLE, text: Cow::Owned(format!("etcdserver: {other}")) },
+        }
+    }
+}
+
+impl From<Refusal> for tonic::Status {
+    fn from(refusal: Refusal) -> Self {
+        Self::new(tonic::Code::from(i32::from(refusal.code)), refusal.text)
+    }
+}

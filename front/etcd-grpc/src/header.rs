@@ -1,0 +1,74 @@
+//! The header of every response: which cluster and member answers, at which revision, in which term.
+
+use quorate_etcd::proto;
+use quorate_types::{ClusterId, ReplicaId};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What all headers of a member have in common.
+#[derive(Debug)]
+pub(crate) struct Header {
+    cluster: u64,
+    member: u64,
+    replica: ReplicaId,
+    /// The view that was seen last; etcd calls it a term.
+    view: AtomicU64,
+}
+
+impl Header {
+    pub(crate) fn new(cluster: ClusterId, replica: ReplicaId) -> Self {
+        let (number, member) = (cluster_number(cluster), member_number(cluster, replica));
+        Self { cluster: number, member, replica, view: AtomicU64::new(1) }
+    }
+
+    pub(crate) fn saw_view(&self, view: u64) {
+        self.view.fetch_max(view, Ordering::Relaxed);
+    }
+
+    pub(crate) fn view(&self) -> u64 {
+        self.view.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_member(&self, replica: ReplicaId) -> bool {
+        self.replica == replica
+    }
+
+    pub(crate) const fn member(&self) -> u64 {
+        self.member
+    }
+
+    /// Appends it as the field 1 that it is in all responses.
+    pub(crate) fn write(&self, revision: i64, out: &mut Vec<u8>) {
+        proto::nested_field(out, 1, |out| {
+            proto::int_field(out, 1, self.cluster as i64);
+            proto::int_field(out, 2, self.member as i64);
+            proto::int_field(out, 3, revision);
+            proto::int_field(out, 4, self.view() as i64);
+        });
+    }
+
+    /// It as a message of the generated services.
+    pub(crate) fn message(&self, revision: i64) -> Option<crate::pb::etcdserverpb::ResponseHeader> {
+        Some(crate::pb::etcdserverpb::ResponseHeader {
+            cluster_id: self.cluster,
+            member_id: self.member,
+            revision,
+            raft_term: self.view(),
+        })
+    }
+}
+
+fn cluster_number(cluster: ClusterId) -> u64 {
+    mix(cluster, 0)
+}
+
+/// A replica's number as clients of etcd see it: a large one that no other cluster has, and never 0.
+pub(crate) fn member_number(cluster: ClusterId, replica: ReplicaId) -> u64 {
+    mix(cluster, replica.number())
+}
+
+/// FNV-1a.
+fn mix(cluster: ClusterId, number: u16) -> u64 {
+    let text = format!("{cluster}/{number}");
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, step).max(1)
+}

@@ -1,0 +1,51 @@
+use super::{Hub, QUEUE_BYTES_MAX};
+use quorate_etcd::{Command, Etcd, EtcdConfig, Observer as _, Wants, proto};
+use quorate_execute::{Context, InStore, ReplySink, Service as _};
+use quorate_types::{AgreedTime, Seq};
+
+fn put(service: &mut InStore<Etcd>, bytes: usize) {
+    let (mut message, mut command, mut reply) = (vec![], vec![], vec![]);
+    proto::bytes_field(&mut message, 1, b"key");
+    proto::bytes_field(&mut message, 2, &vec![1; bytes]);
+    Command::Put.encode(&message, &mut command);
+    let ctx = Context::at(Seq::FIRST, AgreedTime::ZERO);
+    service.execute(&command, &ctx, &mut ReplySink::new(&mut reply, 1 << 20));
+    assert_eq!(reply[0], 0);
+}
+
+fn observed() -> (Hub, InStore<Etcd>) {
+    let hub = Hub::new();
+    let service = InStore::new(Etcd::new(EtcdConfig::default()).observed(Box::new(hub.clone())));
+    (hub, service)
+}
+
+#[test]
+fn nothing_is_queued_while_nobody_watches() {
+    let (hub, mut service) = observed();
+    put(&mut service, 10);
+    assert_eq!(hub.revision(), 2);
+    assert!(hub.take().is_none());
+    hub.want(Wants::Events);
+    put(&mut service, 10);
+    let events = hub.take().expect("queued");
+    assert_eq!((events.before, events.revision, events.iter().count()), (2, 3, 1));
+    assert_eq!(hub.wants(), Wants::Events);
+}
+
+#[test]
+fn a_full_queue_drops_what_is_in_it() {
+    let (hub, mut service) = observed();
+    hub.want(Wants::Events);
+    let puts = 2 * QUEUE_BYTES_MAX / 500_000;
+    let mut left = vec![];
+    for _ in 0..puts {
+        put(&mut service, 500_000);
+    }
+    while let Some(events) = hub.take() {
+        left.push(events);
+    }
+    assert!(left.len() < puts && !left.is_empty());
+    // What is left is without a gap, and ends with the newest.
+    assert!(left.windows(2).all(|pair| pair[0].revision == pair[1].before));
+    assert_eq!(left.last().map(|events| events.revision), Some(hub.revision()));
+}

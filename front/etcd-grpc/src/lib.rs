@@ -1,0 +1,26 @@
+//! etcd's interface over the network, in front of the store of `quorate-etcd`.
+//!
+//! [`Front`] listens for clients of etcd and speaks for a replica: what changes something goes through the client library to whoever
+//! leads, many requests at once (`backend.rs`); watches are served from what this replica executes (`hub.rs`, `watch.rs`). Messages of
+//! the key-value, lease and watch services are passed on as they are; the other services use messages generated from `proto/`.
+//!
+//! Start with `server.rs` (connections and which path is which), then `kv.rs`. docs/etcd.md lists what is supported.
+//! Tests: `tests/`, and with real clients `front/cli/tests/etcd.rs`.
+
+mod backend;
+mod cluster;
+mod errors;
+mod framing;
+mod header;
+mod hub;
+mod kv;
+mod lease;
+mod maintenance;
+pub mod pb;
+mod server;
+mod tls;
+mod watch;
+mod watchers;
+
+pub use hub::Hub;
+pub use server::{Front, FrontConfig, Running, Seen, SeenMember, StartError};

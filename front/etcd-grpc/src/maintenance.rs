@@ -1,0 +1,163 @@
+//! The maintenance service: status and hashes; and gRPC's own question for health.
+
+use crate::backend::Backend;
+use crate::header::{Header, member_number};
+use crate::pb::etcdserverpb::maintenance_server::Maintenance;
+use crate::pb::etcdserverpb::{
+    AlarmRequest, AlarmResponse, DefragmentRequest, DefragmentResponse, DowngradeRequest, DowngradeResponse,
+    HashKvRequest, HashKvResponse, HashRequest, HashResponse, MoveLeaderRequest, MoveLeaderResponse,
+    SnapshotRequest, SnapshotResponse, StatusRequest, StatusResponse,
+};
+use crate::pb::health::health_check_response::ServingStatus;
+use crate::pb::health::health_server::Health;
+use crate::pb::health::{HealthCheckRequest, HealthCheckResponse};
+use crate::server::Look;
+use quorate_etcd::{EtcdError, HashPage, HashQuery, Query, proto};
+use quorate_types::{ClusterId, ReplicaId};
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tonic::codegen::tokio_stream::{Stream, wrappers::ReceiverStream};
+use tonic::{Request, Response, Status};
+
+/// The version of etcd whose interface this is; clients look at it.
+pub(crate) const VERSION: &str = "3.6.0";
+
+#[derive(Clone)]
+pub(crate) struct MaintenanceService {
+    pub(crate) backend: Backend,
+    pub(crate) header: Arc<Header>,
+    pub(crate) cluster: ClusterId,
+    pub(crate) look: Look,
+}
+
+impl MaintenanceService {
+    async fn hash_of(&self, revision: i64) -> Result<(i64, HashPage), Status> {
+        let mut query = HashQuery { revision, after: None };
+        loop {
+            let done = self.backend.look(&Query::Hash(query.clone())).await?;
+            let page = HashPage::decode(&done.body)
+                .ok_or_else(|| Status::from(crate::errors::Refusal::from(EtcdError::Malformed)))?;
+            if page.is_whole() {
+                return Ok((done.revision, page));
+            }
+            query.after = Some(page);
+        }
+    }
+}
+
+fn fold(hash: u64) -> u32 {
+    (hash ^ hash >> 32) as u32
+}
+
+type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl Maintenance for MaintenanceService {
+    type SnapshotStream = Responses<SnapshotResponse>;
+
+    async fn alarm(&self, _: Request<AlarmRequest>) -> Result<Response<AlarmResponse>, Status> {
+        let done = self.backend.look(&Query::Size).await?;
+        // A full disk shows as refused writes, and ends by itself when there is room: there is nothing to clear.
+        Ok(Response::new(AlarmResponse { header: self.header.message(done.revision), alarms: vec![] }))
+    }
+
+    async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
+        let done = self.backend.look(&Query::Size).await?;
+        let mut body: &[u8] = &done.body;
+        let bytes = proto::read_number(&mut body).unwrap_or(0) as i64;
+        let seen = self.look.now().await.unwrap_or_default();
+        let own = self.header.member();
+        let number = |replica| member_number(self.cluster, ReplicaId::new(replica));
+        let is_learner = seen.members.iter().any(|member| member.learner && number(member.replica) == own);
+        Ok(Response::new(StatusResponse {
+            header: self.header.message(done.revision),
+            version: VERSION.into(),
+            db_size: bytes,
+            leader: seen.leader.map_or(0, number),
+            raft_index: seen.decided,
+            raft_term: self.header.view(),
+            raft_applied_index: seen.executed,
+            errors: if seen.leader.is_none() { vec!["etcdserver: no leader".into()] } else { vec![] },
+            db_size_in_use: bytes,
+            is_learner,
+            storage_version: "3.6.0".into(),
+            db_size_quota: 0,
+        }))
+    }
+
+    async fn defragment(
+        &self,
+        _: Request<DefragmentRequest>,
+    ) -> Result<Response<DefragmentResponse>, Status> {
+        // Room is given back as it comes free.
+        let done = self.backend.look(&Query::Size).await?;
+        Ok(Response::new(DefragmentResponse { header: self.header.message(done.revision) }))
+    }
+
+    async fn hash(&self, _: Request<HashRequest>) -> Result<Response<HashResponse>, Status> {
+        let (revision, page) = self.hash_of(0).await?;
+        Ok(Response::new(HashResponse { header: self.header.message(revision), hash: fold(page.hash) }))
+    }
+
+    async fn hash_kv(&self, request: Request<HashKvRequest>) -> Result<Response<HashKvResponse>, Status> {
+        let (revision, page) = self.hash_of(request.get_ref().revision).await?;
+        Ok(Response::new(HashKvResponse {
+            header: self.header.message(revision),
+            hash: fold(page.hash),
+            compact_revision: page.compacted,
+            hash_revision: page.revision,
+        }))
+    }
+
+    async fn snapshot(&self, _: Request<SnapshotRequest>) -> Result<Response<Self::SnapshotStream>, Status> {
+        Err(Status::unimplemented("use `quorate backup create`, which writes the whole cluster's state"))
+    }
+
+    async fn move_leader(
+        &self,
+        _: Request<MoveLeaderRequest>,
+    ) -> Result<Response<MoveLeaderResponse>, Status> {
+        Err(Status::unimplemented("leaders are moved by operators: use `quorate member transfer`"))
+    }
+
+    async fn downgrade(&self, _: Request<DowngradeRequest>) -> Result<Response<DowngradeResponse>, Status> {
+        Err(Status::unimplemented("there is nothing to downgrade: see `quorate upgrade`"))
+    }
+}
+
+impl MaintenanceService {
+    async fn serving(&self) -> HealthCheckResponse {
+        let seen = self.look.now().await.unwrap_or_default();
+        let status = if seen.leader.is_some() { ServingStatus::Serving } else { ServingStatus::NotServing };
+        HealthCheckResponse { status: status.into() }
+    }
+}
+
+#[tonic::async_trait]
+impl Health for MaintenanceService {
+    type WatchStream = Responses<HealthCheckResponse>;
+
+    async fn check(&self, _: Request<HealthCheckRequest>) -> Result<Response<HealthCheckResponse>, Status> {
+        Ok(Response::new(self.serving().await))
+    }
+
+    async fn watch(&self, _: Request<HealthCheckRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        let (sender, receiver) = mpsc::channel(1);
+        let service = self.clone();
+        tokio::spawn(async move {
+            let mut told = None;
+            while !sender.is_closed() {
+                let now = service.serving().await;
+                if told.as_ref() != Some(&now) {
+                    told = Some(now);
+                    if sender.send(Ok(now)).await.is_err() {
+                        return;
+                    }
+                }
+                tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+    }
+}

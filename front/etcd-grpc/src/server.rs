@@ -1,0 +1,378 @@
+//! Connections, and which path is which: gRPC on HTTP/2, and pages for health, metrics and version on either version of HTTP.
+//!
+//! One thread serves all of it, beside the lane: a client's bytes go through few hands. Tests: `tests/`.
+
+use crate::backend::Backend;
+use crate::cluster::{ClusterService, announce};
+use crate::framing::{self, Answer, Incoming, Outgoing};
+use crate::header::Header;
+use crate::hub::Hub;
+use crate::kv::Unary;
+use crate::maintenance::{MaintenanceService, VERSION};
+use crate::pb::etcdserverpb::cluster_server::ClusterServer;
+use crate::pb::etcdserverpb::maintenance_server::MaintenanceServer;
+use crate::pb::health::health_server::HealthServer;
+use crate::tls::Tls;
+use crate::watch::WatchService;
+use crate::watchers::Watchers;
+use crate::{errors, lease};
+use http::{Method, Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use quorate::{Client, TlsFiles};
+use quorate_types::{ClusterId, ReplicaId};
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, oneshot};
+use tonic::codegen::Service as _;
+use tonic::service::Routes;
+
+/// Connections at once.
+const CONNECTIONS_MAX: usize = 10_000;
+/// Calls of a connection at once.
+const STREAMS_MAX: u32 = 10_000;
+/// How long the beginning of a connection may take.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+/// How long to wait when the system has no room for a connection.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// How often the replica is asked for its view when nobody asks.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What the front needs to know.
+pub struct FrontConfig {
+    /// Where to listen for clients of etcd.
+    pub listen: String,
+    /// The replica's certificates; none where connections are plain.
+    pub tls: Option<TlsFiles>,
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// The replica that this front speaks for.
+    pub replica: ReplicaId,
+    /// A client of the cluster.
+    pub client: Client,
+    /// What the replica's service tells.
+    pub hub: Hub,
+    /// What is known of the replica; may wait a moment.
+    pub seen: Box<dyn Fn() -> Option<Seen> + Send + Sync>,
+}
+
+/// What a replica says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Its view.
+    pub view: u64,
+    /// Who leads.
+    pub leader: Option<u16>,
+    /// The last slot decided.
+    pub decided: u64,
+    /// The last seq executed.
+    pub executed: u64,
+    /// The members.
+    pub members: Vec<SeenMember>,
+}
+
+/// A member, as a replica sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SeenMember {
+    /// Its id.
+    pub replica: u16,
+    /// Where replicas reach it.
+    pub address: String,
+    /// Whether it does not vote.
+    pub learner: bool,
+}
+
+/// Why the front does not start. Each says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address.
+    #[error(
+        "can not listen for clients of etcd on {address}: {why}. Correct `etcd`, or stop who uses that port"
+    )]
+    Listen {
+        /// Which address.
+        address: String,
+        /// What the system said.
+        why: io::Error,
+    },
+    /// The certificates.
+    #[error("the certificates can not be used for clients of etcd: {0}")]
+    Tls(Box<dyn std::error::Error + Send + Sync>),
+    /// The system refuses a thread.
+    #[error("starting a thread: {0}")]
+    Thread(io::Error),
+}
+
+/// Starts fronts.
+pub struct Front;
+
+/// A front at work. Dropping it ends it.
+pub struct Running {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Running {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a front on {}", self.address)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Front {
+    /// Listens, and serves on a thread of its own.
+    ///
+    /// # Errors
+    /// When it can not.
+    pub fn start(config: FrontConfig) -> Result<Running, StartError> {
+        let tls = config.tls.clone().map(Tls::load).transpose().map_err(StartError::Tls)?;
+        let listen = |why| StartError::Listen { address: config.listen.clone(), why };
+        let listener = std::net::TcpListener::bind(&config.listen).map_err(listen)?;
+        listener.set_nonblocking(true).map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .thread_name("etcd-help")
+            .max_blocking_threads(2)
+            .build()
+            .map_err(StartError::Thread)?;
+        let (stop, stopped) = oneshot::channel();
+        let work = move || {
+            runtime.block_on(async move {
+                let serve = async {
+                    match TcpListener::from_std(listener) {
+                        Ok(listener) => Server::new(config, tls.is_some()).run(listener, tls, address).await,
+                        Err(why) => tracing::error!("clients of etcd are not served: {why}"),
+                    }
+                };
+                tokio::select! {
+                    () = serve => {}
+                    _ = stopped => {}
+                }
+            });
+            runtime.shutdown_background();
+        };
+        let thread =
+            std::thread::Builder::new().name("etcd".into()).spawn(work).map_err(StartError::Thread)?;
+        Ok(Running { address, stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+/// Asks the replica how it is, without stopping the thread that serves.
+#[derive(Clone)]
+pub(crate) struct Look {
+    seen: Arc<dyn Fn() -> Option<Seen> + Send + Sync>,
+    header: Arc<Header>,
+}
+
+impl Look {
+    pub(crate) async fn now(&self) -> Option<Seen> {
+        let seen = self.seen.clone();
+        let seen = tokio::task::spawn_blocking(move || seen()).await.ok().flatten()?;
+        self.header.saw_view(seen.view);
+        Some(seen)
+    }
+
+    async fn always(self) {
+        loop {
+            self.now().await;
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+/// What all connections share.
+#[derive(Clone)]
+struct Server {
+    unary: Unary,
+    watch: Arc<WatchService>,
+    look: Look,
+    routes: Routes,
+    counts: Arc<Counts>,
+    scheme: &'static str,
+}
+
+#[derive(Default)]
+struct Counts {
+    calls: AtomicU64,
+    connections: AtomicI64,
+}
+
+impl Server {
+    fn new(config: FrontConfig, safe: bool) -> Self {
+        let header = Arc::new(Header::new(config.cluster, config.replica));
+        let backend = Backend::start(config.client, config.replica);
+        let watchers = Watchers::start(config.hub, backend.clone(), header.clone());
+        let look = Look { seen: config.seen.into(), header: header.clone() };
+        tokio::spawn(look.clone().always());
+        let scheme = if safe { "https://" } else { "http://" };
+        let cluster = ClusterService {
+            backend: backend.clone(),
+            header: header.clone(),
+            cluster: config.cluster,
+            look: look.clone(),
+            scheme,
+        };
+        let maintenance = MaintenanceService {
+            backend: backend.clone(),
+            header: header.clone(),
+            cluster: config.cluster,
+            look: look.clone(),
+        };
+        let routes = Routes::new(ClusterServer::new(cluster))
+            .add_service(MaintenanceServer::new(maintenance.clone()))
+            .add_service(HealthServer::new(maintenance));
+        let watch = WatchService { watchers, header: header.clone(), streams: AtomicU64::new(1) };
+        let unary = Unary { backend, header };
+        Self { unary, watch: Arc::new(watch), look, routes, counts: Arc::default(), scheme }
+    }
+
+    async fn run(self, listener: TcpListener, tls: Option<Tls>, address: SocketAddr) {
+        let url = format!("{}{address}", self.scheme);
+        tokio::spawn(announce(self.unary.backend.clone(), self.unary.header.member(), url));
+        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        loop {
+            let Ok(place) = places.clone().acquire_owned().await else { return };
+            let stream = match listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(why) => {
+                    tracing::debug!("a client of etcd could not connect: {why}");
+                    tokio::time::sleep(ACCEPT_AGAIN).await;
+                    continue;
+                }
+            };
+            let (server, acceptor) = (self.clone(), tls.as_ref().map(Tls::acceptor));
+            tokio::spawn(async move {
+                server.counts.connections.fetch_add(1, Ordering::Relaxed);
+                server.connection(stream, acceptor).await;
+                server.counts.connections.fetch_sub(1, Ordering::Relaxed);
+                drop(place);
+            });
+        }
+    }
+
+    async fn connection(&self, stream: TcpStream, acceptor: Option<tokio_rustls::TlsAcceptor>) {
+        let _ = stream.set_nodelay(true);
+        match acceptor {
+            None => self.speak(stream).await,
+            Some(acceptor) => match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
+                Ok(Ok(stream)) => self.speak(stream).await,
+                Ok(Err(why)) => tracing::debug!("a client of etcd has no safe connection: {why}"),
+                Err(_) => {}
+            },
+        }
+    }
+
+    async fn speak(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let mut builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS_MAX)
+            .initial_stream_window_size(1 << 20)
+            .initial_connection_window_size(4 << 20)
+            .max_header_list_size(64 << 10)
+            .keep_alive_interval(Duration::from_secs(30));
+        let service = hyper::service::service_fn(|request| self.clone().answer(request));
+        let served = builder.serve_connection(TokioIo::new(stream), service).await;
+        if let Err(why) = served {
+            tracing::trace!("a connection of a client of etcd ended: {why}");
+        }
+    }
+
+    async fn answer(self, request: Request<hyper::body::Incoming>) -> Answer {
+        self.counts.calls.fetch_add(1, Ordering::Relaxed);
+        let (parts, body) = request.into_parts();
+        let path = parts.uri.path();
+        if parts.method == Method::GET {
+            return Ok(self.page(path).await);
+        }
+        match path {
+            "/etcdserverpb.Watch/Watch" => return Ok(self.watch.watch(body)),
+            "/etcdserverpb.Lease/LeaseKeepAlive" => return Ok(lease::keep_alive(&self.unary, body)),
+            _ => {}
+        }
+        if path.starts_with("/etcdserverpb.KV/") || path.starts_with("/etcdserverpb.Lease/") {
+            let message = match Incoming::new(body).only().await {
+                Ok(message) => message,
+                Err(refusal) => return Ok(framing::refused(&refusal)),
+            };
+            let unknown = || Err(errors::Refusal::new(errors::UNIMPLEMENTED, "unknown method"));
+            return Ok(framing::unary(self.unary.call(path, message).await.unwrap_or_else(unknown)));
+        }
+        let mut routes = self.routes;
+        let response: Response<tonic::body::Body> = routes.call(Request::from_parts(parts, body)).await?;
+        Ok(response.map(Outgoing::Other))
+    }
+
+    async fn page(&self, path: &str) -> Response<Outgoing> {
+        match path {
+            "/version" => {
+                let text = format!("{{\"etcdserver\":\"{VERSION}\",\"etcdcluster\":\"{VERSION}\"}}");
+                framing::page(200, "application/json", text)
+            }
+            "/health" | "/livez" | "/readyz" => {
+                let seen = self.look.now().await.unwrap_or_default();
+                let healthy = seen.leader.is_some();
+                let status = if healthy { 200 } else { 503 };
+                if path == "/health" {
+                    let reason = if healthy { "" } else { "RAFT NO LEADER" };
+                    let text = format!("{{\"health\":\"{healthy}\",\"reason\":\"{reason}\"}}");
+                    framing::page(status, "application/json", text)
+                } else {
+                    let text = if healthy { "ok\n" } else { "no leader\n" };
+                    framing::page(status, "text/plain; charset=utf-8", text.into())
+                }
+            }
+            "/metrics" => framing::page(200, "text/plain; version=0.0.4", self.metrics().await),
+            _ => framing::page(404, "text/plain; charset=utf-8", "404 page not found\n".into()),
+        }
+    }
+
+    /// The figures that dashboards for etcd ask for first.
+    async fn metrics(&self) -> String {
+        let seen = self.look.now().await.unwrap_or_default();
+        let revision = self.watch.watchers.revision().await.unwrap_or(0);
+        let leads = seen.leader.is_some_and(|leader| self.is_own(leader));
+        let rows = [
+            ("etcd_server_has_leader", "gauge", u64::from(seen.leader.is_some())),
+            ("etcd_server_is_leader", "gauge", u64::from(leads)),
+            ("etcd_server_proposals_committed_total", "gauge", seen.decided),
+            ("etcd_server_proposals_applied_total", "gauge", seen.executed),
+            ("etcd_debugging_mvcc_current_revision", "gauge", revision as u64),
+            ("etcd_server_client_requests_total", "counter", self.counts.calls.load(Ordering::Relaxed)),
+            (
+                "etcd_network_client_connections",
+                "gauge",
+                self.counts.connections.load(Ordering::Relaxed).unsigned_abs(),
+            ),
+        ];
+        rows.iter().map(|(name, kind, value)| format!("# TYPE {name} {kind}\n{name} {value}\n")).collect()
+    }
+
+    fn is_own(&self, replica: u16) -> bool {
+        self.unary.header.is_member(ReplicaId::new(replica))
+    }
+}

@@ -1,0 +1,97 @@
+//! A cluster in this process with a front for each replica, and clients generated from the same definitions.
+#![allow(dead_code)]
+
+use quorate::{Client, LocalCluster, ReplicaId};
+use quorate_etcd::{Etcd, EtcdConfig};
+use quorate_etcd_grpc::pb::etcdserverpb::kv_client::KvClient;
+use quorate_etcd_grpc::pb::etcdserverpb::lease_client::LeaseClient;
+use quorate_etcd_grpc::pb::etcdserverpb::watch_client::WatchClient;
+use quorate_etcd_grpc::pb::etcdserverpb::{PutRequest, RangeRequest};
+use quorate_etcd_grpc::{Front, FrontConfig, Hub, Running, Seen};
+use quorate_execute::InStore;
+use quorate_types::ClusterId;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tonic::transport::{Channel, Endpoint};
+
+/// Nothing here takes longer on a machine that does anything at all.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct World {
+    fronts: Vec<Running>,
+    pub(crate) cluster: LocalCluster,
+    _directory: tempfile::TempDir,
+}
+
+impl World {
+    pub(crate) fn start(replicas: u16) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let hubs: Vec<Hub> = (0..replicas).map(|_| Hub::new()).collect();
+        let (given, of_services) = (AtomicUsize::new(0), hubs.clone());
+        let service = move || -> Box<dyn quorate::Service> {
+            let hub = of_services[given.fetch_add(1, Ordering::Relaxed) % of_services.len()].clone();
+            Box::new(InStore::new(Etcd::new(EtcdConfig::default()).observed(Box::new(hub))))
+        };
+        let cluster =
+            LocalCluster::start(&directory.path().join("cluster"), replicas, service).expect("a cluster");
+        let fronts = hubs.into_iter().zip(1..).map(|(hub, replica)| front(&cluster, hub, replica)).collect();
+        Self { fronts, cluster, _directory: directory }
+    }
+
+    pub(crate) fn address(&self, at: usize) -> String {
+        format!("http://{}", self.fronts[at].address())
+    }
+
+    pub(crate) async fn channel(&self, at: usize) -> Channel {
+        connect(self.address(at)).await
+    }
+}
+
+pub(crate) async fn connect(address: String) -> Channel {
+    let endpoint = Endpoint::from_shared(address).expect("an address").timeout(PATIENCE);
+    endpoint.connect().await.expect("it listens")
+}
+
+fn front(cluster: &LocalCluster, hub: Hub, replica: u16) -> Running {
+    let id = ClusterId::parse(&cluster.config(ReplicaId::new(replica)).expect("there").cluster);
+    let client = Client::builder().members(cluster.members()).frame_bytes_max(3 << 20).timeout(PATIENCE);
+    let config = FrontConfig {
+        listen: "127.0.0.1:0".into(),
+        tls: None,
+        cluster: id.expect("an id"),
+        replica: ReplicaId::new(replica),
+        client: client.build().expect("a client"),
+        hub,
+        seen: Box::new(|| Some(Seen { view: 3, leader: Some(1), ..Seen::default() })),
+    };
+    Front::start(config).expect("it listens")
+}
+
+pub(crate) fn kv(channel: &Channel) -> KvClient<Channel> {
+    KvClient::new(channel.clone()).max_decoding_message_size(1 << 30)
+}
+
+pub(crate) fn lease(channel: &Channel) -> LeaseClient<Channel> {
+    LeaseClient::new(channel.clone())
+}
+
+pub(crate) fn watch(channel: &Channel) -> WatchClient<Channel> {
+    WatchClient::new(channel.clone()).max_decoding_message_size(1 << 30)
+}
+
+pub(crate) fn put(key: &str, value: &[u8]) -> PutRequest {
+    PutRequest { key: key.to_owned().into(), value: value.to_vec().into(), ..PutRequest::default() }
+}
+
+pub(crate) fn prefix(key: &str) -> RangeRequest {
+    let mut end = key.as_bytes().to_vec();
+    if let Some(last) = end.last_mut() {
+        *last += 1;
+    }
+    RangeRequest { key: key.to_owned().into(), range_end: end.into(), ..RangeRequest::default() }
+}
+
+pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async { tokio::time::timeout(PATIENCE, future).await.expect("in time") })
+}

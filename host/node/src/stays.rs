@@ -1,0 +1,511 @@
+//! Instances come and go: an ordered command changes their number, at a border that follows from its slot (docs/protocols/merge.md).
+//!
+//! An instance that comes begins with what all replicas know: where its last stay ended, and who the members are
+//! (path/3-order, `raft::stays`). Before its first record the log says so ([`BORN`]), since a replica that starts again reads the
+//! instance's records before it executes the command again. An instance that goes is led on, without work, so that whoever lags hears its
+//! end; once a checkpoint behind the border is durable here and the log before it given up, it falls asleep: it says nothing, and the
+//! checkpoint says where it stands. Who still waits for it by then fetches a checkpoint.
+//!
+//! INV-STAY-1: for each instance of the merge there is one stay in force. Tests: `stays/tests.rs`, check/sim,
+//! front/cli/tests/instances.rs.
+
+use crate::checkpoints::Why;
+use crate::config::NodeConfig;
+use crate::effects::{Effect, Effects, Event};
+use crate::levels::WITH_INSTANCES;
+use crate::lives::NODE;
+use crate::node::Node;
+use crate::ordering::Instance;
+use crate::system::{InstancePart, System};
+use bytes::Bytes;
+use quorate_log::{Class, Record};
+use quorate_merge::{Generation, Leader, RecordIndex, Refused};
+use quorate_order::raft::{Raft, first_anchor, next_anchor, stay_of};
+use quorate_order::{Anchor, Input as OrderInput, Order};
+use quorate_types::{ConnId, Halt, InstanceId, ReplicaId, Seq, Slot, Time, View, planted};
+use quorate_wire::{Frame, FrameKind, Memberships, OutFrame, SystemCommand, read_instances_request};
+use std::collections::BTreeSet;
+
+/// A record of the node that says where a stay begins.
+pub(crate) const BORN: u8 = 4;
+/// More instances than this share no lane.
+const COUNT_MAX: u16 = 64;
+
+/// What a node knows of instances beside those in force.
+pub(crate) struct Stays {
+    /// The view in which another number was proposed that was not executed here yet.
+    pub(crate) begun: Option<View>,
+    /// The generation that was seen last.
+    seen: Generation,
+    /// Other stays: what the log holds of later ones, until the command is executed, and earlier ones, until a checkpoint is
+    /// durable that needs none of their records.
+    pub(crate) others: Vec<Instance>,
+    /// When this replica looked last whether others went on without it.
+    looked: Time,
+}
+
+impl Stays {
+    pub(crate) fn new(seen: Generation, others: Vec<Instance>) -> Self {
+        Self { begun: None, seen, others, looked: Time::ZERO }
+    }
+}
+
+/// Where a stay begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Birth {
+    /// Whose.
+    pub(crate) id: InstanceId,
+    /// The last record before it.
+    pub(crate) record: Slot,
+    /// What the protocol begins with.
+    pub(crate) anchor: Anchor,
+}
+
+impl Birth {
+    /// As the log keeps it: instance u16, record u64, then the anchor.
+    fn to_record(&self) -> Record {
+        let mut head = self.id.number().to_le_bytes().to_vec();
+        head.extend_from_slice(&self.record.number().to_le_bytes());
+        let payload = Bytes::copy_from_slice(self.anchor.encode());
+        Record { instance: NODE, kind: BORN, head: head.into(), payload }
+    }
+
+    /// Reads it back.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub(crate) fn read(record: &Record) -> Result<Self, Halt> {
+        let none =
+            || Halt::LogInconsistent { why: "a record about the beginning of an instance is none".into() };
+        let (Some(id), Some(at), 10) =
+            (record.head.first_chunk(), record.head.last_chunk(), record.head.len())
+        else {
+            return Err(none());
+        };
+        let (id, record_at) = (u16::from_le_bytes(*id), Slot::new(u64::from_le_bytes(*at)));
+        let anchor = Anchor::decode(&record.payload).map_err(|_| none())?;
+        Ok(Self { id: InstanceId::new(id), record: record_at, anchor })
+    }
+
+    /// The number of the stay.
+    ///
+    /// # Errors
+    /// When the anchor is none.
+    pub(crate) fn stay(&self) -> Result<u64, Halt> {
+        stay_of(self.record, &self.anchor)
+    }
+
+    /// The instance, with nothing in it yet.
+    ///
+    /// # Errors
+    /// When the anchor is none.
+    pub(crate) fn instance(self, config: &NodeConfig) -> Result<Instance, Halt> {
+        let stay = self.stay()?;
+        let mut instance = new_instance(config, self.id.number(), stay);
+        instance.order.restore_anchor(self.record, &self.anchor)?;
+        instance.decided = self.record;
+        instance.birth = Some(self);
+        Ok(instance)
+    }
+}
+
+/// An instance without a history, in this stay.
+pub(crate) fn new_instance(config: &NodeConfig, number: u16, stay: u64) -> Instance {
+    let mut raft = config.raft.clone();
+    // Elections of different instances are not to come at the same moments.
+    raft.seed ^= u64::from(number - 1) << 32 ^ stay << 48;
+    let order: Box<dyn Order> = Box::new(Raft::new(raft));
+    let mut instance = Instance::new(InstanceId::new(number), order, config.admission);
+    instance.stay = stay;
+    instance
+}
+
+impl Node {
+    /// How slots map to seqs now, and behind the border that comes, if one does; for checks.
+    pub fn generations(&self) -> (Generation, Option<Generation>) {
+        (self.merge.generation(), self.merge.next_generation())
+    }
+
+    /// How many instances there are before and after whatever border comes.
+    pub(crate) fn lasting(&self) -> usize {
+        let now = self.merge.generation().instances;
+        usize::from(self.merge.next_generation().map_or(now, |next| next.instances.min(now)))
+    }
+
+    /// A command asks for another number of instances. All replicas come to the same answer.
+    pub(crate) fn on_instances(&mut self, now: Time, count: u16, out: &mut Effects) {
+        self.stays.begun = None;
+        let before = self.merge.generation().instances;
+        let refused = |why: &str| Event::Instances { text: format!("{count} instances were refused: {why}") };
+        if self.roster.change().is_some() {
+            return out.event(refused("a change of the membership is under way"));
+        }
+        if self.level() < WITH_INSTANCES {
+            return out.event(refused("the feature level is too low"));
+        }
+        match self.merge.change(count) {
+            Ok(next) => {
+                let text = format!("from slot {} on {count} instances, {before} up to there", next.first);
+                out.event(Event::Instances { text });
+                for at in usize::from(before)..usize::from(count) {
+                    self.come_in(now, at, out);
+                }
+            }
+            Err(why @ Refused::AcrossBorder) => {
+                out.push(Effect::Halt(Halt::LogInconsistent { why: why.to_string() }));
+            }
+            Err(why) => out.event(refused(&why.to_string())),
+        }
+    }
+
+    /// An instance begins, or begins again.
+    fn come_in(&mut self, now: Time, at: usize, out: &mut Effects) {
+        let id = InstanceId::new(at as u16 + 1);
+        match self.birth(id).and_then(|birth| self.take_stay(birth)) {
+            Ok(instance) => self.put_in_force(at, instance),
+            Err(halt) => return out.push(Effect::Halt(halt)),
+        }
+        self.merge.renew(id);
+        self.wake(now, at);
+    }
+
+    /// Where the next stay of an instance begins: the same on all replicas.
+    fn birth(&self, id: InstanceId) -> Result<Birth, Halt> {
+        let members = self.roster.current().cloned().map(Memberships::one);
+        let Some(last) = self.instances.get(usize::from(id.number()) - 1) else {
+            let anchor = first_anchor(members.as_ref());
+            let anchor = anchor.ok_or_else(|| Halt::LogInconsistent { why: "too many members".into() })?;
+            return Ok(Birth { id, record: Slot::ZERO, anchor });
+        };
+        let (record, anchor) = self.stands_at(last);
+        let anchor = next_anchor(record, &anchor, members.as_ref())?;
+        Ok(Birth { id, record, anchor })
+    }
+
+    /// The last record of an instance that is in the global log.
+    fn stands_at(&self, instance: &Instance) -> (Slot, Anchor) {
+        let record = self.merge.delivered_record(instance.id).map_or(0, |record| record.0);
+        let record = Slot::new(record);
+        let Some(anchor) = instance.order.anchor(record) else {
+            panic!("INV-NODE-8 record {record} of {} of {} has an anchor", instance.id, instance.decided);
+        };
+        (record, anchor)
+    }
+
+    /// The stay that begins there: what the log holds of it, or a new one.
+    fn take_stay(&mut self, birth: Birth) -> Result<Instance, Halt> {
+        let stay = birth.stay()?;
+        let known = self.stays.others.iter().position(|other| other.id == birth.id && other.stay == stay);
+        match known {
+            Some(known) => Ok(self.stays.others.swap_remove(known)),
+            None => birth.instance(&self.config).map(|mut instance| {
+                instance.unborn = true;
+                instance
+            }),
+        }
+    }
+
+    /// This stay of an instance counts from now on; the one before is kept for its records.
+    fn put_in_force(&mut self, at: usize, instance: Instance) {
+        self.bindings.forget_instance(at);
+        self.loading.retain(|_, (of, _)| *of != at);
+        if at == self.instances.len() {
+            return self.instances.push(instance);
+        }
+        let stay = instance.stay;
+        let mut before = std::mem::replace(&mut self.instances[at], instance);
+        if before.stay < stay {
+            before.away.get_or_insert(self.merge.seq());
+        }
+        if !before.asleep {
+            self.stays.others.push(before);
+        }
+    }
+
+    /// An instance takes part, once the log says where it begins. Without room for that it waits.
+    fn wake(&mut self, now: Time, at: usize) {
+        let begun = self.has_begun();
+        let instance = &mut self.instances[at];
+        if let Some(birth) = instance.birth.as_ref().filter(|_| instance.unborn) {
+            instance.unborn = self.log.append(birth.to_record(), Class::Vital).is_err();
+        }
+        if instance.unborn || instance.away.is_some() || !begun {
+            return;
+        }
+        match instance.birth.clone().filter(|_| instance.started) {
+            // The state went back to before it began: all is handed on again.
+            Some(Birth { record, anchor, .. }) => {
+                instance.decided = record;
+                instance.step(now, OrderInput::Installed { slot: record, anchor });
+            }
+            None => instance.start(now),
+        }
+        let (id, leader) = (instance.id, instance.leader.1);
+        self.merge.leader(id, self.role_of(leader));
+        let up = self.peers.peers().map(|(id, ..)| id).filter(|id| self.peers.is_up_in(*id, at));
+        let up: BTreeSet<ReplicaId> = up.collect();
+        self.instances[at].connected.clone_from(&up);
+        for replica in up {
+            self.step_in(at, now, OrderInput::Connected(replica));
+        }
+        self.on_members(at, self.instances[at].order.status().membership);
+    }
+
+    /// At the end of a turn: those for which the log had no room.
+    pub(crate) fn wake_waiting(&mut self, now: Time, out: &mut Effects) {
+        let waiting: Vec<usize> = (0..self.instances.len()).filter(|at| self.instances[*at].unborn).collect();
+        for at in waiting {
+            self.wake(now, at);
+            self.after_order(now, out);
+        }
+    }
+
+    pub(crate) fn role_of(&self, leader: Option<ReplicaId>) -> Leader {
+        match leader {
+            Some(leader) if leader == self.config.members.me() => Leader::Here,
+            Some(_) => Leader::Elsewhere,
+            None => Leader::Nobody,
+        }
+    }
+
+    /// Something was delivered: perhaps a border.
+    pub(crate) fn look_at_generation(&mut self, out: &mut Effects) {
+        let generation = self.merge.generation();
+        if generation == self.stays.seen {
+            return;
+        }
+        self.stays.seen = generation;
+        let Generation { instances, first, base } = generation;
+        let text = format!("{instances} instances since slot {first}, behind seq {base}");
+        out.event(Event::Instances { text });
+        for at in usize::from(instances)..self.instances.len() {
+            if self.instances[at].away.is_none() {
+                self.leave(at, base);
+            }
+        }
+        for conn in self.peers.clients() {
+            // Whoever waits for one that went asks again.
+            self.routes.unbind_conn(conn);
+            out.send(conn, self.leader_notice(conn).frame());
+        }
+    }
+
+    fn leave(&mut self, at: usize, base: Seq) {
+        let instance = &mut self.instances[at];
+        instance.away = Some(base);
+        instance.admission.reset();
+        self.bindings.forget_instance(at);
+        self.standing.left(at);
+    }
+
+    /// The log was given up to this seq: what is behind a border before it needs no records any more.
+    pub(crate) fn fall_asleep(&mut self, trimmed: Seq, out: &mut Effects) {
+        let over = |instance: &Instance| instance.away.is_some_and(|base| base <= trimmed);
+        self.stays.others.retain(|other| !over(other));
+        for at in 0..self.instances.len() {
+            let instance = &self.instances[at];
+            if instance.asleep || !over(instance) {
+                continue;
+            }
+            let (id, away, leader) = (instance.id, instance.away, instance.leader);
+            let (record, anchor) = self.stands_at(instance);
+            match (Birth { id, record, anchor }).instance(&self.config) {
+                Ok(asleep) => self.instances[at] = asleep,
+                Err(halt) => return out.push(Effect::Halt(halt)),
+            }
+            self.loading.retain(|_, (of, _)| *of != at);
+            let instance = &mut self.instances[at];
+            (instance.asleep, instance.away, instance.leader) = (true, away, (leader.0, None));
+            self.merge.leader(id, Leader::Nobody);
+        }
+    }
+
+    /// The global log goes on from a checkpoint. An instance that is further on goes on where it is, since the merge keeps what it said,
+    /// unless the checkpoint lies before what was executed: then it is all handed on again.
+    /// Gives the instances that begin with it.
+    pub(crate) fn jump(&mut self, now: Time, system: &System) -> Result<Vec<usize>, Halt> {
+        let unusable = |why: &str| Halt::CheckpointUnusable {
+            why: format!("the checkpoint of seq {} does not fit into the global log: {why}", system.seq),
+        };
+        let checkpoint = system.merge(self.config.merge.window).ok_or_else(|| unusable("its generations"))?;
+        let done = match checkpoint.seq >= self.merge.seq() {
+            true => self.merge.jump(&checkpoint),
+            false => self.merge.begin_again(&checkpoint),
+        };
+        done.map_err(|why| unusable(&why.to_string()))?;
+        let new = self.meet_instances(system)?;
+        let many = self.instances.len() > 1;
+        for (instance, part) in self.instances.iter_mut().zip(&system.instances) {
+            if instance.asleep || instance.unborn {
+                continue; // it stands where the checkpoint says
+            }
+            let next = self.merge.next_record(instance.id);
+            let stays = many
+                && instance.started
+                && instance.decided >= part.record
+                && next == Some(RecordIndex(instance.decided.next().number()));
+            if !stays {
+                go_on(instance, now, part)?;
+            }
+        }
+        Ok(new)
+    }
+
+    /// The instances are those of a checkpoint that was installed in the merge. Those that begin with it are in the list that is given.
+    fn meet_instances(&mut self, system: &System) -> Result<Vec<usize>, Halt> {
+        while self.instances.len() > system.instances.len() {
+            // The state goes back to before they came.
+            let later = self.instances.pop();
+            self.stays.others.extend(later.filter(|later| !later.asleep));
+        }
+        let mut new = Vec::new();
+        for (at, part) in system.instances.iter().enumerate() {
+            let birth = Birth { id: part.instance, record: part.record, anchor: part.anchor.clone() };
+            let stay = birth.stay()?;
+            if self.instances.get(at).is_none_or(|instance| instance.stay != stay) {
+                let instance = self.take_stay(birth.clone())?;
+                if !instance.started {
+                    new.push(at);
+                }
+                let leader = instance.leader.1;
+                self.put_in_force(at, instance);
+                self.merge.renew(part.instance);
+                self.merge.leader(part.instance, self.role_of(leader));
+            }
+            let away = self.merge.is_away(part.instance).then(|| self.merge.generation().base);
+            if away.is_some() && !self.instances[at].asleep {
+                self.instances[at] = birth.instance(&self.config)?;
+                self.instances[at].asleep = true;
+                self.standing.left(at);
+                new.retain(|new| *new != at);
+            }
+            self.instances[at].away = away;
+        }
+        self.stays.seen = self.merge.generation();
+        Ok(new)
+    }
+
+    /// Those that begin with a checkpoint that was installed take part.
+    pub(crate) fn wake_new(&mut self, now: Time, new: &[usize]) {
+        new.iter().for_each(|at| self.wake(now, *at));
+    }
+
+    /// When to look whether the others went on without what this replica waits for: nobody leads it any more.
+    pub(crate) fn left_behind_at(&self) -> Option<Time> {
+        if self.instances.len() == 1 || self.checkpoints.fetching.is_some() || !self.has_begun() {
+            return None;
+        }
+        let waits = self.merge.waits()?;
+        let instance = self.instances.get(usize::from(waits.instance.number()).checked_sub(1)?)?;
+        let since = waits.since.max(instance.spread.since()).max(self.stays.looked);
+        instance.leader.1.is_none().then(|| since.plus(self.config.raft.election_max.times(4)))
+    }
+
+    /// Nobody leads what the merge waits for, for long. Where others have a checkpoint of later, it will not come any more.
+    pub(crate) fn look_behind(&mut self, now: Time, out: &mut Effects) {
+        if self.left_behind_at().is_none_or(|at| at > now) {
+            return;
+        }
+        self.stays.looked = now;
+        let next = self.merge.seq().next();
+        if self.checkpoints.agreement.offers(next).is_empty() {
+            // They may have none yet.
+            return self.want_border(now, out);
+        }
+        let local = self.executor.objects();
+        self.begin_fetch(now, next, Why::Behind, local, None, out);
+    }
+
+    /// An operator wants another number of instances.
+    pub(crate) fn on_instances_request(&mut self, now: Time, conn: ConnId, frame: Frame, out: &mut Effects) {
+        let count = match read_instances_request(frame.payload) {
+            Ok(count) => count,
+            Err(why) => return self.reject(now, conn, why.to_string(), out),
+        };
+        let planned = self.plan_instances(count).and_then(|()| self.past_is_held(usize::from(count)));
+        let text = match planned {
+            Ok(()) => {
+                self.stays.begun = Some(self.first().order.status().view);
+                self.propose_system(now, &SystemCommand::Instances(count), out);
+                format!("begun {count}")
+            }
+            Err(why) => format!("error: {why}"),
+        };
+        self.audit(conn, format!("have {count} instances"), text.clone(), out);
+        out.send(conn, OutFrame::new(FrameKind::InstancesReply, text.as_bytes(), vec![]));
+    }
+
+    fn plan_instances(&self, count: u16) -> Result<(), String> {
+        self.may_command()?;
+        if self.level() < WITH_INSTANCES {
+            return Err(format!("that needs feature level {WITH_INSTANCES}: `quorate upgrade raise` first"));
+        }
+        let view = self.first().order.status().view;
+        if self.roster.change().is_some() || self.standing.has_begun(view) {
+            return Err("a change of the membership is under way: wait until it is over (`quorate member list` shows it)".into());
+        }
+        self.no_instances_change(view)?;
+        if self.levels.begun == Some(view) {
+            return Err("the feature level is about to be raised, try again".into());
+        }
+        if !(1..=COUNT_MAX).contains(&count) {
+            return Err(format!("there can be 1 to {COUNT_MAX} instances"));
+        }
+        if count == self.merge.generation().instances {
+            return Err(format!("the cluster has {count} already"));
+        }
+        Ok(())
+    }
+
+    /// What instances said that left is of no use any more where a majority has a checkpoint of after that: whoever lags finds one with
+    /// every majority. Else those who are in one stay and those who are in the next could be too few in both; and who joins could not
+    /// learn what it never was sent. Asks for a checkpoint if there is none.
+    pub(crate) fn past_is_held(&mut self, among: usize) -> Result<(), String> {
+        let left = self.instances.iter().take(among).filter_map(|instance| instance.away).max();
+        let Some(left) = left.filter(|_| !planted("stays-overlap")) else { return Ok(()) };
+        let me = self.config.members.me();
+        let own = self.checkpoints.own.iter().any(|own| own.seq >= left).then_some(me);
+        let offers = self.checkpoints.agreement.offers(left);
+        let holders: BTreeSet<ReplicaId> =
+            offers.into_iter().flat_map(|offer| offer.holders).chain(own).collect();
+        if self.first().order.status().membership.has_quorum(0, |replica| holders.contains(&replica)) {
+            return Ok(());
+        }
+        self.checkpoints.wanted = true;
+        Err("instances left, and most replicas have no checkpoint of after that yet; it is being made, try again".into())
+    }
+
+    /// Whether their number is not changing now.
+    pub(crate) fn no_instances_change(&self, view: View) -> Result<(), String> {
+        if let Some(next) = self.merge.next_generation() {
+            return Err(format!(
+                "the number of instances is changing to {}: wait until it has (`quorate instances show`)",
+                next.instances
+            ));
+        }
+        if self.stays.begun == Some(view) {
+            return Err("another number of instances is about to begin, try again".into());
+        }
+        Ok(())
+    }
+}
+
+/// An instance goes on from a checkpoint.
+fn go_on(instance: &mut Instance, now: Time, part: &InstancePart) -> Result<(), Halt> {
+    instance.decided = part.record;
+    instance.admission.reset();
+    let installed = OrderInput::Installed { slot: part.record, anchor: part.anchor.clone() };
+    if instance.started {
+        instance.step(now, installed);
+    } else if instance.order.needs_checkpoint() {
+        // What it needed is here now.
+        instance.order.restore_installed(part.record, &part.anchor)?;
+    } else {
+        // It may be a later checkpoint than the damaged one that the protocol goes on from.
+        instance.installed = Some(installed);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

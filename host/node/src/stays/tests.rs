@@ -1,0 +1,17 @@
+//! The record that says where a stay begins. What follows from it is tested with whole clusters (check/sim).
+
+use super::*;
+
+#[test]
+fn a_birth_comes_back_from_the_log() {
+    let first = first_anchor(None).expect("an anchor");
+    let again = next_anchor(Slot::ZERO, &first, None).expect("the stay after it");
+    assert_eq!(stay_of(Slot::ZERO, &first), Ok(0));
+    assert_eq!(stay_of(Slot::new(7), &again), Ok(1));
+    for (record, anchor) in [(Slot::ZERO, first), (Slot::new(7), again)] {
+        let birth = Birth { id: InstanceId::new(3), record, anchor };
+        assert_eq!(Birth::read(&birth.to_record()), Ok(birth.clone()));
+        let cut = Record { head: birth.to_record().head.slice(..9), ..birth.to_record() };
+        assert!(matches!(Birth::read(&cut), Err(Halt::LogInconsistent { .. })));
+    }
+}

@@ -1,0 +1,30 @@
+//! `[sessions]`: how many, and for how long.
+
+use quorate_execute::SessionLimits;
+use serde::{Deserialize, Serialize};
+
+/// `[sessions]`; must be the same on all replicas
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SessionsConfig {
+    /// Sessions at once.
+    pub max: u32,
+    /// Sessions of one client at once.
+    pub per_client: u32,
+    /// A session that executes nothing for so long expires, in seconds of agreed time.
+    pub ttl_s: u64,
+    /// Requests of one session that may be unanswered.
+    pub window: u64,
+}
+
+impl Default for SessionsConfig {
+    fn default() -> Self {
+        let limits = SessionLimits::default();
+        Self {
+            max: limits.sessions_max,
+            per_client: limits.sessions_per_client_max,
+            ttl_s: limits.ttl.millis() / 1000,
+            window: limits.window,
+        }
+    }
+}

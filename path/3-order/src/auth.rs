@@ -1,0 +1,58 @@
+//! Authentication of what replicas say, as a part that can be replaced without touching a protocol.
+//!
+//! Two needs, kept apart. What must convince somebody who did not receive it himself is signed: an [`Authenticator`] makes and
+//! checks such signatures. What only its receiver must believe carries a tag per receiver ([`Macs`]), which is hundreds of
+//! times cheaper and convinces nobody else. Where TLS protects the links and nobody lies, neither is needed ([`Trusting`]).
+//!
+//! | | makes | checks | for |
+//! | --- | --- | --- | --- |
+//! | [`Ed25519`] | signatures | under ZIP-215 rules, alone or many at once with the same verdict | Byzantine faults |
+//! | [`Keyed`] | short keyed hashes | by knowing everybody's key | simulators and tests: cheap and deterministic |
+//! | [`Trusting`] | nothing | nothing | crash faults |
+//!
+//! Tests: auth/tests.rs.
+
+mod ed25519;
+mod keyed;
+mod macs;
+
+pub use ed25519::{Ed25519, PublicKey};
+pub use keyed::Keyed;
+pub use macs::{Macs, TAG_BYTES, Tag};
+
+use quorate_types::ReplicaId;
+use quorate_wire::mod_smart::Signature;
+use std::fmt::Debug;
+
+/// A member, what it is to have signed, and its signature.
+pub type Claim<'a> = (ReplicaId, &'a [u8], &'a Signature);
+
+/// Makes this replica's signatures and checks those of all members.
+pub trait Authenticator: Send + Debug {
+    /// Signs a statement as this replica.
+    fn sign(&self, statement: &[u8]) -> Signature;
+
+    /// Whether this member signed this statement.
+    fn verify(&self, signer: ReplicaId, statement: &[u8], signature: &Signature) -> bool;
+
+    /// Whether all of these are right. All replicas come to the same verdict, and it is that of checking one by one.
+    fn verify_all(&self, claims: &[Claim<'_>]) -> bool {
+        claims.iter().all(|(signer, statement, signature)| self.verify(*signer, statement, signature))
+    }
+}
+
+/// Takes everybody's word: for links that are protected and members that at most crash.
+#[derive(Clone, Copy, Debug)]
+pub struct Trusting;
+
+impl Authenticator for Trusting {
+    fn sign(&self, _statement: &[u8]) -> Signature {
+        Signature::NONE
+    }
+    fn verify(&self, _signer: ReplicaId, _statement: &[u8], _signature: &Signature) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,181 @@
+//! Signatures and tags: what is taken, what is refused, and that checking many gives the verdict of checking each.
+
+use super::*;
+use quorate_types::Random;
+
+fn id(number: u16) -> ReplicaId {
+    ReplicaId::new(number)
+}
+
+fn secret(number: u16) -> [u8; 32] {
+    std::array::from_fn(|at| (at as u8).wrapping_mul(7) ^ number as u8)
+}
+
+fn real(me: u16) -> Ed25519 {
+    let members = (1..=7).map(|number| (id(number), Ed25519::public(secret(number))));
+    Ed25519::new(secret(me), members).expect("keys of ours")
+}
+
+fn each(auth: &dyn Authenticator, claims: &[Claim<'_>]) -> bool {
+    claims.iter().all(|(signer, statement, signature)| auth.verify(*signer, statement, signature))
+}
+
+#[test]
+fn a_signature_is_its_signers_and_its_statements() {
+    let all: [(&dyn Authenticator, &dyn Authenticator); 2] =
+        [(&real(1), &real(2)), (&Keyed::new(id(1), 5), &Keyed::new(id(2), 5))];
+    for (one, other) in all {
+        let signature = one.sign(b"a statement");
+        assert!(other.verify(id(1), b"a statement", &signature));
+        assert!(!other.verify(id(2), b"a statement", &signature), "another's");
+        assert!(!other.verify(id(1), b"a statement.", &signature), "of something else");
+        assert!(!other.verify(id(9), b"a statement", &signature), "a stranger's");
+        assert!(!other.verify(id(1), b"a statement", &Signature::NONE), "none");
+        for at in 0..signature.bytes().len() {
+            let mut bytes = signature.bytes().to_vec();
+            bytes[at] ^= 4;
+            let changed = Signature::new(&bytes).expect("as long as before");
+            assert!(!other.verify(id(1), b"a statement", &changed), "byte {at} changed");
+        }
+    }
+}
+
+#[test]
+fn many_at_once_get_the_verdict_of_each() {
+    let auth = real(1);
+    let mut random = Random::new(3);
+    let (mut right, mut wrong) = (0, 0);
+    for _ in 0..60 {
+        let count = 1 + random.below(7) as u16;
+        let statements: Vec<_> = (0..count).map(|n| [n as u8, random.next() as u8]).collect();
+        let mut signatures: Vec<_> =
+            statements.iter().zip(1..).map(|(statement, me)| real(me).sign(statement)).collect();
+        if random.below(2) == 0 {
+            let which = random.below(u64::from(count)) as usize;
+            let mut bytes = signatures[which].bytes().to_vec();
+            bytes[random.below(64) as usize] ^= 1 << random.below(8);
+            signatures[which] = Signature::new(&bytes).expect("as long as before");
+        }
+        let claims: Vec<Claim<'_>> =
+            (1..).zip(&statements).zip(&signatures).map(|((n, m), s)| (id(n), &m[..], s)).collect();
+        let verdict = auth.verify_all(&claims);
+        assert_eq!(verdict, each(&auth, &claims));
+        *(if verdict { &mut right } else { &mut wrong }) += 1;
+    }
+    assert!(right > 10 && wrong > 10, "{right} right, {wrong} wrong");
+}
+
+/// The identity, and the point of order 2 (y = -1), in the encodings that decoders take.
+fn small_order() -> Vec<[u8; 32]> {
+    let mut list = Vec::new();
+    let mut one = [0; 32];
+    one[0] = 1;
+    list.push(one);
+    let mut minus_one = [0xff; 32];
+    (minus_one[0], minus_one[31]) = (0xec, 0x7f);
+    list.push(minus_one);
+    list.push([0; 32]);
+    let mut zero_signed = [0; 32];
+    zero_signed[31] = 0x80;
+    list.push(zero_signed);
+    // y = p, which is 0, and y = p + 1, which is 1: not canonical.
+    let mut p = [0xff; 32];
+    (p[0], p[31]) = (0xed, 0x7f);
+    list.push(p);
+    p[0] = 0xee;
+    list.push(p);
+    list
+}
+
+#[test]
+fn keys_of_small_order_are_refused() {
+    for bytes in small_order() {
+        assert!(PublicKey::new(bytes).is_err(), "{bytes:02x?}");
+    }
+    assert!(
+        PublicKey::new([2; 32]).is_err() || PublicKey::new([3; 32]).is_err(),
+        "half of all are no points"
+    );
+    assert_eq!(PublicKey::new(*Ed25519::public(secret(1)).bytes()), Ok(Ed25519::public(secret(1))));
+}
+
+/// A signer that knows its own key can make signatures on which sloppy checks differ: R off by a point of small order is valid with the
+/// cofactor and not without. Under ZIP-215 alone and together must agree: each way to check says yes to these.
+#[test]
+fn signatures_at_the_edge_get_one_verdict() {
+    use super::ed25519::PublicKey as Key;
+    let auth_of = |keys: Vec<Key>| {
+        let members = (1..).zip(keys).map(|(number, key)| (id(number), key));
+        Ed25519::new(secret(1), members).expect("points of the curve")
+    };
+    // For a key of small order A, R of small order and s = 0 is valid for every message. Such keys never become members' keys
+    // (see above); here they show that the two checks agree where it is most delicate.
+    let odd: Vec<Key> = small_order().into_iter().map(Key::unchecked).collect();
+    let auth = auth_of(odd);
+    let count = small_order().len() as u16;
+    let mut taken = 0;
+    for (at, r) in small_order().iter().enumerate() {
+        let mut bytes = [0; 64];
+        bytes[..32].copy_from_slice(r);
+        let signature = Signature::new(&bytes).expect("64 bytes");
+        let statement = [at as u8];
+        let claims: Vec<Claim<'_>> = (1..=count).map(|n| (id(n), &statement[..], &signature)).collect();
+        assert_eq!(auth.verify_all(&claims), each(&auth, &claims), "R {at}");
+        taken += usize::from(auth.verify_all(&claims));
+    }
+    assert!(taken > 0, "the edge is reached");
+    // s must be canonical: s + l is another encoding of the same number, and refused alone and together.
+    let good = real(1).sign(b"x");
+    let mut bytes: [u8; 64] = good.bytes().try_into().expect("64 bytes");
+    let order: [u8; 32] = [
+        0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde, 0x14, 0, 0,
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10,
+    ];
+    let mut carry = 0;
+    for (byte, add) in bytes[32..].iter_mut().zip(order) {
+        let sum = u16::from(*byte) + u16::from(add) + carry;
+        (*byte, carry) = (sum as u8, sum >> 8);
+    }
+    let doubled = Signature::new(&bytes).expect("64 bytes");
+    let claims: Vec<Claim<'_>> = (0..5).map(|_| (id(1), &b"x"[..], &doubled)).collect();
+    assert!(!each(&real(2), &claims) && !real(2).verify_all(&claims));
+    let claims: Vec<Claim<'_>> = (0..5).map(|_| (id(1), &b"x"[..], &good)).collect();
+    assert!(each(&real(2), &claims) && real(2).verify_all(&claims));
+}
+
+#[test]
+fn a_tag_convinces_its_receiver_and_nobody_else() {
+    let (mut one, mut two, mut three) = (Macs::new(id(1)), Macs::new(id(2)), Macs::new(id(3)));
+    assert_eq!(one.tag(id(2), b"m"), None, "no key, no tag");
+    for (peer, macs, key) in [(id(2), &mut one, 12), (id(1), &mut two, 12)] {
+        macs.agree(peer, [key; 32]);
+    }
+    one.agree(id(3), [13; 32]);
+    three.agree(id(1), [13; 32]);
+    let vector = one.vector(&[id(2), id(3)], b"m").expect("all keys are there");
+    assert!(two.check(id(1), b"m", &vector[0]) && three.check(id(1), b"m", &vector[1]));
+    assert!(!two.check(id(1), b"m", &vector[1]), "another's tag");
+    assert!(!two.check(id(1), b"n", &vector[0]), "another message");
+    assert!(!two.check(id(3), b"m", &vector[0]), "from nobody known");
+    assert!(!one.check(id(2), b"m", &vector[0]), "sent back");
+    assert_eq!(one.vector(&[id(2), id(4)], b"m"), None);
+}
+
+#[test]
+fn keys_are_replaced_while_messages_are_under_way() {
+    let (mut one, mut two) = (Macs::new(id(1)), Macs::new(id(2)));
+    one.agree(id(2), [1; 32]);
+    two.agree(id(1), [1; 32]);
+    let old = one.tag(id(2), b"m").expect("a key");
+    two.agree(id(1), [2; 32]);
+    assert!(two.check(id(1), b"m", &old), "under way while the key changed");
+    one.agree(id(2), [2; 32]);
+    let new = one.tag(id(2), b"m").expect("a key");
+    assert!(two.check(id(1), b"m", &new) && new != old);
+    two.retire(id(1));
+    assert!(!two.check(id(1), b"m", &old), "the old key is out of use");
+    assert!(two.check(id(1), b"m", &new));
+    two.agree(id(1), [3; 32]);
+    two.agree(id(1), [4; 32]);
+    assert!(!two.check(id(1), b"m", &new), "two keys ago");
+}

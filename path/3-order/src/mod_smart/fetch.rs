@@ -1,0 +1,157 @@
+//! Decided slots from others: who lacks one asks a member that seems to have it, and believes the proof, not the member.
+//!
+//! What others seem to have decided is a hint and nothing more: a liar that names an absurd slot is asked in vain, and then another
+//! member is. [mod_smart L68-L69, L72-L75]
+//!
+//! Tests: tests/fetch.rs.
+
+use super::persist::Purpose;
+use super::statements::digest_of;
+use super::{ModSmart, SLOT_MAX, reject};
+use crate::{Effect, Effects};
+use quorate_types::{Reject, ReplicaId, Slot, Time};
+use quorate_wire::Batch;
+use quorate_wire::mod_smart::{FETCH_MAX, ModSmartBody as Body, Proof};
+use std::collections::BTreeMap;
+
+/// So many slots are asked for at once.
+const WINDOW: u16 = 32;
+/// An answer has so many bytes of batches at most, and one batch more.
+const ANSWER_BYTES: usize = 4 << 20;
+
+/// What is asked of whom.
+#[derive(Debug, Default)]
+pub(super) struct Fetching {
+    /// The last slot that each member seems to have decided, where that is more than is decided here.
+    sources: BTreeMap<ReplicaId, Slot>,
+    /// Up to which slot was asked last, and when, if that is not answered.
+    asked: Option<(Slot, Time)>,
+    /// Of whom.
+    last: Option<ReplicaId>,
+    /// Who has only a checkpoint, and of which slot.
+    gone: BTreeMap<ReplicaId, Slot>,
+}
+
+impl Fetching {
+    /// A member seems to have decided this slot.
+    pub(super) fn hint(&mut self, from: ReplicaId, slot: Slot, decided: Slot) {
+        if slot > decided && slot <= SLOT_MAX {
+            let known = self.sources.entry(from).or_insert(slot);
+            *known = (*known).max(slot);
+        }
+    }
+
+    /// Everything up to here is decided.
+    pub(super) fn forget(&mut self, decided: Slot) {
+        self.sources.retain(|_, slot| *slot > decided);
+        self.gone.retain(|_, slot| *slot > decided);
+    }
+}
+
+impl ModSmart {
+    /// Asks the next member that seems to have what is missing here. [mod_smart L72]
+    pub(super) fn fetch_on(&mut self, out: &mut Effects) {
+        let decided = self.decided();
+        let unproven = self.is_byzantine() && decided > Slot::ZERO && self.log.proof(decided).is_none();
+        let fetching = &mut self.fetching;
+        if let Some((_, at)) = fetching.asked
+            && self.now.since(at) < self.config.repeat
+        {
+            return;
+        }
+        let first = if unproven { decided } else { decided.next() };
+        fetching.asked = None;
+        let others: Vec<_> = self
+            .config
+            .members
+            .iter()
+            .copied()
+            .filter(|id| *id != self.config.me && (unproven || fetching.sources.contains_key(id)))
+            .collect();
+        let after = others.iter().find(|id| Some(**id) > fetching.last).or(others.first());
+        let Some(to) = after.copied() else { return };
+        let count = WINDOW.min(FETCH_MAX);
+        fetching.asked = Some((first.plus(u64::from(count) - 1), self.now));
+        fetching.last = Some(to);
+        self.send(out, to, Body::Fetch { slot: first, count }, None);
+    }
+
+    /// [mod_smart L73]
+    pub(super) fn on_fetch(&mut self, from: ReplicaId, slot: Slot, count: u16, out: &mut Effects) {
+        if slot > self.decided() || slot == Slot::ZERO {
+            return;
+        }
+        let floor = self.log.floor();
+        if slot <= floor {
+            let proof = self.log.proof(floor).cloned();
+            return self.send(out, from, Body::Gone { slot: floor, proof }, None);
+        }
+        let last = slot.plus(u64::from(count) - 1).min(self.decided());
+        let (mut next, mut bytes) = (slot, 0);
+        while next <= last {
+            let Some(entry) = self.log.get(next) else { return };
+            let Some((batch, proof)) = &entry.kept else {
+                return self.load(next, last, Purpose::Answer(from), out);
+            };
+            bytes += batch.bytes().len();
+            let body = Body::Decision { proof: proof.clone(), batch: batch.clone() };
+            self.send(out, from, body, None);
+            if bytes > ANSWER_BYTES {
+                return;
+            }
+            next = next.next();
+        }
+    }
+
+    /// [mod_smart L74]
+    pub(super) fn on_decision(&mut self, from: ReplicaId, proof: Proof, batch: Batch, out: &mut Effects) {
+        let decided = self.decided();
+        let floor = proof.slot == decided && self.log.proof(decided).is_none() && decided == self.log.floor();
+        if proof.slot != decided.next() && !floor {
+            self.fetching.hint(from, proof.slot, decided);
+            return;
+        }
+        if proof.digest != digest_of(&batch) || !self.proves(&proof) {
+            return reject(out, from, Reject::NotAllowed("a decision without a proof"));
+        }
+        if floor {
+            return self.log.set_floor_proof(proof);
+        }
+        self.fetching.hint(from, proof.slot, decided);
+        self.decide(proof, batch, out);
+        self.progress(out);
+        if self.fetching.asked.is_some_and(|(last, _)| self.decided() >= last) {
+            self.fetching.asked = None;
+            self.fetch_on(out);
+        }
+    }
+
+    /// A member has only a checkpoint of what is missing, and shows that the checkpoint's slot is decided; or so many say so that one of
+    /// them tells the truth. [mod_smart L75]
+    pub(super) fn on_gone(&mut self, from: ReplicaId, slot: Slot, proof: Option<Proof>, out: &mut Effects) {
+        let decided = self.decided();
+        let proof = proof.filter(|proof| proof.slot == slot && slot >= decided);
+        if proof.as_ref().is_some_and(|proof| !self.proves(proof)) {
+            return reject(out, from, Reject::NotAllowed("a decision without a proof"));
+        }
+        if slot == decided && slot == self.log.floor() && self.log.proof(slot).is_none() {
+            proof.into_iter().for_each(|proof| self.log.set_floor_proof(proof));
+            return;
+        }
+        if slot <= decided || slot > SLOT_MAX {
+            return;
+        }
+        self.fetching.asked = None;
+        self.fetching.sources.remove(&from);
+        if proof.is_some() {
+            return out.push(Effect::Behind { slot });
+        }
+        self.fetching.gone.insert(from, slot);
+        let mut floors: Vec<_> = self.fetching.gone.values().copied().collect();
+        floors.sort_unstable_by(|one, next| next.cmp(one));
+        let needed = self.quorums.one_correct() as usize;
+        if let Some(slot) = floors.get(needed - 1) {
+            out.push(Effect::Behind { slot: *slot });
+        }
+    }
+}

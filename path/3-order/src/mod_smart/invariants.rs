@@ -1,0 +1,57 @@
+//! What must hold after every step. A failure is a bug of ours and stops the replica.
+//!
+//! Most are asserted where they could break; those that follow from the state as a whole stand here.
+
+use super::normal::Own;
+use super::{ModSmart, Phase};
+use quorate_types::View;
+
+impl ModSmart {
+    pub(super) fn check_invariants(&self, thorough: bool) {
+        assert!(self.durable <= self.records, "INV-SMART-1: {} numbered", self.records);
+        if !self.started || self.halted {
+            return;
+        }
+        let next = self.decided().next();
+        assert!(self.view >= View::FIRST, "INV-SMART-7: views begin with 1");
+        assert!(
+            self.open.lock.is_none_or(|(view, _)| view <= self.view),
+            "INV-SMART-4: no lock of a later view"
+        );
+        assert!(
+            self.open.writes.iter().all(|(view, _)| *view <= self.view),
+            "INV-SMART-4: no vote in a later view"
+        );
+        if matches!(self.phase, Phase::Normal { .. }) && self.is_byzantine() {
+            let locked = self.open.lock.filter(|lock| lock.0 == self.view).map(|lock| lock.1);
+            let wrote = self.open.writes.iter().find(|write| write.0 == self.view).map(|write| write.1);
+            assert!(
+                locked.is_none() || wrote.is_none() || locked == wrote,
+                "INV-SMART-4: what is locked is what was written"
+            );
+        }
+        if let Phase::Normal { base, forced, .. } = &self.phase {
+            assert!(
+                forced.is_none() || *base >= next,
+                "INV-SMART-3: what binds a view binds its first slot, which is not decided"
+            );
+        }
+        assert!(
+            self.gathered.is_bounded(self.config.members.len()),
+            "INV-SMART-8: a statement of each member"
+        );
+        for (record, own) in &self.own {
+            assert!(*record <= self.records, "INV-SMART-5: a vote waits for a record that was numbered");
+            let fits = match own {
+                Own::Write(slot, _) | Own::Accept(slot, ..) => *slot == next,
+                Own::Collect(_) => true,
+            };
+            assert!(fits, "INV-SMART-5: own votes are on {next}");
+        }
+        if thorough {
+            self.log.check();
+            let beyond = self.tallies.keys().any(|slot| *slot < next);
+            assert!(!beyond, "INV-SMART-6: votes on decided slots are forgotten");
+        }
+    }
+}

@@ -1,0 +1,492 @@
+//! Mod-SMaRt: a leader proposes one batch after the other; WRITE and ACCEPT votes of a quorum decide it, and a quorum of signed STOPs
+//! replaces the leader. Byzantine faults, n = 3f+1; or crash faults, n = 2f+1, without the WRITE step.
+//!
+//! Stage 3 (order). Before: admit's batches. After: merge. One call of [`Order::step`] is one input.
+//!
+//! Source: Sousa and Bessani, "From Byzantine Consensus to BFT State Machine Replication: A Latency-Optimal Transformation", EDCC
+//! 2012; Bessani, Sousa, Alchieri, "State Machine Replication for the Masses with BFT-SMaRt", DSN 2014. Retold line by line in
+//! docs/protocols/mod_smart.md, with the deviations and what is not implemented; `[mod_smart L1]` (who leads) names a line there.
+//!
+//! Where to look: `normal` (PROPOSE, WRITE, ACCEPT), `stops` (complaints, STOP, views), `sync` (STOP-DATA, SYNC), `rules` (what binds
+//! a view), `statements` (what is signed, and its checks), `watch` (who waits for what), `fetch` (decided slots from others), `log`
+//! (decided slots), `delivery`, `checkpoints`, `persist` and `restore` (records), `reads`, `invariants`.
+//!
+//! Invariants: INV-SMART-1 to INV-SMART-9, see `invariants`. Tests: tests/ beside this file (`chaos` runs random schedules,
+//! `liars` adversaries), the common suite in check/script/tests/order_suite.rs.
+
+mod checkpoints;
+mod delivery;
+mod fetch;
+mod invariants;
+mod log;
+mod normal;
+mod persist;
+mod reads;
+mod restore;
+mod rules;
+mod statements;
+mod stops;
+mod sync;
+mod watch;
+
+pub use persist::{RECORD_DECIDED, RECORD_FLOOR, RECORD_LOCKED, RECORD_VIEW, RECORD_WROTE};
+
+use crate::auth::Authenticator;
+use crate::{Anchor, Effect, Effects, Input, Order, Random, Status, Stored};
+use fetch::Fetching;
+use log::Log;
+use normal::{Open, Own, Tally};
+use persist::Loads;
+use quorate_types::{
+    ClusterId, Digest, FaultModel, Halt, InstanceId, MembershipId, Quorums, RecordId, Reject, ReplicaId,
+    Slot, Span, Time, View,
+};
+use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage, Signed};
+use quorate_wire::{Batch, Memberships, OrderMessage, Verified};
+use reads::Reads;
+use restore::Replay;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use stops::Stops;
+use sync::Gathered;
+use watch::Watch;
+
+/// No view is higher: a peer that names an absurd one is refused instead of followed to the end of the numbers.
+pub const VIEW_MAX: View = View::new(1 << 62);
+/// No slot is higher (path/4-merge).
+pub const SLOT_MAX: Slot = Slot::new(1 << 48);
+
+/// What an instance of Mod-SMaRt is told once.
+#[derive(Clone, Debug)]
+pub struct ModSmartConfig {
+    /// This replica.
+    pub me: ReplicaId,
+    /// All members, without repetition, the same everywhere.
+    pub members: Vec<ReplicaId>,
+    /// Which faults are survived.
+    pub model: FaultModel,
+    /// Part of everything that is signed.
+    pub cluster: ClusterId,
+    /// The same; and instances have different leaders in the same view.
+    pub instance: InstanceId,
+    /// Differs between two starts of one replica.
+    pub seed: u64,
+    /// How often a leader says that it lives, and how often everybody looks at what is late.
+    pub heartbeat: Span,
+    /// How long a complaint takes to form, while everything is well.
+    pub timeout: Span,
+    /// To how much that grows, at most, while leader after leader fails.
+    pub timeout_max: Span,
+    /// How long a message may stay without effect before it is sent again.
+    pub repeat: Span,
+    /// Bytes of decided batches kept in memory, at most, where they can be read back.
+    pub cache_bytes: usize,
+    /// Whether [`Effect::Load`] works. Without it (memory mode) everything after the last checkpoint stays in memory.
+    pub reload: bool,
+}
+
+impl ModSmartConfig {
+    /// The usual times and sizes.
+    pub fn new(me: ReplicaId, members: Vec<ReplicaId>, model: FaultModel, seed: u64) -> Self {
+        Self {
+            me,
+            members,
+            model,
+            cluster: ClusterId::new(0),
+            instance: InstanceId::new(1),
+            seed,
+            heartbeat: Span::from_millis(50),
+            timeout: Span::from_millis(300),
+            timeout_max: Span::from_millis(2400),
+            repeat: Span::from_millis(100),
+            cache_bytes: 64 << 20,
+            reload: true,
+        }
+    }
+}
+
+/// Whether votes are cast.
+#[derive(Debug)]
+enum Phase {
+    /// The view is entered, and what binds it is not known.
+    Syncing,
+    /// Its first slot is known; if a value binds that, it is here until it is decided.
+    /// `settled`: everything that may have been decided before lies up to there.
+    Normal { base: Slot, forced: Option<(Digest, Batch)>, settled: Slot },
+}
+
+/// One Mod-SMaRt instance on one replica.
+#[derive(Debug)]
+pub struct ModSmart {
+    config: ModSmartConfig,
+    auth: Box<dyn Authenticator>,
+    quorums: Quorums,
+    membership: Arc<Memberships>,
+    now: Time,
+    view: View,
+    /// The STOPs that made the view.
+    certificate: Signed,
+    view_record: RecordId,
+    /// It led this view and does not any more: in an earlier life, of which it does not know what it proposed, or because it reached
+    /// nobody.
+    barred: bool,
+    phase: Phase,
+    /// What [`Effect::LeaderChanged`] said last.
+    announced: (View, Option<ReplicaId>),
+    log: Log,
+    /// This replica's votes on the slot after the last decided one.
+    open: Open,
+    /// The votes of this view, by slot.
+    tallies: BTreeMap<Slot, Tally>,
+    /// Own votes that count when their record is durable.
+    own: VecDeque<(RecordId, Own)>,
+    /// Batches proposed here and not yet taken up.
+    queue: VecDeque<Batch>,
+    stops: Stops,
+    gathered: Gathered,
+    watch: Watch,
+    fetching: Fetching,
+    reads: Reads,
+    /// Who was shown a certificate, or asked for one, since the last tick.
+    shown: BTreeSet<ReplicaId>,
+    records: RecordId,
+    durable: RecordId,
+    /// FLOOR records: the last durable one and those that are not durable yet.
+    floor_records: VecDeque<RecordId>,
+    loads: Loads,
+    /// Only before the start.
+    replay: Replay,
+    /// When something was last sent again.
+    repeated: Time,
+    tick: Time,
+    started: bool,
+    halted: bool,
+}
+
+impl ModSmart {
+    /// An instance without a history; [`Order::restore`] gives it one.
+    ///
+    /// # Panics
+    /// When `members` is empty, names one twice or lacks `me`.
+    pub fn new(mut config: ModSmartConfig, auth: Box<dyn Authenticator>) -> Self {
+        config.members.sort_unstable();
+        let membership = Arc::new(Memberships::created(&config.members));
+        assert!(config.members.contains(&config.me), "a replica is one of the members");
+        Self {
+            // [mod_smart L2]
+            quorums: Quorums::new(config.model, config.members.len() as u32),
+            config,
+            auth,
+            membership,
+            now: Time::ZERO,
+            view: View::ZERO,
+            certificate: Signed::new(),
+            view_record: RecordId::ZERO,
+            barred: false,
+            phase: Phase::Syncing,
+            announced: (View::ZERO, None),
+            log: Log::default(),
+            open: Open::default(),
+            tallies: BTreeMap::new(),
+            own: VecDeque::new(),
+            queue: VecDeque::new(),
+            stops: Stops::default(),
+            gathered: Gathered::default(),
+            watch: Watch::default(),
+            fetching: Fetching::default(),
+            reads: Reads::default(),
+            shown: BTreeSet::new(),
+            records: RecordId::ZERO,
+            durable: RecordId::ZERO,
+            floor_records: VecDeque::new(),
+            loads: Loads::default(),
+            replay: Replay::default(),
+            repeated: Time::ZERO,
+            tick: Time::ZERO,
+            started: false,
+            halted: false,
+        }
+    }
+
+    fn leader_of(&self, view: View) -> ReplicaId {
+        rules::leader_of(&self.config.members, self.config.instance.number(), view)
+    }
+    fn leader(&self) -> ReplicaId {
+        self.leader_of(self.view)
+    }
+    /// Whether this view is ours to lead, begun or not.
+    fn is_mine(&self) -> bool {
+        self.leader() == self.config.me && !self.barred
+    }
+    fn decided(&self) -> Slot {
+        self.log.last()
+    }
+    fn is_byzantine(&self) -> bool {
+        self.config.model == FaultModel::Byzantine
+    }
+    fn membership_number(&self) -> MembershipId {
+        self.membership.now().number()
+    }
+
+    fn send(&self, out: &mut Effects, to: ReplicaId, body: Body, after: Option<RecordId>) {
+        if to != self.config.me {
+            let message = ModSmartMessage { membership: self.membership_number(), view: self.view, body };
+            // A message says in which view we are: that must be durable, too.
+            let after = after.max(Some(self.view_record)).filter(|record| *record > self.durable);
+            out.push(Effect::Send { to, message: OrderMessage::ModSmart(Box::new(message)), after });
+        }
+    }
+    fn send_all(&self, out: &mut Effects, body: &Body, after: Option<RecordId>) {
+        for to in &self.config.members {
+            self.send(out, *to, body.clone(), after);
+        }
+    }
+
+    fn halt(&mut self, why: Halt, out: &mut Effects) {
+        self.halted = true;
+        out.push(Effect::Halt(why));
+    }
+
+    /// Tells the other stages who leads, if that is news.
+    fn announce(&mut self, out: &mut Effects) {
+        let known = matches!(self.phase, Phase::Normal { .. });
+        let leader = match self.leader() {
+            me if me == self.config.me => self.leads().then_some(me),
+            other => Some(other).filter(|_| known && self.hears_leader()),
+        };
+        let news = leader != self.announced.1 || (leader.is_some() && self.view != self.announced.0);
+        if news {
+            self.announced = (self.view, leader);
+            out.push(Effect::LeaderChanged { view: self.view, leader });
+        }
+    }
+
+    /// Leads a view that has begun.
+    fn leads(&self) -> bool {
+        self.is_mine() && matches!(self.phase, Phase::Normal { .. }) && !self.halted && self.started
+    }
+
+    fn on_receive(&mut self, verified: Verified<OrderMessage>, out: &mut Effects) {
+        let (from, message) = verified.into_parts();
+        let OrderMessage::ModSmart(message) = message else {
+            return reject(out, from, Reject::Malformed("mod-smart: another protocol's message"));
+        };
+        if from == self.config.me || !self.is_member(from) {
+            return reject(out, from, Reject::UnknownPeer);
+        }
+        if message.membership != self.membership_number() {
+            return reject(out, from, Reject::Malformed("mod-smart: another membership"));
+        }
+        if message.view > VIEW_MAX || message.view < View::FIRST {
+            return reject(out, from, Reject::Malformed("mod-smart: view"));
+        }
+        let view = message.view;
+        if view < self.view {
+            self.show_certificate(from, out);
+        } else if view > self.view {
+            self.ask_for_certificate(from, &message.body, out);
+        }
+        self.on_body(from, view, message.body, out);
+    }
+
+    fn on_body(&mut self, from: ReplicaId, view: View, body: Body, out: &mut Effects) {
+        // These mean the same whatever view we are in. [mod_smart L7]
+        match body {
+            Body::Stop { asked, why, decided, signature } => {
+                self.help_or_follow(from, decided, out);
+                return self.on_stop(from, asked, why, signature, out);
+            }
+            Body::Certificate { stops } => return self.on_certificate(from, view, stops, out),
+            Body::Sync { stops, collects, last, value } => {
+                return self.on_sync(from, view, stops, collects, last, value, out);
+            }
+            Body::Fetch { slot, count } => return self.on_fetch(from, slot, count, out),
+            Body::Decision { proof, batch } => return self.on_decision(from, proof, batch, out),
+            Body::Gone { slot, proof } => return self.on_gone(from, slot, proof, out),
+            _ if view != self.view => return,
+            _ => {}
+        }
+        match body {
+            Body::Propose { slot, batch } => self.on_propose(from, slot, batch, out),
+            Body::Write { slot, digest } => self.on_write(from, slot, digest, out),
+            Body::Accept { slot, digest, signature } => self.on_accept(from, slot, digest, signature, out),
+            Body::StopData { collect, last, batches } => self.on_stop_data(from, collect, last, batches, out),
+            Body::Alive { decided, round } => self.on_alive(from, decided, round, out),
+            Body::AliveReply { decided, round } => self.on_alive_reply(from, decided, round, out),
+            Body::Read { read } => self.on_read_question(from, read, out),
+            Body::ReadReply { read, slot } => self.on_read_reply(from, read, slot, out),
+            _ => {}
+        }
+    }
+
+    fn on_durable(&mut self, record: RecordId, out: &mut Effects) {
+        assert!(record <= self.records, "INV-SMART-1: only a record that was numbered becomes durable");
+        self.durable = self.durable.max(record);
+        while self.floor_records.get(1).is_some_and(|next| *next <= self.durable) {
+            self.floor_records.pop_front();
+        }
+        self.count_own(out);
+    }
+
+    fn on_tick(&mut self, out: &mut Effects) {
+        if self.now < self.tick {
+            return;
+        }
+        self.tick = self.now.plus(self.config.heartbeat);
+        self.shown.clear();
+        self.step_down_alone(out);
+        self.beat(out);
+        self.look_at_the_clock(out);
+        self.repeat(out);
+        self.fetch_on(out);
+        self.expire_reads(out);
+    }
+}
+
+impl Order for ModSmart {
+    fn restore_anchor(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
+        assert!(!self.started, "an anchor is restored before the start");
+        self.restore_position(slot, anchor)
+    }
+
+    fn restore_outdated(&mut self) {
+        assert!(self.records == RecordId::ZERO, "it is said before all records");
+        self.replay.outdated = true;
+    }
+
+    fn restore(&mut self, id: RecordId, record: Stored) -> Result<(), Halt> {
+        assert!(!self.started, "records are restored before the start");
+        self.restore_record(id, record)
+    }
+
+    fn restore_gap(&mut self, _missing: u64) {
+        assert!(!self.started, "records are restored before the start");
+        self.restore_lost();
+    }
+
+    fn knows_vote(&self) -> bool {
+        self.replay.knows_vote()
+    }
+
+    fn needs_checkpoint(&self) -> bool {
+        self.misses_slots()
+    }
+
+    fn covers(&self, slot: Slot, anchor: &Anchor) -> bool {
+        self.is_covered_by(slot, anchor)
+    }
+
+    fn restore_installed(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
+        assert!(!self.started, "a checkpoint takes the place of lost records before the start");
+        self.restore_over(slot, anchor)
+    }
+
+    fn start(&mut self, now: Time, out: &mut Effects) {
+        assert!(!self.started, "a protocol starts once");
+        self.started = true;
+        self.now = now;
+        if let Err(why) = self.finish_restoring(out) {
+            return self.halt(why, out);
+        }
+        // A late answer to a read of an earlier life must not answer one of this life.
+        let mut numbers = Random::new(self.config.seed ^ now.nanos() ^ self.records.number().rotate_left(32));
+        self.reads.begin(numbers.next() >> 1);
+        self.tick = now.plus(self.config.heartbeat);
+        self.begin_life(out);
+        self.deliver(out);
+        self.announce(out);
+        self.invariants(false);
+    }
+
+    fn step(&mut self, now: Time, input: Input, out: &mut Effects) {
+        assert!(self.started, "a protocol steps after its start");
+        if self.halted {
+            return;
+        }
+        self.now = self.now.max(now);
+        match input {
+            Input::Propose(batch) => self.on_batch(batch, out),
+            Input::Receive(verified) => self.on_receive(verified, out),
+            Input::Durable(record) => self.on_durable(record, out),
+            Input::Loaded { load, records } => self.on_loaded(load, records, out),
+            Input::Connected(peer) => self.on_connected(peer, out),
+            Input::Disconnected(peer) => self.on_disconnected(peer),
+            Input::Read(read) => self.on_read(read, out),
+            Input::Transfer(target) => self.on_transfer(target),
+            Input::Trim { slot } => self.on_trim(slot, out),
+            Input::Installed { slot, anchor } => self.on_installed(slot, &anchor, out),
+            // Not implemented: the members are those of the configuration.
+            Input::Membership(_) | Input::Listeners(_) => {}
+            Input::Watch(request) => self.on_watch(request),
+            Input::Deadline => self.on_tick(out),
+        }
+        self.leave_if_idle(out);
+        self.announce(out);
+        self.evict();
+        self.invariants(false);
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        (self.started && !self.halted).then_some(self.tick)
+    }
+
+    fn anchor(&self, slot: Slot) -> Option<Anchor> {
+        self.anchor_at(slot)
+    }
+
+    fn keep_from(&self) -> Option<RecordId> {
+        self.records_needed_from()
+    }
+
+    fn forgotten(&self) -> Slot {
+        self.log.floor()
+    }
+
+    fn status(&self) -> Status {
+        let (in_flight, in_flight_bytes) = self.in_flight();
+        Status {
+            view: self.view,
+            leader: self.announced.1,
+            leading: Order::leading(self),
+            decided: self.log.delivered(),
+            in_flight,
+            in_flight_bytes,
+            members: self.member_status(),
+            caught_up: Vec::new(),
+            there: self.there(),
+            membership: self.membership.clone(),
+            committed_membership: self.membership_number(),
+        }
+    }
+
+    fn leading(&self) -> bool {
+        self.leads() && self.stops.leaving.is_none()
+    }
+
+    fn settled(&self) -> bool {
+        let handed_on = match &self.phase {
+            Phase::Normal { settled, .. } => self.log.delivered() >= *settled,
+            Phase::Syncing => false,
+        };
+        Order::leading(self) && handed_on && self.is_confirmed()
+    }
+
+    fn holds_back(&self) -> bool {
+        false
+    }
+
+    fn in_flight(&self) -> (usize, usize) {
+        self.proposed_and_open()
+    }
+
+    fn invariants(&self, thorough: bool) {
+        self.check_invariants(thorough);
+    }
+}
+
+fn reject(out: &mut Effects, from: ReplicaId, why: Reject) {
+    out.push(Effect::Rejected { from, why });
+}
+
+#[cfg(test)]
+mod tests;

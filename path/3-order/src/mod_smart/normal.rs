@@ -1,0 +1,360 @@
+//! The normal phase: PROPOSE, WRITE, ACCEPT, one slot after the other.
+//!
+//! With crash faults nobody writes: whoever takes a proposal locks it and accepts at once.
+//!
+//! INV-SMART-4: in one view a replica writes, locks and accepts one value of a slot at most, and what it did so is never replaced.
+//! INV-SMART-5: an own vote counts, and leaves, when its record is durable. INV-SMART-6: a slot is decided by a quorum of accepts of
+//! one value in one view, or by a proof of that. Tests: tests/normal.rs, tests/liars.rs, tests/chaos.rs.
+
+use super::statements::digest_of;
+use super::{ModSmart, Phase, SLOT_MAX, reject};
+use crate::Effects;
+use quorate_types::{Digest, RecordId, Reject, ReplicaId, Slot, View, planted};
+use quorate_wire::Batch;
+use quorate_wire::mod_smart::{Collect, ModSmartBody as Body, Proof, Signature, WRITES_MAX};
+use std::collections::BTreeMap;
+
+/// Votes on so many slots after the last decided one are kept: others may be ahead by a moment. [mod_smart L26]
+const AHEAD_MAX: u64 = 4;
+
+/// What this replica did in the slot after the last decided one.
+#[derive(Debug, Default)]
+pub(super) struct Open {
+    /// The value that it locked last.
+    pub(super) lock: Option<(View, Digest)>,
+    /// The values that it wrote, each with the highest view in which it did; in the order of those.
+    pub(super) writes: Vec<(View, Digest)>,
+    /// Their batches, with the records that hold them.
+    pub(super) batches: BTreeMap<Digest, (Batch, RecordId)>,
+}
+
+impl Open {
+    /// What it took in this view. [mod_smart L14]
+    pub(super) fn taken(&self, view: View) -> Option<Digest> {
+        let locked = self.lock.filter(|lock| lock.0 == view).map(|lock| lock.1);
+        locked.or_else(|| self.writes.iter().find(|write| write.0 == view).map(|write| write.1))
+    }
+    /// Notes a write; a value that was written before takes the new view. [mod_smart L15]
+    pub(super) fn note_write(&mut self, view: View, digest: Digest) {
+        self.writes.retain(|write| write.1 != digest);
+        self.writes.push((view, digest));
+        if self.writes.len() > WRITES_MAX {
+            // That can only keep a later view waiting, never bind it to something wrong.
+            let (_, gone) = self.writes.remove(0);
+            if self.lock.is_none_or(|lock| lock.1 != gone) {
+                self.batches.remove(&gone);
+            }
+        }
+    }
+    /// The first record that a restart needs to know this.
+    pub(super) fn first_record(&self) -> Option<RecordId> {
+        self.batches.values().map(|(_, record)| *record).min()
+    }
+}
+
+/// The votes on one slot in the present view.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) proposal: Option<(Digest, Batch)>,
+    pub(super) writes: BTreeMap<ReplicaId, Digest>,
+    pub(super) accepts: BTreeMap<ReplicaId, (Digest, Signature)>,
+}
+
+impl Tally {
+    /// The value that so many accepted, if there is one.
+    fn accepted(&self, quorum: usize) -> Option<Digest> {
+        let count = |digest: &Digest| self.accepts.values().filter(|vote| vote.0 == *digest).count();
+        self.accepts.values().map(|vote| vote.0).find(|digest| count(digest) >= quorum)
+    }
+    fn written(&self, digest: Digest) -> usize {
+        self.writes.values().filter(|vote| **vote == digest).count()
+    }
+}
+
+/// An own vote, or statement, that counts once its record is durable.
+#[derive(Clone, Debug)]
+pub(super) enum Own {
+    Write(Slot, Digest),
+    Accept(Slot, Digest, Signature),
+    Collect(Collect),
+}
+
+impl ModSmart {
+    /// [mod_smart L9]
+    pub(super) fn on_batch(&mut self, batch: Batch, out: &mut Effects) {
+        if self.leads() && self.stops.leaving.is_none() {
+            self.queue.push_back(batch);
+            self.progress(out);
+        }
+    }
+
+    /// Takes the next batch up if nothing is open. [mod_smart L10-L11]
+    fn propose_next(&mut self, out: &mut Effects) {
+        let Phase::Normal { base, forced: None, .. } = &self.phase else { return };
+        let slot = self.decided().next();
+        let fresh = self.tallies.get(&slot).is_none_or(|tally| tally.proposal.is_none());
+        if !self.is_mine() || slot < *base || !fresh || self.open.taken(self.view).is_some() {
+            return;
+        }
+        let Some(batch) = self.queue.pop_front() else { return };
+        let digest = digest_of(&batch);
+        self.tallies.entry(slot).or_default().proposal = Some((digest, batch.clone()));
+        self.send_all(out, &Body::Propose { slot, batch }, None);
+        self.watch.slot_is_open(self.now);
+    }
+
+    /// [mod_smart L12-L13]
+    pub(super) fn on_propose(&mut self, from: ReplicaId, slot: Slot, batch: Batch, out: &mut Effects) {
+        if from != self.leader() && !planted("smart-anybody-proposes") {
+            return reject(out, from, Reject::NotAllowed("a proposal of who does not lead"));
+        }
+        if !self.keeps_votes_on(from, slot) {
+            return;
+        }
+        let digest = digest_of(&batch);
+        let tally = self.tallies.entry(slot).or_default();
+        match &tally.proposal {
+            Some((first, _)) if *first != digest && !planted("smart-second-proposal") => {
+                return reject(out, from, Reject::NotAllowed("another proposal for the same slot"));
+            }
+            _ => tally.proposal = Some((digest, batch)),
+        }
+        self.heard_leader(from);
+        self.progress(out);
+    }
+
+    /// Whether votes on this slot are of use. Who votes on a slot decided those before: a hint, no more. [mod_smart L26, L68]
+    fn keeps_votes_on(&mut self, from: ReplicaId, slot: Slot) -> bool {
+        let next = self.decided().next();
+        if slot > SLOT_MAX || slot < next {
+            return false;
+        }
+        self.fetching.hint(from, slot.previous(), self.decided());
+        if slot == next {
+            self.watch.slot_is_open(self.now);
+        }
+        slot.since(next) < AHEAD_MAX || planted("smart-votes-without-end")
+    }
+
+    /// [mod_smart L16]
+    pub(super) fn on_write(&mut self, from: ReplicaId, slot: Slot, digest: Digest, out: &mut Effects) {
+        if !self.keeps_votes_on(from, slot) {
+            return;
+        }
+        let writes = &mut self.tallies.entry(slot).or_default().writes;
+        let first = *writes.entry(from).or_insert(digest);
+        if planted("smart-last-vote-counts") {
+            writes.insert(from, digest);
+        }
+        if first != digest {
+            return reject(out, from, Reject::NotAllowed("two different writes in one view"));
+        }
+        self.progress(out);
+    }
+
+    /// [mod_smart L20-L21]
+    pub(super) fn on_accept(
+        &mut self,
+        from: ReplicaId,
+        slot: Slot,
+        digest: Digest,
+        signature: Signature,
+        out: &mut Effects,
+    ) {
+        if !self.keeps_votes_on(from, slot) {
+            return;
+        }
+        let known = self.tallies.get(&slot).and_then(|tally| tally.accepts.get(&from));
+        if let Some((first, _)) = known {
+            if *first != digest {
+                reject(out, from, Reject::NotAllowed("two different accepts in one view"));
+            }
+            return;
+        }
+        let statement = self.accept_statement(self.view, slot, digest);
+        if !self.auth.verify(from, &statement, &signature) && !planted("smart-accept-unsigned") {
+            return reject(out, from, Reject::NotAllowed("an accept with a wrong signature"));
+        }
+        self.tallies.entry(slot).or_default().accepts.insert(from, (digest, signature));
+        self.progress(out);
+    }
+
+    /// Does all that has become possible, in whatever order the votes came. [mod_smart L12-L25]
+    pub(super) fn progress(&mut self, out: &mut Effects) {
+        loop {
+            self.propose_next(out);
+            self.take(out);
+            self.lock(out);
+            if planted("smart-own-vote-before-sync") {
+                self.count_own_now();
+            }
+            if !self.decide_if_accepted(out) {
+                return;
+            }
+        }
+    }
+
+    /// Takes what the view is bound to, or else what the leader proposed. [mod_smart L12-L15, L57]
+    fn take(&mut self, out: &mut Effects) {
+        let slot = self.decided().next();
+        let Phase::Normal { base, forced, .. } = &self.phase else { return };
+        if slot < *base || self.open.taken(self.view).is_some() {
+            return;
+        }
+        let forced = forced.as_ref().filter(|_| slot == *base);
+        let proposed = self.tallies.get(&slot).and_then(|tally| tally.proposal.as_ref());
+        let Some((digest, batch)) = forced.or(proposed).cloned() else { return };
+        self.watch.slot_is_open(self.now);
+        if self.is_byzantine() {
+            self.open.note_write(self.view, digest);
+            let record = self.persist_write(slot, digest, batch, out);
+            self.own.push_back((record, Own::Write(slot, digest)));
+            self.send_all(out, &Body::Write { slot, digest }, self.vote_after(record));
+        } else {
+            self.accept(slot, digest, Some(batch), out);
+        }
+    }
+
+    /// Votes are sent after their record.
+    fn vote_after(&self, record: RecordId) -> Option<RecordId> {
+        (!planted("smart-vote-before-sync")).then_some(record)
+    }
+
+    /// Locks a value and accepts it. [mod_smart L18-L19]
+    fn accept(&mut self, slot: Slot, digest: Digest, batch: Option<Batch>, out: &mut Effects) {
+        assert!(self.open.lock.is_none_or(|(view, _)| view < self.view), "INV-SMART-4: one lock in a view");
+        self.open.lock = Some((self.view, digest));
+        let record = self.persist_lock(slot, digest, batch, out);
+        let signature = self.sign_accept(self.view, slot, digest);
+        self.own.push_back((record, Own::Accept(slot, digest, signature)));
+        self.send_all(out, &Body::Accept { slot, digest, signature }, self.vote_after(record));
+    }
+
+    /// A quorum wrote what we wrote: lock it. [mod_smart L17-L19]
+    fn lock(&mut self, out: &mut Effects) {
+        let slot = self.decided().next();
+        let wrote = self.open.writes.iter().find(|write| write.0 == self.view).map(|write| write.1);
+        let (Some(digest), Some(tally)) = (wrote, self.tallies.get(&slot)) else { return };
+        let few = planted("smart-lock-early") && tally.written(digest) >= self.quorums.one_correct() as usize;
+        let enough = tally.written(digest) >= self.quorums.agreement() as usize || few;
+        if enough && self.open.lock.is_none_or(|lock| lock.0 < self.view) {
+            self.accept(slot, digest, None, out);
+        }
+    }
+
+    /// [mod_smart L22-L25, L30]
+    fn decide_if_accepted(&mut self, out: &mut Effects) -> bool {
+        let slot = self.decided().next();
+        let Some(tally) = self.tallies.get(&slot) else { return false };
+        let Some(digest) = tally.accepted(self.quorums.agreement() as usize) else { return false };
+        let proposed = tally.proposal.as_ref().filter(|proposal| proposal.0 == digest);
+        let forced = match &self.phase {
+            Phase::Normal { base, forced, .. } if *base == slot => forced.as_ref(),
+            _ => None,
+        };
+        let own = self.open.batches.get(&digest).map(|(batch, _)| batch.clone());
+        let batch = own.or_else(|| {
+            proposed.or(forced.filter(|forced| forced.0 == digest)).map(|(_, batch)| batch.clone())
+        });
+        let accepted = tally.accepts.iter().filter(|(_, vote)| vote.0 == digest);
+        let Some(batch) = batch else {
+            // Whoever accepted has the batch. [mod_smart L23]
+            let known: Vec<_> = accepted.map(|(id, _)| *id).collect();
+            known.into_iter().for_each(|id| self.fetching.hint(id, slot, self.decided()));
+            return false;
+        };
+        let accepts = accepted.map(|(id, (_, signature))| (*id, *signature)).collect();
+        self.decide(Proof { slot, view: self.view, digest, accepts }, batch, out);
+        true
+    }
+
+    /// The next slot is decided. [mod_smart L25]
+    pub(super) fn decide(&mut self, proof: Proof, batch: Batch, out: &mut Effects) {
+        let slot = proof.slot;
+        assert!(slot == self.decided().next(), "INV-SMART-6: slots are decided in order, {slot}");
+        self.watch.decided(&batch);
+        self.persist_decision(proof, batch, out);
+        self.open = Open::default();
+        self.tallies.retain(|of, _| *of > slot);
+        self.own.retain(|(_, own)| match own {
+            Own::Write(of, _) | Own::Accept(of, ..) => *of > slot,
+            Own::Collect(_) => true,
+        });
+        if let Phase::Normal { base, forced, .. } = &mut self.phase
+            && *base <= slot
+        {
+            *forced = None;
+        }
+        self.fetching.forget(slot);
+        self.deliver(out);
+    }
+
+    /// Own votes whose records are durable count now.
+    pub(super) fn count_own(&mut self, out: &mut Effects) {
+        let before = self.own.len();
+        let collect = self.count_own_now();
+        if let Some(collect) = collect {
+            self.add_own_collect(collect, out);
+        }
+        if self.own.len() < before {
+            self.progress(out);
+        }
+    }
+
+    fn count_own_now(&mut self) -> Option<Collect> {
+        let mut last = None;
+        while let Some((record, _)) = self.own.front() {
+            if *record > self.durable && !planted("smart-own-vote-before-sync") {
+                break;
+            }
+            let Some((_, own)) = self.own.pop_front() else { break };
+            let me = self.config.me;
+            match own {
+                Own::Write(slot, digest) => {
+                    self.tallies.entry(slot).or_default().writes.insert(me, digest);
+                }
+                Own::Accept(slot, digest, signature) => {
+                    self.tallies.entry(slot).or_default().accepts.insert(me, (digest, signature));
+                }
+                Own::Collect(collect) => last = Some(collect),
+            }
+        }
+        last
+    }
+
+    /// What was sent for the open slot and had no effect is sent again. [mod_smart L27]
+    pub(super) fn repeat_votes(&mut self, out: &mut Effects) {
+        let slot = self.decided().next();
+        let Phase::Normal { base, .. } = &self.phase else { return };
+        let Some(digest) = self.open.taken(self.view) else { return };
+        let bound = slot == *base && self.gathered.bound() == Some(digest);
+        if self.is_mine() && !bound {
+            let proposal = self.tallies.get(&slot).and_then(|tally| tally.proposal.clone());
+            if let Some((_, batch)) = proposal {
+                self.send_all(out, &Body::Propose { slot, batch }, None);
+            }
+        }
+        // All votes so far are durable or wait for the last record.
+        let after = Some(self.records);
+        if self.is_byzantine() {
+            self.send_all(out, &Body::Write { slot, digest }, after);
+        }
+        if let Some((view, digest)) = self.open.lock
+            && view == self.view
+        {
+            let signature = self.sign_accept(view, slot, digest);
+            self.send_all(out, &Body::Accept { slot, digest, signature }, after);
+        }
+    }
+
+    /// Batches proposed here and not decided, and their bytes.
+    pub(super) fn proposed_and_open(&self) -> (usize, usize) {
+        if !self.is_mine() {
+            return (0, 0);
+        }
+        let slot = self.decided().next();
+        let open = self.tallies.get(&slot).and_then(|tally| tally.proposal.as_ref());
+        let all = self.queue.iter().chain(open.map(|(_, batch)| batch));
+        all.fold((0, 0), |(count, bytes), batch| (count + 1, bytes + batch.bytes().len()))
+    }
+}

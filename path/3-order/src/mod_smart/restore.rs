@@ -1,0 +1,227 @@
+//! Takes records of an earlier life back, before the start.
+//!
+//! What lies up to the checkpoint is passed over. After records that were lost nothing before them counts; a DECIDED record after the
+//! last gap says in which view we were and ends all votes on its slot, so with it every vote that still matters is known. If slots
+//! are missing between the checkpoint and what follows the gap, a later checkpoint is needed. [mod_smart L81-L88]
+//!
+//! INV-SMART-9. Tests: tests/restart.rs.
+
+use super::ModSmart;
+use super::log::Entry;
+use super::persist::{Record, inconsistent, read};
+use crate::{Anchor, Effects, Order as _, Stored};
+use quorate_types::{Halt, RecordId, Slot, View};
+
+/// What is known while records are read.
+#[derive(Debug, Default)]
+pub(super) struct Replay {
+    /// A checkpoint that reaches further is lost.
+    pub(super) outdated: bool,
+    /// The checkpoint's slot.
+    anchor: Slot,
+    /// Records are missing.
+    gap: bool,
+    /// A record since the last gap says all that matters of what lies before it.
+    vouched: bool,
+    /// Of which slot the votes are that are being read.
+    open: Slot,
+    /// A FLOOR record is to be written at the start; whether it clears the log.
+    floor: Option<bool>,
+}
+
+impl Replay {
+    /// [mod_smart L85]
+    pub(super) fn knows_vote(&self) -> bool {
+        self.vouched || !self.gap
+    }
+}
+
+impl ModSmart {
+    pub(super) fn restore_position(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
+        assert!(self.records == RecordId::ZERO, "an anchor is restored before all records");
+        self.read_anchor(anchor)?;
+        self.log.reset(slot, None);
+        self.replay.anchor = slot;
+        Ok(())
+    }
+
+    /// [mod_smart L81-L84]
+    pub(super) fn restore_record(&mut self, id: RecordId, record: Stored) -> Result<(), Halt> {
+        if id != self.records.next() {
+            return Err(inconsistent(format!("record {id} follows record {}", self.records)));
+        }
+        (self.records, self.durable) = (id, id);
+        match read(record)? {
+            Record::View(view, stops) => {
+                if view <= self.view {
+                    return Err(inconsistent(format!("{view} follows {}", self.view)));
+                }
+                (self.view, self.certificate) = (view, stops);
+            }
+            Record::Wrote(slot, view, digest, batch) => {
+                self.restore_view(view)?;
+                if self.restore_open(slot) {
+                    if let Some(batch) = batch {
+                        self.open.batches.insert(digest, (batch, id));
+                    }
+                    if !self.open.batches.contains_key(&digest) && !self.replay.gap {
+                        return Err(inconsistent(format!("a vote on {slot} without its batch")));
+                    }
+                    self.open.note_write(view, digest);
+                }
+            }
+            Record::Locked(slot, view, digest, batch) => {
+                self.restore_view(view)?;
+                if self.restore_open(slot) {
+                    if let Some(batch) = batch {
+                        self.open.batches.insert(digest, (batch, id));
+                    }
+                    self.open.lock = Some((view, digest));
+                }
+            }
+            Record::Decided(slot, view, proof, batch) => {
+                self.restore_view(view)?;
+                let known =
+                    if self.replay.open == slot { self.open.batches.remove(&proof.digest) } else { None };
+                let found = batch.map(|batch| (batch, id)).or(known);
+                self.replay.open = slot.next();
+                self.open = Default::default();
+                self.replay.vouched = true;
+                if slot > self.replay.anchor {
+                    let (batch, batch_record) =
+                        found.ok_or_else(|| inconsistent(format!("{slot} is decided without its batch")))?;
+                    self.restore_slot(slot, Entry { batch_record, record: id, kept: Some((batch, proof)) })?;
+                } else if slot == self.log.floor() {
+                    self.log.set_floor_proof(proof);
+                }
+            }
+            Record::Floor { slot, view, cleared, stops, proof } => {
+                self.restore_view(view)?;
+                self.certificate = stops;
+                self.restore_floor(slot, cleared)?;
+                if let Some(proof) = proof.filter(|proof| proof.slot == self.log.floor()) {
+                    self.log.set_floor_proof(proof);
+                }
+                self.floor_records.push_back(id);
+                while self.floor_records.len() > 1 {
+                    self.floor_records.pop_front();
+                }
+            }
+        }
+        if self.config.reload {
+            let last = self.log.last();
+            self.log.evict(self.config.cache_bytes, last, self.durable);
+        }
+        Ok(())
+    }
+
+    /// A record says in which view we were.
+    fn restore_view(&mut self, view: View) -> Result<(), Halt> {
+        // Where the log begins, or after a gap, the record that says so may be missing.
+        let unknown = self.view == View::ZERO || self.replay.gap;
+        if view < self.view || (view > self.view && !unknown) {
+            return Err(inconsistent(format!("a record of {view} in {}", self.view)));
+        }
+        if view > self.view {
+            self.view = view;
+            self.certificate.clear();
+        }
+        Ok(())
+    }
+
+    /// A vote on this slot follows. Whether it matters.
+    fn restore_open(&mut self, slot: Slot) -> bool {
+        if self.replay.open != slot {
+            self.open = Default::default();
+            self.replay.open = slot;
+        }
+        slot > self.replay.anchor
+    }
+
+    fn restore_slot(&mut self, slot: Slot, entry: Entry) -> Result<(), Halt> {
+        if slot != self.log.last().next() {
+            if slot <= self.log.last() || !(self.replay.gap || self.replay.outdated) {
+                return Err(inconsistent(format!("{slot} follows {}", self.log.last())));
+            }
+            // What lies between is missing.
+            self.log.reset(slot.previous(), None);
+        }
+        self.log.push(entry);
+        Ok(())
+    }
+
+    fn restore_floor(&mut self, slot: Slot, cleared: bool) -> Result<(), Halt> {
+        if slot > self.replay.anchor && !self.replay.outdated {
+            let anchor = self.replay.anchor;
+            return Err(inconsistent(format!(
+                "the log begins after {slot}, and the checkpoint ends with {anchor}"
+            )));
+        }
+        if cleared {
+            let proof = self.log.proof(self.replay.anchor).cloned();
+            self.log.reset(slot.max(self.replay.anchor), proof.filter(|_| slot <= self.replay.anchor));
+            self.open = Default::default();
+            self.replay.open = slot.next();
+            self.replay.vouched = true;
+        }
+        Ok(())
+    }
+
+    /// [mod_smart L85]
+    pub(super) fn restore_lost(&mut self) {
+        let anchor = self.replay.anchor;
+        let proof = self.log.proof(anchor).filter(|proof| proof.slot == anchor).cloned();
+        self.log.reset(anchor, proof);
+        self.open = Default::default();
+        (self.replay.gap, self.replay.vouched, self.replay.open) = (true, false, Slot::ZERO);
+    }
+
+    /// [mod_smart L86]
+    pub(super) fn misses_slots(&self) -> bool {
+        self.log.floor() > self.replay.anchor
+    }
+
+    /// [mod_smart L87]
+    pub(super) fn is_covered_by(&self, slot: Slot, anchor: &Anchor) -> bool {
+        self.read_anchor(anchor).is_ok() && slot >= self.log.floor()
+    }
+
+    /// [mod_smart L87]
+    pub(super) fn restore_over(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
+        assert!(
+            self.knows_vote() && self.is_covered_by(slot, anchor),
+            "INV-SMART-9: whoever lost records takes part only from a checkpoint on that continues what is left"
+        );
+        self.read_anchor(anchor)?;
+        self.replay.anchor = slot;
+        if slot > self.log.last() {
+            self.log.reset(slot, None);
+            self.replay.floor = Some(true);
+            if self.replay.open != slot.next() {
+                self.open = Default::default();
+            }
+        } else {
+            self.log.raise_floor(slot, None);
+            self.replay.floor = Some(false);
+        }
+        Ok(())
+    }
+
+    /// All records were given. [mod_smart L88]
+    pub(super) fn finish_restoring(&mut self, out: &mut Effects) -> Result<(), Halt> {
+        assert!(
+            self.knows_vote() && !self.misses_slots(),
+            "INV-SMART-9: whoever lost records takes part only from a checkpoint on that continues what is left"
+        );
+        if self.view == View::ZERO && self.records > RecordId::ZERO {
+            return Err(inconsistent("no record says in which view this replica was"));
+        }
+        if self.replay.open != self.log.last().next() {
+            self.open = Default::default();
+        }
+        if let Some(cleared) = self.replay.floor.take() {
+            self.persist_floor(cleared, out);
+        }
+        Ok(())
+    }
+}

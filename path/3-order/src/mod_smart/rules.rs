@@ -1,0 +1,90 @@
+//! What binds a new view, as a pure function of what the members said when they entered it.
+//!
+//! Source: Cachin, Guerraoui, Rodrigues, "Introduction to Reliable and Secure Distributed Programming", section 5.6.4 (Byzantine
+//! epoch consensus); Cachin, "Yet Another Visit to Paxos". With views from 1 on and "none" below all of them: in the code that
+//! inspired this one "locked in the first epoch" (paper: epoch 0) and "never locked" are one value, and a decided batch can be lost.
+//!
+//! INV-SMART-3: if a value may be decided in an earlier view, it is what the new view is bound to. Tests: tests/rules.rs compares
+//! with a search over all possible histories.
+
+use quorate_types::{Digest, Quorums, Slot, View, planted};
+use quorate_wire::mod_smart::Collect;
+
+/// What the members' statements say about the first slot that is not decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Only this value may be proposed.
+    Bound(Digest),
+    /// Anything may be proposed.
+    Free,
+    /// Not enough is known: wait for more.
+    Unsound,
+}
+
+/// Who leads a view of an instance. [mod_smart L1]
+pub(super) fn leader_of<T: Copy>(members: &[T], instance: u16, view: View) -> T {
+    let n = members.len() as u64;
+    let place = (view.number() % n + u64::from(instance) + n - 1) % n;
+    members[place as usize]
+}
+
+/// What one member says about the slot after `decided`.
+struct Said<'a> {
+    lock: Option<(View, Digest)>,
+    writes: &'a [(View, Digest)],
+}
+
+/// Judges statements of distinct members, all of them signed for the view, about the slot after `decided`, which is the last one
+/// shown to be decided. [mod_smart L46-L52]
+pub(super) fn judge(quorums: Quorums, collects: &[Collect], decided: Slot) -> Verdict {
+    // Who claims more than what is shown speaks of another slot. Who knows less has not voted on this one.
+    let said: Vec<Said<'_>> = collects
+        .iter()
+        .filter(|collect| collect.decided <= decided)
+        .map(|collect| {
+            let speaks = collect.decided == decided;
+            let writes = if speaks { &collect.writes[..] } else { &[] };
+            Said { lock: collect.lock.filter(|_| speaks), writes }
+        })
+        .collect();
+    if said.len() < quorums.collect() as usize {
+        return Verdict::Unsound;
+    }
+    let mut candidates: Vec<(View, Digest)> = said.iter().filter_map(|said| said.lock).collect();
+    candidates.sort_unstable();
+    candidates.dedup();
+    // The highest view first; within one view any order serves, as long as all have the same.
+    if let Some((_, digest)) =
+        candidates.iter().rev().find(|(view, digest)| binds(quorums, &said, *view, *digest))
+    {
+        return Verdict::Bound(*digest);
+    }
+    let unlocked = said.iter().filter(|said| said.lock.is_none() || first_is_none(said)).count();
+    if unlocked >= quorums.agreement() as usize { Verdict::Free } else { Verdict::Unsound }
+}
+
+/// The defect that views from 1 on avoid.
+fn first_is_none(said: &Said<'_>) -> bool {
+    planted("smart-first-view-is-none") && said.lock.is_some_and(|(view, _)| view == View::FIRST)
+}
+
+/// Whether a quorum locked nothing later or else, and somebody correct wrote the value then or later. [mod_smart L49-L50]
+fn binds(quorums: Quorums, said: &[Said<'_>], view: View, digest: Digest) -> bool {
+    let none_is_lower = !(planted("smart-first-view-is-none") && view == View::FIRST);
+    let not_beyond =
+        |said: &&Said<'_>| said.lock.map_or(none_is_lower, |lock| lock.0 < view || lock == (view, digest));
+    let highest = said.iter().filter(not_beyond).count() >= quorums.agreement() as usize;
+    let written = |said: &&Said<'_>| {
+        said.writes.iter().any(|(when, what)| *when >= view && *what == digest)
+            || said.lock.is_some_and(|lock| lock.0 >= view && lock.1 == digest)
+    };
+    let writers = if planted("smart-writes-counted-as-pairs") {
+        said.iter()
+            .flat_map(|said| said.writes)
+            .filter(|(when, what)| *when >= view && *what == digest)
+            .count()
+    } else {
+        said.iter().filter(written).count()
+    };
+    highest && writers >= quorums.one_correct() as usize
+}

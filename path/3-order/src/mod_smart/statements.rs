@@ -1,0 +1,111 @@
+//! What exactly is signed, and the checks of what others show: certificates of views, proofs of decisions, collects.
+//!
+//! A statement begins with what it is, and names the cluster, the membership, the instance and the view, so that nothing that was
+//! signed for one purpose serves another: no vote of another slot in a proof, no collect of an earlier view in a SYNC.
+//! [mod_smart L4-L6]
+//!
+//! Tests: tests/normal.rs, tests/sync.rs, tests/stops.rs.
+
+use super::ModSmart;
+use quorate_types::{Digest, FaultModel, ReplicaId, Slot, View, planted};
+use quorate_wire::Batch;
+use quorate_wire::mod_smart::{Collect, Proof, Signature, Signed};
+
+const ACCEPT: &[u8; 8] = b"qms/acc1";
+const STOP: &[u8; 8] = b"qms/stp1";
+const COLLECT: &[u8; 8] = b"qms/col1";
+
+/// What stands for a batch: the digest of all its bytes. [mod_smart L3]
+pub(super) fn digest_of(batch: &Batch) -> Digest {
+    Digest::new(*blake3::hash(batch.bytes()).as_bytes())
+}
+
+/// What stands for a request: the digest of all its bytes.
+pub(super) fn digest_of_request(bytes: &[u8]) -> Digest {
+    Digest::new(*blake3::hash(bytes).as_bytes())
+}
+
+impl ModSmart {
+    fn statement(&self, what: &[u8; 8], view: View) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(96);
+        bytes.extend_from_slice(what);
+        bytes.extend_from_slice(&self.config.cluster.bits().to_le_bytes());
+        bytes.extend_from_slice(&self.membership.now().number().number().to_le_bytes());
+        bytes.extend_from_slice(&self.config.instance.number().to_le_bytes());
+        bytes.extend_from_slice(&view.number().to_le_bytes());
+        bytes
+    }
+
+    pub(super) fn accept_statement(&self, view: View, slot: Slot, digest: Digest) -> Vec<u8> {
+        let mut bytes = self.statement(ACCEPT, view);
+        bytes.extend_from_slice(&slot.number().to_le_bytes());
+        bytes.extend_from_slice(digest.bytes());
+        bytes
+    }
+
+    pub(super) fn stop_statement(&self, asked: View) -> Vec<u8> {
+        self.statement(STOP, asked)
+    }
+
+    pub(super) fn collect_statement(&self, view: View, collect: &Collect) -> Vec<u8> {
+        let mut bytes = self.statement(COLLECT, view);
+        bytes.extend_from_slice(&collect.from.number().to_le_bytes());
+        bytes.extend_from_slice(&collect.decided.number().to_le_bytes());
+        for (count, list) in [
+            (collect.lock.is_some() as u8, collect.lock.as_slice()),
+            (collect.writes.len() as u8, &collect.writes[..]),
+        ] {
+            bytes.push(count);
+            for (view, digest) in list {
+                bytes.extend_from_slice(&view.number().to_le_bytes());
+                bytes.extend_from_slice(digest.bytes());
+            }
+        }
+        bytes
+    }
+
+    /// Whether these are enough members, all of which signed this.
+    fn signed_by_quorum(&self, list: &Signed, statement: &[u8]) -> bool {
+        let enough = list.len() >= self.quorums.agreement() as usize;
+        let members = list.is_sorted_by(|one, next| one.0 < next.0)
+            && list.iter().all(|(member, _)| self.is_member(*member));
+        let claims: Vec<_> = list.iter().map(|(member, signature)| (*member, statement, signature)).collect();
+        enough && members && self.auth.verify_all(&claims)
+    }
+
+    /// Whether a quorum asked for this view. The first one needs nobody's consent. [mod_smart L31]
+    pub(super) fn certifies(&self, view: View, stops: &Signed) -> bool {
+        view == View::FIRST || self.signed_by_quorum(stops, &self.stop_statement(view))
+    }
+
+    /// Whether a slot is decided. Where nobody lies, saying so is enough. [mod_smart L24]
+    pub(super) fn proves(&self, proof: &Proof) -> bool {
+        if self.config.model == FaultModel::Crash || planted("smart-proof-unchecked") {
+            return true;
+        }
+        self.signed_by_quorum(&proof.accepts, &self.accept_statement(proof.view, proof.slot, proof.digest))
+    }
+
+    /// Whether a member said this on entering this view, and it makes sense: nothing was voted on in that view or a later one by
+    /// then. [mod_smart L42]
+    pub(super) fn collect_holds(&self, view: View, collect: &Collect) -> bool {
+        let before = |(voted, _): &(View, Digest)| *voted >= View::FIRST && *voted < view;
+        let sensible = collect.lock.iter().all(before) && collect.writes.iter().all(before);
+        let mut digests: Vec<_> = collect.writes.iter().map(|(_, digest)| digest).collect();
+        digests.sort_unstable();
+        let once = digests.is_sorted_by(|one, next| one < next);
+        let signed =
+            self.auth.verify(collect.from, &self.collect_statement(view, collect), &collect.signature);
+        self.is_member(collect.from)
+            && (signed || planted("smart-collect-unsigned"))
+            && ((sensible && once) || planted("smart-collect-of-any-view"))
+    }
+
+    pub(super) fn is_member(&self, id: ReplicaId) -> bool {
+        self.config.members.contains(&id)
+    }
+
+    pub(super) fn sign_accept(&self, view: View, slot: Slot, digest: Digest) -> Signature {
+        self.auth.sign(&self.accept_statement(view, slot, digest))
+    }
+}

@@ -1,0 +1,305 @@
+//! Complaints become views: STOP, joining others' STOPs, and the certificate that a quorum of them is.
+//!
+//! A STOP counts towards joining as long as it is repeated, and its sender repeats it as long as its complaint stands. One that
+//! was right once and is not any more does not help to depose a leader later.
+//!
+//! INV-SMART-7: a view is entered with a certificate, and views only grow. Tests: tests/stops.rs, tests/chaos.rs.
+
+use super::{ModSmart, Phase, VIEW_MAX, reject};
+use crate::Effects;
+use quorate_types::{FaultModel, Reject, ReplicaId, Slot, Span, Time, View, planted};
+use quorate_wire::mod_smart::{Complaint, ModSmartBody as Body, Signature, Signed};
+use std::collections::BTreeMap;
+
+/// The last STOP of a member.
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    asked: View,
+    why: Complaint,
+    signature: Signature,
+    at: Time,
+}
+
+/// A leader that is about to leave its office, for a view and until when it may take to finish what it began.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leaving {
+    target: View,
+    until: Time,
+    asked: bool,
+}
+
+/// Who asks for which view.
+#[derive(Debug, Default)]
+pub(super) struct Stops {
+    heard: BTreeMap<ReplicaId, Heard>,
+    /// What this replica asks for, and when it said so last.
+    asking: Option<(View, Complaint, Time)>,
+    pub(super) leaving: Option<Leaving>,
+}
+
+impl Stops {
+    /// Whether this member said that it gives its office up.
+    fn says_leaves(&self, leader: ReplicaId) -> bool {
+        self.heard.get(&leader).is_some_and(|heard| heard.why == Complaint::Leaves)
+    }
+    /// Whether the leader has finished and wants to go.
+    pub(super) fn left(&self) -> bool {
+        self.leaving.is_some_and(|leaving| leaving.asked)
+    }
+}
+
+impl ModSmart {
+    /// A STOP counts towards joining for so long. [mod_smart L36]
+    fn stop_counts_for(&self) -> Span {
+        Span::from_nanos(self.config.repeat.nanos().saturating_mul(4))
+    }
+
+    /// The highest view that so many others ask for on their own account that one of them is right. [mod_smart L33-L35]
+    fn view_to_join(&self) -> Option<(View, Complaint)> {
+        let fresh = |heard: &Heard| {
+            self.now.since(heard.at) <= self.stop_counts_for() || planted("smart-stops-stand-for-ever")
+        };
+        let leader = self.leader();
+        // Whom the leader itself wants to follow it needs no other reason. It can not ask for itself that way.
+        let left = self.stops.heard.get(&leader).filter(|heard| {
+            let near =
+                heard.asked > self.view && heard.asked.since(self.view) < self.config.members.len() as u64;
+            leader != self.config.me && heard.why == Complaint::Leaves && near && fresh(heard)
+        });
+        if let Some(heard) = left {
+            return Some((heard.asked, Complaint::Joined));
+        }
+        let mut asked: Vec<View> = self
+            .stops
+            .heard
+            .iter()
+            .filter(|(id, heard)| {
+                let own = heard.why != Complaint::Joined || planted("smart-stops-stand-for-ever");
+                **id != self.config.me && heard.asked > self.view && own && fresh(heard)
+            })
+            .map(|(_, heard)| heard.asked)
+            .collect();
+        asked.sort_unstable_by(|one, next| next.cmp(one));
+        let needed = self.quorums.one_correct() as usize;
+        let needed = if planted("smart-join-one") { 1 } else { needed };
+        let view = asked.get(needed - 1).copied().filter(|_| self.doubts())?;
+        Some((view, Complaint::Joined))
+    }
+
+    /// Says, or says again, which view is wanted; or stops saying so. [mod_smart L32-L37]
+    pub(super) fn ask_for_view(&mut self, out: &mut Effects) {
+        let own = self.complaint().map(|why| {
+            let target = self.stops.leaving.map(|leaving| leaving.target).filter(|view| *view > self.view);
+            (target.unwrap_or(self.view.next()), why)
+        });
+        let joined = self.view_to_join();
+        let wanted = match (own, joined) {
+            (Some((view, why)), Some((join, _))) => Some((view.max(join), why)),
+            (own, joined) => own.or(joined),
+        };
+        let Some((view, why)) = wanted.filter(|(view, _)| *view <= VIEW_MAX) else {
+            self.stops.asking = None;
+            return;
+        };
+        let due = match self.stops.asking {
+            Some((before, said, at)) => {
+                before != view || said != why || self.now.since(at) >= self.config.repeat
+            }
+            None => true,
+        };
+        if !due {
+            return;
+        }
+        self.stops.asking = Some((view, why, self.now));
+        let signature = self.auth.sign(&self.stop_statement(view));
+        let me = self.config.me;
+        self.stops.heard.insert(me, Heard { asked: view, why, signature, at: self.now });
+        let decided = self.decided();
+        self.send_all(out, &Body::Stop { asked: view, why, decided, signature }, None);
+        self.install_if_certified(view, out);
+    }
+
+    /// [mod_smart L38-L39]
+    pub(super) fn on_stop(
+        &mut self,
+        from: ReplicaId,
+        asked: View,
+        why: Complaint,
+        signature: Signature,
+        out: &mut Effects,
+    ) {
+        if asked > VIEW_MAX {
+            return reject(out, from, Reject::Malformed("mod-smart: view"));
+        }
+        if asked <= self.view {
+            return self.show_certificate(from, out);
+        }
+        let before = self.stops.heard.get(&from).copied();
+        let known = before.is_some_and(|heard| heard.asked == asked && heard.signature == signature);
+        if !known && !self.auth.verify(from, &self.stop_statement(asked), &signature) {
+            return reject(out, from, Reject::NotAllowed("a STOP with a wrong signature"));
+        }
+        if before.is_none_or(|heard| heard.asked <= asked) {
+            self.stops.heard.insert(from, Heard { asked, why, signature, at: self.now });
+        }
+        self.ask_for_view(out);
+        self.install_if_certified(asked, out);
+    }
+
+    /// [mod_smart L40]
+    fn install_if_certified(&mut self, view: View, out: &mut Effects) {
+        let stops: Signed = self
+            .stops
+            .heard
+            .iter()
+            .filter(|(_, heard)| heard.asked == view)
+            .map(|(id, heard)| (*id, heard.signature))
+            .collect();
+        let needed = self.quorums.agreement() as usize;
+        let needed = if planted("smart-view-by-few") { self.quorums.one_correct() as usize } else { needed };
+        if view > self.view && stops.len() >= needed {
+            self.install(view, stops, out);
+        }
+    }
+
+    /// Enters a view that a quorum asked for. [mod_smart L41]
+    pub(super) fn install(&mut self, view: View, stops: Signed, out: &mut Effects) {
+        assert!(view > self.view, "INV-SMART-7: views only grow, from {} to {view}", self.view);
+        let left = self.barred || self.stops.left() || self.stops.says_leaves(self.leader());
+        self.view = view;
+        self.certificate = stops;
+        self.barred = false;
+        self.phase = Phase::Syncing;
+        self.persist_view(out);
+        self.tallies.clear();
+        self.own.clear();
+        self.queue.clear();
+        self.stops.heard.retain(|_, heard| heard.asked > view);
+        (self.stops.asking, self.stops.leaving) = (None, None);
+        self.watch.enter(self.now, left);
+        self.fail_reads(out);
+        self.enter_synchronization(out);
+    }
+
+    /// Shows whoever is in an older view why there is a newer one. [mod_smart L43]
+    pub(super) fn show_certificate(&mut self, to: ReplicaId, out: &mut Effects) {
+        // After records were lost the view may be known without the STOPs that made it.
+        let known = self.view == View::FIRST || !self.certificate.is_empty();
+        if known && self.shown.insert(to) {
+            self.send(out, to, Body::Certificate { stops: self.certificate.clone() }, None);
+        }
+    }
+
+    /// Somebody is in a newer view: a question that shows in which one we are gets its certificate. [mod_smart L43]
+    pub(super) fn ask_for_certificate(&mut self, from: ReplicaId, body: &Body, out: &mut Effects) {
+        let helps = matches!(body, Body::Certificate { .. } | Body::Sync { .. });
+        if !helps && self.shown.insert(from) {
+            self.send(out, from, Body::Fetch { slot: self.decided().next(), count: 1 }, None);
+        }
+    }
+
+    /// [mod_smart L44]
+    pub(super) fn on_certificate(&mut self, from: ReplicaId, view: View, stops: Signed, out: &mut Effects) {
+        if view <= self.view {
+            return;
+        }
+        if !self.certifies(view, &stops) {
+            return reject(out, from, Reject::NotAllowed("a view without a certificate"));
+        }
+        self.install(view, stops, out);
+    }
+
+    /// Whoever complains may only lack what is decided here, or know more than is. [mod_smart L69]
+    pub(super) fn help_or_follow(&mut self, from: ReplicaId, decided: Slot, out: &mut Effects) {
+        self.fetching.hint(from, decided, self.decided());
+        if decided < self.decided() {
+            self.on_fetch(from, decided.next(), 1, out);
+        }
+    }
+
+    /// The leader is to hand over. [mod_smart L71]
+    pub(super) fn on_transfer(&mut self, target: Option<ReplicaId>) {
+        if !self.leads() || self.stops.leaving.is_some() || self.config.members.len() == 1 {
+            return;
+        }
+        let n = self.config.members.len() as u64;
+        let view = (1..n)
+            .map(|step| self.view.plus(step))
+            .find(|view| target.is_none_or(|target| self.leader_of(*view) == target));
+        let Some(target) = view else { return };
+        let until = self.now.plus(self.config.timeout_max);
+        self.stops.leaving = Some(Leaving { target, until, asked: false });
+    }
+
+    /// What was begun is finished first. If that takes too long, the leader stays. [mod_smart L71]
+    pub(super) fn leave_if_idle(&mut self, out: &mut Effects) {
+        let Some(leaving) = self.stops.leaving else { return };
+        if !leaving.asked && self.proposed_and_open().0 == 0 && self.open.taken(self.view).is_none() {
+            self.stops.leaving = Some(Leaving { asked: true, ..leaving });
+            self.ask_for_view(out);
+        }
+        if self.stops.leaving.is_some_and(|leaving| self.now >= leaving.until) {
+            self.stops.leaving = None;
+        }
+    }
+
+    pub(super) fn on_connected(&mut self, peer: ReplicaId, out: &mut Effects) {
+        if self.config.model == FaultModel::Crash {
+            self.watch.forget_failures();
+        }
+        if self.is_member(peer) && peer != self.config.me {
+            self.shown.remove(&peer);
+            self.repeat_to(peer, out);
+        }
+    }
+
+    /// The connection to the leader closed: with crash faults it is probably dead. [mod_smart L63]
+    pub(super) fn on_disconnected(&mut self, peer: ReplicaId) {
+        if self.config.model == FaultModel::Crash && peer == self.leader() {
+            self.watch.lose_leader();
+            self.tick = self.now;
+        }
+    }
+
+    /// A life begins. Who led its view in an earlier one does not know what it proposed, and asks to be replaced. [mod_smart L8]
+    pub(super) fn begin_life(&mut self, out: &mut Effects) {
+        self.watch.enter(self.now, true);
+        self.watch.forget_failures();
+        if self.view == View::ZERO {
+            self.view = View::FIRST;
+            self.persist_view(out);
+        } else {
+            self.barred = self.leader() == self.config.me && !planted("smart-leads-again");
+        }
+        if self.view == View::FIRST {
+            self.phase = Phase::Normal { base: Slot::FIRST, forced: None, settled: Slot::ZERO };
+        } else {
+            self.enter_synchronization(out);
+        }
+        self.begin_rounds(out);
+        self.recount_own();
+        if self.barred {
+            self.ask_for_view(out);
+        }
+        self.progress(out);
+    }
+
+    /// Votes of an earlier life, in the present view, count: they are durable.
+    fn recount_own(&mut self) {
+        let (slot, me) = (self.decided().next(), self.config.me);
+        let wrote = self.open.writes.iter().find(|write| write.0 == self.view).map(|write| write.1);
+        let locked = self.open.lock.filter(|lock| lock.0 == self.view).map(|lock| lock.1);
+        if wrote.is_none() && locked.is_none() {
+            return;
+        }
+        self.watch.slot_is_open(self.now);
+        let signature = locked.map(|digest| self.sign_accept(self.view, slot, digest));
+        let tally = self.tallies.entry(slot).or_default();
+        if let Some(digest) = wrote {
+            tally.writes.insert(me, digest);
+        }
+        if let Some(vote) = locked.zip(signature) {
+            tally.accepts.insert(me, vote);
+        }
+    }
+}

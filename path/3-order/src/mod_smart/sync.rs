@@ -1,0 +1,275 @@
+//! The synchronization phase: STOP-DATA to the new leader, SYNC from it.
+//!
+//! Everybody who enters a view tells its leader what it knows. The leader collects until the rules (`rules`) give a verdict, and shows
+//! all of it in SYNC, so that each follower comes to the same verdict by itself. The first slot of the view is the one after the last
+//! that is shown to be decided; it is bound to a value, or free.
+//!
+//! INV-SMART-3, INV-SMART-8: nobody votes in a view before it knows what binds it, except in the first, which nothing can.
+//! Tests: tests/sync.rs, tests/liars.rs.
+
+use super::normal::Own;
+use super::rules::{Verdict, judge};
+use super::statements::digest_of;
+use super::{ModSmart, Phase, SLOT_MAX, reject};
+use crate::Effects;
+use quorate_types::{Digest, Reject, ReplicaId, Slot, View, planted};
+use quorate_wire::Batch;
+use quorate_wire::mod_smart::{Collect, ModSmartBody as Body, Proof, Signature, Signed};
+use std::collections::BTreeMap;
+
+/// What a leader knows of the view that it is to begin, and how it began it.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    collects: BTreeMap<ReplicaId, Collect>,
+    /// The highest slot that is shown to be decided, with what shows it.
+    last: Option<Proof>,
+    /// The values that each of them named.
+    batches: BTreeMap<ReplicaId, Vec<(Digest, Batch)>>,
+    /// The SYNC of this view, for who lacks it.
+    sync: Option<Body>,
+    bound: Option<Digest>,
+}
+
+impl Gathered {
+    fn batch(&self, digest: Digest) -> Option<&Batch> {
+        let all = self.batches.values().flatten();
+        all.into_iter().find(|(value, _)| *value == digest).map(|(_, batch)| batch)
+    }
+    /// The value that the leader's view began with.
+    pub(super) fn bound(&self) -> Option<Digest> {
+        self.bound
+    }
+    /// No more is kept than for each member a statement and its values.
+    pub(super) fn is_bounded(&self, members: usize) -> bool {
+        self.collects.len() <= members && self.batches.len() <= members
+    }
+}
+
+impl ModSmart {
+    /// The view was entered, or a life begins in it. [mod_smart L45]
+    pub(super) fn enter_synchronization(&mut self, out: &mut Effects) {
+        self.gathered = Gathered::default();
+        let collect = self.collect();
+        if self.is_mine() {
+            self.own.push_back((self.records, Own::Collect(collect)));
+        } else if self.leader() != self.config.me {
+            self.send_stop_data(collect, out);
+        }
+        if self.records <= self.durable {
+            self.count_own(out);
+        }
+    }
+
+    /// What this replica knows, signed for the present view. [mod_smart L45]
+    fn collect(&self) -> Collect {
+        let mut collect = Collect {
+            from: self.config.me,
+            decided: self.decided(),
+            lock: self.open.lock,
+            writes: self.open.writes.clone(),
+            signature: Signature::NONE,
+        };
+        collect.signature = self.auth.sign(&self.collect_statement(self.view, &collect));
+        collect
+    }
+
+    fn own_batches(&self) -> Vec<Batch> {
+        self.open.batches.values().map(|(batch, _)| batch.clone()).collect()
+    }
+
+    fn send_stop_data(&self, collect: Collect, out: &mut Effects) {
+        let last = self.log.proof(self.decided()).cloned();
+        let body = Body::StopData { collect, last, batches: self.own_batches() };
+        let after = (!planted("smart-stop-data-before-sync")).then_some(self.records);
+        self.send(out, self.leader(), body, after);
+    }
+
+    pub(super) fn add_own_collect(&mut self, collect: Collect, out: &mut Effects) {
+        if self.is_mine() && matches!(self.phase, Phase::Syncing) {
+            let last = self.log.proof(self.decided()).cloned();
+            let batches = self.own_batches();
+            self.add_collect(collect, last, batches, out);
+        }
+    }
+
+    /// [mod_smart L46-L48]
+    pub(super) fn on_stop_data(
+        &mut self,
+        from: ReplicaId,
+        collect: Collect,
+        last: Option<Proof>,
+        batches: Vec<Batch>,
+        out: &mut Effects,
+    ) {
+        if !self.is_mine() {
+            return;
+        }
+        if let Some(sync) = &self.gathered.sync {
+            // It did not get it, or restarted.
+            return self.send(out, from, sync.clone(), None);
+        }
+        if collect.from != from || collect.decided > SLOT_MAX || !self.collect_holds(self.view, &collect) {
+            return reject(out, from, Reject::NotAllowed("a statement that does not hold"));
+        }
+        let last = match last {
+            Some(proof) if proof.slot != collect.decided || !self.proves(&proof) => {
+                return reject(out, from, Reject::NotAllowed("a decision without a proof"));
+            }
+            last => last,
+        };
+        self.add_collect(collect, last, batches, out);
+    }
+
+    fn add_collect(&mut self, collect: Collect, last: Option<Proof>, batches: Vec<Batch>, out: &mut Effects) {
+        if !matches!(self.phase, Phase::Syncing) {
+            return;
+        }
+        let gathered = &mut self.gathered;
+        let shown = gathered.last.as_ref().map_or(Slot::ZERO, |proof| proof.slot);
+        if let Some(proof) = last.filter(|proof| proof.slot > shown) {
+            self.fetching.hint(collect.from, proof.slot, self.log.last());
+            gathered.last = Some(proof);
+        }
+        let named =
+            |digest: &Digest| collect.writes.iter().chain(&collect.lock).any(|(_, value)| value == digest);
+        let batches = batches.into_iter().map(|batch| (digest_of(&batch), batch));
+        gathered.batches.insert(collect.from, batches.filter(|(digest, _)| named(digest)).collect());
+        gathered.collects.insert(collect.from, collect);
+        self.begin_view(out);
+    }
+
+    /// The last slot that all these together show to be decided. Where nobody lies, saying so shows it. [mod_smart L47]
+    fn shown_by(&self, collects: &[Collect], last: Option<&Proof>) -> Slot {
+        let proven = last.map_or(Slot::ZERO, |proof| proof.slot);
+        let claimed = collects.iter().map(|collect| collect.decided).max().unwrap_or(Slot::ZERO);
+        let believed = !self.is_byzantine() || planted("smart-claims-believed");
+        if believed { proven.max(claimed) } else { proven }
+    }
+
+    /// The leader knows enough, or waits for more. [mod_smart L48-L53]
+    fn begin_view(&mut self, out: &mut Effects) {
+        let collects: Vec<_> = self.gathered.collects.values().cloned().collect();
+        let last = self.gathered.last.clone();
+        let decided = self.shown_by(&collects, last.as_ref());
+        let value = match judge(self.quorums, &collects, decided) {
+            Verdict::Unsound => return,
+            Verdict::Free => None,
+            Verdict::Bound(digest) => match self.gathered.batch(digest) {
+                Some(batch) => Some(batch.clone()),
+                // Somebody correct wrote it, and sends it along.
+                None => return,
+            },
+        };
+        self.gathered.bound = value.as_ref().map(digest_of);
+        let sync = Body::Sync { stops: self.certificate.clone(), collects, last, value: value.clone() };
+        self.send_all(out, &sync, None);
+        self.gathered.sync = Some(sync);
+        self.adopt(decided, value, out);
+    }
+
+    /// [mod_smart L54-L56]
+    #[allow(clippy::too_many_arguments, reason = "the parts of one message")]
+    pub(super) fn on_sync(
+        &mut self,
+        from: ReplicaId,
+        view: View,
+        stops: Signed,
+        collects: Vec<Collect>,
+        last: Option<Proof>,
+        value: Option<Batch>,
+        out: &mut Effects,
+    ) {
+        if view < self.view || from != self.leader_of(view) {
+            return;
+        }
+        if view > self.view {
+            if !self.certifies(view, &stops) {
+                return reject(out, from, Reject::NotAllowed("a SYNC without a certificate"));
+            }
+            self.install(view, stops, out);
+        }
+        if !matches!(self.phase, Phase::Syncing) {
+            return;
+        }
+        match self.check_sync(&collects, last.as_ref(), value.as_ref()) {
+            Ok(decided) => {
+                if let Some(proof) = last {
+                    self.fetching.hint(from, proof.slot, self.decided());
+                }
+                self.fetching.hint(from, decided, self.decided());
+                self.adopt(decided, value, out);
+            }
+            Err(why) => reject(out, from, Reject::NotAllowed(why)),
+        }
+    }
+
+    /// Whether a SYNC shows what it says. Gives the last slot that is shown to be decided. [mod_smart L55]
+    fn check_sync(
+        &self,
+        collects: &[Collect],
+        last: Option<&Proof>,
+        value: Option<&Batch>,
+    ) -> Result<Slot, &'static str> {
+        if planted("smart-sync-unchecked") {
+            return Ok(self.shown_by(collects, last));
+        }
+        if !collects.is_sorted_by(|one, next| one.from < next.from)
+            || !collects.iter().all(|collect| self.collect_holds(self.view, collect))
+        {
+            return Err("a SYNC with a statement that does not hold");
+        }
+        if last.is_some_and(|proof| proof.slot > SLOT_MAX || !self.proves(proof)) {
+            return Err("a SYNC with a decision without a proof");
+        }
+        let decided = self.shown_by(collects, last);
+        match (judge(self.quorums, collects, decided), value) {
+            (Verdict::Free, None) => Ok(decided),
+            (Verdict::Bound(digest), Some(batch)) if digest_of(batch) == digest => Ok(decided),
+            (Verdict::Unsound, _) => Err("a SYNC that shows too little"),
+            _ => Err("a SYNC with another value than it is bound to"),
+        }
+    }
+
+    /// The view begins: `decided` is the last slot before it. [mod_smart L56-L57]
+    fn adopt(&mut self, decided: Slot, value: Option<Batch>, out: &mut Effects) {
+        let base = decided.next();
+        let settled = if value.is_some() { base } else { decided };
+        let forced = value.map(|batch| (digest_of(&batch), batch)).filter(|_| self.decided() < base);
+        self.phase = Phase::Normal { base, forced, settled };
+        let leader = self.leader();
+        self.heard_leader(leader);
+        self.begin_rounds(out);
+        self.progress(out);
+    }
+
+    /// What had no effect is sent again. [mod_smart L27, L58]
+    pub(super) fn repeat(&mut self, out: &mut Effects) {
+        // Before it is durable it has not left the first time.
+        if self.records > self.durable || self.now.since(self.repeated) < self.config.repeat {
+            return;
+        }
+        self.repeated = self.now;
+        match &self.phase {
+            Phase::Syncing => {
+                if self.leader() != self.config.me {
+                    let collect = self.collect();
+                    self.send_stop_data(collect, out);
+                }
+            }
+            Phase::Normal { .. } => {
+                let late = |since| self.now.since(since) >= self.config.repeat;
+                if self.watch.open_since().is_some_and(late) {
+                    self.repeat_votes(out);
+                }
+            }
+        }
+    }
+
+    /// A connection came up: what was lost on the one before is sent again.
+    pub(super) fn repeat_to(&mut self, peer: ReplicaId, out: &mut Effects) {
+        if matches!(self.phase, Phase::Syncing) && peer == self.leader() {
+            let collect = self.collect();
+            self.send_stop_data(collect, out);
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Tests of Mod-SMaRt: `chaos` runs whole clusters through random schedules, `liars` with adversaries among them, `rules` searches all
+//! histories of a small world, the others look at one delicate point each.
+
+mod chaos;
+mod checkpoints;
+mod fetch;
+mod liars;
+mod normal;
+mod one;
+#[cfg(planted)]
+mod planted;
+mod restart;
+mod rules;
+mod stops;
+mod sync;
+mod world;

@@ -1,0 +1,169 @@
+//! Checkpoints: what is forgotten, where a life begins, what is read back.
+
+use super::one::{One, decisions, sent, some};
+use crate::mod_smart::{ModSmart, ModSmartConfig};
+use crate::{Effect, Effects, Input, Order, Stored};
+use quorate_types::FaultModel::{self, Byzantine, Crash};
+use quorate_types::{RecordId, Slot};
+use quorate_wire::mod_smart::ModSmartBody as Body;
+
+fn ten(model: FaultModel) -> One {
+    let members = if model == Crash { 3 } else { 4 };
+    let mut one = One::new(0, members, model);
+    (1..=10).for_each(|slot| drop(one.decide(1, slot, 1, &some(slot))));
+    one
+}
+
+fn restart(one: &One, model: FaultModel, records: &[Stored], slot: u64) -> (ModSmart, Vec<Effect>) {
+    let members = if model == Crash { 3 } else { 4 };
+    let mut order = One::fresh(0, members, model);
+    let anchor = one.order.anchor(one.order.decided()).expect("a decided slot");
+    order.restore_anchor(Slot::new(slot), &anchor).expect("an anchor of ours");
+    for (id, record) in (1..).zip(records) {
+        order.restore(RecordId::new(id), record.clone()).expect("records of ours");
+    }
+    let mut out = Effects::new();
+    order.start(one.now, &mut out);
+    order.invariants(true);
+    let effects = out.drain().collect();
+    (order, effects)
+}
+
+/// With a durable checkpoint old records are superfluous, and what is left tells everything after it.
+#[test]
+fn what_a_checkpoint_holds_is_forgotten() {
+    for model in [Crash, Byzantine] {
+        let mut one = ten(model);
+        assert_eq!(one.order.keep_from(), Some(RecordId::FIRST));
+        one.step(Input::Trim { slot: Slot::new(6) });
+        assert_eq!(one.order.forgotten(), Slot::new(6));
+        let keep = one.order.keep_from().expect("there are records");
+        assert!(keep > RecordId::new(6), "{keep}");
+        for from in 1..=keep.number() {
+            let (order, effects) = restart(&one, model, &one.disk[from as usize - 1..], 6);
+            assert_eq!(order.view, one.order.view);
+            let slots: Vec<_> = decisions(&effects).iter().map(|(slot, _)| *slot).collect();
+            assert_eq!(slots, [7, 8, 9, 10], "from record {from}");
+        }
+        assert_eq!(one.order.anchor(Slot::new(5)), None);
+        assert!(one.order.anchor(Slot::new(6)).is_some() && one.order.anchor(Slot::new(11)).is_none());
+        let out = one.hear(2, 1, Body::Fetch { slot: Slot::new(3), count: 9 });
+        assert!(matches!(sent(&out, 2)[..], [Body::Gone { .. }]), "{out:?}");
+    }
+}
+
+/// The last proof stays, also when everything is in the checkpoint: it is what the next view begins with.
+#[test]
+pub(super) fn the_proof_of_the_last_slot_stays() {
+    let mut one = ten(Byzantine);
+    one.step(Input::Trim { slot: Slot::new(10) });
+    let keep = one.order.keep_from().expect("the floor's record");
+    let (order, effects) = restart(&one, Byzantine, &one.disk[keep.number() as usize - 1..], 10);
+    assert_eq!(decisions(&effects), []);
+    let proof = order.log.proof(Slot::new(10)).expect("it was written down").clone();
+    assert!(order.proves(&proof));
+}
+
+/// An open vote needs its record, however far the checkpoint reaches.
+#[test]
+fn the_records_of_open_votes_stay() {
+    let mut one = ten(Byzantine);
+    one.hear(1, 1, Body::Propose { slot: Slot::new(11), batch: some(11) });
+    one.step(Input::Trim { slot: Slot::new(10) });
+    let keep = one.order.keep_from().expect("records");
+    let (order, _) = restart(&one, Byzantine, &one.disk[keep.number() as usize - 1..], 10);
+    assert_eq!(order.open.writes, one.order.open.writes);
+    assert_eq!(order.open.writes.len(), 1);
+}
+
+/// A log that begins after its checkpoint is a reason to stop; unless it is known that a later checkpoint was lost.
+#[test]
+fn a_log_that_begins_too_late_halts() {
+    let mut one = ten(Byzantine);
+    one.step(Input::Trim { slot: Slot::new(6) });
+    let keep = one.order.keep_from().expect("records").number() as usize;
+    let anchor = one.order.anchor(Slot::new(6)).expect("known");
+    let restore = |outdated: bool| {
+        let mut order = One::fresh(0, 4, Byzantine);
+        order.restore_anchor(Slot::new(3), &anchor).expect("an anchor of ours");
+        if outdated {
+            order.restore_outdated();
+        }
+        let all = (1..).zip(&one.disk[keep - 1..]);
+        let result =
+            all.into_iter().try_for_each(|(id, record)| order.restore(RecordId::new(id), record.clone()));
+        (order, result)
+    };
+    assert!(restore(false).1.is_err());
+    let (mut order, result) = restore(true);
+    assert_eq!(result, Ok(()));
+    assert!(order.knows_vote() && order.needs_checkpoint());
+    assert!(!order.covers(Slot::new(5), &anchor) && order.covers(Slot::new(6), &anchor));
+    order.restore_installed(Slot::new(8), &anchor).expect("it continues");
+    let mut out = Effects::new();
+    order.start(one.now, &mut out);
+    let effects: Vec<_> = out.drain().collect();
+    assert_eq!(decisions(&effects).iter().map(|(slot, _)| *slot).collect::<Vec<_>>(), [9, 10]);
+}
+
+#[test]
+fn a_checkpoint_leads_forward_and_back() {
+    let mut one = ten(Byzantine);
+    let anchor = one.order.anchor(Slot::new(4)).expect("known");
+    let out = one.step(Input::Installed { slot: Slot::new(4), anchor: anchor.clone() });
+    assert_eq!(decisions(&out).iter().map(|(slot, _)| *slot).collect::<Vec<_>>(), [5, 6, 7, 8, 9, 10]);
+    one.hear(1, 1, Body::Propose { slot: Slot::new(11), batch: some(11) });
+    let out = one.step(Input::Installed { slot: Slot::new(20), anchor });
+    assert_eq!(decisions(&out), []);
+    assert_eq!((one.order.decided(), one.order.open.writes.len()), (Slot::new(20), 0));
+    let out = one.decide(1, 21, 1, &some(21));
+    assert_eq!(decisions(&out), [(21, some(21))]);
+    let keep = one.order.keep_from().expect("records").number() as usize;
+    let (order, effects) = restart(&one, Byzantine, &one.disk[keep - 1..], 20);
+    assert_eq!((order.decided(), decisions(&effects)), (Slot::new(21), vec![(21, some(21))]));
+}
+
+/// Batches leave the memory, and are read back for whoever asks, and for delivery.
+#[test]
+fn what_left_the_memory_is_read_back() {
+    let config = || ModSmartConfig { cache_bytes: 200, ..One::config(0, 4, Byzantine) };
+    let full = ten(Byzantine);
+    let mut order = ModSmart::new(config(), Box::new(crate::auth::Trusting));
+    for (id, record) in (1..).zip(&full.disk) {
+        order.restore(RecordId::new(id), record.clone()).expect("records of ours");
+    }
+    let (mut out, mut decided) = (Effects::new(), Vec::new());
+    order.start(full.now, &mut out);
+    let mut questions = 0;
+    loop {
+        let effects: Vec<_> = out.drain().collect();
+        decided.extend(decisions(&effects));
+        let load = effects.iter().find_map(|effect| match effect {
+            Effect::Load { load, records } => Some((*load, records.clone())),
+            _ => None,
+        });
+        let Some((load, records)) = load else { break };
+        questions += 1;
+        let records = records.iter().map(|id| full.disk[id.number() as usize - 1].clone()).collect();
+        order.step(full.now, Input::Loaded { load, records }, &mut out);
+        order.invariants(true);
+    }
+    assert_eq!(decided, (1..=10).map(|slot| (slot, some(slot))).collect::<Vec<_>>());
+    assert!(questions > 0);
+}
+
+/// Records that are read back must be what was asked for.
+#[test]
+fn wrong_records_halt() {
+    let config = || ModSmartConfig { cache_bytes: 0, ..One::config(0, 4, Byzantine) };
+    let full = ten(Byzantine);
+    let mut order = ModSmart::new(config(), Box::new(crate::auth::Trusting));
+    for (id, record) in (1..).zip(&full.disk) {
+        order.restore(RecordId::new(id), record.clone()).expect("records of ours");
+    }
+    let mut out = Effects::new();
+    order.start(full.now, &mut out);
+    assert!(out.drain().any(|effect| matches!(effect, Effect::Load { load: 1, .. })));
+    order.step(full.now, Input::Loaded { load: 1, records: full.disk[..3].to_vec() }, &mut out);
+    assert!(out.drain().any(|effect| matches!(effect, Effect::Halt(_))));
+}

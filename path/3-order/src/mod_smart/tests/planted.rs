@@ -1,0 +1,75 @@
+//! Bugs put back: each is found by one of the tests beside this file. Only in a build with `--cfg planted`, and alone, since a bug is in
+//! force in the whole process: `RUSTFLAGS="--cfg planted" cargo test -p quorate-order --lib mod_smart::tests::planted -- --ignored`.
+
+use super::chaos::schedule;
+use super::liars::{ALL, How};
+use super::world::Plan;
+use super::{checkpoints, fetch, normal, restart, rules, stops, sync};
+use quorate_types::plant;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Whether random schedules see that something is wrong.
+fn schedules(plan: Plan, hows: &[How]) {
+    (0..400).for_each(|seed| drop(schedule(seed, plan, hows)));
+}
+
+fn byzantine(how: How) {
+    schedules(Plan::byzantine(4), &[how]);
+}
+
+fn hasty(how: How) {
+    schedules(Plan { configure: super::chaos::hasty, ..Plan::byzantine(4) }, &[how]);
+}
+
+/// Each bug, with the tests that are to fail.
+type Bug = (&'static str, fn());
+
+const BUGS: [Bug; 25] = [
+    ("smart-first-view-is-none", rules::a_lock_of_the_first_view_binds),
+    ("smart-first-view-is-none", rules::no_history_of_four_with_a_liar_decides_two_values),
+    ("smart-first-view-is-none", rules::no_history_of_three_without_lies_decides_two_values),
+    ("smart-first-view-is-none", || schedules(Plan::crash(3), &[])),
+    ("smart-writes-counted-as-pairs", rules::one_liar_binds_nothing),
+    ("smart-proof-unchecked", fetch::decisions_are_proven),
+    ("smart-proof-unchecked", || byzantine(How::FalseDecisions)),
+    ("smart-claims-believed", sync::claims_of_decisions_are_shown),
+    ("smart-collect-unsigned", sync::a_sync_shows_what_it_says),
+    ("smart-collect-of-any-view", sync::statements_that_do_not_hold_are_refused),
+    ("smart-sync-unchecked", sync::a_sync_shows_what_it_says),
+    ("smart-sync-unchecked", || hasty(How::FalseSync)),
+    ("smart-accept-unsigned", normal::accepts_bind_slot_view_value_and_signer),
+    ("smart-anybody-proposes", normal::only_the_leader_proposes_and_only_once),
+    ("smart-second-proposal", normal::only_the_leader_proposes_and_only_once),
+    ("smart-last-vote-counts", normal::a_second_vote_counts_for_nothing),
+    ("smart-votes-without-end", normal::votes_far_ahead_are_not_kept),
+    ("smart-vote-before-sync", || schedules(Plan::crash(3), &[])),
+    ("smart-stop-data-before-sync", || schedules(Plan::crash(3), &[])),
+    ("smart-own-vote-before-sync", normal::votes_wait_for_the_disk),
+    ("smart-lock-early", || byzantine(How::Equivocate)),
+    ("smart-leads-again", stops::a_restarted_leader_does_not_lead),
+    ("smart-stops-stand-for-ever", stops::complaints_do_not_stand_for_ever),
+    ("smart-view-by-few", stops::where_nobody_lies_who_hears_the_leader_stays),
+    ("smart-join-one", stops::more_than_f_complaints_are_joined),
+];
+
+#[test]
+#[ignore = "a bug is in force in the whole process: run it alone"]
+fn every_bug_is_found() {
+    let mut missed = Vec::new();
+    for (bug, test) in BUGS {
+        plant(Some(bug));
+        let found = catch_unwind(AssertUnwindSafe(test));
+        plant(None);
+        match found {
+            Ok(()) => missed.push(bug),
+            Err(why) => {
+                let text = why.downcast_ref::<String>().map(|why| why.chars().take(160).collect::<String>());
+                println!("{bug}: {text:?}");
+            }
+        }
+    }
+    assert!(missed.is_empty(), "not found: {missed:?}");
+    restart::a_vote_is_not_cast_twice();
+    checkpoints::the_proof_of_the_last_slot_stays();
+    assert_eq!(ALL.len(), 15);
+}

@@ -1,0 +1,190 @@
+//! What survives a restart.
+
+use super::one::{One, decisions, sent, some};
+use super::world::value;
+use crate::mod_smart::persist::inconsistent;
+use crate::mod_smart::{RECORD_DECIDED, RECORD_LOCKED, RECORD_VIEW, RECORD_WROTE};
+use crate::{Effects, Order, Stored};
+use bytes::Bytes;
+use quorate_types::FaultModel::{Byzantine, Crash};
+use quorate_types::{Halt, RecordId, Slot, View};
+use quorate_wire::mod_smart::{ModSmartBody as Body, Signed};
+
+fn propose(slot: u64, number: u64) -> Body {
+    Body::Propose { slot: Slot::new(slot), batch: some(number) }
+}
+
+fn wrote(one: &One) -> Vec<Body> {
+    let digest = value(&some(7));
+    vec![Body::Write { slot: Slot::new(one.order.decided().number() + 1), digest }]
+}
+
+/// A vote binds the next life, too.
+#[test]
+pub(super) fn a_vote_is_not_cast_twice() {
+    let mut one = One::new(0, 4, Byzantine);
+    one.hear(1, 1, propose(1, 7));
+    let mut again = One::restored(0, 4, Byzantine, one.disk);
+    assert_eq!(sent(&again.hear(1, 1, propose(1, 8)), 2), [], "it wrote something else");
+    let mut again = One::restored(0, 4, Byzantine, again.disk);
+    again.hear(1, 1, propose(1, 7));
+    let out: Vec<_> =
+        [1, 2].into_iter().flat_map(|from| again.hear(from, 1, wrote(&again)[0].clone())).collect();
+    assert!(sent(&out, 3).iter().any(|body| matches!(body, Body::Accept { .. })), "its vote still counts");
+}
+
+/// What is locked is stated when the next view begins, in the next life as well.
+#[test]
+fn a_lock_survives() {
+    let mut one = One::new(0, 4, Byzantine);
+    let digest = value(&some(7));
+    one.hear(1, 1, propose(1, 7));
+    for from in [1, 2] {
+        one.hear(from, 1, Body::Write { slot: Slot::new(1), digest });
+    }
+    let mut again = One::restored(0, 4, Byzantine, one.disk);
+    let stops = again.stops(2, &[1, 2, 3]);
+    let out = again.hear(3, 2, Body::Certificate { stops });
+    let stated = sent(&out, 2).into_iter().find_map(|body| match body {
+        Body::StopData { collect, batches, .. } => Some((collect.lock, collect.writes, batches)),
+        _ => None,
+    });
+    let vote = (View::FIRST, digest);
+    assert_eq!(stated, Some((Some(vote), vec![vote], vec![some(7)])));
+}
+
+/// Everything that was decided is handed on again, with its proofs.
+#[test]
+fn decisions_survive() {
+    for (model, members) in [(Crash, 3), (Byzantine, 4)] {
+        let mut one = One::new(0, members, model);
+        (1..=5).for_each(|slot| drop(one.decide(1, slot, 1, &some(slot))));
+        let mut order = One::fresh(0, members, model);
+        for (id, record) in (1..).zip(&one.disk) {
+            order.restore(RecordId::new(id), record.clone()).expect("records of ours");
+        }
+        let mut out = Effects::new();
+        order.start(one.now, &mut out);
+        let effects: Vec<_> = out.drain().collect();
+        let want: Vec<_> = (1..=5).map(|slot| (slot, some(slot))).collect();
+        assert_eq!(decisions(&effects), want);
+        let proof = order.log.proof(Slot::new(5)).expect("the last proof is in memory").clone();
+        assert!(order.proves(&proof));
+        order.invariants(true);
+    }
+}
+
+/// A view survives with its certificate, and who restarts in it waits for what binds it.
+#[test]
+fn a_view_survives() {
+    let mut one = One::new(0, 4, Byzantine);
+    let stops = one.stops(3, &[1, 2, 3]);
+    one.hear(3, 3, Body::Certificate { stops: stops.clone() });
+    let mut again = One::restored(0, 4, Byzantine, one.disk);
+    assert_eq!(again.order.view, View::new(3));
+    let out = again.hear(1, 1, Body::Alive { decided: Slot::ZERO, round: 1 });
+    assert_eq!(sent(&out, 1), [Body::Certificate { stops }]);
+    assert_eq!(sent(&again.hear(3, 3, propose(1, 7)), 1), []);
+}
+
+/// A torn end: whatever was not synced is gone, from some record on. Nothing that is left contradicts itself.
+#[test]
+fn every_beginning_of_the_records_restores() {
+    for (model, members) in [(Crash, 3), (Byzantine, 4)] {
+        let mut one = One::new(0, members, model);
+        (1..=3).for_each(|slot| drop(one.decide(1, slot, 1, &some(slot))));
+        one.hear(1, 1, propose(4, 7));
+        let stops = one.stops(2, &[0, 1, 2]);
+        one.hear(2, 2, Body::Certificate { stops });
+        for count in 0..=one.disk.len() {
+            let again = One::restored(0, members, model, one.disk[..count].to_vec());
+            again.order.invariants(true);
+            assert!(again.order.decided() <= Slot::new(3));
+        }
+    }
+}
+
+fn record(kind: u8, head: &[u64], digest: bool, payload: Bytes) -> Stored {
+    let mut bytes: Vec<u8> = head.iter().flat_map(|word| word.to_le_bytes()).collect();
+    if digest {
+        bytes.extend_from_slice(value(&some(7)).bytes());
+    }
+    Stored { kind, head: bytes.into(), payload }
+}
+
+fn view_record(view: u64) -> Stored {
+    let mut payload = Vec::new();
+    quorate_wire::mod_smart::write_signed(&mut payload, &Signed::new());
+    record(RECORD_VIEW, &[view], false, payload.into())
+}
+
+/// Records that do not fit together are a reason to stop.
+#[test]
+fn a_log_that_contradicts_itself_halts() {
+    let batch = some(7).bytes().clone();
+    let wrote = |slot, view| record(RECORD_WROTE, &[slot, view], true, batch.clone());
+    let wrong: [(&str, Vec<Stored>); 7] = [
+        ("an older view", vec![view_record(2), view_record(2)]),
+        ("a vote of an older view", vec![view_record(2), wrote(1, 1)]),
+        ("a vote of a view that was not entered", vec![view_record(1), wrote(1, 2)]),
+        ("no batch", vec![view_record(1), record(RECORD_WROTE, &[1, 1], true, Bytes::new())]),
+        ("a short head", vec![Stored { kind: RECORD_LOCKED, head: Bytes::new(), payload: Bytes::new() }]),
+        ("an unknown kind", vec![Stored { kind: 77, head: Bytes::new(), payload: Bytes::new() }]),
+        (
+            "a decision without a proof",
+            vec![view_record(1), record(RECORD_DECIDED, &[1, 1], false, Bytes::new())],
+        ),
+    ];
+    for (why, records) in wrong {
+        let mut order = One::fresh(0, 4, Byzantine);
+        let all = (1..).zip(records);
+        let restored = all.into_iter().try_for_each(|(id, record)| order.restore(RecordId::new(id), record));
+        assert!(matches!(restored, Err(Halt::LogInconsistent { .. })), "{why}");
+    }
+    assert!(matches!(inconsistent("x"), Halt::LogInconsistent { .. }));
+}
+
+/// Records are lost in the middle: what is behind a later decision is known; else nobody knows how this replica voted.
+#[test]
+fn votes_before_a_decision_do_not_matter_any_more() {
+    let mut one = One::new(0, 4, Byzantine);
+    (1..=4).for_each(|slot| drop(one.decide(1, slot, 1, &some(slot))));
+    one.hear(1, 1, propose(5, 5));
+    let last = one.disk.iter().rposition(|record| record.kind == RECORD_DECIDED).expect("a decision");
+    for at in 1..one.disk.len() {
+        let mut order = One::fresh(0, 4, Byzantine);
+        let mut kept: Vec<_> = one.disk.clone();
+        kept.remove(at);
+        for (id, record) in (1..).zip(kept) {
+            if id == at as u64 + 1 {
+                order.restore_gap(1);
+            }
+            if order.restore(RecordId::new(id), record).is_err() {
+                // A batch that a later record needs was lost with it.
+                assert!(at < last, "only that");
+                order.halted = true;
+                break;
+            }
+        }
+        if order.halted {
+            continue;
+        }
+        let gap_at_end = at == one.disk.len() - 1;
+        if gap_at_end {
+            order.restore_gap(1);
+        }
+        assert_eq!(order.knows_vote(), at < last, "record {at} of {}", one.disk.len());
+        if order.knows_vote() {
+            assert!(order.needs_checkpoint(), "slots are missing");
+            let anchor = One::new(0, 4, Byzantine).order.anchor(Slot::ZERO).expect("the same at all");
+            assert!(!order.covers(Slot::ZERO, &anchor));
+            let slot = order.log.floor();
+            assert!(order.covers(slot, &anchor));
+            order.restore_installed(slot, &anchor).expect("it continues what is left");
+            let mut out = Effects::new();
+            order.start(one.now, &mut out);
+            assert_eq!(order.decided(), Slot::new(4));
+            order.invariants(true);
+        }
+    }
+}

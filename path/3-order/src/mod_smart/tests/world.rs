@@ -1,0 +1,616 @@
+//! A small cluster in one thread: lossy links, disks that forget what was not synced, crashes, liars, all from one seed. It watches
+//! every effect of the honest ones and compares it with what any of them did before.
+//!
+//! Clients give every request to all replicas, which watch it; whoever leads proposes what is not decided yet. Messages travel as the
+//! bytes that go over the wire.
+
+use super::liars::Lies;
+use crate::auth::{Authenticator, Ed25519, Keyed, Trusting};
+use crate::mod_smart::statements::{digest_of, digest_of_request};
+use crate::mod_smart::{ModSmart, ModSmartConfig, Phase};
+use crate::{Anchor, Effect, Effects, Input, Order, Random, Stored};
+use quorate_types::{
+    AgreedTime, Digest, FaultModel, InstanceId, ItemsBuilder, RecordId, ReplicaId, RequestNumber, SessionId,
+    Slot, Span, Time, View,
+};
+use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage};
+use quorate_wire::{Batch, BatchHeader, FRAME_HEADER, OrderMessage, RequestHeader, RequestKind, Verified};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// A batch with one request, `size` bytes longer than the smallest; differs from every other with another number.
+pub(super) fn batch(number: u64, size: usize) -> Batch {
+    let mut items = ItemsBuilder::new();
+    items.push(&vec![7; size]);
+    let mut bytes = Vec::new();
+    Batch::begin(&mut bytes);
+    let header = RequestHeader {
+        session: SessionId { index: 1, generation: 1 },
+        number: RequestNumber::new(number),
+        lowest_unanswered: RequestNumber::FIRST,
+        kind: RequestKind::Commands,
+        len: items.encoded_len() as u32,
+    };
+    header.write_to(&mut bytes);
+    items.write_to(&mut bytes);
+    Batch::seal(bytes, BatchHeader { time: AgreedTime::ZERO, seed: number, count: 1, border: false })
+}
+
+pub(super) fn request_of(batch: &Batch) -> Digest {
+    let (_, _, bytes) = batch.requests().next().expect("one request").expect("a sound one");
+    digest_of_request(bytes)
+}
+
+pub(super) fn replica(number: usize) -> ReplicaId {
+    ReplicaId::new(number as u16)
+}
+
+pub(super) fn place(id: ReplicaId) -> usize {
+    usize::from(id.number())
+}
+
+const INSTANCE: InstanceId = InstanceId::new(1);
+
+/// Of every message in the tests.
+pub(super) fn encode(message: &ModSmartMessage) -> Vec<u8> {
+    OrderMessage::ModSmart(Box::new(message.clone())).frame(INSTANCE).to_vec()[FRAME_HEADER..].to_vec()
+}
+
+pub(super) fn decode(bytes: &[u8]) -> Option<OrderMessage> {
+    OrderMessage::decode(bytes.to_vec().into()).ok().map(|(_, message)| message)
+}
+
+enum Event {
+    Arrive { from: usize, to: usize, bytes: Vec<u8> },
+    Synced { at: usize, life: u64 },
+    Loaded { at: usize, life: u64, load: u64, records: Vec<RecordId> },
+    Fetched { at: usize, life: u64, slot: u64 },
+    Wake { at: usize, life: u64 },
+}
+
+#[derive(Default)]
+struct Machine {
+    order: Option<ModSmart>,
+    life: u64,
+    wake: Option<Time>,
+    disk: Vec<Stored>,
+    gone: u64,
+    /// Slots of the durable checkpoints, the newest last.
+    checkpoints: Vec<(u64, Anchor)>,
+    unsynced: VecDeque<Stored>,
+    syncing: bool,
+    held: Vec<(RecordId, ReplicaId, ModSmartMessage)>,
+    decided: usize,
+    fetching: bool,
+}
+
+impl Machine {
+    fn durable(&self) -> RecordId {
+        RecordId::new(self.gone + self.disk.len() as u64)
+    }
+}
+
+/// What the world looks like at its beginning.
+#[derive(Clone, Copy)]
+pub(super) struct Plan {
+    pub(super) members: usize,
+    pub(super) model: FaultModel,
+    pub(super) configure: fn(ModSmartConfig) -> ModSmartConfig,
+    /// Whether signatures are real ones.
+    pub(super) real: bool,
+}
+
+impl Plan {
+    pub(super) fn crash(members: usize) -> Self {
+        Self { members, model: FaultModel::Crash, configure: |config| config, real: false }
+    }
+    pub(super) fn byzantine(members: usize) -> Self {
+        Self { members, model: FaultModel::Byzantine, configure: |config| config, real: false }
+    }
+}
+
+pub(super) struct World {
+    pub(super) random: Random,
+    pub(super) now: Time,
+    pub(super) plan: Plan,
+    seed: u64,
+    machines: Vec<Machine>,
+    pub(super) lies: Vec<Option<Lies>>,
+    events: BTreeMap<(Time, u64), Event>,
+    sequence: u64,
+    /// Directed pairs that lose everything.
+    pub(super) cut: BTreeSet<(usize, usize)>,
+    /// Of 1000 messages so many are lost, and so many arrive twice.
+    pub(super) lost: u64,
+    pub(super) doubled: u64,
+    pub(super) delay_max: Span,
+    pub(super) sync_max: Span,
+    requests: u64,
+    /// What clients ask for and is not decided by any honest replica.
+    pub(super) pending: BTreeMap<Digest, Batch>,
+    pub(super) decided: Vec<Batch>,
+    anchors: BTreeMap<u64, Anchor>,
+    /// The digests accepted in a slot and view, by honest sender: each accepts one.
+    accepted: BTreeMap<(usize, Slot, View), Digest>,
+    wrote: BTreeMap<(usize, Slot, View), Digest>,
+    /// What honest ones refused from liars.
+    pub(super) evidence: u64,
+    pub(super) overdue: u64,
+    /// Whether leaders take up what clients ask for.
+    pub(super) served: bool,
+}
+
+impl World {
+    pub(super) fn new(seed: u64, plan: Plan) -> Self {
+        let mut world = Self {
+            random: Random::new(seed),
+            now: Time::ZERO,
+            plan,
+            seed,
+            machines: (0..plan.members).map(|_| Machine::default()).collect(),
+            lies: (0..plan.members).map(|_| None).collect(),
+            events: BTreeMap::new(),
+            sequence: 0,
+            cut: BTreeSet::new(),
+            lost: 0,
+            doubled: 0,
+            delay_max: Span::from_millis(2),
+            sync_max: Span::from_millis(4),
+            requests: 0,
+            pending: BTreeMap::new(),
+            decided: Vec::new(),
+            anchors: BTreeMap::new(),
+            accepted: BTreeMap::new(),
+            wrote: BTreeMap::new(),
+            evidence: 0,
+            overdue: 0,
+            served: true,
+        };
+        (0..plan.members).for_each(|at| world.start(at));
+        world
+    }
+
+    pub(super) fn members(&self) -> usize {
+        self.machines.len()
+    }
+    pub(super) fn is_up(&self, at: usize) -> bool {
+        self.machines[at].order.is_some()
+    }
+    pub(super) fn order(&self, at: usize) -> &ModSmart {
+        self.machines[at].order.as_ref().expect("up")
+    }
+    pub(super) fn is_honest(&self, at: usize) -> bool {
+        self.lies[at].is_none()
+    }
+    pub(super) fn honest(&self) -> Vec<usize> {
+        (0..self.members()).filter(|at| self.is_honest(*at)).collect()
+    }
+    pub(super) fn decided_at(&self, at: usize) -> usize {
+        self.machines[at].decided
+    }
+    pub(super) fn has_unsynced(&self, at: usize) -> bool {
+        !self.machines[at].unsynced.is_empty()
+    }
+    pub(super) fn view(&self, at: usize) -> u64 {
+        self.order(at).view.number()
+    }
+    pub(super) fn is_normal(&self, at: usize) -> bool {
+        matches!(self.order(at).phase, Phase::Normal { .. })
+    }
+    pub(super) fn auth(&self, at: usize) -> Keyed {
+        Keyed::new(replica(at), self.seed)
+    }
+    pub(super) fn leader(&self) -> Option<usize> {
+        let leads = |at: &usize| self.is_up(*at) && self.order(*at).leading();
+        (0..self.members()).filter(leads).max_by_key(|at| self.view(*at))
+    }
+
+    fn local(&self, at: usize) -> Time {
+        self.now.plus(Span::from_nanos((at as u64 * 977 + self.machines[at].life * 131) * 1_000_003))
+    }
+    fn schedule(&mut self, after: Span, event: Event) {
+        self.sequence += 1;
+        self.events.insert((self.now.plus(after), self.sequence), event);
+    }
+    fn random_span(&mut self, max: Span) -> Span {
+        Span::from_nanos(self.random.below(max.nanos().max(1)))
+    }
+
+    fn restored(&mut self, at: usize) -> ModSmart {
+        let members = (0..self.plan.members).map(replica).collect();
+        let config = ModSmartConfig::new(replica(at), members, self.plan.model, self.random.next());
+        let auth: Box<dyn Authenticator> = match self.plan.model {
+            FaultModel::Crash => Box::new(Trusting),
+            FaultModel::Byzantine if self.plan.real => {
+                let secret = |at: usize| [at as u8 + 1; 32];
+                let keys = (0..self.plan.members).map(|at| (replica(at), Ed25519::public(secret(at))));
+                Box::new(Ed25519::new(secret(at), keys).expect("keys of ours"))
+            }
+            FaultModel::Byzantine => Box::new(self.auth(at)),
+        };
+        let mut order = ModSmart::new((self.plan.configure)(config), auth);
+        let machine = &self.machines[at];
+        if let Some((slot, anchor)) = machine.checkpoints.last() {
+            order.restore_anchor(Slot::new(*slot), anchor).expect("an anchor of ours");
+        }
+        for (id, record) in (1..).zip(&machine.disk) {
+            order.restore(RecordId::new(id), record.clone()).expect("what was written fits together");
+        }
+        order
+    }
+
+    pub(super) fn start(&mut self, at: usize) {
+        assert!(!self.is_up(at));
+        let mut order = self.restored(at);
+        let machine = &mut self.machines[at];
+        machine.decided = machine.checkpoints.last().map_or(0, |(slot, _)| *slot as usize);
+        (machine.gone, machine.wake) = (0, None);
+        machine.life += 1;
+        let mut out = Effects::new();
+        order.start(self.local(at), &mut out);
+        self.machines[at].order = Some(order);
+        self.apply(at, out);
+        let pending: Vec<_> = self.pending.keys().copied().collect();
+        pending.into_iter().for_each(|request| self.step(at, Input::Watch(request)));
+        for peer in 0..self.members() {
+            self.connection(at, peer, true);
+        }
+    }
+
+    /// Ends a life; what was not synced is gone, from some record on.
+    pub(super) fn crash(&mut self, at: usize) {
+        let keep = self.random.below(self.machines[at].unsynced.len() as u64 + 1);
+        (0..keep).for_each(|_| self.sync_one(at));
+        let machine = &mut self.machines[at];
+        machine.order = None;
+        machine.unsynced.clear();
+        machine.held.clear();
+        (machine.syncing, machine.fetching) = (false, false);
+        for peer in 0..self.members() {
+            self.connection(peer, at, false);
+        }
+    }
+
+    pub(super) fn connection(&mut self, one: usize, other: usize, up: bool) {
+        for (at, peer) in [(one, other), (other, one)] {
+            if one != other && self.is_up(at) && (!up || self.is_up(peer)) {
+                let peer = replica(peer);
+                self.step(at, if up { Input::Connected(peer) } else { Input::Disconnected(peer) });
+            }
+        }
+    }
+
+    /// A client asks all for something.
+    pub(super) fn ask(&mut self, size: usize) -> Digest {
+        self.requests += 1;
+        let batch = batch(self.requests, size);
+        let request = request_of(&batch);
+        self.pending.insert(request, batch);
+        for at in 0..self.members() {
+            self.step(at, Input::Watch(request));
+        }
+        request
+    }
+
+    /// Whoever leads takes up what is not decided.
+    pub(super) fn serve(&mut self) {
+        for at in 0..self.members() {
+            let free = self.is_up(at) && self.order(at).leading() && Order::in_flight(self.order(at)).0 == 0;
+            let count = self.pending.len() as u64;
+            if free && count > 0 && self.served {
+                let which = self.random.below(count) as usize;
+                let batch = self.pending.values().nth(which).cloned().expect("there are so many");
+                self.step(at, Input::Propose(batch));
+            }
+        }
+    }
+
+    pub(super) fn step(&mut self, at: usize, input: Input) {
+        let now = self.local(at);
+        let mut out = Effects::new();
+        let Some(order) = &mut self.machines[at].order else { return };
+        order.step(now, input, &mut out);
+        self.apply(at, out);
+    }
+
+    fn apply(&mut self, at: usize, mut out: Effects) {
+        for effect in out.drain() {
+            self.effect(at, effect);
+        }
+        let life = self.machines[at].life;
+        if !self.machines[at].syncing && !self.machines[at].unsynced.is_empty() {
+            self.machines[at].syncing = true;
+            let span = self.random_span(self.sync_max);
+            self.schedule(span, Event::Synced { at, life });
+        }
+        let Some(order) = &self.machines[at].order else { return };
+        if let Some(due) = order.deadline()
+            && self.machines[at].wake.is_none_or(|wake| due < wake)
+        {
+            self.machines[at].wake = Some(due);
+            let span = due.since(self.local(at));
+            self.schedule(span, Event::Wake { at, life });
+        }
+    }
+
+    fn effect(&mut self, at: usize, effect: Effect) {
+        match effect {
+            Effect::Persist { id, record, .. } => {
+                let machine = &mut self.machines[at];
+                assert_eq!(id, machine.durable().plus(machine.unsynced.len() as u64 + 1));
+                machine.unsynced.push_back(record);
+            }
+            Effect::Send { to, message: OrderMessage::ModSmart(message), after } => match after {
+                Some(after) if after > self.machines[at].durable() => {
+                    self.machines[at].held.push((after, to, *message));
+                }
+                _ => self.leave(at, place(to), *message),
+            },
+            Effect::Decided { slot, batch } => self.note_decided(at, slot, batch),
+            Effect::Load { load, records } => {
+                let (life, span) = (self.machines[at].life, self.random_span(self.sync_max));
+                self.schedule(span, Event::Loaded { at, life, load, records });
+            }
+            Effect::Behind { slot } => {
+                if !std::mem::replace(&mut self.machines[at].fetching, true) {
+                    let (life, span) = (self.machines[at].life, self.random_span(self.sync_max));
+                    self.schedule(span, Event::Fetched { at, life, slot: slot.number() });
+                }
+            }
+            Effect::Overdue { .. } => self.overdue += 1,
+            Effect::Rejected { from, why } => {
+                let liars = !self.is_honest(at) || !self.is_honest(place(from));
+                assert!(liars, "replica {at} refuses what the honest {from} sent: {why}");
+                self.evidence += 1;
+            }
+            Effect::Halt(why) => panic!("replica {at} halts: {why}"),
+            Effect::LeaderChanged { .. }
+            | Effect::ReadConfirmed { .. }
+            | Effect::ReadFailed { .. }
+            | Effect::Members { .. } => {}
+            Effect::Send { .. } => panic!("replica {at} speaks something else"),
+        }
+    }
+
+    fn note_decided(&mut self, at: usize, slot: Slot, batch: Batch) {
+        let machine = &mut self.machines[at];
+        assert_eq!(slot.number(), machine.decided as u64 + 1, "replica {at}: slots come in order");
+        machine.decided += 1;
+        let decided = machine.decided;
+        if !self.is_honest(at) {
+            return;
+        }
+        match self.decided.get(decided - 1) {
+            Some(known) => assert!(*known == batch, "replica {at} decides something else in {slot}"),
+            None => {
+                self.pending.remove(&request_of(&batch));
+                self.decided.push(batch);
+            }
+        }
+    }
+
+    /// A message leaves its sender; liars change their minds here.
+    fn leave(&mut self, from: usize, to: usize, message: ModSmartMessage) {
+        let Some(mut lies) = self.lies[from].take() else {
+            self.check_honest(from, &message);
+            return self.send(from, to, encode(&message));
+        };
+        let list = lies.instead(&mut self.random, to, message);
+        self.lies[from] = Some(lies);
+        for (to, bytes) in list {
+            self.send(from, to % self.members(), bytes);
+        }
+    }
+
+    /// What an honest one promises it promises once.
+    fn check_honest(&mut self, from: usize, message: &ModSmartMessage) {
+        let (list, slot, digest) = match &message.body {
+            Body::Write { slot, digest } => (&mut self.wrote, *slot, *digest),
+            Body::Accept { slot, digest, .. } => (&mut self.accepted, *slot, *digest),
+            _ => return,
+        };
+        let first = *list.entry((from, slot, message.view)).or_insert(digest);
+        assert_eq!(first, digest, "replica {from} votes twice on {slot} in {}", message.view);
+    }
+
+    pub(super) fn send(&mut self, from: usize, to: usize, bytes: Vec<u8>) {
+        let copies = 1 + u64::from(self.random.below(1000) < self.doubled);
+        for _ in 0..copies {
+            if from != to && self.random.below(1000) >= self.lost && !self.cut.contains(&(from, to)) {
+                let span = self.random_span(self.delay_max);
+                self.schedule(span, Event::Arrive { from, to, bytes: bytes.clone() });
+            }
+        }
+    }
+
+    fn sync_one(&mut self, at: usize) {
+        let machine = &mut self.machines[at];
+        machine.disk.extend(machine.unsynced.pop_front());
+    }
+
+    fn synced(&mut self, at: usize) {
+        let some = 1 + self.random.below(self.machines[at].unsynced.len() as u64);
+        (0..some).for_each(|_| self.sync_one(at));
+        self.machines[at].syncing = false;
+        let durable = self.machines[at].durable();
+        let (leaving, held) = std::mem::take(&mut self.machines[at].held)
+            .into_iter()
+            .partition(|(after, ..)| *after <= durable);
+        self.machines[at].held = held;
+        let leaving: Vec<_> = leaving;
+        for (_, to, message) in leaving {
+            self.leave(at, place(to), message);
+        }
+        self.step(at, Input::Durable(durable));
+    }
+
+    /// Makes a durable checkpoint of a slot that this replica executed and may still name.
+    pub(super) fn checkpoint(&mut self, at: usize, slot: u64) {
+        let newest = self.machines[at].checkpoints.last().map_or(0, |(slot, _)| *slot);
+        if slot <= newest || slot > self.machines[at].decided as u64 {
+            return;
+        }
+        let anchor = self.order(at).anchor(Slot::new(slot)).expect("a slot between the floor and the last");
+        let first = self.anchors.entry(slot).or_insert_with(|| anchor.clone());
+        assert_eq!(*first, anchor, "replica {at} has another anchor at slot {slot}");
+        self.machines[at].checkpoints.push((slot, anchor));
+    }
+
+    /// Forgets what the oldest, or a newer, of its checkpoints holds, and deletes records that are not needed.
+    pub(super) fn forget(&mut self, at: usize) {
+        let decided = self.machines[at].decided as u64;
+        let usable = self.machines[at].checkpoints.iter().filter(|(slot, _)| *slot <= decided).count() as u64;
+        if usable > 0 {
+            let which = self.random.below(usable) as usize;
+            self.machines[at].checkpoints.drain(..which);
+            let slot = self.machines[at].checkpoints[0].0;
+            self.step(at, Input::Trim { slot: Slot::new(slot) });
+        }
+        let Some(keep) = self.order(at).keep_from() else { return };
+        let machine = &mut self.machines[at];
+        let most = (keep.number() - 1).saturating_sub(machine.gone).min(machine.disk.len() as u64);
+        let count = self.random.below(most + 1);
+        machine.disk.drain(..count as usize);
+        machine.gone += count;
+    }
+
+    /// A checkpoint of an honest replica arrived, or one that it could make.
+    fn fetched(&mut self, at: usize, slot: u64) {
+        self.machines[at].fetching = false;
+        let from = self.random.below(self.members() as u64) as usize;
+        if from == at || !self.is_honest(from) {
+            return;
+        }
+        if self.is_up(from) {
+            self.checkpoint(from, self.machines[from].decided as u64);
+        }
+        let slot = slot.max(self.machines[at].decided as u64 + 1);
+        let newest = self.machines[from].checkpoints.last().filter(|(have, _)| *have >= slot).cloned();
+        if let Some((slot, anchor)) = newest {
+            self.machines[at].checkpoints = vec![(slot, anchor.clone())];
+            self.machines[at].decided = slot as usize;
+            self.step(at, Input::Installed { slot: Slot::new(slot), anchor });
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Arrive { from, to, bytes } => {
+                if !self.cut.contains(&(from, to))
+                    && let Some(message) = decode(&bytes)
+                {
+                    if let Some(lies) = &mut self.lies[to] {
+                        lies.hear(&message);
+                    }
+                    self.step(to, Input::Receive(Verified::vouch(replica(from), message)));
+                }
+            }
+            Event::Synced { at, life } if self.lives(at, life) => self.synced(at),
+            Event::Loaded { at, life, load, records } if self.lives(at, life) => {
+                let machine = &self.machines[at];
+                let read = |id: &RecordId| machine.disk[(id.number() - machine.gone) as usize - 1].clone();
+                let records = records.iter().map(read).collect();
+                self.step(at, Input::Loaded { load, records });
+            }
+            Event::Fetched { at, life, slot } if self.lives(at, life) => self.fetched(at, slot),
+            Event::Wake { at, life } if self.lives(at, life) => {
+                let now = self.local(at);
+                if self.machines[at].wake.is_some_and(|wake| wake <= now) {
+                    self.machines[at].wake = None;
+                    self.step(at, Input::Deadline);
+                    let due = self.order(at).deadline();
+                    assert!(due.is_none_or(|due| due > now), "a deadline that was served is over");
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn lives(&self, at: usize, life: u64) -> bool {
+        self.is_up(at) && self.machines[at].life == life
+    }
+
+    /// Runs everything that happens within the span.
+    pub(super) fn run(&mut self, span: Span) {
+        let end = self.now.plus(span);
+        while let Some(entry) = self.events.first_entry() {
+            if entry.key().0 > end {
+                break;
+            }
+            let ((time, _), event) = entry.remove_entry();
+            self.now = time;
+            self.handle(event);
+            self.serve();
+        }
+        self.now = end;
+    }
+
+    /// Runs until this holds, or for so long.
+    pub(super) fn run_until(&mut self, span: Span, holds: impl Fn(&Self) -> bool) -> bool {
+        let end = self.now.plus(span);
+        while self.now < end {
+            if holds(self) {
+                return true;
+            }
+            self.run(Span::from_millis(10));
+        }
+        holds(self)
+    }
+
+    /// Everything works from now on, except that liars lie.
+    pub(super) fn heal(&mut self) {
+        (self.lost, self.doubled) = (0, 0);
+        self.delay_max = Span::from_millis(2);
+        self.sync_max = Span::from_millis(4);
+        self.cut.clear();
+        for at in 0..self.members() {
+            if !self.is_up(at) {
+                self.start(at);
+            }
+        }
+        for at in 0..self.members() {
+            (0..at).for_each(|peer| self.connection(at, peer, true));
+        }
+    }
+
+    /// Whether everything that was asked for is decided by all honest replicas.
+    pub(super) fn is_done(&self) -> bool {
+        let end = self.decided.len();
+        self.pending.is_empty() && self.honest().iter().all(|at| self.decided_at(*at) == end)
+    }
+
+    pub(super) fn check(&self) {
+        for machine in &self.machines {
+            if let Some(order) = &machine.order {
+                order.invariants(true);
+            }
+        }
+    }
+
+    /// Where everybody stands, for people.
+    pub(super) fn describe(&self) -> String {
+        let mut text = format!("{} decided, {} pending;", self.decided.len(), self.pending.len());
+        for at in 0..self.members() {
+            let lies = self.lies[at].as_ref().map(|lies| format!(" lies by {:?}", lies.how));
+            match &self.machines[at].order {
+                Some(order) => {
+                    let phase = format!("{:?}", order.phase);
+                    let phase: String = phase.chars().take(40).collect();
+                    text += &format!(
+                        " r{at}: {} leader {} slot {} {phase}{};",
+                        order.view,
+                        order.leader(),
+                        order.decided(),
+                        lies.unwrap_or_default()
+                    );
+                }
+                None => text += &format!(" r{at} down;"),
+            }
+        }
+        text
+    }
+}
+
+/// The digest of a batch, for tests that forge votes.
+pub(super) fn value(batch: &Batch) -> Digest {
+    digest_of(batch)
+}

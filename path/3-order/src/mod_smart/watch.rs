@@ -1,0 +1,191 @@
+//! Who waits for what, and for how long: complaints about the leader.
+//!
+//! A complaint ends when what it waits for is decided, not when anything else is: a leader that ignores one client and serves the
+//! others is complained about until that client is served. Time-outs grow while leader after leader decides nothing, and come down
+//! again with what is decided. [mod_smart L60-L67]
+//!
+//! Tests: tests/stops.rs.
+
+use super::statements::digest_of_request;
+use super::{ModSmart, Phase};
+use crate::{Effect, Effects};
+use quorate_types::{Digest, FaultModel, ReplicaId, Span, Time};
+use quorate_wire::Batch;
+use quorate_wire::mod_smart::Complaint;
+use std::collections::BTreeMap;
+
+/// No more requests are watched at a time: what the host admits at once is less.
+const WATCHED_MAX: usize = 1 << 16;
+/// So many decided slots in one view halve a time-out that had grown.
+const GOOD_SLOTS: u32 = 4;
+/// Time-outs double so often at most.
+const DOUBLINGS_MAX: u32 = 16;
+
+/// A request that is watched.
+#[derive(Clone, Copy, Debug)]
+struct Watched {
+    since: Time,
+    /// The host was told to send it to the leader.
+    forwarded: bool,
+}
+
+/// What this replica waits for.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    requests: BTreeMap<Digest, Watched>,
+    /// Since when the slot after the last decided one is known to be under way.
+    open_since: Option<Time>,
+    /// When the leader of this view was last heard, or the view was entered.
+    leader_heard: Time,
+    /// When each member was last heard in this view.
+    heard: BTreeMap<ReplicaId, Time>,
+    /// Views in a row in which nothing was decided.
+    failures: u32,
+    /// Slots decided in this view.
+    good: u32,
+}
+
+impl Watch {
+    pub(super) fn slot_is_open(&mut self, now: Time) {
+        self.open_since.get_or_insert(now);
+    }
+    pub(super) fn slot_is_over(&mut self) {
+        self.open_since = None;
+    }
+    pub(super) fn open_since(&self) -> Option<Time> {
+        self.open_since
+    }
+
+    /// What this batch holds is not waited for any more. [mod_smart L62, L66]
+    pub(super) fn decided(&mut self, batch: &Batch) {
+        self.open_since = None;
+        self.good += 1;
+        if self.good.is_multiple_of(GOOD_SLOTS) {
+            self.failures = self.failures.saturating_sub(1);
+        }
+        if self.requests.is_empty() {
+            return;
+        }
+        for (_, _, bytes) in batch.requests().flatten() {
+            self.requests.remove(&digest_of_request(bytes));
+        }
+    }
+
+    /// Nothing speaks for the leader's life any more.
+    pub(super) fn lose_leader(&mut self) {
+        self.leader_heard = Time::ZERO;
+    }
+
+    /// What failed for want of a peer may work now.
+    pub(super) fn forget_failures(&mut self) {
+        self.failures = 0;
+    }
+
+    /// Another view begins: all start waiting anew. It is no failure if the leader of the one before gave its office up. [mod_smart L65]
+    pub(super) fn enter(&mut self, now: Time, left: bool) {
+        if self.good == 0 && !left {
+            self.failures = (self.failures + 1).min(DOUBLINGS_MAX);
+        }
+        (self.good, self.open_since, self.leader_heard) = (0, None, now);
+        self.heard.clear();
+        for watched in self.requests.values_mut() {
+            *watched = Watched { since: now, forwarded: false };
+        }
+    }
+}
+
+impl ModSmart {
+    /// How long things may take at present. [mod_smart L65]
+    pub(super) fn patience(&self) -> Span {
+        let (base, max) = (self.config.timeout.nanos(), self.config.timeout_max.nanos());
+        Span::from_nanos(
+            base.saturating_mul(1 << self.watch.failures.saturating_sub(1).min(20)).min(max.max(base)),
+        )
+    }
+
+    /// [mod_smart L60]
+    pub(super) fn on_watch(&mut self, request: Digest) {
+        if self.watch.requests.len() < WATCHED_MAX {
+            let watched = Watched { since: self.now, forwarded: false };
+            self.watch.requests.entry(request).or_insert(watched);
+        }
+    }
+
+    pub(super) fn heard_leader(&mut self, from: ReplicaId) {
+        if from == self.leader() && matches!(self.phase, Phase::Normal { .. }) {
+            self.watch.leader_heard = self.now;
+        }
+        self.watch.heard.insert(from, self.now);
+    }
+
+    pub(super) fn hears_leader(&self) -> bool {
+        self.now.since(self.watch.leader_heard) <= self.patience()
+    }
+
+    pub(super) fn hears(&self, id: ReplicaId) -> bool {
+        let heard = self.watch.heard.get(&id).copied();
+        heard.is_some_and(|heard| self.now.since(heard) <= self.patience())
+    }
+
+    /// A leader that hears no quorum leaves its office, and does not come back to it in this view: who answers late must not make it a
+    /// leader again beside a later one. [mod_smart L70]
+    pub(super) fn step_down_alone(&mut self, out: &mut Effects) {
+        let others =
+            self.config.members.iter().filter(|id| **id != self.config.me && self.hears(**id)).count();
+        let fresh = self.now.since(self.watch.leader_heard) <= self.patience();
+        if self.leads() && !fresh && others + 1 < self.quorums.agreement() as usize {
+            self.barred = true;
+            self.queue.clear();
+            self.stops.leaving = None;
+            self.fail_reads(out);
+        }
+    }
+
+    pub(super) fn note_heard(&mut self, from: ReplicaId) {
+        self.watch.heard.insert(from, self.now);
+    }
+
+    /// Whether something is late enough to be a reason to ask for another leader. [mod_smart L61-L64]
+    pub(super) fn complaint(&self) -> Option<Complaint> {
+        if self.barred || self.stops.left() {
+            return Some(Complaint::Leaves);
+        }
+        let (now, patience) = (self.now, self.patience());
+        let twice = Span::from_nanos(patience.nanos().saturating_mul(2));
+        let late = |since: &Time| now.since(*since) > twice;
+        let request =
+            self.watch.requests.iter().find(|(_, watched)| watched.forwarded && late(&watched.since));
+        if let Some((digest, _)) = request {
+            return Some(Complaint::Request(*digest));
+        }
+        if self.watch.open_since.as_ref().is_some_and(late) {
+            return Some(Complaint::Slot(self.decided().next()));
+        }
+        let mine = self.leader() == self.config.me;
+        let silent = now.since(self.watch.leader_heard) > patience;
+        let waits = !mine || matches!(self.phase, Phase::Syncing);
+        (silent && waits).then_some(Complaint::Silence)
+    }
+
+    /// Whether this replica has a reason of its own to doubt the leader, if not yet to complain: with crash faults nobody joins
+    /// others' complaints without. [mod_smart L34]
+    pub(super) fn doubts(&self) -> bool {
+        let late = |since: Time| self.now.since(since) > self.patience();
+        self.config.model == FaultModel::Byzantine
+            || self.watch.requests.values().any(|watched| watched.forwarded)
+            || self.watch.open_since.is_some_and(late)
+            || self.complaint().is_some()
+    }
+
+    /// [mod_smart L61-L64]
+    pub(super) fn look_at_the_clock(&mut self, out: &mut Effects) {
+        let (now, patience) = (self.now, self.patience());
+        for (request, watched) in &mut self.watch.requests {
+            if !watched.forwarded && now.since(watched.since) > patience {
+                watched.forwarded = true;
+                out.push(Effect::Overdue { request: *request });
+            }
+        }
+        self.ask_for_view(out);
+    }
+}

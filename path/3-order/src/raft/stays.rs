@@ -1,0 +1,66 @@
+//! An instance that left a cluster may come back. What it says then must never meet what is left of it from before: a replica that
+//! lags may still be in the old stay, vote and be voted for there. docs/protocols/raft.md L142-L144.
+//!
+//! So each stay begins with an anchor of its own, far behind everything that the stay before can ever have reached, by index and by
+//! view. The views of two stays have nothing in common, and a message of another stay is dropped: no vote of one counts in another.
+//!
+//! Tests: tests/stays.rs.
+
+use super::checkpoints::{read_anchor, write_anchor};
+use super::persist::{RECORD_ENTRY, RECORD_FLOOR, RECORD_VOTE};
+use super::{VIEW_MAX, persist};
+use crate::{Anchor, Stored};
+use quorate_types::{Halt, Slot, View};
+use quorate_wire::Memberships;
+use quorate_wire::raft::{Index, Position};
+
+/// No stay has more views, or indexes, than fit into so many bits.
+const STAY_BITS: u32 = 40;
+
+/// Which stay of its instance a view belongs to. [raft L142]
+pub(super) const fn stay_of_view(view: View) -> u64 {
+    view.number() >> STAY_BITS
+}
+
+/// Whether no view follows this one in its stay: no election does.
+pub(super) const fn ends_stay(view: View) -> bool {
+    stay_of_view(view) != (view.number() + 1) >> STAY_BITS
+}
+
+/// Which stay of its instance an anchor of this slot belongs to; the first one is 0.
+///
+/// # Errors
+/// When the anchor is none of this protocol's.
+pub fn stay_of(slot: Slot, anchor: &Anchor) -> Result<u64, Halt> {
+    read_anchor(slot, anchor).map(|(position, _)| stay_of_view(position.view))
+}
+
+/// Which stay a record belongs to, as far as it says so.
+pub fn stay_of_record(record: &Stored) -> Option<u64> {
+    let view = match record.kind {
+        RECORD_ENTRY | RECORD_FLOOR => 8,
+        RECORD_VOTE => 0,
+        _ => return None,
+    };
+    persist::checked_u64_at(&record.head, view).map(|view| stay_of_view(View::new(view)))
+}
+
+/// Where an instance begins that never was before; who takes part, if others do than the cluster was made with.
+pub fn first_anchor(members: Option<&Memberships>) -> Option<Anchor> {
+    write_anchor(Position::new(Index::ZERO, View::ZERO), members)
+}
+
+/// Where the next stay begins of an instance whose last slot has this anchor. [raft L143]
+///
+/// # Errors
+/// When the anchor is none of this protocol's, or there were more stays than there can be.
+pub fn next_anchor(slot: Slot, last: &Anchor, members: Option<&Memberships>) -> Result<Anchor, Halt> {
+    let (position, _) = read_anchor(slot, last)?;
+    let behind = |number: u64| ((number >> STAY_BITS) + 1) << STAY_BITS;
+    let (index, view) = (behind(position.index.number()), behind(position.view.number()));
+    let too_many = || persist::inconsistent("the instance came and left too often".to_owned());
+    if view >= VIEW_MAX.number() || index >= VIEW_MAX.number() {
+        return Err(too_many());
+    }
+    write_anchor(Position::new(Index::new(index), View::new(view)), members).ok_or_else(too_many)
+}
