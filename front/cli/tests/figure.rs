@@ -56,8 +56,10 @@ fn rates_are_raised_until_a_cluster_has_enough() {
     niagara("niagara-3 --instances 0").fails(2, &["--instances is a list"]);
     niagara("niagara-3 --quota 2").fails(2, &["--quota is 5 to 100"]);
     niagara("niagara-4 --command-bytes 17").fails(2, &["a multiple of 8"]);
-    let said =
-        niagara("niagara-3 --durability memory --instances 1,2 --quota 0 --secs 0.3 --warm 0.1 --rate-first 100000").ok();
+    let said = niagara(
+        "niagara-3 --durability memory --instances 1,2 --quota 0 --secs 0.3 --warm 0.1 --rate-first 100000",
+    )
+    .ok();
     assert!(said.contains("as much of the cores as there is") && said.contains("TLS"), "{said}");
     let json = fs::read_to_string(directory.path().join("drawn/niagara-3.json")).expect("the numbers");
     let document: Value = serde_json::from_str(&json).expect("JSON");

@@ -186,7 +186,9 @@ fn measure(args: &FigureArgs, measurement: &Measurement, instances: u16) -> Outc
             p99_ms: at(0.99),
             skipped_share: provided.skipped as f64 / provided.due.max(1) as f64,
         });
-        progress.at(length * curve.points.len() as u32, || format!("{} of {} per second", amount(per_s), amount(rate)));
+        progress.at(length * curve.points.len() as u32, || {
+            format!("{} of {} per second", amount(per_s), amount(rate))
+        });
         curve.most_per_s = curve.most_per_s.max(per_s);
         curve.errors += provided.errors;
         curve.first_error = curve.first_error.or(provided.first_error);
@@ -258,7 +260,14 @@ fn line(at: usize, curve: &Curve, value: fn(&Point) -> Option<f64>) -> Line {
 }
 
 fn table(document: &Document) -> Table {
-    let head = ["instances", "lanes", "most appends/s", "times the first", "p90 ms at the first rate", "at half the most"];
+    let head = [
+        "instances",
+        "lanes",
+        "most appends/s",
+        "times the first",
+        "p90 ms at the first rate",
+        "at half the most",
+    ];
     let row = |(at, curve): (usize, &Curve)| {
         let ms = |point: Option<&Point>| {
             point.and_then(|point| point.p90_ms).map_or("-".into(), |ms| format!("{ms:.2}"))
