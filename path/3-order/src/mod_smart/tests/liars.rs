@@ -69,6 +69,9 @@ pub(super) const ALL: [How; 15] = [
     How::All,
 ];
 
+/// A SYNC that shows what is not so: of which view, and what it votes for then.
+type Forged = (View, Body, Option<(Slot, Digest)>);
+
 /// One that lies.
 pub(super) struct Lies {
     pub(super) how: How,
@@ -84,7 +87,7 @@ pub(super) struct Lies {
     proofs: Vec<(Proof, Batch)>,
     invented: u64,
     /// What it showed last as the beginning of a view, with its value.
-    forged: Option<(View, Body, Option<(Slot, Digest)>)>,
+    forged: Option<Forged>,
 }
 
 impl Lies {
