@@ -27,9 +27,10 @@ pub(crate) struct LaneLimits {
 }
 
 impl LaneLimits {
-    /// What each of so many lanes grants.
+    /// What each of so many lanes grants: an equal part, and no less than what one client may have waiting.
     pub(super) fn shared_by(self, lanes: usize) -> Self {
-        Self { buffer_bytes: self.buffer_bytes / lanes.max(1), ..self }
+        let least = self.unsent_bytes.saturating_mul(UNSENT_TIMES);
+        Self { buffer_bytes: (self.buffer_bytes / lanes.max(1)).max(least), ..self }
     }
 }
 

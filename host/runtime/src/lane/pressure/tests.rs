@@ -1,4 +1,14 @@
-use super::problem;
+use super::{LaneLimits, UNSENT_TIMES, problem};
+use quorate_types::Span;
+
+/// What may wait for one client never is too much for its lane.
+#[test]
+fn lanes_share_what_clients_may_hold() {
+    let all = LaneLimits { unsent_bytes: 4 << 20, buffer_bytes: 256 << 20, slow_reader: Span::from_secs(1) };
+    let shares = [1, 2, 4, 8].map(|lanes| all.shared_by(lanes).buffer_bytes >> 20);
+    assert_eq!(shares, [256, 128, 64, 64]);
+    assert!(all.shared_by(64).buffer_bytes >= all.unsent_bytes * UNSENT_TIMES);
+}
 
 #[test]
 fn clients_that_hold_much_are_a_problem() {
