@@ -28,8 +28,8 @@ impl ModSmart {
         if slot > self.log.delivered() || slot < self.log.floor() {
             return;
         }
-        let stated = slot == self.log.floor() && !self.floor_records.is_empty();
-        if stated || slot == Slot::ZERO {
+        // The host says it again after a restart, from a checkpoint that no record names yet.
+        if slot == self.floor_stated {
             return;
         }
         let proof = self.log.proof(slot).cloned();
