@@ -104,7 +104,7 @@ pub struct Status {
 }
 
 /// One ordering protocol in one instance.
-pub trait Order: Send {
+pub trait Order: Send + std::fmt::Debug {
     /// The service's state comes from a durable checkpoint, and the log begins after it; before any [`Order::restore`].
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use quorate_types::{Halt, RecordId, ReplicaId, Slot, Time};
 use std::sync::{Arc, Mutex};
 
 /// A protocol whose inputs and effects become lines of text.
+#[derive(Debug)]
 pub(crate) struct Recorder {
     inner: Box<dyn Order>,
     me: ReplicaId,

@@ -28,8 +28,8 @@ impl ModSmart {
         if slot > self.log.delivered() || slot < self.log.floor() {
             return;
         }
-        // The host says it again after a restart, from a checkpoint that no record names yet.
-        if slot == self.floor_stated {
+        let stated = slot == self.log.floor() && !self.floor_records.is_empty();
+        if stated || slot == Slot::ZERO {
             return;
         }
         let proof = self.log.proof(slot).cloned();

@@ -153,8 +153,6 @@ pub struct ModSmart {
     durable: RecordId,
     /// FLOOR records: the last durable one and those that are not durable yet.
     floor_records: VecDeque<RecordId>,
-    /// The slot in the last one.
-    floor_stated: Slot,
     loads: Loads,
     /// Only before the start.
     replay: Replay,
@@ -201,7 +199,6 @@ impl ModSmart {
             records: RecordId::ZERO,
             durable: RecordId::ZERO,
             floor_records: VecDeque::new(),
-            floor_stated: Slot::ZERO,
             loads: Loads::default(),
             replay: Replay::default(),
             repeated: Time::ZERO,
@@ -442,7 +439,7 @@ impl Order for ModSmart {
     }
 
     fn forgotten(&self) -> Slot {
-        self.floor_stated
+        self.log.floor()
     }
 
     fn status(&self) -> Status {

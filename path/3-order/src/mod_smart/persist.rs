@@ -251,7 +251,6 @@ impl ModSmart {
         }
         let record = self.write(RECORD_FLOOR, head, Bytes::from(payload), true, out);
         self.floor_records.push_back(record);
-        self.floor_stated = slot;
     }
 
     /// The lowest record that a restart needs, or that is being read back. [mod_smart L80]

@@ -88,17 +88,9 @@ impl ModSmart {
                 self.open = Default::default();
                 self.replay.vouched = true;
                 if slot > self.replay.anchor {
-                    match found {
-                        Some((batch, batch_record)) => {
-                            let kept = Some((batch, proof));
-                            self.restore_slot(slot, Entry { batch_record, record: id, kept })?;
-                        }
-                        // The batch was among the lost.
-                        None if self.replay.gap => self.log.reset(slot, Some(proof)),
-                        None => {
-                            return Err(inconsistent(format!("{slot} is decided without its batch")));
-                        }
-                    }
+                    let (batch, batch_record) =
+                        found.ok_or_else(|| inconsistent(format!("{slot} is decided without its batch")))?;
+                    self.restore_slot(slot, Entry { batch_record, record: id, kept: Some((batch, proof)) })?;
                 } else if slot == self.log.floor() {
                     self.log.set_floor_proof(proof);
                 }
@@ -110,7 +102,6 @@ impl ModSmart {
                 if let Some(proof) = proof.filter(|proof| proof.slot == self.log.floor()) {
                     self.log.set_floor_proof(proof);
                 }
-                self.floor_stated = slot;
                 self.floor_records.push_back(id);
                 while self.floor_records.len() > 1 {
                     self.floor_records.pop_front();
@@ -210,8 +201,7 @@ impl ModSmart {
                 self.open = Default::default();
             }
         } else {
-            let proof = self.log.proof(slot).cloned();
-            self.log.raise_floor(slot, proof);
+            self.log.raise_floor(slot, None);
             self.replay.floor = Some(false);
         }
         Ok(())

@@ -105,11 +105,8 @@ impl ModSmart {
             return;
         }
         if let Some(sync) = &self.gathered.sync {
-            // It did not get it, or restarted. Nobody is sent that much more often than it is of use.
-            if self.shown.insert(from) {
-                self.send(out, from, sync.clone(), None);
-            }
-            return;
+            // It did not get it, or restarted.
+            return self.send(out, from, sync.clone(), None);
         }
         if collect.from != from || collect.decided > SLOT_MAX || !self.collect_holds(self.view, &collect) {
             return reject(out, from, Reject::NotAllowed("a statement that does not hold"));

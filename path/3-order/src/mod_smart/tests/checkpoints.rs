@@ -52,25 +52,6 @@ fn what_a_checkpoint_holds_is_forgotten() {
     }
 }
 
-/// After a restart from a checkpoint that no record names yet the host says it again, and old records may go.
-#[test]
-fn a_checkpoint_is_written_down_after_a_restart() {
-    let one = ten(Byzantine);
-    let (mut order, _) = restart(&one, Byzantine, &one.disk, 6);
-    assert_eq!((order.keep_from(), order.forgotten()), (Some(RecordId::FIRST), Slot::ZERO));
-    let mut out = Effects::new();
-    order.step(one.now, Input::Trim { slot: Slot::new(6) }, &mut out);
-    let id = out.drain().find_map(|effect| match effect {
-        Effect::Persist { id, .. } => Some(id),
-        _ => None,
-    });
-    order.step(one.now, Input::Durable(id.expect("a record")), &mut out);
-    assert!(order.keep_from() > Some(RecordId::new(6)));
-    assert_eq!(order.forgotten(), Slot::new(6));
-    order.step(one.now, Input::Trim { slot: Slot::new(6) }, &mut out);
-    assert!(out.drain().all(|effect| !matches!(effect, Effect::Persist { .. })), "once");
-}
-
 /// The last proof stays, also when everything is in the checkpoint: it is what the next view begins with.
 #[test]
 pub(super) fn the_proof_of_the_last_slot_stays() {
