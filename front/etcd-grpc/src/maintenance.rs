@@ -118,7 +118,7 @@ impl Maintenance for MaintenanceService {
         &self,
         _: Request<MoveLeaderRequest>,
     ) -> Result<Response<MoveLeaderResponse>, Status> {
-        Err(Status::unimplemented("leaders are moved by operators: use `quorate member transfer`"))
+        Err(Status::unimplemented("leaders are moved by operators: use `quorate drain`"))
     }
 
     async fn downgrade(&self, _: Request<DowngradeRequest>) -> Result<Response<DowngradeResponse>, Status> {

@@ -90,6 +90,27 @@ fn peers_get_every_checkpoint_that_is_here() {
     }
 }
 
+/// Parts are small, and a checkpoint that is written takes every second step: one part a step would let a peer wait for ever.
+#[test]
+fn a_step_answers_many_questions() {
+    let history = history(1, Mode::Fuzzy, 2);
+    let mut replica = finished(&history);
+    let (seq, digest) = (Seq::new(history.borders[1].seq), digest_of(&history, 2));
+    for ticket in 0..200 {
+        replica.keeper.submit(Job::ReadChunk { ticket, seq, digest, chunk: 1 });
+    }
+    let (mut steps, mut answers, mut bytes) = (0, 0, 0);
+    while replica.keeper.step(&mut replica.disk) != Step::Idle {
+        steps += 1;
+        for report in replica.keeper.reports() {
+            let Report::Chunk { answer: Some(part), .. } = report else { panic!("{report:?}") };
+            (answers, bytes) = (answers + 1, bytes + part.len());
+        }
+    }
+    assert_eq!(answers, 200);
+    assert!(steps <= 5 + bytes / (256 << 10), "{steps} steps for {bytes} bytes");
+}
+
 #[test]
 fn a_rotten_part_is_not_sent() {
     let history = history(2, Mode::Stop, 2);
