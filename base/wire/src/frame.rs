@@ -180,7 +180,7 @@ impl OutFrame {
         let mut len = body.len();
         for payload in &payloads {
             crc = match payload.crc {
-                Some(own) => crc32c::crc32c_combine(crc, own, payload.bytes.len()),
+                Some(own) => crate::crc::join(crc, own, payload.bytes.len() as u64),
                 None => crc32c::crc32c_append(crc, &payload.bytes),
             };
             len += payload.bytes.len();
@@ -220,7 +220,7 @@ impl OutFrame {
 /// Cuts a byte stream into frames. The host reads into [`Self::space`]; payloads that come out share that memory.
 #[derive(Debug)]
 pub struct FrameReader {
-    /// Initialized throughout, so that reading into it clears no byte twice; the first `filled` bytes have arrived.
+    /// The first `filled` bytes have arrived. What follows up to its length was cleared, so that a system call can read into it.
     bytes: BytesMut,
     filled: usize,
     frame_bytes_max: u32,
@@ -245,14 +245,19 @@ impl FrameReader {
     /// Where the host puts what it reads, at least a byte; then it calls [`Self::filled`]. Memory comes in chunks of about
     /// `chunk` bytes, or as the frame that is arriving needs it.
     pub fn space(&mut self, chunk: usize) -> &mut [u8] {
-        let missing = self.header.map_or(0, |header| (header.len as usize).saturating_sub(self.filled));
-        let want = missing.min(self.filled.max(GROWTH)).max(chunk / 4).max(1);
+        let want = self.want(chunk);
         if self.bytes.len() - self.filled < want {
             let mut bytes = BytesMut::zeroed(self.filled + want.max(chunk));
             bytes[..self.filled].copy_from_slice(&self.bytes[..self.filled]);
             self.bytes = bytes;
         }
         &mut self.bytes[self.filled..]
+    }
+
+    /// How much room there should be at least.
+    fn want(&self, chunk: usize) -> usize {
+        let missing = self.header.map_or(0, |header| (header.len as usize).saturating_sub(self.filled));
+        missing.min(self.filled.max(GROWTH)).max(chunk / 4).max(1)
     }
 
     /// So many bytes were put at the beginning of the space.
@@ -273,10 +278,24 @@ impl FrameReader {
     /// came before.
     pub fn push_part(&mut self, mut bytes: &[u8], chunk: usize) {
         while !bytes.is_empty() {
-            let space = self.space(chunk);
-            let count = bytes.len().min(space.len());
-            space[..count].copy_from_slice(&bytes[..count]);
-            self.filled(count);
+            let cleared = self.bytes.len() - self.filled;
+            let count = if cleared > 0 {
+                let count = bytes.len().min(cleared);
+                self.bytes[self.filled..][..count].copy_from_slice(&bytes[..count]);
+                count
+            } else {
+                // Nothing has to be cleared for bytes that are copied.
+                let want = self.want(chunk);
+                if self.bytes.capacity() - self.filled < want {
+                    let mut larger = BytesMut::with_capacity(self.filled + want.max(chunk));
+                    larger.extend_from_slice(&self.bytes);
+                    self.bytes = larger;
+                }
+                let count = bytes.len().min(self.bytes.capacity() - self.filled);
+                self.bytes.extend_from_slice(&bytes[..count]);
+                count
+            };
+            self.filled += count;
             bytes = &bytes[count..];
         }
     }
@@ -312,7 +331,7 @@ impl FrameReader {
 
     /// Memory that it holds, in bytes: what waits for the rest of its frame, and room for more.
     pub fn held(&self) -> usize {
-        self.bytes.len()
+        self.bytes.capacity()
     }
 
     /// Gives room back if nothing is in it.

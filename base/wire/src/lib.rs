@@ -8,6 +8,7 @@ mod batch;
 mod caught_up;
 mod client;
 mod codec;
+mod crc;
 mod fill;
 mod frame;
 pub mod fuzzing;

@@ -23,7 +23,7 @@
 //!   log forgets what R's newest checkpoint, or this one, holds, and the records that are not needed are deleted. `fetch R S`:
 //!   S's newest checkpoint becomes R's only one. `install R [S]`: the same, and R's service goes on from it; without S from
 //!   R's own newest. `discard R slot`: R's checkpoints after this slot are gone.
-//! - `propose R "a" "b"` (or `size=` bytes each), `read R number`, `transfer R [S]`.
+//! - `propose R "a" "b"` (or `size=` bytes each), `propose R noop=4`: a no-op up to slot 4. `read R number`, `transfer R [S]`.
 //! - `status`, `log R`: print. `forge R->S Message key=value`: a message that R never sent.
 //!
 //! `quiet` prints only what a user of the protocol sees: decisions, leaders, reads, refusals.
@@ -253,8 +253,12 @@ impl Cluster {
         r: &str,
         commands: &[&str],
     ) -> Result<(), String> {
-        command.only_options(&["size"])?;
+        command.only_options(&["size", "noop"])?;
         let r = replica(r, world)?;
+        if let Some(target) = command.number("noop")? {
+            world.step(r, Input::Propose(Batch::no_op(Slot::new(target))));
+            return Ok(());
+        }
         let size = command.number("size")?.unwrap_or(0) as usize;
         for text in commands {
             self.requests += 1;

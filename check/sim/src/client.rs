@@ -127,6 +127,11 @@ impl Client {
         self.started >= self.workload.operations && self.open.is_empty()
     }
 
+    /// Whether it was told to read everything once more.
+    pub fn reads_last(&self) -> bool {
+        self.finals.0
+    }
+
     /// Whether the last reads ended, too.
     pub fn is_over(&self) -> bool {
         self.finals.0 && self.open.is_empty()

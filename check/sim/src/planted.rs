@@ -97,6 +97,7 @@ pub const BUGS: &[Bug] = &[
     ),
     bug("stays-meet", "messages of an instance's stay before count in the next one"),
     bug("stays-overlap", "an instance comes back while most need what it said before it left"),
+    bug("late-install", "a checkpoint that was fetched takes the place of later ones"),
     bug("state-of-its-own", "the service's state depends on what only one replica saw"),
 ];
 

@@ -1,4 +1,5 @@
-//! A few hundred seeds with all faults, and all that ever found something: `seeds.txt`, one line each.
+//! A few hundred seeds with all faults, and all that ever found something: `seeds.txt`, one line each. Where the word after the seed is
+//! `resizes:`, the number of instances changes in that run, too; where it is `changes:`, replicas come and go.
 
 use quorate_sim::campaign::{Campaign, run, run_seed};
 use quorate_sim::{Level, Profile};
@@ -50,9 +51,14 @@ fn a_trace_changes_nothing() {
 #[test]
 fn seeds_that_found_something_run_clean() {
     for line in include_str!("../seeds.txt").lines().filter(|line| !line.starts_with('#')) {
-        let seed = line.split_whitespace().next().and_then(|word| word.parse().ok());
+        let mut words = line.split_whitespace();
+        let seed = words.next().and_then(|word| word.parse().ok());
         let seed = seed.unwrap_or_else(|| panic!("seeds.txt: {line:?} begins with no seed"));
-        let (report, _) = run_seed(seed, &Profile::default(), Level::Hash);
+        let of = words.next();
+        let chosen = |word: &str| (of == Some(word)).then_some(true);
+        let profile =
+            Profile { resizes: chosen("resizes:"), changes: chosen("changes:"), ..Profile::default() };
+        let (report, _) = run_seed(seed, &profile, Level::Hash);
         assert!(report.failure.is_none(), "seed {seed} ({line}): {:?}", report.failure);
     }
 }

@@ -1,12 +1,17 @@
 //! What `serve` does for clients of etcd: the service, and the front that speaks their protocol.
 
+use crate::backup;
+use crate::cluster::Cluster;
 use crate::failure::{Failure, Outcome};
 use quorate::Client;
+use quorate::client::ClientFiles;
 use quorate_etcd::{Etcd, EtcdConfig};
-use quorate_etcd_grpc::{Front, FrontConfig, Hub, Running, Seen, SeenMember};
+use quorate_etcd_grpc::saved::MakeBackup;
+use quorate_etcd_grpc::{Front, FrontConfig, Hub, Running, Seen, SeenMember, TokenConfig};
 use quorate_execute::{InStore, Service};
-use quorate_runtime::{Config, NodeStatus};
+use quorate_runtime::{Config, EtcdTokens, NodeStatus};
 use quorate_types::ReplicaId;
+use std::path::PathBuf;
 
 /// The largest frame of the front: a request of etcd's size and what is around it.
 const FRAME_BYTES_MAX: u32 = 3 << 20;
@@ -26,8 +31,10 @@ pub(crate) fn front(
     hub: Hub,
 ) -> Outcome<Option<Running>> {
     let Some(listen) = config.etcd.clone() else { return Ok(None) };
+    backup::discard(&backups(config));
     let cluster = config.cluster_id().map_err(|why| Failure::usage(why.to_string()))?;
     let asker = replica.asker();
+    let tokens = config.etcd_tokens.as_ref().map(tokens).transpose()?;
     let front = FrontConfig {
         listen,
         tls: config.tls.clone(),
@@ -35,9 +42,42 @@ pub(crate) fn front(
         replica: ReplicaId::new(config.replica),
         client: client(config)?,
         hub,
+        tokens,
+        backup: Some(make_backup(config, replica)?),
         seen: Box::new(move || asker.ask().map(|status| seen(&status))),
     };
     Front::start(front).map(Some).map_err(|why| Failure::new(why.to_string()))
+}
+
+/// The key with which members sign tokens.
+fn tokens(config: &EtcdTokens) -> Outcome<TokenConfig> {
+    let key = std::fs::read(&config.key).map_err(|why| {
+        Failure::usage(format!("etcd_tokens: the key {} can not be read: {why}", config.key.display()))
+    })?;
+    let ttl = std::time::Duration::from_secs(config.ttl_s);
+    Ok(TokenConfig { method: config.sign_method.clone(), key, ttl })
+}
+
+/// Where backups are made for clients of etcd.
+fn backups(config: &Config) -> PathBuf {
+    config.data.join("etcd-backup")
+}
+
+/// Makes backups as an operator does, of the members of that moment.
+fn make_backup(config: &Config, replica: &quorate_runtime::Running) -> Outcome<MakeBackup> {
+    let asker = replica.asker();
+    let directory = backups(config);
+    let id = config.cluster_id().map_err(|why| Failure::usage(why.to_string()))?;
+    let tls = config.tls.clone().map(|client| ClientFiles { client, admin: None });
+    let make = move || {
+        let members = asker.ask().map(|status| status.membership.members).unwrap_or_default();
+        let voters = members.into_iter().filter(|member| member.role == "voter");
+        let members = voters.map(|member| (ReplicaId::new(member.replica), member.address));
+        let cluster =
+            Cluster { id, members: members.collect(), tls: tls.clone(), directory: directory.clone() };
+        backup::unnamed(&cluster, &directory).map_err(|why| why.to_string())
+    };
+    Ok(Box::new(make))
 }
 
 /// The replica as a client of its own cluster: it reaches whoever leads.
@@ -57,12 +97,17 @@ fn seen(status: &NodeStatus) -> Seen {
         replica: member.replica,
         address: member.address.clone(),
         learner: member.role == "learner",
+        caught_up: member.caught_up,
     });
+    let membership = &status.membership;
     Seen {
         view: status.view,
         leader: status.leader,
         decided: status.decided,
         executed: status.executed,
+        membership: membership.number,
+        is_changing: membership.changing_to.is_some(),
         members: members.collect(),
+        used: membership.used.iter().copied().collect(),
     }
 }

@@ -74,6 +74,8 @@ struct Said {
     count: u16,
     changing_to: Option<u16>,
     border: Option<u64>,
+    #[serde(default)]
+    noop_share: f64,
     each: Vec<One>,
 }
 
@@ -107,7 +109,7 @@ impl Look {
     }
 
     fn text(&self) -> String {
-        let Said { count, changing_to, border, each } = &self.said;
+        let Said { count, changing_to, border, noop_share, each } = &self.said;
         let mut text = match (changing_to, border) {
             (Some(next), Some(border)) => format!("{count} instances, {next} behind slot {border}\n\n"),
             _ => format!("{count} instances\n\n"),
@@ -117,6 +119,11 @@ impl Look {
             let leader = leader.map_or("-".to_owned(), |leader| leader.to_string());
             let _ = writeln!(text, "{instance:>8}  {leader:<6}  {decided:>10}  {state}");
         }
+        let _ = write!(
+            text,
+            "\n{:.1} % of the global log is empty, since that replica started",
+            noop_share * 100.0
+        );
         text.trim_end().to_owned()
     }
 }

@@ -155,7 +155,7 @@ fn service(config: &Config, hub: &Hub) -> Outcome<Box<dyn Service>> {
 }
 
 /// SIGKILL and not SIGTERM: a replica that is paused would not see the latter, and stay.
-fn die_with_parent(parent: u32) -> Outcome<()> {
+pub(crate) fn die_with_parent(parent: u32) -> Outcome<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).doing("bind this process to its parent")?;
     // From here on a parent that ends takes us along; if it ended before, nobody would tell us.
     let now = getppid();

@@ -23,6 +23,12 @@ fn json(ran: Ran) -> Value {
     serde_json::from_str(&ran.ok()).expect("JSON")
 }
 
+/// Makes a cluster of the key-value service of a backup.
+fn restore(backup: &Path, out: &Path, more: &[&str]) -> Ran {
+    let all = ["backup", "restore", text(backup), "--service", "kv", "--out", text(out)];
+    quorate(&[&all, more].concat())
+}
+
 /// A client of a cluster that a `client.toml` describes.
 fn client(directory: &Path) -> BlockingClient {
     let builder =
@@ -102,10 +108,10 @@ fn a_backup_becomes_a_new_cluster_with_the_same_state() {
 
     // More replicas than before, while the old cluster goes on.
     let out = path("restored");
-    let said = quorate(&["backup", "restore", text(&first), "--out", text(&out), "--replicas", "5"]).ok();
+    let said = restore(&first, &out, &["--replicas", "5"]).ok();
     assert!(said.contains("is not in it") && said.contains("quorate dev --dir"), "{said}");
     holds_only(place.path(), &["first.qbk", "restored", "second.qbk"]);
-    quorate(&["backup", "restore", text(&first), "--out", text(&out)]).fails(2, &["exists and is not empty"]);
+    restore(&first, &out, &[]).fails(2, &["exists and is not empty"]);
     let restored = Cluster::at(&out);
     assert_ne!(restored.status()["cluster"], cluster.status()["cluster"]);
     check_many(&out);
@@ -160,7 +166,7 @@ fn damage_anywhere_in_a_backup_is_found() {
         fs::write(&damaged, bytes).expect("it can be written");
         quorate(&["backup", "verify", text(&damaged)]).fails(1, &[says]);
         quorate(&["backup", "show", text(&damaged)]).fails(1, &[says]);
-        quorate(&["backup", "restore", text(&damaged), "--out", text(&out)]).fails(1, &[says]);
+        restore(&damaged, &out, &[]).fails(1, &[says]);
     }
     let missing = place.path().join("missing.qbk");
     quorate(&["backup", "verify", text(&missing)]).fails(1, &["can not read", "missing.qbk"]);
@@ -209,9 +215,7 @@ fn a_cluster_without_disks_comes_back_from_its_backup_on_other_machines() {
     cluster.ok(&["backup", "create", "--fresh", text(&file)]);
     drop(cluster);
     let out = place.path().join("machines");
-    let restore = |members: &str| {
-        quorate(&["backup", "restore", text(&file), "--out", text(&out), "--members", members])
-    };
+    let restore = |members: &str| restore(&file, &out, &["--members", members]);
     restore("127.0.0.1:1,2=127.0.0.1:2").fails(2, &["give an id to every member, or to none"]);
     restore("somewhere").fails(2, &["the port is missing"]);
     let addresses: Vec<String> = free_ports(2).iter().map(|port| format!("127.0.0.1:{port}")).collect();

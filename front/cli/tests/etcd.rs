@@ -2,6 +2,10 @@
 //!
 //! `front/cli/tests/etcd/build.sh` builds etcdctl and etcd from their Go modules, to where these tests look; `ETCDCTL` names another one.
 
+#[path = "etcd/auth.rs"]
+mod auth;
+#[path = "etcd/commands.rs"]
+mod commands;
 mod harness;
 
 use harness::Cluster;
@@ -60,12 +64,24 @@ impl World {
         command
     }
 
+    /// The same, with an operator's certificate.
+    fn operator(&self, arguments: &[&str]) -> Command {
+        let clients = self.cluster.directory().join("clients");
+        let mut command = self.command(arguments);
+        command.env("ETCDCTL_CERT", clients.join("admin.pem")).env("ETCDCTL_KEY", clients.join("admin.key"));
+        command
+    }
+
     /// What a command prints; it must succeed.
+    #[track_caller]
     fn run(&self, arguments: &[&str]) -> String {
-        let output = self.command(arguments).output().expect("etcdctl runs");
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{arguments:?}: {error}");
-        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+        printed(self.command(arguments))
+    }
+
+    /// The same, with an operator's certificate.
+    #[track_caller]
+    fn operate(&self, arguments: &[&str]) -> String {
+        printed(self.operator(arguments))
     }
 
     /// What a command that must fail says.
@@ -105,6 +121,15 @@ impl World {
         });
         Ongoing { child, lines, text: String::new() }
     }
+}
+
+/// What a command prints; it must succeed.
+#[track_caller]
+fn printed(mut command: Command) -> String {
+    let output = command.output().expect("etcdctl runs");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {error}");
+    String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
 }
 
 struct Ongoing {
@@ -202,7 +227,8 @@ fn members_health_and_the_death_of_a_leader() {
     let status: serde_json::Value =
         serde_json::from_str(&world.cluster.ok(&["status", "--json"])).expect("JSON");
     assert_eq!(status["etcd"], world.cluster.ready["etcd"]);
-    let mut watch = world.begin(&["watch", "n", "--prefix"]);
+    // From the beginning: a put may come before the watch does.
+    let mut watch = world.begin(&["watch", "n", "--prefix", "--rev", "1"]);
     let mut number = 0;
     let mut put = || {
         number += 1;

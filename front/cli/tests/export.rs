@@ -261,7 +261,7 @@ fn what_can_not_be_deployed_is_refused() {
 
 #[test]
 fn the_deployment_goes_on_with_the_data_at_other_addresses() {
-    let mut cluster = Cluster::start(&[]);
+    let mut cluster = Cluster::start_as_it_is(&[]);
     cluster.ok(&["kv", "put", "greeting", "hello"]);
     let dir = cluster.directory().display().to_string();
     let temporary = tempfile::tempdir().expect("a temporary directory");

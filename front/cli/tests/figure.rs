@@ -116,3 +116,39 @@ fn a_figure_is_measured_and_drawn() {
     let left = fs::read_dir(directory.path().join("scratch")).expect("a directory").count();
     assert_eq!(left, 0, "nothing is left of the clusters");
 }
+
+#[test]
+fn links_are_limited_where_the_machine_can_or_it_says_what_is_missing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let niagara = |arguments: &str, path: Option<&str>| {
+        let mut command = program();
+        path.map(|path| command.env("PATH", path));
+        let all = format!("bench figure niagara-5 {arguments} --out drawn --scratch scratch");
+        let ran = command.args(all.split_whitespace()).current_dir(directory.path()).output();
+        harness::Ran::from(ran.expect("the program runs"))
+    };
+    niagara("--links 0", None).fails(2, &["--links is a list of numbers from 1 to 16"]);
+    niagara("--link-mbit 0", None).fails(2, &["--link-mbit is 1 to 100000"]);
+    niagara("", Some("/nowhere"))
+        .fails(1, &["there is no `unshare` here", "this figure limits links: run it as root"]);
+    let ran = niagara("--durability memory --links 2 --link-mbit 50 --callers 4 --secs 0.5 --warm 0.2", None);
+    if ran.code != Some(0) {
+        // Where namespaces and limits are not to be had.
+        ran.fails(1, &["this figure limits links: run it as root"]);
+        return;
+    }
+    let json = fs::read_to_string(directory.path().join("drawn/niagara-5.json")).expect("the numbers");
+    let document: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((&document["valid"], &document["link_mbit"]), (&Value::Bool(true), &Value::from(50)));
+    for (way, shape) in [("one_instance", (2, 1, 1)), ("one_per_link", (2, 2, 3))] {
+        let point = &document[way][0];
+        let number = |key: &str| point[key].as_u64();
+        assert_eq!(
+            (number("links"), number("instances"), number("lanes")),
+            (Some(shape.0), Some(shape.1), Some(shape.2))
+        );
+        assert!(point["reads_per_s"].as_f64() > Some(0.0), "{point}");
+        let writes = point["writes_per_s"].as_f64().expect("a rate");
+        assert!(writes > 0.0, "{point}");
+    }
+}

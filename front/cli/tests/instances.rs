@@ -1,4 +1,5 @@
 //! The number of instances changes up and down while clients work, with real processes; replicas are killed in between, and one joins.
+//! Clients spread evenly over instances, also after a leader was lost.
 
 mod harness;
 
@@ -99,6 +100,53 @@ fn their_number_changes_under_load() {
         .collect();
     assert_eq!(states, ["here", "here", "here", "away"]);
     drop(client);
+    for server in servers {
+        assert_eq!(server.stop().code, Some(0));
+    }
+}
+
+/// How many clients each instance has, as its leader says; nothing while one has no leader.
+fn clients_of_instances(made: &Path) -> Option<Vec<u64>> {
+    let text = run(made, &["status", "--json"]).ok();
+    let status: Value = serde_json::from_str(&text).expect("a JSON document");
+    let replicas = status["replicas"].as_array().expect("replicas").iter();
+    let each: Vec<&Value> =
+        replicas.filter_map(|replica| replica["status"]["instances"]["each"].as_array()).flatten().collect();
+    let of = |instance: u64| {
+        let mut led = each.iter().filter(|one| one["instance"] == instance && one["leading"] == true);
+        led.next().and_then(|one| one["clients"].as_u64())
+    };
+    (1..=4).map(of).collect()
+}
+
+#[test]
+fn clients_spread_evenly_over_instances() {
+    let made = Made::three_with(4);
+    let directory = made.path();
+    let mut servers: Vec<Server> = (1..=3).map(|id| Server::start(&made.config(id))).collect();
+    wait_until("the cluster leads", || {
+        run(&directory, &["kv", "put", "begin", "now", "--timeout", "3"]).code == Some(0)
+    });
+    let clients: Vec<BlockingClient> = (0..16).map(|_| client(&directory)).collect();
+    let sessions: Vec<_> = clients.iter().map(|client| client.open_session().expect("a session")).collect();
+    let evenly = || {
+        wait_until("each instance has a quarter of the clients", || {
+            for (at, session) in sessions.iter().enumerate() {
+                session.call_one(&put("key", &at.to_string())).expect("written");
+            }
+            clients_of_instances(&directory) == Some(vec![4; 4])
+        });
+    };
+    evenly();
+    // Whoever leads is lost, and leads again when it is back for a while.
+    drop(servers.remove(1));
+    for session in &sessions {
+        session.call_one(&put("key", "without")).expect("written");
+    }
+    servers.insert(1, Server::start(&made.config(2)));
+    evenly();
+    drop(sessions);
+    drop(clients);
     for server in servers {
         assert_eq!(server.stop().code, Some(0));
     }

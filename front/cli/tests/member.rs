@@ -89,6 +89,15 @@ fn every_replica_is_replaced_under_load_with_four_instances() {
     replaces_all(4);
 }
 
+/// Ends a load when it is dropped.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 fn replaces_all(instances: u16) {
     let made = Made::three_with(instances);
     let directory = made.path();
@@ -101,6 +110,8 @@ fn replaces_all(instances: u16) {
     let client = client(&directory);
     let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
+        // Whatever fails here ends the load as well: nobody waits for ever.
+        let stops = Stops(&stop);
         scope.spawn(|| {
             let session = client.open_session().expect("a session");
             while !stop.load(Ordering::Relaxed) {
@@ -128,7 +139,7 @@ fn replaces_all(instances: u16) {
         }
         let before = written.load(Ordering::Relaxed);
         wait_until("the client goes on", || written.load(Ordering::Relaxed) > before + 10);
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
     });
     assert_eq!(ids(&directory), [4, 5, 6]);
     for number in 1..=written.load(Ordering::Relaxed) {

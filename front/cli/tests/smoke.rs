@@ -11,9 +11,12 @@ fn json(text: &str) -> Value {
 
 #[test]
 fn a_cluster_in_one_command_and_its_data_in_the_next() {
-    let mut cluster = Cluster::start(&[]);
+    let mut cluster = Cluster::start_as_it_is(&[]);
     assert_eq!(cluster.ids(), [1, 2, 3]);
     let status = cluster.status();
+    // Clients of etcd are served, too.
+    assert_eq!((&cluster.ready["service"], &cluster.ready["etcd"]), (&"etcd".into(), &status["etcd"]));
+    assert_eq!(status["etcd"].as_array().map(Vec::len), Some(3), "{status}");
     assert_eq!(status["healthy"], true, "{status}");
     assert_eq!(status["leader"], cluster.ready["leader"]);
     assert_eq!(status["problems"].as_array().map(Vec::len), Some(0), "{status}");
@@ -92,22 +95,24 @@ fn reads_and_writes(cluster: &Cluster) {
 
 #[test]
 fn a_scan_goes_on_where_one_answer_ends() {
-    let cluster = Cluster::start(&[]);
-    // Ten values of 100 kB are more than one answer holds.
-    let value = vec![b'v'; 100_000];
-    for key in 0..10 {
-        cluster.run_with_input(&["kv", "put", &format!("k{key}")], &value).ok();
+    for service in ["kv", "etcd"] {
+        let cluster = Cluster::start(&["--service", service, "--replicas", "1"]);
+        // Ten values of 200 kB are more than one answer holds.
+        let value = vec![b'v'; 200_000];
+        for key in 0..10 {
+            cluster.run_with_input(&["kv", "put", &format!("k{key}")], &value).ok();
+        }
+        let keys = cluster.ok(&["kv", "scan", "--keys-only"]);
+        assert_eq!(keys.lines().count(), 10, "{keys}");
+        assert_eq!(cluster.ok(&["kv", "scan", "--limit", "8", "--keys-only"]).lines().count(), 8);
+        let json_lines = cluster.ok(&["kv", "scan", "--json"]);
+        assert_eq!(json_lines.lines().map(json).filter(|entry| entry["value"].is_string()).count(), 10);
     }
-    let keys = cluster.ok(&["kv", "scan", "--keys-only"]);
-    assert_eq!(keys.lines().count(), 10, "{keys}");
-    assert_eq!(cluster.ok(&["kv", "scan", "--limit", "8", "--keys-only"]).lines().count(), 8);
-    let json_lines = cluster.ok(&["kv", "scan", "--json"]);
-    assert_eq!(json_lines.lines().map(json).filter(|entry| entry["value"].is_string()).count(), 10);
 }
 
 #[test]
 fn a_killed_leader_is_replaced_and_comes_back() {
-    let cluster = Cluster::start(&[]);
+    let cluster = Cluster::start_as_it_is(&[]);
     cluster.ok(&["kv", "put", "before", "1"]);
     let leader = cluster.wait_for_leader();
     let said = cluster.ok(&["chaos", "kill", "leader"]);
@@ -196,7 +201,7 @@ fn one_directory_one_dev_and_fixed_choices() {
 
     quorate(&["dev", "--dir", &dir, "--replicas", "3"]).fails(2, &["--replicas 1, not 3", "--fresh"]);
     quorate(&["dev", "--dir", &dir]).fails(1, &["durability \"memory\"", "--fresh"]);
-    cluster.start_dev(&["--fresh"]);
+    cluster.start_dev(&["--fresh", "--service", "kv"]);
     assert_eq!(cluster.ids(), [1, 2, 3], "the choices of the run before are gone, too");
     cluster.run(&["kv", "get", "key"]).fails(1, &["has no value"]);
 }

@@ -216,15 +216,10 @@ fn whoever_has_the_wrong_certificate_is_told_and_so_is_the_replica() {
         format!("plain = true\n{}{}", &text[..begin], &text[end..])
     };
     with(&get, &plain).fails(1, &["speaks no TLS", "[tls]"]);
-    // A replica is a client for those whom it serves, and no operator.
+    // A replica is a client, and an operator, for those whom it serves.
     let as_replica = |text: &str| text.replace("clients/default", "replica-2/tls/replica");
     with(&get, &as_replica).fails(1, &["has no value"]);
-    let said = with(&["status"], &|text: &str| as_replica(&client_only(text)));
-    assert!(
-        said.out.contains("you come as an operator, and your certificate is for replica 2"),
-        "{}",
-        said.out
-    );
+    with(&["status"], &|text: &str| as_replica(&client_only(text))).ok();
     // The other way round, and the logs of the replicas.
     running.servers[0].wait_until_it_says("refused a connection: you come as an operator");
     running.servers[0].wait_until_it_says("whoever connected speaks no TLS");

@@ -4,14 +4,15 @@
 //! session's table for each. Under load requests grow by themselves; an idle one goes at once. What may have a long reply goes alone,
 //! since the replies to one request have a limit together. Tests: `tests/kv.rs`.
 
+use crate::asker::Asker;
 use crate::errors::Refusal;
 use bytes::Bytes;
 use quorate::client::{Encoded, ReadOptions, Replies, Session};
 use quorate::{Client, ReplicaId};
-use quorate_etcd::{Command, Query, Reply};
+use quorate_etcd::{AuthQuery, Command, EtcdError, Query, Reply, proto};
 use quorate_types::ItemsBuilder;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 /// Requests under way at once.
@@ -19,6 +20,9 @@ const IN_FLIGHT: usize = 4;
 /// A request takes commands up to so many bytes, and so many.
 const REQUEST_BYTES: usize = 256 << 10;
 const REQUEST_COMMANDS: usize = 4096;
+/// Strong reads under way at once, and how many go together.
+const READS_IN_FLIGHT: usize = 4;
+const READS_TOGETHER: usize = 256;
 /// What waits here may have so many bytes; more is refused.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
@@ -37,6 +41,7 @@ impl Done {
 }
 
 struct Job {
+    who: Bytes,
     command: Command,
     message: Bytes,
     reply: oneshot::Sender<Result<Bytes, Refusal>>,
@@ -48,9 +53,13 @@ pub(crate) struct Backend {
     client: Client,
     own: ReplicaId,
     jobs: mpsc::UnboundedSender<Job>,
+    questions: mpsc::UnboundedSender<Question>,
     waiting: Arc<AtomicUsize>,
     /// The newest revision that a client of this front was told of.
     told: Arc<AtomicI64>,
+    /// Whether the store was seen to ask who it is: until then nobody says so, which keeps commands short.
+    guarded: Arc<AtomicBool>,
+    asker: Asker,
 }
 
 impl Backend {
@@ -59,18 +68,61 @@ impl Backend {
         let (jobs, inbox) = mpsc::unbounded_channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         tokio::spawn(Batcher::new(client.clone(), waiting.clone()).run(inbox));
-        Self { client, own, jobs, waiting, told: Arc::default() }
+        let (questions, asked) = mpsc::unbounded_channel();
+        tokio::spawn(ask_together(client.clone(), asked));
+        Self {
+            client,
+            own,
+            jobs,
+            questions,
+            waiting,
+            told: Arc::default(),
+            guarded: Arc::default(),
+            asker: Asker::default(),
+        }
+    }
+
+    /// The same, on somebody's behalf.
+    #[must_use]
+    pub(crate) fn on_behalf_of(&self, asker: Asker) -> Self {
+        Self { asker, ..self.clone() }
+    }
+
+    /// From here on, of this value alone.
+    pub(crate) fn speak_for(&mut self, asker: Asker) {
+        self.asker = asker;
+    }
+
+    /// What to put before a command or query.
+    fn who(&self) -> Bytes {
+        if self.guarded.load(Ordering::Relaxed) { self.asker.bytes().clone() } else { Bytes::new() }
+    }
+
+    /// Whether to ask again and say who it is: what was refused so did nothing.
+    fn must_say(&self, who: &Bytes, done: &Result<Done, Refusal>) -> bool {
+        let wanted = matches!(done, Err(refusal) if *refusal == EtcdError::UserEmpty.into());
+        let says = wanted && who.is_empty() && !self.asker.is_nobody();
+        if says {
+            self.guarded.store(true, Ordering::Relaxed);
+        }
+        says
     }
 
     /// Orders a command and waits for its reply.
     pub(crate) async fn order(&self, command: Command, message: Bytes) -> Result<Done, Refusal> {
-        let bytes = message.len();
+        let who = self.who();
+        let done = self.order_as(who.clone(), command, message.clone()).await;
+        if self.must_say(&who, &done) { self.order_as(self.who(), command, message).await } else { done }
+    }
+
+    async fn order_as(&self, who: Bytes, command: Command, message: Bytes) -> Result<Done, Refusal> {
+        let bytes = who.len() + message.len();
         if self.waiting.fetch_add(bytes, Ordering::Relaxed) + bytes > WAITING_BYTES_MAX {
             self.waiting.fetch_sub(bytes, Ordering::Relaxed);
             return Err(Refusal::TOO_MANY);
         }
         let (reply, answer) = oneshot::channel();
-        self.jobs.send(Job { command, message, reply }).map_err(|_| Refusal::STOPPED)?;
+        self.jobs.send(Job { who, command, message, reply }).map_err(|_| Refusal::STOPPED)?;
         self.tell(&answer.await.map_err(|_| Refusal::STOPPED)??)
     }
 
@@ -87,7 +139,22 @@ impl Backend {
 
     /// Reads what every acknowledged change is part of.
     pub(crate) async fn read(&self, query: &Query<'_>) -> Result<Done, Refusal> {
-        self.ask(query, ReadOptions::STRONG).await
+        let who = self.who();
+        let done = self.read_as(&who, query).await;
+        if self.must_say(&who, &done) { self.read_as(&self.who(), query).await } else { done }
+    }
+
+    async fn read_as(&self, who: &Bytes, query: &Query<'_>) -> Result<Done, Refusal> {
+        let (reply, answer) = oneshot::channel();
+        self.questions.send(Question { query: encoded(who, query), reply }).map_err(|_| Refusal::STOPPED)?;
+        let answer = answer.await.map_err(|_| Refusal::STOPPED)??;
+        match self.tell(&answer) {
+            // Beside others there was too little room.
+            Err(refusal) if refusal == EtcdError::ResponseTooLarge.into() => {
+                self.ask_as(who, query, ReadOptions::STRONG).await
+            }
+            done => done,
+        }
     }
 
     /// Reads what this replica has, and nothing older than what clients of this front were told.
@@ -100,10 +167,75 @@ impl Backend {
         self.ask(query, ReadOptions { replica: Some(self.own), ..ReadOptions::WEAK }).await
     }
 
+    /// Whether whoever asks may do what this asks for, as far as this replica knows.
+    pub(crate) async fn may(&self, query: AuthQuery<'_>) -> Result<Done, Refusal> {
+        self.look(&Query::Auth(query)).await
+    }
+
     async fn ask(&self, query: &Query<'_>, options: ReadOptions) -> Result<Done, Refusal> {
-        let mut bytes = Vec::new();
-        query.encode(&mut bytes);
-        self.tell(&self.client.read(bytes, options).await?.body)
+        let who = self.who();
+        let done = self.ask_as(&who, query, options).await;
+        if self.must_say(&who, &done) { self.ask_as(&self.who(), query, options).await } else { done }
+    }
+
+    async fn ask_as(&self, who: &Bytes, query: &Query<'_>, options: ReadOptions) -> Result<Done, Refusal> {
+        self.tell(&self.client.read(encoded(who, query), options).await?.body)
+    }
+}
+
+fn encoded(who: &Bytes, query: &Query<'_>) -> Vec<u8> {
+    let mut bytes = who.to_vec();
+    query.encode(&mut bytes);
+    bytes
+}
+
+/// A strong read that waits.
+struct Question {
+    query: Vec<u8>,
+    reply: oneshot::Sender<Result<Bytes, Refusal>>,
+}
+
+/// Strong reads that wait while others are under way go together, as one: each of them began before it is asked.
+async fn ask_together(client: Client, mut inbox: mpsc::UnboundedReceiver<Question>) {
+    let permits = Arc::new(Semaphore::new(READS_IN_FLIGHT));
+    while let Some(first) = inbox.recv().await {
+        let Ok(permit) = permits.clone().acquire_owned().await else { return };
+        let (mut queries, mut callers) = (vec![first.query], vec![first.reply]);
+        while queries.len() < READS_TOGETHER
+            && let Ok(next) = inbox.try_recv()
+        {
+            queries.push(next.query);
+            callers.push(next.reply);
+        }
+        let asked = if let [one] = queries.as_slice() {
+            client.read(one.clone(), ReadOptions::STRONG)
+        } else {
+            let mut bytes = Vec::new();
+            Query::Many(&queries).encode(&mut bytes);
+            client.read(bytes, ReadOptions::STRONG)
+        };
+        tokio::spawn(async move {
+            let answer = asked.await.map(|answer| answer.body);
+            drop(permit);
+            answer_each(callers, answer.map_err(Refusal::from));
+        });
+    }
+}
+
+fn answer_each(callers: Vec<oneshot::Sender<Result<Bytes, Refusal>>>, answer: Result<Bytes, Refusal>) {
+    let (Ok(bytes), [_, _, ..]) = (&answer, callers.as_slice()) else {
+        return callers.into_iter().for_each(|caller| drop(caller.send(answer.clone())));
+    };
+    // Where all together did not fit, each is asked alone.
+    let failed = |error: EtcdError| Ok(Bytes::copy_from_slice(&[error.number()]));
+    let done = Reply::decode(bytes);
+    let mut rest = done.map_or(&[][..], |done| done.body);
+    for caller in callers {
+        let reply = match done {
+            Ok(_) => proto::read_string(&mut rest).map(|reply| Ok(bytes.slice_ref(reply))),
+            Err(error) => Some(failed(error)),
+        };
+        let _ = caller.send(reply.unwrap_or_else(|| failed(EtcdError::Malformed)));
     }
 }
 
@@ -112,6 +244,8 @@ struct Batcher {
     client: Client,
     waiting: Arc<AtomicUsize>,
     permits: Arc<Semaphore>,
+    /// Those of one request; the memory is used again.
+    commands: ItemsBuilder,
     session: Option<Arc<Session>>,
     /// How many sessions turned out to be of no use: one is replaced only once.
     broken: Arc<AtomicUsize>,
@@ -121,7 +255,8 @@ struct Batcher {
 impl Batcher {
     fn new(client: Client, waiting: Arc<AtomicUsize>) -> Self {
         let permits = Arc::new(Semaphore::new(IN_FLIGHT));
-        Self { client, waiting, permits, session: None, broken: Arc::default(), replaced: 0 }
+        let commands = ItemsBuilder::new();
+        Self { client, waiting, permits, commands, session: None, broken: Arc::default(), replaced: 0 }
     }
 
     async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Job>) {
@@ -137,7 +272,7 @@ impl Batcher {
             };
             let Ok(permit) = self.permits.clone().acquire_owned().await else { return };
             let mut replies = Vec::new();
-            let mut commands = ItemsBuilder::new();
+            self.commands.clear();
             let mut bytes = 0;
             let mut job = Some(first);
             while let Some(one) = job.take() {
@@ -146,8 +281,11 @@ impl Batcher {
                     next = Some(one);
                     break;
                 }
-                bytes += one.message.len();
-                commands.push_with(|out| one.command.encode(&one.message, out));
+                bytes += one.who.len() + one.message.len();
+                self.commands.push_with(|out| {
+                    out.extend_from_slice(&one.who);
+                    one.command.encode(&one.message, out);
+                });
                 replies.push(one.reply);
                 if alone || bytes >= REQUEST_BYTES || replies.len() == REQUEST_COMMANDS {
                     break;
@@ -162,8 +300,8 @@ impl Batcher {
                     continue;
                 }
             };
-            let mut encoded = Vec::with_capacity(commands.encoded_len());
-            commands.write_to(&mut encoded);
+            let mut encoded = Vec::with_capacity(self.commands.encoded_len());
+            self.commands.write_to(&mut encoded);
             let call = session.call(Encoded::from_bytes(encoded.into()));
             let broken = self.broken.clone();
             let generation = self.replaced;

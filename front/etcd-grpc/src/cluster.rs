@@ -1,21 +1,31 @@
-//! The cluster service: who the members are. Changing them is an operator's work and goes through `quorate member`.
+//! The cluster service: who the members are. Changing them is an operator's work (`operator.rs`).
+//!
+//! etcd makes up a member's number when it is added, and the member learns of it when it starts. Here a replica has an id and a data
+//! directory with a number of its own, so both are drawn here, and `quorate member make` makes the directory that fits. A replica always
+//! joins as a learner; one that was not asked for as such is promoted when it has caught up. Tests: `tests/members.rs`.
 
+use crate::auth::asker;
 use crate::backend::Backend;
+use crate::errors::{RESOURCE_EXHAUSTED, Refusal};
 use crate::header::{Header, member_number};
+use crate::operator::{BAD_URLS, NOT_FOUND_MEMBER, Operator};
+use crate::password::{self, NO_CHANCE};
 use crate::pb::etcdserverpb::cluster_server::Cluster;
 use crate::pb::etcdserverpb::{
     Member, MemberAddRequest, MemberAddResponse, MemberListRequest, MemberListResponse, MemberPromoteRequest,
     MemberPromoteResponse, MemberRemoveRequest, MemberRemoveResponse, MemberUpdateRequest,
     MemberUpdateResponse,
 };
-use crate::server::Look;
+use crate::seen::{Look, Seen};
 use bytes::Bytes;
 use quorate_etcd::proto::{self, Fields, Value};
-use quorate_etcd::{Command, Query};
-use quorate_types::{ClusterId, ReplicaId};
+use quorate_etcd::{AuthQuery, Command, Query};
+use quorate_types::{ClusterId, Incarnation, ReplicaId};
+use quorate_wire::MemberRequest;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
 /// How long to wait before announcing again after it failed.
@@ -26,6 +36,7 @@ pub(crate) struct ClusterService {
     pub(crate) header: Arc<Header>,
     pub(crate) cluster: ClusterId,
     pub(crate) look: Look,
+    pub(crate) operator: Arc<Operator>,
     /// `http://` or `https://`.
     pub(crate) scheme: &'static str,
 }
@@ -79,11 +90,14 @@ impl ClusterService {
         let seen = self.look.now().await.unwrap_or_default();
         let members = seen.members.into_iter().map(|member| {
             let number = member_number(self.cluster, ReplicaId::new(member.replica));
+            let client_ur_ls = urls.remove(&number).unwrap_or_default();
+            // Without a name a member has not started yet: so clients take it.
+            let is_new = member.learner && client_ur_ls.is_empty();
             Member {
                 id: number,
-                name: format!("replica-{}", member.replica),
+                name: if is_new { String::new() } else { format!("replica-{}", member.replica) },
                 peer_ur_ls: vec![format!("{}{}", self.scheme, member.address)],
-                client_ur_ls: urls.remove(&number).unwrap_or_default(),
+                client_ur_ls,
                 is_learner: member.learner,
             }
         });
@@ -91,10 +105,77 @@ impl ClusterService {
     }
 }
 
-fn by_operators<T>(command: &str) -> Result<Response<T>, Status> {
-    Err(Status::unimplemented(format!(
-        "members are changed by operators, with an operator's certificate: use `quorate {command}`"
-    )))
+/// How often a replica that is to vote is looked at, and for how long.
+const LOOK: Duration = Duration::from_millis(200);
+const JOINING: Duration = Duration::from_secs(24 * 3600);
+/// Ids of replicas end before those that the wire format keeps for itself.
+const ID_MAX: u16 = u16::MAX - 1024;
+
+/// Where a member will be reached, as `host:port`.
+fn address(urls: &[String]) -> Result<String, Refusal> {
+    let [url] = urls else { return Err(BAD_URLS) };
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://")).ok_or(BAD_URLS)?;
+    let (host, port) = rest.rsplit_once(':').ok_or(BAD_URLS)?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || ".-_:[]%".contains(c);
+    let is_port = port.parse::<u16>().is_ok_and(|port| port != 0);
+    if host.is_empty() || !host.chars().all(plain) || !is_port { Err(BAD_URLS) } else { Ok(rest.to_owned()) }
+}
+
+/// An id that no replica of the cluster ever had.
+fn unused(seen: &Seen) -> Option<u16> {
+    let known = seen.members.iter().map(|member| member.replica).chain(seen.used.iter().copied());
+    let next = known.max().unwrap_or(0).checked_add(1)?;
+    (next <= ID_MAX).then_some(next)
+}
+
+impl ClusterService {
+    fn number(&self, replica: u16) -> u64 {
+        member_number(self.cluster, ReplicaId::new(replica))
+    }
+
+    /// The replica with this number.
+    async fn replica(&self, number: u64) -> Result<ReplicaId, Refusal> {
+        let seen = self.operator.standing().await?;
+        let found = seen.members.iter().find(|member| self.number(member.replica) == number);
+        found.map(|member| ReplicaId::new(member.replica)).ok_or(NOT_FOUND_MEMBER)
+    }
+
+    /// Has the members changed, and says who they are then.
+    async fn change(&self, request: MemberRequest) -> Result<(i64, Vec<Member>), Status> {
+        self.operator.change(request).await?;
+        self.members(false).await
+    }
+
+    async fn add(&self, request: &MemberAddRequest) -> Result<ReplicaId, Refusal> {
+        let address = address(&request.peer_ur_ls)?;
+        let seen = self.operator.standing().await?;
+        let replica = ReplicaId::new(unused(&seen).ok_or(NO_IDS)?);
+        let incarnation = password::number().map(Incarnation::new).ok_or(NO_CHANCE)?;
+        self.operator.change(MemberRequest::Add { replica, address, incarnation }).await?;
+        if !request.is_learner {
+            tokio::spawn(promote_in_time(self.operator.clone(), replica));
+        }
+        Ok(replica)
+    }
+}
+
+const NO_IDS: Refusal = Refusal::new(RESOURCE_EXHAUSTED, "etcdserver: all ids of replicas are used up");
+
+/// Has a replica vote as soon as it has caught up. Given up when it is gone, or somebody else did it.
+async fn promote_in_time(operator: Arc<Operator>, replica: ReplicaId) {
+    let until = Instant::now() + JOINING;
+    while Instant::now() < until {
+        tokio::time::sleep(LOOK).await;
+        let Ok(seen) = operator.standing().await else { continue };
+        match seen.member(replica.number()) {
+            Some(member) if member.learner && member.caught_up => {
+                // It may be that nothing can be changed at this moment.
+                let _ = operator.change(MemberRequest::Promote(replica)).await;
+            }
+            Some(member) if member.learner => {}
+            _ => return,
+        }
+    }
 }
 
 #[tonic::async_trait]
@@ -103,28 +184,51 @@ impl Cluster for ClusterService {
         &self,
         request: Request<MemberListRequest>,
     ) -> Result<Response<MemberListResponse>, Status> {
+        self.backend.on_behalf_of(asker(&request)).may(AuthQuery::IsNamed).await?;
         let (revision, members) = self.members(request.get_ref().linearizable).await?;
         Ok(Response::new(MemberListResponse { header: self.header.message(revision), members }))
     }
-    async fn member_add(&self, _: Request<MemberAddRequest>) -> Result<Response<MemberAddResponse>, Status> {
-        by_operators("member add")
+
+    async fn member_add(
+        &self,
+        request: Request<MemberAddRequest>,
+    ) -> Result<Response<MemberAddResponse>, Status> {
+        self.operator.allow(&asker(&request)).await?;
+        let replica = self.add(request.get_ref()).await?;
+        let (revision, members) = self.members(false).await?;
+        let number = self.number(replica.number());
+        let member = members.iter().find(|member| member.id == number).cloned();
+        Ok(Response::new(MemberAddResponse { header: self.header.message(revision), member, members }))
     }
+
     async fn member_remove(
         &self,
-        _: Request<MemberRemoveRequest>,
+        request: Request<MemberRemoveRequest>,
     ) -> Result<Response<MemberRemoveResponse>, Status> {
-        by_operators("member remove")
+        self.operator.allow(&asker(&request)).await?;
+        let replica = self.replica(request.get_ref().id).await?;
+        let (revision, members) = self.change(MemberRequest::Remove(replica)).await?;
+        Ok(Response::new(MemberRemoveResponse { header: self.header.message(revision), members }))
     }
+
     async fn member_update(
         &self,
-        _: Request<MemberUpdateRequest>,
+        request: Request<MemberUpdateRequest>,
     ) -> Result<Response<MemberUpdateResponse>, Status> {
-        by_operators("member replace")
+        self.operator.allow(&asker(&request)).await?;
+        let address = address(&request.get_ref().peer_ur_ls)?;
+        let replica = self.replica(request.get_ref().id).await?;
+        let (revision, members) = self.change(MemberRequest::Move { replica, address }).await?;
+        Ok(Response::new(MemberUpdateResponse { header: self.header.message(revision), members }))
     }
+
     async fn member_promote(
         &self,
-        _: Request<MemberPromoteRequest>,
+        request: Request<MemberPromoteRequest>,
     ) -> Result<Response<MemberPromoteResponse>, Status> {
-        by_operators("member add")
+        self.operator.allow(&asker(&request)).await?;
+        let replica = self.replica(request.get_ref().id).await?;
+        let (revision, members) = self.change(MemberRequest::Promote(replica)).await?;
+        Ok(Response::new(MemberPromoteResponse { header: self.header.message(revision), members }))
     }
 }

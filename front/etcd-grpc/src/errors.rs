@@ -11,7 +11,12 @@ pub(crate) struct Refusal {
     pub(crate) text: Cow<'static, str>,
 }
 
+pub(crate) const UNKNOWN: u8 = 2;
+pub(crate) const INVALID_ARGUMENT: u8 = 3;
+pub(crate) const NOT_FOUND: u8 = 5;
+pub(crate) const PERMISSION_DENIED: u8 = 7;
 pub(crate) const RESOURCE_EXHAUSTED: u8 = 8;
+pub(crate) const FAILED_PRECONDITION: u8 = 9;
 pub(crate) const UNIMPLEMENTED: u8 = 12;
 pub(crate) const INTERNAL: u8 = 13;
 pub(crate) const UNAVAILABLE: u8 = 14;
@@ -49,5 +54,11 @@ impl From<Error> for Refusal {
 impl From<Refusal> for tonic::Status {
     fn from(refusal: Refusal) -> Self {
         Self::new(tonic::Code::from(i32::from(refusal.code)), refusal.text)
+    }
+}
+
+impl From<tonic::Status> for Refusal {
+    fn from(status: tonic::Status) -> Self {
+        Self { code: i32::from(status.code()) as u8, text: Cow::Owned(status.message().to_owned()) }
     }
 }

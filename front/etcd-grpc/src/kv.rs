@@ -75,7 +75,7 @@ impl Unary {
         )
     }
 
-    async fn order(&self, command: Command, message: Bytes) -> Result<Bytes, Refusal> {
+    pub(crate) async fn order(&self, command: Command, message: Bytes) -> Result<Bytes, Refusal> {
         Ok(self.respond(&self.backend.order(command, message).await?))
     }
 

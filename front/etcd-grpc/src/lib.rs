@@ -7,20 +7,31 @@
 //! Start with `server.rs` (connections and which path is which), then `kv.rs`. docs/etcd.md lists what is supported.
 //! Tests: `tests/`, and with real clients `front/cli/tests/etcd.rs`.
 
+mod asker;
+mod auth;
 mod backend;
 mod cluster;
 mod errors;
 mod framing;
+mod gateway;
 mod header;
 mod hub;
+mod json;
+mod jwt;
 mod kv;
 mod lease;
 mod maintenance;
+mod operator;
+mod password;
 pub mod pb;
+mod recipes;
+pub mod saved;
+mod seen;
 mod server;
 mod tls;
 mod watch;
 mod watchers;
 
 pub use hub::Hub;
-pub use server::{Front, FrontConfig, Running, Seen, SeenMember, StartError};
+pub use seen::{Seen, SeenMember};
+pub use server::{Front, FrontConfig, Running, StartError, TokenConfig};

@@ -1,7 +1,10 @@
-//! The maintenance service: status and hashes; and gRPC's own question for health.
+//! The maintenance service: status, hashes, snapshots and who leads; and gRPC's own question for health.
 
+use crate::auth::asker;
 use crate::backend::Backend;
 use crate::header::{Header, member_number};
+use crate::operator::Operator;
+use crate::pb::etcdserverpb::alarm_request::AlarmAction;
 use crate::pb::etcdserverpb::maintenance_server::Maintenance;
 use crate::pb::etcdserverpb::{
     AlarmRequest, AlarmResponse, DefragmentRequest, DefragmentResponse, DowngradeRequest, DowngradeResponse,
@@ -11,8 +14,9 @@ use crate::pb::etcdserverpb::{
 use crate::pb::health::health_check_response::ServingStatus;
 use crate::pb::health::health_server::Health;
 use crate::pb::health::{HealthCheckRequest, HealthCheckResponse};
-use crate::server::Look;
-use quorate_etcd::{EtcdError, HashPage, HashQuery, Query, proto};
+use crate::saved::Snapshots;
+use crate::seen::Look;
+use quorate_etcd::{AuthQuery, EtcdError, HashPage, HashQuery, Query, proto};
 use quorate_types::{ClusterId, ReplicaId};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,9 +33,19 @@ pub(crate) struct MaintenanceService {
     pub(crate) header: Arc<Header>,
     pub(crate) cluster: ClusterId,
     pub(crate) look: Look,
+    pub(crate) operator: Arc<Operator>,
+    pub(crate) snapshots: Snapshots,
 }
 
 impl MaintenanceService {
+    async fn allow<T>(&self, request: &Request<T>, query: AuthQuery<'_>) -> Result<(), Status> {
+        Ok(self.backend.on_behalf_of(asker(request)).may(query).await.map(drop)?)
+    }
+
+    fn number(&self, replica: u16) -> u64 {
+        member_number(self.cluster, ReplicaId::new(replica))
+    }
+
     async fn hash_of(&self, revision: i64) -> Result<(i64, HashPage), Status> {
         let mut query = HashQuery { revision, after: None };
         loop {
@@ -56,25 +70,28 @@ type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 impl Maintenance for MaintenanceService {
     type SnapshotStream = Responses<SnapshotResponse>;
 
-    async fn alarm(&self, _: Request<AlarmRequest>) -> Result<Response<AlarmResponse>, Status> {
+    async fn alarm(&self, request: Request<AlarmRequest>) -> Result<Response<AlarmResponse>, Status> {
+        let get = request.get_ref().action == i32::from(AlarmAction::Get);
+        self.allow(&request, if get { AuthQuery::IsNamed } else { AuthQuery::IsRoot }).await?;
         let done = self.backend.look(&Query::Size).await?;
         // A full disk shows as refused writes, and ends by itself when there is room: there is nothing to clear.
         Ok(Response::new(AlarmResponse { header: self.header.message(done.revision), alarms: vec![] }))
     }
 
-    async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
+    async fn status(&self, request: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
+        self.allow(&request, AuthQuery::IsNamed).await?;
         let done = self.backend.look(&Query::Size).await?;
         let mut body: &[u8] = &done.body;
         let bytes = proto::read_number(&mut body).unwrap_or(0) as i64;
         let seen = self.look.now().await.unwrap_or_default();
         let own = self.header.member();
-        let number = |replica| member_number(self.cluster, ReplicaId::new(replica));
-        let is_learner = seen.members.iter().any(|member| member.learner && number(member.replica) == own);
+        let is_learner =
+            seen.members.iter().any(|member| member.learner && self.number(member.replica) == own);
         Ok(Response::new(StatusResponse {
             header: self.header.message(done.revision),
             version: VERSION.into(),
             db_size: bytes,
-            leader: seen.leader.map_or(0, number),
+            leader: seen.leader.map_or(0, |leader| self.number(leader)),
             raft_index: seen.decided,
             raft_term: self.header.view(),
             raft_applied_index: seen.executed,
@@ -88,19 +105,22 @@ impl Maintenance for MaintenanceService {
 
     async fn defragment(
         &self,
-        _: Request<DefragmentRequest>,
+        request: Request<DefragmentRequest>,
     ) -> Result<Response<DefragmentResponse>, Status> {
+        self.allow(&request, AuthQuery::IsRoot).await?;
         // Room is given back as it comes free.
         let done = self.backend.look(&Query::Size).await?;
         Ok(Response::new(DefragmentResponse { header: self.header.message(done.revision) }))
     }
 
-    async fn hash(&self, _: Request<HashRequest>) -> Result<Response<HashResponse>, Status> {
+    async fn hash(&self, request: Request<HashRequest>) -> Result<Response<HashResponse>, Status> {
+        self.allow(&request, AuthQuery::IsRoot).await?;
         let (revision, page) = self.hash_of(0).await?;
         Ok(Response::new(HashResponse { header: self.header.message(revision), hash: fold(page.hash) }))
     }
 
     async fn hash_kv(&self, request: Request<HashKvRequest>) -> Result<Response<HashKvResponse>, Status> {
+        self.allow(&request, AuthQuery::IsRoot).await?;
         let (revision, page) = self.hash_of(request.get_ref().revision).await?;
         Ok(Response::new(HashKvResponse {
             header: self.header.message(revision),
@@ -110,15 +130,27 @@ impl Maintenance for MaintenanceService {
         }))
     }
 
-    async fn snapshot(&self, _: Request<SnapshotRequest>) -> Result<Response<Self::SnapshotStream>, Status> {
-        Err(Status::unimplemented("use `quorate backup create`, which writes the whole cluster's state"))
+    async fn snapshot(
+        &self,
+        request: Request<SnapshotRequest>,
+    ) -> Result<Response<Self::SnapshotStream>, Status> {
+        self.operator.allow(&asker(&request)).await?;
+        tracing::info!("a client of etcd has a snapshot made");
+        Ok(Response::new(Box::pin(ReceiverStream::new(self.snapshots.begin()?))))
     }
 
     async fn move_leader(
         &self,
-        _: Request<MoveLeaderRequest>,
+        request: Request<MoveLeaderRequest>,
     ) -> Result<Response<MoveLeaderResponse>, Status> {
-        Err(Status::unimplemented("leaders are moved by operators: use `quorate drain`"))
+        self.operator.allow(&asker(&request)).await?;
+        let seen = self.look.now().await.unwrap_or_default();
+        let target = request.get_ref().target_id;
+        let named = seen.members.iter().find(|member| self.number(member.replica) == target);
+        // No replica has the id 0.
+        self.operator.move_leader(named.map_or(0, |member| member.replica)).await?;
+        let done = self.backend.look(&Query::Size).await?;
+        Ok(Response::new(MoveLeaderResponse { header: self.header.message(done.revision) }))
     }
 
     async fn downgrade(&self, _: Request<DowngradeRequest>) -> Result<Response<DowngradeResponse>, Status> {

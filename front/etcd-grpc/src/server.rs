@@ -1,21 +1,32 @@
-//! Connections, and which path is which: gRPC on HTTP/2, and pages for health, metrics and version on either version of HTTP.
+//! Connections, and which path is which: gRPC on HTTP/2; JSON, and pages for health, metrics and version, on either version of HTTP.
 //!
 //! One thread serves all of it, beside the lane: a client's bytes go through few hands. Tests: `tests/`.
 
+use crate::asker::Asker;
+use crate::auth::AuthService;
 use crate::backend::Backend;
 use crate::cluster::{ClusterService, announce};
 use crate::framing::{self, Answer, Incoming, Outgoing};
 use crate::header::Header;
 use crate::hub::Hub;
+use crate::jwt::Jwt;
 use crate::kv::Unary;
 use crate::maintenance::{MaintenanceService, VERSION};
+use crate::operator::Operator;
+use crate::password::Worker;
+use crate::pb::etcdserverpb::auth_server::AuthServer;
 use crate::pb::etcdserverpb::cluster_server::ClusterServer;
 use crate::pb::etcdserverpb::maintenance_server::MaintenanceServer;
 use crate::pb::health::health_server::HealthServer;
+use crate::pb::v3electionpb::election_server::ElectionServer;
+use crate::pb::v3lockpb::lock_server::LockServer;
+use crate::recipes::Recipes;
+use crate::saved::{MakeBackup, Snapshots};
+use crate::seen::{Look, Seen};
 use crate::tls::Tls;
 use crate::watch::WatchService;
 use crate::watchers::Watchers;
-use crate::{errors, lease};
+use crate::{errors, gateway, lease};
 use http::{Method, Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use quorate::{Client, TlsFiles};
@@ -36,12 +47,12 @@ use tonic::service::Routes;
 const CONNECTIONS_MAX: usize = 10_000;
 /// Calls of a connection at once.
 const STREAMS_MAX: u32 = 10_000;
+/// Threads for what takes long: passwords, operators' questions, and how the replica is.
+const THREADS: usize = 4;
 /// How long the beginning of a connection may take.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// How long to wait when the system has no room for a connection.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-/// How often the replica is asked for its view when nobody asks.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// What the front needs to know.
 pub struct FrontConfig {
@@ -57,34 +68,22 @@ pub struct FrontConfig {
     pub client: Client,
     /// What the replica's service tells.
     pub hub: Hub,
+    /// Tokens that members sign; none: the store keeps tokens.
+    pub tokens: Option<TokenConfig>,
+    /// Makes backups, where that can be done.
+    pub backup: Option<MakeBackup>,
     /// What is known of the replica; may wait a moment.
     pub seen: Box<dyn Fn() -> Option<Seen> + Send + Sync>,
 }
 
-/// What a replica says of itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// Its view.
-    pub view: u64,
-    /// Who leads.
-    pub leader: Option<u16>,
-    /// The last slot decided.
-    pub decided: u64,
-    /// The last seq executed.
-    pub executed: u64,
-    /// The members.
-    pub members: Vec<SeenMember>,
-}
-
-/// A member, as a replica sees it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SeenMember {
-    /// Its id.
-    pub replica: u16,
-    /// Where replicas reach it.
-    pub address: String,
-    /// Whether it does not vote.
-    pub learner: bool,
+/// Tokens that members sign.
+pub struct TokenConfig {
+    /// How: `RS256`, `ES256`, `HS256` and so on.
+    pub method: String,
+    /// What the file of the key holds.
+    pub key: Vec<u8>,
+    /// How long a token is good.
+    pub ttl: Duration,
 }
 
 /// Why the front does not start. Each says what to do.
@@ -100,6 +99,9 @@ pub enum StartError {
         /// What the system said.
         why: io::Error,
     },
+    /// The key for tokens.
+    #[error("etcd_tokens: {0}")]
+    Tokens(String),
     /// The certificates.
     #[error("the certificates can not be used for clients of etcd: {0}")]
     Tls(Box<dyn std::error::Error + Send + Sync>),
@@ -147,6 +149,8 @@ impl Front {
     /// When it can not.
     pub fn start(config: FrontConfig) -> Result<Running, StartError> {
         let tls = config.tls.clone().map(Tls::load).transpose().map_err(StartError::Tls)?;
+        let jwt = config.tokens.as_ref().map(|tokens| Jwt::new(&tokens.method, &tokens.key, tokens.ttl));
+        let jwt = jwt.transpose().map_err(StartError::Tokens)?.map(Arc::new);
         let listen = |why| StartError::Listen { address: config.listen.clone(), why };
         let listener = std::net::TcpListener::bind(&config.listen).map_err(listen)?;
         listener.set_nonblocking(true).map_err(listen)?;
@@ -154,7 +158,7 @@ impl Front {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .thread_name("etcd-help")
-            .max_blocking_threads(2)
+            .max_blocking_threads(THREADS)
             .build()
             .map_err(StartError::Thread)?;
         let (stop, stopped) = oneshot::channel();
@@ -162,7 +166,9 @@ impl Front {
             runtime.block_on(async move {
                 let serve = async {
                     match TcpListener::from_std(listener) {
-                        Ok(listener) => Server::new(config, tls.is_some()).run(listener, tls, address).await,
+                        Ok(listener) => {
+                            Server::new(config, tls.is_some(), jwt).run(listener, tls, address).await
+                        }
                         Err(why) => tracing::error!("clients of etcd are not served: {why}"),
                     }
                 };
@@ -179,29 +185,6 @@ impl Front {
     }
 }
 
-/// Asks the replica how it is, without stopping the thread that serves.
-#[derive(Clone)]
-pub(crate) struct Look {
-    seen: Arc<dyn Fn() -> Option<Seen> + Send + Sync>,
-    header: Arc<Header>,
-}
-
-impl Look {
-    pub(crate) async fn now(&self) -> Option<Seen> {
-        let seen = self.seen.clone();
-        let seen = tokio::task::spawn_blocking(move || seen()).await.ok().flatten()?;
-        self.header.saw_view(seen.view);
-        Some(seen)
-    }
-
-    async fn always(self) {
-        loop {
-            self.now().await;
-            tokio::time::sleep(LOOK).await;
-        }
-    }
-}
-
 /// What all connections share.
 #[derive(Clone)]
 struct Server {
@@ -211,6 +194,7 @@ struct Server {
     routes: Routes,
     counts: Arc<Counts>,
     scheme: &'static str,
+    jwt: Option<Arc<Jwt>>,
 }
 
 #[derive(Default)]
@@ -220,18 +204,27 @@ struct Counts {
 }
 
 impl Server {
-    fn new(config: FrontConfig, safe: bool) -> Self {
+    fn new(config: FrontConfig, safe: bool, jwt: Option<Arc<Jwt>>) -> Self {
         let header = Arc::new(Header::new(config.cluster, config.replica));
         let backend = Backend::start(config.client, config.replica);
         let watchers = Watchers::start(config.hub, backend.clone(), header.clone());
-        let look = Look { seen: config.seen.into(), header: header.clone() };
+        let look = Look::new(config.seen, header.clone());
         tokio::spawn(look.clone().always());
         let scheme = if safe { "https://" } else { "http://" };
+        let operator = Arc::new(Operator {
+            cluster: config.cluster,
+            own: config.replica,
+            tls: config.tls,
+            look: look.clone(),
+            backend: backend.clone(),
+            worker: Worker::new(),
+        });
         let cluster = ClusterService {
             backend: backend.clone(),
             header: header.clone(),
             cluster: config.cluster,
             look: look.clone(),
+            operator: operator.clone(),
             scheme,
         };
         let maintenance = MaintenanceService {
@@ -239,13 +232,22 @@ impl Server {
             header: header.clone(),
             cluster: config.cluster,
             look: look.clone(),
+            operator,
+            snapshots: Snapshots::new(config.backup),
         };
+        let (worker, signer) = (Worker::new(), jwt.clone());
+        let auth = AuthService { backend: backend.clone(), header: header.clone(), worker, jwt: signer };
+        let streams = AtomicU64::new(1);
+        let watch = Arc::new(WatchService { watchers, header: header.clone(), streams });
+        let recipes = Recipes { backend: backend.clone(), header: header.clone(), watch: watch.clone() };
         let routes = Routes::new(ClusterServer::new(cluster))
+            .add_service(AuthServer::new(auth))
+            .add_service(LockServer::new(recipes.clone()))
+            .add_service(ElectionServer::new(recipes))
             .add_service(MaintenanceServer::new(maintenance.clone()))
             .add_service(HealthServer::new(maintenance));
-        let watch = WatchService { watchers, header: header.clone(), streams: AtomicU64::new(1) };
         let unary = Unary { backend, header };
-        Self { unary, watch: Arc::new(watch), look, routes, counts: Arc::default(), scheme }
+        Self { unary, watch, look, routes, counts: Arc::default(), scheme, jwt }
     }
 
     async fn run(self, listener: TcpListener, tls: Option<Tls>, address: SocketAddr) {
@@ -275,16 +277,20 @@ impl Server {
     async fn connection(&self, stream: TcpStream, acceptor: Option<tokio_rustls::TlsAcceptor>) {
         let _ = stream.set_nodelay(true);
         match acceptor {
-            None => self.speak(stream).await,
+            None => self.speak(stream, Asker::default()).await,
             Some(acceptor) => match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
-                Ok(Ok(stream)) => self.speak(stream).await,
+                Ok(Ok(stream)) => {
+                    let shown = stream.get_ref().1.peer_certificates().and_then(|all| all.first());
+                    let asker = shown.map_or_else(Asker::default, Asker::of_certificate);
+                    self.speak(stream, asker).await;
+                }
                 Ok(Err(why)) => tracing::debug!("a client of etcd has no safe connection: {why}"),
                 Err(_) => {}
             },
         }
     }
 
-    async fn speak(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+    async fn speak(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, asker: Asker) {
         let mut builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE);
         builder
@@ -295,24 +301,45 @@ impl Server {
             .initial_connection_window_size(4 << 20)
             .max_header_list_size(64 << 10)
             .keep_alive_interval(Duration::from_secs(30));
-        let service = hyper::service::service_fn(|request| self.clone().answer(request));
+        let service = hyper::service::service_fn(|request| self.clone().answer(request, &asker));
         let served = builder.serve_connection(TokioIo::new(stream), service).await;
         if let Err(why) = served {
             tracing::trace!("a connection of a client of etcd ended: {why}");
         }
     }
 
-    async fn answer(self, request: Request<hyper::body::Incoming>) -> Answer {
+    fn answer(
+        mut self,
+        request: Request<hyper::body::Incoming>,
+        connection: &Asker,
+    ) -> impl Future<Output = Answer> + use<> {
         self.counts.calls.fetch_add(1, Ordering::Relaxed);
         let (parts, body) = request.into_parts();
+        let asker = Asker::of_call(&parts.headers, connection, self.jwt.as_deref());
+        self.unary.backend.speak_for(asker.clone());
+        self.route(parts, body, asker)
+    }
+
+    async fn route(
+        self,
+        mut parts: http::request::Parts,
+        body: hyper::body::Incoming,
+        asker: Asker,
+    ) -> Answer {
         let path = parts.uri.path();
         if parts.method == Method::GET {
             return Ok(self.page(path).await);
         }
         match path {
-            "/etcdserverpb.Watch/Watch" => return Ok(self.watch.watch(body)),
+            "/etcdserverpb.Watch/Watch" => return Ok(self.watch.watch(body, self.unary.backend)),
             "/etcdserverpb.Lease/LeaseKeepAlive" => return Ok(lease::keep_alive(&self.unary, body)),
             _ => {}
+        }
+        if path.starts_with(gateway::ROOT) {
+            if parts.headers.contains_key(http::header::ORIGIN) {
+                return Ok(gateway::refuse_page());
+            }
+            return Ok(gateway::answer(&self.unary, self.routes, path, body, asker).await);
         }
         if path.starts_with("/etcdserverpb.KV/") || path.starts_with("/etcdserverpb.Lease/") {
             let message = match Incoming::new(body).only().await {
@@ -322,6 +349,7 @@ impl Server {
             let unknown = || Err(errors::Refusal::new(errors::UNIMPLEMENTED, "unknown method"));
             return Ok(framing::unary(self.unary.call(path, message).await.unwrap_or_else(unknown)));
         }
+        parts.extensions.insert(asker);
         let mut routes = self.routes;
         let response: Response<tonic::body::Body> = routes.call(Request::from_parts(parts, body)).await?;
         Ok(response.map(Outgoing::Other))

@@ -1,5 +1,6 @@
 //! The watch service: one stream of a client carries many watches.
 
+use crate::backend::Backend;
 use crate::errors::Refusal;
 use crate::framing::{self, Incoming, Outgoing};
 use crate::header::Header;
@@ -10,7 +11,7 @@ use crate::watchers::{Stream, Watch, Watchers, response};
 use bytes::Bytes;
 use http::Response;
 use prost::Message as _;
-use quorate_etcd::{EtcdError, proto};
+use quorate_etcd::{AuthQuery, EtcdError, proto};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
@@ -33,10 +34,15 @@ impl WatchService {
     }
 
     /// Answers a call; a task of its own serves it.
-    pub(crate) fn watch(self: &Arc<Self>, body: hyper::body::Incoming) -> Response<Outgoing> {
+    pub(crate) fn watch(
+        self: &Arc<Self>,
+        body: hyper::body::Incoming,
+        backend: Backend,
+    ) -> Response<Outgoing> {
         let (sender, receiver) = mpsc::channel(RESPONSES);
         let number = self.streams.fetch_add(1, Ordering::Relaxed);
-        let served = Served { service: self.clone(), stream: Stream { sender, number }, next: 0, watches: 0 };
+        let served =
+            Served { service: self.clone(), backend, stream: Stream { sender, number }, next: 0, watches: 0 };
         tokio::spawn(served.run(Incoming::new(body)));
         framing::streaming(receiver)
     }
@@ -45,6 +51,8 @@ impl WatchService {
 /// One stream.
 struct Served {
     service: Arc<WatchService>,
+    /// On behalf of whoever watches.
+    backend: Backend,
     stream: Stream,
     /// The next id that the server chooses.
     next: i64,
@@ -93,6 +101,13 @@ impl Served {
         if !range_end.is_empty() && range_end[..] != [0] && range_end <= key {
             return self.refuse(revision, "etcdserver: watcher range is empty").await;
         }
+        if let Err(refusal) = self.allow(&key, &range_end).await {
+            // One that is none of these says nothing of whoever asks.
+            return match EtcdError::DENIALS.into_iter().find(|error| refusal == (*error).into()) {
+                Some(error) => self.refuse(revision, &told(error)).await,
+                None => Err(refusal),
+            };
+        }
         let id = match create.watch_id {
             0 => self.free_id(),
             id if self.service.watchers.has((self.stream.number, id)) => {
@@ -123,6 +138,13 @@ impl Served {
         };
         self.service.watchers.add(watch, from);
         Ok(())
+    }
+
+    async fn allow(&self, key: &[u8], range_end: &[u8]) -> Result<(), Refusal> {
+        let mut range = Vec::new();
+        proto::string(&mut range, key);
+        proto::string(&mut range, range_end);
+        self.backend.may(AuthQuery::MayRead(&range)).await.map(drop)
     }
 
     fn free_id(&mut self) -> i64 {
@@ -156,4 +178,14 @@ impl Served {
     async fn send(&self, message: Bytes) -> Result<(), Refusal> {
         self.stream.sender.send(Ok(message.into())).await.map_err(|_| Refusal::STOPPED)
     }
+}
+
+/// As etcd's library writes an error with its code: its clients look for just this.
+fn told(error: EtcdError) -> String {
+    let code = match error {
+        EtcdError::PermissionDenied => "PermissionDenied",
+        EtcdError::InvalidAuthToken => "Unauthenticated",
+        _ => "InvalidArgument",
+    };
+    format!("rpc error: code = {code} desc = {error}")
 }

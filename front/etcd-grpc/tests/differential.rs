@@ -10,76 +10,20 @@ use quorate_etcd_grpc::pb::etcdserverpb::request_op::Request as Op;
 use quorate_etcd_grpc::pb::etcdserverpb::watch_request::RequestUnion;
 use quorate_etcd_grpc::pb::etcdserverpb::{
     CompactionRequest, Compare, DeleteRangeRequest, LeaseGrantRequest, LeaseLeasesRequest,
-    LeaseRevokeRequest, LeaseTimeToLiveRequest, PutRequest, RangeRequest, RequestOp, ResponseHeader,
-    TxnRequest, WatchCreateRequest, WatchRequest,
+    LeaseRevokeRequest, LeaseTimeToLiveRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
+    WatchCreateRequest, WatchRequest,
 };
 use quorate_etcd_grpc::pb::mvccpb::Event;
 use quorate_types::Random;
-use std::fmt::Debug;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use support::{World, connect, kv, lease, watch};
+use support::peer::{Peer, etcd, same};
+use support::{World, kv, lease, watch};
 use tokio::sync::mpsc;
+use tonic::Response;
 use tonic::codegen::tokio_stream::wrappers::UnboundedReceiverStream;
-use tonic::transport::{Channel, Endpoint};
-use tonic::{Response, Status};
-
-fn etcd() -> Option<PathBuf> {
-    let named = std::env::var_os("ETCD").map(PathBuf::from);
-    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/etcd-clients/etcd");
-    named.into_iter().chain([built]).find(|file| file.is_file())
-}
+use tonic::transport::Channel;
 
 fn wanted(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
-/// A real one.
-struct Peer {
-    child: Child,
-    address: String,
-    _directory: tempfile::TempDir,
-}
-
-impl Peer {
-    fn start(program: &Path) -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
-        let ports: Vec<u16> = (0..2)
-            .map(|_| std::net::TcpListener::bind("127.0.0.1:0").expect("a port"))
-            .map(|listener| listener.local_addr().expect("an address").port())
-            .collect();
-        let [client, peer] = [ports[0], ports[1]].map(|port| format!("http://127.0.0.1:{port}"));
-        let child = Command::new(program)
-            .args(["--data-dir", &directory.path().to_string_lossy(), "--unsafe-no-fsync"])
-            .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
-            .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
-            .args(["--initial-cluster", &format!("default={peer}")])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("etcd runs");
-        Self { child, address: client, _directory: directory }
-    }
-
-    async fn channel(&self) -> Channel {
-        let endpoint = Endpoint::from_shared(self.address.clone()).expect("an address");
-        while endpoint.connect().await.is_err() {
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
-        let channel = connect(self.address.clone()).await;
-        // It has a leader when it answers.
-        while kv(&channel).range(RangeRequest { key: "a".into(), ..Default::default() }).await.is_err() {
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
-        channel
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// Chooses requests.
@@ -204,58 +148,6 @@ impl Chance {
     fn txn(&mut self, depth: u64) -> TxnRequest {
         let compare = (0..self.below(3)).map(|_| self.compare()).collect();
         TxnRequest { compare, success: self.operations(depth), failure: self.operations(depth) }
-    }
-}
-
-/// What is compared of a response: all but who answered.
-trait Plain: Debug + PartialEq {
-    fn header(&mut self) -> &mut Option<ResponseHeader>;
-}
-
-macro_rules! plain {
-    ($($name:ident),*) => { $(
-        impl Plain for quorate_etcd_grpc::pb::etcdserverpb::$name {
-            fn header(&mut self) -> &mut Option<ResponseHeader> {
-                &mut self.header
-            }
-        }
-    )* };
-}
-
-plain!(
-    RangeResponse,
-    PutResponse,
-    DeleteRangeResponse,
-    TxnResponse,
-    CompactionResponse,
-    LeaseGrantResponse,
-    LeaseRevokeResponse,
-    LeaseTimeToLiveResponse,
-    LeaseLeasesResponse
-);
-
-/// Both answered the same; gives the revision, if they answered well.
-fn same<T: Plain>(
-    request: &impl Debug,
-    left: Result<Response<T>, Status>,
-    right: Result<Response<T>, Status>,
-) -> Option<i64> {
-    let plain = |response: Response<T>| {
-        let mut response = response.into_inner();
-        let revision = response.header().take().expect("a header").revision;
-        (revision, response)
-    };
-    match (left.map(plain), right.map(plain)) {
-        (Ok(etcd), Ok(ours)) => {
-            assert_eq!(etcd, ours, "etcd's answer (left) and ours to {request:?}");
-            Some(etcd.0)
-        }
-        (Err(etcd), Err(ours)) => {
-            let told = |status: &Status| (status.code(), status.message().to_owned());
-            assert_eq!(told(&etcd), told(&ours), "etcd's answer (left) and ours to {request:?}");
-            None
-        }
-        (etcd, ours) => panic!("etcd answers {etcd:?}, and ours is {ours:?}, to {request:?}"),
     }
 }
 

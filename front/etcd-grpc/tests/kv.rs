@@ -42,10 +42,28 @@ fn errors_have_the_codes_and_texts_of_etcd() {
         let refused = kv(&channel).range(future).await.expect_err("a future revision");
         assert_eq!(refused.code(), tonic::Code::OutOfRange);
         assert_eq!(refused.message(), "etcdserver: mvcc: required revision is a future revision");
-        let refused = kv(&channel).put(put("k", &vec![0; 1 << 20])).await.expect_err("too large");
+        let refused = kv(&channel).put(put("k", &vec![0; 3 << 19])).await.expect_err("too large");
         assert_eq!(refused.message(), "etcdserver: request is too large");
         let refused = kv(&channel).put(put("k", &vec![0; 3 << 20])).await.expect_err("far too large");
         assert_eq!(refused.code(), tonic::Code::ResourceExhausted);
+    });
+}
+
+#[test]
+fn the_longest_value_goes_in_and_comes_out() {
+    let world = World::start(3);
+    run(async {
+        let mut client = kv(&world.channel(0).await);
+        // A request of 1.5 MiB, with what is around the value.
+        let value = vec![7; (3 << 19) - 16];
+        client.put(put("k", &value)).await.expect("done");
+        let found = client.range(prefix("k")).await.expect("there").into_inner();
+        assert!(found.kvs.len() == 1 && found.kvs[0].value == value);
+        let before = PutRequest { prev_kv: true, ..put("k", b"short") };
+        let before = client.put(before).await.expect("done").into_inner().prev_kv.expect("it was there");
+        assert!(before.value == value);
+        let past = client.range(RangeRequest { revision: 2, ..prefix("k") }).await.expect("there");
+        assert!(past.into_inner().kvs[0].value == value);
     });
 }
 

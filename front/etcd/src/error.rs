@@ -4,12 +4,15 @@ use std::fmt;
 
 /// gRPC's numbers for the codes that are used here.
 mod code {
+    pub(super) const UNKNOWN: u8 = 2;
     pub(super) const INVALID_ARGUMENT: u8 = 3;
     pub(super) const NOT_FOUND: u8 = 5;
+    pub(super) const PERMISSION_DENIED: u8 = 7;
     pub(super) const RESOURCE_EXHAUSTED: u8 = 8;
     pub(super) const FAILED_PRECONDITION: u8 = 9;
     pub(super) const OUT_OF_RANGE: u8 = 11;
     pub(super) const INTERNAL: u8 = 13;
+    pub(super) const UNAUTHENTICATED: u8 = 16;
 }
 
 /// Why nothing was done. The texts are etcd's: its client libraries turn them back into the errors that programs test for.
@@ -48,10 +51,46 @@ pub enum EtcdError {
     InvalidSortOption,
     /// No room.
     NoSpace,
+    /// Authentication can not be turned on without the user root.
+    RootUserNotExist,
+    /// Nor while that user has not the role root.
+    RootRoleNotExist,
+    /// There is such a user already.
+    UserAlreadyExist,
+    /// Nobody is named, where somebody must be.
+    UserEmpty,
+    /// There is no such user.
+    UserNotFound,
+    /// There is such a role already.
+    RoleAlreadyExist,
+    /// There is no such role.
+    RoleNotFound,
+    /// A role without a name.
+    RoleEmpty,
+    /// The wrong password, or no such user.
+    AuthFailed,
+    /// The user has no password.
+    NoPasswordUser,
+    /// A grant without a permission.
+    PermissionNotGiven,
+    /// The user may not do that.
+    PermissionDenied,
+    /// The user does not have the role.
+    RoleNotGranted,
+    /// The role does not have the permission.
+    PermissionNotGranted,
+    /// Authentication is off.
+    AuthNotEnabled,
+    /// No such token, or not any more.
+    InvalidAuthToken,
+    /// A change that would lock everybody out, or a permission for no range.
+    InvalidAuthMgmt,
+    /// Users or roles changed meanwhile.
+    AuthOldRevision,
 }
 
 impl EtcdError {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 34] = [
         Self::Malformed,
         Self::EmptyKey,
         Self::ValueProvided,
@@ -68,7 +107,29 @@ impl EtcdError {
         Self::ResponseTooLarge,
         Self::InvalidSortOption,
         Self::NoSpace,
+        Self::RootUserNotExist,
+        Self::RootRoleNotExist,
+        Self::UserAlreadyExist,
+        Self::UserEmpty,
+        Self::UserNotFound,
+        Self::RoleAlreadyExist,
+        Self::RoleNotFound,
+        Self::RoleEmpty,
+        Self::AuthFailed,
+        Self::NoPasswordUser,
+        Self::PermissionNotGiven,
+        Self::PermissionDenied,
+        Self::RoleNotGranted,
+        Self::PermissionNotGranted,
+        Self::AuthNotEnabled,
+        Self::InvalidAuthToken,
+        Self::InvalidAuthMgmt,
+        Self::AuthOldRevision,
     ];
+
+    /// What says that whoever asks may not, or does not say who it is.
+    pub const DENIALS: [Self; 4] =
+        [Self::UserEmpty, Self::PermissionDenied, Self::InvalidAuthToken, Self::AuthOldRevision];
 
     /// The number in replies.
     pub const fn number(self) -> u8 {
@@ -91,10 +152,28 @@ impl EtcdError {
             | Self::TooManyOps
             | Self::DuplicateKey
             | Self::RequestTooLarge
-            | Self::InvalidSortOption => code::INVALID_ARGUMENT,
+            | Self::InvalidSortOption
+            | Self::UserEmpty
+            | Self::RoleEmpty
+            | Self::AuthFailed
+            | Self::PermissionNotGiven
+            | Self::InvalidAuthMgmt
+            | Self::AuthOldRevision => code::INVALID_ARGUMENT,
             Self::Compacted | Self::FutureRevision | Self::LeaseTtlTooLarge => code::OUT_OF_RANGE,
             Self::LeaseNotFound => code::NOT_FOUND,
-            Self::LeaseExists => code::FAILED_PRECONDITION,
+            Self::LeaseExists
+            | Self::RootUserNotExist
+            | Self::RootRoleNotExist
+            | Self::UserAlreadyExist
+            | Self::UserNotFound
+            | Self::RoleAlreadyExist
+            | Self::RoleNotFound
+            | Self::RoleNotGranted
+            | Self::PermissionNotGranted
+            | Self::AuthNotEnabled => code::FAILED_PRECONDITION,
+            Self::NoPasswordUser => code::UNKNOWN,
+            Self::PermissionDenied => code::PERMISSION_DENIED,
+            Self::InvalidAuthToken => code::UNAUTHENTICATED,
             Self::ResponseTooLarge | Self::NoSpace => code::RESOURCE_EXHAUSTED,
         }
     }
@@ -120,6 +199,24 @@ impl EtcdError {
             }
             Self::InvalidSortOption => "etcdserver: invalid sort option",
             Self::NoSpace => "etcdserver: mvcc: database space exceeded",
+            Self::RootUserNotExist => "etcdserver: root user does not exist",
+            Self::RootRoleNotExist => "etcdserver: root user does not have root role",
+            Self::UserAlreadyExist => "etcdserver: user name already exists",
+            Self::UserEmpty => "etcdserver: user name is empty",
+            Self::UserNotFound => "etcdserver: user name not found",
+            Self::RoleAlreadyExist => "etcdserver: role name already exists",
+            Self::RoleNotFound => "etcdserver: role name not found",
+            Self::RoleEmpty => "etcdserver: role name is empty",
+            Self::AuthFailed => "etcdserver: authentication failed, invalid user ID or password",
+            Self::NoPasswordUser => "auth: authentication failed, password was given for no password user",
+            Self::PermissionNotGiven => "etcdserver: permission not given",
+            Self::PermissionDenied => "etcdserver: permission denied",
+            Self::RoleNotGranted => "etcdserver: role is not granted to the user",
+            Self::PermissionNotGranted => "etcdserver: permission is not granted to the role",
+            Self::AuthNotEnabled => "etcdserver: authentication is not enabled",
+            Self::InvalidAuthToken => "etcdserver: invalid auth token",
+            Self::InvalidAuthMgmt => "etcdserver: invalid auth management",
+            Self::AuthOldRevision => "etcdserver: revision of auth store is old",
         }
     }
 }

@@ -121,10 +121,10 @@ impl LiveWriter {
         self.before.clear();
     }
 
-    /// What the next change replaces.
-    pub(crate) fn before(&mut self, entry: Entry<'_>) {
+    /// What the next change replaces; looked up only if it is wanted, since it may lie anywhere in memory.
+    pub(crate) fn before<'a>(&mut self, entry: impl FnOnce() -> Entry<'a>) {
         if self.wants == Wants::EventsAndBefore {
-            self.before.extend_from_slice(entry.message);
+            self.before.extend_from_slice(entry().message);
         }
     }
 

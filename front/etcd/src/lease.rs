@@ -88,12 +88,17 @@ fn attached<'a>(id: i64, key: &[u8], buffer: &'a mut Vec<u8>) -> &'a [u8] {
 }
 
 /// The keys of a lease, in order.
-fn keys_of(store: &Store, id: i64) -> Vec<Vec<u8>> {
+pub(crate) fn keys_of(store: &Store, id: i64) -> Vec<Vec<u8>> {
     let start = name(ATTACHED, id);
     // Lease -1 is the last one in the order of bytes.
     let next = name(ATTACHED, id.wrapping_add(1));
     let end: &[u8] = if id == -1 { &[ATTACHED + 1] } else { &next };
     store.range(&start, Some(end)).map(|(key, _)| key[9..].to_vec()).collect()
+}
+
+/// The keys of all leases.
+pub(crate) fn all_keys(store: &Store) -> impl Iterator<Item = &[u8]> {
+    store.range(&[ATTACHED], Some(&[ATTACHED + 1])).map(|(key, _)| &key[9..])
 }
 
 /// `LeaseGrant`; appends the fields of the response.

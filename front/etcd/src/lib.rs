@@ -5,9 +5,10 @@
 //! messages without their header, so that whoever serves the network copies bytes and decodes nothing (docs/formats/etcd.md).
 //! This crate knows no gRPC: the servers are in a crate of their own.
 //!
-//! Start with `service.rs`; then `space.rs` (what lies where in the store), `write.rs`, `range.rs`, `txn.rs`, `lease.rs`, `compact.rs`.
+//! Start with `service.rs`; then `space.rs` (what lies where in the store), `write.rs`, `range.rs`, `txn.rs`, `lease.rs`, `compact.rs`, `auth/`.
 //! Tests: `tests/`; `tests/model` is the same contract in its simplest form.
 
+mod auth;
 mod check;
 mod compact;
 mod error;
@@ -22,6 +23,8 @@ mod space;
 mod txn;
 mod write;
 
+pub use auth::manage::AuthQuery;
+pub use auth::{TOKEN_BYTES, Who};
 pub use error::EtcdError;
 pub use events::{EventsPage, EventsQuery, LiveEvent, LiveEvents, Observer, Wants};
 pub use hash::{HashPage, HashQuery};

@@ -4,6 +4,9 @@
 //! revision and the response's fields, or the number of an error (docs/formats/etcd.md). The numbers of the store are read once for
 //! all commands of a request and written once. Nothing is allocated for a put. Tests: `tests/`.
 
+use crate::auth::guard::{Access, Guard};
+use crate::auth::manage::{self, AuthQuery};
+use crate::auth::{Caller, Who, token};
 use crate::check;
 use crate::compact;
 use crate::error::EtcdError;
@@ -12,7 +15,7 @@ use crate::hash::{self, HashQuery};
 use crate::lease;
 use crate::proto;
 use crate::range::{self, RangeQuery};
-use crate::request::{DeleteRequest, PutRequest, TxnRequest, numbers};
+use crate::request::{DeleteRequest, PutRequest, RangeRequest, TxnRequest, numbers};
 use crate::space::{self, Meta};
 use crate::txn;
 use crate::write::{Buffers, Writer, check_put_alone};
@@ -22,7 +25,7 @@ use quorate_types::{AgreedTime, Items};
 /// What bounds requests. All replicas of a cluster must have the same, since replies depend on it; it is no part of the state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EtcdConfig {
-    /// The longest request. 1 MiB by default.
+    /// The longest request. 1.5 MiB by default, as in etcd.
     pub request_bytes_max: usize,
     /// The most compares, or operations of one branch, in a transaction. 128 by default, as in etcd.
     pub txn_ops_max: usize,
@@ -32,7 +35,7 @@ pub struct EtcdConfig {
 
 impl Default for EtcdConfig {
     fn default() -> Self {
-        Self { request_bytes_max: 1 << 20, txn_ops_max: 128, lease_ttl_min_s: 2 }
+        Self { request_bytes_max: 3 << 19, txn_ops_max: 128, lease_ttl_min_s: 2 }
     }
 }
 
@@ -58,10 +61,34 @@ pub enum Command {
     LeaseTimeToLive = 136,
     /// Where a member listens for clients: its number in field 1, the addresses in fields 2.
     Announce = 137,
+    /// `AuthEnableRequest`.
+    AuthEnable = 140,
+    /// `AuthDisableRequest`.
+    AuthDisable = 141,
+    /// A password was compared: the user's name in field 1, at which revision of users in field 2, the digest of its token in field 3.
+    Authenticate = 142,
+    /// `AuthUserAddRequest`, with the password's hash in field 4.
+    UserAdd = 143,
+    /// `AuthUserDeleteRequest`.
+    UserDelete = 144,
+    /// `AuthUserChangePasswordRequest`, with the password's hash in field 3.
+    UserChangePassword = 145,
+    /// `AuthUserGrantRoleRequest`.
+    UserGrantRole = 146,
+    /// `AuthUserRevokeRoleRequest`.
+    UserRevokeRole = 147,
+    /// `AuthRoleAddRequest`.
+    RoleAdd = 148,
+    /// `AuthRoleDeleteRequest`.
+    RoleDelete = 149,
+    /// `AuthRoleGrantPermissionRequest`.
+    RoleGrantPermission = 150,
+    /// `AuthRoleRevokePermissionRequest`.
+    RoleRevokePermission = 151,
 }
 
 impl Command {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 21] = [
         Self::Put,
         Self::DeleteRange,
         Self::Txn,
@@ -71,6 +98,18 @@ impl Command {
         Self::LeaseKeepAlive,
         Self::LeaseTimeToLive,
         Self::Announce,
+        Self::AuthEnable,
+        Self::AuthDisable,
+        Self::Authenticate,
+        Self::UserAdd,
+        Self::UserDelete,
+        Self::UserChangePassword,
+        Self::UserGrantRole,
+        Self::UserRevokeRole,
+        Self::RoleAdd,
+        Self::RoleDelete,
+        Self::RoleGrantPermission,
+        Self::RoleRevokePermission,
     ];
 
     fn split(bytes: &[u8]) -> Option<(Self, &[u8])> {
@@ -90,9 +129,7 @@ impl Command {
             Self::Put => PutRequest::decode(message).is_ok_and(|request| !request.prev_kv),
             Self::DeleteRange => DeleteRequest::decode(message).is_ok_and(|request| !request.prev_kv),
             Self::Txn | Self::LeaseTimeToLive => false,
-            Self::Compact | Self::LeaseGrant | Self::LeaseRevoke | Self::LeaseKeepAlive | Self::Announce => {
-                true
-            }
+            _ => true,
         }
     }
 
@@ -119,6 +156,10 @@ pub enum Query<'a> {
     Size,
     /// What members announced: the messages, each as field 1.
     Announced,
+    /// Several queries, encoded, of one moment. The answer has their replies, each as a string.
+    Many(&'a [Vec<u8>]),
+    /// About users and roles.
+    Auth(AuthQuery<'a>),
 }
 
 impl<'a> Query<'a> {
@@ -144,6 +185,11 @@ impl<'a> Query<'a> {
             }
             Self::Size => out.push(198),
             Self::Announced => out.push(199),
+            Self::Many(queries) => {
+                out.push(MANY);
+                queries.iter().for_each(|query| proto::string(out, query));
+            }
+            Self::Auth(query) => query.encode(out),
         }
     }
 
@@ -157,10 +203,13 @@ impl<'a> Query<'a> {
             197 => HashQuery::decode(rest).map(Self::Hash),
             198 => Some(Self::Size),
             199 => Some(Self::Announced),
-            _ => None,
+            kind => AuthQuery::decode(*kind, rest).map(Self::Auth),
         }
     }
 }
+
+/// The first byte of several queries in one.
+const MANY: u8 = 200;
 
 /// What a command or query came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -242,14 +291,19 @@ impl Etcd {
     ) {
         let mut body = std::mem::take(&mut self.buffers.body);
         body.clear();
-        let done = match Command::split(command) {
+        let split = Who::split(command).and_then(|(who, rest)| Some((who, Command::split(rest)?)));
+        let done = match split {
             None => Err(EtcdError::Malformed),
-            Some((_, message)) if message.len() > self.config.request_bytes_max => {
+            Some((_, (_, message))) if message.len() > self.config.request_bytes_max => {
                 Err(EtcdError::RequestTooLarge)
             }
-            Some((command, message)) => {
+            Some((who, (command, message))) => {
                 let room = reply.room().saturating_sub(HEAD_BYTES);
-                self.dispatch(store, meta, command, message, ctx, room, &mut body)
+                let caller = Caller::find(store, meta, who, ctx.time());
+                if let (Who::Token(digest), Caller::Named(..)) = (who, &caller) {
+                    token::used(store, digest, ctx.time());
+                }
+                self.dispatch(store, meta, &caller, command, message, ctx, room, &mut body)
             }
         };
         write_reply(done.map(|()| meta.revision), &body, reply);
@@ -261,12 +315,16 @@ impl Etcd {
         &mut self,
         store: &mut Store,
         meta: &mut Meta,
+        caller: &Caller,
         command: Command,
         message: &[u8],
         ctx: &Context,
         room: usize,
         body: &mut Vec<u8>,
     ) -> Result<(), EtcdError> {
+        if !caller.is_anybody() {
+            allow(store, caller, command, message, self.config.txn_ops_max)?;
+        }
         let writer = Writer::new(store, meta, &mut self.buffers, &mut self.live);
         match command {
             Command::Put => put(writer, &PutRequest::decode(message)?, room, body),
@@ -296,6 +354,7 @@ impl Etcd {
                 lease::time_to_live(store, ctx.time(), id, with_keys != 0, body);
                 if body.len() > room { Err(EtcdError::ResponseTooLarge) } else { Ok(()) }
             }
+            _ => manage::run(store, meta, caller, command, message, ctx.time()),
         }
     }
 
@@ -304,14 +363,33 @@ impl Etcd {
         store: &Store,
         meta: &Meta,
         query: &[u8],
+        now: AgreedTime,
         room: usize,
         body: &mut Vec<u8>,
     ) -> Result<(), EtcdError> {
-        match Query::decode(query).ok_or(EtcdError::Malformed)? {
-            Query::Range(query) => range::query(store, meta, &query, room, body),
+        if let Some((&MANY, queries)) = query.split_first() {
+            return self.answer_many(store, meta, queries, now, room, body);
+        }
+        let (who, query) = Who::split(query).ok_or(EtcdError::Malformed)?;
+        let query = Query::decode(query).ok_or(EtcdError::Malformed)?;
+        let caller = Caller::find(store, meta, who, now);
+        match query {
+            Query::Range(query) => {
+                if !caller.is_anybody() {
+                    let request = RangeRequest::decode(query.request)?;
+                    if request.key.is_empty() {
+                        return Err(EtcdError::EmptyKey);
+                    }
+                    Guard::new(&caller, store).may(Access::Read, request.key, request.range_end)?;
+                }
+                range::query(store, meta, &query, room, body)
+            }
             Query::Txn(message) => {
                 let request = TxnRequest::decode(message)?;
                 check::txn(&request, self.config.txn_ops_max)?;
+                if !caller.is_anybody() {
+                    Guard::new(&caller, store).txn(&request)?;
+                }
                 // What changes something is ordered.
                 if request.reads_only() {
                     txn::read(store, meta, &request, room, body)
@@ -321,6 +399,8 @@ impl Etcd {
             }
             Query::Events(query) => events::page(store, meta, &query, room, body),
             Query::Leases => {
+                caller.is_named()?;
+                Guard::new(&caller, store).all_leases()?;
                 lease::list(store, body);
                 if body.len() > room { Err(EtcdError::ResponseTooLarge) } else { Ok(()) }
             }
@@ -332,12 +412,91 @@ impl Etcd {
                 space::announced(store, body);
                 if body.len() > room { Err(EtcdError::ResponseTooLarge) } else { Ok(()) }
             }
+            // They are taken apart before.
+            Query::Many(_) => Err(EtcdError::Malformed),
             Query::Size => {
                 let numbers = [store.bytes(), store.len(), meta.compacted as u64];
                 numbers.into_iter().for_each(|number| proto::number(body, number));
                 Ok(())
             }
+            Query::Auth(query) => {
+                manage::ask(store, meta, &caller, query, body)?;
+                if body.len() > room { Err(EtcdError::ResponseTooLarge) } else { Ok(()) }
+            }
         }
+    }
+
+    /// Each answer has the room that those before left; one for which that is too little is refused, and can be asked for alone.
+    fn answer_many(
+        &self,
+        store: &Store,
+        meta: &Meta,
+        mut queries: &[u8],
+        now: AgreedTime,
+        room: usize,
+        body: &mut Vec<u8>,
+    ) -> Result<(), EtcdError> {
+        let (mut answer, mut reply) = (Vec::new(), Vec::new());
+        while !queries.is_empty() {
+            let query = proto::read_string(&mut queries).ok_or(EtcdError::Malformed)?;
+            answer.clear();
+            reply.clear();
+            let left = room.saturating_sub(body.len() + 2 * HEAD_BYTES);
+            let is_one = query.first().is_none_or(|first| *first != MANY);
+            let done = if is_one {
+                self.answer(store, meta, query, now, left, &mut answer)
+            } else {
+                Err(EtcdError::Malformed)
+            };
+            let mut sink = ReplySink::new(&mut reply, left + HEAD_BYTES);
+            write_reply(done.map(|()| meta.revision), &answer, &mut sink);
+            if body.len() + reply.len() + HEAD_BYTES > room {
+                return Err(EtcdError::ResponseTooLarge);
+            }
+            proto::string(body, &reply);
+        }
+        Ok(())
+    }
+}
+
+/// Whether whoever asks may do that. What a request must be by itself is said first, as in etcd.
+fn allow(
+    store: &Store,
+    caller: &Caller,
+    command: Command,
+    message: &[u8],
+    ops_max: usize,
+) -> Result<(), EtcdError> {
+    let guard = Guard::new(caller, store);
+    match command {
+        Command::Put => {
+            let request = PutRequest::decode(message)?;
+            check::put(&request)?;
+            guard.put(&request)
+        }
+        Command::DeleteRange => {
+            let request = DeleteRequest::decode(message)?;
+            check::delete(&request)?;
+            guard.delete(&request)
+        }
+        Command::Txn => {
+            let request = TxnRequest::decode(message)?;
+            check::txn(&request, ops_max)?;
+            guard.txn(&request)
+        }
+        Command::Compact => caller.is_root(),
+        Command::LeaseGrant => caller.is_named(),
+        Command::LeaseRevoke | Command::LeaseKeepAlive => {
+            caller.is_named()?;
+            guard.lease(Access::Write, numbers(message)?.0)
+        }
+        Command::LeaseTimeToLive => {
+            caller.is_named()?;
+            let (id, with_keys) = numbers(message)?;
+            if with_keys == 0 { Ok(()) } else { guard.lease(Access::Read, id) }
+        }
+        // Members announce themselves; what concerns users and roles says itself who may.
+        _ => Ok(()),
     }
 }
 
@@ -451,18 +610,18 @@ impl ObjectService for Etcd {
         self.finish(store, &before, &meta);
     }
 
-    fn query(&self, store: &Store, query: &[u8], _: &Context, reply: &mut ReplySink<'_>) {
+    fn query(&self, store: &Store, query: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
         let meta = Meta::read(store);
         let mut body = Vec::new();
         let room = reply.room().saturating_sub(HEAD_BYTES);
-        let done = self.answer(store, &meta, query, room, &mut body);
+        let done = self.answer(store, &meta, query, ctx.time(), room, &mut body);
         write_reply(done.map(|()| meta.revision), &body, reply);
     }
 
     /// Deletes, compaction and the end of leases.
     fn frees(&self, command: &[u8]) -> bool {
         matches!(
-            Command::split(command),
+            Who::split(command).and_then(|(_, command)| Command::split(command)),
             Some((Command::DeleteRange | Command::Compact | Command::LeaseRevoke, _))
         )
     }
@@ -496,4 +655,5 @@ impl ObjectService for Etcd {
 pub fn check_invariants(store: &Store) {
     crate::space::invariants(store);
     lease::invariants(store);
+    crate::auth::invariants(store, &Meta::read(store));
 }

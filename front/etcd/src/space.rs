@@ -5,6 +5,7 @@
 //! - `d` and a key: where the entry of its deletion is, for keys without a value, until that is compacted.
 //! - `r` and a [`Place`]: an [`Entry`]: etcd's own `KeyValue` message, and where the entry before of the same key is.
 //! - `u` and a member's number: what it announced.
+//! - `U`, `R`, `t`, `x`: users, roles and tokens: see `auth/mod.rs`.
 //! - `l` and a lease: its times. `a`, a lease and a key: the key is attached. `e`, a moment and a lease: when it ends.
 //!
 //! Invariants: INV-ETCD-1 to 3; INV-ETCD-4 and 5 in `lease.rs`. Tests: `tests/store.rs` goes through all of it.
@@ -34,11 +35,13 @@ pub(crate) struct Meta {
     pub(crate) compacted: i64,
     /// What compaction has yet to look at begins here, and ends before the revision `compacted`.
     pub(crate) swept: Place,
+    /// How often users and roles changed, times 2, and 1 while authentication is on; left out of the store when 0.
+    auth: u64,
 }
 
 impl Default for Meta {
     fn default() -> Self {
-        Self { revision: 1, compacted: 0, swept: Place { main: 1, sub: 0 } }
+        Self { revision: 1, compacted: 0, swept: Place { main: 1, sub: 0 }, auth: 0 }
     }
 }
 
@@ -50,6 +53,7 @@ impl Meta {
             revision: next() as i64,
             compacted: next() as i64,
             swept: Place { main: next() as i64, sub: next() as u32 },
+            auth: proto::read_number(&mut bytes).unwrap_or(0),
         }
     }
 
@@ -57,7 +61,30 @@ impl Meta {
         buffer.clear();
         let numbers = [self.revision, self.compacted, self.swept.main, i64::from(self.swept.sub)];
         numbers.into_iter().for_each(|number| proto::number(buffer, number as u64));
+        if self.auth != 0 {
+            proto::number(buffer, self.auth);
+        }
         store.put(&[META], buffer);
+    }
+
+    /// Whether authentication is on.
+    pub(crate) const fn is_guarded(&self) -> bool {
+        self.auth & 1 == 1
+    }
+
+    /// Turns authentication on or off.
+    pub(crate) const fn guard(&mut self, on: bool) {
+        self.auth = self.auth & !1 | on as u64;
+    }
+
+    /// Of users and roles: 1 before anything was changed, as in etcd.
+    pub(crate) const fn auth_revision(&self) -> u64 {
+        (self.auth >> 1) + 1
+    }
+
+    /// Something of users and roles changed.
+    pub(crate) const fn auth_changed(&mut self) {
+        self.auth += 2;
     }
 
     /// Whether compaction has something left to look at.

@@ -78,15 +78,17 @@ impl<'a> Writer<'a> {
             None => self.bring_back(request.key),
         };
         if let Some(old) = &old {
-            let entry = entry_of(self.store, old);
-            if request.prev_kv {
-                proto::message_field(out, 2, entry.message);
+            if request.prev_kv || request.ignore_value {
+                let entry = entry_of(self.store, old);
+                if request.prev_kv {
+                    proto::message_field(out, 2, entry.message);
+                }
+                if request.ignore_value {
+                    self.buffers.value.clear();
+                    self.buffers.value.extend_from_slice(KeyValue::decode(entry.message).value);
+                }
             }
-            if request.ignore_value {
-                self.buffers.value.clear();
-                self.buffers.value.extend_from_slice(KeyValue::decode(entry.message).value);
-            }
-            self.live.before(entry);
+            self.live.before(|| entry_of(self.store, old));
         }
         let lease = match &old {
             Some(old) if request.ignore_lease => old.lease,
@@ -148,7 +150,7 @@ impl<'a> Writer<'a> {
     /// Deletes a key that has a value.
     pub(crate) fn delete(&mut self, key: &[u8], old: &Head) {
         let gone = Head { place: self.next, ..Head::default() };
-        self.live.before(entry_of(self.store, old));
+        self.live.before(|| entry_of(self.store, old));
         Entry::begin(&mut self.buffers.entry, true, Some(old.place));
         let message_at = self.buffers.entry.len();
         KeyValue::encode(&mut self.buffers.entry, key, &gone, &[]);

@@ -81,7 +81,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_answered(kind in 126..200u8, bytes in vec(any::<u8>(), 0..80)) {
+    fn any_bytes_are_answered(kind in prop_oneof![126..212u8, Just(250u8)], bytes in vec(any::<u8>(), 0..80)) {
         let mut subject = subject();
         let mut command = vec![kind];
         command.extend_from_slice(&bytes);
@@ -94,7 +94,7 @@ proptest! {
 
     #[test]
     fn nearly_right_bytes_are_answered(
-        kind in prop_oneof![129..138u8, 193..200u8],
+        kind in prop_oneof![129..152u8, 193..210u8, Just(250u8)],
         fields in vec((0..12u32, prop_oneof![
             any::<i64>().prop_map(|value| { let mut out = vec![]; number(&mut out, value as u64); (0u8, out) }),
             vec(prop::sample::select(vec![0u8, 1, 2, 8, 10, 18, b'k']), 0..12).prop_map(|bytes| (2u8, bytes)),

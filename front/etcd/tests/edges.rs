@@ -21,11 +21,14 @@ fn every_error_has_a_number_of_its_own_and_the_text_of_etcd() {
     let mut numbers: Vec<u8> =
         (0..=u8::MAX).filter(|number| EtcdError::from_number(*number).is_some()).collect();
     numbers.dedup();
-    assert_eq!(numbers, (1..=16).collect::<Vec<u8>>());
+    assert_eq!(numbers, (1..=34).collect::<Vec<u8>>());
     assert_eq!(EtcdError::Compacted.text(), "etcdserver: mvcc: required revision has been compacted");
     assert_eq!(EtcdError::Compacted.code(), 11);
     assert_eq!(EtcdError::LeaseNotFound.code(), 5);
     assert_eq!(EtcdError::DuplicateKey.code(), 3);
+    assert_eq!(EtcdError::PermissionDenied.text(), "etcdserver: permission denied");
+    assert_eq!(EtcdError::PermissionDenied.code(), 7);
+    assert_eq!(EtcdError::InvalidAuthToken.code(), 16);
 }
 
 #[test]
@@ -44,7 +47,7 @@ fn puts_are_refused_as_in_etcd() {
     assert_eq!(refused(&mut subject, &both), EtcdError::ValueProvided);
     let both = |put: &mut PutReq| (put.ignore_lease, put.lease) = (true, 1);
     assert_eq!(refused(&mut subject, &both), EtcdError::LeaseProvided);
-    let long = |put: &mut PutReq| put.value = vec![0; 1 << 20];
+    let long = |put: &mut PutReq| put.value = vec![0; 3 << 19];
     assert_eq!(refused(&mut subject, &long), EtcdError::RequestTooLarge);
     // None of it changed anything.
     assert_eq!(subject.put(&PutReq::new(b"k", b"v")).expect("done").revision, 2);

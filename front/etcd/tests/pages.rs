@@ -2,7 +2,8 @@
 
 mod support;
 
-use quorate_etcd::{Command, EtcdError, EventsQuery, HashPage, HashQuery, Query};
+use quorate_etcd::proto::read_string;
+use quorate_etcd::{Command, EtcdError, EventsQuery, HashPage, HashQuery, Query, RangeQuery};
 use quorate_types::Span;
 use support::{DeleteReq, OpReq, PutReq, ROOM, RangeReq, Subject, TxnReq};
 
@@ -78,6 +79,35 @@ fn a_change_whose_response_does_not_fit_is_not_made() {
     }
     assert_eq!(subject.txn(&txn).expect("done").responses[1].kvs.len(), 21);
     assert_eq!(subject.delete(&delete).expect("done").kvs.len(), 21);
+}
+
+#[test]
+fn several_queries_are_answered_as_each_alone() {
+    let subject = filled(20);
+    let encoded = |request: RangeReq| {
+        let (mut message, mut query) = (vec![], vec![]);
+        request.encode(&mut message);
+        Query::Range(RangeQuery { continued: false, skip: 0, request: &message }).encode(&mut query);
+        query
+    };
+    let one = |key: u32| encoded(RangeReq { key: key.to_be_bytes().to_vec(), ..RangeReq::default() });
+    let queries = vec![one(3), encoded(RangeReq::default()), one(19), encoded(all()), vec![200], vec![]];
+    let (_, body) = subject.ask(&Query::Many(&queries), ROOM).expect("answered");
+    let mut rest = body.as_slice();
+    for query in &queries {
+        let reply = read_string(&mut rest).expect("a reply");
+        // One of several can not be several itself.
+        let alone =
+            if query == &[200] { vec![EtcdError::Malformed.number()] } else { subject.ask_raw(query, ROOM) };
+        assert_eq!(reply, alone);
+    }
+    assert!(rest.is_empty());
+    // With little room those that do not fit are refused, and the others are answered.
+    let (_, body) = subject.ask(&Query::Many(&queries[..3]), 400).expect("answered");
+    let mut rest = body.as_slice();
+    assert_eq!(read_string(&mut rest), Some(subject.ask_raw(&queries[0], ROOM).as_slice()));
+    assert_eq!(read_string(&mut rest), Some([EtcdError::EmptyKey.number()].as_slice()));
+    assert_eq!(read_string(&mut rest), Some([EtcdError::ResponseTooLarge.number()].as_slice()));
 }
 
 /// The whole hash, and the number of its pages.

@@ -4,6 +4,7 @@
 //! INV-NODE-6: the log is trimmed only up to a checkpoint that is durable here, and never up to the newest one: with the one before it
 //! and the log since, a rotten newest checkpoint costs time and no data.
 //! INV-NODE-7: what a replica fetched is durable before ordering goes on from it.
+//! INV-NODE-9: while the state is sound, no checkpoint is given up for an earlier one, after which the log may not begin any more.
 
 use crate::borders::{Borders, CheckpointMode};
 use crate::config::NodeConfig;
@@ -17,7 +18,7 @@ use quorate_state::agreement::{Agreement, needed_for_crashes};
 use quorate_state::checkpoint::Image;
 use quorate_state::store::Version;
 use quorate_state::transfer::{Fetch, Serve};
-use quorate_types::{ConnId, Digest, MembershipId, RecordId, ReplicaId, Seq, Slot, Time};
+use quorate_types::{ConnId, Digest, MembershipId, RecordId, ReplicaId, Seq, Slot, Time, planted};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Versions at borders that are not agreed yet are kept up to this many: a replica that has diverged compares them.
@@ -79,6 +80,13 @@ pub(crate) struct Installing {
     pub(crate) system: System,
     pub(crate) digest: Digest,
     pub(crate) why: Why,
+}
+
+impl Installing {
+    /// Whether it is of no use any more, since the log brought this replica as far meanwhile. Of a wrong state that says nothing.
+    fn is_late(&self, executed: Seq) -> bool {
+        self.why == Why::Behind && executed >= self.image.seq && !planted("late-install")
+    }
 }
 
 /// This replica's state is not what the members agree on.
@@ -230,6 +238,29 @@ impl Checkpoints {
         self.recent.split_off(&from).into_values().collect()
     }
 
+    /// What was fetched goes where the log brought this replica as far: to make it durable then would give up later checkpoints, after
+    /// which the log may begin. Whether something went.
+    pub(crate) fn drop_late(&mut self, executed: Seq) -> bool {
+        let late = self.installing.take_if(|installing| installing.is_late(executed)).is_some();
+        if late {
+            self.install_at = None;
+        }
+        late
+    }
+
+    /// What is to be made durable in the place of all later checkpoints.
+    pub(crate) fn next_install(&mut self) -> Option<Image> {
+        let Installing { image, why, .. } = self.installing.as_ref()?;
+        let newest = self.own.back().map_or(Seq::ZERO, |own| own.seq);
+        assert!(
+            *why == Why::Diverged || image.seq > newest,
+            "INV-NODE-9: the checkpoint of {newest} is not given up for that of {}",
+            image.seq
+        );
+        self.giving_up.push_back(image.seq);
+        Some(image.clone())
+    }
+
     /// A checkpoint of this replica became durable.
     pub(crate) fn written(&mut self, own: Own) {
         self.own.retain(|other| other.seq < own.seq);
@@ -276,6 +307,11 @@ impl Checkpoints {
     /// There is no state to execute on until a transfer has ended.
     pub(crate) fn awaits_state(&self) -> bool {
         matches!(self.transferred_for(), Some(Why::Damaged | Why::Lost))
+    }
+
+    /// One is fetched, or made durable.
+    pub(crate) fn transfers(&self) -> bool {
+        self.transferred_for().is_some()
     }
 
     fn transferred_for(&self) -> Option<Why> {

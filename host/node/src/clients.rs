@@ -6,7 +6,6 @@ use crate::node::Node;
 use crate::problems::Situation;
 use crate::seats::Place;
 use crate::status::{LogStatus, MemberStatus, NodeStatus, PeerStatus, SeatsStatus};
-use crate::turn::ANSWER_BYTES;
 use quorate_admit::{Executed, Terms};
 use quorate_execute::{Executor, Lookup};
 use quorate_log::SyncMode;
@@ -17,10 +16,9 @@ use quorate_wire::{
     ClientMessage, Frame, FrameKind, MemberRequest, OutFrame, ReadRequest, ReadStatus, RequestKind, Requests,
     StateMessage, write_position,
 };
+use std::net::IpAddr;
 
-/// So much is answered in a turn to clients that ask for much, while others wait.
-const CONTENDED_ANSWER_BYTES: usize = 256 << 10;
-/// And so many reads of theirs wait.
+/// So many reads wait of clients that ask for much, while others wait.
 const CONTENDED_READS: usize = 1024;
 /// A leader with a full disk hands over at most this often.
 const HAND_OVER_AGAIN: Span = Span::from_secs(30);
@@ -153,7 +151,7 @@ impl Node {
             Asked::Now => {
                 self.counts.reads += 1;
                 let owner = self.peers.seats.number(conn);
-                self.turn.answers.run(&self.executor, (conn, owner), read.read, read.query);
+                self.turn.answers.run(now, &self.executor, (conn, owner), read.read, read.query);
             }
             Asked::Waits => {}
             Asked::Overloaded => {
@@ -245,6 +243,11 @@ impl Node {
         "begun".into()
     }
 
+    /// Whether to let somebody in who comes from there. Whoever is not costs least when the host closes the connection at once.
+    pub fn lets_in(&mut self, from: Option<IpAddr>) -> bool {
+        self.peers.lets_in(from)
+    }
+
     /// What a connection is, as far as the host has to know.
     pub fn place(&self, conn: ConnId) -> Place {
         self.peers.place(conn)
@@ -256,14 +259,15 @@ impl Node {
         let config = &self.config;
         let pending = self.queue_bytes();
         let in_flight = config.bytes_in_flight_max.saturating_mul(self.led_count().max(1));
-        let (requests, answers, reads) = if contended {
-            (in_flight / 64, CONTENDED_ANSWER_BYTES, CONTENDED_READS)
+        let answers = &self.turn.answers;
+        let (requests, reads) = if contended {
+            (in_flight / 64, CONTENDED_READS)
         } else {
-            (in_flight.saturating_mul(2), ANSWER_BYTES / 2, config.reads.reads_max / 2)
+            (in_flight.saturating_mul(2), config.reads.reads_max / 2)
         };
         pending < requests.min(config.admission.queue_bytes_max)
-            && self.turn.answers.byte_len() < answers
-            && self.reads.len() < reads
+            && !(contended && answers.has_put_off())
+            && self.reads.len() + answers.waiting() < reads
             && self.reads.byte_len() < config.reads.bytes_max / 2
     }
 

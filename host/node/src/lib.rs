@@ -10,6 +10,7 @@
 //! Tests: `tests/` (a cluster of nodes joined by hand), and every test with real processes.
 
 mod access;
+mod answers;
 mod borders;
 mod checkpoints;
 mod clients;
@@ -25,6 +26,7 @@ mod node;
 mod ordering;
 mod peers;
 mod problems;
+mod ranks;
 mod records;
 mod recovered;
 mod repairs;

@@ -129,7 +129,7 @@ impl Node {
             }
             Done::Ended(number) => {
                 out.event(Event::Members { text: format!("the membership is {number}") });
-                self.step_present(now, &OrderInput::Listeners(Arc::from([])));
+                self.name_listeners(now);
                 self.meet_borders();
                 if self.is_removed() {
                     let text = "this replica was removed from the cluster: stop it".into();
@@ -152,14 +152,34 @@ impl Node {
         }
         match self.roster.change().cloned() {
             Some(change) => self.carry_out(now, &change),
-            None => self.step_present(now, &OrderInput::Listeners(Arc::from([]))),
+            None => self.name_listeners(now),
         }
+    }
+
+    /// Memberships that hold in instances and were not executed here, with the last one that was; none where execution knows all.
+    fn unexecuted(&self) -> Vec<Arc<Memberships>> {
+        let present = self.instances.iter().filter(|instance| instance.away.is_none());
+        self.roster.unexecuted(present.flat_map(|instance| instance.order.memberships()).collect())
+    }
+
+    /// Whom instances send what they decide, whatever holds in them: nobody is left out for a change that was not executed here yet.
+    /// After a restart from a checkpoint there may be many: whoever left with one of them may lead what the others wait for, or be the
+    /// only one that can.
+    pub(crate) fn listeners(&self) -> Arc<[ReplicaId]> {
+        let founders = self.config.members.all().iter().map(|known| known.replica);
+        let mut all = self.roster.audience(founders);
+        all.extend(self.unexecuted().iter().flat_map(|memberships| memberships.replicas()));
+        all.into_iter().collect()
+    }
+
+    fn name_listeners(&mut self, now: Time) {
+        self.step_present(now, &OrderInput::Listeners(self.listeners()));
     }
 
     /// Each instance makes the change in its own log, when it can. Until all have, whoever leaves is sent the records of all: it may lead
     /// one, and what the others decided is what it lacks to execute the command, and to hand over.
     fn carry_out(&mut self, now: Time, change: &Memberships) {
-        self.step_present(now, &OrderInput::Listeners(change.replicas().into()));
+        self.name_listeners(now);
         self.step_present(now, &OrderInput::Membership(Arc::new(change.clone())));
     }
 
@@ -239,7 +259,8 @@ impl Node {
     fn directory(&self) -> Option<(MembershipId, BTreeMap<ReplicaId, Member>)> {
         let mut sources: Vec<&Memberships> = Vec::new();
         let holds = self.standing.holds.values().map(|holds| &**holds);
-        let own = holds.chain(self.roster.change());
+        let unexecuted = self.unexecuted();
+        let own = holds.chain(self.roster.change()).chain(unexecuted.iter().map(|earlier| &**earlier));
         let newest = own.clone().map(|memberships| memberships.now().number()).max();
         let told = self.standing.told.as_ref().filter(|told| newest.is_none_or(|n| told.now().number() > n));
         match told {
@@ -267,6 +288,10 @@ impl Node {
     pub(crate) fn meet_members(&mut self, now: Time, out: &mut Effects) {
         if !std::mem::take(&mut self.standing.changed) {
             return;
+        }
+        if self.has_begun() {
+            self.name_listeners(now);
+            self.after_order(now, out);
         }
         let Some((number, all)) = self.directory() else { return };
         let known = all.values().map(|member| Known {
@@ -634,4 +659,4 @@ fn check_address(address: &str, members: &[Member]) -> Result<(), String> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -14,13 +14,13 @@ use crate::status::{InstanceStatus, InstancesStatus};
 use quorate_merge::{Decided, Delivered, INSTANCES_MAX, Position, ReadEnd, RecordIndex, SLOT_MAX};
 use quorate_order::Input as OrderInput;
 use quorate_types::{ClientId, ConnId, Halt, InstanceId, ReplicaId, Seq, Slot, Span, Time};
-use quorate_wire::{Batch, LeaderNotice, ReplyStatus, fill_frame, read_fill};
+use quorate_wire::{Batch, ReplyStatus, fill_frame, read_fill};
 use std::collections::BTreeMap;
 
 /// Of a view the part that grows within a stay (docs/protocols/raft.md L142).
-const STAY_VIEWS: u64 = 1 << 40;
+pub(crate) const STAY_VIEWS: u64 = 1 << 40;
 /// A border counts for more than all the views before it together, by slot.
-const BORDER_VIEWS: u64 = 1 << 16;
+pub(crate) const BORDER_VIEWS: u64 = 1 << 16;
 
 /// The instance that carries what is about all of them.
 pub(crate) const FIRST: usize = 0;
@@ -59,11 +59,20 @@ impl Bindings {
         if let Some(at) = self.instances.get(&conn).filter(|at| led.contains(at)) {
             return Some((*at, false));
         }
-        let count = |at: &usize| self.instances.values().filter(|bound| *bound == at).count();
-        let at = led.iter().copied().min_by_key(|at| (count(at), *at))?;
+        let at = led.iter().copied().min_by_key(|at| (self.count(*at), *at))?;
         self.instances.insert(conn, at);
         self.readers.remove(&conn);
         Some((at, true))
+    }
+
+    /// Whether a connection is bound to another instance than this one.
+    pub(crate) fn goes_on(&self, conn: ConnId, without: usize) -> bool {
+        self.instances.get(&conn).is_some_and(|at| *at != without)
+    }
+
+    /// How many connections are bound to an instance.
+    fn count(&self, at: usize) -> usize {
+        self.instances.values().filter(|bound| **bound == at).count()
     }
 
     pub(crate) fn is_bound(&self, conn: ConnId, at: usize) -> bool {
@@ -125,9 +134,20 @@ impl Node {
         self.answer_admission(at);
         // What a diverged replica computes is not what the cluster did: its clients hear it from another one.
         if self.checkpoints.diverged.is_none() {
-            self.routes.route(&self.outcomes);
+            let own = self.proposed_here(at);
+            self.routes.route(&self.outcomes, own);
         }
+        self.rank_new_clients();
         self.on_executed(seq, batch, out);
+    }
+
+    /// Whether the batch of this instance that was taken off the merge last was proposed here, in the view in which it leads now.
+    fn proposed_here(&self, at: usize) -> bool {
+        let Some(instance) = self.instances.get(at) else { return false };
+        let leads = instance.leader.1 == Some(self.config.members.me());
+        let before = instance.settled_at.filter(|_| leads);
+        let taken = self.merge.delivered_record(instance.id);
+        before.zip(taken).is_some_and(|(before, record)| record.0 > before.number())
     }
 
     /// What came through an instance that leads here is not in flight any more where execution did not take it.
@@ -214,28 +234,6 @@ impl Node {
         let me = Some(self.config.members.me());
         let present = self.instances.iter().filter(|instance| instance.away.is_none());
         present.map(|instance| instance.leader.1).any(|leader| leader == me)
-    }
-
-    /// Where a client finds somebody who leads. Each is sent to the leader of one instance, all together to all of them. What orders
-    /// such words is the sum of all views: views only grow, so whoever says a larger one knows more. Behind a border of the number of
-    /// instances it begins anew, higher.
-    pub(crate) fn leader_notice(&self, conn: ConnId) -> LeaderNotice {
-        self.notice_for(self.peers.client(conn))
-    }
-
-    /// The same, for whoever has not been let in yet.
-    pub(crate) fn notice_for(&self, client: Option<ClientId>) -> LeaderNotice {
-        let generation = self.merge.generation();
-        let present = self.instances.iter().take(usize::from(generation.instances));
-        let views: u64 = present.map(|instance| instance.leader.0.number() % STAY_VIEWS).sum();
-        let borders = generation.first.previous().number().saturating_mul(BORDER_VIEWS);
-        let sum = views.saturating_add(borders);
-        // Whoever leads anything serves whoever comes; but all are told the same, so that they spread.
-        let client = client.map_or(0, ClientId::number);
-        let count = self.lasting();
-        let from = (client % count as u64) as usize;
-        let leader = (0..count).find_map(|step| self.instances[(from + step) % count].leader.1);
-        LeaderNotice { view: quorate_types::View::new(sum), leader }
     }
 
     /// At the end of a turn: no-ops where something waits for them, and questions to leaders elsewhere.
@@ -335,6 +333,7 @@ impl Node {
             view: instance.leader.0.number(),
             leader: instance.leader.1.map(ReplicaId::number),
             leading: instance.order.leading(),
+            clients: self.bindings.count(usize::from(instance.id.number()).saturating_sub(1)),
             decided: at.decided.number(),
             waited_ms: at.waited.millis(),
             state: self.state_of(instance.id),
@@ -362,9 +361,9 @@ impl Node {
     }
 
     /// When a leader here that holds up the merge hands over, if it goes on like this: what it would have to propose lies too far ahead of
-    /// what is executed here.
+    /// what is executed here, or it lacks a checkpoint. For that the others may need a border, which it can not order.
     pub(crate) fn lags_at(&self) -> Option<Time> {
-        if self.instances.len() == 1 || !self.instances.iter().any(|instance| self.holds_up(instance)) {
+        if !self.instances.iter().any(|instance| self.holds_up(instance)) {
             return None;
         }
         // As long as nobody leads what the merge waits for, an election is what is needed, and then some time.

@@ -10,6 +10,7 @@ use crate::members::Standing;
 use crate::merging::{Bindings, FIRST};
 use crate::ordering::Instance;
 use crate::peers::{Change, Conn, Peers, Us};
+use crate::ranks::Ranks;
 use crate::recovered::{Damaged, Recovered};
 use crate::rooms::Rooms;
 use crate::roster::Roster;
@@ -40,6 +41,7 @@ pub struct Node {
     pub(crate) instances: Vec<Instance>,
     pub(crate) merge: Merge<Batch>,
     pub(crate) bindings: Bindings,
+    pub(crate) ranks: Ranks,
     pub(crate) stays: Stays,
     /// Which instance asked for records to be read back, and under which number.
     pub(crate) loading: BTreeMap<u64, (usize, u64)>,
@@ -289,7 +291,7 @@ impl Restoring {
             outcomes: Outcomes::new(),
             routes: Routes::new(RouteLimits::default()),
             reads: ReadPath::new(config.reads.clone()),
-            turn: Turn::new(config.seed),
+            turn: Turn::new(config.seed, &config.reads),
             rooms: Rooms::default(),
             checkpoints,
             scrubs: Scrubs::knowing(&log),
@@ -301,6 +303,7 @@ impl Restoring {
             instances,
             merge,
             bindings: Bindings::default(),
+            ranks: Ranks::default(),
             stays: Stays::new(seen, others),
             loading: BTreeMap::new(),
             loads: 0,
@@ -469,6 +472,7 @@ impl Node {
         let (reads, state) = (self.reads.deadline(), self.state_deadline());
         let stall = self.turn.stalls_at(self.config.disk_stall);
         let raise = self.raise_deadline();
+        let answers = self.checkpoints.sound().then(|| self.turn.answers.deadline()).flatten();
         let order = self.instances.iter().filter_map(Instance::deadline).min();
         [
             order,
@@ -477,6 +481,7 @@ impl Node {
             self.left_behind_at(),
             peers,
             reads,
+            answers,
             self.turn.retry,
             state,
             stall,

@@ -422,8 +422,8 @@ impl Node {
             if !many || self.bindings.is_bound(conn, at) {
                 self.routes.unbind_conn(conn);
             }
-            out.send(conn, self.leader_notice(conn).frame());
         }
+        self.tell_clients(many.then_some(at), out);
         self.bindings.forget_instance(at);
     }
 }

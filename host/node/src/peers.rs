@@ -259,6 +259,13 @@ impl Peers {
         self.peers.iter().map(|(id, p)| (*id, p.address.as_str(), p.up(), p.problem.as_deref()))
     }
 
+    /// Whether somebody who comes from there is to be let in.
+    pub(crate) fn lets_in(&mut self, from: Option<IpAddr>) -> bool {
+        let lets_in = self.seats.lets_in(from);
+        self.refused.crowded_out += u64::from(!lets_in);
+        lets_in
+    }
+
     pub(crate) fn on_accepted(
         &mut self,
         now: Time,
@@ -593,9 +600,12 @@ impl Peers {
                 Err(why) => Some(why.to_string()),
             },
             FrameKind::Refusal => match Refusal::decode(frame.payload) {
-                // A program that knows no further connections. The first one carries everything.
-                Ok(Refusal { reason: RefusalReason::NoHello, .. }) if link > 0 => {
-                    return self.on_no_further(conn, replica, out);
+                // A program that knows no further connections. The first one carries everything. Others say the same of a hello that came
+                // late, and take the next one.
+                Ok(Refusal { reason: RefusalReason::NoHello, .. })
+                    if link > 0 && !self.knows_further(replica) =>
+                {
+                    return self.on_no_further(now, conn, (replica, link), out);
                 }
                 Ok(refusal) => Some(refusal.text),
                 Err(why) => Some(why.to_string()),
@@ -615,9 +625,21 @@ impl Peers {
         }
     }
 
-    fn on_no_further(&mut self, conn: ConnId, replica: ReplicaId, out: &mut Effects) {
+    /// Whether a member's program takes further connections, by the feature level that it named on the first one.
+    fn knows_further(&self, replica: ReplicaId) -> bool {
+        self.peers.get(&replica).is_some_and(|peer| peer.levels[1] >= FURTHER_LINKS)
+    }
+
+    fn on_no_further(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        (replica, link): (ReplicaId, u16),
+        out: &mut Effects,
+    ) {
         self.remove(conn);
         out.push(Effect::Close(conn));
+        self.redial_later(now, (replica, link), Some(REDIAL_REFUSED));
         if self.peers.get_mut(&replica).is_some_and(|peer| peer.lines.takes(false)) {
             self.changes.push(Change::Joined(replica));
         }

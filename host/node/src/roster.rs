@@ -16,6 +16,7 @@
 use quorate_types::{MembershipId, ReplicaId, planted};
 use quorate_wire::{Membership, Memberships, SystemCommand};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// What came of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +55,16 @@ impl Roster {
     pub(crate) fn change(&self) -> Option<&Memberships> {
         self.change.as_ref()
     }
+    /// Who may still need what instances decide, as far as is known at this seq: all members, and during a change those on both sides.
+    /// An instance may have a later membership already, and another one yet need those who leave with it.
+    pub(crate) fn audience(&self, founders: impl Iterator<Item = ReplicaId>) -> BTreeSet<ReplicaId> {
+        let mut all: BTreeSet<ReplicaId> = match &self.current {
+            Some(current) => current.members().iter().map(|member| member.replica).collect(),
+            None => founders.collect(),
+        };
+        all.extend(self.change.iter().flat_map(Memberships::replicas));
+        all
+    }
     /// Every id that was ever used.
     pub(crate) fn used(&self) -> &BTreeSet<ReplicaId> {
         &self.used
@@ -61,6 +72,19 @@ impl Roster {
     /// How many replicas there are.
     pub(crate) fn count(&self) -> usize {
         self.current.as_ref().map_or(usize::from(self.created), |current| current.members().len())
+    }
+
+    /// Of the memberships that logs name, those that were not executed here, and the last one that was, if there are any.
+    pub(crate) fn unexecuted(&self, mut named: Vec<Arc<Memberships>>) -> Vec<Arc<Memberships>> {
+        let executed = self.current.as_ref().map_or(MembershipId::FIRST, Membership::number);
+        if named.iter().all(|memberships| memberships.now().number() <= executed) {
+            return Vec::new();
+        }
+        named.retain(|memberships| memberships.now().number() >= executed);
+        named.extend(self.current.clone().map(|current| Arc::new(Memberships::one(current))));
+        named.sort_by_key(|memberships| memberships.now().number());
+        named.dedup();
+        named
     }
 
     /// Whether a change from one membership to the next can begin.

@@ -3,7 +3,9 @@
 //! Replicas always have a place: there is one for each member. Operators have places of their own. The places of clients are counted
 //! for each client, by the name in its certificate, or by its address where connections are plain; no client has more than its part.
 //! Whoever has not said who it is has a place for strangers, for a short time. When these are used up, the one that came first from
-//! the address with the most of them has to leave: somebody who only holds connections open makes room for somebody who goes on.
+//! the address with the most of them has to leave: somebody who only holds connections open makes room for somebody who goes on. Of
+//! those who come from that very address, only one in [`CROWD_PASSES`] makes another one leave, so that whoever goes on has time for it;
+//! the rest is turned away at once, which costs least.
 //! Tests: `seats/tests.rs`.
 
 use crate::peers::Conn;
@@ -39,6 +41,8 @@ pub enum Place {
     Client(u64),
 }
 
+/// Of a crowd, one in so many gets a place.
+const CROWD_PASSES: u64 = 16;
 /// Operators at once. They look and leave.
 pub(crate) const OPERATORS_MAX: usize = 64;
 
@@ -103,6 +107,8 @@ pub(crate) struct Seats {
     operators: usize,
     /// The last number that was given to somebody.
     numbers: u64,
+    /// Those that came from where most strangers are while there was no place.
+    crowded: u64,
 }
 
 impl Seats {
@@ -117,7 +123,22 @@ impl Seats {
             clients_count: 0,
             operators: 0,
             numbers: 0,
+            crowded: 0,
         }
+    }
+
+    /// Whether somebody from there is to be let in at all.
+    #[must_use]
+    pub(crate) fn lets_in(&mut self, from: Option<IpAddr>) -> bool {
+        if self.strangers_count < self.limits.strangers_max {
+            return true;
+        }
+        let own = self.strangers.get(&from.map(network)).map_or(0, BTreeSet::len);
+        if self.strangers.values().any(|conns| conns.len() > own) {
+            return true;
+        }
+        self.crowded += 1;
+        self.crowded.is_multiple_of(CROWD_PASSES)
     }
 
     /// Somebody comes. Gives who has to leave for it.

@@ -55,6 +55,9 @@ impl Node {
 
     /// What this replica lacked came by in the log after all, from another leader.
     fn drop_needless_fetch(&mut self, seq: Seq, out: &mut Effects) {
+        if self.checkpoints.drop_late(seq) {
+            keep(out, Job::ForgetPartial);
+        }
         if self.instances.len() > 1 {
             // See on_behind: that something was executed does not mean that nothing is lacking. But a leader says so again and again.
             let (now, long) = (self.now, self.config.raft.election_max.times(2));
@@ -68,17 +71,14 @@ impl Node {
             return;
         }
         let needless = |fetching: &mut Fetching| fetching.why == Why::Behind && seq >= fetching.at_least;
-        let late = |installing: &mut Installing| installing.why == Why::Behind && seq >= installing.image.seq;
-        let fetched = self.checkpoints.fetching.take_if(needless).is_some();
-        if self.checkpoints.installing.take_if(late).is_some() || fetched {
+        if self.checkpoints.fetching.take_if(needless).is_some() {
             keep(out, Job::ForgetPartial);
         }
     }
 
     /// An earlier run kept parts of a transfer that this one, which has come to a border by the log, does not need.
     fn drop_needless_partial(&mut self, out: &mut Effects) {
-        let transfers = self.checkpoints.fetching.is_some() || self.checkpoints.installing.is_some();
-        if !transfers && !self.partial.is_empty() {
+        if !self.checkpoints.transfers() && !self.partial.is_empty() {
             self.partial = Vec::new();
             keep(out, Job::ForgetPartial);
         }
@@ -440,7 +440,7 @@ impl Node {
         if let Some(fetching) = &mut self.checkpoints.fetching {
             fetching.told = Some(now);
         }
-        if self.checkpoints.fetching.is_some() || self.checkpoints.installing.is_some() {
+        if self.checkpoints.transfers() {
             return;
         }
         let local = self.executor.objects();
@@ -462,6 +462,10 @@ impl Node {
         own: Option<Version>,
         out: &mut Effects,
     ) {
+        assert!(
+            self.checkpoints.installing.is_none(),
+            "INV-NODE-10: nothing is fetched while what was fetched is made durable"
+        );
         let text = format!(
             "fetching a checkpoint of seq {at_least} or later from the other replicas: {}",
             why.name()
@@ -565,12 +569,25 @@ impl Node {
             out.push(Effect::Release(Unneeded(own)));
         }
         let image = Image { seq, border: manifest.border(), system: bytes, objects: store.version() };
-        self.checkpoints.installing = Some(Installing { image: image.clone(), system, digest, why });
+        self.checkpoints.installing = Some(Installing { image, system, digest, why });
+        let image = self.checkpoints.next_install();
         if planted("installed-before-durable") {
             self.install(now, out);
         }
-        self.checkpoints.giving_up.push_back(seq);
-        keep(out, Job::Install { image });
+        if let Some(image) = image {
+            keep(out, Job::Install { image });
+        }
+    }
+
+    /// What was fetched and could not be made durable is tried again, if it is still of use.
+    fn install_again(&mut self, out: &mut Effects) {
+        self.checkpoints.install_at = None;
+        if self.checkpoints.drop_late(self.executor.seq()) {
+            keep(out, Job::ForgetPartial);
+        }
+        if let Some(image) = self.checkpoints.next_install() {
+            keep(out, Job::Install { image });
+        }
     }
 
     /// The fetched checkpoint is durable: execution and ordering go on from it.
@@ -605,10 +622,13 @@ impl Node {
         self.gave_up(seq);
         self.fall_asleep(seq, out);
         self.standing.changed = true;
+        if self.has_begun() {
+            // Before anything is executed: the next border names where each of them stands.
+            self.wake_new(now, &new);
+        }
         // What an instance that stays where it is said before.
         self.deliver(now, out);
         if self.has_begun() {
-            self.wake_new(now, &new);
             self.resume_change(now);
             self.after_order(now, out);
         } else {
@@ -686,11 +706,7 @@ impl Node {
             self.ask_for_repairs(now, out);
         }
         if self.checkpoints.install_at.is_some_and(|at| at <= now) {
-            self.checkpoints.install_at = None;
-            if let Some(Installing { image, .. }) = &self.checkpoints.installing {
-                self.checkpoints.giving_up.push_back(image.seq);
-                keep(out, Job::Install { image: image.clone() });
-            }
+            self.install_again(out);
         }
         if self.ask_due().is_some_and(|at| at <= now) {
             self.want_border(now, out);

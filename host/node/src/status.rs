@@ -90,6 +90,8 @@ pub struct InstanceStatus {
     pub leader: Option<u16>,
     /// Whether it is this replica.
     pub leading: bool,
+    /// Clients whose requests go through it: known where it is led.
+    pub clients: usize,
     /// The last slot that is decided here.
     pub decided: u64,
     /// How long the others waited for it, since the start of the process, in milliseconds.

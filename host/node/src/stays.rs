@@ -48,6 +48,22 @@ impl Stays {
     pub(crate) fn new(seen: Generation, others: Vec<Instance>) -> Self {
         Self { begun: None, seen, others, looked: Time::ZERO }
     }
+
+    /// What is known of a stay that comes in force. Where the state went back to before that, it may have ended meanwhile: not any more.
+    fn take(&mut self, (id, stay): (InstanceId, u64)) -> Option<Instance> {
+        let known = self.others.iter().position(|other| (other.id, other.stay) == (id, stay))?;
+        let mut instance = self.others.swap_remove(known);
+        instance.away = None;
+        Some(instance)
+    }
+
+    /// With this stay in force at a seq, all before it are over: also those that are known from the log only, since a checkpoint of
+    /// later was installed before they came in force here.
+    fn end_before(&mut self, (id, stay): (InstanceId, u64), seq: Seq) {
+        for other in self.others.iter_mut().filter(|other| other.id == id && other.stay < stay) {
+            other.away.get_or_insert(seq);
+        }
+    }
 }
 
 /// Where a stay begins.
@@ -62,6 +78,11 @@ pub(crate) struct Birth {
 }
 
 impl Birth {
+    /// Where a checkpoint says that the instance stands.
+    fn of(part: &InstancePart) -> Self {
+        Self { id: part.instance, record: part.record, anchor: part.anchor.clone() }
+    }
+
     /// As the log keeps it: instance u16, record u64, then the anchor.
     fn to_record(&self) -> Record {
         let mut head = self.id.number().to_le_bytes().to_vec();
@@ -195,9 +216,8 @@ impl Node {
     /// The stay that begins there: what the log holds of it, or a new one.
     fn take_stay(&mut self, birth: Birth) -> Result<Instance, Halt> {
         let stay = birth.stay()?;
-        let known = self.stays.others.iter().position(|other| other.id == birth.id && other.stay == stay);
-        match known {
-            Some(known) => Ok(self.stays.others.swap_remove(known)),
+        match self.stays.take((birth.id, stay)) {
+            Some(known) => Ok(known),
             None => birth.instance(&self.config).map(|mut instance| {
                 instance.unborn = true;
                 instance
@@ -205,21 +225,18 @@ impl Node {
         }
     }
 
-    /// This stay of an instance counts from now on; the one before is kept for its records.
+    /// This stay of an instance counts from now on; those before are kept for their records.
     fn put_in_force(&mut self, at: usize, instance: Instance) {
         self.bindings.forget_instance(at);
         self.loading.retain(|_, (of, _)| *of != at);
+        let (id, stay) = (instance.id, instance.stay);
         if at == self.instances.len() {
-            return self.instances.push(instance);
+            self.instances.push(instance);
+        } else {
+            let before = std::mem::replace(&mut self.instances[at], instance);
+            self.stays.others.extend(Some(before).filter(|before| !before.asleep));
         }
-        let stay = instance.stay;
-        let mut before = std::mem::replace(&mut self.instances[at], instance);
-        if before.stay < stay {
-            before.away.get_or_insert(self.merge.seq());
-        }
-        if !before.asleep {
-            self.stays.others.push(before);
-        }
+        self.stays.end_before((id, stay), self.merge.seq());
     }
 
     /// An instance takes part, once the log says where it begins. Without room for that it waits.
@@ -244,6 +261,7 @@ impl Node {
         self.merge.leader(id, self.role_of(leader));
         let up = self.peers.peers().map(|(id, ..)| id).filter(|id| self.peers.is_up_in(*id, at));
         let up: BTreeSet<ReplicaId> = up.collect();
+        self.step_in(at, now, OrderInput::Listeners(self.listeners()));
         self.instances[at].connected.clone_from(&up);
         for replica in up {
             self.step_in(at, now, OrderInput::Connected(replica));
@@ -286,8 +304,8 @@ impl Node {
         for conn in self.peers.clients() {
             // Whoever waits for one that went asks again.
             self.routes.unbind_conn(conn);
-            out.send(conn, self.leader_notice(conn).frame());
         }
+        self.tell_clients(None, out);
     }
 
     fn leave(&mut self, at: usize, base: Seq) {
@@ -336,15 +354,21 @@ impl Node {
         let new = self.meet_instances(system)?;
         let many = self.instances.len() > 1;
         for (instance, part) in self.instances.iter_mut().zip(&system.instances) {
-            if instance.asleep || instance.unborn {
+            if instance.asleep {
                 continue; // it stands where the checkpoint says
+            }
+            if instance.unborn {
+                begin_at(instance, part, &self.config)?;
+                continue;
             }
             let next = self.merge.next_record(instance.id);
             let stays = many
                 && instance.started
                 && instance.decided >= part.record
                 && next == Some(RecordIndex(instance.decided.next().number()));
-            if !stays {
+            if stays {
+                instance.admission.jumped();
+            } else {
                 go_on(instance, now, part)?;
             }
         }
@@ -360,7 +384,7 @@ impl Node {
         }
         let mut new = Vec::new();
         for (at, part) in system.instances.iter().enumerate() {
-            let birth = Birth { id: part.instance, record: part.record, anchor: part.anchor.clone() };
+            let birth = Birth::of(part);
             let stay = birth.stay()?;
             if self.instances.get(at).is_none_or(|instance| instance.stay != stay) {
                 let instance = self.take_stay(birth.clone())?;
@@ -392,7 +416,7 @@ impl Node {
 
     /// When to look whether the others went on without what this replica waits for: nobody leads it any more.
     pub(crate) fn left_behind_at(&self) -> Option<Time> {
-        if self.instances.len() == 1 || self.checkpoints.fetching.is_some() || !self.has_begun() {
+        if self.instances.len() == 1 || self.checkpoints.transfers() || !self.has_begun() {
             return None;
         }
         let waits = self.merge.waits()?;
@@ -488,6 +512,14 @@ impl Node {
         }
         Ok(())
     }
+}
+
+/// An instance of which the log says nothing yet, since it had no room, begins with a checkpoint and not before.
+fn begin_at(instance: &mut Instance, part: &InstancePart, config: &NodeConfig) -> Result<(), Halt> {
+    let (away, leader) = (instance.away, instance.leader);
+    *instance = Birth::of(part).instance(config)?;
+    (instance.unborn, instance.away, instance.leader) = (true, away, leader);
+    Ok(())
 }
 
 /// An instance goes on from a checkpoint.

@@ -267,4 +267,4 @@ impl Parts {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,21 +1,21 @@
 //! The end of a turn: everything that arrived at once was handed in, so now batches are sealed, reads are grouped, replies
 //! leave and blocks are written. Nothing here runs per command.
 
-use crate::config::REPLY_FRAME_BYTES;
+use crate::answers::Answers;
 use crate::effects::{Effect, Effects, Event};
 use crate::node::Node;
 use bytes::Bytes;
-use quorate_execute::Executor;
 use quorate_log::{Log, LogEffect, SyncMode};
 use quorate_order::{Input as OrderInput, Random};
-use quorate_types::{AgreedTime, ConnId, Span, Time, planted};
-use quorate_wire::{FrameKind, OutFrame, ReadStatus, read_reply_header, write_position};
-use std::collections::{BTreeMap, VecDeque};
+use quorate_reply::ReadLimits;
+use quorate_types::{AgreedTime, Span, Time, planted};
+use quorate_wire::{FrameKind, OutFrame, ReadStatus, write_position};
+use std::collections::VecDeque;
 
 /// How often room is looked for on a full disk.
 const PREPARE_RETRY: Span = Span::from_millis(500);
-/// Bytes that one turn answers by itself: small questions must not fill the memory with large answers.
-pub(crate) const ANSWER_BYTES: usize = 8 << 20;
+/// Bytes that admission answers in a turn by itself: small requests must not fill the memory with large answers.
+const ANSWER_BYTES: usize = 8 << 20;
 /// How long written data stays without a sync in async mode.
 const SYNC_DELAY: Span = Span::from_millis(50);
 
@@ -47,7 +47,7 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64, reads: &ReadLimits) -> Self {
         Self {
             random: Random::new(seed ^ 0x74_75_72_6e),
             proposed: AgreedTime::ZERO,
@@ -60,7 +60,7 @@ impl Turn {
             stalled: false,
             answer: Vec::new(),
             answer_room: ANSWER_BYTES,
-            answers: Answers::default(),
+            answers: Answers::new(reads),
         }
     }
 
@@ -114,11 +114,10 @@ impl Node {
         self.ask_for_reads(now, out);
         self.fill(now, out);
         self.tell_caught_up(out);
-        self.run_reads();
+        self.run_reads(now);
         self.send_replies(out);
         self.turn.answer_room = ANSWER_BYTES;
-        self.turn.answers.bytes = 0;
-        self.turn.answers.of_owners.clear();
+        self.turn.answers.end_turn();
         self.run_log(now, out);
         self.tell_room(out);
         let unsynced = self.config.log.sync == SyncMode::Async && self.log.position() > self.log.synced_to();
@@ -197,7 +196,7 @@ impl Node {
         }
     }
 
-    fn run_reads(&mut self) {
+    fn run_reads(&mut self, now: Time) {
         if !self.checkpoints.sound() {
             return; // they expire, or are answered once the state is sound again
         }
@@ -206,8 +205,9 @@ impl Node {
         self.reads.ready(executor.seq(), |read| {
             counts.reads += 1;
             let conn = read.key.conn;
-            answers.run(executor, (conn, seats.number(conn)), read.key.read, read.query);
+            answers.run(now, executor, (conn, seats.number(conn)), read.key.read, read.query);
         });
+        answers.run_put_off(now, executor, |conn| seats.number(conn));
     }
 
     pub(crate) fn on_read_failed(&mut self, group: u64) {
@@ -228,78 +228,6 @@ impl Node {
         for (conn, body) in self.turn.answers.drain() {
             out.send(conn, OutFrame::new(FrameKind::ReadReplies, &[], vec![Bytes::from(body)]));
         }
+        self.move_new_clients(out);
     }
 }
-
-/// The answers to reads that leave at the end of the turn.
-#[derive(Debug, Default)]
-pub(crate) struct Answers {
-    open: BTreeMap<ConnId, Vec<u8>>,
-    /// Bytes answered in this turn.
-    bytes: usize,
-    /// And to whom.
-    of_owners: BTreeMap<u64, usize>,
-    full: Vec<(ConnId, Vec<u8>)>,
-}
-
-impl Answers {
-    /// Whether there is room for one more answer in this turn. Nobody gets more than is left for others.
-    pub(crate) fn has_room(&self, owner: u64) -> bool {
-        let own = self.of_owners.get(&owner).copied().unwrap_or(0);
-        self.bytes + own < ANSWER_BYTES
-    }
-
-    /// So much was answered.
-    pub(crate) fn answered(&mut self, owner: u64, bytes: usize) {
-        self.bytes += bytes;
-        *self.of_owners.entry(owner).or_default() += bytes;
-    }
-
-    /// Asks the service and keeps its answer, for this connection and whoever has it.
-    pub(crate) fn run(&mut self, executor: &Executor, to: (ConnId, u64), read: u64, query: &[u8]) {
-        let (conn, owner) = to;
-        if !self.has_room(owner) {
-            return self.fail(executor, conn, read, ReadStatus::Overloaded);
-        }
-        let body = self.open.entry(conn).or_default();
-        let start = body.len();
-        read_reply_header(body, read, executor.seq(), ReadStatus::Done, 0);
-        let begin = body.len();
-        if executor.query(query, body).is_ok() {
-            // The length is known only now; it is the header's last field.
-            let len = (body.len() - begin) as u32;
-            body[begin - 4..begin].copy_from_slice(&len.to_le_bytes());
-        } else {
-            body.truncate(start);
-            read_reply_header(body, read, executor.seq(), ReadStatus::TooLarge, 0);
-        }
-        let bytes = body.len() - start;
-        self.answered(owner, bytes);
-        self.roll(conn);
-    }
-
-    /// Bytes answered in this turn.
-    pub(crate) fn byte_len(&self) -> usize {
-        self.bytes
-    }
-
-    pub(crate) fn fail(&mut self, executor: &Executor, conn: ConnId, read: u64, status: ReadStatus) {
-        read_reply_header(self.open.entry(conn).or_default(), read, executor.seq(), status, 0);
-        self.roll(conn);
-    }
-
-    fn roll(&mut self, conn: ConnId) {
-        if self.open.get(&conn).is_some_and(|body| body.len() >= REPLY_FRAME_BYTES)
-            && let Some(body) = self.open.remove(&conn)
-        {
-            self.full.push((conn, body));
-        }
-    }
-
-    fn drain(&mut self) -> impl Iterator<Item = (ConnId, Vec<u8>)> {
-        self.full.drain(..).chain(std::mem::take(&mut self.open))
-    }
-}
-
-#[cfg(test)]
-mod tests;

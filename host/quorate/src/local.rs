@@ -120,6 +120,7 @@ fn set_up(directory: &Path, replicas: u16) -> Result<Vec<Config>, StartError> {
         members.push(MemberConfig {
             replica: id,
             address,
+            links: Vec::new(),
             incarnation: Incarnation::new(random()).to_string(),
         });
     }

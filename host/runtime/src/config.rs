@@ -19,7 +19,9 @@ use crate::lane::{LaneLimits, UNSENT_TIMES};
 
 mod access;
 mod checkpoints;
+mod etcd;
 mod kv;
+mod members;
 mod network;
 mod protocol;
 mod reads;
@@ -30,7 +32,9 @@ mod upgrade;
 
 pub use access::{AccessConfig, ClientAccess, Others};
 pub use checkpoints::{CheckpointConfig, CheckpointMode};
+pub use etcd::EtcdTokens;
 use kv::KvSection;
+pub use members::MemberConfig;
 use network::NetworkConfig;
 pub use reads::ReadsConfig;
 use sessions::SessionsConfig;
@@ -140,18 +144,6 @@ pub enum Protocol {
     /// Raft.
     #[default]
     Raft,
-}
-
-/// One replica of the cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MemberConfig {
-    /// Its id, from 1.
-    pub replica: u16,
-    /// Where it listens, `host:port`.
-    pub address: String,
-    /// The data directory that it was set up with, 16 hexadecimal digits.
-    pub incarnation: String,
 }
 
 /// `[durability]`
@@ -367,6 +359,9 @@ pub struct Config {
     /// Certificates; relative to this file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsFiles>,
+    /// Tokens for clients of etcd that members sign; without it the store keeps them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd_tokens: Option<EtcdTokens>,
     /// Which clients may use which keys; without it all may use all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<AccessConfig>,
@@ -438,6 +433,7 @@ impl Config {
             checkpoints: CheckpointConfig::default(),
             upgrade: UpgradeConfig::default(),
             tls: None,
+            etcd_tokens: None,
             access: None,
         }
     }
@@ -454,7 +450,11 @@ impl Config {
         if config.data.is_relative() && !config.data.as_os_str().is_empty() {
             config.data = path.parent().unwrap_or(Path::new("")).join(&config.data);
         }
-        config.tls = config.tls.map(|files| files.relative_to(path.parent().unwrap_or(Path::new(""))));
+        let place = path.parent().unwrap_or(Path::new(""));
+        config.tls = config.tls.map(|files| files.relative_to(place));
+        if let Some(tokens) = &mut config.etcd_tokens {
+            tokens.key = place.join(&tokens.key);
+        }
         config.check()?;
         Ok(config)
     }
@@ -498,19 +498,6 @@ impl Config {
         self.check_durability()?;
         self.check_tls()?;
         self.checkpoints.check(self.log_config().segment_bytes)
-    }
-
-    fn check_etcd(&self) -> Result<(), ConfigError> {
-        match &self.etcd {
-            Some(address) if !has_port(address) => {
-                invalid("etcd: an address is host:port, as in \"127.0.0.1:2379\"")
-            }
-            Some(_) if self.service != "etcd" => invalid(format!(
-                "etcd: write `service = \"etcd\"`, too: the service \"{}\" can not serve clients of etcd",
-                self.service
-            )),
-            _ => Ok(()),
-        }
     }
 
     fn check_tls(&self) -> Result<(), ConfigError> {
@@ -559,42 +546,6 @@ impl Config {
             );
         }
         self.log_config().check().or_else(|why| invalid(format!("durability: {why}")))
-    }
-
-    fn check_members(&self) -> Result<(), ConfigError> {
-        if self.members.is_empty() || self.members.len() > 64 {
-            return invalid(format!(
-                "members: a cluster has 1 to 64 members, here are {}",
-                self.members.len()
-            ));
-        }
-        for (at, member) in self.members.iter().enumerate() {
-            if member.replica == 0 {
-                return invalid("members: replica ids begin at 1");
-            }
-            if self.members[..at].iter().any(|other| other.replica == member.replica) {
-                return invalid(format!("members: replica {} is named twice", member.replica));
-            }
-            if Incarnation::parse(&member.incarnation).is_none() {
-                return invalid(format!(
-                    "members: the incarnation of replica {} has 16 hexadecimal digits",
-                    member.replica
-                ));
-            }
-        }
-        if self.membership == 0 || (self.membership > 1) != self.created.is_some_and(|created| created > 0) {
-            return invalid(
-                "membership: a replica that joined later has a membership above 1, and `created` says with how many replicas the \
-                 cluster was made; others have none of both",
-            );
-        }
-        if self.membership > 1 && self.members.len() == 1 {
-            return invalid("members: a replica that joins names at least one that it joins");
-        }
-        if !self.members.iter().any(|member| member.replica == self.replica) {
-            return invalid(format!("replica: {} is not among the members", self.replica));
-        }
-        Ok(())
     }
 
     fn check_timing(&self) -> Result<(), ConfigError> {

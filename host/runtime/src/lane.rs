@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+mod addresses;
 mod balance;
 mod door;
 mod fair;
@@ -39,6 +40,7 @@ mod tests;
 pub(crate) use pressure::{LaneLimits, UNSENT_TIMES};
 pub(crate) use queue::Sleeper;
 
+pub(crate) use addresses::Addresses;
 use door::Share;
 use pressure::BufferStatus;
 use side::LaneStatus;
@@ -67,7 +69,7 @@ pub(crate) struct Parts {
     pub(crate) mailbox: Mailbox,
     pub(crate) completions: Receiver<Completion>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) addresses: BTreeMap<ReplicaId, String>,
+    pub(crate) addresses: Addresses,
     /// Where clients of etcd are served: to be shown.
     pub(crate) etcd: Option<String>,
     pub(crate) limits: LaneLimits,
@@ -121,7 +123,7 @@ pub(crate) struct Lane {
     keeper: KeeperThread,
     mailbox: Mailbox,
     completions: Receiver<Completion>,
-    addresses: BTreeMap<ReplicaId, String>,
+    addresses: Addresses,
     network: Arc<dyn Network>,
     credentials: Option<Arc<Credentials>>,
     etcd: Option<String>,
@@ -164,7 +166,7 @@ impl Lane {
         Ok(Self {
             home: Home { node, effects: Effects::new() },
             sockets: sockets(poll),
-            entry: Share::default(),
+            entry: Share::entry(),
             sides,
             listener,
             disk,
@@ -304,6 +306,7 @@ impl Lane {
     fn accept_some(&mut self, now: Time) {
         for _ in 0..ACCEPTED_AT_ONCE {
             match self.listener.accept() {
+                Ok((_, from)) if !self.home.node.lets_in(Some(from.ip())) => {}
                 Ok((stream, from)) => {
                     let stream = stream.into();
                     self.network.accepted(&stream);
@@ -427,9 +430,9 @@ impl Lane {
                 }
                 Effect::Dial { replica, link } => self.dial(now, (replica, link)),
                 Effect::Address { replica, address: Some(address) } => {
-                    self.addresses.insert(replica, address);
+                    self.addresses.learn(replica, address);
                 }
-                Effect::Address { replica, address: None } => drop(self.addresses.remove(&replica)),
+                Effect::Address { replica, address: None } => self.addresses.forget(replica),
                 Effect::Load { load, places } => self.disk.load(load, places),
                 Effect::Keep(KeeperWork { job, stops }) => {
                     self.keeper.submit(job);
@@ -491,7 +494,7 @@ impl Lane {
 
     /// Addresses are looked up at each dial, since they change. A literal address needs no thread for that.
     fn dial(&mut self, now: Time, (replica, link): (ReplicaId, u16)) {
-        let Some(address) = self.addresses.get(&replica).cloned() else { return };
+        let Some(address) = self.addresses.of(replica, link).map(str::to_owned) else { return };
         if let Ok(literal) = address.parse::<SocketAddr>() {
             return self.connect(now, (replica, link), &[literal]);
         }

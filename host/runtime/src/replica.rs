@@ -9,7 +9,7 @@ use crate::disk_thread::{Completion, DiskThreads, Mailbox};
 use crate::files::{CheckpointFiles, MemoryFiles};
 use crate::health::Health;
 use crate::keeper_thread::KeeperThread;
-use crate::lane::{Lane, Parts, Sleeper, WAKER};
+use crate::lane::{Addresses, Lane, Parts, Sleeper, WAKER};
 use crate::network::{Network, SystemNetwork};
 use crate::open_files;
 use bytes::Bytes;
@@ -21,7 +21,6 @@ use quorate_node::{Node, NodeConfig, NodeStatus, Recovered, Restoring};
 use quorate_state::checkpoint::{Files, Keeper, OpenError};
 use quorate_tls::{CredentialsError, Watched};
 use quorate_types::{Halt, RecordId, ReplicaId};
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
@@ -391,8 +390,12 @@ fn certificates(config: &Config) -> Result<Option<Watched>, StartError> {
 }
 
 /// Where each member is, as far as the configuration knows.
-fn addresses(config: &Config) -> BTreeMap<ReplicaId, String> {
-    config.members.iter().map(|member| (ReplicaId::new(member.replica), member.address.clone())).collect()
+fn addresses(config: &Config) -> Addresses {
+    let mut addresses = Addresses::default();
+    for member in &config.members {
+        addresses.configure(ReplicaId::new(member.replica), member.address.clone(), member.links.clone());
+    }
+    addresses
 }
 
 /// Where probes ask, if they may.

@@ -147,6 +147,22 @@ fn a_file_names_what_it_changes_of_checkpoints() {
 }
 
 #[test]
+fn the_key_of_tokens_lies_beside_the_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("replica.toml");
+    let text = common::config(directory.path()).to_toml();
+    let read = |section: &str| {
+        std::fs::write(&file, format!("{text}\n[etcd_tokens]\n{section}")).unwrap();
+        Config::read(&file)
+    };
+    let tokens = read("sign_method = \"ES256\"\nkey = \"token.pem\"").unwrap().etcd_tokens.unwrap();
+    assert_eq!((tokens.key, tokens.ttl_s), (directory.path().join("token.pem"), 300));
+    let said = read("sign_method = \"ES256\"\nkey = \"token.pem\"\nttl_s = 0").unwrap_err().to_string();
+    assert!(said.contains("etcd_tokens: ttl_s is 1 to 86400"), "{said}");
+    assert!(read("key = \"token.pem\"").unwrap_err().to_string().contains("sign_method"));
+}
+
+#[test]
 fn a_delay_of_syncs_is_shown_and_has_a_limit() {
     refused(
         |c| c.durability.sync_delay_us = 1_000_001,

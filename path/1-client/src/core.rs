@@ -172,6 +172,11 @@ impl ClientCore {
         links.chain(own).chain([self.sessions.due, self.reads.due]).min().filter(|due| *due != NEVER)
     }
 
+    /// The members that it knows.
+    pub fn known(&self) -> impl Iterator<Item = ReplicaId> {
+        self.links.iter().filter(|link| !link.left).map(|link| link.replica)
+    }
+
     /// Who leads, as far as was heard.
     pub fn leader(&self) -> Option<ReplicaId> {
         self.known.leader.map(|link| self.links[link].replica)
@@ -401,6 +406,10 @@ impl ClientCore {
         let leader =
             leader.and_then(|id| self.links.iter().position(|link| link.replica == id && !link.left));
         let ours = self.known.leader == Some(from);
+        if ours && leader == Some(from) && self.sending_on.is_some_and(|(_, since)| view > since) {
+            // It says itself that it leads anew: what it took before may be lost. What others say of it is about other clients, too.
+            self.sending_on = None;
+        }
         let newer = view > self.known.view || (view == self.known.view && self.known.leader.is_none());
         if newer && (leader.is_some() || ours) {
             self.known = Known { view, leader };
@@ -431,12 +440,12 @@ impl ClientCore {
         self.known.leader.filter(|link| self.target_hold.is_none() && self.links[*link].up().is_some())
     }
 
-    /// Turns to the present leader: on a new connection, or in a new view, everything unanswered is sent again.
+    /// Turns to the present leader: on a new connection, or where it leads anew, everything unanswered is sent again.
     fn follow_leader(&mut self, now: Time, out: &mut Effects) {
         let target = self.target();
-        let on = target.and_then(|link| self.links[link].up()).map(|conn| (conn, self.known.view));
-        if on != self.sending_on {
-            self.sending_on = on;
+        let on = target.and_then(|link| self.links[link].up());
+        if on != self.sending_on.map(|(conn, _)| conn) {
+            self.sending_on = on.map(|conn| (conn, self.known.view));
             self.stats.resends += u64::from(on.is_some());
             self.suspect_at = None;
             self.sessions.rewind_all();

@@ -551,6 +551,25 @@ fn a_leader_that_leads_anew_gets_everything_again() {
     assert!(world.now.since(before) < Span::from_millis(10));
 }
 
+/// With several instances views change for others, too: what the leader took is lost only where it says so itself.
+#[test]
+fn what_others_say_of_views_makes_nobody_send_again() {
+    let (mut world, handle) = session();
+    let leader = world.leader;
+    world.paused.extend(leader);
+    world.call(1, handle, b"x", None);
+    world.run_for(Span::from_millis(1));
+    let before = world.client.stats().resends;
+    world.elect(leader);
+    world.run_for(Span::from_millis(1));
+    assert_eq!(world.client.stats().resends, before, "the leader said nothing");
+    world.paused.clear();
+    world.elect(leader);
+    world.run_for(Span::from_millis(10));
+    assert_eq!(world.client.stats().resends, before + 1);
+    assert_eq!(replies(wait(&mut world, 1)), b"x");
+}
+
 #[test]
 fn without_a_leader_everybody_is_asked_now_and_then() {
     let (mut world, handle) = session();

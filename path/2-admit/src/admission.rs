@@ -117,6 +117,12 @@ impl Admission {
         self.opening.clear();
     }
 
+    /// Execution goes on from a checkpoint: how what was in flight ended nobody tells here, so all of it may come again. What waits stays.
+    pub fn jumped(&mut self) {
+        self.entered.clear();
+        self.opening.clear();
+    }
+
     /// Takes the requests of one frame, which was decoded already. Answers that need no agreement are appended to `answer`.
     pub fn requests<'a>(
         &mut self,

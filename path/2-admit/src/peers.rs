@@ -197,7 +197,8 @@ pub fn check_identity(hello: &Hello, identity: Option<&Identity>) -> Result<(), 
         (Role::Peer { replica, .. }, Holder::Replica(own)) if replica == *own => return Ok(()),
         // Operators may look at what clients see. A replica that serves another protocol is a client for those it serves.
         (Role::Client(client), holder) if holder.owns(client) => return Ok(()),
-        (Role::Admin, Holder::Admin(_)) => return Ok(()),
+        // So may it act for the operators of that protocol, once it knows that they are some.
+        (Role::Admin, Holder::Admin(_) | Holder::Replica(_)) => return Ok(()),
         (Role::Peer { replica, .. }, _) => (
             format!("replica {}", replica.number()),
             "a replica needs its own certificate (`quorate cert issue --replica`)",

@@ -170,6 +170,12 @@ pub trait Order: Send + std::fmt::Debug {
     /// Where it stands.
     fn status(&self) -> Status;
 
+    /// The memberships that its log names, oldest first: who may have had a part in what is not executed yet. Each that an anchor or
+    /// a later entry names is among them.
+    fn memberships(&self) -> Vec<Arc<Memberships>> {
+        vec![self.status().membership]
+    }
+
     /// Whether it leads and may propose; the cheap part of [`Order::status`].
     fn leading(&self) -> bool;
 

@@ -44,8 +44,8 @@ pub struct SessionLimits {
     pub window: u64,
     /// While a session keeps more bytes of replies than this, nothing of it runs. 4 MiB by default.
     pub reply_bytes_max: u64,
-    /// The most bytes in the replies to one request. A little over 1 MiB by default, so that a reply which carries a value
-    /// of 1 MiB fits with what is around it.
+    /// The most bytes in the replies to one request. A little over 1.5 MiB by default, so that a reply which carries a value
+    /// of 1.5 MiB fits with what is around it.
     pub reply_bytes_per_request_max: u64,
     /// Once the replies to one batch have more bytes than this, the rest of it does not run. 64 MiB by default: small
     /// requests with large replies must not fill the memory of all replicas at once.
@@ -63,7 +63,7 @@ impl Default for SessionLimits {
             ttl: Span::from_secs(60),
             window: 1024,
             reply_bytes_max: 4 << 20,
-            reply_bytes_per_request_max: (1 << 20) + (64 << 10),
+            reply_bytes_per_request_max: (3 << 19) + (64 << 10),
             reply_bytes_per_batch_max: 64 << 20,
             reply_bytes_total_max: 1 << 30,
         }
@@ -150,6 +150,8 @@ pub struct SessionTable {
     expiry: BinaryHeap<Reverse<(AgreedTime, SessionId)>>,
     live: u32,
     kept_bytes: u64,
+    /// How often a session began or ended.
+    changes: u64,
 }
 
 impl SessionTable {
@@ -164,6 +166,7 @@ impl SessionTable {
             expiry: BinaryHeap::new(),
             live: 0,
             kept_bytes: 0,
+            changes: 0,
         }
     }
     /// The limits.
@@ -181,6 +184,22 @@ impl SessionTable {
     /// Bytes of replies that all sessions keep.
     pub fn kept_bytes(&self) -> u64 {
         self.kept_bytes
+    }
+    /// Grows whenever a session begins or ends.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+    /// Whose sessions live, by place: a client once for each.
+    pub fn clients(&self) -> impl Iterator<Item = ClientId> {
+        self.places.iter().filter_map(|place| Some(place.session.as_ref()?.client))
+    }
+    /// How many clients have sessions.
+    pub fn client_count(&self) -> usize {
+        self.per_client.len()
+    }
+    /// How many sessions a client has.
+    pub fn of_client(&self, client: ClientId) -> u32 {
+        self.per_client.get(&client).copied().unwrap_or(0)
     }
     /// Whose session this is, while it lives.
     pub fn client(&self, id: SessionId) -> Option<ClientId> {
@@ -222,7 +241,7 @@ impl SessionTable {
         if let Some(index) = self.openings.get(&(client, nonce)) {
             return Some(SessionId { index: *index, generation: self.places[*index as usize].generation });
         }
-        let of_client = self.per_client.get(&client).copied().unwrap_or(0);
+        let of_client = self.of_client(client);
         if self.live >= self.limits.sessions_max || of_client >= self.limits.sessions_per_client_max {
             return None;
         }
@@ -247,6 +266,7 @@ impl SessionTable {
         *self.per_client.entry(session.client).or_insert(0) += 1;
         self.expiry.push(Reverse((session.last_active.plus(self.limits.ttl), id)));
         self.live += 1;
+        self.changes += 1;
         self.kept_bytes += session.replies.byte_len();
         place.session = Some(session);
     }
@@ -267,6 +287,7 @@ impl SessionTable {
             }
         }
         self.live -= 1;
+        self.changes += 1;
         self.kept_bytes -= session.replies.byte_len();
         self.leave_vacant(id.index);
         self.tidy_expiry();

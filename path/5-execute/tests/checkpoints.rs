@@ -10,7 +10,13 @@ use quorate_wire::ReplyStatus;
 use support::{Replica, commands, empty, open};
 
 fn replica() -> Replica {
-    let limits = SessionLimits { window: 9, ttl: Span::from_nanos(1000), ..SessionLimits::default() };
+    // Those of the file below: what is usual now may be something else.
+    let limits = SessionLimits {
+        window: 9,
+        ttl: Span::from_nanos(1000),
+        reply_bytes_per_request_max: (1 << 20) + (64 << 10),
+        ..SessionLimits::default()
+    };
     let mut replica = Replica::new(limits);
     let id = replica.opened(1, 1);
     replica.run(5, &[open(1, 2), open(2, 1), commands(id, 1, 1, &[b"one"]), commands(id, 2, 1, &[b"two"])]);

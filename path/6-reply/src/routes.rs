@@ -8,7 +8,7 @@
 
 use quorate_execute::Outcomes;
 use quorate_types::{ClientId, ConnId, RequestNumber, SessionId};
-use quorate_wire::Reply;
+use quorate_wire::{Reply, ReplyStatus};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What bounds the routes.
@@ -160,9 +160,14 @@ impl Routes {
         line.map(|_| bound.conn)
     }
 
-    /// Hands this batch's replies to the connections that wait for them, if they are here.
-    pub fn route(&mut self, outcomes: &Outcomes) {
+    /// Hands this batch's replies to the connections that wait for them, if they are here. `own`: this replica proposed the batch. Nobody
+    /// else says of a request that it was not taken: a client counts such words, one for each copy that it sent (INV-CLIENT-3).
+    pub fn route(&mut self, outcomes: &Outcomes, own: bool) {
         for (outcome, reply) in outcomes.replies() {
+            let refused = matches!(reply.status, ReplyStatus::ExpectedNumber | ReplyStatus::Overloaded);
+            if refused && !own {
+                continue;
+            }
             if let Some(client) = outcome.opening {
                 let Some(conn) = self.take_opening(client, outcome.number) else { continue };
                 if outcome.session != SessionId::NONE {

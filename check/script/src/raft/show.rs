@@ -157,6 +157,9 @@ fn memberships(memberships: &Memberships) -> String {
 
 /// The commands of a batch.
 pub(super) fn batch(batch: &Batch) -> String {
+    if let Some(target) = batch.no_op_target() {
+        return format!("no-op to {target}");
+    }
     let mut shown = Vec::new();
     for request in batch.requests() {
         let Ok((_, commands, _)) = request else { return "(damaged)".into() };

@@ -2,6 +2,7 @@
 
 use super::{MS, World};
 use crate::checks::Failure;
+use crate::client::Client;
 use crate::plan::Change;
 use crate::queue::Event;
 use crate::replica::{Join, incarnation};
@@ -38,6 +39,29 @@ impl World {
     fn foremost(&self) -> Option<&Node> {
         let nodes = self.replicas.iter().filter_map(|replica| replica.node.as_ref());
         nodes.max_by_key(|node| node.executor().seq())
+    }
+
+    /// Whether a client was cut off until all replicas that it knows were gone, and all that those know: from there nothing leads to
+    /// the members of today. An operator would give it their addresses.
+    pub(super) fn is_lost(&self, client: &Client) -> bool {
+        if self.plan.replicas == self.plan.founders {
+            return false;
+        }
+        let current = self.current();
+        let mut ask: Vec<usize> = client.core.known().map(place).collect();
+        let mut known: BTreeSet<usize> = ask.iter().copied().collect();
+        while let Some(who) = ask.pop() {
+            let Some(node) = self.replicas.get(who).and_then(|replica| replica.node.as_ref()) else {
+                continue;
+            };
+            if current.contains(&who) {
+                return false;
+            }
+            let membership = self.membership_of(node);
+            let members = membership.members().iter().map(|member| place(member.replica));
+            ask.extend(members.filter(|who| known.insert(*who)));
+        }
+        true
     }
 
     /// What a replica is, for a run that does not end.

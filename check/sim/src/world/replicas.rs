@@ -142,7 +142,8 @@ impl World {
     fn look_at_lease(&mut self, who: usize, before: &[(View, bool, u64)]) {
         let Some(node) = &self.replicas[who].node else { return };
         for (at, ((view, _, answered), (.., now))) in before.iter().zip(node.leases()).enumerate() {
-            if *answered == now {
+            // They begin anew with another stay of the instance.
+            if now <= *answered {
                 continue;
             }
             let others = self.replicas.iter().enumerate().filter_map(|(other, replica)| {

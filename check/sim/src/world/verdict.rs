@@ -2,7 +2,7 @@
 
 use super::{MS, Phase, World};
 use crate::checks::{Failure, acked, checkpoints, linear, reads};
-use crate::client::Done;
+use crate::client::{Client, Done};
 use crate::replica::Replica;
 use crate::trace::Level;
 use quorate_log::SyncMode;
@@ -25,23 +25,29 @@ impl World {
     pub(super) fn is_over(&mut self) -> bool {
         match self.phase {
             Phase::Safety => {}
-            Phase::Liveness if self.clients.iter().all(|client| client.is_done()) => {
-                self.trace.line(Level::Events, self.now, None, "phase", || "last reads".to_owned());
-                self.phase = Phase::Reads;
+            Phase::Liveness if self.waits_for_none(Client::is_done) => {
+                self.enter(Phase::Reads, "last reads");
                 for index in 0..self.clients.len() {
-                    let who = self.plan.replicas + index;
-                    let local = self.processes[who].clock.read(self.now);
-                    self.clients[index].final_reads(self.now, local);
-                    self.wake(who);
+                    // Who is lost has not done its work yet; who was lost reads later than the others did.
+                    if self.clients[index].is_done() && !self.clients[index].reads_last() {
+                        let who = self.plan.replicas + index;
+                        let local = self.processes[who].clock.read(self.now);
+                        self.clients[index].final_reads(self.now, local);
+                        self.wake(who);
+                    }
                 }
             }
-            Phase::Reads if self.clients.iter().all(|client| client.is_over()) => {
-                self.phase = Phase::CatchUp;
+            // One that was lost found its way: a replica that it knows heard who the members are, and told it.
+            Phase::Reads | Phase::CatchUp if !self.waits_for_none(Client::reads_last) => {
+                self.enter(Phase::Liveness, "a client goes on");
+            }
+            Phase::CatchUp if !self.waits_for_none(Client::is_over) => self.enter(Phase::Reads, "last reads"),
+            Phase::Reads if self.waits_for_none(Client::is_over) => {
                 let current = self.current();
                 let nodes = current.iter().filter_map(|who| self.replicas[*who].node.as_ref());
                 let last = nodes.map(|node| node.executor().seq().number()).max();
                 self.last_border = (last.unwrap_or(0), 0, false);
-                self.trace.line(Level::Events, self.now, None, "phase", || "the last border".to_owned());
+                self.enter(Phase::CatchUp, "the last border");
             }
             Phase::CatchUp => {
                 // Who was removed and hears nobody leads on for that long.
@@ -51,6 +57,16 @@ impl World {
             Phase::Liveness | Phase::Reads => {}
         }
         false
+    }
+
+    /// Whether all clients are that far, but for those that nothing leads to the members.
+    fn waits_for_none(&self, is_far: impl Fn(&Client) -> bool) -> bool {
+        self.clients.iter().all(|client| is_far(client) || self.is_lost(client))
+    }
+
+    fn enter(&mut self, phase: Phase, name: &'static str) {
+        self.trace.line(Level::Events, self.now, None, "phase", || name.to_owned());
+        self.phase = phase;
     }
 
     /// What is still to be done, for a run that does not end.
@@ -154,3 +170,6 @@ impl World {
         checkpoints::trimmed(name, first, status.log.position, before, 3 * size + (64 << 10) + ahead)
     }
 }
+
+#[cfg(test)]
+mod tests;

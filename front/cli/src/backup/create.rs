@@ -67,25 +67,45 @@ pub(super) fn run(args: &Args) -> Outcome {
     let cluster = Cluster::find(&args.cluster)?;
     // First, so that nobody waits for minutes to hear that the disk can not be written.
     let mut file = begin(&args.file)?;
-    let progress = Progress::new();
-    let patience = Duration::from_secs(args.timeout);
-    let at_least = if args.fresh { Some(acknowledged(&cluster)?) } else { None };
-    let links = Links::connect(&cluster);
-    let mut create = Create::new(&cluster, links, patience, &progress)?;
+    let wanted = Wanted { fresh: args.fresh, patience: Duration::from_secs(args.timeout) };
+    let made = make(&cluster, &wanted, &mut file, &args.file, &Progress::new())?;
+    print::line(if args.json { made.json() } else { made.text() })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is wanted of a backup.
+pub(super) struct Wanted {
+    /// Whether everything is in it that was acknowledged until now.
+    pub(super) fresh: bool,
+    /// How long nothing may move.
+    pub(super) patience: Duration,
+}
+
+/// Makes a backup of this cluster in a file that was begun, which is named `path` in the end.
+///
+/// # Errors
+/// Says why there is none.
+pub(super) fn make<'a>(
+    cluster: &Cluster,
+    wanted: &Wanted,
+    file: &mut NewFile,
+    path: &'a Path,
+    progress: &Progress,
+) -> Outcome<Made<'a>> {
+    let at_least = if wanted.fresh { Some(acknowledged(cluster)?) } else { None };
+    let links = Links::connect(cluster);
+    let mut create = Create::new(cluster, links, wanted.patience, progress)?;
     let target = create.agreed(at_least)?;
     let fetched = create.fetch(target)?;
     let Fetched { manifest, system, store } = *fetched;
     let image = Image { seq: manifest.seq(), border: manifest.border(), system, objects: store.version() };
-    belongs(&image, &cluster)?;
-    let bytes = write(&mut file, &image, &manifest, &args.file, &progress)?;
+    belongs(&image, cluster)?;
+    let bytes = write(file, &image, &manifest, path, progress)?;
     let facts = Facts::of(&manifest, &image.system, Some(&image.objects), bytes)?;
     let vouched = create.vouchers.of(manifest.seq(), manifest.digest());
     let from: Vec<ReplicaId> = create.sources.iter().copied().collect();
     let absent = std::mem::take(&mut create.links.absent);
-    drop(progress);
-    let made = Made { file: &args.file, facts, vouched, from, absent };
-    print::line(if args.json { made.json() } else { made.text() })?;
-    Ok(ExitCode::SUCCESS)
+    Ok(Made { file: path, facts, vouched, from, absent })
 }
 
 fn begin(path: &Path) -> Outcome<NewFile> {
@@ -371,7 +391,7 @@ fn write(
 }
 
 /// What is said after a backup was made.
-struct Made<'a> {
+pub(super) struct Made<'a> {
     file: &'a Path,
     facts: Facts,
     vouched: Vec<ReplicaId>,

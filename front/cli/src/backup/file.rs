@@ -2,6 +2,7 @@
 //! durable, and one that is only read.
 
 use bytes::Bytes;
+use quorate_etcd_grpc::saved;
 use quorate_state::checkpoint::Files;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
@@ -120,10 +121,13 @@ impl Files for NewFile {
     }
 }
 
-/// A backup that is there; only read.
+/// A backup that is there, also one that etcdctl saved; only read.
 pub(super) struct OldFile {
     file: File,
+    /// Of the backup.
     len: u64,
+    /// Whether etcdctl saved it, with a sum of its own.
+    is_saved: bool,
 }
 
 impl OldFile {
@@ -137,8 +141,17 @@ impl OldFile {
             return Err(io::Error::new(ErrorKind::InvalidInput, "it is no file"));
         }
         let file = File::open(path)?;
-        let about = file.metadata()?;
-        Ok(Self { file, len: about.len() })
+        let inside = saved::backup_len(&file)?;
+        let len = inside.map_or_else(|| file.metadata().map(|about| about.len()), Ok)?;
+        Ok(Self { file, len, is_saved: inside.is_some() })
+    }
+
+    /// Whether it has the sum that it came with, if it did with any.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub(super) fn fits_its_sum(&self) -> io::Result<bool> {
+        if self.is_saved { saved::is_whole(&self.file) } else { Ok(true) }
     }
 }
 

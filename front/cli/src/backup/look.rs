@@ -76,6 +76,10 @@ pub(super) fn load(path: &Path) -> Outcome<(Facts, Image)> {
     if !places.is_empty() {
         return Err(damaged(path, &places));
     }
+    if !file.fits_its_sum().doing(format_args!("read {}", path.display()))? {
+        let why = Unusable::Damaged("it has not the SHA-256 with which it was saved".to_owned());
+        return Err(unusable(path, &why));
+    }
     progress.begins("loading", single.manifest().total_bytes());
     let image =
         single.load(&mut file, &mut |bytes| progress.at(bytes)).map_err(|why| unusable(path, &why))?;

@@ -25,8 +25,14 @@ mod progress;
 mod restore;
 mod vouchers;
 
-use crate::failure::Outcome;
+use crate::cluster::Cluster;
+use crate::failure::{Doing as _, Outcome};
 use clap::Subcommand;
+use file::NewFile;
+use progress::Progress;
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::Duration;
 
 /// Write the state of a cluster to a file, check such a file, or begin a new cluster with it.
 #[derive(Debug, clap::Args)]
@@ -50,4 +56,29 @@ pub(crate) fn run(args: Args) -> Outcome {
         Action::Verify(args) => look::verify(&args),
         Action::Show(args) => look::show(&args),
     }
+}
+
+/// How long nothing may move while a backup is made for a client of etcd.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Makes a backup with everything that is acknowledged. The file lies in this directory, which is made for it, and has no name any more:
+/// it is gone when it is closed.
+///
+/// # Errors
+/// Says why there is none.
+pub(crate) fn unnamed(cluster: &Cluster, directory: &Path) -> Outcome<File> {
+    discard(directory);
+    fs::create_dir_all(directory).doing(format_args!("make {}", directory.display()))?;
+    let path = directory.join("backup");
+    let mut file = NewFile::begin(&path).doing(format_args!("make {}", path.display()))?;
+    let wanted = create::Wanted { fresh: true, patience: PATIENCE };
+    create::make(cluster, &wanted, &mut file, &path, &Progress::silent())?;
+    let made = File::open(&path).doing(format_args!("read {}", path.display()));
+    discard(directory);
+    made
+}
+
+/// What a program left that was stopped while it made one. Best effort, since nothing uses it.
+pub(crate) fn discard(directory: &Path) {
+    let _ = fs::remove_dir_all(directory);
 }

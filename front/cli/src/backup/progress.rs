@@ -14,12 +14,17 @@ pub(super) struct Progress {
 impl Progress {
     /// Nothing is done yet.
     pub(super) fn new() -> Self {
-        let bar = ProgressBar::no_length();
         if !std::io::stderr().is_terminal() {
-            bar.set_draw_target(ProgressDrawTarget::hidden());
+            return Self::silent();
         }
+        let bar = ProgressBar::no_length();
         bar.enable_steady_tick(TICK);
         Self { bar }
+    }
+
+    /// Nobody looks on.
+    pub(super) fn silent() -> Self {
+        Self { bar: ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()) }
     }
 
     /// Waits for something that says nothing of how far it is.

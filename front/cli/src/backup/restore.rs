@@ -32,11 +32,11 @@ use std::process::ExitCode;
 /// one: it has an id of its own, and nobody of the old cluster is taken for a member. It goes on at the backup's seq.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  quorate backup restore monday.qbk --out again             as many replicas as before, all on this machine
+  quorate backup restore monday.qbk --service etcd --out again     as many replicas as before, all on this machine
   quorate dev --dir again                                   runs them
-  quorate backup restore monday.qbk --out prod2 --members 1=10.0.0.1:7000,2=10.0.0.2:7000,3=10.0.0.3:7000
+  quorate backup restore monday.qbk --service kv --out prod2 --members 1=10.0.0.1:7000,2=10.0.0.2:7000,3=10.0.0.3:7000
 
-What was written after the backup is not in it. Stop the old cluster before clients use the new one, or both will take
+It may be one that `etcdctl` saved from a member. What was written after the backup is not in it. Stop the old cluster before clients use the new one, or both will take
 writes.")]
 pub(super) struct Args {
     /// The backup
@@ -55,7 +55,7 @@ pub(super) struct Args {
     #[arg(long, value_enum, default_value_t = Durability::Group)]
     durability: Durability,
     /// Which service the replicas run: the one that the old cluster ran
-    #[arg(long, value_enum, default_value_t = ServiceChoice::Kv)]
+    #[arg(long, value_enum)]
     service: ServiceChoice,
     /// No certificates: connections are neither encrypted nor authenticated
     #[arg(long)]
@@ -79,14 +79,19 @@ pub(super) fn run(args: Args) -> Outcome {
     let named = members(&args.members)?;
     let (facts, image) = look::load(&args.file)?;
     let is_local = named.is_empty();
-    let members = if is_local { local(args.replicas, facts.members.len())? } else { named };
+    let service = args.service;
+    let (members, etcd) = if is_local {
+        local(args.replicas, facts.members.len(), service)?
+    } else {
+        let etcd = init::etcd_addresses(service, &named, init::ETCD_PORT);
+        (named, etcd)
+    };
     let durability = match args.durability {
         Durability::Group => DurabilityChoice::Group,
         Durability::Async => DurabilityChoice::Async,
     };
     let certificates = (!args.plain).then_some(cert::DAYS);
-    let (service, instances, made_by) = (args.service, facts.instances, "quorate backup restore");
-    let etcd = init::etcd_addresses(service, &members, init::ETCD_PORT);
+    let (instances, made_by) = (facts.instances, "quorate backup restore");
     let plan = Plan { members, durability, service, etcd, instances, lanes: 1, certificates, made_by };
     let origin = Origin {
         cluster: init::new_cluster_id()?,
@@ -208,11 +213,16 @@ fn members(texts: &[String]) -> Outcome<Vec<(u16, String)>> {
     texts.iter().enumerate().map(parse).collect()
 }
 
-/// Replicas on this machine.
-fn local(wanted: Option<u16>, before: usize) -> Outcome<Vec<(u16, String)>> {
+/// Ids and addresses of replicas, and where they serve clients of etcd.
+type Places = (Vec<(u16, String)>, Vec<String>);
+
+/// Replicas on this machine, on free ports.
+fn local(wanted: Option<u16>, before: usize, service: ServiceChoice) -> Outcome<Places> {
     let count = wanted.or_else(|| u16::try_from(before).ok()).unwrap_or(1);
-    let ports = dev::free_ports(count)?;
-    Ok((1..=count).zip(ports).map(|(id, port)| (id, format!("127.0.0.1:{port}"))).collect())
+    let ports = dev::free_ports(if service == ServiceChoice::Etcd { 2 * count } else { count })?;
+    let mut addresses = ports.iter().map(|port| format!("127.0.0.1:{port}"));
+    let members = (1..=count).zip(addresses.by_ref()).collect();
+    Ok((members, addresses.collect()))
 }
 
 fn text(out: &Path, cluster: &Cluster, facts: &Facts, is_local: bool) -> String {

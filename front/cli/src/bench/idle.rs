@@ -1,9 +1,11 @@
-//! `bench idle`: what three replicas cost that nobody uses.
+//! `bench idle`: what three replicas cost that nobody uses; and with several instances, what one command now and then waits for the
+//! others.
 
 use super::cpu::{self, tick_s};
 use super::machine::Machine;
 use super::options::{IdleArgs, Measurement, seconds};
 use super::progress::Progress;
+use super::pulse::{self, Pulse};
 use super::report;
 use super::target::Target;
 use crate::cluster::ClusterArgs;
@@ -33,6 +35,11 @@ struct Document {
     seconds: f64,
     /// No figure of processor time is finer than this.
     cpu_resolution_percent: f64,
+    instances: u16,
+    /// What was decided meanwhile, in all instances: nothing, since nobody asked for anything.
+    slots_decided: u64,
+    /// Commands to several instances, and to one.
+    pulse: Option<Pulse>,
     replicas: Vec<Replica>,
     machine: Machine,
 }
@@ -43,7 +50,7 @@ pub(super) fn run(args: &IdleArgs, json: bool) -> Outcome {
         cluster: ClusterArgs::default(),
         durability: Some(args.durability),
         plain: false,
-        instances: 1,
+        instances: args.instances,
         lanes: 1,
         sync_delay_us: 0,
         scratch: args.scratch.clone(),
@@ -56,6 +63,7 @@ pub(super) fn run(args: &IdleArgs, json: bool) -> Outcome {
     let mut target = Target::open(&measurement, ServiceChoice::Kv)?;
     std::thread::sleep(SETTLE);
     let before = target.pids.iter().map(|pid| cpu::of_process(*pid)).collect::<Outcome<Vec<_>>>()?;
+    let decided = target.merged()?.instances.decided();
     let start = Instant::now();
     {
         let progress = Progress::new("idle", length);
@@ -66,6 +74,7 @@ pub(super) fn run(args: &IdleArgs, json: bool) -> Outcome {
         }
     }
     let seconds = start.elapsed().as_secs_f64();
+    let slots_decided = target.merged()?.instances.decided().saturating_sub(decided);
     let leader = target.client.client().leader();
     let mut replicas = Vec::new();
     for ((replica, pid), before) in target.replicas.iter().zip(&target.pids).zip(before) {
@@ -77,8 +86,19 @@ pub(super) fn run(args: &IdleArgs, json: bool) -> Outcome {
             cpu_percent_of_a_core: used / seconds * 100.0,
         });
     }
+    let pulse = match args.instances {
+        1 => None,
+        _ => {
+            let mut one = Target::open(&Measurement { instances: 1, ..measurement }, ServiceChoice::Kv)?;
+            std::thread::sleep(SETTLE);
+            pulse::compare(&mut target, &mut one, args.pulses)?
+        }
+    };
     let document = Document {
         benchmark: "idle",
+        instances: args.instances,
+        slots_decided,
+        pulse,
         durability: init::name(args.durability),
         fault_model: "crash",
         seconds,
@@ -105,6 +125,22 @@ fn table(document: &Document) -> String {
             if replica.leads { " leads" } else { "      " },
             replica.memory_mib,
             replica.cpu_percent_of_a_core
+        ));
+    }
+    lines.push(format!(
+        "  {}: {} slots were decided meanwhile",
+        report::counted(document.instances),
+        document.slots_decided
+    ));
+    if let Some(Pulse { several_ms, one_ms, added_ms }) = &document.pulse {
+        let ms = |value: f64| format!("{value:.3}");
+        lines.push(format!(
+            "  one command per second, ms: {}; with one instance {}; more by {} (medians of {}, {:.1} % confidence)",
+            several_ms.text(ms),
+            one_ms.text(ms),
+            added_ms.text(ms),
+            added_ms.of,
+            added_ms.confidence
         ));
     }
     lines.push(format!("  (processor time is right to within {:.2} %)", document.cpu_resolution_percent));

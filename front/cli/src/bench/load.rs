@@ -106,9 +106,8 @@ impl Look {
 }
 
 struct Generator<'a> {
-    client: Client,
     queue: CompletionQueue,
-    sessions: Vec<Session>,
+    sessions: Vec<Opened>,
     slots: Vec<Slot>,
     work: &'a mut dyn Work,
     outstanding: usize,
@@ -219,7 +218,6 @@ impl<'a> Generator<'a> {
         let sessions = open(target, plan.sessions)?;
         let now = Instant::now();
         Ok(Self {
-            client: target.client.client().clone(),
             queue: CompletionQueue::new(),
             slots: (0..plan.slots).map(|slot| Slot { session: slot % sessions.len(), sent: now }).collect(),
             sessions,
@@ -240,7 +238,7 @@ impl<'a> Generator<'a> {
         let commands = self.work.next(slot);
         let Slot { session, sent } = &mut self.slots[slot];
         *sent = now;
-        self.client.submit(&self.sessions[*session], commands, slot as u64, &self.queue);
+        self.sessions[*session].submit(commands, slot, &self.queue);
         self.outstanding += 1;
     }
 
@@ -320,16 +318,29 @@ impl<'a> Generator<'a> {
     }
 }
 
-/// Opens sessions, all at once.
-pub(super) fn open(target: &Target, count: usize) -> Outcome<Vec<Session>> {
-    let client = target.client.client();
-    let opening: Vec<_> = (0..count).map(|_| Box::pin(client.open_session())).collect();
+/// A session, and the client that it is one of.
+pub(super) struct Opened {
+    client: Client,
+    session: Session,
+}
+
+impl Opened {
+    pub(super) fn submit(&self, commands: Encoded, slot: usize, queue: &CompletionQueue) {
+        self.client.submit(&self.session, commands, slot as u64, queue);
+    }
+}
+
+/// Opens sessions, all at once, of all clients in turn.
+pub(super) fn open(target: &Target, count: usize) -> Outcome<Vec<Opened>> {
+    let clients: Vec<Client> = target.clients().cycle().take(count).cloned().collect();
+    let opening: Vec<_> = clients.iter().map(|client| Box::pin(client.open_session())).collect();
     all(opening)
         .into_iter()
-        .map(|opened| {
+        .zip(&clients)
+        .map(|(opened, client)| {
             opened.map(|mut session| {
                 session.set_timeout(STALL);
-                session
+                Opened { client: client.clone(), session }
             })
         })
         .collect::<Result<_, _>>()

@@ -4,25 +4,31 @@
 //! runs already. A figure stands beside the null program's (`bench floor`) from the same command: floor, ours, floor, and
 //! so on, since what else the machine does changes from minute to minute.
 //!
-//! Files: `options` (the command line), `temporary` (the replicas), `load` and `paced` (the load generators, as much as goes and at a given rate), `quota` (limits of lanes), `append`, `kv`, `idle`,
-//! `floor`, `hostile` (one benchmark each), `figure` (what is drawn), `series` (floor and ours in turns), `machine` and `cpu` (what the system says),
+//! Files: `options` (the command line), `temporary` (the replicas), `load` and `paced` (the load generators, as much as goes and at a given rate), `quota` (limits of lanes), `nets` (limits of links), `append`, `kv`, `idle`,
+//! `floor`, `etcd`, `hostile`, `instances`, `stages` (one benchmark each), `pulse` (a part of `idle`), `figure` (what is drawn), `series` (floor and ours in turns), `median`, `machine` and `cpu` (what the system says),
 //! `report` and `progress` (what people see). Tests: front/cli/tests.
 
 mod append;
 mod cpu;
+mod etcd;
 mod figure;
 mod floor;
 mod hostile;
 mod idle;
+mod instances;
 mod kv;
 mod load;
 pub(crate) mod machine;
+mod median;
+mod nets;
 pub(crate) mod options;
 mod paced;
 pub(crate) mod progress;
+mod pulse;
 mod quota;
 pub(crate) mod report;
 mod series;
+mod stages;
 mod target;
 mod temporary;
 #[cfg(test)]
@@ -37,9 +43,13 @@ use options::Command;
 pub(crate) fn run(args: Args) -> Outcome {
     match args.command {
         Command::Append(append) => append::run(&append, args.json),
+        Command::Etcd(etcd) => etcd::run(&etcd, args.json),
+        Command::Member(member) => etcd::become_member(&member),
         Command::Kv(kv) => kv::run(&kv, args.json),
         Command::Floor(floor) => floor::run(&floor, args.json),
         Command::Idle(idle) => idle::run(&idle, args.json),
+        Command::Instances(instances) => instances::run(&instances, args.json),
+        Command::Stages(stages) => stages::run(&stages, args.json),
         Command::Hostile(hostile) => hostile::run(&hostile, args.json),
         Command::Crowd(crowd) => hostile::crowd(&crowd),
         Command::Figure(figure) => figure::run(&figure, args.json),

@@ -18,7 +18,11 @@ use std::time::Duration;
   quorate bench kv --callers 1 --durability group
   quorate bench floor --json
   quorate bench idle --secs 60
+  quorate bench idle --instances 8 --secs 10 --pulses 60
+  quorate bench instances
+  quorate bench stages
   quorate bench hostile --connections 10000
+  quorate bench etcd --etcd /usr/bin/etcd
   quorate bench figure dfc")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -38,8 +42,16 @@ pub(super) enum Command {
     Floor(FloorArgs),
     /// Memory and processor time of three replicas that nobody uses
     Idle(IdleArgs),
+    /// What more instances cost: processor time for each command, at equal batches
+    Instances(InstancesArgs),
+    /// What the merge costs, and what a thread for each stage would: one replica's stages in this process
+    Stages(StagesArgs),
+    /// Puts and strong reads of etcd's clients, beside an etcd on the same machine
+    Etcd(super::etcd::EtcdArgs),
     /// What well-behaved clients notice of a crowd of others that connects, floods, and keeps to no rule
     Hostile(HostileArgs),
+    #[command(hide = true)]
+    Member(super::etcd::MemberArgs),
     #[command(hide = true)]
     Crowd(super::hostile::CrowdArgs),
     Figure(super::figure::FigureArgs),
@@ -226,4 +238,75 @@ pub(super) struct IdleArgs {
     /// How long to measure, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
     pub(super) secs: f64,
+    /// How many instances agree on the log side by side
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(super) instances: u16,
+    /// With several instances: so many commands, one per second, beside the same with one instance
+    #[arg(long, value_name = "COUNT", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(super) pulses: u32,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct InstancesArgs {
+    /// The numbers of instances; the others are compared with the first
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_values_t = [1, 2, 4, 8])]
+    pub(super) instances: Vec<u16>,
+    /// How often to measure each of them, in turns
+    #[arg(long, value_name = "COUNT", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) rounds: u32,
+    /// Over how many lanes a replica spreads its connections
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(super) lanes: u16,
+    /// When a write counts as durable
+    #[arg(long, value_enum, default_value_t = DurabilityChoice::Memory)]
+    pub(super) durability: DurabilityChoice,
+    /// Without certificates and encryption
+    #[arg(long)]
+    pub(super) plain: bool,
+    /// Size of a command in bytes: at least 16, a multiple of 8
+    #[arg(long, value_name = "BYTES", default_value_t = 1024)]
+    pub(super) bytes: usize,
+    /// Commands in one call, and so in one batch
+    #[arg(long, value_name = "COUNT", default_value_t = 64)]
+    pub(super) commands_per_call: usize,
+    /// Calls outstanding
+    #[arg(long, value_name = "COUNT", default_value_t = 64)]
+    pub(super) calls: usize,
+    /// Where the clusters keep their logs
+    #[arg(long, value_name = "DIR", default_value = ".quorate/bench")]
+    pub(super) scratch: PathBuf,
+    /// How long to measure each time, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3.0)]
+    pub(super) secs: f64,
+    /// How long to run before measuring, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    pub(super) warm: f64,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct StagesArgs {
+    /// How often to measure each way, in turns
+    #[arg(long, value_name = "COUNT", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) rounds: u32,
+    /// Size of a command in bytes: at least 16, a multiple of 8
+    #[arg(long, value_name = "BYTES", default_value_t = 1024)]
+    pub(super) bytes: usize,
+    /// Commands in one call, and so in one batch
+    #[arg(long, value_name = "COUNT", default_value_t = 64)]
+    pub(super) commands_per_call: usize,
+    /// Calls under way
+    #[arg(long, value_name = "COUNT", default_value_t = 64)]
+    pub(super) calls: usize,
+    /// How long to measure each time, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
+    pub(super) secs: f64,
+    /// So many calls each time, rather than so long: for tools that count instructions
+    #[arg(long, value_name = "COUNT", conflicts_with = "secs", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) count: Option<u64>,
+    /// The ways; the others are compared with the first
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = super::stages::Way::ALL)]
+    pub(super) ways: Vec<super::stages::Way>,
+    /// Where to put certificates for a moment
+    #[arg(long, value_name = "DIR", default_value = ".quorate/bench")]
+    pub(super) scratch: PathBuf,
 }

@@ -41,7 +41,6 @@ pub(super) struct Provided {
 /// Sends as planned; returns when everything that was sent was answered.
 pub(super) fn run(target: &mut Target, pace: &Pace, work: &mut dyn Work) -> Outcome<Provided> {
     let sessions = open(target, pace.sessions)?;
-    let client = target.client.client().clone();
     let queue = CompletionQueue::new();
     let histogram = Histogram::new(3).map_err(|why| Failure::new(format!("no histogram: {why}")))?;
     let mut free: Vec<usize> = (0..pace.outstanding_max).rev().collect();
@@ -68,7 +67,7 @@ pub(super) fn run(target: &mut Target, pace: &Pace, work: &mut dyn Work) -> Outc
             match free.pop() {
                 Some(slot) => {
                     due_at[slot] = next;
-                    client.submit(&sessions[number % sessions.len()], work.next(slot), slot as u64, &queue);
+                    sessions[number % sessions.len()].submit(work.next(slot), slot, &queue);
                 }
                 None => provided.skipped += u64::from(counts),
             }

@@ -341,6 +341,14 @@ pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     }
 }
 
+/// `1 instance`, `8 instances`.
+pub(super) fn counted(instances: u16) -> String {
+    match instances {
+        1 => "1 instance".into(),
+        many => format!("{many} instances"),
+    }
+}
+
 /// Three digits and a letter: 17.6 M.
 pub(crate) fn amount(value: f64) -> String {
     let (scaled, letter) = match value {

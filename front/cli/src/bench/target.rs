@@ -1,11 +1,12 @@
 //! The cluster that is measured: our own, or one that runs already.
 
+use super::nets::Nets;
 use super::options::Measurement;
 use super::temporary::{Settings, Temporary};
 use crate::cluster::Cluster;
 use crate::failure::{Doing as _, Failure, Outcome};
 use crate::init::{self, ServiceChoice};
-use quorate::client::BlockingClient;
+use quorate::client::{BlockingClient, Client};
 use quorate_types::ReplicaId;
 use serde::Deserialize;
 use std::path::Path;
@@ -20,6 +21,8 @@ const LAG_BYTES_MAX: u64 = 1 << 20;
 pub(super) struct Target {
     // Before the processes, so that it ends first.
     pub(super) client: BlockingClient,
+    /// More of them, where one connection to one leader would not reach all instances.
+    crowd: Vec<BlockingClient>,
     own: Option<Temporary>,
     pub(super) replicas: Vec<ReplicaId>,
     /// The processes in the order of `replicas`; empty when they are not on this machine.
@@ -39,12 +42,17 @@ pub(super) struct Target {
 struct Status {
     log: Log,
     process: Process,
-    /// The others, as the leader sees them.
+    replica: u16,
+    view: u64,
+    /// Of the first instance, where there are several.
+    leader: Option<u16>,
+    /// The others, as that leader sees them.
     members: Vec<Member>,
 }
 
 #[derive(Deserialize)]
 struct Member {
+    replica: u16,
     lag_bytes: u64,
     active: bool,
 }
@@ -61,6 +69,34 @@ struct Process {
     pid: u32,
 }
 
+/// What a replica says of what went through the merge.
+#[derive(Deserialize)]
+pub(super) struct Merged {
+    /// Requests and batches executed.
+    pub(super) requests: u64,
+    pub(super) batches: u64,
+    pub(super) instances: Instances,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Instances {
+    /// The part of the global log that is empty.
+    pub(super) noop_share: f64,
+    each: Vec<Instance>,
+}
+
+#[derive(Deserialize)]
+struct Instance {
+    decided: u64,
+}
+
+impl Instances {
+    /// Slots decided in all of them.
+    pub(super) fn decided(&self) -> u64 {
+        self.each.iter().map(|instance| instance.decided).sum()
+    }
+}
+
 impl Target {
     /// Starts a cluster with this service, or finds the one that was named.
     pub(super) fn open(measurement: &Measurement, service: ServiceChoice) -> Outcome<Self> {
@@ -71,7 +107,17 @@ impl Target {
     pub(super) fn configured(
         measurement: &Measurement,
         service: ServiceChoice,
+        settings: Settings,
+    ) -> Outcome<Self> {
+        Self::on(measurement, service, settings, None)
+    }
+
+    /// The same; one that is started has these links.
+    pub(super) fn on(
+        measurement: &Measurement,
+        service: ServiceChoice,
         mut settings: Settings,
+        nets: Option<&Nets>,
     ) -> Outcome<Self> {
         if measurement.own_cluster() {
             let (durability, sync_delay_us) = (measurement.durability(), measurement.sync_delay_us);
@@ -79,14 +125,16 @@ impl Target {
                 let value = toml::Value::Integer(i64::try_from(sync_delay_us).unwrap_or(i64::MAX));
                 settings.push(("durability", "sync_delay_us", value));
             }
-            let own = Temporary::start(measurement, service, &settings)?;
+            let own = Temporary::start(measurement, service, &settings, nets)?;
             let client = connect(&own.cluster)?;
             let replicas = own.cluster.members.iter().map(|(replica, _)| *replica).collect();
             let pids = own.pids();
             let durability = init::name(durability);
             let (returns, returned) = (None, None);
+            let own = Some(own);
+            let crowd = Vec::new();
             let mut target =
-                Self { client, own: Some(own), replicas, pids, durability, sync_delay_us, returns, returned };
+                Self { client, crowd, own, replicas, pids, durability, sync_delay_us, returns, returned };
             target.wait()?;
             return Ok(target);
         }
@@ -113,10 +161,47 @@ impl Target {
             pids.clear();
         }
         let (returns, returned) = (None, None);
+        let (own, crowd) = (None, Vec::new());
         let mut target =
-            Self { client, own: None, replicas, pids, durability, sync_delay_us, returns, returned };
+            Self { client, crowd, own, replicas, pids, durability, sync_delay_us, returns, returned };
         target.wait()?;
         Ok(target)
+    }
+
+    /// Has so many clients, at least one. Each has a connection of its own, and with it an instance.
+    pub(super) fn have_clients(&mut self, count: usize) -> Outcome<()> {
+        let Some(cluster) = self.own.as_ref().map(|own| &own.cluster) else {
+            return Err(Failure::new("only a cluster that was started for this gets several clients"));
+        };
+        while self.crowd.len() + 1 < count {
+            self.crowd.push(connect(cluster)?);
+        }
+        Ok(())
+    }
+
+    /// Has so many clients more, which come on the links in turn.
+    pub(super) fn have_clients_on(&mut self, count: usize, nets: &Nets) -> Outcome<()> {
+        let Some(cluster) = self.own.as_ref().map(|own| own.cluster.clone()) else {
+            return Err(Failure::new("only a cluster that was started for this has links"));
+        };
+        for (_, link) in (0..count).zip((0..nets.links()).cycle()) {
+            let on = |(replica, _): &(ReplicaId, String)| (*replica, nets.address(replica.number(), link));
+            let members = cluster.members.iter().map(on).collect();
+            self.crowd.push(connect(&Cluster { members, ..cluster.clone() })?);
+        }
+        Ok(())
+    }
+
+    /// All of them.
+    pub(super) fn clients(&self) -> impl Iterator<Item = &Client> + Clone {
+        std::iter::once(&self.client).chain(&self.crowd).map(BlockingClient::client)
+    }
+
+    /// What the first replica says of what it merged.
+    pub(super) fn merged(&self) -> Outcome<Merged> {
+        let Some(first) = self.replicas.first() else { return Err(Failure::new("there is no replica")) };
+        let text = self.client.status(*first).doing("ask a replica for its status")?;
+        serde_json::from_str(&text).doing("read a replica's status")
     }
 
     /// Waits until the cluster answers and the leader replicates to every other replica: a figure for three replicas must
@@ -128,7 +213,7 @@ impl Target {
             let why = match self.client.open_session() {
                 // A session that was just opened closes when it is dropped.
                 Ok(_) if self.all_follow() => return Ok(()),
-                Ok(_) => "the leader does not reach all replicas; see `quorate status`".to_owned(),
+                Ok(_) => self.who_is_missing(),
                 Err(why) => why.to_string(),
             };
             if Instant::now() >= until {
@@ -145,11 +230,31 @@ impl Target {
 
     /// How many the leader says are there and lack little.
     pub(super) fn followers(&self) -> usize {
-        let leader = self.client.client().leader();
-        let status = leader.and_then(|leader| self.client.status(leader).ok());
-        let status = status.and_then(|text| serde_json::from_str::<Status>(&text).ok());
-        let members = status.map(|status| status.members).unwrap_or_default();
+        let members = self.as_the_leader_sees_them();
         members.iter().filter(|member| member.active && member.lag_bytes <= LAG_BYTES_MAX).count()
+    }
+
+    /// The others, in the first instance. Whom our client follows leads the instance that it got, which may be another one.
+    fn as_the_leader_sees_them(&self) -> Vec<Member> {
+        let statuses = self.replicas.iter().filter_map(|replica| {
+            let text = self.client.status(*replica).ok()?;
+            serde_json::from_str::<Status>(&text).ok()
+        });
+        let leader =
+            statuses.filter(|status| status.leader == Some(status.replica)).max_by_key(|status| status.view);
+        leader.map(|status| status.members).unwrap_or_default()
+    }
+
+    fn who_is_missing(&self) -> String {
+        let members = self.as_the_leader_sees_them();
+        if members.is_empty() {
+            return "no replica says that it leads".to_owned();
+        }
+        let others = members.iter().map(|Member { replica, lag_bytes, active }| {
+            let heard = if *active { "was heard of" } else { "was not heard of" };
+            format!("r{replica} {heard} and lacks {lag_bytes} bytes")
+        });
+        format!("the leader does not reach all replicas: {}", others.collect::<Vec<_>>().join(", "))
     }
 
     /// Stops a replica of the cluster that was started for this; one that follows, and which one it is.
@@ -175,6 +280,11 @@ impl Target {
     /// The cluster that was started for this.
     pub(super) fn cluster(&self) -> Option<&Cluster> {
         self.own.as_ref().map(|own| &own.cluster)
+    }
+
+    /// Where it serves clients of etcd.
+    pub(super) fn etcd(&self) -> Vec<String> {
+        self.own.as_ref().map(|own| own.etcd.clone()).unwrap_or_default()
     }
 
     /// Fails when a replica of ours ended. One that was taken away comes back when it is time.

@@ -1,5 +1,6 @@
 //! A cluster of our own: three processes of this program on loopback, gone with their data when the benchmark ends.
 
+use super::nets::Nets;
 use super::options::Measurement;
 use crate::cert;
 use crate::cluster::Cluster;
@@ -10,20 +11,24 @@ use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// As many as one failure takes.
 pub(super) const REPLICAS: u16 = 3;
 /// How long a replica may take to stop cleanly.
 const STOP: Duration = Duration::from_secs(5);
-/// The names of our directories begin with it; the id of our process follows.
+/// The names of our directories begin with it; the id of our process and the cluster's number follow.
 const PREFIX: &str = "cluster-";
+static STARTED: AtomicU32 = AtomicU32::new(0);
 /// And those of the null program's logs.
 pub(super) const FLOOR_PREFIX: &str = "floor-";
 
 /// The processes and their directory.
 pub(super) struct Temporary {
     pub(super) cluster: Cluster,
+    /// Where clients of etcd are served, if they are.
+    pub(super) etcd: Vec<String>,
     children: Vec<Child>,
     /// One that was stopped, and is to be.
     away: Option<usize>,
@@ -36,15 +41,23 @@ impl Temporary {
         measurement: &Measurement,
         service: ServiceChoice,
         settings: &Settings,
+        nets: Option<&Nets>,
     ) -> Outcome<Self> {
         let scratch = &measurement.scratch;
         fs::create_dir_all(scratch).doing(format_args!("make {}", scratch.display()))?;
-        sweep(scratch);
-        let directory = scratch.join(format!("{PREFIX}{}", std::process::id()));
+        // Each gets a number, since two may be compared.
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        if number == 0 {
+            sweep(scratch, PREFIX);
+        }
+        let directory = scratch.join(format!("{PREFIX}{}-{number}", std::process::id()));
         let certificates = (!measurement.plain).then_some(cert::DAYS);
+        let mut free = addresses(2 * usize::from(REPLICAS))?;
+        let etcd = free.split_off(usize::from(REPLICAS));
+        let members = nets.map_or_else(|| (1..).zip(free).collect(), on_nets);
         let plan = Plan {
-            etcd: Vec::new(),
-            members: addresses()?,
+            etcd: if service == ServiceChoice::Etcd { etcd } else { Vec::new() },
+            members,
             durability: measurement.durability(),
             service,
             instances: measurement.instances,
@@ -54,11 +67,15 @@ impl Temporary {
         };
         let cluster = init::make(&directory, &plan)?;
         // From here on what was made is removed, also when a process does not start.
-        let mut made = Self { cluster, children: Vec::new(), away: None, directory };
+        let etcd = plan.etcd.clone();
+        let mut made = Self { cluster, etcd, children: Vec::new(), away: None, directory };
         for (replica, _) in &plan.members {
             let place = replica_directory(&made.directory, *replica);
-            configure(&place.join(REPLICA_FILE), settings)?;
-            let child = start(&place)?;
+            configure(&place.join(REPLICA_FILE), settings, nets)?;
+            let child = match nets {
+                Some(nets) => start_on(nets, *replica, &place)?,
+                None => start(&place)?,
+            };
             made.children.push(child);
         }
         Ok(made)
@@ -141,8 +158,8 @@ impl Drop for Temporary {
 pub(super) type Settings = Vec<(&'static str, &'static str, toml::Value)>;
 
 /// Writes them into a configuration.
-fn configure(file: &Path, settings: &Settings) -> Outcome<()> {
-    if settings.is_empty() {
+fn configure(file: &Path, settings: &Settings, nets: Option<&Nets>) -> Outcome<()> {
+    if settings.is_empty() && nets.is_none() {
         return Ok(());
     }
     let doing = format!("configure {}", file.display());
@@ -153,43 +170,68 @@ fn configure(file: &Path, settings: &Settings) -> Outcome<()> {
             section.insert((*key).to_owned(), value.clone());
         }
     }
+    if let Some(nets) = nets {
+        nets.configure(&mut text);
+    }
     fs::write(file, text.to_string()).doing(&doing)
 }
 
 fn start(place: &Path) -> Outcome<Child> {
+    let mut command = Command::new(program()?);
+    serve(&mut command, place, log(place)?);
+    command.stdin(Stdio::null()).spawn().doing(format_args!("start the replica in {}", place.display()))
+}
+
+/// The same, with links of its own.
+fn start_on(nets: &Nets, replica: u16, place: &Path) -> Outcome<Child> {
+    let logs = log(place)?;
+    nets.spawn(replica, &program()?, |command| serve(command, place, logs))
+}
+
+fn program() -> Outcome<PathBuf> {
+    std::env::current_exe().doing("find this program's own file")
+}
+
+/// Where a replica's words go, twice.
+fn log(place: &Path) -> Outcome<[File; 2]> {
     let shown = place.display();
     let log = File::create(place.join("log.txt")).doing(format_args!("write {shown}/log.txt"))?;
     let out = log.try_clone().doing(format_args!("write {shown}/log.txt"))?;
-    let program = std::env::current_exe().doing("find this program's own file")?;
-    Command::new(program)
+    Ok([out, log])
+}
+
+fn serve(command: &mut Command, place: &Path, [out, log]: [File; 2]) {
+    command
         .arg("serve")
         .arg("--config")
         .arg(place.join(REPLICA_FILE))
         .arg(format!("--die-with-parent={}", std::process::id()))
-        .stdin(Stdio::null())
         .stdout(out)
-        .stderr(log)
-        .spawn()
-        .doing(format_args!("start the replica in {shown}"))
+        .stderr(log);
+}
+
+/// On the first link of each.
+fn on_nets(nets: &Nets) -> Vec<(u16, String)> {
+    (1..=REPLICAS).map(|replica| (replica, nets.address(replica, 0))).collect()
 }
 
 /// Ports that are free now, held together until all are found.
-fn addresses() -> Outcome<Vec<(u16, String)>> {
+pub(super) fn addresses(count: usize) -> Outcome<Vec<String>> {
     let mut held = Vec::new();
-    for replica in 1..=REPLICAS {
+    for _ in 0..count {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).doing("find a free port")?;
         let address = listener.local_addr().doing("find a free port")?;
-        held.push((replica, address.to_string(), listener));
+        held.push((address.to_string(), listener));
     }
-    Ok(held.into_iter().map(|(replica, address, _)| (replica, address)).collect())
+    Ok(held.into_iter().map(|(address, _)| address).collect())
 }
 
 /// Removes what benchmarks left that were killed.
-fn sweep(scratch: &Path) {
+pub(super) fn sweep(scratch: &Path, prefix: &str) {
     for entry in fs::read_dir(scratch).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let pid =
-            name.to_str().and_then(|name| name.strip_prefix(PREFIX)).and_then(|pid| pid.parse::<u32>().ok());
+        let name = name.to_str().and_then(|name| name.strip_prefix(prefix));
+        let pid = name.and_then(|name| name.split('-').next()).and_then(|pid| pid.parse::<u32>().ok());
         if pid.is_some_and(|pid| pid == std::process::id() || !Path::new(&format!("/proc/{pid}")).exists()) {
             let _ = fs::remove_dir_all(entry.path());
         }

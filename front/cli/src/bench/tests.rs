@@ -1,5 +1,6 @@
 //! The parts that need no cluster.
 
+use super::median::Median;
 use super::{append, cpu, kv, load, machine, quota, report, series};
 use quorate_floor::Sync;
 use quorate_kv::Totals;
@@ -107,4 +108,21 @@ fn the_place_of_quotas_is_found_among_the_mounts() {
                   cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\ncgroup /sys/fs/cgroup/cpu cgroup rw,relatime,cpu 0 0\n";
     assert_eq!(quota::hierarchy(mounts), Some("/sys/fs/cgroup/cpu".into()));
     assert_eq!(quota::hierarchy("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"), None);
+}
+
+#[test]
+fn a_median_has_bounds() {
+    assert_eq!(Median::of(Vec::new()), None);
+    let of = |count: u32| Median::of((1..=count).rev().map(f64::from).collect()).expect("a median");
+    let eleven = of(11);
+    assert_eq!((eleven.median, eleven.low, eleven.high, eleven.of), (6.0, 2.0, 10.0, 11));
+    // One of eleven below is 12 of 2048 cases, and as many above.
+    assert!((eleven.confidence - (1.0 - 24.0 / 2048.0) * 100.0).abs() < 1e-9, "{eleven:?}");
+    let four = of(4);
+    assert_eq!((four.median, four.low, four.high, four.confidence), (2.5, 1.0, 4.0, 87.5));
+    // Fewer bound nothing closer than all of them.
+    assert_eq!((of(1).low, of(1).high, of(1).confidence), (1.0, 1.0, 0.0));
+    // Of many, a share that shrinks: 41 to 60 of 100.
+    let hundred = of(100);
+    assert_eq!((hundred.low, hundred.high), (40.0, 61.0));
 }

@@ -130,7 +130,7 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
     let choices = Choices {
         replicas: args.replicas.unwrap_or(3),
         durability: args.durability.unwrap_or(DurabilityChoice::Group),
-        service: args.service.unwrap_or(ServiceChoice::Kv),
+        service: args.service.unwrap_or(ServiceChoice::Etcd),
         instances: args.instances.unwrap_or(1),
         lanes: args.lanes.unwrap_or(1),
         plain: args.plain,

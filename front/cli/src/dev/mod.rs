@@ -38,6 +38,7 @@ use std::time::{Duration, Instant};
     args_conflicts_with_subcommands = true,
     after_help = "Examples:
   quorate dev                                    three replicas, durable, data in ./.quorate/dev
+  quorate dev --service kv                       without clients of etcd, for `quorate bench kv`
   quorate dev --replicas 5 --dir /tmp/five       another cluster beside it
   quorate dev --fresh --durability memory        throw the data away; start over without a disk
 
@@ -68,10 +69,10 @@ pub(crate) struct Args {
     /// How many threads of each replica share the work of its connections [default: 1]
     #[arg(long, value_name = "LANES", value_parser = clap::value_parser!(u16).range(1..=64))]
     lanes: Option<u16>,
-    /// Which service the replicas run [default: kv]
+    /// Which service the replicas run [default: etcd, which `quorate kv` and clients of etcd use]
     #[arg(long, value_enum)]
     service: Option<ServiceChoice>,
-    /// The first port; the other replicas take the ones after it [default: free ones]
+    /// The first port; the other replicas take the ones after it, then clients of etcd [default: free ones]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65_000))]
     port_base: Option<u16>,
     /// Without certificates and encryption: replicas listen on this machine only, but any process on it may do everything
@@ -298,7 +299,7 @@ impl Dev {
         for (command, what) in [("status", "how it is"), ("chaos kill leader", "how long writes stall")] {
             let _ = writeln!(text, "  quorate {:<40} {what}", format!("{command}{dir}"));
         }
-        if choices.service == ServiceChoice::Kv {
+        if choices.service != ServiceChoice::Tally {
             let _ = writeln!(text, "  quorate {:<40} write", format!("kv put greeting hello{dir}"));
             let _ = writeln!(text, "  quorate {:<40} read", format!("kv get greeting{dir}"));
         }

@@ -11,7 +11,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 fn config() -> Config {
-    let member = MemberConfig { replica: 1, address: "127.0.0.1:1".into(), incarnation: "1".repeat(16) };
+    let member = MemberConfig {
+        replica: 1,
+        address: "127.0.0.1:1".into(),
+        links: Vec::new(),
+        incarnation: "1".repeat(16),
+    };
     Config::new(ClusterId::new(7), 1, "data".into(), vec![member])
 }
 

@@ -1,11 +1,12 @@
 //! `quorate kv`: the key-value service from the command line.
 
+mod etcd;
 mod show;
 
 use crate::cluster::{Cluster, ClusterArgs};
 use crate::failure::{Doing as _, Failure, Outcome};
 use crate::print;
-use quorate::client::{BlockingSession, ReadConsistency, ReadOptions, Replies};
+use quorate::client::{BlockingSession, ReadConsistency, ReadOptions, ReadResult};
 use quorate::{BlockingClient, Error};
 use quorate_kv::{Condition, KvCommand, KvQuery, KvReply, Operation, Scan};
 use quorate_types::{ReplicaId, Seq};
@@ -20,7 +21,7 @@ use std::time::Duration;
 /// decides.
 const FRAME_BYTES_MAX: u32 = 8 << 20;
 
-/// Read and write keys of the key-value service.
+/// Read and write keys, of the key-value service or of the store that clients of etcd use.
 ///
 /// Writes run exactly once. An error says whether a write may have been done all the same.
 #[derive(Debug, clap::Args)]
@@ -229,17 +230,24 @@ impl Common {
             }
         }
     }
-    /// Runs one command in a session of its own.
-    fn write(&self, command: &KvCommand<'_>) -> Outcome<(Replies, u64)> {
+    /// Runs one command in a session of its own; its reply, and the seq of the write.
+    fn write(&self, command: &KvCommand<'_>) -> Outcome<(Vec<u8>, u64)> {
         let client = self.client()?;
         let session = client.open_session().map_err(|why| not_done(&why))?;
+        let call = |bytes: &[u8]| {
+            let replies = session.call_one(bytes).map_err(|why| wrote(&why))?;
+            Ok::<_, Failure>(replies.first().unwrap_or_default().to_vec())
+        };
         let mut bytes = Vec::new();
         command.encode(&mut bytes);
-        let replies = session.call_one(&bytes).map_err(|why| wrote(&why))?;
+        let mut reply = call(&bytes)?;
+        if let Some(bytes) = etcd::command(command).filter(|_| etcd::is_refusal(&reply)) {
+            reply = etcd::reply(command, &call(&bytes)?)?;
+        }
         // Not older than this, a read sees the write.
         let seq = client.newest().number();
         close(session);
-        Ok((replies, seq))
+        Ok((reply, seq))
     }
 }
 
@@ -279,8 +287,8 @@ fn unexpected() -> Failure {
 fn put(args: &Put) -> Outcome {
     let common = &args.common;
     let (key, value) = (common.input(&args.key, "a key")?, common.value(args.value.as_ref())?);
-    let (replies, seq) = common.write(&KvCommand::One(Operation::Put { key: &key, value: &value }))?;
-    let KvReply::Put { replaced } = decode(replies.first().unwrap_or_default())? else {
+    let (reply, seq) = common.write(&KvCommand::One(Operation::Put { key: &key, value: &value }))?;
+    let KvReply::Put { replaced } = decode(&reply)? else {
         return Err(unexpected());
     };
     let text = if common.json {
@@ -295,8 +303,8 @@ fn put(args: &Put) -> Outcome {
 fn delete(args: &Delete) -> Outcome {
     let common = &args.common;
     let key = common.input(&args.key, "a key")?;
-    let (replies, seq) = common.write(&KvCommand::One(Operation::Delete { key: &key }))?;
-    let KvReply::Deleted { existed } = decode(replies.first().unwrap_or_default())? else {
+    let (reply, seq) = common.write(&KvCommand::One(Operation::Delete { key: &key }))?;
+    let KvReply::Deleted { existed } = decode(&reply)? else {
         return Err(unexpected());
     };
     let text = match (common.json, existed) {
@@ -317,8 +325,8 @@ fn cas(args: &Cas) -> Outcome {
         None if args.condition.if_absent => Condition::Absent,
         None => Condition::Present,
     };
-    let (replies, seq) = common.write(&KvCommand::Swap { key: &key, condition, value: &value })?;
-    let current = match decode(replies.first().unwrap_or_default())? {
+    let (reply, seq) = common.write(&KvCommand::Swap { key: &key, condition, value: &value })?;
+    let current = match decode(&reply)? {
         KvReply::Swapped => {
             let json = || serde_json::json!({ "done": true, "swapped": true, "seq": seq }).to_string();
             print::line(if common.json { json() } else { "ok".to_owned() })?;
@@ -351,21 +359,25 @@ fn options(reading: &Reading) -> ReadOptions {
     }
 }
 
-fn read(
-    client: &BlockingClient,
-    query: &KvQuery<'_>,
-    reading: &Reading,
-) -> Outcome<quorate::client::ReadResult> {
+fn read(client: &BlockingClient, query: &KvQuery<'_>, reading: &Reading) -> Outcome<ReadResult> {
+    let ask = |bytes: Vec<u8>| client.read(bytes, options(reading)).map_err(|why| cannot_read(&why, reading));
     let mut bytes = Vec::new();
     query.encode(&mut bytes);
-    client.read(bytes, options(reading)).map_err(|why| {
-        let hint = if reading.weak || reading.after.is_some() || reading.replica.is_some() {
-            ""
-        } else {
-            "; with --weak one replica suffices, and may be behind"
-        };
-        Failure::new(format!("can not read: {why}{hint}. `quorate status` says how the cluster is"))
-    })
+    let result = ask(bytes)?;
+    if !etcd::is_refusal(&result.body) {
+        return Ok(result);
+    }
+    let result = ask(etcd::query(query))?;
+    Ok(ReadResult { body: etcd::answer(query, &result.body)?.into(), ..result })
+}
+
+fn cannot_read(why: &Error, reading: &Reading) -> Failure {
+    let hint = if reading.weak || reading.after.is_some() || reading.replica.is_some() {
+        ""
+    } else {
+        "; with --weak one replica suffices, and may be behind"
+    };
+    Failure::new(format!("can not read: {why}{hint}. `quorate status` says how the cluster is"))
 }
 
 fn get(args: &Get) -> Outcome {

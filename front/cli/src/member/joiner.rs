@@ -35,9 +35,29 @@ impl Joiner {
         replica: u16,
         address: &str,
     ) -> Outcome<Self> {
+        let incarnation = Incarnation::new(random::number()?);
+        Self::make_with(cluster, view, making, (replica, address, incarnation))
+    }
+
+    /// Makes that of a learner that is a member already and never ran.
+    ///
+    /// # Errors
+    /// As there, and when there is none such.
+    pub(super) fn of_member(cluster: &Cluster, view: &View, making: &Making, replica: u16) -> Outcome<Self> {
+        let member = view.waiting(replica)?;
+        let incarnation = Incarnation::parse(&member.incarnation)
+            .ok_or_else(|| Failure::new("its status is of another version of this program"))?;
+        Self::make_with(cluster, view, making, (replica, &member.address, incarnation))
+    }
+
+    fn make_with(
+        cluster: &Cluster,
+        view: &View,
+        making: &Making,
+        (replica, address, incarnation): (u16, &str, Incarnation),
+    ) -> Outcome<Self> {
         let directory = making.out.clone().unwrap_or_else(|| replica_directory(&cluster.directory, replica));
         refuse_used(&directory)?;
-        let incarnation = Incarnation::new(random::number()?);
         let joiner = Self { replica, address: address.to_owned(), directory, incarnation };
         joiner.fill(cluster, view, making).inspect_err(|_| joiner.discard())?;
         Ok(joiner)
@@ -58,17 +78,24 @@ impl Joiner {
             .map(|member| MemberConfig {
                 replica: member.replica,
                 address: member.address.clone(),
+                links: Vec::new(),
                 incarnation: member.incarnation.clone(),
             })
             .collect();
-        members.push(MemberConfig {
-            replica: self.replica,
-            address: self.address.clone(),
-            incarnation: self.incarnation.to_string(),
-        });
+        let mut membership = view.number;
+        if members.iter().all(|member| member.replica != self.replica) {
+            membership += 1;
+            members.push(MemberConfig {
+                replica: self.replica,
+                address: self.address.clone(),
+                links: Vec::new(),
+                incarnation: self.incarnation.to_string(),
+            });
+        }
         (config.replica, config.members, config.listen) = (self.replica, members, None);
         config.data = PathBuf::from("data");
-        (config.membership, config.created) = (view.number + 1, Some(view.created));
+        (config.membership, config.created) = (membership, Some(view.created));
+        config.etcd = self.etcd(config.etcd.as_deref(), making)?;
         config.tls = if config.plain { None } else { Some(self.certificates(cluster, making)?) };
         let identity = Identity {
             cluster: cluster.id,
@@ -86,6 +113,21 @@ impl Joiner {
             config.to_toml()
         );
         std::fs::write(&file, text).doing(format_args!("write {}", file.display()))
+    }
+
+    /// Where it serves clients of etcd: on the port of the others, unless that is another one's on the same host.
+    fn etcd(&self, like: Option<&str>, making: &Making) -> Outcome<Option<String>> {
+        let Some((host, port)) = like.and_then(|like| like.rsplit_once(':')) else { return Ok(None) };
+        if making.etcd.is_some() {
+            return Ok(making.etcd.clone());
+        }
+        let own = self.address.rsplit_once(':').map_or(self.address.as_str(), |(host, _)| host);
+        if own == host {
+            return Err(Failure::usage(format!(
+                "the cluster serves clients of etcd, and {own} has other replicas that do: say with --etcd where this one does"
+            )));
+        }
+        Ok(Some(format!("{own}:{port}")))
     }
 
     /// Has the authority sign for it; the paths are relative to its directory.

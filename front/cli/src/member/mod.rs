@@ -44,6 +44,7 @@ pub(crate) struct Args {
 enum Command {
     List(ListArgs),
     Add(AddArgs),
+    Make(MakeArgs),
     Promote(OneArgs),
     Remove(OneArgs),
     Replace(ReplaceArgs),
@@ -97,9 +98,30 @@ struct Making {
     /// The directory of the authority that signs its certificate [default: ca beside client.toml]
     #[arg(long, value_name = "DIR")]
     ca: Option<PathBuf>,
+    /// Where it will serve clients of etcd [default: its own host, and the port of the others]
+    #[arg(long, value_name = "HOST:PORT")]
+    etcd: Option<String>,
     /// How long its certificate is good for
     #[arg(long, value_name = "DAYS", default_value_t = cert::DAYS, value_parser = clap::value_parser!(u32).range(1..=3652))]
     days: u32,
+}
+
+/// Make the directory of a replica that a client of etcd added.
+///
+/// `etcdctl member add` adds a replica and makes nothing. This makes the directory that the cluster waits for.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  etcdctl member add four --learner --peer-urls=https://10.0.0.4:7000
+  quorate member make 4
+  then copy prod/replica-4 to its machine and start it there: quorate serve --config replica-4/replica.toml")]
+struct MakeArgs {
+    /// Its id, as `quorate member list` shows it
+    #[arg(value_name = "ID", value_parser = clap::value_parser!(u16).range(1..))]
+    replica: u16,
+    #[command(flatten)]
+    making: Making,
+    #[command(flatten)]
+    common: Common,
 }
 
 /// Promote a learner, or remove a replica.
@@ -154,6 +176,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     match args.command {
         Command::List(args) => list(&args),
         Command::Add(args) => add(&args),
+        Command::Make(args) => make(&args),
         Command::Promote(args) => {
             let done = format!("replica {} votes now", args.replica);
             simple(&args.common, MemberRequest::Promote(ReplicaId::new(args.replica)), &done)
@@ -294,6 +317,14 @@ fn add(args: &AddArgs) -> Outcome {
         args.replica
     );
     told(&args.common, &View::of(&cluster)?, &done)
+}
+
+fn make(args: &MakeArgs) -> Outcome {
+    let cluster = Cluster::find(&args.common.cluster)?;
+    let view = View::of(&cluster)?;
+    let joiner = Joiner::of_member(&cluster, &view, &args.making, args.replica)?;
+    view.write_client_file(&cluster, &args.common.cluster)?;
+    told(&args.common, &view, &joiner.text())
 }
 
 fn replace(args: &ReplaceArgs) -> Outcome {

@@ -86,6 +86,19 @@ impl View {
         self.members.iter().any(|member| member.replica == replica.number() && member.caught_up)
     }
 
+    /// A learner that was added and never started.
+    pub(super) fn waiting(&self, replica: u16) -> Outcome<&Member> {
+        let why = match self.members.iter().find(|member| member.replica == replica) {
+            None => "is no member: `quorate member list` shows who is",
+            Some(member) if member.role != "learner" => {
+                "votes already: if its disk is lost, `quorate member replace` sets up another replica in its place"
+            }
+            Some(member) if member.caught_up || self.reached.contains(&replica) => "runs already",
+            Some(member) => return Ok(member),
+        };
+        Err(Failure::usage(format!("replica {replica} {why}")))
+    }
+
     pub(super) fn leads(&self) -> Outcome<()> {
         match self.leader {
             Some(_) => Ok(()),

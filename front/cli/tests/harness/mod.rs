@@ -129,8 +129,15 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts one in a directory of its own, with these arguments for `dev` besides.
+    /// Starts one in a directory of its own, with these arguments for `dev` besides. It runs the key-value service, unless they say
+    /// which.
     pub(crate) fn start(arguments: &[&str]) -> Self {
+        let kv: &[&str] = if arguments.contains(&"--service") { &[] } else { &["--service", "kv"] };
+        Self::start_as_it_is(&[kv, arguments].concat())
+    }
+
+    /// Starts one with nothing but these arguments for `dev`.
+    pub(crate) fn start_as_it_is(arguments: &[&str]) -> Self {
         let temporary = tempfile::tempdir().expect("a temporary directory");
         let mut cluster = Self {
             directory: temporary.path().join("cluster"),

@@ -66,6 +66,20 @@ impl Cluster {
         (instances, lanes): (u16, u16),
         random: &mut Random,
     ) -> Self {
+        let counts = ["--instances", &instances.to_string(), "--lanes", &lanes.to_string()];
+        Self::made(name, segment_mib, &counts, random)
+    }
+
+    /// One that serves clients of etcd, without certificates; and where it does.
+    pub(crate) fn of_etcd(name: &str, random: &mut Random) -> (Self, Vec<String>) {
+        let first = ports_in_a_row(random);
+        let arguments = ["--service", "etcd", "--plain", "--etcd-port", &first.to_string()];
+        let addresses = (first..).take(REPLICAS).map(|port| format!("127.0.0.1:{port}")).collect();
+        (Self::made(name, 20, &arguments, random), addresses)
+    }
+
+    /// With these arguments for `init` besides.
+    fn made(name: &str, segment_mib: u64, arguments: &[&str], random: &mut Random) -> Self {
         let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let directory = tempfile::Builder::new().prefix(&format!("{name}-")).tempdir_in(place).unwrap();
         let ports = ports(random);
@@ -77,8 +91,9 @@ impl Cluster {
             members.iter().map(|(id, address)| format!("{}={address}", id.number())).collect();
         let root = directory.path().join("c");
         let made = quorate()
-            .args(["init", "--members", &list.join(","), "--instances", &instances.to_string()])
-            .args(["--lanes", &lanes.to_string(), "--dir"])
+            .args(["init", "--members", &list.join(",")])
+            .args(arguments)
+            .arg("--dir")
             .arg(&root)
             .output()
             .unwrap();
@@ -382,4 +397,16 @@ pub(super) fn ports(random: &mut Random) -> Vec<u16> {
         }
     }
     ports
+}
+
+/// The first of as many as there are replicas, above those of [`ports`] and below the range that the system picks from.
+fn ports_in_a_row(random: &mut Random) -> u16 {
+    let mut random = Random::new(random.next() ^ u64::from(std::process::id()) << 32);
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    loop {
+        let first = random.between(31_100, 32_600) as u16;
+        if (first..).take(REPLICAS).all(is_free) {
+            return first;
+        }
+    }
 }

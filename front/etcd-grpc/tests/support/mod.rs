@@ -1,13 +1,16 @@
 //! A cluster in this process with a front for each replica, and clients generated from the same definitions.
 #![allow(dead_code)]
 
+pub(crate) mod peer;
+
 use quorate::{Client, LocalCluster, ReplicaId};
 use quorate_etcd::{Etcd, EtcdConfig};
+use quorate_etcd_grpc::pb::etcdserverpb::auth_client::AuthClient;
 use quorate_etcd_grpc::pb::etcdserverpb::kv_client::KvClient;
 use quorate_etcd_grpc::pb::etcdserverpb::lease_client::LeaseClient;
 use quorate_etcd_grpc::pb::etcdserverpb::watch_client::WatchClient;
 use quorate_etcd_grpc::pb::etcdserverpb::{PutRequest, RangeRequest};
-use quorate_etcd_grpc::{Front, FrontConfig, Hub, Running, Seen};
+use quorate_etcd_grpc::{Front, FrontConfig, Hub, Running, Seen, TokenConfig};
 use quorate_execute::InStore;
 use quorate_types::ClusterId;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,8 +26,38 @@ pub(crate) struct World {
     _directory: tempfile::TempDir,
 }
 
+/// How a front learns how its replica is.
+type Seeing = Box<dyn Fn() -> Option<Seen> + Send + Sync>;
+
 impl World {
+    /// Whose fronts are told little of their replicas, and always the same.
     pub(crate) fn start(replicas: u16) -> Self {
+        let seen = || Some(Seen { view: 3, leader: Some(1), ..Seen::default() });
+        Self::start_with(replicas, |_, _| Box::new(seen), || None)
+    }
+
+    /// Whose members sign tokens that last so long.
+    pub(crate) fn start_signing(replicas: u16, ttl: Duration) -> Self {
+        let seen = || Some(Seen { view: 3, leader: Some(1), ..Seen::default() });
+        let tokens = || Some(TokenConfig { method: "HS256".into(), key: vec![3; 32], ttl });
+        Self::start_with(replicas, |_, _| Box::new(seen), tokens)
+    }
+
+    /// Whose fronts ask their replicas how they are.
+    pub(crate) fn start_seeing(replicas: u16) -> Self {
+        let seeing = |cluster: &LocalCluster, replica: ReplicaId| -> Seeing {
+            let client = Client::builder().members(cluster.members()).timeout(PATIENCE);
+            let client = client.build_blocking().expect("a client");
+            Box::new(move || client.status(replica).ok().and_then(|text| Seen::of_status(&text)))
+        };
+        Self::start_with(replicas, seeing, || None)
+    }
+
+    fn start_with(
+        replicas: u16,
+        seeing: impl Fn(&LocalCluster, ReplicaId) -> Seeing,
+        tokens: impl Fn() -> Option<TokenConfig>,
+    ) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let hubs: Vec<Hub> = (0..replicas).map(|_| Hub::new()).collect();
         let (given, of_services) = (AtomicUsize::new(0), hubs.clone());
@@ -34,12 +67,21 @@ impl World {
         };
         let cluster =
             LocalCluster::start(&directory.path().join("cluster"), replicas, service).expect("a cluster");
-        let fronts = hubs.into_iter().zip(1..).map(|(hub, replica)| front(&cluster, hub, replica)).collect();
+        let front = |(hub, replica)| {
+            let replica = ReplicaId::new(replica);
+            front(&cluster, hub, replica, seeing(&cluster, replica), tokens())
+        };
+        let fronts = hubs.into_iter().zip(1..).map(front).collect();
         Self { fronts, cluster, _directory: directory }
     }
 
     pub(crate) fn address(&self, at: usize) -> String {
         format!("http://{}", self.fronts[at].address())
+    }
+
+    /// Where it serves plain HTTP.
+    pub(crate) fn socket(&self, at: usize) -> String {
+        self.fronts[at].address().to_string()
     }
 
     pub(crate) async fn channel(&self, at: usize) -> Channel {
@@ -52,17 +94,25 @@ pub(crate) async fn connect(address: String) -> Channel {
     endpoint.connect().await.expect("it listens")
 }
 
-fn front(cluster: &LocalCluster, hub: Hub, replica: u16) -> Running {
-    let id = ClusterId::parse(&cluster.config(ReplicaId::new(replica)).expect("there").cluster);
+fn front(
+    cluster: &LocalCluster,
+    hub: Hub,
+    replica: ReplicaId,
+    seen: Seeing,
+    tokens: Option<TokenConfig>,
+) -> Running {
+    let id = ClusterId::parse(&cluster.config(replica).expect("there").cluster);
     let client = Client::builder().members(cluster.members()).frame_bytes_max(3 << 20).timeout(PATIENCE);
     let config = FrontConfig {
         listen: "127.0.0.1:0".into(),
         tls: None,
         cluster: id.expect("an id"),
-        replica: ReplicaId::new(replica),
+        replica,
         client: client.build().expect("a client"),
         hub,
-        seen: Box::new(|| Some(Seen { view: 3, leader: Some(1), ..Seen::default() })),
+        backup: None,
+        tokens,
+        seen,
     };
     Front::start(config).expect("it listens")
 }
@@ -73,6 +123,10 @@ pub(crate) fn kv(channel: &Channel) -> KvClient<Channel> {
 
 pub(crate) fn lease(channel: &Channel) -> LeaseClient<Channel> {
     LeaseClient::new(channel.clone())
+}
+
+pub(crate) fn auth(channel: &Channel) -> AuthClient<Channel> {
+    AuthClient::new(channel.clone())
 }
 
 pub(crate) fn watch(channel: &Channel) -> WatchClient<Channel> {

@@ -1,7 +1,11 @@
 //! Under which numbers operators are served; which checkpoints are kept.
 
-use super::{Agreement, OPERATORS_MAX, Own, free_number, vouched};
-use quorate_types::{ConnId, Digest, ReplicaId, Seq};
+use super::{Agreement, Checkpoints, Installing, OPERATORS_MAX, Own, Why, free_number, vouched};
+use crate::members::tests::joins;
+use crate::system::tests::system;
+use quorate_state::checkpoint::Image;
+use quorate_state::store::Store;
+use quorate_types::{ConnId, Digest, ReplicaId, Seq, Span, Time};
 use std::collections::BTreeMap;
 
 #[test]
@@ -33,4 +37,35 @@ fn a_checkpoint_that_differs_from_what_is_agreed_vouches_for_nothing() {
     assert_eq!(chosen(4), Some(4), "not 8, which is not agreed on yet, and not 6, which differs");
     assert_eq!(chosen(1), Some(2), "what was agreed on long ago is not known any more");
     assert_eq!(vouched(all.iter().rev(), &Agreement::new(replicas[0], &replicas, 2)), None);
+}
+
+/// A replica that fetched the checkpoint of 1000, which there was no room for, and goes on by the log meanwhile.
+fn waits_for_room(why: Why) -> Checkpoints {
+    let mut checkpoints = Checkpoints::new(&joins());
+    let system = system();
+    let objects = Store::new().version();
+    let image = Image { seq: system.seq, border: system.border, system: system.encode(), objects };
+    checkpoints.installing = Some(Installing { image, system, digest: Digest::new([7; 32]), why });
+    checkpoints.install_at = Some(Time::ZERO.plus(Span::from_secs(2)));
+    checkpoints
+}
+
+/// The log begins after the later one of its own: with the one that was fetched in its place it could not start again.
+#[test]
+fn what_was_fetched_does_not_replace_what_the_log_brought_since() {
+    let mut checkpoints = waits_for_room(Why::Behind);
+    assert!(checkpoints.transfers() && !checkpoints.drop_late(Seq::new(999)));
+    assert_eq!(checkpoints.next_install().map(|image| image.seq), Some(Seq::new(1000)), "still of use");
+    checkpoints.written(Own { seq: Seq::new(1400), digest: Digest::new([1; 32]), log_position: 0 });
+    assert!(checkpoints.drop_late(Seq::new(1400)), "the log brought it further");
+    assert!(checkpoints.next_install().is_none() && !checkpoints.transfers());
+    assert_eq!((checkpoints.install_at, checkpoints.deadline()), (None, None), "nothing is tried again");
+}
+
+/// What it executed is not what the others have, however far it came.
+#[test]
+fn a_wrong_state_goes_back() {
+    let mut checkpoints = waits_for_room(Why::Diverged);
+    assert!(!checkpoints.drop_late(Seq::new(1400)));
+    assert_eq!(checkpoints.next_install().map(|image| image.seq), Some(Seq::new(1000)));
 }

@@ -1,6 +1,11 @@
 use super::{Incoming, Lines, Outgoing, carries, lane_for, lane_of};
+use crate::config::NodeConfig;
+use crate::effects::Input;
+use crate::members::tests::{Host, joins, r};
+use crate::node::Restoring;
+use crate::recovered::Recovered;
 use quorate_types::{ConnId, Time};
-use quorate_wire::Link;
+use quorate_wire::{Link, Refusal, RefusalReason};
 
 fn conn(number: u64) -> ConnId {
     ConnId::new(number)
@@ -89,4 +94,22 @@ fn a_broken_link_cuts_off_its_instances_until_it_is_there_again() {
     incoming.broke(link(1, 3));
     incoming.forget_further();
     assert!(!incoming.broken_for(0), "with the first one they all begin anew");
+}
+
+/// A program from before there were further links refuses the hello on one. So does a newer one when the hello came too late.
+#[test]
+fn a_late_hello_is_not_the_word_of_a_program_without_further_links() {
+    for (level, instead) in [(1, Some(conn(1))), (2, None)] {
+        let config = NodeConfig { lanes: 2, ..joins() };
+        let restoring = Restoring::new(config.clone(), Recovered::default()).expect("nothing was there");
+        let mut host = Host::restart(restoring, config);
+        host.dials_on(conn(1), (r(1), 0), level);
+        host.step(Input::Dialed { conn: conn(2), replica: r(1), link: 1 });
+        let refusal = Refusal { reason: RefusalReason::NoHello, text: "no hello within 10 ms".into() };
+        host.hears(conn(2), &refusal.frame());
+        assert_eq!(host.node.peers.way(r(1), 0), instead, "level {level}");
+        // Whoever takes one after all takes the first one as well.
+        host.dials_on(conn(3), (r(1), 1), level);
+        assert_eq!(host.node.peers.way(r(1), 0), Some(conn(3)), "level {level}");
+    }
 }

@@ -21,7 +21,7 @@ use quorate_wire::{
 
 const CLUSTER: ClusterId = ClusterId::new(77);
 
-struct Nothing;
+pub(crate) struct Nothing;
 
 impl Service for Nothing {
     fn execute(&mut self, _: &[u8], _: &Context, _: &mut ReplySink<'_>) {}
@@ -34,7 +34,7 @@ impl Service for Nothing {
     }
 }
 
-fn r(number: u16) -> ReplicaId {
+pub(crate) fn r(number: u16) -> ReplicaId {
     ReplicaId::new(number)
 }
 
@@ -43,7 +43,7 @@ fn life_of(replica: ReplicaId) -> Incarnation {
 }
 
 /// r4, which joins a cluster that began with r1 to r3.
-fn joins() -> NodeConfig {
+pub(crate) fn joins() -> NodeConfig {
     let known = |id: u16| Known { replica: r(id), address: format!("r{id}"), incarnation: life_of(r(id)) };
     let members = Members::new(CLUSTER, r(4), (1..=4).map(known).collect());
     NodeConfig {
@@ -84,16 +84,21 @@ fn joins() -> NodeConfig {
 }
 
 /// A node whose disk is fast.
-struct Host {
-    node: Node,
+pub(crate) struct Host {
+    pub(crate) node: Node,
     sent: Vec<(ConnId, FrameKind)>,
 }
 
 impl Host {
     fn start(config: NodeConfig) -> Self {
-        let (log_id, log) = (config.log_id, config.log.clone());
-        let restoring = Restoring::new(config, Recovered::default()).expect("nothing was there");
-        let node = restoring.finish(Log::create(log_id, log), Box::new(Nothing)).expect("nothing was there");
+        let restoring = Restoring::new(config.clone(), Recovered::default()).expect("nothing was there");
+        Self::restart(restoring, config)
+    }
+
+    /// The same, with what an earlier run left in the log.
+    pub(crate) fn restart(restoring: Restoring, config: NodeConfig) -> Self {
+        let (log_id, log) = (config.log_id, config.log);
+        let node = restoring.finish(Log::create(log_id, log), Box::new(Nothing)).expect("it fits together");
         let mut host = Self { node, sent: Vec::new() };
         let mut out = Effects::new();
         host.node.start(Time::ZERO, &mut out);
@@ -101,7 +106,7 @@ impl Host {
         host
     }
 
-    fn step(&mut self, input: Input) {
+    pub(crate) fn step(&mut self, input: Input) {
         let mut out = Effects::new();
         self.node.step(Time::ZERO, input, &mut out);
         self.node.step(Time::ZERO, Input::TurnEnd, &mut out);
@@ -123,17 +128,22 @@ impl Host {
         done.into_iter().for_each(|input| self.step(input));
     }
 
-    fn hears(&mut self, conn: ConnId, frame: &OutFrame) {
+    pub(crate) fn hears(&mut self, conn: ConnId, frame: &OutFrame) {
         let payload = frame.to_vec().split_off(FRAME_HEADER).into();
         self.step(Input::Frame { conn, frame: Frame { kind: frame.kind(), payload } });
     }
 
     /// This replica dials another one, and is welcome.
     fn dials(&mut self, conn: ConnId, replica: ReplicaId) {
-        self.step(Input::Dialed { conn, replica, link: 0 });
+        self.dials_on(conn, (replica, 0), 1);
+    }
+
+    /// The same on one of its links, and the other one names a feature level.
+    pub(crate) fn dials_on(&mut self, conn: ConnId, (replica, link): (ReplicaId, u16), feature_level: u32) {
+        self.step(Input::Dialed { conn, replica, link });
         let welcome = Welcome {
             format: FORMAT_MAX,
-            feature_level: 1,
+            feature_level,
             cluster: CLUSTER,
             replica,
             incarnation: life_of(replica),
@@ -144,7 +154,7 @@ impl Host {
     }
 
     /// Another one dials this replica.
-    fn is_dialed(&mut self, conn: ConnId, replica: ReplicaId) {
+    pub(crate) fn is_dialed(&mut self, conn: ConnId, replica: ReplicaId) {
         self.step(Input::Accepted { conn, from: None });
         let role = Role::Peer { replica, incarnation: life_of(replica) };
         let hello = Hello::new(CLUSTER, Some(r(4)), role).of_member(0, 9).knowing(MembershipId::new(3));

@@ -1,7 +1,14 @@
-//! How connections are bound to instances.
+//! How connections are bound to instances; when a leader hands over.
 
-use super::Bindings;
-use quorate_types::ConnId;
+use super::{Bindings, FIRST};
+use crate::checkpoints::Why;
+use crate::config::NodeConfig;
+use crate::effects::{Effects, Input};
+use crate::members::tests::{Host, joins, r};
+use crate::node::Restoring;
+use crate::recovered::Recovered;
+use quorate_order::raft::RaftConfig;
+use quorate_types::{ConnId, Seq, Span, Time};
 
 #[test]
 fn connections_are_spread_over_the_instances_that_lead_here() {
@@ -18,6 +25,10 @@ fn connections_are_spread_over_the_instances_that_lead_here() {
     bindings.forget_instance(0);
     assert!(!bindings.is_bound(conn(5), 0));
     assert!(bindings.is_bound(conn(4), 2));
+    // Another leader of instance 1 is nothing to whoever goes through the third one.
+    assert!(bindings.goes_on(conn(4), 0));
+    assert!(!bindings.goes_on(conn(4), 2), "its own");
+    assert!(!bindings.goes_on(conn(5), 2), "it goes through none");
 }
 
 /// What readers cost is spread over all lanes beside the first; whoever writes as well goes where its instance is.
@@ -33,4 +44,38 @@ fn connections_that_only_read_are_spread_over_lanes() {
     assert_eq!(bindings.lane_to_read(conn(1), 4), None, "its instance has it");
     bindings.forget(conn(4));
     assert_eq!(bindings.lane_to_read(conn(5), 4), Some(1), "the one with the fewest");
+}
+
+/// Of what it has to execute first it has nothing in memory, nothing on a disk, and no checkpoint: as leader it can not order the border
+/// that the others need to make one.
+#[test]
+fn a_leader_that_lacks_what_comes_next_hands_over_also_where_there_is_one_instance() {
+    let config = NodeConfig { raft: RaftConfig::new(r(4), vec![r(4)], 6), ..joins() };
+    let restoring = Restoring::new(config.clone(), Recovered::default()).expect("nothing was there");
+    let mut host = Host::restart(restoring, config.clone());
+    host.step(Input::Deadline);
+    assert!(host.node.instances[FIRST].order.leading(), "nobody else votes");
+    assert_eq!(host.node.lags_at(), None);
+    let since = Time::ZERO.plus(Span::from_secs(3));
+    host.node.begin_fetch(since, Seq::new(8), Why::Behind, None, None, &mut Effects::new());
+    assert_eq!(host.node.lags_at(), Some(since.plus(config.raft.election_max)));
+}
+
+/// What a leader of before proposed is executed by all, too: only one of them says of a request in it that it was not taken.
+#[test]
+fn a_leader_knows_what_it_proposed_itself() {
+    let config = NodeConfig { raft: RaftConfig::new(r(4), vec![r(4)], 6), ..joins() };
+    let restoring = Restoring::new(config.clone(), Recovered::default()).expect("nothing was there");
+    let mut host = Host::restart(restoring, config);
+    host.step(Input::Deadline);
+    assert!(!host.node.proposed_here(FIRST), "nothing was proposed");
+    host.node.checkpoints.wanted = true;
+    host.step(Input::Deadline);
+    assert_eq!(host.node.merge.seq(), Seq::new(1), "a batch that asks for a border");
+    assert!(host.node.proposed_here(FIRST));
+    let instance = &mut host.node.instances[FIRST];
+    instance.settled_at = Some(instance.decided);
+    assert!(!host.node.proposed_here(FIRST), "it was there when this view began");
+    host.node.instances[FIRST].leader.1 = Some(r(1));
+    assert!(!host.node.proposed_here(FIRST), "and another one leads");
 }

@@ -1,4 +1,4 @@
-use super::{OPERATORS_MAX, Owner, SeatLimits, Seats, network};
+use super::{CROWD_PASSES, OPERATORS_MAX, Owner, SeatLimits, Seats, network};
 use crate::peers::Conn;
 use quorate_types::{ClientId, ConnId, Holder, Name, ReplicaId, Time};
 use quorate_wire::Link;
@@ -78,6 +78,21 @@ fn the_crowd_makes_room_for_strangers() {
     seats.take(conn(4), CLIENT, || named("a"));
     assert_eq!((seats.strangers(), seats.clients()), (2, 1));
     assert_eq!(seats.came(conn(6), None, at(6)), None);
+}
+
+#[test]
+fn few_of_a_crowd_are_let_in_and_all_others_are() {
+    let mut seats = seats();
+    for number in 1..5 {
+        assert!(seats.lets_in(ip(2)));
+        let from = if number == 1 { ip(1) } else { ip(2) };
+        assert_eq!(seats.came(conn(number), from, at(number)), None);
+    }
+    let passes = (0..10 * CROWD_PASSES).filter(|_| seats.lets_in(ip(2))).count();
+    assert_eq!(passes, 10);
+    assert!(seats.lets_in(ip(1)) && seats.lets_in(ip(3)) && seats.lets_in(None), "they are no crowd");
+    seats.leave(conn(4));
+    assert!(seats.lets_in(ip(2)), "there is a place");
 }
 
 #[test]

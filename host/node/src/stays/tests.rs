@@ -1,6 +1,20 @@
-//! The record that says where a stay begins. What follows from it is tested with whole clusters (check/sim).
+//! The record that says where a stay begins, and instances that begin with a checkpoint. What follows from it is tested with whole
+//! clusters (check/sim).
 
 use super::*;
+use crate::checkpoints::Installing;
+use crate::effects::Input;
+use crate::members::tests::{Host, Nothing, joins, r};
+use crate::node::Restoring;
+use crate::recovered::Recovered;
+use crate::roster::Roster;
+use quorate_admit::{Admission, Executed, Terms};
+use quorate_execute::Executor;
+use quorate_state::checkpoint::{Image, Kind, Report};
+use quorate_state::store::Store;
+use quorate_types::{AgreedTime, Digest, RecordId, RequestNumber, Room, SessionId};
+use quorate_wire::raft::{Entry, EntryBody, Index, Position, RaftMessage};
+use quorate_wire::{Batch, BatchHeader, OrderMessage, RequestHeader, RequestKind};
 
 #[test]
 fn a_birth_comes_back_from_the_log() {
@@ -14,4 +28,182 @@ fn a_birth_comes_back_from_the_log() {
         let cut = Record { head: birth.to_record().head.slice(..9), ..birth.to_record() };
         assert!(matches!(Birth::read(&cut), Err(Halt::LogInconsistent { .. })));
     }
+}
+
+/// The log holds a stay that began and was never executed here, and a checkpoint of after it was fetched: its records are kept no
+/// longer than those of one that was in force.
+#[test]
+fn stays_before_the_one_in_force_are_over() {
+    let config = joins();
+    let others = [(4, 0), (4, 2), (5, 0)].map(|(id, stay)| new_instance(&config, id, stay));
+    let mut stays = Stays::new(Generation::begin(1), others.into());
+    let ends = |stays: &Stays| stays.others.iter().map(|other| other.away).collect::<Vec<_>>();
+    stays.end_before((InstanceId::new(4), 1), Seq::new(557));
+    assert_eq!(
+        ends(&stays),
+        [Some(Seq::new(557)), None, None],
+        "not those that come, nor another instance's"
+    );
+    stays.end_before((InstanceId::new(4), 3), Seq::new(900));
+    assert_eq!(ends(&stays), [Some(Seq::new(557)), Some(Seq::new(900)), None], "each ends once");
+}
+
+/// A state that was wrong goes back to before the instance came, and it comes once more: as one that is over it would say nothing, and the
+/// merge would wait for it.
+#[test]
+fn a_stay_that_comes_in_force_again_is_not_over() {
+    let config = joins();
+    let others = [(4, 0), (4, 1)].map(|(id, stay)| new_instance(&config, id, stay));
+    let mut stays = Stays::new(Generation::begin(1), others.into());
+    stays.end_before((InstanceId::new(4), 1), Seq::new(557));
+    let again = stays.take((InstanceId::new(4), 0)).expect("it is known");
+    assert_eq!((again.stay, again.away), (0, None));
+    assert!(stays.take((InstanceId::new(4), 0)).is_none(), "it is in force now");
+    assert_eq!(stays.others.len(), 1);
+}
+
+fn anchor(index: u64, view: u64) -> Anchor {
+    Anchor::decode(&[index.to_le_bytes(), view.to_le_bytes()].concat()).expect("an anchor")
+}
+
+fn batch(border: bool) -> Entry {
+    let mut bytes = Vec::new();
+    Batch::begin(&mut bytes);
+    let batch = Batch::seal(bytes, BatchHeader { time: AgreedTime::ZERO, seed: 1, count: 0, border });
+    Entry { view: View::FIRST, body: EntryBody::Batch(batch) }
+}
+
+/// Where instance 3 begins.
+fn third() -> Birth {
+    Birth { id: InstanceId::new(3), record: Slot::ZERO, anchor: first_anchor(None).expect("an anchor") }
+}
+
+/// A replica of two instances, of which the first decided six slots here, and nobody leads the second. The last batch asks for a border.
+fn waits(left: Option<Record>) -> Host {
+    let config = NodeConfig { instances: 2, ..joins() };
+    let mut restoring = Restoring::new(config.clone(), Recovered::default()).expect("there is no checkpoint");
+    if let Some(record) = left {
+        restoring.record(RecordId::FIRST, record).expect("it is one of ours");
+    }
+    let mut host = Host::restart(restoring, config);
+    let conn = ConnId::new(1);
+    host.is_dialed(conn, r(2));
+    let start = Entry { view: View::FIRST, body: EntryBody::ViewStart };
+    let batches = (1..=6).map(|slot| batch(slot == 6));
+    let message = RaftMessage::AppendEntries {
+        view: View::FIRST,
+        previous: Position::ZERO,
+        commit: Index::new(7),
+        round: 0,
+        entries: [start].into_iter().chain(batches).collect(),
+    };
+    host.hears(conn, &OrderMessage::Raft(message).frame(InstanceId::new(1)));
+    assert_eq!(host.node.merge.seq(), Seq::new(1), "the second instance is waited for");
+    host
+}
+
+/// The others have three instances since slot 5, and a checkpoint of five slots. It is here now.
+fn checkpoint(host: &mut Host) -> Input {
+    let config = &host.node.config;
+    let mut executor = Executor::new(Box::new(Nothing), config.sessions.clone(), config.start_time);
+    executor.pass(Seq::new(11));
+    let parts = executor.image().expect("it has no state");
+    let part = |(id, record): (u16, u64)| InstancePart {
+        instance: InstanceId::new(id),
+        slot: Slot::new(5),
+        record: Slot::new(record),
+        offset: 0,
+        anchor: anchor(record + 1, 1),
+    };
+    let system = System {
+        cluster: config.members.cluster(),
+        seq: Seq::new(11),
+        border: 3,
+        window: config.merge.window,
+        generations: vec![Generation { instances: 3, first: Slot::new(5), base: Seq::new(8) }],
+        instances: [(1, 5), (2, 5), (3, 1)].map(part).into(),
+        roster: Roster::new(3),
+        level: WITH_INSTANCES,
+        executor: parts.system.into(),
+    };
+    let (seq, digest) = (system.seq, Digest::new([7; 32]));
+    let image =
+        Image { seq, border: system.border, system: system.encode(), objects: Store::new().version() };
+    host.node.checkpoints.installing = Some(Installing { image, system, digest, why: Why::Behind });
+    Input::Kept(Report::Written { seq, digest, kind: Kind::Full, instead: None, bytes: 100 })
+}
+
+/// What the first instance had decided before is executed, up to its border: a checkpoint of that names all three.
+fn went_on(host: &Host) {
+    let node = &host.node;
+    assert_eq!(node.merge.seq(), Seq::new(12));
+    assert_eq!(node.checkpoints.last, Some((Seq::new(12), None)), "a border");
+    let records: Vec<u64> =
+        node.checkpoints.records[&Seq::new(12)].iter().map(|slot| slot.number()).collect();
+    assert_eq!(records, [6, 5, 1]);
+    let third = &node.instances[2];
+    assert!(third.started && !third.unborn, "it takes part");
+    assert_eq!((third.decided, third.order.status().decided), (Slot::new(1), Slot::new(1)));
+}
+
+/// The log holds the third instance's stay, from before a restart, and the state is from before it came: it begins with the checkpoint.
+/// Execution goes on at once, since more of the first instance was here already.
+#[test]
+fn an_instance_that_begins_with_a_checkpoint_stands_there_before_anything_is_executed() {
+    let mut host = waits(Some(third().to_record()));
+    assert_eq!(host.node.stays.others.len(), 1, "it is known from the log");
+    let written = checkpoint(&mut host);
+    host.step(written);
+    went_on(&host);
+}
+
+/// Whether a client's wish for a session is taken into the next batch.
+fn takes_an_opening(admission: &mut Admission) -> bool {
+    let header = RequestHeader {
+        session: SessionId::NONE,
+        number: RequestNumber::new(77),
+        lowest_unanswered: RequestNumber::ZERO,
+        kind: RequestKind::OpenSession,
+        len: 8,
+    };
+    let mut bytes = Vec::new();
+    header.write_to(&mut bytes);
+    bytes.extend_from_slice(&9u64.to_le_bytes());
+    let terms = Terms {
+        in_flight: 0,
+        room: Room::Data,
+        room_soon: false,
+        settled: false,
+        forbids: false,
+        answer_bytes_max: 1 << 20,
+    };
+    admission.requests(&bytes, terms, |_, _| Executed::NoSession, &mut Vec::new());
+    admission.seal(AgreedTime::ZERO, 1).is_some()
+}
+
+/// The first instance goes on where it is, and the checkpoint brings what it had in flight: nobody tells here how that ended.
+#[test]
+fn what_was_in_flight_when_a_checkpoint_came_may_come_again() {
+    let mut host = waits(Some(third().to_record()));
+    let first = &mut host.node.instances[0].admission;
+    assert!(takes_an_opening(first));
+    assert!(!takes_an_opening(first), "it is in flight");
+    let written = checkpoint(&mut host);
+    host.step(written);
+    went_on(&host);
+    assert!(takes_an_opening(&mut host.node.instances[0].admission));
+}
+
+/// The log had no room for the instance's beginning when it came in force; now a checkpoint lies behind that.
+#[test]
+fn an_instance_that_waits_for_room_begins_with_the_checkpoint() {
+    let mut host = waits(None);
+    let mut unborn = third().instance(&host.node.config).expect("an anchor");
+    unborn.unborn = true;
+    host.node.instances.push(unborn);
+    let written = checkpoint(&mut host);
+    host.step(written);
+    went_on(&host);
+    let birth = host.node.instances[2].birth.as_ref().map(|birth| birth.record);
+    assert_eq!(birth, Some(Slot::new(1)), "the log says so");
 }

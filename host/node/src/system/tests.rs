@@ -19,7 +19,7 @@ fn roster() -> Roster {
     roster
 }
 
-fn system() -> System {
+pub(crate) fn system() -> System {
     System {
         cluster: ClusterId::new(77),
         seq: Seq::new(1000),

@@ -3,7 +3,12 @@ use quorate_types::ClusterId;
 use std::collections::BTreeSet;
 
 fn config() -> Config {
-    let member = MemberConfig { replica: 1, address: "127.0.0.1:1".into(), incarnation: "1".repeat(16) };
+    let member = MemberConfig {
+        replica: 1,
+        address: "127.0.0.1:1".into(),
+        links: Vec::new(),
+        incarnation: "1".repeat(16),
+    };
     Config::new(ClusterId::new(7), 1, "data".into(), vec![member])
 }
 
@@ -70,4 +75,18 @@ fn a_log_is_bound_to_the_interval_and_not_to_the_mode() {
         assert_ne!(interval.execution(1), config().execution(1));
     }
     assert_ne!(config().execution(2), config().execution(1));
+}
+
+/// Where a replica can be reached is no part of what replicas must have alike, and stays as it is when the file is written.
+#[test]
+fn links_are_addresses() {
+    let linked = changed(|c| c.members[0].links = vec!["10.0.1.1:7".into(), "host:8".into()]);
+    assert_eq!(linked.parameters(1), config().parameters(1));
+    let read: Config = toml::from_str(&linked.to_toml()).expect("a configuration");
+    assert_eq!(read.members, linked.members);
+    assert!(!config().to_toml().contains("links"), "programs from before do not know it");
+    let wrong = changed(|c| c.members[0].links = vec!["10.0.1.1".into()]).check().expect_err("no port");
+    assert!(wrong.to_string().contains("links of replica 1: an address is host:port"), "{wrong}");
+    let many = changed(|c| c.members[0].links = vec!["a:1".into(); 65]).check().expect_err("too many");
+    assert!(many.to_string().contains("more links than there are lanes"), "{many}");
 }

@@ -11,7 +11,7 @@ const MOST: u64 = 500;
 /// The last so much counts most.
 const MEMORY: Span = Span::from_millis(10);
 /// So often they are read whatever else there is to do: nobody is kept waiting for ever.
-const AT_LEAST: Span = Span::from_millis(5);
+const AT_LEAST: Span = Span::from_millis(20);
 /// When to look again.
 const LOOK: Span = Span::from_millis(1);
 

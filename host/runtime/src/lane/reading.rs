@@ -19,8 +19,6 @@ const CONTENDED_BYTES: usize = 32 << 10;
 const CONTENDED_PIECE_BYTES: usize = 16 << 10;
 /// Of strangers, at once: a hello or a part of a handshake.
 const DOOR_BYTES: usize = 64 << 10;
-/// So many strangers are read in a turn in which the lane has nothing else to do.
-const DOOR_AT_ONCE: usize = 4;
 
 impl Sockets {
     /// There may be something to be read, and nothing else will say so.
@@ -75,14 +73,13 @@ impl Sockets {
         }
     }
 
+    /// One of them in a turn: others may wait.
     fn read_strangers(&mut self, now: Time, core: &mut impl Core) {
-        for _ in 0..if self.busy { 1 } else { DOOR_AT_ONCE } {
-            let before = self.clock.now();
-            let Some(conn) = self.door.next(before) else { return };
-            self.read_and_queue(now, conn, DOOR_BYTES, core);
-            let after = self.clock.now();
-            self.door.served(after, after.since(before), self.busy);
-        }
+        let before = self.clock.now();
+        let Some(conn) = self.door.next(before) else { return };
+        self.read_and_queue(now, conn, DOOR_BYTES, core);
+        let after = self.clock.now();
+        self.door.served(after, after.since(before), self.busy);
     }
 
     fn read_and_queue(&mut self, now: Time, conn: ConnId, bytes: usize, core: &mut impl Core) {

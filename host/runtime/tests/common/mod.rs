@@ -58,8 +58,12 @@ pub(crate) fn config(directory: &Path) -> Config {
     let data = directory.join("data");
     let identity = Identity { cluster, replica: 1, incarnation, log_id: 1, start_time_ns: 1 };
     DataDirectory::create(&data, &identity).unwrap();
-    let member =
-        MemberConfig { replica: 1, address: "127.0.0.1:0".into(), incarnation: incarnation.to_string() };
+    let member = MemberConfig {
+        replica: 1,
+        address: "127.0.0.1:0".into(),
+        links: Vec::new(),
+        incarnation: incarnation.to_string(),
+    };
     let mut config = Config::new(cluster, 1, data, vec![member]);
     config.plain = true;
     config.durability.segment_mib = 24;
@@ -88,6 +92,7 @@ pub(crate) fn cluster_of(
     let member = |(at, port): (usize, &TcpListener)| MemberConfig {
         replica: at as u16 + 1,
         address: port.local_addr().unwrap().to_string(),
+        links: Vec::new(),
         incarnation: Incarnation::new(at as u64 + 100).to_string(),
     };
     let members: Vec<MemberConfig> = ports.iter().enumerate().map(member).collect();

@@ -18,6 +18,21 @@ fn requests(numbers: &[u64]) -> Vec<u8> {
     numbers.iter().flat_map(|n| request(SESSION, *n)).collect()
 }
 
+/// Client 9 opens a session.
+fn opening(nonce: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let header = RequestHeader {
+        session: SessionId::NONE,
+        number: RequestNumber::new(nonce),
+        lowest_unanswered: RequestNumber::ZERO,
+        kind: RequestKind::OpenSession,
+        len: 8,
+    };
+    header.write_to(&mut bytes);
+    bytes.extend_from_slice(&9u64.to_le_bytes());
+    bytes
+}
+
 /// Admits against a state in which `last` was executed, and gives the statuses answered.
 fn admit(admission: &mut Admission, bytes: &[u8], last: u64) -> Vec<(u64, ReplyStatus)> {
     admit_with(admission, bytes, 0, Room::Data, true, |_, number| {
@@ -157,22 +172,27 @@ fn the_end_of_a_leadership_forgets_what_was_in_flight() {
 #[test]
 fn opening_a_session_twice_at_once_enters_once() {
     let mut admission = Admission::new(AdmissionLimits::default());
-    let mut bytes = Vec::new();
-    let header = RequestHeader {
-        session: SessionId::NONE,
-        number: RequestNumber::new(77),
-        lowest_unanswered: RequestNumber::ZERO,
-        kind: RequestKind::OpenSession,
-        len: 8,
-    };
-    header.write_to(&mut bytes);
-    bytes.extend_from_slice(&9u64.to_le_bytes());
+    let bytes = opening(77);
     admit(&mut admission, &bytes, 0);
     admit(&mut admission, &bytes, 0);
     assert_eq!(sealed(&mut admission), [77]);
     admission.opened(9, 77);
     admit(&mut admission, &bytes, 0);
     assert_eq!(sealed(&mut admission), [77]);
+}
+
+#[test]
+fn what_a_checkpoint_jumped_over_may_come_again() {
+    let mut admission = Admission::new(AdmissionLimits::default());
+    let bytes = [opening(77), requests(&[1, 2])].concat();
+    admit(&mut admission, &bytes, 0);
+    assert_eq!(sealed(&mut admission), [77, 1, 2]);
+    admit(&mut admission, &bytes, 0);
+    assert_eq!(sealed(&mut admission), [] as [u64; 0], "it is in flight");
+    admit(&mut admission, &requests(&[3]), 0);
+    admission.jumped();
+    admit(&mut admission, &bytes, 0);
+    assert_eq!(sealed(&mut admission), [3, 77, 1, 2], "what waited goes, too");
 }
 
 #[test]

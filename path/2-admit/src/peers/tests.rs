@@ -69,7 +69,7 @@ fn everybody_comes_as_who_the_certificate_says() {
         (of("shop"), &two, false),
         (Role::Client(two.holder.client_id(ClientId::new(99))), &two, true),
         (Role::Client(two.holder.client_id(ClientId::new(99))), &shop, false),
-        (Role::Admin, &two, false),
+        (Role::Admin, &two, true),
         (peer(2), &shop, false),
         (of("shop"), &shop, true),
         (of("other"), &shop, false),

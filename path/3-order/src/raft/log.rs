@@ -144,6 +144,16 @@ impl Log {
         self.kept.get(usize::try_from(at).ok()?)
     }
 
+    /// Whether there is a no-op of the merge among the entries from `first` to `last` that are in memory.
+    pub(super) fn has_no_op(&self, first: Index, last: Index) -> bool {
+        let at = |index: Index| {
+            usize::try_from(index.number().saturating_sub(self.first_kept.number())).unwrap_or(usize::MAX)
+        };
+        let mut range = self.kept.iter().take(at(last.next())).skip(at(first));
+        range
+            .any(|kept| matches!(&kept.entry.body, EntryBody::Batch(batch) if batch.no_op_target().is_some()))
+    }
+
     fn run_at(&self, index: Index) -> Option<(usize, &Run)> {
         if index <= self.floor.index || index > self.last.index {
             return None;

@@ -14,7 +14,7 @@ use super::{Raft, Role, send};
 use crate::{Effect, Effects};
 use quorate_types::{MembershipId, ReplicaId, planted};
 use quorate_wire::Memberships;
-use quorate_wire::raft::{Entry, EntryBody, RaftMessage};
+use quorate_wire::raft::{Entry, EntryBody, Index, RaftMessage};
 use std::sync::Arc;
 
 /// What this replica knows of changes beside the log.
@@ -41,6 +41,12 @@ impl Raft {
     /// What holds here: the last one in the log, committed or not. [raft L109]
     pub(super) fn membership(&self) -> &Arc<Memberships> {
         self.log.members().unwrap_or(&self.members.created)
+    }
+
+    /// All that held since the log's beginning, oldest first.
+    pub(super) fn named_members(&self) -> Vec<Arc<Memberships>> {
+        let first = self.log.members_before(self.log.floor().index).then(|| self.members.created.clone());
+        first.into_iter().chain(self.log.members_from(Index::ZERO).cloned()).collect()
     }
 
     /// By whom is counted: the same.

@@ -40,13 +40,14 @@ use log::Log;
 use members::Members;
 use persist::{Loads, Pending};
 use quorate_types::{Halt, RecordId, Reject, ReplicaId, Slot, Span, Time, View, planted};
-use quorate_wire::OrderMessage;
 use quorate_wire::raft::{Index, RaftMessage};
+use quorate_wire::{Memberships, OrderMessage};
 use reads::FollowerReads;
 use replication::Leading;
 use restore::Replay;
 use stays::stay_of_view;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// No view is higher: a peer that names an absurd one is refused instead of followed to the end of the numbers.
 pub const VIEW_MAX: View = View::new(1 << 62);
@@ -444,6 +445,10 @@ impl Order for Raft {
             membership: self.membership().clone(),
             committed_membership: self.committed_number(),
         }
+    }
+
+    fn memberships(&self) -> Vec<Arc<Memberships>> {
+        self.named_members()
     }
 
     fn leading(&self) -> bool {

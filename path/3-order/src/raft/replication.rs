@@ -11,7 +11,7 @@ use super::reads::LeaderReads;
 use super::transfer::Transfer;
 use super::{Raft, RaftConfig, Role, reject, send};
 use crate::{Effects, Stored};
-use quorate_types::{MembershipId, Reject, ReplicaId, Time, View, planted};
+use quorate_types::{MembershipId, Reject, ReplicaId, Span, Time, View, planted};
 use quorate_wire::Batch;
 use quorate_wire::raft::{AppendOutcome, ENTRIES_MAX, Entry, EntryBody, Index, RaftMessage};
 
@@ -348,8 +348,12 @@ impl Raft {
         if reached >= lead.start {
             lead.settled = (self.log.slots_at(reached), self.log.bytes_at(reached));
         }
-        if lead.commit_due.is_none() && !lead.peers.is_empty() {
-            lead.commit_due = Some(self.now.plus(self.config.commit_delay));
+        if !lead.peers.is_empty() {
+            // Others wait for a no-op: it is proposed for no other reason.
+            let fills = self.log.has_no_op(before.next(), reached);
+            let delay = if fills { Span::ZERO } else { self.config.commit_delay };
+            let due = self.now.plus(delay);
+            lead.commit_due = Some(lead.commit_due.map_or(due, |before| before.min(due)));
         }
         self.commit_to(reached, out);
         if first {

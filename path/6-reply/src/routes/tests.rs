@@ -63,6 +63,10 @@ impl World {
     }
     /// Executes what was asked, routes the outcomes, and takes the turn's frames.
     fn turn(&mut self) -> Got {
+        self.turn_of(true)
+    }
+    /// The same, of a batch that was proposed here or elsewhere.
+    fn turn_of(&mut self, own: bool) -> Got {
         let mut requests = vec![];
         Batch::begin(&mut requests);
         std::mem::swap(&mut requests, &mut self.requests);
@@ -74,7 +78,7 @@ impl World {
         };
         let batch = Batch::seal(requests, header);
         self.executor.execute(self.executor.seq().next(), &batch, &mut self.out);
-        self.routes.route(&self.out);
+        self.routes.route(&self.out, own);
         self.drain()
     }
     fn drain(&mut self) -> Got {
@@ -125,6 +129,25 @@ fn replies_find_their_connections() {
     let both = vec![(id(2, 1), 1, ReplyStatus::Done, 13), (id(2, 1), 2, ReplyStatus::Done, 14)];
     assert_eq!(got[&conn(30)], [both]);
     assert!(world.drain().is_empty());
+}
+
+/// A client with connections to several replicas hears from one of them only that a copy of a request was not taken: else it takes one
+/// such word for one about the copy that it sent meanwhile, and tells its caller that what runs did not.
+#[test]
+fn refusals_come_from_whoever_proposed() {
+    let mut world = World::new(RouteLimits::default());
+    assert!(world.routes.bind_opening(ClientId::new(1), RequestNumber::new(7), conn(10)));
+    world.open(1, 7);
+    assert_eq!(world.turn_of(false).len(), 1, "the opening is answered by all who know of it");
+    world.say(id(0, 1), 2, 5);
+    world.say(id(0, 1), 1, 5);
+    let done = (id(0, 1), 1, ReplyStatus::Done, 13);
+    assert_eq!(world.turn_of(false)[&conn(10)], [vec![done]], "and so is what ran");
+    world.say(id(0, 1), 3, 5);
+    world.say(id(0, 1), 2, 5);
+    let refused = (id(0, 1), 3, ReplyStatus::ExpectedNumber, 8);
+    let done = (id(0, 1), 2, ReplyStatus::Done, 13);
+    assert_eq!(world.turn_of(true)[&conn(10)], [vec![refused, done]]);
 }
 
 /// A session that turns up on another connection gets its replies there; a closed connection gets nothing, and its

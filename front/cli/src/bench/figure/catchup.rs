@@ -78,6 +78,7 @@ struct Document {
     /// What the machine can do, in bytes per second.
     disk_bytes_per_s: f64,
     loopback_bytes_per_s: f64,
+    memory_bytes_per_s: f64,
     valid: bool,
     machine: Machine,
     runs: Vec<Run>,
@@ -92,6 +93,7 @@ pub(super) fn draw(args: &FigureArgs) -> Outcome<Drawn> {
     }
     let measurement = args.measurement();
     let machine = Machine::ask(&measurement.scratch);
+    let memory_bytes_per_s = memory();
     let disk_bytes_per_s = disk(&measurement.scratch)?;
     let loopback_bytes_per_s = loopback()?;
     let limits = match args.transfer_rates.as_slice() {
@@ -111,6 +113,7 @@ pub(super) fn draw(args: &FigureArgs) -> Outcome<Drawn> {
         state_bytes: args.state_bytes,
         disk_bytes_per_s,
         loopback_bytes_per_s,
+        memory_bytes_per_s,
         valid: runs.iter().all(|run| run.errors == 0 && run.check.is_passed() && run.caught_up_s.is_some()),
         machine,
         runs,
@@ -259,6 +262,14 @@ fn disk(scratch: &Path) -> Outcome<f64> {
     written.doing(doing)
 }
 
+/// How many bytes a second of memory that no process had lately are handed out. Where a hypervisor takes back what is free, each page
+/// is fetched again, and whoever receives a state needs as much memory as that takes.
+fn memory() -> f64 {
+    let began = Instant::now();
+    drop(std::hint::black_box(vec![0x5a_u8; PROBE_BYTES]));
+    PROBE_BYTES as f64 / began.elapsed().as_secs_f64()
+}
+
 /// How many bytes a second one connection of this machine to itself carries.
 fn loopback() -> Outcome<f64> {
     let doing = "send to this machine itself";
@@ -351,9 +362,11 @@ fn facts(document: &Document) -> Vec<String> {
         ),
         format!("{}; {}", document.payload, document.load),
         format!(
-            "this machine writes {}/s one after the other with a sync at the end, and carries {}/s to itself",
+            "this machine writes {}/s one after the other with a sync at the end, carries {}/s to itself, and hands out {}/s of fresh \
+             memory",
             size(document.disk_bytes_per_s as u64),
-            size(document.loopback_bytes_per_s as u64)
+            size(document.loopback_bytes_per_s as u64),
+            size(document.memory_bytes_per_s as u64)
         ),
     ];
     for run in &document.runs {

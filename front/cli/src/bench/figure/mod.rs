@@ -1,11 +1,12 @@
 //! `bench figure`: measurements that are drawn, each a page that needs nothing else, and its numbers as JSON.
 //!
-//! Files: `dfc`, `catchup` and `niagara` (the figures), `filling` (what they share), `samples` (calls over time), `marks` (when replicas wrote checkpoints), `plot` (charts as
+//! Files: `dfc`, `catchup`, `niagara` and `links` (the figures), `filling` (what they share), `samples` (calls over time), `marks` (when replicas wrote checkpoints), `plot` (charts as
 //! SVG), `page` (the HTML around them). Tests: `tests.rs` here, and front/cli/tests/figure.rs with real processes.
 
 mod catchup;
 mod dfc;
 mod filling;
+mod links;
 mod marks;
 mod niagara;
 mod page;
@@ -36,6 +37,9 @@ pub(super) enum Name {
     /// Latency by load and by the number of instances
     #[value(name = "niagara-4")]
     Niagara4,
+    /// Strong reads and writes by the number of network links
+    #[value(name = "niagara-5")]
+    Niagara5,
 }
 
 /// Measure and draw a figure; without a name, list those that there are.
@@ -47,6 +51,7 @@ pub(super) enum Name {
   quorate bench figure dfc --state-bytes 1GiB --secs 60
   quorate bench figure catchup --state-bytes 512MiB
   quorate bench figure niagara-3 --durability memory --secs 3
+  quorate bench figure niagara-5 --durability memory --secs 5
   quorate bench figure dfc --modes none,differential --callers 20 --sync-delay-us 1000")]
 pub(crate) struct FigureArgs {
     /// Which figure
@@ -109,9 +114,17 @@ pub(crate) struct FigureArgs {
     /// For niagara: without certificates and encryption
     #[arg(long)]
     plain: bool,
+    /// For niagara-5: how many links each replica has, one measurement each
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4])]
+    links: Vec<u16>,
+    /// For niagara-5: what each link carries, in Mbit per second
+    #[arg(long, value_name = "MBIT", default_value_t = 250)]
+    link_mbit: u32,
     /// Do not run the null program
     #[arg(long)]
     no_floor: bool,
+    #[arg(long, hide = true)]
+    inside_network: bool,
 }
 
 impl FigureArgs {
@@ -121,7 +134,7 @@ impl FigureArgs {
             cluster: ClusterArgs::default(),
             durability: Some(self.durability),
             // As in the papers: what is compared is the way checkpoints are taken. Of instances the links' cost is a part.
-            plain: self.plain || !matches!(self.name, Some(Name::Niagara3 | Name::Niagara4)),
+            plain: self.plain || !matches!(self.name, Some(Name::Niagara3 | Name::Niagara4 | Name::Niagara5)),
             instances: 1,
             lanes: 1,
             sync_delay_us: self.sync_delay_us,
@@ -157,6 +170,7 @@ pub(super) fn run(args: &FigureArgs, json: bool) -> Outcome {
         Name::Catchup => catchup::draw(args)?,
         Name::Niagara3 => niagara::draw(args, niagara::What::Provided)?,
         Name::Niagara4 => niagara::draw(args, niagara::What::Latency)?,
+        Name::Niagara5 => links::draw(args)?,
     };
     let named = crate::init::name(name);
     let page = args.out.join(format!("{named}.html"));

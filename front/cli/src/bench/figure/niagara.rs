@@ -14,7 +14,7 @@ use crate::bench::options::{Measurement, seconds};
 use crate::bench::paced::{self, Pace};
 use crate::bench::progress::Progress;
 use crate::bench::quota::Quotas;
-use crate::bench::report::{self, Check, Durability, amount, json};
+use crate::bench::report::{self, Check, Durability, amount, counted, json};
 use crate::bench::target::Target;
 use crate::failure::Outcome;
 use crate::init::ServiceChoice;
@@ -27,8 +27,9 @@ const GROWTH: f64 = 1.5;
 /// A cluster that answers less than this part of what is asked is over its limit; so many such rates end a curve.
 const OVER: f64 = 0.9;
 const OVER_RATES: usize = 2;
-/// Sessions, spread over the instances.
+/// Sessions, spread over the clients; a client has one connection, and that has one instance.
 const SESSIONS: usize = 64;
+const CLIENTS: usize = 32;
 /// Calls under way: as much as a good client lets wait.
 const OUTSTANDING: usize = 2000;
 /// What the lanes of replicas are called.
@@ -142,6 +143,7 @@ fn measure(args: &FigureArgs, measurement: &Measurement, instances: u16) -> Outc
     let lanes = lanes(instances);
     let shaped = Measurement { instances, lanes, ..measurement.clone() };
     let mut target = Target::open(&shaped, ServiceChoice::Tally)?;
+    target.have_clients(CLIENTS)?;
     // They outlive the cluster, whose threads lie in them.
     let mut quotas = (args.quota > 0).then(|| Quotas::new(args.quota)).transpose()?;
     if let Some(quotas) = &mut quotas {
@@ -205,13 +207,6 @@ fn measure(args: &FigureArgs, measurement: &Measurement, instances: u16) -> Outc
     Ok(curve)
 }
 
-fn named(curve: &Curve) -> String {
-    match curve.instances {
-        1 => "1 instance".into(),
-        many => format!("{many} instances"),
-    }
-}
-
 fn page(document: &Document, what: What) -> Page {
     let most = document.curves.iter().flat_map(|curve| &curve.points).map(|point| point.requested_per_s);
     let x_most = most.fold(0.0, f64::max);
@@ -252,7 +247,7 @@ fn shares(quota: Option<u32>) -> String {
 
 fn line(at: usize, curve: &Curve, value: fn(&Point) -> Option<f64>) -> Line {
     Line {
-        name: named(curve),
+        name: counted(curve.instances),
         colour: colour(at),
         points: curve.points.iter().map(|point| (point.requested_per_s, value(point))).collect(),
         bars: Vec::new(),
@@ -301,7 +296,7 @@ fn facts(document: &Document) -> Vec<String> {
             document.version
         ),
         format!("{}; {}", document.payload, shares(document.quota_percent)),
-        format!("at most {OUTSTANDING} calls wait; what is due beyond them is not sent"),
+        format!("{CLIENTS} clients with a connection each, {SESSIONS} sessions; at most {OUTSTANDING} calls wait; what is due beyond them is not sent"),
         "the paper, 12 cores and 16 B: one instance about as much as plain Raft, eight and twelve about five times as much; \
          90th percentile clearly lower with several"
             .into(),
@@ -310,7 +305,7 @@ fn facts(document: &Document) -> Vec<String> {
         let first = curve.first_error.as_deref().unwrap_or("none");
         facts.push(format!(
             "NOT VALID, {}: {} calls failed (the first: {first}); {}",
-            named(curve),
+            counted(curve.instances),
             curve.errors,
             curve.check.text()
         ));

@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The key that slow readers ask for.
 pub(super) const LARGE_KEY: &[u8] = b"hostile/large";
@@ -35,10 +35,15 @@ const FLOODS: usize = 8;
 const NONSENSE: usize = 2;
 /// Threads that open connections which stay.
 const OPENERS: usize = 4;
+/// What those that break a rule are told, each at least once.
+const REFUSALS: [&str; 3] =
+    ["limits.connections_per_client", "is over the limit of", "malformed frame header"];
 /// Pauses of those that begin again and again.
 const PAUSE: Duration = Duration::from_millis(5);
 /// How often those that hold connections look at them.
 const LOOK: Duration = Duration::from_millis(200);
+/// How long the crowd stays on at the end for what it had no turn to do.
+const LAST_TURN: Duration = Duration::from_secs(30);
 
 /// Play the crowd of `quorate bench hostile`.
 #[derive(Debug, clap::Args)]
@@ -115,6 +120,15 @@ impl Tally {
         None
     }
 
+    /// Whether everything that the crowd does was answered at least once.
+    fn is_complete(&self) -> bool {
+        let some = |counter: &AtomicU64| counter.load(Ordering::Relaxed) > 0;
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = |part: &str| refused.keys().any(|text| text.contains(part));
+        [&self.welcomed, &self.turned_away, &self.cut, &self.flooded].into_iter().all(some)
+            && REFUSALS.into_iter().all(told)
+    }
+
     fn report(&self) -> CrowdReport {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         CrowdReport {
@@ -152,7 +166,7 @@ impl Roles {
 
 pub(in crate::bench) fn run(args: &CrowdArgs) -> Outcome {
     let cluster = Cluster::find(&args.cluster)?;
-    // Whoever may not is played at a higher one.
+    // Where it is not at a lower one still, as it was started.
     let _ = nice(19);
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
@@ -161,14 +175,19 @@ pub(in crate::bench) fn run(args: &CrowdArgs) -> Outcome {
     let roles = Roles::of(args.connections);
     std::thread::scope(|scope| {
         let (tally, victim) = (&tally, &victim);
+        // Those that keep to the rules first: beside the others it takes them minutes.
         for thread in 0..OPENERS {
             let count = roles.idle / OPENERS;
             scope.spawn(move || idle(tally, victim, thread as u64 * 1_000_000, count));
         }
-        scope.spawn(|| unspoken(tally, victim, roles.silent, false));
-        scope.spawn(|| unspoken(tally, victim, roles.half, true));
         scope.spawn(|| slow(tally, victim, roles.slow));
         scope.spawn(|| partial(tally, victim, roles.partial));
+        wait_for(tally, OPENERS as u64 + 2);
+        // It takes what is left, and is refused the first time before there is a throng at the door.
+        scope.spawn(|| greedy(tally, victim, args.connections));
+        wait_for(tally, OPENERS as u64 + 3);
+        scope.spawn(|| unspoken(tally, victim, roles.silent, false));
+        scope.spawn(|| unspoken(tally, victim, roles.half, true));
         for number in 0..FLOODS as u64 {
             scope.spawn(move || flood(tally, victim, 10_000_000 + number));
         }
@@ -178,11 +197,14 @@ pub(in crate::bench) fn run(args: &CrowdArgs) -> Outcome {
         scope.spawn(|| again_and_again(tally, || garbage_first(victim)));
         scope.spawn(|| again_and_again(tally, || garbage_later(tally, victim)));
         scope.spawn(|| again_and_again(tally, || giant(tally, victim)));
-        while tally.there.load(Ordering::Relaxed) < OPENERS as u64 + 4 {
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wait_for(tally, OPENERS as u64 + 5);
         let _ = print::line("ready");
         let _ = io::stdin().read_to_end(&mut Vec::new());
+        // Whoever had no turn beside those who keep to the rules has it now: the report is of all of them.
+        let until = Instant::now() + LAST_TURN;
+        while !tally.is_complete() && Instant::now() < until {
+            std::thread::sleep(LOOK);
+        }
         tally.stop.store(true, Ordering::Relaxed);
     });
     print::line(serde_json::to_string(&tally.report()).doing("write the report")?)?;
@@ -206,6 +228,13 @@ fn victim(args: &CrowdArgs, cluster: &Cluster) -> Outcome<Victim> {
         address: resolved.ok_or_else(|| Failure::new("the replica has no address"))?,
         credentials: files.map(load).transpose()?.map(std::sync::Arc::new),
     })
+}
+
+/// Until so many threads have the connections that they are to hold.
+fn wait_for(tally: &Tally, threads: u64) {
+    while tally.there.load(Ordering::Relaxed) < threads {
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 fn hold(tally: &Tally) {
@@ -311,6 +340,31 @@ fn noise(bytes: &mut [u8]) {
     for byte in bytes {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         *byte = (state >> 56) as u8;
+    }
+}
+
+/// As many connections as it takes to be refused one more; then all are given back, and it begins anew.
+fn greedy(tally: &Tally, victim: &Victim, most: usize) {
+    let mut first = true;
+    while tally.goes_on() {
+        let mut held = Vec::new();
+        while tally.goes_on() && held.len() < most {
+            match victim.greet(70_000_000 + held.len() as u64) {
+                Ok(Greeting::Welcome(raw)) => held.push(raw),
+                Ok(Greeting::Refused(text)) => {
+                    tally.refused(&text);
+                    break;
+                }
+                // Nobody looked at it: the door is crowded.
+                Ok(Greeting::Lost) | Err(_) => {}
+            }
+            std::thread::sleep(PAUSE);
+        }
+        drop(held);
+        if std::mem::take(&mut first) {
+            tally.there.fetch_add(1, Ordering::Relaxed);
+        }
+        std::thread::sleep(LOOK);
     }
 }
 

@@ -26,6 +26,7 @@ use quorate_kv::{KvCommand, Operation};
 use quorate_types::{Holder, Name, ReplicaId};
 use serde::Serialize;
 use std::io::{BufRead as _, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -147,11 +148,13 @@ pub(super) fn run(args: &HostileArgs, json: bool) -> Outcome {
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Fewer places than the crowd has connections.
+/// As many places as the crowd has connections, most of them for one client: those that keep to the rules leave some for those that do
+/// not, and who takes all that is left is told so.
 fn settings(connections: usize) -> super::temporary::Settings {
     let number = |value: usize| toml::Value::Integer(i64::try_from(value).unwrap_or(i64::MAX));
     vec![
         ("limits", "connections", number(connections)),
+        ("limits", "connections_per_client", number(connections / 8 * 7)),
         ("limits", "handshakes", number((connections / 10).max(16))),
         // Sooner than by default, so that it is seen.
         ("timing", "slow_reader_ms", number(2000)),
@@ -237,8 +240,7 @@ struct Crowd(Child);
 
 impl Crowd {
     fn start(cluster: &Cluster, leader: ReplicaId, args: &HostileArgs) -> Outcome<Self> {
-        let program = std::env::current_exe().doing("find this program's own file")?;
-        let mut command = Command::new(program);
+        let mut command = lowest(&std::env::current_exe().doing("find this program's own file")?);
         command.args(["bench", "crowd"]).arg("--dir").arg(&cluster.directory);
         command
             .arg(format!("--replica={}", leader.number()))
@@ -295,6 +297,18 @@ impl Drop for Crowd {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Starts a program in the system's idle class: even at the lowest priority a thread would keep a processor for milliseconds from a replica
+/// that wakes up. Where util-linux is missing the priority has to do.
+fn lowest(program: &Path) -> Command {
+    let there = Command::new("chrt").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if !there.is_ok_and(|status| status.success()) {
+        return Command::new(program);
+    }
+    let mut command = Command::new("chrt");
+    command.args(["--idle", "0"]).arg(program);
+    command
 }
 
 fn table(document: &Document) -> String {

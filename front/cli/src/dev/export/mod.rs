@@ -181,6 +181,11 @@ impl Deployed {
                 None => drop(config.remove(key)),
             }
         }
+        let own = place.listen.clone().unwrap_or_else(|| address(self.id));
+        if let Some(etcd) = config.get("etcd").and_then(Value::as_str).and_then(|etcd| elsewhere(etcd, &own))
+        {
+            config.insert("etcd".into(), etcd.into());
+        }
         for member in config.get_mut("members").and_then(Value::as_array_mut).into_iter().flatten() {
             let id = member.get("replica").and_then(Value::as_integer).and_then(|id| u16::try_from(id).ok());
             if let (Some(id), Some(member)) = (id, member.as_table_mut()) {
@@ -200,6 +205,13 @@ impl Deployed {
             self.id
         ))
     }
+}
+
+/// Where clients of etcd are served on the host of this address: on the same port as now.
+fn elsewhere(etcd: &str, address: &str) -> Option<String> {
+    let (host, _) = address.rsplit_once(':')?;
+    let (_, port) = etcd.rsplit_once(':')?;
+    Some(format!("{host}:{port}"))
 }
 
 /// The same, in an order that depends on nothing else.

@@ -24,8 +24,8 @@ fn a_busy_lane_reads_those_who_send_much_now_and_then() {
     assert!(pace.allows(now), "it works for a third of the time");
     let now = turns(&mut pace, now, 1000, us(20), us(80));
     pace.served(now);
-    assert!(!pace.allows(now.plus(us(4999))) && pace.wait(now) > Span::ZERO);
-    assert!(pace.allows(now.plus(us(5000))));
+    assert!(!pace.allows(now.plus(us(19_999))) && pace.wait(now) > Span::ZERO);
+    assert!(pace.allows(now.plus(us(20_000))));
     let now = turns(&mut pace, now, 1000, us(80), us(20));
     pace.served(now);
     assert!(pace.allows(now), "the past is forgotten");

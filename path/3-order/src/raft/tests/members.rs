@@ -311,6 +311,8 @@ fn a_restart_in_the_middle_knows_both() {
     one.receive(1, append(1, at(0, 0), 2, entries));
     let again = One::restored(3, one.disk.clone(), |config| config);
     assert_eq!(again.raft.status().membership, joint);
+    let created = Arc::new(Memberships::created(&ids(&[0, 1, 2])));
+    assert_eq!(again.raft.memberships(), [created, joint], "whoever had a part since the log's beginning");
     let cut: Vec<_> = one.disk[..3].to_vec();
     let before = One::restored(3, cut, |config| config);
     assert_eq!(before.raft.status().membership.now().number(), MembershipId::FIRST);
@@ -343,6 +345,7 @@ fn a_checkpoint_says_who_is_a_member_there() {
         let mut out = Effects::new();
         raft.start(Time::ZERO, &mut out);
         assert_eq!((&raft.status().membership, raft.log.floor()), (who, position));
+        assert_eq!(raft.memberships(), std::slice::from_ref(who), "nothing is known of before");
         // The same for one that jumps.
         let mut other = One::new(3);
         other.step(Input::Installed { slot: Slot::new(slot), anchor: anchors[slot as usize - 1].clone() });

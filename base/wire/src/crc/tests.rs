@@ -1,0 +1,24 @@
+use super::join;
+use proptest::prelude::*;
+
+proptest! {
+    #[test]
+    fn joined_checksums_are_those_of_the_whole(first in prop::collection::vec(any::<u8>(), 0..300), second in prop::collection::vec(any::<u8>(), 0..3000)) {
+        let whole = crc32c::crc32c_append(crc32c::crc32c(&first), &second);
+        prop_assert_eq!(join(crc32c::crc32c(&first), crc32c::crc32c(&second), second.len() as u64), whole);
+    }
+}
+
+#[test]
+fn lengths_beyond_a_frame_are_right_as_well() {
+    let zeros = vec![0; 1 << 20];
+    let (first, mib) = (crc32c::crc32c(b"before"), crc32c::crc32c(&zeros));
+    // The same by steps of a MiB.
+    let mut whole = first;
+    let mut second = crc32c::crc32c(&[]);
+    for _ in 0..5000 {
+        whole = crc32c::crc32c_combine(whole, mib, zeros.len());
+        second = crc32c::crc32c_combine(second, mib, zeros.len());
+    }
+    assert_eq!(join(first, second, 5000 << 20), whole);
+}

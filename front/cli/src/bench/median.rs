@@ -1,0 +1,57 @@
+//! The median of a few measurements, and between which of them the true one lies.
+//!
+//! No shape of the distribution is assumed: the number of measurements below the true median is binomial, so the k-th from below and from
+//! above bound it with a confidence that depends on k and on how many there are. Tests: `tests.rs`.
+
+use serde::Serialize;
+
+/// What the bounds may be wrong with, on each side.
+const WRONG: f64 = 0.025;
+
+/// A median with bounds that hold with a confidence of 95 %, or with as much as so few measurements allow.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Median {
+    pub(super) median: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
+    /// How many measurements.
+    pub(super) of: usize,
+    /// In percent.
+    pub(super) confidence: f64,
+}
+
+impl Median {
+    /// None of no measurements.
+    pub(super) fn of(mut values: Vec<f64>) -> Option<Self> {
+        values.sort_by(f64::total_cmp);
+        let count = values.len();
+        let (low, high) = (values.get(count.checked_sub(1)? / 2)?, values.get(count / 2)?);
+        let (outside, wrong) = outside(count);
+        Some(Self {
+            median: f64::midpoint(*low, *high),
+            low: values[outside],
+            high: values[count - 1 - outside],
+            of: count,
+            confidence: (1.0 - 2.0 * wrong) * 100.0,
+        })
+    }
+
+    /// For people: the median and its bounds, each as `show` writes it.
+    pub(super) fn text(&self, show: impl Fn(f64) -> String) -> String {
+        format!("{} [{}, {}]", show(self.median), show(self.low), show(self.high))
+    }
+}
+
+/// How many measurements may lie outside of the bounds on each side, and the chance that the true median does.
+fn outside(count: usize) -> (usize, f64) {
+    // The chance that no measurement is below the median, that exactly one is, and so on.
+    let mut exactly = 0.5_f64.powi(i32::try_from(count).unwrap_or(i32::MAX));
+    let (mut chance, mut outside) = (exactly, 0);
+    loop {
+        exactly *= (count - outside) as f64 / (outside + 1) as f64;
+        if chance + exactly > WRONG || 2 * (outside + 1) >= count {
+            return (outside, chance);
+        }
+        (chance, outside) = (chance + exactly, outside + 1);
+    }
+}

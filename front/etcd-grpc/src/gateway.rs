@@ -1,0 +1,193 @@
+//! The calls as JSON over plain HTTP, on the paths that etcd has for them: one request, one response.
+//!
+//! A request is turned into the message that it stands for and goes the way that others go, with the same tokens and permissions. What
+//! streams has no such path here, except for keep-alives, of which each is answered once. Tests: `tests/gateway.rs`.
+
+use crate::asker::Asker;
+use crate::errors::{
+    INTERNAL, INVALID_ARGUMENT, PERMISSION_DENIED, RESOURCE_EXHAUSTED, Refusal, UNIMPLEMENTED, UNKNOWN,
+};
+use crate::framing::{self, Outgoing, PREFIX, framed};
+use crate::json::{self, Method};
+use crate::kv::Unary;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Request, Response, Version};
+use http_body_util::{BodyExt as _, Full, Limited};
+use quorate_etcd::{Command, EtcdError};
+use tonic::codegen::Service as _;
+use tonic::service::Routes;
+
+/// No longer request is read: what a message of the longest takes in base64, and what stands around it.
+const REQUEST_BYTES_MAX: usize = 4 << 20;
+/// What paths begin with.
+pub(crate) const ROOT: &str = "/v3/";
+
+/// Which path is which call.
+const PATHS: [(&str, &str); 51] = [
+    ("kv/range", "etcdserverpb.KV/Range"),
+    ("kv/put", "etcdserverpb.KV/Put"),
+    ("kv/deleterange", "etcdserverpb.KV/DeleteRange"),
+    ("kv/txn", "etcdserverpb.KV/Txn"),
+    ("kv/compaction", "etcdserverpb.KV/Compact"),
+    ("lease/grant", "etcdserverpb.Lease/LeaseGrant"),
+    ("lease/revoke", "etcdserverpb.Lease/LeaseRevoke"),
+    ("kv/lease/revoke", "etcdserverpb.Lease/LeaseRevoke"),
+    ("lease/keepalive", KEEP_ALIVE),
+    ("lease/timetolive", "etcdserverpb.Lease/LeaseTimeToLive"),
+    ("kv/lease/timetolive", "etcdserverpb.Lease/LeaseTimeToLive"),
+    ("lease/leases", "etcdserverpb.Lease/LeaseLeases"),
+    ("kv/lease/leases", "etcdserverpb.Lease/LeaseLeases"),
+    ("cluster/member/add", "etcdserverpb.Cluster/MemberAdd"),
+    ("cluster/member/remove", "etcdserverpb.Cluster/MemberRemove"),
+    ("cluster/member/update", "etcdserverpb.Cluster/MemberUpdate"),
+    ("cluster/member/list", "etcdserverpb.Cluster/MemberList"),
+    ("cluster/member/promote", "etcdserverpb.Cluster/MemberPromote"),
+    ("maintenance/alarm", "etcdserverpb.Maintenance/Alarm"),
+    ("maintenance/status", "etcdserverpb.Maintenance/Status"),
+    ("maintenance/defragment", "etcdserverpb.Maintenance/Defragment"),
+    ("maintenance/hash", "etcdserverpb.Maintenance/Hash"),
+    ("maintenance/hashkv", "etcdserverpb.Maintenance/HashKV"),
+    ("maintenance/transfer-leadership", "etcdserverpb.Maintenance/MoveLeader"),
+    ("maintenance/downgrade", "etcdserverpb.Maintenance/Downgrade"),
+    ("auth/enable", "etcdserverpb.Auth/AuthEnable"),
+    ("auth/disable", "etcdserverpb.Auth/AuthDisable"),
+    ("auth/status", "etcdserverpb.Auth/AuthStatus"),
+    ("auth/authenticate", "etcdserverpb.Auth/Authenticate"),
+    ("auth/user/add", "etcdserverpb.Auth/UserAdd"),
+    ("auth/user/get", "etcdserverpb.Auth/UserGet"),
+    ("auth/user/list", "etcdserverpb.Auth/UserList"),
+    ("auth/user/delete", "etcdserverpb.Auth/UserDelete"),
+    ("auth/user/changepw", "etcdserverpb.Auth/UserChangePassword"),
+    ("auth/user/grant", "etcdserverpb.Auth/UserGrantRole"),
+    ("auth/user/revoke", "etcdserverpb.Auth/UserRevokeRole"),
+    ("auth/role/add", "etcdserverpb.Auth/RoleAdd"),
+    ("auth/role/get", "etcdserverpb.Auth/RoleGet"),
+    ("auth/role/list", "etcdserverpb.Auth/RoleList"),
+    ("auth/role/delete", "etcdserverpb.Auth/RoleDelete"),
+    ("auth/role/grant", "etcdserverpb.Auth/RoleGrantPermission"),
+    ("auth/role/revoke", "etcdserverpb.Auth/RoleRevokePermission"),
+    ("lock/lock", "v3lockpb.Lock/Lock"),
+    ("lock/unlock", "v3lockpb.Lock/Unlock"),
+    ("election/campaign", "v3electionpb.Election/Campaign"),
+    ("election/proclaim", "v3electionpb.Election/Proclaim"),
+    ("election/leader", "v3electionpb.Election/Leader"),
+    ("election/resign", "v3electionpb.Election/Resign"),
+    ("watch", STREAM),
+    ("election/observe", STREAM),
+    ("maintenance/snapshot", STREAM),
+];
+
+const KEEP_ALIVE: &str = "etcdserverpb.Lease/LeaseKeepAlive";
+/// Not a call of ours: it streams.
+const STREAM: &str = "";
+
+/// Answers a request.
+pub(crate) async fn answer(
+    unary: &Unary,
+    mut routes: Routes,
+    path: &str,
+    body: hyper::body::Incoming,
+    asker: Asker,
+) -> Response<Outgoing> {
+    let known = path.strip_prefix(ROOT).and_then(|path| PATHS.iter().find(|(known, _)| *known == path));
+    let Some((_, call)) = known else {
+        return framing::page(404, JSON, error(5, "Not Found"));
+    };
+    let call = format!("/{call}");
+    let Some(method) = json::method(&call) else {
+        let why = "calls that stream are not offered as JSON: use gRPC";
+        return refused(&Refusal::new(UNIMPLEMENTED, why));
+    };
+    let done = match read(method, body).await {
+        Err(refusal) => Err(refusal),
+        Ok(message) if call == format!("/{KEEP_ALIVE}") => {
+            unary.order(Command::LeaseKeepAlive, message.into()).await
+        }
+        Ok(message) => match unary.call(&call, message.clone().into()).await {
+            Some(done) => done,
+            None => generated(&mut routes, &call, &message, asker).await,
+        },
+    };
+    let text = done.and_then(|framed| {
+        let message = framed.get(PREFIX..).unwrap_or_default();
+        method.response(message).map_err(|_| EtcdError::Malformed.into())
+    });
+    match text {
+        Ok(text) if call.ends_with(KEEP_ALIVE) => {
+            framing::page(200, JSON, format!("{{\"result\":{text}}}\n"))
+        }
+        Ok(text) => framing::page(200, JSON, text),
+        Err(refusal) => refused(&refusal),
+    }
+}
+
+/// A browser says that a page has it send this: with the certificate of whoever looks at the page, or past a firewall.
+pub(crate) fn refuse_page() -> Response<Outgoing> {
+    refused(&Refusal::new(PERMISSION_DENIED, "requests of web pages (header Origin) are not taken"))
+}
+
+const JSON: &str = "application/json";
+
+/// The message that a request stands for.
+async fn read(method: Method, body: hyper::body::Incoming) -> Result<Vec<u8>, Refusal> {
+    let body = Limited::new(body, REQUEST_BYTES_MAX).collect().await.map_err(|why| {
+        let code = if why.is::<http_body_util::LengthLimitError>() { RESOURCE_EXHAUSTED } else { UNKNOWN };
+        Refusal { code, text: why.to_string().into() }
+    })?;
+    let message = method.request(&body.to_bytes());
+    message.map_err(|why| Refusal { code: INVALID_ARGUMENT, text: why.into() })
+}
+
+/// Has one of the generated services answer, as if it came over gRPC; the response's message, framed.
+async fn generated(routes: &mut Routes, call: &str, message: &[u8], asker: Asker) -> Result<Bytes, Refusal> {
+    const LOST: Refusal = Refusal::new(INTERNAL, "the response is lost");
+    let body = framed(|out| out.extend_from_slice(message), message.len());
+    let request = Request::post(call)
+        .version(Version::HTTP_2)
+        .header(http::header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"))
+        .extension(asker)
+        .body(Full::new(body))
+        .map_err(|_| LOST)?;
+    let Ok(response) = routes.call(request).await;
+    let (parts, body) = response.into_parts();
+    ended(&parts.headers)?;
+    let body = body.collect().await.map_err(Refusal::from)?;
+    if let Some(trailers) = body.trailers() {
+        ended(trailers)?;
+    }
+    Ok(body.to_bytes())
+}
+
+/// How a call ended, where that stands there.
+fn ended(headers: &HeaderMap) -> Result<(), Refusal> {
+    match tonic::Status::from_header_map(headers) {
+        Some(status) if status.code() != tonic::Code::Ok => Err(status.into()),
+        _ => Ok(()),
+    }
+}
+
+fn refused(refusal: &Refusal) -> Response<Outgoing> {
+    framing::page(http_status(refusal.code), JSON, error(refusal.code, &refusal.text))
+}
+
+/// An error, with the names of fields that clients of older and newer versions of etcd look at.
+fn error(code: u8, text: &str) -> String {
+    serde_json::json!({ "error": text, "code": code, "message": text }).to_string()
+}
+
+/// The public mapping of gRPC's codes.
+const fn http_status(code: u8) -> u16 {
+    match code {
+        1 => 499,
+        3 | 9 | 11 => 400,
+        4 => 504,
+        5 => 404,
+        6 | 10 => 409,
+        7 => 403,
+        8 => 429,
+        12 => 501,
+        14 => 503,
+        16 => 401,
+        _ => 500,
+    }
+}

@@ -1,0 +1,78 @@
+//! Hashes of passwords, and new tokens.
+//!
+//! A hash is made and compared here, before anything is ordered: it takes long on purpose, and needs chance. Only the hash goes into the
+//! log and the state. PBKDF2 with HMAC-SHA-256; how often it was repeated stands in the hash. Tests: `password/tests.rs`.
+
+use crate::errors::{INTERNAL, Refusal};
+use aws_lc_rs::{pbkdf2, rand};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+
+#[cfg(test)]
+mod tests;
+
+const REPEATS: NonZeroU32 = NonZeroU32::new(200_000).unwrap();
+/// A hash that says more was not made here.
+const REPEATS_MAX: u32 = 2_000_000;
+const SALT_BYTES: usize = 16;
+const HASH_BYTES: usize = 32;
+/// A token has so many characters.
+const TOKEN_CHARS: usize = 32;
+const CHARS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// Why there is no token or hash.
+pub(crate) const NO_CHANCE: Refusal =
+    Refusal::new(INTERNAL, "etcdserver: the system gives no random numbers");
+
+fn chance<const N: usize>() -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    rand::fill(&mut bytes).ok().map(|()| bytes)
+}
+
+/// A new hash of a password: how often it is repeated, the salt, the hash.
+pub(crate) fn hash(password: &[u8]) -> Option<Vec<u8>> {
+    let salt: [u8; SALT_BYTES] = chance()?;
+    let mut hash = [0; HASH_BYTES];
+    pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, REPEATS, &salt, password, &mut hash);
+    Some([&REPEATS.get().to_be_bytes()[..], &salt, &hash].concat())
+}
+
+/// Whether a password has this hash.
+pub(crate) fn matches(password: &[u8], hash: &[u8]) -> bool {
+    let Some((repeats, rest)) = hash.split_first_chunk() else { return false };
+    let Some((salt, hash)) = rest.split_first_chunk::<SALT_BYTES>() else { return false };
+    let Some(repeats) = NonZeroU32::new(u32::from_be_bytes(*repeats)) else { return false };
+    repeats.get() <= REPEATS_MAX
+        && hash.len() == HASH_BYTES
+        && pbkdf2::verify(pbkdf2::PBKDF2_HMAC_SHA256, repeats, salt, password, hash).is_ok()
+}
+
+/// A number that nobody drew before.
+pub(crate) fn number() -> Option<u64> {
+    chance().map(u64::from_le_bytes)
+}
+
+/// A token that nobody can guess.
+pub(crate) fn token() -> Option<String> {
+    let bytes: [u8; TOKEN_CHARS] = chance()?;
+    Some(bytes.iter().map(|byte| char::from(CHARS[usize::from(byte & 63)])).collect())
+}
+
+/// Does such work beside the thread that serves, one at a time: whoever tries many passwords waits, and others do not.
+#[derive(Clone)]
+pub(crate) struct Worker(Arc<Semaphore>);
+
+impl Worker {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Semaphore::new(1)))
+    }
+
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let _one = self.0.acquire().await.ok()?;
+        tokio::task::spawn_blocking(work).await.ok()
+    }
+}

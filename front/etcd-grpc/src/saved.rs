@@ -1,0 +1,153 @@
+//! What `etcdctl snapshot save` writes: a backup, as `quorate backup create` makes it, with what etcd's programs look for at its end.
+//!
+//! ```text
+//! the backup | zeros | "quorate backup 1" | how long the backup is, 8 bytes, little-endian | SHA-256 of all before, 32 bytes
+//! ```
+//!
+//! There are as many zeros as it takes for the SHA-256 to begin at a multiple of 512 bytes: by that etcdctl sees that it came whole.
+//! Tests: `saved/tests.rs`, and with etcdctl `front/cli/tests/etcd/`.
+
+use crate::errors::{Refusal, UNIMPLEMENTED};
+use crate::maintenance::VERSION;
+use crate::pb::etcdserverpb::SnapshotResponse;
+use aws_lc_rs::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tonic::Status;
+
+#[cfg(test)]
+mod tests;
+
+const MAGIC: &[u8; 16] = b"quorate backup 1";
+const LENGTH_BYTES: usize = 8;
+/// What the SHA-256 begins at a multiple of.
+const BLOCK: u64 = 512;
+/// So much is sent at once, and read.
+const PIECE: usize = 64 << 10;
+/// Pieces on their way to a client.
+const PIECES: usize = 4;
+
+/// Makes a backup of the cluster; the file has no name any more.
+pub type MakeBackup = Box<dyn Fn() -> Result<File, String> + Send + Sync>;
+
+/// What stands between a backup of this length and the SHA-256.
+fn trailer(len: u64) -> Vec<u8> {
+    let least = (MAGIC.len() + LENGTH_BYTES) as u64;
+    let zeros = (len + least).next_multiple_of(BLOCK) - len - least;
+    let mut trailer = vec![0; zeros as usize];
+    trailer.extend_from_slice(MAGIC);
+    trailer.extend_from_slice(&len.to_le_bytes());
+    trailer
+}
+
+/// How long the backup is that this file holds, if etcdctl saved it; nothing is compared yet.
+///
+/// # Errors
+/// When it can not be read.
+pub fn backup_len(file: &File) -> io::Result<Option<u64>> {
+    let Some(sum_at) = sum_at(file)? else { return Ok(None) };
+    let mut end = [0; MAGIC.len() + LENGTH_BYTES];
+    let Some(at) = sum_at.checked_sub(end.len() as u64) else { return Ok(None) };
+    file.read_exact_at(&mut end, at)?;
+    let (magic, len) = end.split_at(MAGIC.len());
+    let len = len.first_chunk().map_or(0, |len| u64::from_le_bytes(*len));
+    let fits = magic == MAGIC && len.checked_add(trailer_len(len)) == Some(sum_at);
+    Ok(fits.then_some(len))
+}
+
+fn trailer_len(len: u64) -> u64 {
+    // Of a length that no file has, only that it does not fit is needed.
+    if len > u64::MAX / 2 { u64::MAX } else { trailer(len).len() as u64 }
+}
+
+/// Whether such a file is as it was sent.
+///
+/// # Errors
+/// When it can not be read.
+pub fn is_whole(file: &File) -> io::Result<bool> {
+    let Some(sum_at) = sum_at(file)? else { return Ok(false) };
+    let mut context = Context::new(&SHA256);
+    let mut piece = vec![0; PIECE];
+    let mut at = 0;
+    while at < sum_at {
+        let len = usize::try_from(sum_at - at).unwrap_or(PIECE).min(PIECE);
+        file.read_exact_at(&mut piece[..len], at)?;
+        context.update(&piece[..len]);
+        at += len as u64;
+    }
+    let mut sum = [0; SHA256_OUTPUT_LEN];
+    file.read_exact_at(&mut sum, sum_at)?;
+    Ok(context.finish().as_ref() == sum)
+}
+
+fn sum_at(file: &File) -> io::Result<Option<u64>> {
+    let len = file.metadata()?.len();
+    let at = len.checked_sub(SHA256_OUTPUT_LEN as u64);
+    Ok(at.filter(|at| at.is_multiple_of(BLOCK)))
+}
+
+/// Makes backups for clients, one at a time: each takes as much memory and disk as the state has.
+#[derive(Clone)]
+pub(crate) struct Snapshots {
+    make: Option<Arc<MakeBackup>>,
+    one: Arc<Semaphore>,
+}
+
+type Sender = mpsc::Sender<Result<SnapshotResponse, Status>>;
+
+impl Snapshots {
+    pub(crate) fn new(make: Option<MakeBackup>) -> Self {
+        Self { make: make.map(Arc::new), one: Arc::new(Semaphore::new(1)) }
+    }
+
+    /// Begins one, on a thread of its own.
+    pub(crate) fn begin(&self) -> Result<mpsc::Receiver<Result<SnapshotResponse, Status>>, Refusal> {
+        const NONE: Refusal = Refusal::new(UNIMPLEMENTED, "this member makes no backups");
+        let make = self.make.clone().ok_or(NONE)?;
+        let permit = self.one.clone().try_acquire_owned().map_err(|_| Refusal::TOO_MANY)?;
+        let (sender, receiver) = mpsc::channel(PIECES);
+        let work = move || {
+            if let Err(why) = make_and_send(&make, &sender, permit) {
+                let text = format!("etcdserver: the snapshot can not be made: {why}");
+                let _ = sender.blocking_send(Err(Status::unavailable(text)));
+            }
+        };
+        let thread = std::thread::Builder::new().name("etcd-snapshot".into()).spawn(work);
+        thread.map(|_| receiver).map_err(|_| Refusal::TOO_MANY)
+    }
+}
+
+fn make_and_send(make: &MakeBackup, sender: &Sender, _one: OwnedSemaphorePermit) -> Result<(), String> {
+    let file = make()?;
+    send(&file, sender).map_err(|why| why.to_string())
+}
+
+/// Sends all of it, as fast as the client takes it.
+fn send(file: &File, sender: &Sender) -> io::Result<()> {
+    let len = file.metadata()?.len();
+    let trailer = trailer(len);
+    let mut left = len + trailer.len() as u64;
+    let mut bytes = file.take(len).chain(trailer.as_slice());
+    let mut context = Context::new(&SHA256);
+    while left > 0 {
+        let mut piece = vec![0; usize::try_from(left).unwrap_or(PIECE).min(PIECE)];
+        bytes.read_exact(&mut piece)?;
+        context.update(&piece);
+        left -= piece.len() as u64;
+        if !send_piece(sender, piece, left) {
+            return Ok(());
+        }
+    }
+    send_piece(sender, context.finish().as_ref().to_vec(), 0);
+    Ok(())
+}
+
+/// False when nobody listens any more.
+fn send_piece(sender: &Sender, piece: Vec<u8>, left: u64) -> bool {
+    let (blob, version) = (piece.into(), VERSION.to_owned());
+    let response = SnapshotResponse { header: None, remaining_bytes: left, blob, version };
+    sender.blocking_send(Ok(response)).is_ok()
+}

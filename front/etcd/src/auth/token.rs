@@ -1,0 +1,94 @@
+//! Tokens: what a client shows instead of its password, until it ends.
+//!
+//! The store has a digest of each, whose it is, and the agreed time at which it ends; a command that comes with one whose time is half
+//! over gives it its whole time again. What ended is removed a little at a time, when new ones come.
+
+use crate::auth::{TOKEN, TOKEN_BYTES, TOKEN_END, names};
+use crate::proto;
+use crate::space::named;
+use quorate_execute::Store;
+use quorate_types::{AgreedTime, Span};
+
+/// A token lasts so long, as in etcd.
+const LIFE: Span = Span::from_secs(300);
+/// So many that ended go when a new one comes: more than come.
+const GO_AT_ONCE: usize = 4;
+
+fn read(bytes: &[u8]) -> Option<(AgreedTime, &[u8])> {
+    let mut name = bytes;
+    let ends = proto::read_number(&mut name)?;
+    Some((AgreedTime::from_nanos(ends), name))
+}
+
+fn end_key(ends: AgreedTime, digest: &[u8]) -> Vec<u8> {
+    let mut key = vec![TOKEN_END];
+    key.extend_from_slice(&ends.nanos().to_be_bytes());
+    key.extend_from_slice(digest);
+    key
+}
+
+/// Whose token it is, while it has not ended.
+pub(super) fn holder<'a>(store: &'a Store, digest: &[u8], now: AgreedTime) -> Option<&'a [u8]> {
+    let (ends, name) = read(store.get(named(&mut Vec::new(), TOKEN, digest))?)?;
+    (ends > now).then_some(name)
+}
+
+/// Gives one to a user. One that is there already stays whose it is.
+pub(super) fn give(store: &mut Store, digest: &[u8; TOKEN_BYTES], name: &[u8], now: AgreedTime) {
+    remove_ended(store, now);
+    if store.get(named(&mut Vec::new(), TOKEN, digest)).is_none() {
+        write(store, digest, name, now.plus(LIFE));
+    }
+}
+
+fn write(store: &mut Store, digest: &[u8], name: &[u8], ends: AgreedTime) {
+    let mut value = Vec::new();
+    proto::number(&mut value, ends.nanos());
+    value.extend_from_slice(name);
+    store.put(named(&mut Vec::new(), TOKEN, digest), &value);
+    store.put(&end_key(ends, digest), &[]);
+}
+
+fn remove(store: &mut Store, digest: &[u8]) {
+    let key = named(&mut Vec::new(), TOKEN, digest).to_vec();
+    let Some((ends, _)) = store.get(&key).and_then(read) else { return };
+    store.remove(&end_key(ends, digest));
+    store.remove(&key);
+}
+
+fn remove_ended(store: &mut Store, now: AgreedTime) {
+    let ended = names(store, TOKEN_END).take(GO_AT_ONCE).filter_map(|(key, _)| {
+        let (ends, digest) = key.split_first_chunk()?;
+        (AgreedTime::from_nanos(u64::from_be_bytes(*ends)) <= now).then(|| digest.to_vec())
+    });
+    let ended: Vec<Vec<u8>> = ended.collect();
+    ended.iter().for_each(|digest| remove(store, digest));
+}
+
+/// A command came with it: it has its whole life again, if half of that is over.
+pub(crate) fn used(store: &mut Store, digest: &[u8], now: AgreedTime) {
+    let Some((ends, name)) = store.get(named(&mut Vec::new(), TOKEN, digest)).and_then(read) else { return };
+    let left = ends.nanos().saturating_sub(now.nanos());
+    if left > 0 && left < LIFE.nanos() / 2 {
+        let name = name.to_vec();
+        remove(store, digest);
+        write(store, digest, &name, now.plus(LIFE));
+    }
+}
+
+/// All of a user's tokens end now; nobody's: all there are.
+pub(super) fn end_all(store: &mut Store, of: Option<&[u8]>) {
+    let theirs = names(store, TOKEN).filter_map(|(digest, bytes)| {
+        let name = read(bytes).map(|(_, name)| name);
+        (of.is_none() || of == name).then(|| digest.to_vec())
+    });
+    let theirs: Vec<Vec<u8>> = theirs.collect();
+    theirs.iter().for_each(|digest| remove(store, digest));
+}
+
+/// Whether a token ends when this key says so.
+pub(super) fn ends_then(store: &Store, key: &[u8]) -> bool {
+    let Some((ends, digest)) = key.split_first_chunk() else { return false };
+    let found = store.get(named(&mut Vec::new(), TOKEN, digest)).and_then(read);
+    found.is_some_and(|(then, _)| then.nanos() == u64::from_be_bytes(*ends))
+}

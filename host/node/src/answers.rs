@@ -1,0 +1,193 @@
+//! The answers to reads: how many leave in a turn, and whose reads wait for the next ones.
+//!
+//! Small questions can have large answers, and while those are copied and sealed nobody else is served. So a turn answers about
+//! [`TURN_BYTES`], and no client gets more of that than it leaves for others; reads beyond that are put off, in the order in which they
+//! came from each client, and clients take turns. Of those that a turn left, the next one answers one at least. Answered later, a read sees no less.
+//! Tests: `answers/tests.rs`.
+
+use crate::config::REPLY_FRAME_BYTES;
+use quorate_execute::Executor;
+use quorate_reply::ReadLimits;
+use quorate_types::{ConnId, Span, Time};
+use quorate_wire::{ReadStatus, read_reply_header};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Bytes that one turn answers; the last answer may be larger.
+pub(crate) const TURN_BYTES: usize = 1 << 20;
+
+/// A read that was put off.
+#[derive(Debug)]
+struct PutOff {
+    conn: ConnId,
+    read: u64,
+    query: Box<[u8]>,
+    /// Nobody waits for it any longer.
+    until: Time,
+}
+
+/// The answers to reads that leave at the end of the turn, and reads that are put off.
+#[derive(Debug)]
+pub(crate) struct Answers {
+    open: BTreeMap<ConnId, Vec<u8>>,
+    /// Bytes answered in this turn.
+    bytes: usize,
+    /// And to whom.
+    of_owners: BTreeMap<u64, usize>,
+    full: Vec<(ConnId, Vec<u8>)>,
+    /// By the client's number.
+    put_off: BTreeMap<u64, VecDeque<PutOff>>,
+    /// Whose turn it is.
+    turns: VecDeque<u64>,
+    /// Reads that are put off, and the bytes of their queries.
+    waiting: (usize, usize),
+    waiting_max: (usize, usize),
+    patience: Span,
+    /// Some were left by the turn before.
+    left: bool,
+    /// When the oldest one was put off, as far as that matters: a turn without input goes on with them.
+    since: Option<Time>,
+}
+
+impl Answers {
+    pub(crate) fn new(limits: &ReadLimits) -> Self {
+        Self {
+            open: BTreeMap::new(),
+            bytes: 0,
+            of_owners: BTreeMap::new(),
+            full: Vec::new(),
+            put_off: BTreeMap::new(),
+            turns: VecDeque::new(),
+            waiting: (0, 0),
+            waiting_max: (limits.reads_max, limits.bytes_max),
+            patience: limits.patience,
+            left: false,
+            since: None,
+        }
+    }
+
+    /// Whether there is room for one more answer in this turn. Nobody gets more than is left for others.
+    fn has_room(&self, owner: u64) -> bool {
+        let own = self.of_owners.get(&owner).copied().unwrap_or(0);
+        self.bytes + own < TURN_BYTES
+    }
+
+    /// So much was answered.
+    fn answered(&mut self, owner: u64, bytes: usize) {
+        self.bytes += bytes;
+        *self.of_owners.entry(owner).or_default() += bytes;
+    }
+
+    /// Asks the service and keeps its answer for this connection, and for the client that has it; or puts that off.
+    pub(crate) fn run(&mut self, now: Time, executor: &Executor, to: (ConnId, u64), read: u64, query: &[u8]) {
+        let (conn, owner) = to;
+        if self.has_room(owner) && !self.put_off.contains_key(&owner) {
+            return self.answer(executor, to, read, query);
+        }
+        let (reads, bytes) = self.waiting;
+        if reads >= self.waiting_max.0 || bytes.saturating_add(query.len()) > self.waiting_max.1 {
+            return self.fail(executor, conn, read, ReadStatus::Overloaded);
+        }
+        self.waiting = (reads + 1, bytes + query.len());
+        self.since.get_or_insert(now);
+        let queue = self.put_off.entry(owner).or_default();
+        if queue.is_empty() {
+            self.turns.push_back(owner);
+        }
+        queue.push_back(PutOff { conn, read, query: query.into(), until: now.plus(self.patience) });
+    }
+
+    /// Answers what was put off, as much of it as this turn has room for. `owner`: whose connection it is now.
+    pub(crate) fn run_put_off(&mut self, now: Time, executor: &Executor, owner: impl Fn(ConnId) -> u64) {
+        let mut full = VecDeque::new();
+        let mut first = self.left;
+        while let Some(number) = self.turns.pop_front() {
+            if !first && !self.has_room(number) {
+                full.push_back(number);
+                continue;
+            }
+            let Some(queue) = self.put_off.get_mut(&number) else { continue };
+            let next = queue.pop_front();
+            if queue.is_empty() {
+                self.put_off.remove(&number);
+            } else {
+                self.turns.push_back(number);
+            }
+            let Some(next) = next else { continue };
+            self.waiting = (self.waiting.0 - 1, self.waiting.1 - next.query.len());
+            if owner(next.conn) != number {
+                continue; // the connection is gone
+            }
+            if next.until <= now {
+                self.fail(executor, next.conn, next.read, ReadStatus::Overloaded);
+                continue;
+            }
+            self.answer(executor, (next.conn, number), next.read, &next.query);
+            first = false;
+        }
+        self.turns = full;
+        if self.turns.is_empty() {
+            self.since = None;
+        }
+    }
+
+    fn answer(&mut self, executor: &Executor, to: (ConnId, u64), read: u64, query: &[u8]) {
+        let (conn, owner) = to;
+        let body = self.open.entry(conn).or_default();
+        let start = body.len();
+        read_reply_header(body, read, executor.seq(), ReadStatus::Done, 0);
+        let begin = body.len();
+        if executor.query(query, body).is_ok() {
+            // The length is known only now; it is the header's last field.
+            let len = (body.len() - begin) as u32;
+            body[begin - 4..begin].copy_from_slice(&len.to_le_bytes());
+        } else {
+            body.truncate(start);
+            read_reply_header(body, read, executor.seq(), ReadStatus::TooLarge, 0);
+        }
+        let bytes = body.len() - start;
+        self.answered(owner, bytes);
+        self.roll(conn);
+    }
+
+    /// Whether reads wait for the next turn: whoever sends many is not read then, where others wait behind it.
+    pub(crate) fn has_put_off(&self) -> bool {
+        !self.turns.is_empty()
+    }
+
+    /// Reads that wait for the next turns.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.0
+    }
+
+    /// When there is to be another turn for those that were put off: at once.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.since
+    }
+
+    pub(crate) fn fail(&mut self, executor: &Executor, conn: ConnId, read: u64, status: ReadStatus) {
+        read_reply_header(self.open.entry(conn).or_default(), read, executor.seq(), status, 0);
+        self.roll(conn);
+    }
+
+    fn roll(&mut self, conn: ConnId) {
+        if self.open.get(&conn).is_some_and(|body| body.len() >= REPLY_FRAME_BYTES)
+            && let Some(body) = self.open.remove(&conn)
+        {
+            self.full.push((conn, body));
+        }
+    }
+
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (ConnId, Vec<u8>)> {
+        self.full.drain(..).chain(std::mem::take(&mut self.open))
+    }
+
+    /// The next turn has room again.
+    pub(crate) fn end_turn(&mut self) {
+        self.bytes = 0;
+        self.of_owners.clear();
+        self.left = !self.turns.is_empty();
+    }
+}
+
+#[cfg(test)]
+mod tests;
