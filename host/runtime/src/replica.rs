@@ -223,7 +223,7 @@ fn event_queue() -> Result<(Poll, Sleeper, Arc<Waker>), StartError> {
 fn spawn(
     lane: impl FnOnce() -> Result<(), Halt> + Send + 'static,
 ) -> Result<JoinHandle<Result<(), Halt>>, StartError> {
-    std::thread::Builder::new().name("lane-1".into()).spawn(lane).map_err(io_error("starting a thread"))
+    quorate_tls::start_thread("lane-1", lane).map_err(io_error("starting a thread"))
 }
 
 fn run(lane: Lane, directory: &DataDirectory, disk: &dyn Disk, durability: Durability) -> Result<(), Halt> {

@@ -183,7 +183,7 @@ impl Credentials {
 }
 
 /// The faster of the ciphers first; both sides are ours.
-fn provider() -> CryptoProvider {
+pub(crate) fn provider() -> CryptoProvider {
     let mut provider = aws_lc_rs::default_provider();
     provider.cipher_suites = vec![
         aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256,

@@ -5,7 +5,8 @@
 //! the cluster's own authority is trusted, and no connection is resumed, so every one is checked anew.
 //!
 //! Start with `credentials.rs` (files to trust and keys), then `session.rs` (a connection). `issue.rs` makes certificates,
-//! `certificate.rs` reads them, `trouble.rs` has the words for what goes wrong.
+//! `certificate.rs` reads them, `trouble.rs` has the words for what goes wrong,
+//! `thread.rs` starts threads that outlive `main`.
 //! Tests: `tests/sessions.rs`, `tests/certificates.rs`, `fuzzing.rs` for bytes from outside.
 
 mod certificate;
@@ -14,6 +15,7 @@ mod files;
 pub mod fuzzing;
 mod issue;
 mod session;
+mod thread;
 mod trouble;
 mod verify;
 
@@ -22,4 +24,5 @@ pub use credentials::{Credentials, CredentialsError, TlsFiles, Watched};
 pub use files::{write_private, write_public};
 pub use issue::{Authority, Bundle, IssueError, Issued, Validity};
 pub use session::Session;
+pub use thread::start_thread;
 pub use trouble::{Trouble, looks_like_tls, unexpected_tls};

@@ -150,6 +150,6 @@ fn listen(
             }
         }
     };
-    let thread = std::thread::Builder::new().name(format!("link-{replica}")).spawn(read);
+    let thread = quorate_tls::start_thread(&format!("link-{replica}"), read);
     thread.map(|_| sender).map_err(|why| format!("no thread to listen to it: {why}"))
 }

@@ -247,7 +247,7 @@ pub(crate) fn start(
         asks: Vec::new(),
         ends_at: None,
     };
-    std::thread::Builder::new().name("quorate-client".to_owned()).spawn(move || driver.run())?;
+    quorate_tls::start_thread("quorate-client", move || driver.run())?;
     Ok(Arc::new(Handle { shared }))
 }
 

@@ -182,14 +182,12 @@ impl Client {
         let credentials = self.admin_tls.as_ref().map(ClientTls::current);
         let question = Question { replica, address, cluster, kind, payload, answer, timeout, credentials };
         let (waiting, shot) = Waiting::new(Arc::clone(&self.handle));
-        std::thread::Builder::new()
-            .name("quorate-admin".to_owned())
-            .spawn(move || {
-                let body = question.ask().map(|body| Completion::Read { seq: Seq::ZERO, body });
-                // Whoever asked may be gone by now.
-                drop(shot.deliver(body));
-            })
-            .map_err(|error| Error::Connection { replica, text: format!("no thread to ask it: {error}") })?;
+        quorate_tls::start_thread("quorate-admin", move || {
+            let body = question.ask().map(|body| Completion::Read { seq: Seq::ZERO, body });
+            // Whoever asked may be gone by now.
+            drop(shot.deliver(body));
+        })
+        .map_err(|error| Error::Connection { replica, text: format!("no thread to ask it: {error}") })?;
         match waiting.await? {
             Completion::Read { body, .. } => Ok(body),
             _ => Err(Error::SessionClosed),

@@ -106,7 +106,7 @@ impl Side {
             let _watch = watch;
             side.run();
         };
-        let thread = std::thread::Builder::new().name(format!("lane-{}", lane + 1)).spawn(run)?;
+        let thread = quorate_tls::start_thread(&format!("lane-{}", lane + 1), run)?;
         Ok(Self { lane, out, inlet, shared, sleeper, thread: Some(thread) })
     }
 

@@ -1,0 +1,30 @@
+//! Threads that use TLS, in a program that may end while they run.
+
+use crate::credentials::provider;
+use std::sync::mpsc;
+use std::thread::{Builder, JoinHandle};
+
+/// Starts a thread with this name that uses TLS. Returns when the thread has a source of randomness.
+///
+/// That is what makes it safe to leave `main` while the thread runs. When a program ends, aws-lc takes their sources of randomness
+/// away from all threads; one that asks its own after that sleeps until the process is gone, but one that asks for its first meets a
+/// lock which it holds itself, and aborts the process: a command that succeeded would end by SIGABRT (aws-lc 0.47, `rand.c`,
+/// `thread_local_list_add_node`).
+///
+/// # Errors
+/// What the operating system says, as [`Builder::spawn`].
+pub fn start_thread<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<JoinHandle<T>> {
+    let (ready, is_ready) = mpsc::channel();
+    let thread = Builder::new().name(name.to_owned()).spawn(move || {
+        // Without randomness no session begins, and whoever wants one is told; there is nothing to say here.
+        let _ = provider().secure_random.fill(&mut [0]);
+        drop::<mpsc::Sender<()>>(ready);
+        run()
+    })?;
+    // Ends when the other end is dropped.
+    let _ = is_ready.recv();
+    Ok(thread)
+}
