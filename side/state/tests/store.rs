@@ -4,7 +4,8 @@ mod reference;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
-use quorate_state::store::{Change, ChunkError, Path, Store, Version, digest_of, outline_root};
+use quorate_state::store::{Change, ChunkError, Path, ReplaceError, Store, Version, digest_of, outline_root};
+use quorate_types::Digest;
 use reference::Model;
 
 /// Keys that share beginnings, are beginnings of others, empty, long.
@@ -228,7 +229,7 @@ fn check(version: &Version, model: &Model) -> Result<(), TestCaseError> {
 }
 
 /// The same contents by other ways have the same root.
-fn check_histories(model: &Model, root: quorate_types::Digest) -> Result<(), TestCaseError> {
+fn check_histories(model: &Model, root: Digest) -> Result<(), TestCaseError> {
     let sorted = store_of(model.iter());
     prop_assert_eq!(sorted.version().root(), root);
     prop_assert_eq!(store_of(model.iter().rev()).version().root(), root);
@@ -239,7 +240,10 @@ fn check_histories(model: &Model, root: quorate_types::Digest) -> Result<(), Tes
         forth.replace(&chunk.path, &mut version.entries_at(&chunk.path)).unwrap();
     }
     for chunk in chunks.iter().rev() {
-        back.replace(&chunk.path, &mut version.entries_at(&chunk.path)).unwrap();
+        let entries = || version.entries_at(&chunk.path);
+        let other = Err(ReplaceError::Digest(chunk.digest));
+        prop_assert_eq!(back.replace_if(&chunk.path, &mut entries(), Digest::new([7; 32])), other);
+        prop_assert_eq!(back.replace_if(&chunk.path, &mut entries(), chunk.digest), Ok(()));
     }
     prop_assert_eq!(forth.version().root(), root);
     prop_assert_eq!(back.version().root(), root);

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use quorate_types::Digest;
 
 use super::manifest::ChunkEntry;
-use crate::store::{ChunkError, Path, Version, digest_of};
+use crate::store::{ChunkError, Path, ReplaceError, Version, digest_of};
 
 /// The count before the entries.
 const HEAD: usize = 4;
@@ -42,6 +42,15 @@ impl fmt::Display for PartError {
 }
 
 impl std::error::Error for PartError {}
+
+impl From<ReplaceError> for PartError {
+    fn from(why: ReplaceError) -> Self {
+        match why {
+            ReplaceError::Entries(why) => Self::Chunk(why),
+            ReplaceError::Digest(_) => Self::WrongDigest,
+        }
+    }
+}
 
 /// How long a chunk's bytes are when its entries cost this much.
 pub(crate) fn encoded_len(cost: u32) -> usize {

@@ -28,7 +28,7 @@ pub use chunks::{ChunkRef, Chunks, OutlineError, outline_root};
 pub use path::Path;
 pub use proof::{Proof, ProofError};
 pub use range::Range;
-pub use tree::{Change, Store};
+pub use tree::{Change, ReplaceError, Store};
 pub use version::{Part, Version};
 
 /// Subtrees with at most this cost (8 + key + value bytes for each entry) are buckets. Part of format version 1.

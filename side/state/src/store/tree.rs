@@ -45,6 +45,15 @@ pub struct Store {
     root: Arc<Root>,
 }
 
+/// Why entries did not take the place of others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReplaceError {
+    /// They are not what the path promised.
+    Entries(ChunkError),
+    /// They have this digest, and not the one that was expected.
+    Digest(Digest),
+}
+
 /// What a change did to the numbers of the nodes above it.
 #[derive(Clone, Copy, Default)]
 struct Delta {
@@ -152,7 +161,32 @@ impl Store {
         path: &Path,
         entries: &mut dyn Iterator<Item = (&'a [u8], &'a [u8])>,
     ) -> Result<(), ChunkError> {
-        let tree = build_at(Nodes, path, entries)?;
+        self.hang(path, build_at(Nodes, path, entries)?);
+        Ok(())
+    }
+
+    /// As [`Store::replace`], if the subtree then has this digest. It is not computed again when the root is asked for.
+    pub fn replace_if<'a>(
+        &mut self,
+        path: &Path,
+        entries: &mut dyn Iterator<Item = (&'a [u8], &'a [u8])>,
+        expected: Digest,
+    ) -> Result<(), ReplaceError> {
+        let tree = build_at(Nodes, path, entries).map_err(ReplaceError::Entries)?;
+        let found = match &tree {
+            Some(tree) => tree.digest(),
+            None if path.is_empty() => rules::empty(),
+            None => return Err(ReplaceError::Entries(ChunkError::Empty)),
+        };
+        if found != expected {
+            return Err(ReplaceError::Digest(found));
+        }
+        self.hang(path, tree);
+        Ok(())
+    }
+
+    /// Puts this tree, and nothing else, under `path`.
+    fn hang(&mut self, path: &Path, tree: Option<Child>) {
         // A key that begins with the path, as far as the path goes.
         let (key, _) = path.bounds();
         if Range::at(&self.root.child, path).next().is_some() {
@@ -168,7 +202,6 @@ impl Store {
                 }
             }
         }
-        Ok(())
     }
 
     /// Puts a subtree where there is nothing.
