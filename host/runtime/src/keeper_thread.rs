@@ -172,17 +172,21 @@ impl Worker<'_> {
         }
         let until = Instant::now() + std::mem::take(&mut self.pace.owed);
         while !self.pace.urgent && !self.stop.load(Ordering::Acquire) {
-            let left = until.saturating_duration_since(Instant::now());
-            match self.orders.recv_timeout(left.min(NAP)) {
-                Ok(order) => self.take(order),
-                Err(RecvTimeoutError::Timeout) if left > NAP => continue,
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
-            }
             while let Ok(order) = self.orders.try_recv() {
                 self.take(order);
             }
+            // Also what was asked before the pause began: whoever waits for it may ask for nothing else meanwhile.
             while self.keeper.step_awaited(&mut *self.files) != Step::Idle {
                 self.tell();
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            match self.orders.recv_timeout(left.min(NAP)) {
+                Ok(order) => self.take(order),
+                Err(RecvTimeoutError::Timeout) if left > NAP => {}
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
             }
         }
     }

@@ -66,6 +66,32 @@ fn what_is_asked_in_a_pause_is_answered() {
 }
 
 #[test]
+fn what_was_asked_before_a_pause_is_answered_in_it() {
+    let (sender, orders) = unbounded();
+    let digest = image(9, 1).digest();
+    sender.send(Order::Job(Job::Border { image: image(10, 20_000), write: None })).unwrap();
+    for ticket in 0..3 {
+        sender.send(Order::Job(Job::ReadChunk { ticket, seq: Seq::new(9), digest, chunk: 0 })).unwrap();
+    }
+    let poll = Poll::new().unwrap();
+    let (mailbox, completions) = Mailbox::new(Arc::new(Waker::new(poll.registry(), Token(0)).unwrap()));
+    let thread = std::thread::spawn(move || {
+        let mut files: Box<dyn Files + Send> = Box::new(MemoryFiles::default());
+        let (keeper, _) = Keeper::open(&mut *files, false).unwrap();
+        let pace = Pace { rate: Some(1000), owed: Duration::ZERO, urgent: false };
+        let stop = Arc::default();
+        Worker { keeper, files, orders, mailbox: &mailbox, waiting: Vec::new(), pace, stop }.run();
+    });
+    let reports: Vec<Report> = (0..4).map(|_| next(&completions)).collect();
+    // Its digest is computed with pauses in between, and questions are not for a pause to delay.
+    let answers = reports[..3].iter().filter(|report| matches!(report, Report::Chunk { answer: None, .. }));
+    assert_eq!(answers.count(), 3);
+    assert!(matches!(reports[3], Report::Digest { .. }));
+    drop(sender);
+    thread.join().unwrap();
+}
+
+#[test]
 fn questions_do_not_make_it_write_faster() {
     // A step writes 1 MiB: at this rate the second one would come after hours.
     let (thread, completions, _poll) = thread(Some(100));
