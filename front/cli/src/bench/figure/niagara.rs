@@ -24,7 +24,7 @@ use std::time::Duration;
 /// The first rate, and by how much the next ones grow.
 const FIRST_PER_S: f64 = 1000.0;
 const GROWTH: f64 = 1.5;
-/// A cluster that answers less than this part of what is asked is over its limit; so many such rates end a curve.
+/// A cluster that answers less than this part of what is asked is over its limit; so many such rates in a row end a curve.
 const OVER: f64 = 0.9;
 const OVER_RATES: usize = 2;
 /// Sessions, spread over the clients; a client has one connection, and that has one instance.
@@ -194,7 +194,7 @@ fn measure(args: &FigureArgs, measurement: &Measurement, instances: u16) -> Outc
         curve.most_per_s = curve.most_per_s.max(per_s);
         curve.errors += provided.errors;
         curve.first_error = curve.first_error.or(provided.first_error);
-        over += usize::from(per_s < rate * OVER);
+        over = if per_s < rate * OVER { over + 1 } else { 0 };
         rate *= GROWTH;
     }
     drop(progress);
