@@ -66,6 +66,20 @@ fn both_are_measured_where_there_is_an_etcd() {
 }
 
 #[test]
+fn memory_of_what_was_put() {
+    let found = bench("--target ours --bytes 100 --memory", Path::new("none"));
+    let row = &found["rows"][0];
+    assert_eq!((&row["side"], &row["bytes"], &found["keys"]), (&"ours".into(), &100.into(), &50.into()));
+    let servers = row["servers"].as_array().expect("a list");
+    assert_eq!(servers.len(), 3);
+    for held in servers {
+        let at = |name: &str| held[name].as_f64().expect("a number");
+        assert!(at("anonymous_mib") > 0.0, "{held}");
+        assert!(at("anonymous_mib") <= at("resident_mib") && at("resident_mib") <= at("peak_mib"), "{held}");
+    }
+}
+
+#[test]
 fn nonsense_is_refused() {
     let refused =
         ["--clients 0", "--connections 0", "--bytes 2000000", "--keys 0", "--secs 0", "--observers 10001"];

@@ -1,12 +1,14 @@
-//! etcdctl, as etcd's project makes it, against replicas with certificates: skipped where there is none.
+//! etcdctl and client libraries, as their projects make them, against replicas: skipped where there are none.
 //!
-//! `front/cli/tests/etcd/build.sh` builds etcdctl and etcd from their Go modules, to where these tests look; `ETCDCTL` names another one.
+//! `front/cli/tests/etcd/build.sh` builds them to where these tests look; `ETCDCTL` names another etcdctl.
 
 #[path = "etcd/auth.rs"]
 mod auth;
 #[path = "etcd/commands.rs"]
 mod commands;
 mod harness;
+#[path = "etcd/libraries.rs"]
+mod libraries;
 
 use harness::Cluster;
 use std::io::Read as _;
@@ -37,30 +39,41 @@ struct World {
 impl World {
     /// None where there is no etcdctl.
     fn start() -> Option<Self> {
+        Self::start_with(&[])
+    }
+
+    /// With these arguments for `dev`; `--plain` is one without certificates.
+    fn start_with(arguments: &[&str]) -> Option<Self> {
         let Some(program) = etcdctl() else {
             eprintln!("skipped: there is no etcdctl; front/cli/tests/etcd/build.sh builds one where Go is");
             return None;
         };
-        let cluster = Cluster::start(&["--service", "etcd"]);
+        let cluster = Cluster::start(&[&["--service", "etcd"], arguments].concat());
+        let scheme = if arguments.contains(&"--plain") { "http" } else { "https" };
         let addresses = cluster.ready["etcd"].as_array().expect("addresses");
         let endpoints: Vec<String> = addresses
             .iter()
-            .map(|address| format!("https://{}", address.as_str().expect("an address")))
+            .map(|address| format!("{scheme}://{}", address.as_str().expect("an address")))
             .collect();
         assert_eq!(endpoints.len(), 3);
         Some(Self { endpoints: endpoints.join(","), cluster, program })
     }
 
+    /// Whether connections are encrypted.
+    fn is_safe(&self) -> bool {
+        self.endpoints.starts_with("https:")
+    }
+
     fn command(&self, arguments: &[&str]) -> Command {
-        let clients = self.cluster.directory().join("clients");
         let mut command = Command::new(&self.program);
-        command
-            .args(arguments)
-            .env("ETCDCTL_ENDPOINTS", &self.endpoints)
-            .env("ETCDCTL_CACERT", clients.join("ca.pem"))
-            .env("ETCDCTL_CERT", clients.join("default.pem"))
-            .env("ETCDCTL_KEY", clients.join("default.key"))
-            .stdin(Stdio::null());
+        command.args(arguments).env("ETCDCTL_ENDPOINTS", &self.endpoints).stdin(Stdio::null());
+        if self.is_safe() {
+            let clients = self.cluster.directory().join("clients");
+            command
+                .env("ETCDCTL_CACERT", clients.join("ca.pem"))
+                .env("ETCDCTL_CERT", clients.join("default.pem"))
+                .env("ETCDCTL_KEY", clients.join("default.key"));
+        }
         command
     }
 

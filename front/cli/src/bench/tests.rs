@@ -1,5 +1,6 @@
 //! The parts that need no cluster.
 
+use super::etcd::memory::Held;
 use super::median::Median;
 use super::{append, cpu, kv, load, machine, quota, report, series};
 use quorate_floor::Sync;
@@ -40,6 +41,14 @@ fn our_own_processor_time_grows() {
         sum = (0..100_000).fold(sum, |sum, _| sum.wrapping_add(random.next()));
     }
     assert!(sum != 0 && cpu::memory_of(me).expect("our own memory") > 0 && cpu::of_machine_s() > 0.0);
+}
+
+#[test]
+fn memory_is_read_as_linux_writes_it() {
+    let status = "Name:\tx\nVmHWM:\t   4096 kB\nVmRSS:\t   2048 kB\nRssAnon:\t    1024 kB\nRssFile:\t 5 kB\n";
+    let held = Held::parse(status).expect("a status");
+    assert_eq!((held.peak_mib, held.resident_mib, held.anonymous_mib), (4.0, 2.0, 1.0));
+    assert!(Held::parse("VmRSS:\t 1 kB\n").is_none());
 }
 
 #[test]

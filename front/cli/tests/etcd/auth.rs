@@ -1,6 +1,9 @@
 //! Users, roles and permissions with etcdctl: the same commands to a real etcd and to ours print the same.
 
 use super::{PATIENCE, World};
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
@@ -13,10 +16,15 @@ struct Peer {
 }
 
 impl Peer {
-    fn start(world: &World) -> Option<Self> {
+    /// With these arguments besides; none where there is no etcd.
+    fn start(world: &World, arguments: &[&str]) -> Option<Self> {
         let named = std::env::var_os("ETCD").map(std::path::PathBuf::from);
         let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/etcd-clients/etcd");
-        let program = named.into_iter().chain([built]).find(|file| file.is_file())?;
+        let program = named.into_iter().chain([built]).find(|file| file.is_file());
+        let Some(program) = program else {
+            eprintln!("skipped: there is no etcd; front/cli/tests/etcd/build.sh builds one where Go is");
+            return None;
+        };
         let directory = tempfile::tempdir().expect("a directory");
         let ports = super::harness::free_ports(2);
         let (client, peer) =
@@ -26,6 +34,7 @@ impl Peer {
             .arg("--data-dir")
             .arg(directory.path())
             .args(["--unsafe-no-fsync", "--bcrypt-cost", "4"])
+            .args(arguments)
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
             .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
             .args(["--initial-cluster", &format!("default={peer}"), "--client-cert-auth"])
@@ -131,21 +140,83 @@ user list";
 #[test]
 fn users_roles_and_permissions() {
     let Some(world) = World::start() else { return };
-    let Some(peer) = Peer::start(&world) else {
-        eprintln!("skipped: there is no etcd; front/cli/tests/etcd/build.sh builds one where Go is");
+    let Some(peer) = Peer::start(&world, &[]) else { return };
+    both_say_the_same(&world, &peer);
+}
+
+/// Starts the replicas again, with tokens that members sign.
+fn sign_tokens(world: &mut World, method: &str, key: &Path) {
+    world.cluster.ctrl_c();
+    let section = format!("\n[etcd_tokens]\nsign_method = \"{method}\"\nkey = \"{}\"\n", key.display());
+    for id in world.cluster.ids() {
+        let file = world.cluster.replica_directory(id).join("replica.toml");
+        let text = fs::read_to_string(&file).expect("it is there");
+        fs::write(&file, text + &section).expect("written");
+    }
+    world.cluster.start_dev(&[]);
+}
+
+#[test]
+fn users_roles_and_permissions_with_tokens_that_members_sign() {
+    let Some(mut world) = World::start() else { return };
+    let clients = world.cluster.directory().join("clients");
+    let (key, certificate) = (clients.join("default.key"), clients.join("default.pem"));
+    let files = format!("priv-key={},pub-key={}", key.display(), certificate.display());
+    let Some(peer) = Peer::start(&world, &[&format!("--auth-token=jwt,sign-method=ES256,{files}")]) else {
         return;
     };
+    sign_tokens(&mut world, "ES256", &key);
+    both_say_the_same(&world, &peer);
+}
+
+/// What a member answers to a request over its gateway.
+fn post(address: &str, path: &str, token: Option<&str>, body: &str) -> String {
+    let token = token.map(|token| format!("Authorization: {token}\r\n")).unwrap_or_default();
+    let len = body.len();
+    let head =
+        format!("POST {path} HTTP/1.1\r\nHost: it\r\nConnection: close\r\nContent-Length: {len}\r\n{token}");
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    write!(stream, "{head}\r\n{body}").expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    answer
+}
+
+#[test]
+fn a_token_that_one_member_signed_is_good_at_another() {
+    let Some(mut world) = World::start_with(&["--plain"]) else { return };
+    let secret = world.cluster.directory().join("secret");
+    fs::write(&secret, [7; 32]).expect("written");
+    sign_tokens(&mut world, "HS256", &secret);
+    for line in ["user add root:top", "user grant-role root root", "auth enable"] {
+        world.run(&line.split(' ').collect::<Vec<_>>());
+    }
+    let addresses: Vec<String> = world.endpoints.split(',').map(|url| url.replace("http://", "")).collect();
+    let answer = post(&addresses[0], "/v3/auth/authenticate", None, r#"{"name":"root","password":"top"}"#);
+    let (_, rest) = answer.split_once("\"token\":\"").unwrap_or_else(|| panic!("no token in {answer}"));
+    let token = rest.split('"').next().expect("its end");
+    assert_eq!(token.split('.').count(), 3, "{token} is signed");
+    let put = r#"{"key":"YQ==","value":"MQ=="}"#;
+    assert!(post(&addresses[1], "/v3/kv/put", Some(token), put).starts_with("HTTP/1.1 200"));
+    assert_eq!(world.run(&["--user", "root:top", "get", "a"]), "a\n1");
+    let forged = format!("{token}x");
+    for nobody in [None, Some(forged.as_str())] {
+        assert!(!post(&addresses[1], "/v3/kv/put", nobody, put).starts_with("HTTP/1.1 200"));
+    }
+}
+
+fn both_say_the_same(world: &World, peer: &Peer) {
     let end = Instant::now() + PATIENCE;
-    while !told(&world, &peer.endpoint, &["endpoint", "health"]).0 {
+    while !told(world, &peer.endpoint, &["endpoint", "health"]).0 {
         assert!(Instant::now() < end, "etcd does not begin");
     }
     // Whoever shows no password is whom the certificate names.
-    let name = common_name(&world);
+    let name = common_name(world);
     for line in COMMANDS.lines() {
         let line = line.replace("NAME", &name);
         let arguments: Vec<&str> = line.split(' ').collect();
-        let etcd = told(&world, &peer.endpoint, &arguments);
-        let ours = told(&world, &world.endpoints, &arguments);
+        let etcd = told(world, &peer.endpoint, &arguments);
+        let ours = told(world, &world.endpoints, &arguments);
         // Defragmentation of several members prints a line for each.
         let same_lines = |text: &str| text.lines().next().map(|line| line.replace("Finished", "")).is_some();
         if line.contains("defrag") {

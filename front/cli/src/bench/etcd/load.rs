@@ -40,6 +40,15 @@ pub(super) struct Plan {
     pub(super) measure: Duration,
 }
 
+/// The keys that are there before anything is measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Filling {
+    pub(super) keys: u64,
+    pub(super) bytes: usize,
+    /// It takes no longer.
+    pub(super) patience: Duration,
+}
+
 /// What was measured.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Run {
@@ -114,9 +123,25 @@ pub(super) fn run(servers: &mut Servers, plan: Plan) -> Outcome<Run> {
     runtime.block_on(LocalSet::new().run_until(measure(servers, plan)))
 }
 
+/// Puts the keys into servers that were just started, and lets them rest.
+pub(super) fn fill_only(
+    servers: &mut Servers,
+    connections: usize,
+    filling: Filling,
+    settle: Duration,
+) -> Outcome<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.doing("start the load generator")?;
+    runtime.block_on(LocalSet::new().run_until(async {
+        let connections = connect(servers, connections).await?;
+        fill(&connections, filling).await?;
+        rest(servers, settle).await
+    }))
+}
+
 async fn measure(servers: &mut Servers, plan: Plan) -> Outcome<Run> {
     let connections = connect(servers, plan.connections).await?;
-    fill(&connections, plan).await?;
+    fill(&connections, Filling { keys: plan.keys, bytes: plan.bytes, patience: 4 * PATIENCE }).await?;
     let watching = Watching::begin(&connections, plan.watchers, plan.observers).await?;
     let before = revision(&connections[0]).await?;
     watching.count_after(before);
@@ -231,13 +256,13 @@ fn put(number: u64, random: &mut Random, bytes: usize) -> PutRequest {
     PutRequest { key: key(number), value: value.into(), ..PutRequest::default() }
 }
 
-async fn fill(connections: &[Connection], plan: Plan) -> Outcome<()> {
+async fn fill(connections: &[Connection], filling: Filling) -> Outcome<()> {
     let fillers = (0..FILLERS).zip(connections.iter().cycle()).map(|(first, connection)| {
         let mut kv = connection.kv();
         spawn_local(async move {
             let mut random = Random(!first);
-            for number in (first..plan.keys).step_by(FILLERS as usize) {
-                let request = put(number, &mut random, plan.bytes);
+            for number in (first..filling.keys).step_by(FILLERS as usize) {
+                let request = put(number, &mut random, filling.bytes);
                 // A cluster that just began may change its leader.
                 while let Err(why) = kv.put(request.clone()).await {
                     tracing::debug!("a key could not be put: {why}");
@@ -246,9 +271,11 @@ async fn fill(connections: &[Connection], plan: Plan) -> Outcome<()> {
             }
         })
     });
+    let until = Instant::now() + filling.patience;
     let fillers: Vec<JoinHandle<()>> = fillers.collect();
     for filler in fillers {
-        let ended = tokio::time::timeout(4 * PATIENCE, filler).await;
+        let left = until.saturating_duration_since(Instant::now());
+        let ended = tokio::time::timeout(left, filler).await;
         ended.map_err(|_| Failure::new("the keys could not be put"))?.doing("put the keys")?;
     }
     Ok(())

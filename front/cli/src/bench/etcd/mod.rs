@@ -4,11 +4,12 @@
 //! Both sync every write to the same disk before they answer, and neither encrypts. Clients are many and share a few connections, which
 //! go to all members in turn.
 //!
-//! Files: `peer` (a cluster of etcd), `client` (a connection), `load` (the callers), `watching` (watches beside them), `table` (what
-//! people see).
+//! Files: `peer` (a cluster of etcd), `client` (a connection), `load` (the callers), `watching` (watches beside them), `memory` (what
+//! servers hold), `table` (what people see).
 
 mod client;
 mod load;
+pub(in crate::bench) mod memory;
 mod peer;
 mod table;
 mod watching;
@@ -75,6 +76,9 @@ pub(in crate::bench) struct EtcdArgs {
     /// How often to measure each, in turns
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     repeat: u32,
+    /// Only put the keys there, let them rest for the time of --warm, and look at what each server holds
+    #[arg(long)]
+    memory: bool,
 }
 
 /// Whom to measure.
@@ -213,6 +217,9 @@ pub(super) fn run(args: &EtcdArgs, json: bool) -> Outcome {
     let measure = seconds("--secs", args.secs)?;
     let warm = seconds("--warm", args.warm)?;
     check(args)?;
+    if args.memory {
+        return memory::run(args, warm, json);
+    }
     let machine = Machine::ask(&args.scratch);
     let mut rows = Vec::new();
     for operation in &args.operations {
@@ -267,16 +274,30 @@ fn check(args: &EtcdArgs) -> Outcome<()> {
     Ok(())
 }
 
+/// Starts servers of one side.
+type Open<'a> = Box<dyn Fn() -> Outcome<Servers> + 'a>;
+
+/// Those that are to be measured.
+fn sides(args: &EtcdArgs) -> Vec<(&'static str, Open<'_>)> {
+    let ours = || Ok(Servers::Ours(Box::new(Target::open(&measurement(args), ServiceChoice::Etcd)?)));
+    let etcd = || Ok(Servers::Etcd(Peer::start(&args.etcd, &args.scratch)?));
+    let mut sides: Vec<(&'static str, Open<'_>)> = Vec::new();
+    if args.target != Whom::Etcd {
+        sides.push(("ours", Box::new(ours)));
+    }
+    if args.target != Whom::Ours {
+        sides.push(("etcd", Box::new(etcd)));
+    }
+    sides
+}
+
 /// Both in turns.
 fn row(args: &EtcdArgs, plan: Plan) -> Outcome<Row> {
     let (mut ours, mut etcd) = (Vec::new(), Vec::new());
     for _ in 0..args.repeat {
-        if args.target != Whom::Etcd {
-            let servers = Servers::Ours(Box::new(Target::open(&measurement(args), ServiceChoice::Etcd)?));
-            ours.push(one(servers, plan, "ours")?);
-        }
-        if args.target != Whom::Ours {
-            etcd.push(one(Servers::Etcd(Peer::start(&args.etcd, &args.scratch)?), plan, "etcd")?);
+        for (name, open) in sides(args) {
+            let run = one(open()?, plan, name)?;
+            if name == "ours" { &mut ours } else { &mut etcd }.push(run);
         }
     }
     Ok(Row::new(&plan, Side::of(ours), Side::of(etcd)))
