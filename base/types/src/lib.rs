@@ -8,6 +8,7 @@ mod identity;
 mod ids;
 mod items;
 mod planted;
+mod protocol;
 mod quorum;
 mod random;
 mod room;
@@ -22,6 +23,7 @@ pub use ids::{
 };
 pub use items::{ItemError, Items, ItemsBuilder, ItemsIter};
 pub use planted::{HAS_PLANTED, plant, planted};
+pub use protocol::Protocol;
 pub use quorum::{FaultModel, Quorums};
 pub use random::Random;
 pub use room::Room;

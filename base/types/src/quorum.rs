@@ -8,13 +8,24 @@
 use serde::{Deserialize, Serialize};
 
 /// Which faults a cluster survives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultModel {
     /// Replicas stop, and may come back with what they had on disk. n >= 2f+1.
+    #[default]
     Crash,
     /// Up to f replicas do anything at all. n >= 3f+1.
     Byzantine,
+}
+
+impl FaultModel {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Crash => "crash",
+            Self::Byzantine => "byzantine",
+        }
+    }
 }
 
 /// The quorum sizes of one membership: `n` members of which up to `f` may be faulty.

@@ -174,6 +174,9 @@ fn again(options: &Options, seed: u64) -> String {
     if let Some(replicas) = profile.replicas {
         line += &format!(" --replicas {replicas}");
     }
+    if let Some(protocol) = profile.protocol {
+        line += &format!(" --protocol {}", protocol.name());
+    }
     if let Some(instances) = profile.instances {
         line += &format!(" --instances {instances}");
     }

@@ -22,7 +22,7 @@ pub use profile::Profile;
 use quorate_log::{LogConfig, SyncMode};
 use quorate_node::{BorderConfig, CheckpointMode};
 use quorate_state::transfer::{FetchLimits, ServeLimits};
-use quorate_types::Span;
+use quorate_types::{Protocol, Span};
 use std::fmt;
 pub use upgrades::Upgrades;
 use upgrades::plan_upgrades;
@@ -377,6 +377,8 @@ pub struct Plan {
     pub replicas: usize,
     /// With how many of them the cluster begins.
     pub founders: usize,
+    /// How they agree.
+    pub protocol: Protocol,
     /// How many instances order batches.
     pub instances: u16,
     /// How many lanes a replica has at most.
@@ -393,9 +395,9 @@ pub struct Plan {
     pub net: NetPlan,
     /// The workload.
     pub workload: Workload,
-    /// Raft's times: heartbeat, least and most election time, in milliseconds.
+    /// The protocol's times: heartbeat, least and most time after which a leader is replaced, in milliseconds.
     pub timing: (u64, u64, u64),
-    /// Raft's sizes: window, message, cache, in bytes.
+    /// Its sizes: window, message, cache, in bytes; with mod-smart the cache only.
     pub sizes: (usize, usize, usize),
     /// Admission: largest batch, queue.
     pub admission: (usize, usize),
@@ -440,6 +442,8 @@ pub struct Plan {
 impl Plan {
     /// The plan of this seed.
     pub fn new(seed: u64, profile: &Profile) -> Self {
+        let protocol = profile.protocol.unwrap_or_default();
+        let profile = &profile.of(protocol);
         let mut rng = Rng::of(seed, 1);
         let chosen = rng.pick(&[1, 2, 3, 3, 3, 3, 3, 4, 5, 5, 5, 7]);
         let (founders, spares) = joiners(seed, profile, profile.replicas.unwrap_or(chosen));
@@ -454,6 +458,7 @@ impl Plan {
             seed,
             replicas: founders + spares,
             founders,
+            protocol,
             instances: 1,
             lanes: 1,
             resizes: false,
@@ -503,7 +508,9 @@ impl Plan {
             plan_members(&mut plan, &mut Rng::of(seed, 8));
         }
         plan_instances(&mut plan, profile);
-        plan_leases(&mut plan, &mut Rng::of(seed, 9));
+        if protocol == Protocol::Raft {
+            plan_leases(&mut plan, &mut Rng::of(seed, 9));
+        }
         plan_upgrades(&mut plan, profile);
         spare_witnesses(&mut plan);
         plan
@@ -512,9 +519,10 @@ impl Plan {
     /// One line for people.
     pub fn summary(&self) -> String {
         format!(
-            "{} replicas{}{}{}{}, {} clients, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
+            "{} replicas{} ({}){}{}{}, {} clients, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
             self.founders,
             if self.replicas > self.founders { " that come and go" } else { "" },
+            self.protocol.name(),
             self.lanes_in_words(),
             if self.resizes { " and then other numbers of them" } else { "" },
             if self.lease.is_some() { " with leases" } else { "" },

@@ -16,10 +16,14 @@ use quorate_log::{Log, LogEffect, Place, RecoverError, Recovery, SyncId, SyncMod
 use quorate_node::{
     Effect, Effects, LevelConfig, Node, NodeConfig, Recovered, Restoring, SeatLimits, SegmentScrub,
 };
+use quorate_order::OrderConfig;
+use quorate_order::mod_smart::ModSmartConfig;
 use quorate_order::raft::RaftConfig;
 use quorate_reply::ReadLimits;
 use quorate_state::checkpoint::{Job as KeeperJob, Keeper, OpenError};
-use quorate_types::{AgreedTime, ClusterId, Halt, Incarnation, MembershipId, ReplicaId, Span};
+use quorate_types::{
+    AgreedTime, ClusterId, FaultModel, Halt, Incarnation, MembershipId, Protocol, ReplicaId, Span,
+};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
@@ -264,6 +268,37 @@ pub enum NoStart {
     Halt(Halt),
 }
 
+/// How its instances agree.
+fn order_config(plan: &Plan, me: ReplicaId, ids: Vec<ReplicaId>, seed: u64) -> OrderConfig {
+    let (heartbeat, election_min, election_max) = plan.timing;
+    let memory = plan.log.sync == SyncMode::Memory;
+    // What can not be read back has to stay.
+    let cache_bytes = if memory { 64 << 20 } else { plan.sizes.2 };
+    match plan.protocol {
+        Protocol::Raft => OrderConfig::Raft(RaftConfig {
+            heartbeat: Span::from_millis(heartbeat),
+            election_min: Span::from_millis(election_min),
+            election_max: Span::from_millis(election_max),
+            window_bytes: plan.sizes.0,
+            message_bytes_max: plan.sizes.1,
+            cache_bytes,
+            reload: !memory,
+            lease_drift_percent: plan.lease,
+            ..RaftConfig::new(me, ids, seed)
+        }),
+        Protocol::ModSmart => OrderConfig::ModSmart(ModSmartConfig {
+            cluster: CLUSTER,
+            heartbeat: Span::from_millis(heartbeat),
+            timeout: Span::from_millis(election_min),
+            timeout_max: Span::from_millis(election_max * 4),
+            repeat: Span::from_millis(election_min / 3),
+            cache_bytes,
+            reload: !memory,
+            ..ModSmartConfig::new(me, ids, FaultModel::Crash, seed)
+        }),
+    }
+}
+
 impl Replica {
     /// A replica whose disk is empty, and whose program can do this feature level.
     pub fn new(mut rng: Rng, able: u32) -> Self {
@@ -307,26 +342,12 @@ impl Replica {
             None => members,
         };
         let seed = Rng::of(plan.seed, 1000 + who as u64 * 7919 + u64::from(life)).number();
-        let (heartbeat, election_min, election_max) = plan.timing;
-        let memory = plan.log.sync == SyncMode::Memory;
-        let raft = RaftConfig {
-            heartbeat: Span::from_millis(heartbeat),
-            election_min: Span::from_millis(election_min),
-            election_max: Span::from_millis(election_max),
-            window_bytes: plan.sizes.0,
-            message_bytes_max: plan.sizes.1,
-            // What can not be read back has to stay.
-            cache_bytes: if memory { 64 << 20 } else { plan.sizes.2 },
-            reload: !memory,
-            lease_drift_percent: plan.lease,
-            ..RaftConfig::new(me, ids, seed)
-        };
         NodeConfig {
             members,
             incarnation: incarnation(me),
             log_id: plan.seed ^ (who as u64) << 48,
             log: plan.log.clone(),
-            raft,
+            order: order_config(plan, me, ids, seed),
             instances: plan.instances,
             lanes: plan.lanes_of(who, life),
             merge: quorate_node::MergeConfig { window: plan.window, held_bytes_max: 1 << 20 },

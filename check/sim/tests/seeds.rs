@@ -1,21 +1,25 @@
 //! A few hundred seeds with all faults, and all that ever found something: `seeds.txt`, one line each. Where the word after the seed is
-//! `resizes:`, the number of instances changes in that run, too; where it is `changes:`, replicas come and go.
+//! `resizes:`, the number of instances changes in that run, too; where it is `changes:`, replicas come and go; where it is `smart:`, they
+//! agree by Mod-SMaRt.
 
 use quorate_sim::campaign::{Campaign, run, run_seed};
 use quorate_sim::{Level, Profile};
+use quorate_types::Protocol;
 
 fn jobs() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(4)
 }
 
-fn clean(first: u64, count: u64) {
-    let campaign = Campaign { profile: Profile::default(), first, count, jobs: jobs(), failures_max: 3 };
+fn clean(profile: Profile, first: u64, count: u64) {
+    let campaign = Campaign { profile, first, count, jobs: jobs(), failures_max: 3 };
     let summary = run(&campaign, |_, _| {});
     let told: Vec<String> = summary
         .failures
         .iter()
         .map(|report| {
-            format!("seed {}: {:?}; repeat: quorate sim --seed {}", report.seed, report.failure, report.seed)
+            let protocol = profile.protocol.unwrap_or_default().name();
+            let (seed, failure) = (report.seed, &report.failure);
+            format!("seed {seed}: {failure:?}; repeat: quorate sim --protocol {protocol} --seed {seed}")
         })
         .collect();
     assert!(told.is_empty(), "{}", told.join("\n"));
@@ -25,7 +29,12 @@ fn clean(first: u64, count: u64) {
 
 #[test]
 fn random_seeds_run_clean() {
-    clean(1, 250);
+    clean(Profile::default(), 1, 250);
+}
+
+#[test]
+fn random_seeds_run_clean_with_mod_smart() {
+    clean(Profile { protocol: Some(Protocol::ModSmart), ..Profile::default() }, 1, 250);
 }
 
 #[test]
@@ -56,8 +65,12 @@ fn seeds_that_found_something_run_clean() {
         let seed = seed.unwrap_or_else(|| panic!("seeds.txt: {line:?} begins with no seed"));
         let of = words.next();
         let chosen = |word: &str| (of == Some(word)).then_some(true);
-        let profile =
-            Profile { resizes: chosen("resizes:"), changes: chosen("changes:"), ..Profile::default() };
+        let profile = Profile {
+            protocol: chosen("smart:").map(|_| Protocol::ModSmart),
+            resizes: chosen("resizes:"),
+            changes: chosen("changes:"),
+            ..Profile::default()
+        };
         let (report, _) = run_seed(seed, &profile, Level::Hash);
         assert!(report.failure.is_none(), "seed {seed} ({line}): {:?}", report.failure);
     }

@@ -4,6 +4,7 @@ use crate::cert;
 use crate::cert::authority::{Office, Place};
 use crate::cluster::{CLIENT_FILE, Cluster};
 use crate::failure::{Doing as _, Failure, Outcome};
+use crate::ordering::{OrderArgs, OrderChoice};
 use crate::{print, random};
 use clap::ValueEnum;
 use quorate::client::{ClientFiles, TlsFiles};
@@ -45,6 +46,8 @@ pub(crate) struct Args {
     /// How many threads of each replica share the work of its connections; with more than one, the first has all the rest
     #[arg(long, value_name = "LANES", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     lanes: u16,
+    #[command(flatten)]
+    order: OrderArgs,
     /// How long the certificates of replicas and clients are good for
     #[arg(long, value_name = "DAYS", default_value_t = cert::DAYS, value_parser = clap::value_parser!(u32).range(1..=3652))]
     days: u32,
@@ -94,6 +97,8 @@ pub(crate) struct Plan {
     pub(crate) instances: u16,
     /// How many lanes a replica has.
     pub(crate) lanes: u16,
+    /// How they agree.
+    pub(crate) order: OrderChoice,
     /// How long its certificates are good for, in days; none: connections are plain.
     pub(crate) certificates: Option<u32>,
     /// Which command made it, for the head of the files.
@@ -109,12 +114,13 @@ pub(crate) fn replica_directory(cluster: &Path, replica: u16) -> PathBuf {
 pub(crate) const REPLICA_FILE: &str = "replica.toml";
 
 pub(crate) fn run(args: Args) -> Outcome {
-    let Args { dir, members, durability, service, etcd_port, instances, lanes, days, plain } = args;
+    let Args { dir, members, durability, service, etcd_port, instances, lanes, order, days, plain } = args;
     refuse_used(&dir)?;
     let certificates = (!plain).then_some(days);
     let made_by = "quorate init";
     let etcd = etcd_addresses(service, &members, etcd_port);
-    let plan = Plan { members, durability, service, etcd, instances, lanes, certificates, made_by };
+    let order = order.choice();
+    let plan = Plan { members, durability, service, etcd, instances, lanes, order, certificates, made_by };
     let cluster = make(&dir, &plan)?;
     print::line(summary(&dir, &cluster))?;
     Ok(ExitCode::SUCCESS)
@@ -300,6 +306,7 @@ fn replica_toml(
          {}\
          {}\
          {}\
+         {}\
          \n\
          [durability]\n\
          mode = \"{}\"\n",
@@ -307,6 +314,7 @@ fn replica_toml(
         name(plan.service),
         etcd.map(|address| format!("etcd = \"{address}\"\n")).unwrap_or_default(),
         if plan.instances > 1 { format!("instances = {}\n", plan.instances) } else { String::new() },
+        plan.order.to_toml(),
         if plan.lanes > 1 { format!("lanes = {}\n", plan.lanes) } else { String::new() },
         // Where programs of the first level ran, or may run, the files say nothing that those do not know.
         if origin.level > 1 { format!("level = {}\n", origin.level) } else { String::new() },

@@ -22,6 +22,7 @@ mod instances;
 mod kv;
 mod log;
 mod member;
+mod ordering;
 mod print;
 mod random;
 mod restart;

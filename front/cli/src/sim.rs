@@ -4,12 +4,14 @@
 
 use crate::failure::{Doing as _, Failure, Outcome};
 use crate::init::DurabilityChoice;
+use crate::ordering::ProtocolWord;
 use crate::print;
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quorate_sim::command::{Options, Progress, execute};
 use quorate_sim::{Level, Profile, SyncMode, planted};
+use quorate_types::Protocol;
 use std::io::{self, ErrorKind, IsTerminal as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -66,6 +68,9 @@ pub(crate) struct Args {
     /// So many replicas, 1 to 7 [default: the seed decides]
     #[arg(long, value_name = "COUNT", value_parser = RangedU64ValueParser::<usize>::new().range(1..=7))]
     replicas: Option<usize>,
+    /// How the replicas agree [default: the seed decides]; with mod-smart neither they nor the number of instances change
+    #[arg(long, value_enum)]
+    protocol: Option<ProtocolWord>,
     /// Whether replicas join and leave [default: the seed decides, unless --replicas is given]
     #[arg(long, value_name = "true|false")]
     changes: Option<bool>,
@@ -146,8 +151,15 @@ fn options(args: Args) -> Outcome<Options> {
             names.join(", ")
         )));
     }
+    let moves = args.changes == Some(true) || args.resizes == Some(true);
+    if args.protocol == Some(ProtocolWord::ModSmart) && moves {
+        return Err(Failure::usage(
+            "with mod-smart neither the members nor the number of instances can change: leave out --changes and --resizes",
+        ));
+    }
     let profile = Profile {
         replicas: args.replicas,
+        protocol: args.protocol.map(Protocol::from),
         changes: args.changes,
         instances: args.instances,
         resizes: args.resizes,

@@ -6,7 +6,7 @@ use crate::seats::SeatLimits;
 use quorate_admit::{AdmissionLimits, Members};
 use quorate_execute::SessionLimits;
 use quorate_log::LogConfig;
-use quorate_order::raft::RaftConfig;
+use quorate_order::OrderConfig;
 use quorate_state::transfer::{FetchLimits, ServeLimits};
 use quorate_types::{AgreedTime, Incarnation, Span};
 
@@ -27,8 +27,8 @@ pub struct NodeConfig {
     pub lanes: u16,
     /// How their logs become one.
     pub merge: quorate_merge::Config,
-    /// How agreement is timed and bounded.
-    pub raft: RaftConfig,
+    /// How they agree, and how that is timed and bounded.
+    pub order: OrderConfig,
     /// What is admitted.
     pub admission: AdmissionLimits,
     /// How many sessions, for how long.

@@ -119,6 +119,11 @@ impl Node {
                     "a change of the membership was refused: the number of instances is changing".into();
                 return out.event(Event::Members { text });
             }
+            SystemCommand::Change(_) if self.config.order.can_change().is_err() => {
+                self.standing.begun = None;
+                let text = "a change of the membership was refused: the protocol knows none".into();
+                return out.event(Event::Members { text });
+            }
             SystemCommand::Change(_) | SystemCommand::Changed(_) => self.standing.begun = None,
         }
         match self.roster.execute(command) {
@@ -417,6 +422,7 @@ impl Node {
 
     fn plan_change(&self, request: &MemberRequest) -> Result<Memberships, String> {
         self.may_command()?;
+        self.config.order.can_change()?;
         if self.instances.len() > 1 && self.level() < WITH_INSTANCES {
             return Err(format!(
                 "with several instances that needs feature level {WITH_INSTANCES}: `quorate upgrade raise` first"

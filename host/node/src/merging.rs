@@ -373,7 +373,7 @@ impl Node {
         });
         let lacks = self.checkpoints.fetching.as_ref().map(|fetching| fetching.since);
         let since = waits.into_iter().chain(lacks).min()?.max(self.lag_told);
-        Some(since.plus(self.config.raft.election_max))
+        Some(since.plus(self.config.order.patience()))
     }
 
     /// Whether an instance that leads here can not go on: too little is executed here, what is executed is not what the others have, or

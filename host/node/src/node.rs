@@ -22,7 +22,6 @@ use crate::turn::Turn;
 use quorate_execute::{Executor, Outcomes, Service};
 use quorate_log::{AppendError, Class, Damage, Log, Record};
 use quorate_merge::{INSTANCES_MAX, Merge};
-use quorate_order::raft::{stay_of, stay_of_record};
 use quorate_order::{Input as OrderInput, Stored};
 use quorate_reply::{ReadPath, RouteLimits, Routes};
 use quorate_state::transfer::Kept;
@@ -175,7 +174,7 @@ impl Restoring {
     /// A stay begins here. The checkpoint may know it already.
     fn born(&mut self, record: &Record) -> Result<(), Halt> {
         let birth = Birth::read(record)?;
-        let (id, stay) = (birth.id, birth.stay()?);
+        let (id, stay) = (birth.id, birth.stay(&self.config.order)?);
         let at = usize::from(id.number()).wrapping_sub(1);
         let known = self.instances.get(at).is_some_and(|instance| instance.stay >= stay);
         if !known && !self.others.iter().any(|other| (other.id, other.stay) == (id, stay)) {
@@ -188,7 +187,7 @@ impl Restoring {
     fn record_of_instance(&mut self, id: RecordId, record: Record) -> Result<(), Halt> {
         let of = record.instance;
         let stored = Stored { kind: record.kind, head: record.head.clone(), payload: record.payload.clone() };
-        let stay = stay_of_record(&stored).unwrap_or(0);
+        let stay = self.config.order.stay_of_record(&stored);
         let at = usize::from(of.number()).wrapping_sub(1);
         match self.instances.get_mut(at) {
             Some(instance) if instance.stay == stay && !instance.asleep => {
@@ -734,7 +733,7 @@ fn restored(
 ) -> Result<Vec<Instance>, Halt> {
     let mut instances = Vec::new();
     for part in &system.instances {
-        let stay = stay_of(part.record, &part.anchor)?;
+        let stay = config.order.stay_of(part.record, &part.anchor)?;
         let mut instance = new_instance(config, part.instance.number(), stay);
         instance.order.restore_anchor(part.record, &part.anchor)?;
         instance.decided = part.record;

@@ -9,7 +9,6 @@ use quorate_admit::{Admission, AdmissionLimits};
 use quorate_log::{AppendError, Class, DiskFull, Log, Place, Record};
 use quorate_order::{Effect as OrderEffect, Effects as OrderEffects, Input as OrderInput, Order, Stored};
 use quorate_types::{Halt, InstanceId, RecordId, ReplicaId, Seq, Slot, Span, Time, View, planted};
-use quorate_wire::raft::{EntryBody, RaftMessage};
 use quorate_wire::{OrderMessage, Verified};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -157,18 +156,16 @@ impl Instance {
     /// the others, too, so that a new leader finds a majority that can hold what it has.
     /// `open`: the merge takes more of this instance. Where it does not, the others are behind, and what came would only lie in memory.
     pub(crate) fn fits(&self, log: &Log, message: &Verified<OrderMessage>, open: bool) -> bool {
-        let OrderMessage::Raft(RaftMessage::AppendEntries { entries, .. }) = message.message() else {
-            return true;
-        };
-        let batches = entries.iter().filter_map(|entry| match &entry.body {
-            EntryBody::ViewStart | EntryBody::Members(_) => None,
-            EntryBody::Batch(batch) => Some(batch.bytes().len() as u64 + ENTRY_HEAD_MAX),
-        });
-        let mut batches = batches.peekable();
         // Many small entries count for more than a segment takes. While the disk is not full they may wait for room here: else
         // such a message would never be taken.
         let soon = !log.is_disk_full() && log.has_room() && !planted("small-entries-refused");
-        batches.peek().is_none() || (open && self.unwritten.is_empty() && (soon || log.has_room_for(batches)))
+        let takes = open && self.unwritten.is_empty();
+        if takes && soon {
+            return true;
+        }
+        let mut batches = Vec::new();
+        self.order.brings(message.message(), &mut |bytes| batches.push(bytes + ENTRY_HEAD_MAX));
+        batches.is_empty() || (takes && log.has_room_for(batches.into_iter()))
     }
 
     fn persist(&mut self, log: &mut Log, own: RecordId, record: Stored, vital: bool) -> Result<(), Halt> {

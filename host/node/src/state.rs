@@ -60,7 +60,7 @@ impl Node {
         }
         if self.instances.len() > 1 {
             // See on_behind: that something was executed does not mean that nothing is lacking. But a leader says so again and again.
-            let (now, long) = (self.now, self.config.raft.election_max.times(2));
+            let (now, long) = (self.now, self.config.order.patience().times(2));
             let over = |fetching: &mut Fetching| {
                 let told = fetching.told.is_none_or(|told| now.since(told) > long);
                 fetching.why == Why::Behind && seq >= fetching.at_least && told

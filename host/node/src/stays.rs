@@ -1,7 +1,7 @@
 //! Instances come and go: an ordered command changes their number, at a border that follows from its slot (docs/protocols/merge.md).
 //!
 //! An instance that comes begins with what all replicas know: where its last stay ended, and who the members are
-//! (path/3-order, `raft::stays`). Before its first record the log says so ([`BORN`]), since a replica that starts again reads the
+//! (path/3-order, `OrderConfig::next_stay`). Before its first record the log says so ([`BORN`]), since a replica that starts again reads the
 //! instance's records before it executes the command again. An instance that goes is led on, without work, so that whoever lags hears its
 //! end; once a checkpoint behind the border is durable here and the log before it given up, it falls asleep: it says nothing, and the
 //! checkpoint says where it stands. Who still waits for it by then fetches a checkpoint.
@@ -20,8 +20,7 @@ use crate::system::{InstancePart, System};
 use bytes::Bytes;
 use quorate_log::{Class, Record};
 use quorate_merge::{Generation, Leader, RecordIndex, Refused};
-use quorate_order::raft::{Raft, first_anchor, next_anchor, stay_of};
-use quorate_order::{Anchor, Input as OrderInput, Order};
+use quorate_order::{Anchor, Input as OrderInput, OrderConfig};
 use quorate_types::{ConnId, Halt, InstanceId, ReplicaId, Seq, Slot, Time, View, planted};
 use quorate_wire::{Frame, FrameKind, Memberships, OutFrame, SystemCommand, read_instances_request};
 use std::collections::BTreeSet;
@@ -112,8 +111,8 @@ impl Birth {
     ///
     /// # Errors
     /// When the anchor is none.
-    pub(crate) fn stay(&self) -> Result<u64, Halt> {
-        stay_of(self.record, &self.anchor)
+    pub(crate) fn stay(&self, order: &OrderConfig) -> Result<u64, Halt> {
+        order.stay_of(self.record, &self.anchor)
     }
 
     /// The instance, with nothing in it yet.
@@ -121,7 +120,7 @@ impl Birth {
     /// # Errors
     /// When the anchor is none.
     pub(crate) fn instance(self, config: &NodeConfig) -> Result<Instance, Halt> {
-        let stay = self.stay()?;
+        let stay = self.stay(&config.order)?;
         let mut instance = new_instance(config, self.id.number(), stay);
         instance.order.restore_anchor(self.record, &self.anchor)?;
         instance.decided = self.record;
@@ -132,11 +131,8 @@ impl Birth {
 
 /// An instance without a history, in this stay.
 pub(crate) fn new_instance(config: &NodeConfig, number: u16, stay: u64) -> Instance {
-    let mut raft = config.raft.clone();
-    // Elections of different instances are not to come at the same moments.
-    raft.seed ^= u64::from(number - 1) << 32 ^ stay << 48;
-    let order: Box<dyn Order> = Box::new(Raft::new(raft));
-    let mut instance = Instance::new(InstanceId::new(number), order, config.admission);
+    let id = InstanceId::new(number);
+    let mut instance = Instance::new(id, config.order.build(id, stay), config.admission);
     instance.stay = stay;
     instance
 }
@@ -163,6 +159,9 @@ impl Node {
         }
         if self.level() < WITH_INSTANCES {
             return out.event(refused("the feature level is too low"));
+        }
+        if let Err(why) = self.config.order.can_change() {
+            return out.event(refused(why));
         }
         match self.merge.change(count) {
             Ok(next) => {
@@ -194,12 +193,11 @@ impl Node {
     fn birth(&self, id: InstanceId) -> Result<Birth, Halt> {
         let members = self.roster.current().cloned().map(Memberships::one);
         let Some(last) = self.instances.get(usize::from(id.number()) - 1) else {
-            let anchor = first_anchor(members.as_ref());
-            let anchor = anchor.ok_or_else(|| Halt::LogInconsistent { why: "too many members".into() })?;
+            let anchor = self.config.order.next_stay(None, members.as_ref())?;
             return Ok(Birth { id, record: Slot::ZERO, anchor });
         };
         let (record, anchor) = self.stands_at(last);
-        let anchor = next_anchor(record, &anchor, members.as_ref())?;
+        let anchor = self.config.order.next_stay(Some((record, &anchor)), members.as_ref())?;
         Ok(Birth { id, record, anchor })
     }
 
@@ -215,7 +213,7 @@ impl Node {
 
     /// The stay that begins there: what the log holds of it, or a new one.
     fn take_stay(&mut self, birth: Birth) -> Result<Instance, Halt> {
-        let stay = birth.stay()?;
+        let stay = birth.stay(&self.config.order)?;
         match self.stays.take((birth.id, stay)) {
             Some(known) => Ok(known),
             None => birth.instance(&self.config).map(|mut instance| {
@@ -385,7 +383,7 @@ impl Node {
         let mut new = Vec::new();
         for (at, part) in system.instances.iter().enumerate() {
             let birth = Birth::of(part);
-            let stay = birth.stay()?;
+            let stay = birth.stay(&self.config.order)?;
             if self.instances.get(at).is_none_or(|instance| instance.stay != stay) {
                 let instance = self.take_stay(birth.clone())?;
                 if !instance.started {
@@ -422,7 +420,7 @@ impl Node {
         let waits = self.merge.waits()?;
         let instance = self.instances.get(usize::from(waits.instance.number()).checked_sub(1)?)?;
         let since = waits.since.max(instance.spread.since()).max(self.stays.looked);
-        instance.leader.1.is_none().then(|| since.plus(self.config.raft.election_max.times(4)))
+        instance.leader.1.is_none().then(|| since.plus(self.config.order.patience().times(4)))
     }
 
     /// Nobody leads what the merge waits for, for long. Where others have a checkpoint of later, it will not come any more.
@@ -461,6 +459,7 @@ impl Node {
 
     fn plan_instances(&self, count: u16) -> Result<(), String> {
         self.may_command()?;
+        self.config.order.can_change()?;
         if self.level() < WITH_INSTANCES {
             return Err(format!("that needs feature level {WITH_INSTANCES}: `quorate upgrade raise` first"));
         }

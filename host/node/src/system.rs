@@ -23,8 +23,8 @@ use crate::levels::IN_CHECKPOINTS;
 use crate::roster::Roster;
 use bytes::Bytes;
 use quorate_merge::{Checkpoint, Generation, InstanceAt, RecordIndex};
-use quorate_order::Anchor;
-use quorate_types::{ClusterId, InstanceId, ReplicaId, Seq, Slot};
+use quorate_order::{Anchor, anchor_anew};
+use quorate_types::{ClusterId, InstanceId, Protocol, ReplicaId, Seq, Slot};
 use quorate_wire::Memberships;
 
 /// First bytes; the next one is the format's version.
@@ -163,12 +163,12 @@ impl System {
         }
     }
 
-    /// The same state for another cluster, which is made with so many replicas: nobody ever joined or left it.
-    pub fn begin_anew(&mut self, cluster: ClusterId, replicas: usize) {
+    /// The same state for another cluster, which is made with these replicas and this protocol: nobody ever joined or left it.
+    pub fn begin_anew(&mut self, cluster: ClusterId, protocol: Protocol, members: &[ReplicaId]) {
         self.cluster = cluster;
-        self.roster = Roster::new(replicas);
+        self.roster = Roster::new(members.len());
         for part in &mut self.instances {
-            part.anchor = quorate_order::raft::without_members(&part.anchor);
+            part.anchor = anchor_anew(protocol, part.record, &part.anchor, members);
         }
     }
 

@@ -7,7 +7,9 @@ use quorate_node::{NodeConfig, SeatLimits};
 use quorate_reply::ReadLimits;
 use quorate_state::transfer::{FetchLimits, ServeLimits};
 use quorate_tls::{Credentials, TlsFiles};
-use quorate_types::{AgreedTime, ClusterId, Holder, Incarnation, MembershipId, ReplicaId, Span};
+use quorate_types::{
+    AgreedTime, ClusterId, FaultModel, Holder, Incarnation, MembershipId, Protocol, ReplicaId, Span,
+};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
@@ -126,24 +128,6 @@ impl Durability {
             Self::Memory => "memory",
         }
     }
-}
-
-/// Which faults a cluster survives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FaultModelChoice {
-    /// Replicas stop and come back.
-    #[default]
-    Crash,
-}
-
-/// How replicas agree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Protocol {
-    /// Raft.
-    #[default]
-    Raft,
 }
 
 /// `[durability]`
@@ -299,7 +283,7 @@ pub struct Config {
     pub data: PathBuf,
     /// Which faults the cluster survives.
     #[serde(default)]
-    pub fault_model: FaultModelChoice,
+    pub fault_model: FaultModel,
     /// How replicas agree.
     #[serde(default)]
     pub protocol: Protocol,
@@ -412,7 +396,7 @@ impl Config {
             listen: None,
             health: None,
             data,
-            fault_model: FaultModelChoice::default(),
+            fault_model: FaultModel::default(),
             protocol: Protocol::default(),
             instances: one(),
             lanes: one(),
@@ -477,6 +461,7 @@ impl Config {
             return invalid("data: name a directory, it must not be empty");
         }
         self.check_members()?;
+        self.check_protocol()?;
         range("instances", self.instances, 1..=INSTANCES_MAX, "64")?;
         range("lanes", self.lanes, 1..=LANES_MAX, "64")?;
         if self.health.as_deref().is_some_and(|address| !has_port(address)) {
@@ -658,8 +643,9 @@ impl Config {
             1 => String::new(),
             many => format!(" instances {many} window {WINDOW}"),
         };
+        let protocol = self.agreed_protocol();
         format!(
-            "{EXECUTION} {} {start_time_ns} {max} {per_client} {ttl_s} {window} {} {} {} {} {key_bytes} {value_bytes} {} {} {}{level}{instances}",
+            "{EXECUTION} {} {start_time_ns} {max} {per_client} {ttl_s} {window} {} {} {} {} {key_bytes} {value_bytes} {} {} {}{level}{instances}{protocol}",
             self.service,
             limits.reply_bytes_max,
             limits.reply_bytes_per_request_max,
@@ -689,13 +675,13 @@ impl Config {
         let ids = members.all().iter().map(|member| member.replica);
         let ids = ids.filter(|id| !joins || *id != me).collect();
         let log = self.log_config();
-        let raft = self.raft_config(me, ids, log.sync, seed);
+        let order = self.order_config(me, ids, log.sync, seed)?;
         Ok(NodeConfig {
             members,
             incarnation: identity.incarnation,
             log_id: identity.log_id,
             log,
-            raft,
+            order,
             instances: self.instances,
             lanes: self.lanes,
             merge: quorate_node::MergeConfig { window: WINDOW, held_bytes_max: HELD_BYTES_MAX },

@@ -25,7 +25,7 @@ pub use clock::{Clock, MonotonicClock};
 pub use config::UpgradeConfig;
 pub use config::{
     AccessConfig, CheckpointConfig, CheckpointMode, ClientAccess, Config, ConfigError, Durability,
-    DurabilityConfig, EtcdTokens, FaultModelChoice, MemberConfig, Others, Protocol, ReadsConfig,
+    DurabilityConfig, EtcdTokens, MemberConfig, Others, ReadsConfig,
 };
 pub use directory::{DataDirectory, DirectoryError, Identity};
 pub use disk::{DelayedDisk, Disk, FileDisk};

@@ -10,11 +10,13 @@
 
 mod anchor;
 pub mod auth;
+mod config;
 mod effects;
 pub mod mod_smart;
 pub mod raft;
 
 pub use anchor::{ANCHOR_BYTES_MAX, Anchor};
+pub use config::{OrderConfig, anchor_anew};
 pub use effects::{Effect, Effects, Stored};
 pub use quorate_types::Random;
 
@@ -146,7 +148,8 @@ pub trait Order: Send + std::fmt::Debug {
     fn restore_installed(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt>;
 
     /// Begins. Everything restored counts as durable: the host rewrote and synced the log's tail. Says
-    /// [`Effect::Halt`] when the records as a whole do not continue the checkpoint.
+    /// [`Effect::Halt`] when the records as a whole do not continue the checkpoint. Hands nothing on yet: the first input may be
+    /// [`Input::Installed`].
     fn start(&mut self, now: Time, out: &mut Effects);
 
     /// Reacts to one input. `now` was read after what the input brings had arrived.
@@ -199,6 +202,10 @@ pub trait Order: Send + std::fmt::Debug {
     fn answered_by_lease(&self) -> u64 {
         0
     }
+
+    /// Tells of each batch that this message makes it write down how many bytes it has, unless it is in its log already: a host whose disk
+    /// is full drops the message instead, as if lost, and it is sent again.
+    fn brings(&self, message: &OrderMessage, each: &mut dyn FnMut(u64));
 
     /// Panics with the name of an invariant that does not hold. Cheap ones always; `thorough` scans everything.
     fn invariants(&self, thorough: bool);

@@ -2,6 +2,7 @@
 
 use quorate_order::{Anchor, Effects, Input, Order, Status, Stored};
 use quorate_types::{Halt, RecordId, ReplicaId, Slot, Time};
+use quorate_wire::OrderMessage;
 use std::sync::{Arc, Mutex};
 
 /// A protocol whose inputs and effects become lines of text.
@@ -87,6 +88,9 @@ impl Order for Recorder {
     }
     fn in_flight(&self) -> (usize, usize) {
         self.inner.in_flight()
+    }
+    fn brings(&self, message: &OrderMessage, each: &mut dyn FnMut(u64)) {
+        self.inner.brings(message, each);
     }
     fn invariants(&self, thorough: bool) {
         self.inner.invariants(thorough);

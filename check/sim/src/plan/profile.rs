@@ -1,12 +1,15 @@
 //! What the caller of a run chooses.
 
 use quorate_log::SyncMode;
+use quorate_types::Protocol;
 
 /// What is chosen by the caller rather than by the seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// The cluster's size; otherwise the seed decides.
     pub replicas: Option<usize>,
+    /// How the replicas agree; otherwise the seed decides.
+    pub protocol: Option<Protocol>,
     /// Whether there are faults at all.
     pub faults: bool,
     /// Durability; otherwise mostly `group`.
@@ -29,6 +32,7 @@ impl Default for Profile {
     fn default() -> Self {
         Self {
             replicas: None,
+            protocol: None,
             faults: true,
             sync: None,
             length: 1,
@@ -37,6 +41,18 @@ impl Default for Profile {
             resizes: None,
             lanes: None,
             upgrades: None,
+        }
+    }
+}
+
+impl Profile {
+    /// The same as far as this protocol can do it.
+    #[must_use]
+    pub fn of(self, protocol: Protocol) -> Self {
+        match protocol {
+            Protocol::Raft => self,
+            // Neither who takes part nor the number of instances can change.
+            Protocol::ModSmart => Self { changes: Some(false), resizes: Some(false), ..self },
         }
     }
 }

@@ -18,9 +18,12 @@ use std::collections::VecDeque;
 /// A frame for people.
 fn show(conn: ConnId, frame: &Frame) -> String {
     if frame.kind == FrameKind::Order
-        && let Ok((_, OrderMessage::Raft(message))) = OrderMessage::decode(frame.payload.clone())
+        && let Ok((instance, message)) = OrderMessage::decode(frame.payload.clone())
     {
-        let mut text = format!("{message:?}");
+        let mut text = match message {
+            OrderMessage::Raft(message) => format!("{message:?}"),
+            OrderMessage::ModSmart(message) => format!("{instance} {message:?}"),
+        };
         if let Some((at, _)) = text.char_indices().nth(300) {
             text.truncate(at);
         }

@@ -15,11 +15,12 @@ use crate::cluster::{CLIENT_FILE, Cluster};
 use crate::dev;
 use crate::failure::{Doing as _, Failure, Outcome};
 use crate::init::{self, DurabilityChoice, Origin, Plan, REPLICA_FILE, ServiceChoice};
+use crate::ordering::OrderArgs;
 use crate::print;
 use quorate_node::System;
 use quorate_runtime::CheckpointFiles;
 use quorate_state::checkpoint::{Image, Job, Keeper, Report, Step};
-use quorate_types::ClusterId;
+use quorate_types::{ClusterId, ReplicaId};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::fs;
@@ -57,6 +58,8 @@ pub(super) struct Args {
     /// Which service the replicas run: the one that the old cluster ran
     #[arg(long, value_enum)]
     service: ServiceChoice,
+    #[command(flatten)]
+    order: OrderArgs,
     /// No certificates: connections are neither encrypted nor authenticated
     #[arg(long)]
     plain: bool,
@@ -92,7 +95,8 @@ pub(super) fn run(args: Args) -> Outcome {
     };
     let certificates = (!args.plain).then_some(cert::DAYS);
     let (instances, made_by) = (facts.instances, "quorate backup restore");
-    let plan = Plan { members, durability, service, etcd, instances, lanes: 1, certificates, made_by };
+    let (lanes, order) = (1, args.order.choice());
+    let plan = Plan { members, durability, service, etcd, instances, lanes, order, certificates, made_by };
     let origin = Origin {
         cluster: init::new_cluster_id()?,
         // Nothing of the cluster's past is later, and it goes on from there.
@@ -122,7 +126,8 @@ fn renewed(image: &Image, cluster: ClusterId, plan: &Plan) -> Outcome<Image> {
     let unusable = |why: &str| Failure::new(format!("the system part of the backup can not be used: {why}"));
     let mut system = System::decode(&image.system).map_err(unusable)?;
     // Whoever was about to come or go is not part of the new cluster.
-    system.begin_anew(cluster, plan.members.len());
+    let members: Vec<ReplicaId> = plan.members.iter().map(|(id, _)| ReplicaId::new(*id)).collect();
+    system.begin_anew(cluster, plan.order.protocol, &members);
     Ok(Image { system: system.encode(), ..image.clone() })
 }
 

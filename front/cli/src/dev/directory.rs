@@ -7,6 +7,7 @@ use crate::cert;
 use crate::cluster::{CLIENT_FILE, Cluster};
 use crate::failure::{Doing as _, Failure, Outcome};
 use crate::init::{self, DurabilityChoice, Plan, ServiceChoice};
+use crate::ordering::OrderChoice;
 use crate::random;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -31,6 +32,8 @@ pub(super) struct Choices {
     pub(super) instances: u16,
     #[serde(default = "one")]
     pub(super) lanes: u16,
+    #[serde(default)]
+    pub(super) order: OrderChoice,
     /// Connections are neither encrypted nor authenticated.
     #[serde(default)]
     pub(super) plain: bool,
@@ -133,6 +136,7 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
         service: args.service.unwrap_or(ServiceChoice::Etcd),
         instances: args.instances.unwrap_or(1),
         lanes: args.lanes.unwrap_or(1),
+        order: args.order.choice(),
         plain: args.plain,
     };
     // Behind the ports for replicas and clients come those for clients of etcd.
@@ -152,6 +156,7 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
         etcd: etcd.into_iter().map(|port| format!("127.0.0.1:{port}")).collect(),
         instances: choices.instances,
         lanes: choices.lanes,
+        order: choices.order,
         certificates: (!choices.plain).then_some(cert::DAYS),
         made_by: "quorate dev",
     };
@@ -174,8 +179,8 @@ fn mark(path: &Path, choices: &Choices) -> Outcome<()> {
 pub(crate) fn adopt(path: &Path, plan: &Plan) -> Outcome<()> {
     let replicas = u16::try_from(plan.members.len()).unwrap_or(u16::MAX);
     let plain = plan.certificates.is_none();
-    let Plan { durability, service, instances, lanes, .. } = *plan;
-    mark(path, &Choices { replicas, durability, service, instances, lanes, plain })
+    let Plan { durability, service, instances, lanes, order, .. } = *plan;
+    mark(path, &Choices { replicas, durability, service, instances, lanes, order, plain })
 }
 
 fn read(marker: &Path, args: &Args) -> Outcome<Choices> {
@@ -207,6 +212,10 @@ fn read(marker: &Path, args: &Args) -> Outcome<Choices> {
         _ if args.lanes.is_some_and(|wanted| wanted != choices.lanes) => {
             let wanted = args.lanes.unwrap_or(choices.lanes);
             differ("--lanes", choices.lanes.to_string(), wanted.to_string())
+        }
+        _ if args.order.over(choices.order) != choices.order => {
+            let wanted = args.order.over(choices.order);
+            differ("--protocol and --fault-model", choices.order.to_string(), wanted.to_string())
         }
         _ if args.plain && !choices.plain => differ("connections with", "TLS".into(), "--plain".into()),
         _ => Ok(choices),

@@ -15,9 +15,9 @@ use crate::cluster::{CLIENT_FILE, Cluster, DEV_DIRECTORY};
 use crate::control::{self, Request, Response, SOCKET};
 use crate::failure::{Doing as _, Failure, Outcome};
 use crate::init::{self, DurabilityChoice, ServiceChoice};
+use crate::ordering::OrderArgs;
 use crate::print;
 use children::Children;
-use clap::ValueEnum;
 use directory::DevDirectory;
 use quorate_types::ReplicaId;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
@@ -39,6 +39,7 @@ use std::time::{Duration, Instant};
     after_help = "Examples:
   quorate dev                                    three replicas, durable, data in ./.quorate/dev
   quorate dev --service kv                       without clients of etcd, for `quorate bench kv`
+  quorate dev --protocol mod-smart --dir /tmp/smart     another protocol underneath, the same service
   quorate dev --replicas 5 --dir /tmp/five       another cluster beside it
   quorate dev --fresh --durability memory        throw the data away; start over without a disk
 
@@ -57,12 +58,8 @@ pub(crate) struct Args {
     /// When a write counts as durable [default: group]
     #[arg(long, value_enum)]
     durability: Option<DurabilityChoice>,
-    /// Which faults the cluster survives
-    #[arg(long, value_enum, default_value_t = FaultModel::Crash)]
-    fault_model: FaultModel,
-    /// How replicas agree
-    #[arg(long, value_enum, default_value_t = Protocol::Raft)]
-    protocol: Protocol,
+    #[command(flatten)]
+    order: OrderArgs,
     /// How many ordering instances share the work [default: 1]
     #[arg(long, value_name = "R", value_parser = clap::value_parser!(u16).range(1..=64))]
     instances: Option<u16>,
@@ -91,20 +88,6 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Export(export::Args),
-}
-
-/// Which faults the cluster survives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum FaultModel {
-    /// Replicas stop and come back
-    Crash,
-}
-
-/// How replicas agree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Protocol {
-    /// Raft
-    Raft,
 }
 
 /// What the supervising thread is told.
@@ -264,6 +247,8 @@ impl Dev {
             "ready_ms": after.as_millis() as u64,
             "cluster": self.directory.cluster.id.to_string(),
             "leader": leader.number(),
+            "protocol": self.directory.choices.order.protocol,
+            "fault_model": self.directory.choices.order.fault_model,
             "durability": self.directory.choices.durability,
             "service": self.directory.choices.service,
             "etcd": etcd,
@@ -287,7 +272,8 @@ impl Dev {
         let shown = self.args.dir.display();
         let _ = write!(
             text,
-            "durability   {}\nservice      {}\ndata         {shown}\nclients      {shown}/{CLIENT_FILE}\n\nIn another terminal:\n",
+            "agreement    {}\ndurability   {}\nservice      {}\ndata         {shown}\nclients      {shown}/{CLIENT_FILE}\n\nIn another terminal:\n",
+            choices.order,
             init::name(choices.durability),
             init::name(choices.service),
         );

@@ -7,6 +7,7 @@ use crate::effects::{Effects, Input};
 use crate::members::tests::{Host, joins, r};
 use crate::node::Restoring;
 use crate::recovered::Recovered;
+use quorate_order::OrderConfig;
 use quorate_order::raft::RaftConfig;
 use quorate_types::{ConnId, Seq, Span, Time};
 
@@ -50,7 +51,7 @@ fn connections_that_only_read_are_spread_over_lanes() {
 /// that the others need to make one.
 #[test]
 fn a_leader_that_lacks_what_comes_next_hands_over_also_where_there_is_one_instance() {
-    let config = NodeConfig { raft: RaftConfig::new(r(4), vec![r(4)], 6), ..joins() };
+    let config = NodeConfig { order: OrderConfig::Raft(RaftConfig::new(r(4), vec![r(4)], 6)), ..joins() };
     let restoring = Restoring::new(config.clone(), Recovered::default()).expect("nothing was there");
     let mut host = Host::restart(restoring, config.clone());
     host.step(Input::Deadline);
@@ -58,13 +59,13 @@ fn a_leader_that_lacks_what_comes_next_hands_over_also_where_there_is_one_instan
     assert_eq!(host.node.lags_at(), None);
     let since = Time::ZERO.plus(Span::from_secs(3));
     host.node.begin_fetch(since, Seq::new(8), Why::Behind, None, None, &mut Effects::new());
-    assert_eq!(host.node.lags_at(), Some(since.plus(config.raft.election_max)));
+    assert_eq!(host.node.lags_at(), Some(since.plus(config.order.patience())));
 }
 
 /// What a leader of before proposed is executed by all, too: only one of them says of a request in it that it was not taken.
 #[test]
 fn a_leader_knows_what_it_proposed_itself() {
-    let config = NodeConfig { raft: RaftConfig::new(r(4), vec![r(4)], 6), ..joins() };
+    let config = NodeConfig { order: OrderConfig::Raft(RaftConfig::new(r(4), vec![r(4)], 6)), ..joins() };
     let restoring = Restoring::new(config.clone(), Recovered::default()).expect("nothing was there");
     let mut host = Host::restart(restoring, config);
     host.step(Input::Deadline);

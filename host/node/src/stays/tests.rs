@@ -18,10 +18,11 @@ use quorate_wire::{Batch, BatchHeader, OrderMessage, RequestHeader, RequestKind}
 
 #[test]
 fn a_birth_comes_back_from_the_log() {
-    let first = first_anchor(None).expect("an anchor");
-    let again = next_anchor(Slot::ZERO, &first, None).expect("the stay after it");
-    assert_eq!(stay_of(Slot::ZERO, &first), Ok(0));
-    assert_eq!(stay_of(Slot::new(7), &again), Ok(1));
+    let order = joins().order;
+    let first = order.next_stay(None, None).expect("an anchor");
+    let again = order.next_stay(Some((Slot::ZERO, &first)), None).expect("the stay after it");
+    assert_eq!(order.stay_of(Slot::ZERO, &first), Ok(0));
+    assert_eq!(order.stay_of(Slot::new(7), &again), Ok(1));
     for (record, anchor) in [(Slot::ZERO, first), (Slot::new(7), again)] {
         let birth = Birth { id: InstanceId::new(3), record, anchor };
         assert_eq!(Birth::read(&birth.to_record()), Ok(birth.clone()));
@@ -75,7 +76,11 @@ fn batch(border: bool) -> Entry {
 
 /// Where instance 3 begins.
 fn third() -> Birth {
-    Birth { id: InstanceId::new(3), record: Slot::ZERO, anchor: first_anchor(None).expect("an anchor") }
+    Birth {
+        id: InstanceId::new(3),
+        record: Slot::ZERO,
+        anchor: joins().order.next_stay(None, None).expect("an anchor"),
+    }
 }
 
 /// A replica of two instances, of which the first decided six slots here, and nobody leads the second. The last batch asks for a border.

@@ -121,7 +121,8 @@ fn versions_of_the_future_and_levels_that_do_not_fit_are_refused() {
 fn another_cluster_begins_with_its_own_members() {
     let mut other = system();
     assert_eq!(other.members(), [ReplicaId::new(1), ReplicaId::new(2)]);
-    other.begin_anew(ClusterId::new(5), 4);
+    let members: Vec<ReplicaId> = (1..=4).map(ReplicaId::new).collect();
+    other.begin_anew(ClusterId::new(5), Protocol::Raft, &members);
     assert_eq!((other.cluster, other.members().len()), (ClusterId::new(5), 4));
     assert_eq!(other.instances[0].anchor.encode().len(), 16);
 }

@@ -1,34 +1,76 @@
-//! What the protocol is told: `[timing]`, `[reads]`, and sizes.
+//! How replicas agree: `protocol` and `fault_model`, and what the protocol is told: `[timing]`, `[reads]`, and sizes.
+//! Tests: config/tests.rs.
 
-use super::Config;
+use super::{Config, ConfigError, invalid};
 use quorate_log::SyncMode;
+use quorate_order::OrderConfig;
+use quorate_order::mod_smart::ModSmartConfig;
 use quorate_order::raft::RaftConfig;
-use quorate_types::{ReplicaId, Span};
+use quorate_types::{FaultModel, Protocol, ReplicaId, Span};
 
 /// In memory mode a replica that needs what left the cache is lost, so the caches of all instances have at least this many bytes together.
 const MEMORY_CACHE_BYTES: usize = 128 << 20;
 
 impl Config {
+    pub(super) fn check_protocol(&self) -> Result<(), ConfigError> {
+        match (self.protocol, self.fault_model) {
+            (_, FaultModel::Byzantine) => invalid(
+                "fault_model: no replica survives \"byzantine\" faults of others yet: write \"crash\", or leave it out",
+            ),
+            (Protocol::ModSmart, _) if self.reads.lease => invalid(
+                "reads: leases are known to the protocol \"raft\" only: write lease = false, or leave it out",
+            ),
+            (Protocol::ModSmart, _) if self.membership > 1 => invalid(
+                "membership: nobody joins a cluster with the protocol \"mod-smart\" later: make a new cluster from a backup \
+                 (`quorate backup`)",
+            ),
+            (Protocol::Raft | Protocol::ModSmart, FaultModel::Crash) => Ok(()),
+        }
+    }
+
     /// For the replica `me` among those with whom the cluster began.
-    pub(super) fn raft_config(
+    pub(super) fn order_config(
         &self,
         me: ReplicaId,
         ids: Vec<ReplicaId>,
         sync: SyncMode,
         seed: u64,
-    ) -> RaftConfig {
+    ) -> Result<OrderConfig, ConfigError> {
         let cache_bytes = match sync {
             SyncMode::Memory => self.limits.cache_bytes.max(MEMORY_CACHE_BYTES),
             SyncMode::Group | SyncMode::Async => self.limits.cache_bytes,
         };
-        RaftConfig {
-            heartbeat: Span::from_millis(self.timing.heartbeat_ms),
-            election_min: Span::from_millis(self.timing.election_min_ms),
-            election_max: Span::from_millis(self.timing.election_max_ms),
-            cache_bytes: cache_bytes / usize::from(self.instances.max(1)),
-            reload: sync != SyncMode::Memory,
-            lease_drift_percent: self.reads.lease_drift_percent(),
-            ..RaftConfig::new(me, ids, seed)
+        let cache_bytes = cache_bytes / usize::from(self.instances.max(1));
+        let (heartbeat, reload) = (Span::from_millis(self.timing.heartbeat_ms), sync != SyncMode::Memory);
+        let (low, high) = (self.timing.election_min_ms, self.timing.election_max_ms);
+        Ok(match self.protocol {
+            Protocol::Raft => OrderConfig::Raft(RaftConfig {
+                heartbeat,
+                election_min: Span::from_millis(low),
+                election_max: Span::from_millis(high),
+                cache_bytes,
+                reload,
+                lease_drift_percent: self.reads.lease_drift_percent(),
+                ..RaftConfig::new(me, ids, seed)
+            }),
+            Protocol::ModSmart => OrderConfig::ModSmart(ModSmartConfig {
+                cluster: self.cluster_id()?,
+                heartbeat,
+                timeout: Span::from_millis(low),
+                timeout_max: Span::from_millis(high.saturating_mul(4)),
+                repeat: Span::from_millis(low / 3),
+                cache_bytes,
+                reload,
+                ..ModSmartConfig::new(me, ids, self.fault_model, seed)
+            }),
+        })
+    }
+
+    /// What all replicas must have alike of it; nothing where it is what there always was.
+    pub(super) fn agreed_protocol(&self) -> String {
+        match (self.protocol, self.fault_model) {
+            (Protocol::Raft, FaultModel::Crash) => String::new(),
+            (protocol, model) => format!(" {} {}", protocol.name(), model.name()),
         }
     }
 }

@@ -1,5 +1,5 @@
 use super::{CheckpointMode, Config, MemberConfig};
-use quorate_types::ClusterId;
+use quorate_types::{ClusterId, FaultModel, Protocol};
 use std::collections::BTreeSet;
 
 fn config() -> Config {
@@ -49,6 +49,33 @@ fn leases_are_in_the_digest() {
     let own = changed(|c| (c.timing.election_min_ms, c.reads.clock_drift_percent) = (400, 20));
     assert_eq!(own.parameters(1), config().parameters(1));
     assert_eq!(changed(|c| c.reads.lease = true).execution(1), config().execution(1));
+}
+
+/// Replicas that agree in different ways must not meet, nor may one go on with the log of another way.
+#[test]
+fn the_protocol_is_in_the_digest() {
+    let other = changed(|c| c.protocol = Protocol::ModSmart);
+    assert_ne!(other.parameters(1), config().parameters(1));
+    assert_ne!(other.execution(1), config().execution(1));
+}
+
+/// Each refusal names the key and what to write instead.
+#[test]
+fn protocols_and_fault_models_that_do_not_go_together_are_refused() {
+    let refused = [
+        (changed(|c| c.fault_model = FaultModel::Byzantine), "fault_model"),
+        (changed(|c| (c.protocol, c.reads.lease) = (Protocol::ModSmart, true)), "lease = false"),
+        (changed(|c| (c.protocol, c.membership, c.created) = (Protocol::ModSmart, 2, Some(1))), "backup"),
+    ];
+    for (config, what) in refused {
+        let why = config.check_protocol().expect_err(what).to_string();
+        assert!(why.contains(what), "{why}");
+    }
+    for protocol in [Protocol::Raft, Protocol::ModSmart] {
+        let config = changed(|c| c.protocol = protocol);
+        assert!(config.check_protocol().is_ok());
+        assert_eq!(toml::from_str(&config.to_toml()), Ok(config));
+    }
 }
 
 #[test]

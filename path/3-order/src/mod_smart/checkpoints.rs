@@ -6,7 +6,14 @@
 use super::persist::inconsistent;
 use super::{ModSmart, Phase};
 use crate::{Anchor, Effects};
-use quorate_types::{Halt, Slot};
+use quorate_types::{Halt, ReplicaId, Slot};
+use quorate_wire::Memberships;
+
+/// The anchor with which a cluster of these members begins. [mod_smart L89]
+pub(crate) fn first_anchor(members: &[ReplicaId]) -> Anchor {
+    let bytes = Memberships::created(members).encode();
+    Anchor::decode(&bytes).expect("INV-SMART-9: a list of members fits an anchor")
+}
 
 impl ModSmart {
     /// [mod_smart L89]

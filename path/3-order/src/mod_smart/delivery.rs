@@ -9,7 +9,7 @@ use crate::{Effect, Effects};
 impl ModSmart {
     /// [mod_smart L28]
     pub(super) fn deliver(&mut self, out: &mut Effects) {
-        while self.log.delivered() < self.log.last() {
+        while self.stepped && self.log.delivered() < self.log.last() {
             let slot = self.log.delivered().next();
             let Some((batch, _)) = self.log.get(slot).and_then(|entry| entry.kept.as_ref()) else {
                 if !self.loads.delivers() {

@@ -114,6 +114,24 @@ impl Log {
         self.delivered = self.delivered.max(self.floor);
     }
 
+    /// Slots before the floor are in the log on disk, too: whoever lacks them gets them from here, since nobody else may vouch for a
+    /// checkpoint that holds them. In memory is none but the last, and that only if it is the last of all.
+    pub(super) fn extend_down(&mut self, mut earlier: VecDeque<Entry>, floor_proof: Option<Proof>) {
+        if let Some(last) = earlier.back_mut() {
+            if !self.entries.is_empty() {
+                last.kept = None;
+            } else if let Some((batch, _)) = &last.kept {
+                self.kept_bytes += batch.bytes().len();
+                self.first_kept = self.floor;
+            }
+        }
+        let floor = self.floor.number() - earlier.len() as u64;
+        self.floor = Slot::new(floor);
+        self.floor_proof = floor_proof.filter(|proof| proof.slot == self.floor);
+        earlier.append(&mut self.entries);
+        self.entries = earlier;
+    }
+
     /// Begins after `slot`, with nothing in it.
     pub(super) fn reset(&mut self, slot: Slot, proof: Option<Proof>) {
         *self = Self {

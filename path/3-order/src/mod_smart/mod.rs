@@ -29,6 +29,7 @@ mod stops;
 mod sync;
 mod watch;
 
+pub(crate) use checkpoints::first_anchor;
 pub use persist::{RECORD_DECIDED, RECORD_FLOOR, RECORD_LOCKED, RECORD_VIEW, RECORD_WROTE};
 
 use crate::auth::Authenticator;
@@ -45,6 +46,7 @@ use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage, Signed};
 use quorate_wire::{Batch, Memberships, OrderMessage, Verified};
 use reads::Reads;
 use restore::Replay;
+use statements::digest_of;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use stops::Stops;
@@ -149,6 +151,8 @@ pub struct ModSmart {
     reads: Reads,
     /// Who was shown a certificate, or asked for one, since the last tick.
     shown: BTreeSet<ReplicaId>,
+    /// Who was sent a decided slot for a complaint, since the last tick.
+    helped: BTreeSet<ReplicaId>,
     records: RecordId,
     durable: RecordId,
     /// FLOOR records: the last durable one and those that are not durable yet.
@@ -160,6 +164,8 @@ pub struct ModSmart {
     repeated: Time,
     tick: Time,
     started: bool,
+    /// The first input came: until then a checkpoint may take the place of the one after which the log begins.
+    stepped: bool,
     halted: bool,
 }
 
@@ -196,6 +202,7 @@ impl ModSmart {
             fetching: Fetching::default(),
             reads: Reads::default(),
             shown: BTreeSet::new(),
+            helped: BTreeSet::new(),
             records: RecordId::ZERO,
             durable: RecordId::ZERO,
             floor_records: VecDeque::new(),
@@ -204,6 +211,7 @@ impl ModSmart {
             repeated: Time::ZERO,
             tick: Time::ZERO,
             started: false,
+            stepped: false,
             halted: false,
         }
     }
@@ -334,6 +342,7 @@ impl ModSmart {
         }
         self.tick = self.now.plus(self.config.heartbeat);
         self.shown.clear();
+        self.helped.clear();
         self.step_down_alone(out);
         self.beat(out);
         self.look_at_the_clock(out);
@@ -393,7 +402,6 @@ impl Order for ModSmart {
         self.reads.begin(numbers.next() >> 1);
         self.tick = now.plus(self.config.heartbeat);
         self.begin_life(out);
-        self.deliver(out);
         self.announce(out);
         self.invariants(false);
     }
@@ -404,6 +412,7 @@ impl Order for ModSmart {
             return;
         }
         self.now = self.now.max(now);
+        let first = !std::mem::replace(&mut self.stepped, true);
         match input {
             Input::Propose(batch) => self.on_batch(batch, out),
             Input::Receive(verified) => self.on_receive(verified, out),
@@ -420,6 +429,9 @@ impl Order for ModSmart {
             Input::Watch(request) => self.on_watch(request),
             Input::Deadline => self.on_tick(out),
         }
+        if first {
+            self.deliver(out);
+        }
         self.leave_if_idle(out);
         self.announce(out);
         self.evict();
@@ -427,7 +439,8 @@ impl Order for ModSmart {
     }
 
     fn deadline(&self) -> Option<Time> {
-        (self.started && !self.halted).then_some(self.tick)
+        let next = if self.stepped { self.tick } else { self.now };
+        (self.started && !self.halted).then_some(next)
     }
 
     fn anchor(&self, slot: Slot) -> Option<Anchor> {
@@ -477,6 +490,18 @@ impl Order for ModSmart {
 
     fn in_flight(&self) -> (usize, usize) {
         self.proposed_and_open()
+    }
+
+    fn brings(&self, message: &OrderMessage, each: &mut dyn FnMut(u64)) {
+        let OrderMessage::ModSmart(message) = message else { return };
+        let batch = match &message.body {
+            Body::Propose { batch, .. } | Body::Decision { batch, .. } => Some(batch),
+            Body::Sync { value, .. } => value.as_ref(),
+            _ => None,
+        };
+        if let Some(batch) = batch.filter(|batch| !self.open.batches.contains_key(&digest_of(batch))) {
+            each(batch.bytes().len() as u64);
+        }
     }
 
     fn invariants(&self, thorough: bool) {

@@ -233,7 +233,8 @@ impl ModSmart {
         if known.is_none() {
             payload.extend_from_slice(batch.bytes());
         }
-        let record = self.write(RECORD_DECIDED, head, Bytes::from(payload), false, out);
+        // What a vote brought has its batch in the log, so this ends what was begun there, and is small.
+        let record = self.write(RECORD_DECIDED, head, Bytes::from(payload), known.is_some(), out);
         let batch_record = known.unwrap_or(record);
         self.log.push(Entry { batch_record, record, kept: Some((batch, proof)) });
     }

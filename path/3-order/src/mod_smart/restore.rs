@@ -1,6 +1,7 @@
 //! Takes records of an earlier life back, before the start.
 //!
-//! What lies up to the checkpoint is passed over. After records that were lost nothing before them counts; a DECIDED record after the
+//! What lies up to the checkpoint is not handed on again, and what of it leads to the checkpoint without a gap is kept for those who lack
+//! it: nobody else may vouch for that checkpoint yet. After records that were lost nothing before them counts; a DECIDED record after the
 //! last gap says in which view we were and ends all votes on its slot, so with it every vote that still matters is known. If slots
 //! are missing between the checkpoint and what follows the gap, a later checkpoint is needed. [mod_smart L81-L88]
 //!
@@ -10,7 +11,38 @@ use super::ModSmart;
 use super::log::Entry;
 use super::persist::{Record, inconsistent, read};
 use crate::{Anchor, Effects, Order as _, Stored};
-use quorate_types::{Halt, RecordId, Slot, View};
+use quorate_types::{Digest, Halt, RecordId, Slot, View};
+use quorate_wire::Batch;
+use quorate_wire::mod_smart::Proof;
+use std::collections::VecDeque;
+
+/// Decided slots up to the checkpoint, without gaps; of the last one the batch, too.
+#[derive(Debug, Default)]
+struct Earlier {
+    last: Slot,
+    entries: VecDeque<Entry>,
+    /// What the last FLOOR record says of the slot before them.
+    proof: Option<Proof>,
+}
+
+impl Earlier {
+    fn push(&mut self, slot: Slot, entry: Entry) {
+        match self.entries.back_mut() {
+            Some(last) if self.last.next() == slot => last.kept = None,
+            _ => self.entries.clear(),
+        }
+        self.entries.push_back(entry);
+        self.last = slot;
+    }
+    /// What lies up to this slot was forgotten.
+    fn forget(&mut self, slot: Slot, proof: Option<Proof>) {
+        let beyond = self.last.number().saturating_sub(slot.number());
+        while self.entries.len() as u64 > beyond {
+            self.entries.pop_front();
+        }
+        self.proof = proof;
+    }
+}
 
 /// What is known while records are read.
 #[derive(Debug, Default)]
@@ -25,6 +57,7 @@ pub(super) struct Replay {
     vouched: bool,
     /// Of which slot the votes are that are being read.
     open: Slot,
+    earlier: Earlier,
     /// A FLOOR record is to be written at the start; whether it clears the log.
     floor: Option<bool>,
 }
@@ -60,24 +93,18 @@ impl ModSmart {
             }
             Record::Wrote(slot, view, digest, batch) => {
                 self.restore_view(view)?;
-                if self.restore_open(slot) {
-                    if let Some(batch) = batch {
-                        self.open.batches.insert(digest, (batch, id));
-                    }
-                    if !self.open.batches.contains_key(&digest) && !self.replay.gap {
-                        return Err(inconsistent(format!("a vote on {slot} without its batch")));
-                    }
-                    self.open.note_write(view, digest);
+                self.restore_batch(slot, digest, batch, id);
+                // Of earlier slots, and after a gap, the record that holds it may be gone.
+                let whole = slot > self.replay.anchor && !self.replay.gap;
+                if whole && !self.open.batches.contains_key(&digest) {
+                    return Err(inconsistent(format!("a vote on {slot} without its batch")));
                 }
+                self.open.note_write(view, digest);
             }
             Record::Locked(slot, view, digest, batch) => {
                 self.restore_view(view)?;
-                if self.restore_open(slot) {
-                    if let Some(batch) = batch {
-                        self.open.batches.insert(digest, (batch, id));
-                    }
-                    self.open.lock = Some((view, digest));
-                }
+                self.restore_batch(slot, digest, batch, id);
+                self.open.lock = Some((view, digest));
             }
             Record::Decided(slot, view, proof, batch) => {
                 self.restore_view(view)?;
@@ -87,17 +114,12 @@ impl ModSmart {
                 self.replay.open = slot.next();
                 self.open = Default::default();
                 self.replay.vouched = true;
-                if slot > self.replay.anchor {
-                    let (batch, batch_record) =
-                        found.ok_or_else(|| inconsistent(format!("{slot} is decided without its batch")))?;
-                    self.restore_slot(slot, Entry { batch_record, record: id, kept: Some((batch, proof)) })?;
-                } else if slot == self.log.floor() {
-                    self.log.set_floor_proof(proof);
-                }
+                self.restore_decision(slot, proof, found, id)?;
             }
             Record::Floor { slot, view, cleared, stops, proof } => {
                 self.restore_view(view)?;
                 self.certificate = stops;
+                self.replay.earlier.forget(slot, proof.clone());
                 self.restore_floor(slot, cleared)?;
                 if let Some(proof) = proof.filter(|proof| proof.slot == self.log.floor()) {
                     self.log.set_floor_proof(proof);
@@ -129,13 +151,38 @@ impl ModSmart {
         Ok(())
     }
 
-    /// A vote on this slot follows. Whether it matters.
-    fn restore_open(&mut self, slot: Slot) -> bool {
+    /// A vote on this slot follows, perhaps with its batch.
+    fn restore_batch(&mut self, slot: Slot, digest: Digest, batch: Option<Batch>, id: RecordId) {
         if self.replay.open != slot {
             self.open = Default::default();
             self.replay.open = slot;
         }
-        slot > self.replay.anchor
+        if let Some(batch) = batch {
+            self.open.batches.insert(digest, (batch, id));
+        }
+    }
+
+    fn restore_decision(
+        &mut self,
+        slot: Slot,
+        proof: Proof,
+        found: Option<(Batch, RecordId)>,
+        record: RecordId,
+    ) -> Result<(), Halt> {
+        let later = slot > self.replay.anchor;
+        if slot == self.log.floor() {
+            self.log.set_floor_proof(proof.clone());
+        }
+        let Some((batch, batch_record)) = found else {
+            let none = || inconsistent(format!("{slot} is decided without its batch"));
+            return if later { Err(none()) } else { Ok(()) };
+        };
+        let entry = Entry { batch_record, record, kept: Some((batch, proof)) };
+        if later {
+            return self.restore_slot(slot, entry);
+        }
+        self.replay.earlier.push(slot, entry);
+        Ok(())
     }
 
     fn restore_slot(&mut self, slot: Slot, entry: Entry) -> Result<(), Halt> {
@@ -159,6 +206,7 @@ impl ModSmart {
         }
         if cleared {
             let proof = self.log.proof(self.replay.anchor).cloned();
+            self.replay.earlier.entries.clear();
             self.log.reset(slot.max(self.replay.anchor), proof.filter(|_| slot <= self.replay.anchor));
             self.open = Default::default();
             self.replay.open = slot.next();
@@ -174,6 +222,7 @@ impl ModSmart {
         self.log.reset(anchor, proof);
         self.open = Default::default();
         (self.replay.gap, self.replay.vouched, self.replay.open) = (true, false, Slot::ZERO);
+        self.replay.earlier = Earlier::default();
     }
 
     /// [mod_smart L86]
@@ -194,6 +243,7 @@ impl ModSmart {
         );
         self.read_anchor(anchor)?;
         self.replay.anchor = slot;
+        self.replay.earlier = Earlier::default();
         if slot > self.log.last() {
             self.log.reset(slot, None);
             self.replay.floor = Some(true);
@@ -218,6 +268,10 @@ impl ModSmart {
         }
         if self.replay.open != self.log.last().next() {
             self.open = Default::default();
+        }
+        let Earlier { last, entries, proof } = std::mem::take(&mut self.replay.earlier);
+        if last == self.log.floor() && !entries.is_empty() {
+            self.log.extend_down(entries, proof);
         }
         if let Some(cleared) = self.replay.floor.take() {
             self.persist_floor(cleared, out);

@@ -212,7 +212,8 @@ impl ModSmart {
     /// Whoever complains may only lack what is decided here, or know more than is. [mod_smart L69]
     pub(super) fn help_or_follow(&mut self, from: ReplicaId, decided: Slot, out: &mut Effects) {
         self.fetching.hint(from, decided, self.decided());
-        if decided < self.decided() {
+        // A liar must not turn small complaints into large answers.
+        if decided < self.decided() && self.helped.insert(from) {
             self.on_fetch(from, decided.next(), 1, out);
         }
     }

@@ -25,11 +25,13 @@ pub(super) fn write_anchor(position: Position, members: Option<&Memberships>) ->
     Anchor::decode(&bytes).ok()
 }
 
-/// The anchor of the same place in a log of other replicas, which begin with the members that they were made with.
-pub fn without_members(anchor: &Anchor) -> Anchor {
-    let bytes = anchor.encode();
-    let position = bytes.get(..POSITION_BYTES).unwrap_or(bytes);
-    Anchor::decode(position).unwrap_or_else(|_| anchor.clone())
+/// The anchor of this slot in the log of other replicas, which begin with the members that they were made with: the same place, or where
+/// another protocol's log had it, one of its own.
+pub(crate) fn anchor_anew(slot: Slot, anchor: &Anchor) -> Anchor {
+    let begins = slot == Slot::ZERO;
+    let own = Position::new(Index::new(slot.number()), if begins { View::ZERO } else { View::FIRST });
+    let position = read_anchor(slot, anchor).map_or(own, |(position, _)| position);
+    write_anchor(position, None).unwrap_or_else(|| anchor.clone())
 }
 
 /// What an anchor says: where its slot lies, and who is a member there.

@@ -30,9 +30,9 @@ mod restore;
 mod stays;
 mod transfer;
 
-pub use checkpoints::without_members;
+pub(crate) use checkpoints::anchor_anew;
 pub use persist::{RECORD_ENTRY, RECORD_FLOOR, RECORD_VOTE};
-pub use stays::{first_anchor, next_anchor, stay_of, stay_of_record};
+pub(crate) use stays::{first_anchor, next_anchor, stay_of, stay_of_record};
 
 use crate::{Anchor, Effect, Effects, Input, Order, Random, Status, Stored};
 use election::Votes;
@@ -40,7 +40,7 @@ use log::Log;
 use members::Members;
 use persist::{Loads, Pending};
 use quorate_types::{Halt, RecordId, Reject, ReplicaId, Slot, Span, Time, View, planted};
-use quorate_wire::raft::{Index, RaftMessage};
+use quorate_wire::raft::{EntryBody, Index, RaftMessage};
 use quorate_wire::{Memberships, OrderMessage};
 use reads::FollowerReads;
 use replication::Leading;
@@ -474,6 +474,15 @@ impl Order for Raft {
 
     fn answered_by_lease(&self) -> u64 {
         self.leased
+    }
+
+    fn brings(&self, message: &OrderMessage, each: &mut dyn FnMut(u64)) {
+        let OrderMessage::Raft(RaftMessage::AppendEntries { entries, .. }) = message else { return };
+        for entry in entries {
+            if let EntryBody::Batch(batch) = &entry.body {
+                each(batch.bytes().len() as u64);
+            }
+        }
     }
 
     fn invariants(&self, thorough: bool) {

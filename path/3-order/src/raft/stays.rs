@@ -31,12 +31,12 @@ pub(super) const fn ends_stay(view: View) -> bool {
 ///
 /// # Errors
 /// When the anchor is none of this protocol's.
-pub fn stay_of(slot: Slot, anchor: &Anchor) -> Result<u64, Halt> {
+pub(crate) fn stay_of(slot: Slot, anchor: &Anchor) -> Result<u64, Halt> {
     read_anchor(slot, anchor).map(|(position, _)| stay_of_view(position.view))
 }
 
 /// Which stay a record belongs to, as far as it says so.
-pub fn stay_of_record(record: &Stored) -> Option<u64> {
+pub(crate) fn stay_of_record(record: &Stored) -> Option<u64> {
     let view = match record.kind {
         RECORD_ENTRY | RECORD_FLOOR => 8,
         RECORD_VOTE => 0,
@@ -46,7 +46,7 @@ pub fn stay_of_record(record: &Stored) -> Option<u64> {
 }
 
 /// Where an instance begins that never was before; who takes part, if others do than the cluster was made with.
-pub fn first_anchor(members: Option<&Memberships>) -> Option<Anchor> {
+pub(crate) fn first_anchor(members: Option<&Memberships>) -> Option<Anchor> {
     write_anchor(Position::new(Index::ZERO, View::ZERO), members)
 }
 
@@ -54,7 +54,7 @@ pub fn first_anchor(members: Option<&Memberships>) -> Option<Anchor> {
 ///
 /// # Errors
 /// When the anchor is none of this protocol's, or there were more stays than there can be.
-pub fn next_anchor(slot: Slot, last: &Anchor, members: Option<&Memberships>) -> Result<Anchor, Halt> {
+pub(crate) fn next_anchor(slot: Slot, last: &Anchor, members: Option<&Memberships>) -> Result<Anchor, Halt> {
     let (position, _) = read_anchor(slot, last)?;
     let behind = |number: u64| ((number >> STAY_BITS) + 1) << STAY_BITS;
     let (index, view) = (behind(position.index.number()), behind(position.view.number()));

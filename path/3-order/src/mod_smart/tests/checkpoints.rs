@@ -1,7 +1,7 @@
 //! Checkpoints: what is forgotten, where a life begins, what is read back.
 
 use super::one::{One, decisions, sent, some};
-use crate::mod_smart::{ModSmart, ModSmartConfig};
+use crate::mod_smart::{ModSmart, ModSmartConfig, RECORD_DECIDED};
 use crate::{Effect, Effects, Input, Order, Stored};
 use quorate_types::FaultModel::{self, Byzantine, Crash};
 use quorate_types::{RecordId, Slot};
@@ -24,9 +24,53 @@ fn restart(one: &One, model: FaultModel, records: &[Stored], slot: u64) -> (ModS
     }
     let mut out = Effects::new();
     order.start(one.now, &mut out);
+    order.step(one.now, Input::Deadline, &mut out);
     order.invariants(true);
     let effects = out.drain().collect();
     (order, effects)
+}
+
+/// The checkpoint that a life begins with may be one that nobody else has, or vouches for: who lacks the slots that lead to it still gets
+/// them here.
+#[test]
+fn what_leads_to_a_checkpoint_is_kept_for_others() {
+    for model in [Crash, Byzantine] {
+        let one = ten(model);
+        for slot in 1..=10 {
+            let (order, effects) = restart(&one, model, &one.disk, slot);
+            assert_eq!(decisions(&effects).len() as u64, 10 - slot);
+            assert_eq!((order.forgotten(), order.decided()), (Slot::ZERO, Slot::new(10)));
+            assert!((1..=10).all(|slot| order.log.get(Slot::new(slot)).is_some()), "{slot}");
+            assert!(order.log.proof(Slot::new(10)).is_some(), "the last one is in memory");
+            assert_eq!(order.keep_from(), Some(RecordId::FIRST));
+            // Without the record of slot 3 what lies before is of no use.
+            let first = one.disk.iter().position(|record| record.kind == RECORD_DECIDED).expect("slot 1");
+            let cut: Vec<_> = one.disk[first + 1..].to_vec();
+            let (order, _) = restart(&one, model, &cut, slot);
+            assert_eq!(order.forgotten(), Slot::new(1), "slot 1 is missing");
+        }
+    }
+}
+
+/// A fetched checkpoint took the place of a damaged one before the first input: nothing from before it is handed on.
+#[test]
+fn a_life_may_begin_with_another_checkpoint() {
+    for model in [Crash, Byzantine] {
+        let one = ten(model);
+        let members = if model == Crash { 3 } else { 4 };
+        let mut order = One::fresh(0, members, model);
+        let anchor = one.order.anchor(Slot::new(6)).expect("a decided slot");
+        order.restore_anchor(Slot::new(4), &anchor).expect("an anchor of ours");
+        for (id, record) in (1..).zip(&one.disk) {
+            order.restore(RecordId::new(id), record.clone()).expect("records of ours");
+        }
+        let mut out = Effects::new();
+        order.start(one.now, &mut out);
+        order.step(one.now, Input::Installed { slot: Slot::new(6), anchor }, &mut out);
+        let effects: Vec<_> = out.drain().collect();
+        let slots: Vec<_> = decisions(&effects).iter().map(|(slot, _)| *slot).collect();
+        assert_eq!(slots, [7, 8, 9, 10]);
+    }
 }
 
 /// With a durable checkpoint old records are superfluous, and what is left tells everything after it.
@@ -102,6 +146,7 @@ fn a_log_that_begins_too_late_halts() {
     order.restore_installed(Slot::new(8), &anchor).expect("it continues");
     let mut out = Effects::new();
     order.start(one.now, &mut out);
+    order.step(one.now, Input::Deadline, &mut out);
     let effects: Vec<_> = out.drain().collect();
     assert_eq!(decisions(&effects).iter().map(|(slot, _)| *slot).collect::<Vec<_>>(), [9, 10]);
 }
@@ -134,6 +179,7 @@ fn what_left_the_memory_is_read_back() {
     }
     let (mut out, mut decided) = (Effects::new(), Vec::new());
     order.start(full.now, &mut out);
+    order.step(full.now, Input::Deadline, &mut out);
     let mut questions = 0;
     loop {
         let effects: Vec<_> = out.drain().collect();
@@ -163,6 +209,7 @@ fn wrong_records_halt() {
     }
     let mut out = Effects::new();
     order.start(full.now, &mut out);
+    order.step(full.now, Input::Deadline, &mut out);
     assert!(out.drain().any(|effect| matches!(effect, Effect::Load { load: 1, .. })));
     order.step(full.now, Input::Loaded { load: 1, records: full.disk[..3].to_vec() }, &mut out);
     assert!(out.drain().any(|effect| matches!(effect, Effect::Halt(_))));

@@ -4,7 +4,7 @@ use super::one::{One, decisions, sent, some};
 use super::world::value;
 use crate::mod_smart::persist::inconsistent;
 use crate::mod_smart::{RECORD_DECIDED, RECORD_LOCKED, RECORD_VIEW, RECORD_WROTE};
-use crate::{Effects, Order, Stored};
+use crate::{Effects, Input, Order, Stored};
 use bytes::Bytes;
 use quorate_types::FaultModel::{Byzantine, Crash};
 use quorate_types::{Halt, RecordId, Slot, View};
@@ -65,6 +65,7 @@ fn decisions_survive() {
         }
         let mut out = Effects::new();
         order.start(one.now, &mut out);
+        order.step(one.now, Input::Deadline, &mut out);
         let effects: Vec<_> = out.drain().collect();
         let want: Vec<_> = (1..=5).map(|slot| (slot, some(slot))).collect();
         assert_eq!(decisions(&effects), want);

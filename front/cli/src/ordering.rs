@@ -1,0 +1,85 @@
+//! How replicas of a new cluster agree, as `init`, `dev` and `backup restore` are told.
+
+use clap::ValueEnum;
+use quorate_types::{FaultModel, Protocol};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The options for it.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct OrderArgs {
+    /// Which faults the cluster survives [default: crash]
+    #[arg(long, value_enum)]
+    fault_model: Option<FaultModelWord>,
+    /// How replicas agree [default: raft]
+    #[arg(long, value_enum)]
+    protocol: Option<ProtocolWord>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FaultModelWord {
+    /// Replicas stop and come back
+    Crash,
+}
+
+/// A protocol, on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProtocolWord {
+    /// Raft
+    Raft,
+    /// Mod-SMaRt
+    ModSmart,
+}
+
+/// What was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct OrderChoice {
+    #[serde(default)]
+    pub(crate) fault_model: FaultModel,
+    #[serde(default)]
+    pub(crate) protocol: Protocol,
+}
+
+impl From<ProtocolWord> for Protocol {
+    fn from(word: ProtocolWord) -> Self {
+        match word {
+            ProtocolWord::Raft => Self::Raft,
+            ProtocolWord::ModSmart => Self::ModSmart,
+        }
+    }
+}
+
+impl OrderArgs {
+    /// What was chosen, where nothing else was before.
+    pub(crate) fn choice(self) -> OrderChoice {
+        self.over(OrderChoice::default())
+    }
+
+    /// What was chosen, over what was before.
+    pub(crate) fn over(self, before: OrderChoice) -> OrderChoice {
+        let fault_model = match self.fault_model {
+            Some(FaultModelWord::Crash) => FaultModel::Crash,
+            None => before.fault_model,
+        };
+        let protocol = self.protocol.map_or(before.protocol, Protocol::from);
+        OrderChoice { fault_model, protocol }
+    }
+}
+
+impl OrderChoice {
+    /// The lines of a configuration; what is not said is Raft.
+    pub(crate) fn to_toml(self) -> String {
+        match self.protocol {
+            Protocol::Raft => String::new(),
+            protocol => {
+                format!("protocol = \"{}\"\nfault_model = \"{}\"\n", protocol.name(), self.fault_model.name())
+            }
+        }
+    }
+}
+
+impl fmt::Display for OrderChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {} faults", self.protocol.name(), self.fault_model.name())
+    }
+}

@@ -1,0 +1,123 @@
+//! Which protocol a replica's instances run, and what each is told: the only place that knows all of them.
+//!
+//! Tests: config/tests.rs.
+
+use crate::auth::Trusting;
+use crate::mod_smart::{ModSmart, ModSmartConfig};
+use crate::raft::{self, Raft, RaftConfig};
+use crate::{Anchor, Order, Stored};
+use quorate_types::{Halt, InstanceId, Protocol, ReplicaId, Slot, Span};
+use quorate_wire::Memberships;
+
+/// What all instances of a replica have in common.
+#[derive(Clone, Debug)]
+pub enum OrderConfig {
+    /// They run Raft.
+    Raft(RaftConfig),
+    /// They run Mod-SMaRt.
+    ModSmart(ModSmartConfig),
+}
+
+impl OrderConfig {
+    /// Which protocol it is.
+    pub fn protocol(&self) -> Protocol {
+        match self {
+            Self::Raft(_) => Protocol::Raft,
+            Self::ModSmart(_) => Protocol::ModSmart,
+        }
+    }
+
+    /// One instance without a history; `stay` counts how often it left the cluster and came back.
+    pub fn build(&self, instance: InstanceId, stay: u64) -> Box<dyn Order> {
+        // What instances draw at random is not to come at the same moments.
+        let salt = u64::from(instance.number() - 1) << 32 ^ stay << 48;
+        match self {
+            Self::Raft(config) => {
+                Box::new(Raft::new(RaftConfig { seed: config.seed ^ salt, ..config.clone() }))
+            }
+            Self::ModSmart(config) => {
+                let config = ModSmartConfig { seed: config.seed ^ salt, instance, ..config.clone() };
+                Box::new(ModSmart::new(config, Box::new(Trusting)))
+            }
+        }
+    }
+
+    /// How often a leader says that it lives.
+    pub fn heartbeat(&self) -> Span {
+        match self {
+            Self::Raft(config) => config.heartbeat,
+            Self::ModSmart(config) => config.heartbeat,
+        }
+    }
+
+    /// After how long without a word of its leader everybody wants another one, while nothing else is wrong.
+    pub fn patience(&self) -> Span {
+        match self {
+            Self::Raft(config) => config.election_max,
+            Self::ModSmart(config) => config.timeout.times(2),
+        }
+    }
+
+    /// Whether members can join and leave, and instances come and go, while it runs.
+    ///
+    /// # Errors
+    /// What to do where they can not.
+    pub fn can_change(&self) -> Result<(), &'static str> {
+        match self {
+            Self::Raft(_) => Ok(()),
+            Self::ModSmart(_) => Err(
+                "with mod-smart neither the members nor the number of instances can change yet: make a new cluster from a backup \
+                 (`quorate backup`)",
+            ),
+        }
+    }
+
+    /// Which stay of its instance an anchor of this slot belongs to; the first one is 0.
+    ///
+    /// # Errors
+    /// When the anchor is none of this protocol's.
+    pub fn stay_of(&self, slot: Slot, anchor: &Anchor) -> Result<u64, Halt> {
+        match self {
+            Self::Raft(_) => raft::stay_of(slot, anchor),
+            Self::ModSmart(_) => Ok(0),
+        }
+    }
+
+    /// Which stay a record belongs to.
+    pub fn stay_of_record(&self, record: &Stored) -> u64 {
+        match self {
+            Self::Raft(_) => raft::stay_of_record(record).unwrap_or(0),
+            Self::ModSmart(_) => 0,
+        }
+    }
+
+    /// Where the next stay of an instance begins, whose last one ended with this slot and anchor, if there was one; with these members, if
+    /// others than the cluster was made with.
+    ///
+    /// # Errors
+    /// When there can be none.
+    pub fn next_stay(
+        &self,
+        last: Option<(Slot, &Anchor)>,
+        members: Option<&Memberships>,
+    ) -> Result<Anchor, Halt> {
+        let none = |why: &str| Halt::LogInconsistent { why: why.into() };
+        match (self, last) {
+            (Self::Raft(_), Some((slot, anchor))) => raft::next_anchor(slot, anchor, members),
+            (Self::Raft(_), None) => raft::first_anchor(members).ok_or_else(|| none("too many members")),
+            (Self::ModSmart(_), _) => Err(none("an instance of mod-smart came while the cluster ran")),
+        }
+    }
+}
+
+/// The anchor of the same slot for a cluster that is made from this state with this protocol and these members, whatever protocol
+/// ordered it before.
+pub fn anchor_anew(protocol: Protocol, slot: Slot, anchor: &Anchor, members: &[ReplicaId]) -> Anchor {
+    match protocol {
+        Protocol::Raft => raft::anchor_anew(slot, anchor),
+        Protocol::ModSmart => crate::mod_smart::first_anchor(members),
+    }
+}
+
+#[cfg(test)]
+mod tests;
