@@ -14,6 +14,7 @@ mod cluster;
 mod errors;
 mod framing;
 mod gateway;
+mod gather;
 mod header;
 mod hub;
 mod json;

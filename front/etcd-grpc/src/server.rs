@@ -26,7 +26,7 @@ use crate::seen::{Look, Seen};
 use crate::tls::Tls;
 use crate::watch::WatchService;
 use crate::watchers::Watchers;
-use crate::{errors, gateway, lease};
+use crate::{errors, gateway, gather, lease};
 use http::{Method, Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use quorate::{Client, TlsFiles};
@@ -302,7 +302,8 @@ impl Server {
             .max_header_list_size(64 << 10)
             .keep_alive_interval(Duration::from_secs(30));
         let service = hyper::service::service_fn(|request| self.clone().answer(request, &asker));
-        let served = builder.serve_connection(TokioIo::new(stream), service).await;
+        let served =
+            gather::together(stream, |stream| builder.serve_connection(TokioIo::new(stream), service)).await;
         if let Err(why) = served {
             tracing::trace!("a connection of a client of etcd ended: {why}");
         }
