@@ -6,6 +6,7 @@ use crate::cert;
 use crate::cluster::Cluster;
 use crate::failure::{Doing as _, Failure, Outcome};
 use crate::init::{self, Plan, REPLICA_FILE, ServiceChoice, replica_directory};
+use crate::ordering::OrderChoice;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
@@ -60,6 +61,7 @@ impl Temporary {
             members,
             durability: measurement.durability(),
             service,
+            order: OrderChoice::default(),
             instances: measurement.instances,
             lanes: measurement.lanes,
             certificates,
