@@ -6,6 +6,7 @@ use crate::cert;
 use crate::cluster::Cluster;
 use crate::failure::{Doing as _, Failure, Outcome};
 use crate::init::{self, Plan, REPLICA_FILE, ServiceChoice, replica_directory};
+use crate::ordering::OrderChoice;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
@@ -62,6 +63,7 @@ impl Temporary {
             service,
             instances: measurement.instances,
             lanes: measurement.lanes,
+            order: OrderChoice::default(),
             certificates,
             made_by: "quorate bench",
         };
