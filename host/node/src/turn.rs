@@ -179,6 +179,10 @@ impl Node {
             let Some(batch) = self.instances[at].admission.seal(time, seed) else { break };
             self.propose_in(at, now, batch, out);
         }
+        let instance = &self.instances[at];
+        if instance.admission.waiting_bytes() > 0 && instance.order.leading() {
+            self.merge.waits_for_room(instance.id);
+        }
     }
 
     /// The last agreed time, extended by this replica's monotonic clock.

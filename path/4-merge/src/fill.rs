@@ -80,6 +80,18 @@ impl<T> Merge<T> {
         led.map_or(0, |(at, bounds)| self.locals[at].lead.map_or(0, |lead| lead.room(&bounds)))
     }
 
+    /// Work waits for an instance that is led here, whose window is used up with nothing under way: what the window waits for is wanted.
+    /// Mostly what used it up wants that already. But it may be no-ops alone, for work that its leader lost. [merge L10]
+    pub fn waits_for_room(&mut self, instance: InstanceId) {
+        let Some((at, bounds)) = self.led(instance) else { return };
+        let stuck =
+            |lead: Proposer| lead.is_settled() && lead.room(&bounds) == 0 && lead.tail() <= bounds.decided;
+        if self.locals[at].lead.is_some_and(stuck) {
+            let last = usize::from(self.generation.instances) - 1;
+            self.want(Position::at(self.slot, last), true);
+        }
+    }
+
     /// The leader here proposes a batch: it asks for filling at once, so that batch and no-ops are decided side by side. Gives the slot
     /// that the batch will have, if this leader stays. Ask [`Merge::room`] before.
     pub fn proposed(&mut self, instance: InstanceId) -> Option<Slot> {

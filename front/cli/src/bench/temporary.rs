@@ -64,6 +64,7 @@ impl Temporary {
             order: OrderChoice::default(),
             instances: measurement.instances,
             lanes: measurement.lanes,
+            order: OrderChoice::default(),
             certificates,
             made_by: "quorate bench",
         };

@@ -12,7 +12,7 @@ use crate::{Effect, Effects};
 use quorate_types::{Reject, ReplicaId, Slot, Time};
 use quorate_wire::Batch;
 use quorate_wire::mod_smart::{FETCH_MAX, ModSmartBody as Body, Proof};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// So many slots are asked for at once.
 const WINDOW: u16 = 32;
@@ -30,6 +30,8 @@ pub(super) struct Fetching {
     last: Option<ReplicaId>,
     /// Who has only a checkpoint, and of which slot.
     gone: BTreeMap<ReplicaId, Slot>,
+    /// Who was asked since something was decided.
+    tried: BTreeSet<ReplicaId>,
 }
 
 impl Fetching {
@@ -45,6 +47,12 @@ impl Fetching {
     pub(super) fn forget(&mut self, decided: Slot) {
         self.sources.retain(|_, slot| *slot > decided);
         self.gone.retain(|_, slot| *slot > decided);
+        self.tried.clear();
+    }
+
+    /// Whether somebody seems to have what is missing who was not asked for it.
+    fn can_ask_more(&self) -> bool {
+        self.sources.keys().any(|id| !self.tried.contains(id))
     }
 }
 
@@ -73,6 +81,7 @@ impl ModSmart {
         let count = WINDOW.min(FETCH_MAX);
         fetching.asked = Some((first.plus(u64::from(count) - 1), self.now));
         fetching.last = Some(to);
+        fetching.tried.insert(to);
         self.send(out, to, Body::Fetch { slot: first, count }, None);
     }
 
@@ -126,7 +135,8 @@ impl ModSmart {
         }
     }
 
-    /// A member has only a checkpoint of what is missing, and shows that the checkpoint's slot is decided; or so many say so that one of
+    /// A member has only a checkpoint of what is missing. Others may still have the slots: a checkpoint that one member holds is less than
+    /// what all decided. Once nobody seems to have them, and that one shows that the checkpoint's slot is decided; or so many say so that one of
     /// them tells the truth. [mod_smart L75]
     pub(super) fn on_gone(&mut self, from: ReplicaId, slot: Slot, proof: Option<Proof>, out: &mut Effects) {
         let decided = self.decided();
@@ -141,12 +151,24 @@ impl ModSmart {
         if slot <= decided || slot > SLOT_MAX {
             return;
         }
+        if slot == decided.next()
+            && let Some(proof) = &proof
+            && let Some((batch, _)) = self.open.batches.get(&proof.digest)
+        {
+            // We voted for it, and may be the only one who still has it.
+            let batch = batch.clone();
+            self.decide(proof.clone(), batch, out);
+            return self.progress(out);
+        }
         self.fetching.asked = None;
         self.fetching.sources.remove(&from);
+        self.fetching.gone.insert(from, slot);
+        if self.fetching.can_ask_more() {
+            return self.fetch_on(out);
+        }
         if proof.is_some() {
             return out.push(Effect::Behind { slot });
         }
-        self.fetching.gone.insert(from, slot);
         let mut floors: Vec<_> = self.fetching.gone.values().copied().collect();
         floors.sort_unstable_by(|one, next| next.cmp(one));
         let needed = self.quorums.one_correct() as usize;

@@ -40,6 +40,29 @@ fn work_asks_for_what_lies_before_it() {
     assert_eq!(fills(&mut merge), [2, 0, 0, 0]);
 }
 
+/// All that an instance has within its window are no-ops, for work of another one that was lost: nothing wants the others, until new work
+/// can not be proposed.
+#[test]
+fn work_without_room_asks_for_what_the_window_waits_for() {
+    let mut merge = leads_all(3, 2);
+    give(&mut merge, 0, Rec::Noop(2));
+    pull(&mut merge);
+    assert_eq!((merge.room(instance(0)), fills(&mut merge)), (0, vec![0; 3]));
+    merge.waits_for_room(instance(1));
+    assert_eq!(fills(&mut merge), [0; 3], "that one has room");
+    merge.waits_for_room(instance(0));
+    assert_eq!(fills(&mut merge), [0, 1, 1]);
+    give(&mut merge, 1, Rec::Noop(1));
+    give(&mut merge, 2, Rec::Noop(1));
+    pull(&mut merge);
+    assert_eq!(merge.room(instance(0)), 1);
+    // Elsewhere it is asked for.
+    merge.leader(instance(2), Leader::Elsewhere);
+    give(&mut merge, 0, Rec::Noop(3));
+    merge.waits_for_room(instance(0));
+    assert_eq!(asks(&mut merge), [(3, Position { slot: Slot::new(2), instance: instance(2) })]);
+}
+
 /// A leader that proposes asks at once, so that no-ops are decided beside its batch.
 #[test]
 fn a_proposal_asks_before_it_is_decided() {

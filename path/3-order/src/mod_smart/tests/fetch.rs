@@ -152,3 +152,30 @@ fn the_proof_of_a_foreign_checkpoint_is_asked_for() {
     assert_eq!(one.order.log.proof(Slot::new(6)), Some(&proof));
     assert_eq!(fetches(&one.pass(Span::from_millis(200))), [] as [usize; 0]);
 }
+
+/// A checkpoint that one member holds is less than what all decided: whoever may still have the slots is asked before one is wanted.
+#[test]
+fn everybody_is_asked_before_a_checkpoint_is_wanted() {
+    let mut one = One::new(0, 3, Crash);
+    one.hear(1, 1, Body::Alive { decided: Slot::new(9), round: 1 });
+    let proof = one.proof(1, 9, &some(9), &[1, 2]);
+    one.hear(2, 1, Body::Decision { proof: proof.clone(), batch: some(9) });
+    let first = fetches(&one.pass(Span::from_millis(60)));
+    let other = 3 - first[0];
+    let out = one.hear(first[0], 1, Body::Gone { slot: Slot::new(9), proof: Some(proof.clone()) });
+    assert_eq!((behind(&out), fetches(&out)), (vec![], vec![other]));
+    let out = one.hear(other, 1, Body::Gone { slot: Slot::new(9), proof: Some(proof) });
+    assert_eq!(behind(&out), [9]);
+}
+
+/// Who decided a slot with our vote may have it in a checkpoint only, which nobody else vouches for: with the proof our copy is enough.
+#[test]
+fn what_was_voted_for_is_not_needed_again() {
+    for (model, members) in [(Crash, 3), (Byzantine, 4)] {
+        let mut one = One::new(0, members, model);
+        one.hear(1, 1, Body::Propose { slot: Slot::new(1), batch: some(7) });
+        let proof = one.proof(1, 1, &some(7), &[0, 1, 2]);
+        let out = one.hear(2, 1, Body::Gone { slot: Slot::new(1), proof: Some(proof) });
+        assert_eq!((decisions(&out), behind(&out)), (vec![(1, some(7))], vec![]));
+    }
+}
