@@ -64,7 +64,6 @@ impl Temporary {
             order: OrderChoice::default(),
             instances: measurement.instances,
             lanes: measurement.lanes,
-            order: OrderChoice::default(),
             certificates,
             made_by: "quorate bench",
         };
