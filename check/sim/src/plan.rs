@@ -500,20 +500,26 @@ impl Plan {
             heal_at,
             bound: 60_000 * MS,
         };
-        if profile.faults {
-            plan.faults = faults(&plan, &mut rng);
-        }
-        plan_state(&mut plan, profile, &mut Rng::of(seed, 6));
-        if spares > 0 {
-            plan_members(&mut plan, &mut Rng::of(seed, 8));
-        }
-        plan_instances(&mut plan, profile);
-        if protocol == Protocol::Raft {
-            plan_leases(&mut plan, &mut Rng::of(seed, 9));
-        }
-        plan_upgrades(&mut plan, profile);
-        spare_witnesses(&mut plan);
+        plan.complete(profile, &mut rng);
         plan
+    }
+
+    /// What goes wrong, and what is drawn from generators of its own.
+    fn complete(&mut self, profile: &Profile, rng: &mut Rng) {
+        let seed = self.seed;
+        if profile.faults {
+            self.faults = faults(self, rng);
+        }
+        plan_state(self, profile, &mut Rng::of(seed, 6));
+        if self.replicas > self.founders {
+            plan_members(self, &mut Rng::of(seed, 8));
+        }
+        plan_instances(self, profile);
+        if self.protocol == Protocol::Raft {
+            plan_leases(self, &mut Rng::of(seed, 9));
+        }
+        plan_upgrades(self, profile);
+        spare_witnesses(self);
     }
 
     /// One line for people.

@@ -68,7 +68,7 @@ pub(crate) struct Args {
     /// So many replicas, 1 to 7 [default: the seed decides]
     #[arg(long, value_name = "COUNT", value_parser = RangedU64ValueParser::<usize>::new().range(1..=7))]
     replicas: Option<usize>,
-    /// How the replicas agree [default: the seed decides]; with mod-smart neither they nor the number of instances change
+    /// How the replicas agree [default: raft]; with mod-smart neither they nor the number of instances change
     #[arg(long, value_enum)]
     protocol: Option<ProtocolWord>,
     /// Whether replicas join and leave [default: the seed decides, unless --replicas is given]

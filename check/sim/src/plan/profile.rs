@@ -8,7 +8,7 @@ use quorate_types::Protocol;
 pub struct Profile {
     /// The cluster's size; otherwise the seed decides.
     pub replicas: Option<usize>,
-    /// How the replicas agree; otherwise the seed decides.
+    /// How the replicas agree; otherwise by Raft.
     pub protocol: Option<Protocol>,
     /// Whether there are faults at all.
     pub faults: bool,
