@@ -1,0 +1,389 @@
+//! What clients asked of this replica itself, while replicas may lie.
+//!
+//! With Byzantine faults nobody takes a leader's word for what a client wants. A client says it to every replica, each over a connection
+//! of its own that says who the client is; this replica keeps what it heard until it is executed, and votes for a leader's batch only
+//! if it heard every request in it, byte for byte, from the client whose session it is. One honest replica that did so is enough for the
+//! others (`path/3-order`, f+1 writes), so that who missed a request is not left behind.
+//!
+//! It is a list of what waits, too: what the leader does not propose in time is watched, sent to the others (a client may reach some
+//! replicas only), and a reason to replace the leader.
+//!
+//! What f+1 members sent on is as good as heard, since one of them is honest. A leader proposes it only when 2f+1 did: then f+1 honest
+//! ones have it, and everybody can come to vouch for it.
+//!
+//! INV-HEARD-1: bytes kept are what is kept. A client has less than its limit, one request excepted, and all have less than twice theirs.
+//! INV-HEARD-2: of a session nothing is kept twice, and what is kept has growing numbers.
+//!
+//! Source: Bessani, Sousa, Alchieri, "State Machine Replication for the Masses with BFT-SMaRt", DSN 2014 (clients send to all, requests are
+//! watched). What it leaves open, that a leader may alter a request, is closed by comparing. Tests: heard/tests.rs.
+
+use bytes::Bytes;
+use quorate_types::{ClientId, ReplicaId, RequestNumber, SessionId, Span, Time};
+use quorate_wire::{RequestHeader, RequestKind};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// How much is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeardLimits {
+    /// Bytes of all clients' requests.
+    pub bytes_max: usize,
+    /// Bytes of one client's.
+    pub client_bytes_max: usize,
+    /// Requests of one session: the replicas' window.
+    pub window: u32,
+}
+
+/// So many requests that members sent on are kept for each of them.
+const TOLD_MAX: usize = 1024;
+/// What a request costs beside its bytes.
+const COST: usize = 96;
+/// What is kept for longer than this stands in memory of its own, and not in that of the frame it came with.
+const SETTLE_AFTER: Span = Span::from_secs(1);
+
+/// One request that waits.
+#[derive(Debug)]
+struct Asked {
+    number: RequestNumber,
+    since: Time,
+    /// The whole request, as it came.
+    bytes: Bytes,
+    /// No longer a part of a frame.
+    own: bool,
+}
+
+impl Asked {
+    fn cost(&self) -> usize {
+        self.bytes.len() + COST
+    }
+}
+
+/// What waits of one session.
+#[derive(Debug)]
+struct Line {
+    session: SessionId,
+    client: ClientId,
+    asked: VecDeque<Asked>,
+}
+
+impl Line {
+    /// Where a number stands, or would.
+    fn place(&self, number: RequestNumber) -> Result<usize, usize> {
+        // Nearly always there is no gap.
+        let first = self.asked.front().map_or(number, |asked| asked.number);
+        let guess = number.number().wrapping_sub(first.number()) as usize;
+        if self.asked.get(guess).is_some_and(|asked| asked.number == number) {
+            return Ok(guess);
+        }
+        if self.asked.back().is_none_or(|last| last.number < number) {
+            return Err(self.asked.len());
+        }
+        self.asked.binary_search_by_key(&number, |asked| asked.number)
+    }
+}
+
+/// A request that waits for long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Late {
+    /// Whose session; none if it opens one.
+    pub session: SessionId,
+    /// Its number, or the nonce.
+    pub number: RequestNumber,
+    /// Who opens a session, if that is what is asked.
+    pub opener: Option<ClientId>,
+    /// The whole request.
+    pub bytes: Bytes,
+}
+
+/// Who speaks, and whether execution here knows the session as theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// It is open here, and belongs to this client.
+    Open(ClientId),
+    /// This replica did not execute its opening yet: this client says that it is theirs.
+    Claims(ClientId),
+}
+
+/// What clients asked of this replica, and what members say that clients asked of them.
+#[derive(Debug)]
+pub struct Heard {
+    limits: HeardLimits,
+    /// By the session's place.
+    lines: Vec<Option<Line>>,
+    /// Of sessions that are not open here yet, whoever says that they are theirs.
+    early: BTreeMap<(SessionId, ClientId), Line>,
+    openings: BTreeMap<(ClientId, RequestNumber), Asked>,
+    client_bytes: BTreeMap<ClientId, usize>,
+    bytes: usize,
+    /// What members sent on, and which of them.
+    told: BTreeMap<Bytes, BTreeSet<ReplicaId>>,
+    told_by: BTreeMap<ReplicaId, Told>,
+}
+
+/// What one member sent on, oldest first.
+#[derive(Debug, Default)]
+struct Told {
+    requests: VecDeque<Bytes>,
+    bytes: usize,
+}
+
+impl Heard {
+    /// Nothing was heard yet.
+    pub const fn new(limits: HeardLimits) -> Self {
+        Self {
+            limits,
+            lines: Vec::new(),
+            early: BTreeMap::new(),
+            openings: BTreeMap::new(),
+            client_bytes: BTreeMap::new(),
+            bytes: 0,
+            told: BTreeMap::new(),
+            told_by: BTreeMap::new(),
+        }
+    }
+
+    /// Bytes that are kept.
+    pub const fn byte_len(&self) -> usize {
+        self.bytes
+    }
+
+    /// A client asks this, over its own connection; the caller has made sure that it was not executed yet. The first request with a number
+    /// is the one that counts. `false`: there is no room, and the client asks again.
+    pub fn hear(&mut self, now: Time, owner: Owner, header: &RequestHeader, bytes: Bytes) -> bool {
+        let (Owner::Open(client) | Owner::Claims(client)) = owner;
+        let asked = Asked { number: header.number, since: now, bytes, own: false };
+        let cost = asked.cost();
+        let of_client = self.client_bytes.get(&client).copied().unwrap_or(0);
+        // When all together ask for too much, everybody has an equal share.
+        let share = self.limits.bytes_max / self.client_bytes.len().max(1);
+        if of_client >= self.limits.client_bytes_max || (self.bytes >= self.limits.bytes_max && of_client >= share) {
+            return false;
+        }
+        if header.kind == RequestKind::OpenSession {
+            if self.openings.contains_key(&(client, header.number)) {
+                return true;
+            }
+            self.openings.insert((client, header.number), asked);
+        } else {
+            let window = self.limits.window as usize;
+            let Some(line) = self.line(owner, header.session) else { return false };
+            match line.place(header.number) {
+                Ok(_) => return true,
+                Err(_) if line.asked.len() >= window => return false,
+                Err(at) => line.asked.insert(at, asked),
+            }
+        }
+        self.bytes += cost;
+        *self.client_bytes.entry(client).or_default() += cost;
+        true
+    }
+
+    fn line(&mut self, owner: Owner, session: SessionId) -> Option<&mut Line> {
+        let new = |client| Line { session, client, asked: VecDeque::new() };
+        let client = match owner {
+            Owner::Claims(client) => {
+                let key = (session, client);
+                return Some(self.early.entry(key).or_insert_with(|| new(client)));
+            }
+            Owner::Open(client) => client,
+        };
+        let place = session.index as usize;
+        if place >= self.lines.len() {
+            self.lines.resize_with(place + 1, || None);
+        }
+        let old = self.lines[place].as_ref().is_some_and(|line| line.session != session);
+        if old && let Some(line) = self.lines[place].take() {
+            self.drop_all(line);
+        }
+        Some(self.lines[place].get_or_insert_with(|| new(client)))
+    }
+
+    fn freed(&mut self, client: ClientId, cost: usize) {
+        self.bytes -= cost;
+        if let Some(bytes) = self.client_bytes.get_mut(&client) {
+            *bytes -= cost;
+            if *bytes == 0 {
+                self.client_bytes.remove(&client);
+            }
+        }
+    }
+
+    fn drop_all(&mut self, line: Line) {
+        let cost = line.asked.iter().map(Asked::cost).sum();
+        if cost > 0 {
+            self.freed(line.client, cost);
+        }
+    }
+
+    /// A session was opened, or that was refused; in the order of execution. Whether something waits that came before.
+    pub fn opened(&mut self, client: ClientId, nonce: RequestNumber, session: SessionId) -> bool {
+        if let Some(asked) = self.openings.remove(&(client, nonce)) {
+            self.freed(client, asked.cost());
+        }
+        if session == SessionId::NONE {
+            return false;
+        }
+        let from = (session, ClientId::new(0));
+        let to = (session, ClientId::new(u64::MAX));
+        let claims: Vec<_> = self.early.range(from..=to).map(|(key, _)| *key).collect();
+        let mut waits = false;
+        for key in claims {
+            let Some(early) = self.early.remove(&key) else { continue };
+            if key.1 != client {
+                self.drop_all(early);
+            } else if let Some(line) = self.line(Owner::Open(client), session) {
+                waits = !early.asked.is_empty();
+                line.asked = early.asked;
+            }
+        }
+        waits
+    }
+
+    /// This request, and all before it, were executed, or answered without that: their client knows, or asks again.
+    pub fn executed(&mut self, session: SessionId, number: RequestNumber) {
+        let Some(Some(line)) = self.lines.get_mut(session.index as usize) else { return };
+        if line.session != session {
+            return;
+        }
+        let (client, mut cost) = (line.client, 0);
+        while let Some(asked) = line.asked.pop_front_if(|asked| asked.number <= number) {
+            cost += asked.cost();
+        }
+        if cost > 0 {
+            self.freed(client, cost);
+        }
+    }
+
+    /// Whether this very request came from the client whose session it is, or that it opens one for, or enough members say so.
+    /// `one_honest`: so many members that one of them does not lie.
+    pub fn knows(&self, header: &RequestHeader, body: &[u8], whole: &[u8], one_honest: usize) -> bool {
+        let heard = if header.kind == RequestKind::OpenSession {
+            let client = body.first_chunk::<8>().map_or(0, |id| u64::from_le_bytes(*id));
+            self.openings.get(&(ClientId::new(client), header.number))
+        } else {
+            let line = self.lines.get(header.session.index as usize).and_then(Option::as_ref);
+            let line = line.filter(|line| line.session == header.session);
+            line.and_then(|line| line.asked.get(line.place(header.number).ok()?))
+        };
+        heard.is_some_and(|asked| asked.bytes == whole)
+            || (!self.told.is_empty() && self.told.get(whole).is_some_and(|by| by.len() >= one_honest))
+    }
+
+    /// A member sends on what it heard of a client. How many members did so by now. Each has a share of its own, of which the oldest goes.
+    pub fn told(&mut self, by: ReplicaId, whole: &[u8]) -> usize {
+        let kept = self.told_by.entry(by).or_default();
+        if !self.told.get(whole).is_some_and(|members| members.contains(&by)) {
+            let whole = Bytes::copy_from_slice(whole);
+            kept.bytes += whole.len() + COST;
+            kept.requests.push_back(whole.clone());
+            self.told.entry(whole).or_default().insert(by);
+        }
+        while kept.requests.len() > TOLD_MAX
+            || (kept.bytes > self.limits.client_bytes_max && kept.requests.len() > 1)
+        {
+            let Some(oldest) = kept.requests.pop_front() else { break };
+            kept.bytes -= oldest.len() + COST;
+            if let Some(members) = self.told.get_mut(&oldest) {
+                members.remove(&by);
+                if members.is_empty() {
+                    self.told.remove(&oldest);
+                }
+            }
+        }
+        self.told.get(whole).map_or(0, BTreeSet::len)
+    }
+
+    /// All requests that wait of a session, in order.
+    pub fn of_session(&self, session: SessionId) -> impl Iterator<Item = &Bytes> {
+        let line = self.lines.get(session.index as usize).and_then(Option::as_ref);
+        let line = line.filter(move |line| line.session == session);
+        line.into_iter().flat_map(|line| line.asked.iter().map(|asked| &asked.bytes))
+    }
+
+    /// All that waits, openings first, then session by session in order.
+    pub fn all(&self) -> impl Iterator<Item = &Bytes> {
+        let lines = self.lines.iter().flatten().flat_map(|line| &line.asked);
+        self.openings.values().chain(lines).map(|asked| &asked.bytes)
+    }
+
+    /// What waits since so long that something may be wrong; of each session the next one only: those behind it wait for that. `next`: the
+    /// number that a session executes next, while it lives.
+    pub fn late(
+        &self,
+        now: Time,
+        after: Span,
+        next: impl Fn(SessionId) -> Option<RequestNumber>,
+    ) -> impl Iterator<Item = Late> {
+        let late = move |asked: &Asked| now.since(asked.since) > after;
+        let openings = self.openings.iter().filter(move |(_, asked)| late(asked));
+        let openings = openings.map(|((client, nonce), asked)| Late {
+            session: SessionId::NONE,
+            number: *nonce,
+            opener: Some(*client),
+            bytes: asked.bytes.clone(),
+        });
+        let lines = self.lines.iter().flatten().filter_map(move |line| {
+            let first = line.asked.front().filter(|first| late(first))?;
+            let (session, number) = (line.session, first.number);
+            let due = next(session) == Some(number);
+            due.then(|| Late { session, number, opener: None, bytes: first.bytes.clone() })
+        });
+        openings.chain(lines)
+    }
+
+    /// Whether this still waits.
+    pub fn waits(&self, late: &Late) -> bool {
+        match late.opener {
+            Some(client) => self.openings.contains_key(&(client, late.number)),
+            None => self.of_session(late.session).any(|bytes| *bytes == late.bytes),
+        }
+    }
+
+    /// Now and then: forgets what sessions asked that are over, and what nobody will open, and takes what waits for long out of the
+    /// frames that it came with. `is_over`: whether a session is over; `known`: whether it is open here.
+    pub fn tidy(&mut self, now: Time, is_over: impl Fn(SessionId) -> bool, claim_time: Span) {
+        let over = |line: &Line| is_over(line.session) || line.asked.is_empty();
+        for place in 0..self.lines.len() {
+            if let Some(line) = self.lines[place].take_if(|line| over(line)) {
+                self.drop_all(line);
+            }
+        }
+        let stale = |asked: &Asked| now.since(asked.since) > claim_time;
+        let old: Vec<_> = self.early.iter().filter(|(_, line)| line.asked.front().is_none_or(stale)).collect();
+        let old: Vec<_> = old.into_iter().map(|(key, _)| *key).collect();
+        for key in old {
+            if let Some(line) = self.early.remove(&key) {
+                self.drop_all(line);
+            }
+        }
+        let lines = self.lines.iter_mut().flatten().chain(self.early.values_mut());
+        for asked in lines.flat_map(|line| &mut line.asked).chain(self.openings.values_mut()) {
+            if !asked.own && now.since(asked.since) > SETTLE_AFTER {
+                asked.bytes = Bytes::copy_from_slice(&asked.bytes);
+                asked.own = true;
+            }
+        }
+    }
+
+    /// Panics with the name of an invariant that does not hold; goes through everything.
+    pub fn invariants(&self) {
+        let lines = self.lines.iter().flatten().chain(self.early.values());
+        let mut bytes = self.openings.values().map(Asked::cost).sum::<usize>();
+        for line in lines {
+            bytes += line.asked.iter().map(Asked::cost).sum::<usize>();
+            let numbers = line.asked.iter().map(|asked| asked.number);
+            assert!(
+                numbers.clone().zip(numbers.skip(1)).all(|(a, b)| a < b),
+                "INV-HEARD-2 the numbers of {} grow",
+                line.session
+            );
+        }
+        assert!(
+            bytes == self.bytes && self.client_bytes.values().sum::<usize>() == bytes,
+            "INV-HEARD-1 {bytes} bytes are kept, {} are counted",
+            self.bytes
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! What is kept of what clients say, and what is vouched for.
+
+use super::*;
+use quorate_types::ItemsBuilder;
+use quorate_wire::{Requests, write_request};
+
+const SESSION: SessionId = SessionId { index: 3, generation: 1 };
+const ALICE: ClientId = ClientId::new(7);
+const MALLORY: ClientId = ClientId::new(8);
+const LIMITS: HeardLimits = HeardLimits { bytes_max: 4096, client_bytes_max: 2048, window: 4 };
+
+fn request(number: u64, text: &str) -> Bytes {
+    let mut commands = ItemsBuilder::new();
+    commands.push(text.as_bytes());
+    let mut out = Vec::new();
+    write_request(&mut out, SESSION, RequestNumber::new(number), RequestNumber::FIRST, &commands);
+    Bytes::from(out)
+}
+
+fn opening(client: ClientId, nonce: u64) -> Bytes {
+    let header = RequestHeader {
+        session: SessionId::NONE,
+        number: RequestNumber::new(nonce),
+        lowest_unanswered: RequestNumber::ZERO,
+        kind: RequestKind::OpenSession,
+        len: 8,
+    };
+    let mut bytes = Vec::new();
+    header.write_to(&mut bytes);
+    bytes.extend_from_slice(&client.number().to_le_bytes());
+    Bytes::from(bytes)
+}
+
+fn hear(heard: &mut Heard, owner: Owner, bytes: &Bytes) -> bool {
+    let (header, ..) = Requests::new(bytes).next().unwrap().unwrap();
+    let kept = heard.hear(Time::ZERO, owner, &header, bytes.clone());
+    heard.invariants();
+    kept
+}
+
+fn knows(heard: &Heard, bytes: &Bytes) -> bool {
+    let (header, body, whole) = Requests::new(bytes).next().unwrap().unwrap();
+    heard.knows(&header, body, whole, 2)
+}
+
+fn number(n: u64) -> RequestNumber {
+    RequestNumber::new(n)
+}
+
+#[test]
+fn what_a_client_said_is_known_byte_for_byte() {
+    let mut heard = Heard::new(LIMITS);
+    assert!(hear(&mut heard, Owner::Open(ALICE), &request(1, "pay bob 5")));
+    assert!(knows(&heard, &request(1, "pay bob 5")));
+    assert!(!knows(&heard, &request(1, "pay eve 5")), "altered");
+    assert!(!knows(&heard, &request(2, "pay bob 5")), "never said");
+    // The first with a number counts.
+    assert!(hear(&mut heard, Owner::Open(ALICE), &request(1, "pay eve 5")));
+    assert!(!knows(&heard, &request(1, "pay eve 5")));
+}
+
+#[test]
+fn numbers_come_in_any_order_and_leave_in_order() {
+    let mut heard = Heard::new(LIMITS);
+    for n in [4, 2, 3, 7] {
+        assert!(hear(&mut heard, Owner::Open(ALICE), &request(n, "x")));
+    }
+    assert!(!hear(&mut heard, Owner::Open(ALICE), &request(8, "x")), "the window is full");
+    let all = |heard: &Heard| heard.of_session(SESSION).cloned().collect::<Vec<_>>();
+    assert_eq!(all(&heard), [request(2, "x"), request(3, "x"), request(4, "x"), request(7, "x")]);
+    heard.executed(SESSION, number(3));
+    heard.invariants();
+    assert_eq!(all(&heard), [request(4, "x"), request(7, "x")]);
+    heard.executed(SESSION, number(9));
+    assert_eq!(heard.byte_len(), 0);
+}
+
+#[test]
+fn a_session_in_the_place_of_another_begins_with_nothing() {
+    let mut heard = Heard::new(LIMITS);
+    hear(&mut heard, Owner::Open(ALICE), &request(1, "x"));
+    let later = SessionId { generation: 2, ..SESSION };
+    let mut bytes = Vec::new();
+    let mut commands = ItemsBuilder::new();
+    commands.push(b"y");
+    write_request(&mut bytes, later, number(1), RequestNumber::FIRST, &commands);
+    hear(&mut heard, Owner::Open(MALLORY), &Bytes::from(bytes));
+    assert!(!knows(&heard, &request(1, "x")));
+    assert_eq!(heard.of_session(later).count(), 1);
+}
+
+#[test]
+fn who_claims_a_session_before_it_is_known_here_is_heard_only_if_it_is_theirs() {
+    let mut heard = Heard::new(LIMITS);
+    hear(&mut heard, Owner::Open(ALICE), &opening(ALICE, 11));
+    assert!(knows(&heard, &opening(ALICE, 11)));
+    assert!(!knows(&heard, &opening(MALLORY, 11)));
+    hear(&mut heard, Owner::Claims(MALLORY), &request(1, "forged"));
+    hear(&mut heard, Owner::Claims(ALICE), &request(1, "real"));
+    assert!(!knows(&heard, &request(1, "real")), "nobody knows yet whose it is");
+    assert!(heard.opened(ALICE, number(11), SESSION), "something waits");
+    heard.invariants();
+    assert!(knows(&heard, &request(1, "real")));
+    assert!(!knows(&heard, &request(1, "forged")));
+    assert!(!knows(&heard, &opening(ALICE, 11)), "it is over");
+}
+
+#[test]
+fn one_member_that_sends_something_on_proves_nothing_and_two_do() {
+    let mut heard = Heard::new(LIMITS);
+    let (a, b) = (ReplicaId::new(1), ReplicaId::new(2));
+    assert_eq!(heard.told(a, &request(1, "x")), 1);
+    assert_eq!(heard.told(a, &request(1, "x")), 1, "twice the same one");
+    assert_eq!(heard.told(b, &request(1, "y")), 1, "another request");
+    assert!(!knows(&heard, &request(1, "x")));
+    assert_eq!(heard.told(b, &request(1, "x")), 2);
+    assert!(knows(&heard, &request(1, "x")));
+    // A liar pushes out what it said itself, nothing else.
+    for n in 0..2000 {
+        heard.told(b, &request(n, "z"));
+    }
+    assert_eq!(heard.told(a, &request(1, "x")), 1);
+    let kept = &heard.told_by[&b];
+    assert!(kept.bytes <= LIMITS.client_bytes_max && kept.requests.len() == heard.told.len() - 1);
+}
+
+#[test]
+fn a_client_has_its_share() {
+    let mut heard = Heard::new(HeardLimits { window: 1000, ..LIMITS });
+    let mut taken = 0;
+    while hear(&mut heard, Owner::Open(MALLORY), &opening(MALLORY, taken)) {
+        taken += 1;
+    }
+    assert!(heard.byte_len() >= LIMITS.client_bytes_max && heard.byte_len() < LIMITS.client_bytes_max + 256);
+    for other in 100..120 {
+        hear(&mut heard, Owner::Open(ClientId::new(other)), &opening(ClientId::new(other), 1));
+    }
+    // All is full by now, and who has less than others is still heard.
+    assert!(hear(&mut heard, Owner::Open(ALICE), &opening(ALICE, 1)));
+}
+
+#[test]
+fn only_the_next_of_a_session_can_be_late() {
+    let mut heard = Heard::new(LIMITS);
+    let (now, after) = (Time::ZERO.plus(Span::from_secs(2)), Span::from_secs(1));
+    hear(&mut heard, Owner::Open(ALICE), &request(2, "x"));
+    hear(&mut heard, Owner::Open(ALICE), &request(3, "x"));
+    let late = |heard: &Heard, next: u64| heard.late(now, after, |_| Some(number(next))).collect::<Vec<_>>();
+    assert!(late(&heard, 1).is_empty(), "its client has to send the one before first");
+    let found = late(&heard, 2);
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].number, &found[0].bytes), (number(2), &request(2, "x")));
+    assert!(heard.waits(&found[0]));
+    assert!(heard.late(Time::ZERO, after, |_| Some(number(2))).next().is_none(), "not late");
+    heard.executed(SESSION, number(2));
+    assert!(!heard.waits(&found[0]));
+}
+
+#[test]
+fn what_is_over_is_forgotten_and_frames_are_let_go() {
+    let mut heard = Heard::new(LIMITS);
+    let mut frame = vec![0; 1 << 20];
+    let request = request(1, "x");
+    frame.extend_from_slice(&request);
+    let frame = Bytes::from(frame);
+    hear(&mut heard, Owner::Open(ALICE), &frame.slice(1 << 20..));
+    hear(&mut heard, Owner::Claims(ALICE), &request);
+    let later = Time::ZERO.plus(Span::from_secs(2));
+    heard.tidy(later, |_| false, Span::from_secs(60));
+    heard.invariants();
+    assert!(frame.is_unique(), "the frame is not held any more");
+    assert!(knows(&heard, &request));
+    heard.tidy(later, |_| true, Span::from_secs(1));
+    heard.invariants();
+    assert_eq!((heard.byte_len(), heard.early.len()), (0, 0));
+}
