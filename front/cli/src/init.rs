@@ -9,8 +9,9 @@ use crate::{print, random};
 use clap::ValueEnum;
 use quorate::client::{ClientFiles, TlsFiles};
 use quorate_execute::SessionLimits;
-use quorate_runtime::{DataDirectory, Identity};
-use quorate_types::{ClusterId, Holder, Incarnation, Name, ReplicaId};
+use quorate_runtime::{DataDirectory, Identity, SigningKey};
+use quorate_tls::write_private;
+use quorate_types::{ClusterId, FaultModel, Holder, Incarnation, Name, ReplicaId};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -119,7 +120,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let certificates = (!plain).then_some(days);
     let made_by = "quorate init";
     let etcd = etcd_addresses(service, &members, etcd_port);
-    let order = order.choice();
+    let order = order.choice()?;
     let plan = Plan { members, durability, service, etcd, instances, lanes, order, certificates, made_by };
     let cluster = make(&dir, &plan)?;
     print::line(summary(&dir, &cluster))?;
@@ -162,6 +163,8 @@ fn summary(dir: &Path, cluster: &Cluster) -> String {
 pub(crate) const AUTHORITY: &str = "ca";
 /// Where the certificates of clients and operators are.
 pub(crate) const CLIENTS: &str = "clients";
+/// The key that a replica signs with, in its own directory.
+const SIGNING: &str = "signing.key";
 /// Where those of a replica are, below its own directory.
 const TLS: &str = "tls";
 
@@ -190,6 +193,13 @@ pub(crate) struct Origin {
     pub(crate) sessions: Option<SessionLimits>,
 }
 
+/// What is drawn for a replica when it is made.
+struct Life {
+    incarnation: Incarnation,
+    /// With what it signs, where replicas may lie.
+    key: Option<SigningKey>,
+}
+
 /// An id that no other cluster has.
 pub(crate) fn new_cluster_id() -> Outcome<ClusterId> {
     Ok(ClusterId::new(random::wide_number()?))
@@ -216,19 +226,21 @@ pub(crate) fn make(dir: &Path, plan: &Plan) -> Outcome<Cluster> {
 /// # Errors
 /// As there.
 pub(crate) fn make_from(dir: &Path, plan: &Plan, origin: &Origin) -> Outcome<Cluster> {
-    check_members(&plan.members)?;
+    check_members(plan)?;
     let id = origin.cluster;
-    let mut incarnations = Vec::new();
+    let mut lives = Vec::new();
     for _ in &plan.members {
-        incarnations.push(Incarnation::new(random::number()?));
+        let signs = plan.order.fault_model == FaultModel::Byzantine;
+        let key = signs.then(random::secret).transpose()?.map(SigningKey::new);
+        lives.push(Life { incarnation: Incarnation::new(random::number()?), key });
     }
     let office = plan.certificates.map(|_| Office::create(&dir.join(AUTHORITY), id)).transpose()?;
-    for ((replica, address), incarnation) in plan.members.iter().zip(&incarnations) {
+    for ((replica, address), life) in plan.members.iter().zip(&lives) {
         let place = replica_directory(dir, *replica);
         let identity = Identity {
             cluster: id,
             replica: *replica,
-            incarnation: *incarnation,
+            incarnation: life.incarnation,
             log_id: random::number()?,
             start_time_ns: origin.start_time_ns,
         };
@@ -239,10 +251,14 @@ pub(crate) fn make_from(dir: &Path, plan: &Plan, origin: &Origin) -> Outcome<Clu
             let tls = Place { directory: &place.join(TLS), name: "replica" };
             office.issue(&tls, &holder, &hosts, days)?;
         }
+        if let Some(key) = &life.key {
+            let file = place.join(SIGNING);
+            write_private(&file, &key.to_text()).doing(format_args!("write {}", file.display()))?;
+        }
         let file = place.join(REPLICA_FILE);
         let at = plan.members.iter().position(|(id, _)| id == replica);
         let etcd = at.and_then(|at| plan.etcd.get(at)).map(String::as_str);
-        let text = replica_toml(origin, *replica, etcd, &incarnations, plan);
+        let text = replica_toml(origin, *replica, etcd, &lives, plan);
         std::fs::write(&file, text).doing(format_args!("write {}", file.display()))?;
     }
     let members = plan.members.iter().map(|(replica, address)| (ReplicaId::new(*replica), address.clone()));
@@ -291,7 +307,7 @@ fn replica_toml(
     origin: &Origin,
     replica: u16,
     etcd: Option<&str>,
-    incarnations: &[Incarnation],
+    lives: &[Life],
     plan: &Plan,
 ) -> String {
     let cluster = origin.cluster;
@@ -337,16 +353,29 @@ fn replica_toml(
             limits.window,
         );
     }
-    for ((member, address), incarnation) in plan.members.iter().zip(incarnations) {
+    if lives.iter().any(|life| life.key.is_some()) {
+        let _ = write!(text, "\n[signing]\nkey = \"{SIGNING}\"\n");
+    }
+    for ((member, address), Life { incarnation, key }) in plan.members.iter().zip(lives) {
         let _ = write!(
             text,
             "\n[[members]]\nreplica = {member}\naddress = \"{address}\"\nincarnation = \"{incarnation}\"\n"
         );
+        if let Some(key) = key {
+            let _ = writeln!(text, "key = \"{}\"", key.public());
+        }
     }
     text
 }
 
-fn check_members(members: &[(u16, String)]) -> Outcome<()> {
+fn check_members(plan: &Plan) -> Outcome<()> {
+    let members = &plan.members[..];
+    if plan.order.fault_model == FaultModel::Byzantine && members.len() < 4 {
+        return Err(Failure::usage(format!(
+            "to survive one replica that lies, a cluster needs 4 replicas; here are {}",
+            members.len()
+        )));
+    }
     if members.is_empty() || members.len() > 64 {
         return Err(Failure::usage(format!("a cluster has 1 to 64 replicas, not {}", members.len())));
     }

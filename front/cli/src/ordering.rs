@@ -1,5 +1,6 @@
 //! How replicas of a new cluster agree, as `init`, `dev` and `backup restore` are told.
 
+use crate::failure::{Failure, Outcome};
 use clap::ValueEnum;
 use quorate_types::{FaultModel, Protocol};
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,7 @@ pub(crate) struct OrderArgs {
     /// Which faults the cluster survives [default: crash]
     #[arg(long, value_enum)]
     fault_model: Option<FaultModelWord>,
-    /// How replicas agree [default: raft]
+    /// How replicas agree [default: raft; mod-smart with byzantine faults]
     #[arg(long, value_enum)]
     protocol: Option<ProtocolWord>,
 }
@@ -20,6 +21,8 @@ pub(crate) struct OrderArgs {
 enum FaultModelWord {
     /// Replicas stop and come back
     Crash,
+    /// Up to a third of them do anything at all; needs four replicas or more
+    Byzantine,
 }
 
 /// A protocol, on the command line.
@@ -51,14 +54,32 @@ impl From<ProtocolWord> for Protocol {
 
 impl OrderArgs {
     /// What was chosen, where nothing else was before.
-    pub(crate) fn choice(self) -> OrderChoice {
-        self.over(OrderChoice::default())
+    ///
+    /// # Errors
+    /// When they do not go together.
+    pub(crate) fn choice(self) -> Outcome<OrderChoice> {
+        let byzantine = self.fault_model == Some(FaultModelWord::Byzantine);
+        match self.protocol {
+            Some(ProtocolWord::Raft) if byzantine => Err(Failure::usage(
+                "the protocol raft survives crashes only: leave --protocol out, or say --protocol mod-smart",
+            )),
+            None if byzantine => {
+                Ok(OrderChoice { fault_model: FaultModel::Byzantine, protocol: Protocol::ModSmart })
+            }
+            _ => Ok(self.over(OrderChoice::default())),
+        }
+    }
+
+    /// How many replicas a cluster has that nobody says more of.
+    pub(crate) fn replicas(self) -> u16 {
+        if self.fault_model == Some(FaultModelWord::Byzantine) { 4 } else { 3 }
     }
 
     /// What was chosen, over what was before.
     pub(crate) fn over(self, before: OrderChoice) -> OrderChoice {
         let fault_model = match self.fault_model {
             Some(FaultModelWord::Crash) => FaultModel::Crash,
+            Some(FaultModelWord::Byzantine) => FaultModel::Byzantine,
             None => before.fault_model,
         };
         let protocol = self.protocol.map_or(before.protocol, Protocol::from);

@@ -18,3 +18,10 @@ pub(crate) fn number() -> Outcome<u64> {
 pub(crate) fn wide_number() -> Outcome<u128> {
     Ok(u128::from(number()?) << 64 | u128::from(number()?))
 }
+
+/// A key of 32 bytes.
+pub(crate) fn secret() -> Outcome<[u8; 32]> {
+    let mut key = [0; 32];
+    SysRng.try_fill_bytes(&mut key).doing("get random numbers from the operating system")?;
+    Ok(key)
+}

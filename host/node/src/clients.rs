@@ -11,6 +11,7 @@ use quorate_execute::{Executor, Lookup};
 use quorate_log::SyncMode;
 use quorate_order::{Input as OrderInput, Status as OrderStatus};
 use quorate_reply::Asked;
+use bytes::Bytes;
 use quorate_types::{ClientId, ConnId, Items, ReplicaId, Span, Time};
 use quorate_wire::{
     ClientMessage, Frame, FrameKind, MemberRequest, OutFrame, ReadRequest, ReadStatus, RequestKind, Requests,
@@ -44,7 +45,11 @@ impl Node {
         }
     }
 
-    fn on_requests(&mut self, now: Time, conn: ConnId, client: ClientId, bytes: &[u8], out: &mut Effects) {
+    fn on_requests(&mut self, now: Time, conn: ConnId, client: ClientId, bytes: &Bytes, out: &mut Effects) {
+        if self.vouching.is_on() {
+            self.place_reader(conn, out);
+            return self.on_heard(now, (conn, client), bytes, out);
+        }
         let Some(at) = self.instance_for(conn, out) else {
             // Not taken, and the client is told where to go. A leader that hands over can not say where yet.
             let mut notice = self.leader_notice(conn);
@@ -54,6 +59,18 @@ impl Node {
         if let Err(text) = self.bind(conn, client, bytes) {
             return self.reject(now, conn, text, out);
         }
+        self.admit(now, at, Some(conn), bytes, out);
+    }
+
+    /// Gives requests to an instance that leads here. Answers that need no agreement go to this connection, if there is one.
+    pub(crate) fn admit(
+        &mut self,
+        now: Time,
+        at: usize,
+        conn: Option<ConnId>,
+        bytes: &[u8],
+        out: &mut Effects,
+    ) {
         let room = self.room();
         let in_flight = self.instances[at].order.in_flight().1;
         let (settled, answer_bytes_max) = (self.is_settled(at), self.turn.answer_room);
@@ -63,9 +80,12 @@ impl Node {
         let forbids = self.instances[at].order.settled();
         let terms = Terms { in_flight, room, room_soon, settled, forbids, answer_bytes_max };
         let executor = &self.executor;
-        let limits = self.access.of(self.peers.identity(conn));
+        let limits = conn.and_then(|conn| self.access.of(self.peers.identity(conn)));
         let permits = |body: &[u8]| limits.is_none_or(|limits| may_run(executor, body, limits));
-        let mut answer = std::mem::take(&mut self.turn.answer);
+        let mut answer = Vec::new();
+        if conn.is_some() {
+            answer = std::mem::take(&mut self.turn.answer);
+        }
         self.instances[at].admission.permitted_requests(
             bytes,
             terms,
@@ -80,14 +100,16 @@ impl Node {
             |kind, body| executor.frees(kind, body),
             &mut answer,
         );
-        self.turn.answer_room = self.turn.answer_room.saturating_sub(answer.len());
-        if !answer.is_empty() {
-            // Among them may be replies to what was executed earlier.
-            write_position(&mut answer, self.executor.seq());
-            out.send(conn, OutFrame::new(FrameKind::Replies, &answer, vec![]));
-            answer.clear();
+        if let Some(conn) = conn {
+            self.turn.answer_room = self.turn.answer_room.saturating_sub(answer.len());
+            if !answer.is_empty() {
+                // Among them may be replies to what was executed earlier.
+                write_position(&mut answer, self.executor.seq());
+                out.send(conn, OutFrame::new(FrameKind::Replies, &answer, vec![]));
+                answer.clear();
+            }
+            self.turn.answer = answer;
         }
-        self.turn.answer = answer;
         if self.instances[at].admission.is_full() {
             self.propose(now, out);
         }
@@ -114,7 +136,7 @@ impl Node {
     }
 
     /// Notes that replies to these requests go to this connection. A client speaks for its own sessions only.
-    fn bind(&mut self, conn: ConnId, client: ClientId, bytes: &[u8]) -> Result<(), String> {
+    pub(crate) fn bind(&mut self, conn: ConnId, client: ClientId, bytes: &[u8]) -> Result<(), String> {
         for (header, body, _) in Requests::new(bytes).flatten() {
             // What can not be bound is over a limit and is answered by nobody; its client asks again.
             if header.kind == RequestKind::OpenSession {
@@ -338,6 +360,8 @@ impl Node {
             lease: self.first().order.lease(),
             rejected: self.counts.rejected,
             problems: self.problems(&peers, &order, &seats),
+            suspects: self.suspects(),
+            held_back: self.held_back(),
             peers,
         }
     }
@@ -345,7 +369,7 @@ impl Node {
     fn problems(&self, peers: &[PeerStatus], order: &OrderStatus, seats: &SeatsStatus) -> Vec<String> {
         let (sessions, limits) = (self.executor.sessions(), self.executor.sessions().limits());
         let checkpoints = self.checkpoints.status(self.now, self.config.borders.mode);
-        let queue = self.queue_bytes();
+        let (queue, suspects) = (self.queue_bytes(), self.suspects());
         let situation = Situation {
             unknown: self.unknown_members(),
             order,
@@ -362,13 +386,14 @@ impl Node {
             queue: (queue, self.config.admission.queue_bytes_max),
             kept: (sessions.kept_bytes(), limits.reply_bytes_total_max),
             peers,
+            suspects: &suspects,
         };
         situation.problems(|problems| self.checkpoints.problems(problems))
     }
 }
 
 /// Whether all commands of a request are covered. What is no list of commands is answered by execution.
-fn may_run(executor: &Executor, body: &[u8], limits: &Permissions) -> bool {
+pub(crate) fn may_run(executor: &Executor, body: &[u8], limits: &Permissions) -> bool {
     let Ok(commands) = Items::parse(body) else { return true };
     commands.iter().all(|command| executor.uses_only(command, false, |used| limits.cover(used)))
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use quorate_log::{DiskFull, LogEffect, Place, Rot, ScrubOk, SyncId, WriteId};
 use quorate_state::checkpoint::{Job, Report};
 use quorate_state::store::Version;
-use quorate_types::{ConnId, Halt, Identity, InstanceId, ReplicaId};
+use quorate_types::{ConnId, Halt, Identity, InstanceId, ReplicaId, RequestNumber, SessionId};
 use quorate_wire::{Frame, OutFrame};
 use std::fmt;
 use std::net::IpAddr;
@@ -243,6 +243,13 @@ pub enum Event {
     Refused {
         /// Why, as we said it.
         text: String,
+    },
+    /// A client's request waits for too long, and all members were told of it: the leader may be faulty.
+    Overdue {
+        /// Whose session; none when it opens one.
+        session: SessionId,
+        /// Its number.
+        number: RequestNumber,
     },
     /// A connection broke the rules and was closed.
     Rejected {

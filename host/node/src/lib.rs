@@ -42,6 +42,7 @@ mod system;
 mod ticks;
 mod trimmed;
 mod turn;
+mod vouching;
 
 pub use access::{Access, Permissions};
 pub use borders::{BorderConfig, CheckpointMode};
@@ -55,6 +56,6 @@ pub use scrubs::SegmentScrub;
 pub use seats::{Place, SeatLimits};
 pub use status::{
     CheckpointStatus, InstanceStatus, InstancesStatus, LevelStatus, LogStatus, MemberLevel, MemberStatus,
-    MembershipMember, MembershipStatus, NodeStatus, PeerStatus, SeatsStatus, TransferStatus,
+    MembershipMember, MembershipStatus, NodeStatus, PeerStatus, SeatsStatus, SuspectStatus, TransferStatus,
 };
 pub use system::{InstancePart, System};

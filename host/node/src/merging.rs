@@ -134,9 +134,11 @@ impl Node {
         self.answer_admission(at);
         // What a diverged replica computes is not what the cluster did: its clients hear it from another one.
         if self.checkpoints.diverged.is_none() {
-            let own = self.proposed_here(at);
+            // Where replicas may lie, a client counts what each of them says.
+            let own = self.vouching.is_on() || self.proposed_here(at);
             self.routes.route(&self.outcomes, own);
         }
+        self.heard_executed();
         self.rank_new_clients();
         self.on_executed(seq, batch, out);
     }

@@ -19,6 +19,7 @@ use crate::stays::{BORN, Birth, Stays, new_instance};
 use crate::system::System;
 use crate::trimmed::{TRIMMED, Trimmed};
 use crate::turn::Turn;
+use crate::vouching::Vouching;
 use quorate_execute::{Executor, Outcomes, Service};
 use quorate_log::{AppendError, Class, Damage, Log, Record};
 use quorate_merge::{INSTANCES_MAX, Merge};
@@ -59,6 +60,7 @@ pub struct Node {
     pub(crate) routes: Routes,
     pub(crate) reads: ReadPath,
     pub(crate) turn: Turn,
+    pub(crate) vouching: Vouching,
     pub(crate) rooms: Rooms,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) scrubs: Scrubs,
@@ -291,6 +293,7 @@ impl Restoring {
             routes: Routes::new(RouteLimits::default()),
             reads: ReadPath::new(config.reads.clone()),
             turn: Turn::new(config.seed, &config.reads),
+            vouching: Vouching::of(&config),
             rooms: Rooms::default(),
             checkpoints,
             scrubs: Scrubs::knowing(&log),
@@ -487,6 +490,7 @@ impl Node {
             self.scrubs.next,
             raise,
             self.tick_at(),
+            self.vouching.deadline(),
         ]
         .into_iter()
         .flatten()
@@ -516,6 +520,9 @@ impl Node {
     pub fn invariants(&self, thorough: bool) {
         self.log.invariants();
         self.merge.invariants(thorough);
+        if thorough {
+            self.vouching.invariants();
+        }
         for instance in &self.instances {
             instance.order.invariants(thorough);
             let first = instance.waiting.front().map(|wait| wait.after);
@@ -604,6 +611,9 @@ impl Node {
         }
         if frame.kind == FrameKind::Fill {
             return self.on_fill(now, (conn, &frame.payload), out);
+        }
+        if frame.kind == FrameKind::Requests {
+            return self.on_sent_on(now, (conn, replica), frame, out);
         }
         if frame.kind != FrameKind::Order {
             return self.reject(now, conn, format!("a member sends {:?}", frame.kind), out);
@@ -713,6 +723,7 @@ impl Node {
         self.check_stall(now, out);
         self.scrub_in_turn(now, out);
         self.turn.on_deadline(now, &mut self.log);
+        self.look_at_late(now, out);
     }
 }
 

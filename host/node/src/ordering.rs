@@ -289,8 +289,8 @@ impl Node {
             OrderEffect::Send { to, message, .. } => self.send(at, to, &message, out),
             OrderEffect::Decided { slot, batch } => self.on_decided(at, now, slot, batch, out),
             OrderEffect::Behind { slot } => self.on_behind(at, now, slot, out),
-            // Requests are watched only where replicas suspect their leader on their own.
-            OrderEffect::Overdue { .. } => {}
+            OrderEffect::Examine { slot, digest, batch } => self.on_examine(at, slot, digest, batch),
+            OrderEffect::Overdue { request } => self.on_overdue(request, out),
             OrderEffect::Members { memberships, .. } => self.on_members(at, memberships),
             OrderEffect::LeaderChanged { view, leader } => self.on_leader_changed(at, now, view, leader, out),
             OrderEffect::ReadConfirmed { read, slot } => self.on_read_confirmed(at, read, slot),
@@ -298,6 +298,7 @@ impl Node {
             OrderEffect::Load { load, records } => self.on_load(at, load, &records, out),
             OrderEffect::Rejected { from, why } => {
                 self.counts.rejected += 1;
+                self.vouching.note(from, &why);
                 out.event(Event::Refused {
                     text: format!("{from} sent what the protocol does not know: {why}"),
                 });
@@ -414,6 +415,13 @@ impl Node {
         let id = instance.id;
         self.merge.leader(id, self.role_of(leader));
         out.event(Event::Leader { view: view.number(), leader, instance: many.then_some(id) });
+        if leader == Some(self.config.members.me()) {
+            self.vouching.began_to_lead(at);
+        }
+        if self.vouching.is_on() {
+            // Clients ask all replicas, whoever leads.
+            return;
+        }
         for conn in self.peers.clients() {
             // Whoever waits here asks the new leader again, which then answers.
             if !many || self.bindings.is_bound(conn, at) {

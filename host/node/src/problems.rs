@@ -1,7 +1,7 @@
 //! What is wrong with a replica, in words, each with what to do about it. docs/operations/alarms.md explains every text.
 //! Tests: `problems/tests.rs`, which holds them against that page.
 
-use crate::status::{PeerStatus, SeatsStatus, TransferStatus};
+use crate::status::{PeerStatus, SeatsStatus, SuspectStatus, TransferStatus};
 use quorate_order::Status as OrderStatus;
 use quorate_types::{ReplicaId, Span};
 
@@ -33,6 +33,7 @@ pub(crate) struct Situation<'a> {
     /// Bytes of replies that sessions keep, and at most so many.
     pub(crate) kept: (u64, u64),
     pub(crate) peers: &'a [PeerStatus],
+    pub(crate) suspects: &'a [SuspectStatus],
 }
 
 impl Situation<'_> {
@@ -104,6 +105,12 @@ impl Situation<'_> {
                     lag >> 20
                 ));
             }
+        }
+        for SuspectStatus { replica, times, what } in self.suspects {
+            problems.push(format!(
+                "r{replica} did what no honest replica does ({times} times, the last: {what}): the others go on without it. Stop it, look \
+                 after its machine, and make it anew"
+            ));
         }
         if self.removed {
             problems.push(

@@ -54,8 +54,23 @@ pub struct NodeStatus {
     pub lease: Option<bool>,
     /// Frames that broke the rules.
     pub rejected: u64,
+    /// Replicas that did what no honest one does; only where they may lie.
+    pub suspects: Vec<SuspectStatus>,
+    /// Votes that this replica holds back, since it can not say whether what is proposed is from whom it says.
+    pub held_back: usize,
     /// What is wrong, with what to do; empty when all is well.
     pub problems: Vec<String>,
+}
+
+/// A replica that did what no honest one does.
+#[derive(Clone, Debug, Serialize)]
+pub struct SuspectStatus {
+    /// Which.
+    pub replica: u16,
+    /// How often, since the start of this process.
+    pub times: u64,
+    /// What it did last.
+    pub what: String,
 }
 
 /// How the logs of the instances become one.

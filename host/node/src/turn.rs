@@ -4,6 +4,7 @@
 use crate::answers::Answers;
 use crate::effects::{Effect, Effects, Event};
 use crate::node::Node;
+use crate::vouching::AHEAD_MAX;
 use bytes::Bytes;
 use quorate_log::{Log, LogEffect, SyncMode};
 use quorate_order::{Input as OrderInput, Random};
@@ -104,6 +105,7 @@ impl Turn {
 
 impl Node {
     pub(crate) fn on_turn_end(&mut self, now: Time, out: &mut Effects) {
+        self.vouch(now, out);
         self.wake_waiting(now, out);
         self.meet_members(now, out);
         self.end_change(now, out);
@@ -195,8 +197,14 @@ impl Node {
     /// A batch was executed: if its time is ahead of this replica's own extension, that goes on from there.
     pub(crate) fn learn_time(&mut self, now: Time) {
         let (agreed, at) = self.clock;
-        if self.executor.time() > agreed.plus(now.since(at)) {
-            self.clock = (self.executor.time(), now);
+        let (own, executed) = (agreed.plus(now.since(at)), self.executor.time());
+        if executed > own {
+            self.vouching.pulled(now, executed.since(own));
+            self.clock = (executed, now);
+        } else if self.vouching.is_on() && own.since(executed) > AHEAD_MAX {
+            // Others would hold back their votes for what this one proposes.
+            self.clock = (executed, now);
+            self.turn.proposed = executed;
         }
     }
 

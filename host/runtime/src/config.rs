@@ -28,6 +28,7 @@ mod network;
 mod protocol;
 mod reads;
 mod sessions;
+mod signing;
 #[cfg(test)]
 mod tests;
 mod upgrade;
@@ -40,6 +41,7 @@ pub use members::MemberConfig;
 use network::NetworkConfig;
 pub use reads::ReadsConfig;
 use sessions::SessionsConfig;
+pub use signing::{SigningConfig, SigningKey};
 pub use upgrade::UpgradeConfig;
 
 /// Would have to be raised if this program executed the same commands with another result, and would keep it apart from the version
@@ -343,6 +345,9 @@ pub struct Config {
     /// Certificates; relative to this file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsFiles>,
+    /// The key that this replica signs with; relative to this file. Only with the fault model `byzantine`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signing: Option<SigningConfig>,
     /// Tokens for clients of etcd that members sign; without it the store keeps them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_tokens: Option<EtcdTokens>,
@@ -417,6 +422,7 @@ impl Config {
             checkpoints: CheckpointConfig::default(),
             upgrade: UpgradeConfig::default(),
             tls: None,
+            signing: None,
             etcd_tokens: None,
             access: None,
         }
@@ -436,6 +442,9 @@ impl Config {
         }
         let place = path.parent().unwrap_or(Path::new(""));
         config.tls = config.tls.map(|files| files.relative_to(place));
+        if let Some(signing) = &mut config.signing {
+            signing.key = place.join(&signing.key);
+        }
         if let Some(tokens) = &mut config.etcd_tokens {
             tokens.key = place.join(&tokens.key);
         }
@@ -462,6 +471,7 @@ impl Config {
         }
         self.check_members()?;
         self.check_protocol()?;
+        self.check_signing()?;
         range("instances", self.instances, 1..=INSTANCES_MAX, "64")?;
         range("lanes", self.lanes, 1..=LANES_MAX, "64")?;
         if self.health.as_deref().is_some_and(|address| !has_port(address)) {

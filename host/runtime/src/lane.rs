@@ -548,6 +548,9 @@ fn log_event(event: &Event, refusals: &mut Throttle, now: Time) {
             }
         }
         Event::RefusedBy { replica, text } => tracing::error!("{replica} refuses this replica: {text}"),
+        Event::Overdue { session, number } => {
+            tracing::warn!("request {number} of {session} waits for too long; all replicas were told of it")
+        }
         Event::Refused { text } => tracing::warn!("refused a connection: {text}"),
         Event::Rejected { conn, text } => tracing::warn!("closed {conn}: {text}"),
         Event::PeerUp(replica) => tracing::info!("{replica} is connected"),

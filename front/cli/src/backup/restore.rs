@@ -95,7 +95,7 @@ pub(super) fn run(args: Args) -> Outcome {
     };
     let certificates = (!args.plain).then_some(cert::DAYS);
     let (instances, made_by) = (facts.instances, "quorate backup restore");
-    let (lanes, order) = (1, args.order.choice());
+    let (lanes, order) = (1, args.order.choice()?);
     let plan = Plan { members, durability, service, etcd, instances, lanes, order, certificates, made_by };
     let origin = Origin {
         cluster: init::new_cluster_id()?,

@@ -131,12 +131,12 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
     // What an interrupted first start left was never used.
     clear(path)?;
     let choices = Choices {
-        replicas: args.replicas.unwrap_or(3),
+        replicas: args.replicas.unwrap_or(args.order.replicas()),
         durability: args.durability.unwrap_or(DurabilityChoice::Group),
         service: args.service.unwrap_or(ServiceChoice::Etcd),
         instances: args.instances.unwrap_or(1),
         lanes: args.lanes.unwrap_or(1),
-        order: args.order.choice(),
+        order: args.order.choice()?,
         plain: args.plain,
     };
     // Behind the ports for replicas and clients come those for clients of etcd.

@@ -49,7 +49,7 @@ In another terminal:
   quorate chaos kill leader                      see how long writes stall"
 )]
 pub(crate) struct Args {
-    /// How many replicas [default: 3]
+    /// How many replicas [default: 3; 4 with byzantine faults]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     replicas: Option<u16>,
     /// Where the data is

@@ -16,6 +16,7 @@ fn config() -> Config {
         address: "127.0.0.1:1".into(),
         links: Vec::new(),
         incarnation: "1".repeat(16),
+        key: None,
     };
     Config::new(ClusterId::new(7), 1, "data".into(), vec![member])
 }

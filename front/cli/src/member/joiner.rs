@@ -80,6 +80,8 @@ impl Joiner {
                 address: member.address.clone(),
                 links: Vec::new(),
                 incarnation: member.incarnation.clone(),
+                // Only clusters that survive crashes are joined.
+                key: None,
             })
             .collect();
         let mut membership = view.number;
@@ -90,6 +92,7 @@ impl Joiner {
                 address: self.address.clone(),
                 links: Vec::new(),
                 incarnation: self.incarnation.to_string(),
+                key: None,
             });
         }
         (config.replica, config.members, config.listen) = (self.replica, members, None);

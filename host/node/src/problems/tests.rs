@@ -1,5 +1,5 @@
 use super::Situation;
-use crate::status::{PeerStatus, SeatsStatus, TransferStatus};
+use crate::status::{PeerStatus, SeatsStatus, SuspectStatus, TransferStatus};
 use quorate_order::Status as OrderStatus;
 use quorate_types::{MembershipId, ReplicaId, Slot, Span, View};
 use quorate_wire::Memberships;
@@ -56,6 +56,7 @@ fn well<'a>(order: &'a OrderStatus, seats: &'a SeatsStatus) -> Situation<'a> {
         queue: (0, 100 << 20),
         kept: (0, 100 << 20),
         peers: &[],
+        suspects: &[],
     }
 }
 
@@ -130,6 +131,11 @@ fn problems_of_members() {
         well(&lags(65 << 20, false), &seats).problems(|_| {}).is_empty(),
         "that it is not there is said elsewhere"
     );
+    let what = "two different writes in one view".to_owned();
+    let suspects = [SuspectStatus { replica: 2, times: 3, what }];
+    let some_order = order();
+    let lies = Situation { suspects: &suspects, ..well(&some_order, &seats) };
+    judge(&lies, "rN did what no honest replica does (X times, the last: X)", "make it anew");
     one(|s| s.removed = true, "this replica was removed from the cluster", "stop it");
     let transfer = TransferStatus {
         why: "behind",

@@ -18,6 +18,9 @@ pub struct MemberConfig {
     pub links: Vec<String>,
     /// The data directory that it was set up with, 16 hexadecimal digits.
     pub incarnation: String,
+    /// Its public key, 64 hexadecimal digits: with the fault model `byzantine`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
 }
 
 impl Config {

@@ -14,8 +14,8 @@ const MEMORY_CACHE_BYTES: usize = 128 << 20;
 impl Config {
     pub(super) fn check_protocol(&self) -> Result<(), ConfigError> {
         match (self.protocol, self.fault_model) {
-            (_, FaultModel::Byzantine) => invalid(
-                "fault_model: no replica survives \"byzantine\" faults of others yet: write \"crash\", or leave it out",
+            (Protocol::Raft, FaultModel::Byzantine) => invalid(
+                "fault_model: the protocol \"raft\" does not survive \"byzantine\" faults: write protocol = \"mod-smart\"",
             ),
             (Protocol::ModSmart, _) if self.reads.lease => invalid(
                 "reads: leases are known to the protocol \"raft\" only: write lease = false, or leave it out",
@@ -24,7 +24,7 @@ impl Config {
                 "membership: nobody joins a cluster with the protocol \"mod-smart\" later: make a new cluster from a backup \
                  (`quorate backup`)",
             ),
-            (Protocol::Raft | Protocol::ModSmart, FaultModel::Crash) => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -70,7 +70,14 @@ impl Config {
     pub(super) fn agreed_protocol(&self) -> String {
         match (self.protocol, self.fault_model) {
             (Protocol::Raft, FaultModel::Crash) => String::new(),
-            (protocol, model) => format!(" {} {}", protocol.name(), model.name()),
+            (protocol, model) => {
+                let mut text = format!(" {} {}", protocol.name(), model.name());
+                for key in self.members.iter().filter_map(|member| member.key.as_deref()) {
+                    text.push(' ');
+                    text.push_str(key);
+                }
+                text
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ fn config() -> Config {
         address: "127.0.0.1:1".into(),
         links: Vec::new(),
         incarnation: "1".repeat(16),
+        key: None,
     };
     Config::new(ClusterId::new(7), 1, "data".into(), vec![member])
 }
@@ -52,6 +53,54 @@ fn leases_are_in_the_digest() {
 }
 
 /// Replicas that agree in different ways must not meet, nor may one go on with the log of another way.
+/// Four replicas that survive one that lies; this is the first.
+fn byzantine(directory: &std::path::Path) -> Config {
+    let keys: Vec<SigningKey> = (1..=4).map(|n| SigningKey::new([n; 32])).collect();
+    let members = keys.iter().zip(1..).map(|(key, replica)| MemberConfig {
+        replica,
+        address: format!("127.0.0.1:700{replica}"),
+        links: Vec::new(),
+        incarnation: "1".repeat(16),
+        key: Some(key.public()),
+    });
+    let file = directory.join("signing.key");
+    std::fs::write(&file, keys[0].to_text()).unwrap();
+    let mut config = changed(|c| (c.fault_model, c.protocol) = (FaultModel::Byzantine, Protocol::ModSmart));
+    config.members = members.collect();
+    config.signing = Some(SigningConfig { key: file });
+    config
+}
+
+/// Each refusal names the key and what to write instead.
+#[test]
+fn replicas_that_sign_need_their_keys() {
+    let directory = tempfile::tempdir().unwrap();
+    let good = byzantine(directory.path());
+    good.check_signing().unwrap();
+    assert!(matches!(good.keys().unwrap(), quorate_order::auth::Keys::Ed25519(_)));
+    let with = |change: fn(&mut Config)| {
+        let mut config = good.clone();
+        change(&mut config);
+        config
+    };
+    let refused = [
+        (with(|c| c.members.truncate(3)), "needs 4"),
+        (with(|c| c.signing = None), "[signing]"),
+        (with(|c| c.members[2].key = None), "replica 3 needs its public key"),
+        (with(|c| c.members[2].key = Some("00".repeat(32))), "replica 3 needs its public key"),
+        (with(|c| c.fault_model = FaultModel::Crash), "leave `[signing]` out"),
+    ];
+    for (config, what) in refused {
+        let why = config.check_signing().expect_err(what).to_string();
+        assert!(why.contains(what), "{why}");
+    }
+    let other = with(|c| c.replica = 2);
+    assert!(other.keys().unwrap_err().to_string().contains("not the key that the members know replica 2 by"));
+    std::fs::write(directory.path().join("signing.key"), "12").unwrap();
+    assert!(good.keys().unwrap_err().to_string().contains("64 hexadecimal digits"));
+    assert_ne!(good.parameters(1), with(|c| c.members[2].key = c.members[1].key.clone()).parameters(1));
+}
+
 #[test]
 fn the_protocol_is_in_the_digest() {
     let other = changed(|c| c.protocol = Protocol::ModSmart);

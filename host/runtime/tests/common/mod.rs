@@ -63,6 +63,7 @@ pub(crate) fn config(directory: &Path) -> Config {
         address: "127.0.0.1:0".into(),
         links: Vec::new(),
         incarnation: incarnation.to_string(),
+        key: None,
     };
     let mut config = Config::new(cluster, 1, data, vec![member]);
     config.plain = true;
@@ -94,6 +95,7 @@ pub(crate) fn cluster_of(
         address: port.local_addr().unwrap().to_string(),
         links: Vec::new(),
         incarnation: Incarnation::new(at as u64 + 100).to_string(),
+        key: None,
     };
     let members: Vec<MemberConfig> = ports.iter().enumerate().map(member).collect();
     drop(ports);

@@ -1,0 +1,458 @@
+//! While replicas may lie: what this one heard of clients itself, which proposals it vouches for, and what it waits for.
+//!
+//! Every client sends its requests to every replica. What came is kept (`path/2-admit`, `Heard`) until it is executed. A leader's batch gets
+//! this replica's vote when every request in it is known here, its time is not ahead of this replica's own, and a no-op stands for slots
+//! that decided work needs. Nothing here calls a batch wrong: it holds this replica's own vote back, and no more
+//! (docs/protocols/mod_smart.md).
+//!
+//! What waits for long is watched by the protocol. If that does not help, it is sent to all: the leader may never have heard of it.
+//! Tests: `vouching/tests.rs`, check/sim (`--fault-model byzantine`).
+
+use crate::config::NodeConfig;
+use crate::effects::{Effects, Event};
+use crate::node::Node;
+use crate::status::SuspectStatus;
+use quorate_admit::{Heard, HeardLimits, Late, Owner};
+use quorate_execute::Lookup;
+use quorate_order::Input as OrderInput;
+use quorate_types::{
+    ClientId, ConnId, Digest, FaultModel, Quorums, Reject, ReplicaId, RequestNumber, SessionId, Slot, Span, Time,
+    planted,
+};
+use quorate_wire::{
+    Batch, ClientMessage, Frame, FrameKind, OutFrame, Reply, ReplyStatus, RequestHeader, RequestKind, Requests,
+    write_position,
+};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+
+/// What clients asked is looked through this often.
+const LOOK_EVERY: Span = Span::from_millis(50);
+/// Whoever waits for longer than this is watched.
+const LATE_AFTER: Span = Span::from_millis(100);
+/// No more of it is watched with one look.
+const LATE_MAX: usize = 256;
+/// Who says that a session is theirs that nobody opens is forgotten after this.
+const CLAIM_TIME: Span = Span::from_secs(30);
+/// The agreed time may run ahead of this replica's own by so much at once, and no faster than twice as fast for long.
+pub(crate) const AHEAD_MAX: Span = Span::from_secs(10);
+/// Proposals of one instance that wait for a word; the protocol asks about few slots at a time.
+const HELD_MAX: usize = 8;
+/// More bytes of answers than this are not put together for one frame of requests.
+const ANSWER_BYTES: usize = 1 << 20;
+
+/// A proposal that the protocol asked about.
+#[derive(Debug)]
+struct Held {
+    slot: Slot,
+    digest: Digest,
+    batch: Batch,
+    /// So many of its requests are known.
+    known: usize,
+}
+
+/// What a member did that no honest one does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Evidence {
+    count: u64,
+    /// The last of it.
+    what: String,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Vouching {
+    model: FaultModel,
+    quorums: Quorums,
+    heard: Heard,
+    /// By instance.
+    held: Vec<Vec<Held>>,
+    /// What the protocol watches for this replica, and through which instance it goes.
+    watched: BTreeMap<Digest, (usize, Late)>,
+    /// Sessions of which something came before they were open here.
+    woken: Vec<SessionId>,
+    /// Instances that this replica began to lead: what it heard goes there.
+    began: Vec<usize>,
+    look_at: Option<Time>,
+    /// How far ahead of real time the agreed time was taken so far (a leaky bucket).
+    pulled: Time,
+    evidence: BTreeMap<ReplicaId, Evidence>,
+}
+
+impl Vouching {
+    /// As the configuration says.
+    pub(crate) fn of(config: &NodeConfig) -> Self {
+        let bytes_max = config.admission.queue_bytes_max;
+        let limits =
+            HeardLimits { bytes_max, client_bytes_max: bytes_max / 4, window: config.sessions.window };
+        Self::new(config.order.fault_model(), config.members.all().len(), usize::from(config.instances), limits)
+    }
+
+    fn new(model: FaultModel, members: usize, instances: usize, limits: HeardLimits) -> Self {
+        Self {
+            model,
+            quorums: Quorums::new(model, u32::try_from(members).unwrap_or(u32::MAX).max(1)),
+            heard: Heard::new(limits),
+            held: (0..instances).map(|_| Vec::new()).collect(),
+            watched: BTreeMap::new(),
+            woken: Vec::new(),
+            began: Vec::new(),
+            look_at: None,
+            pulled: Time::ZERO,
+            evidence: BTreeMap::new(),
+        }
+    }
+
+    /// Whether replicas may lie here. If not, nothing of this module is used.
+    pub(crate) fn is_on(&self) -> bool {
+        self.model == FaultModel::Byzantine
+    }
+
+    pub(crate) fn note(&mut self, from: ReplicaId, what: &Reject) {
+        let evidence = self.evidence.entry(from).or_default();
+        evidence.count += 1;
+        evidence.what = what.to_string();
+    }
+
+    pub(crate) fn began_to_lead(&mut self, at: usize) {
+        if self.is_on() && !self.began.contains(&at) {
+            self.began.push(at);
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.look_at
+    }
+
+    pub(crate) fn byte_len(&self) -> usize {
+        self.heard.byte_len()
+    }
+
+    /// The agreed time went so much ahead of this replica's own.
+    pub(crate) fn pulled(&mut self, now: Time, by: Span) {
+        self.pulled = self.pulled.max(now).plus(by).min(now.plus(AHEAD_MAX));
+    }
+
+    fn may_be_ahead(&self, now: Time, by: Span) -> bool {
+        by == Span::ZERO || self.pulled.max(now).plus(by) <= now.plus(AHEAD_MAX)
+    }
+
+    pub(crate) fn invariants(&self) {
+        self.heard.invariants();
+    }
+}
+
+/// Which instance a request goes through: a function of its session, so that no replica chooses.
+fn instance_of(header: &RequestHeader, instances: usize) -> usize {
+    let key = match header.kind {
+        RequestKind::OpenSession => header.number.number(),
+        _ => u64::from(header.session.index),
+    };
+    (key % instances.max(1) as u64) as usize
+}
+
+impl Node {
+    /// A client asks this of all replicas, and of this one among them. What was executed before is answered, what was not is kept, and
+    /// given to the instances that this replica leads.
+    pub(crate) fn on_heard(
+        &mut self,
+        now: Time,
+        (conn, client): (ConnId, ClientId),
+        payload: &Bytes,
+        out: &mut Effects,
+    ) {
+        if let Err(text) = self.bind(conn, client, payload) {
+            return self.reject(now, conn, text, out);
+        }
+        self.vouching.look_at.get_or_insert(now.plus(LOOK_EVERY));
+        let (count, mut run, mut answer) = (self.instances.len(), None, std::mem::take(&mut self.turn.answer));
+        let mut at = 0;
+        for (header, body, whole) in Requests::new(payload).flatten() {
+            let end = at + whole.len();
+            let to = match self.hear_one(now, (conn, client), (&header, body), payload.slice(at..end), &mut answer) {
+                true => Some(instance_of(&header, count)).filter(|to| self.instances[*to].order.leading()),
+                false => None,
+            };
+            // Neighbours that go through the same instance are admitted together.
+            run = match (run, to) {
+                (Some((to_before, from)), Some(to)) if to_before == to => Some((to, from)),
+                (before, to) => {
+                    self.admit_run(now, before, at, payload, out);
+                    to.map(|to| (to, at))
+                }
+            };
+            at = end;
+        }
+        self.admit_run(now, run, at, payload, out);
+        if !answer.is_empty() {
+            write_position(&mut answer, self.executor.seq());
+            out.send(conn, OutFrame::new(FrameKind::Replies, &answer, vec![]));
+            answer.clear();
+        }
+        self.turn.answer = answer;
+    }
+
+    fn admit_run(
+        &mut self,
+        now: Time,
+        run: Option<(usize, usize)>,
+        end: usize,
+        payload: &[u8],
+        out: &mut Effects,
+    ) {
+        if let Some((to, from)) = run {
+            self.admit(now, to, None, &payload[from..end], out);
+        }
+    }
+
+    /// Whether it was not executed yet, and is kept.
+    fn hear_one(
+        &mut self,
+        now: Time,
+        (conn, client): (ConnId, ClientId),
+        (header, body): (&RequestHeader, &[u8]),
+        whole: Bytes,
+        answer: &mut Vec<u8>,
+    ) -> bool {
+        let mut say = |status, body: &[u8]| {
+            if answer.len() < ANSWER_BYTES {
+                Reply { session: header.session, number: header.number, status, body }.write_to(answer);
+            }
+            false
+        };
+        if body.len() > self.config.admission.request_bytes_max {
+            return say(ReplyStatus::TooLarge, b"not executed: the request is over the size limit");
+        }
+        let owner = match header.kind {
+            RequestKind::OpenSession => Owner::Open(client),
+            _ => match self.executor.lookup(header.session, header.number) {
+                Lookup::Fresh => Owner::Open(client),
+                Lookup::UnknownSession => Owner::Claims(client),
+                Lookup::Ended => return say(ReplyStatus::SessionExpired, b""),
+                Lookup::Forgotten => return say(ReplyStatus::ReplyForgotten, b""),
+                Lookup::Done { status, body } => return say(status, body),
+            },
+        };
+        if header.kind == RequestKind::Commands
+            && let Some(limits) = self.access.of(self.peers.identity(conn))
+            && !crate::clients::may_run(&self.executor, body, limits)
+        {
+            return say(ReplyStatus::Forbidden, b"not executed: this client may not use these keys");
+        }
+        self.vouching.heard.hear(now, owner, header, whole)
+    }
+
+    /// The protocol asks whether everything in a batch is from whom it says.
+    pub(crate) fn on_examine(&mut self, at: usize, slot: Slot, digest: Digest, batch: Batch) {
+        let held = &mut self.vouching.held[at];
+        held.retain(|other| (other.slot, other.digest) != (slot, digest));
+        held.push(Held { slot, digest, batch, known: 0 });
+        if held.len() > HELD_MAX {
+            held.remove(0);
+        }
+        self.vouch_in(at, self.now);
+    }
+
+    /// Looks again at what was not vouched for.
+    pub(crate) fn vouch(&mut self, now: Time, out: &mut Effects) {
+        if !self.vouching.is_on() {
+            return;
+        }
+        for session in std::mem::take(&mut self.vouching.woken) {
+            let bytes: Vec<Bytes> = self.vouching.heard.of_session(session).cloned().collect();
+            bytes.iter().for_each(|bytes| self.admit_known(now, bytes, out));
+        }
+        for at in std::mem::take(&mut self.vouching.began) {
+            if self.instances[at].order.leading() {
+                self.admit_all(now, at, out);
+            } else if self.instances[at].leader.1 == Some(self.config.members.me()) {
+                self.vouching.began.push(at);
+            }
+        }
+        let mut any = false;
+        for at in 0..self.instances.len() {
+            any |= self.vouch_in(at, now);
+        }
+        if any {
+            self.after_order(now, out);
+        }
+    }
+
+    /// Whether anything was vouched for.
+    fn vouch_in(&mut self, at: usize, now: Time) -> bool {
+        if self.vouching.held[at].is_empty() {
+            return false;
+        }
+        let decided = self.instances[at].decided;
+        let mut held = std::mem::take(&mut self.vouching.held[at]);
+        held.retain(|held| held.slot > decided);
+        let mut any = false;
+        held.retain_mut(|held| {
+            let known = self.may_vouch(at, now, held);
+            if known {
+                any = true;
+                let (slot, digest) = (held.slot, held.digest);
+                self.instances[at].step(now, OrderInput::Vouched { slot, digest });
+            }
+            !known
+        });
+        self.vouching.held[at] = held;
+        any
+    }
+
+    fn may_vouch(&self, at: usize, now: Time, held: &mut Held) -> bool {
+        if let Some(target) = held.batch.no_op_target() {
+            return self.instances.len() > 1 && self.merge.is_needed(self.instances[at].id, target);
+        }
+        let (agreed, since) = self.clock;
+        let ahead = held.batch.header().time.since(agreed.plus(now.since(since)));
+        if !self.vouching.may_be_ahead(now, ahead) {
+            return false;
+        }
+        let one_honest = self.vouching.quorums.one_correct() as usize;
+        for (header, body, whole) in held.batch.requests().flatten().skip(held.known) {
+            let known = match header.kind {
+                // Only leaders give commands to the engine, and here nobody takes a leader's word.
+                RequestKind::System => false,
+                RequestKind::OpenSession => self.vouching.heard.knows(&header, body, whole, one_honest),
+                _ => match self.executor.lookup(header.session, header.number) {
+                    Lookup::UnknownSession => false,
+                    // Whatever it says, it is not executed.
+                    Lookup::Ended | Lookup::Done { .. } | Lookup::Forgotten => true,
+                    Lookup::Fresh => self.vouching.heard.knows(&header, body, whole, one_honest),
+                },
+            };
+            if !known && !planted("vouches-for-anything") {
+                return false;
+            }
+            held.known += 1;
+        }
+        true
+    }
+
+    /// A batch was executed: what it answered waits no more.
+    pub(crate) fn heard_executed(&mut self) {
+        if !self.vouching.is_on() {
+            return;
+        }
+        let Vouching { heard, woken, .. } = &mut self.vouching;
+        for outcome in self.outcomes.list() {
+            match outcome.opening {
+                Some(client) => {
+                    if heard.opened(client, outcome.number, outcome.session) {
+                        woken.push(outcome.session);
+                    }
+                }
+                None => heard.executed(outcome.session, outcome.number),
+            }
+        }
+    }
+
+    /// Everything that was heard and goes through an instance that leads here now.
+    fn admit_all(&mut self, now: Time, at: usize, out: &mut Effects) {
+        let count = self.instances.len();
+        let goes = |bytes: &&Bytes| {
+            Requests::new(bytes).flatten().next().is_some_and(|(header, ..)| instance_of(&header, count) == at)
+        };
+        let all: Vec<Bytes> = self.vouching.heard.all().filter(goes).cloned().collect();
+        for bytes in all {
+            self.admit(now, at, None, &bytes, out);
+        }
+    }
+
+    /// A request that was heard, or sent on by enough members, goes to its instance, if that leads here.
+    fn admit_known(&mut self, now: Time, bytes: &[u8], out: &mut Effects) {
+        let Some(Ok((header, ..))) = Requests::new(bytes).next() else { return };
+        let at = instance_of(&header, self.instances.len());
+        if self.instances[at].order.leading() {
+            self.admit(now, at, None, bytes, out);
+        }
+    }
+
+    /// Looks at what waits for long: it is watched, and given to an instance that leads here once more.
+    pub(crate) fn look_at_late(&mut self, now: Time, out: &mut Effects) {
+        if self.vouching.look_at.is_none_or(|at| at > now) {
+            return;
+        }
+        let executor = &self.executor;
+        let next = |session| executor.last_number(session).map(RequestNumber::next);
+        let late: Vec<Late> = self.vouching.heard.late(now, LATE_AFTER, next).take(LATE_MAX).collect();
+        let count = self.instances.len();
+        for late in late {
+            self.admit_known(now, &late.bytes, out);
+            let Some(Ok((header, ..))) = Requests::new(&late.bytes).next() else { continue };
+            let digest = Digest::new(*blake3::hash(&late.bytes).as_bytes());
+            let at = instance_of(&header, count);
+            if self.vouching.watched.insert(digest, (at, late)).is_none() {
+                self.step_in(at, now, OrderInput::Watch(digest));
+            }
+        }
+        let heard = &self.vouching.heard;
+        let over: Vec<(Digest, usize)> = self.vouching.watched.iter().filter(|(_, (_, late))| !heard.waits(late))
+            .map(|(digest, (at, _))| (*digest, *at)).collect();
+        for (digest, at) in over {
+            self.vouching.watched.remove(&digest);
+            self.step_in(at, now, OrderInput::Unwatch(digest));
+        }
+        let executor = &self.executor;
+        let is_over = |session| {
+            matches!(executor.lookup(session, RequestNumber::FIRST), Lookup::Ended)
+        };
+        self.vouching.heard.tidy(now, is_over, CLAIM_TIME);
+        let idle = self.vouching.heard.byte_len() == 0 && self.vouching.watched.is_empty();
+        self.vouching.look_at = (!idle).then(|| now.plus(LOOK_EVERY));
+        self.after_order(now, out);
+    }
+
+    /// The leader was given time enough: all hear of it.
+    pub(crate) fn on_overdue(&mut self, request: Digest, out: &mut Effects) {
+        let Some((_, late)) = self.vouching.watched.get(&request) else { return };
+        out.event(Event::Overdue { session: late.session, number: late.number });
+        for member in self.config.members.all() {
+            if let Some(conn) = self.peers.to(member.replica) {
+                out.send(conn, OutFrame::new(FrameKind::Requests, &late.bytes, vec![]));
+            }
+        }
+    }
+
+    /// A member sends on what a client asked of it.
+    pub(crate) fn on_sent_on(&mut self, now: Time, (conn, from): (ConnId, ReplicaId), frame: Frame, out: &mut Effects) {
+        let bytes = match ClientMessage::decode(frame) {
+            Ok(ClientMessage::Requests(bytes)) if self.vouching.is_on() => bytes,
+            Ok(_) => return self.reject(now, conn, "a member sends requests of clients".into(), out),
+            Err(why) => return self.reject(now, conn, why.to_string(), out),
+        };
+        let enough = self.vouching.quorums.f() as usize * 2 + 1;
+        for (header, body, whole) in Requests::new(&bytes).flatten() {
+            let fresh = match header.kind {
+                RequestKind::OpenSession => true,
+                _ => matches!(self.executor.lookup(header.session, header.number), Lookup::Fresh),
+            };
+            if fresh
+                && body.len() <= self.config.admission.request_bytes_max
+                && self.vouching.heard.told(from, whole) >= enough
+            {
+                self.admit_known(now, whole, out);
+            }
+        }
+    }
+
+    /// Members that did what no honest one does.
+    pub(crate) fn suspects(&self) -> Vec<SuspectStatus> {
+        let evidence = self.vouching.evidence.iter().filter(|_| self.vouching.is_on());
+        let suspect = |(id, Evidence { count, what }): (&ReplicaId, &Evidence)| SuspectStatus {
+            replica: id.number(),
+            times: *count,
+            what: what.clone(),
+        };
+        evidence.map(suspect).collect()
+    }
+
+    /// How many votes of proposals are held back here now.
+    pub(crate) fn held_back(&self) -> usize {
+        self.vouching.held.iter().map(Vec::len).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! `[signing]`: the key with which this replica signs what others must be able to show to third parties. Only where replicas may lie.
+//! Tests: config/tests.rs.
+
+use super::{Config, ConfigError, invalid};
+use quorate_order::auth::{Ed25519, Keys, PublicKey};
+use quorate_types::{FaultModel, ReplicaId};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Fewer replicas survive no fault of this kind.
+const MEMBERS_MIN: usize = 4;
+
+/// `[signing]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SigningConfig {
+    /// The file of the secret key: 64 hexadecimal digits; relative to the configuration.
+    pub key: PathBuf,
+}
+
+/// The secret key of a replica, for Ed25519.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SigningKey([u8; 32]);
+
+impl fmt::Debug for SigningKey {
+    /// Without the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SigningKey({})", self.public())
+    }
+}
+
+impl SigningKey {
+    /// With 32 bytes that nobody else can know.
+    pub const fn new(secret: [u8; 32]) -> Self {
+        Self(secret)
+    }
+
+    /// The public key, as the configuration of all replicas names it: 64 hexadecimal digits.
+    pub fn public(&self) -> String {
+        hex(Ed25519::public(self.0).bytes())
+    }
+
+    /// What its file holds.
+    pub fn to_text(&self) -> String {
+        hex(&self.0) + "\n"
+    }
+
+    fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).or_else(|why| {
+            invalid(format!(
+                "signing: can not read {}: {why}. It was made with the cluster (`quorate init`); nobody else has it",
+                path.display()
+            ))
+        })?;
+        match from_hex(text.trim()) {
+            Some(secret) => Ok(Self(secret)),
+            None => invalid(format!("signing: {} has to hold 64 hexadecimal digits", path.display())),
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(text: &str) -> Option<[u8; 32]> {
+    if text.len() != 64 || !text.bytes().all(|c| c.is_ascii_hexdigit()) {
+        return None;
+    }
+    let mut bytes = [0; 32];
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+impl Config {
+    pub(super) fn check_signing(&self) -> Result<(), ConfigError> {
+        if self.fault_model == FaultModel::Crash {
+            return match &self.signing {
+                None => Ok(()),
+                Some(_) => invalid(
+                    "signing: nothing is signed with fault_model = \"crash\": leave `[signing]` out, or write \"byzantine\"",
+                ),
+            };
+        }
+        if self.members.len() < MEMBERS_MIN {
+            return invalid(format!(
+                "members: to survive one replica that lies, a cluster needs {MEMBERS_MIN}; here are {}",
+                self.members.len()
+            ));
+        }
+        if self.signing.is_none() {
+            return invalid(
+                "signing: with fault_model = \"byzantine\" a replica signs: name the file of its key in `[signing]` (`quorate init` \
+                 makes it)",
+            );
+        }
+        self.public_keys().map(drop)
+    }
+
+    fn public_keys(&self) -> Result<Vec<(ReplicaId, PublicKey)>, ConfigError> {
+        let read = |member: &super::MemberConfig| {
+            let bytes = member.key.as_deref().and_then(from_hex);
+            match bytes.and_then(|bytes| PublicKey::new(bytes).ok()) {
+                Some(key) => Ok((ReplicaId::new(member.replica), key)),
+                None => invalid(format!(
+                    "members: replica {} needs its public key, `key` with 64 hexadecimal digits, with fault_model = \"byzantine\"",
+                    member.replica
+                )),
+            }
+        };
+        self.members.iter().map(read).collect()
+    }
+
+    /// With what this replica signs, and checks others.
+    pub(super) fn keys(&self) -> Result<Keys, ConfigError> {
+        let (FaultModel::Byzantine, Some(signing)) = (self.fault_model, &self.signing) else {
+            return Ok(Keys::Trusting);
+        };
+        let (secret, public) = (SigningKey::read(&signing.key)?, self.public_keys()?);
+        let own = public.iter().find(|(id, _)| id.number() == self.replica);
+        if own.is_none_or(|(_, key)| *key != Ed25519::public(secret.0)) {
+            return invalid(format!(
+                "signing: {} is not the key that the members know replica {} by",
+                signing.key.display(),
+                self.replica
+            ));
+        }
+        match Ed25519::new(secret.0, public) {
+            Ok(keys) => Ok(Keys::Ed25519(keys)),
+            Err(why) => invalid(format!("members: {why}")),
+        }
+    }
+}
