@@ -325,7 +325,7 @@ impl Node {
             sessions: self.executor.session_count(),
             connections: self.peers.others(),
             seats: seats.clone(),
-            queue_bytes: self.queue_bytes(),
+            queue_bytes: self.queue_bytes().max(self.vouching.byte_len()),
             instances: self.instances_status(),
             log: LogStatus {
                 durability: match self.config.log.sync {

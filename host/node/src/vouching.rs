@@ -15,6 +15,7 @@ use crate::status::SuspectStatus;
 use quorate_admit::{Heard, HeardLimits, Late, Owner};
 use quorate_execute::Lookup;
 use quorate_order::Input as OrderInput;
+use quorate_order::mod_smart::digest_of_request;
 use quorate_types::{
     ClientId, ConnId, Digest, FaultModel, Quorums, Reject, ReplicaId, RequestNumber, SessionId, Slot, Span, Time,
     planted,
@@ -381,7 +382,7 @@ impl Node {
         for late in late {
             self.admit_known(now, &late.bytes, out);
             let Some(Ok((header, ..))) = Requests::new(&late.bytes).next() else { continue };
-            let digest = Digest::new(*blake3::hash(&late.bytes).as_bytes());
+            let digest = digest_of_request(&late.bytes);
             let at = instance_of(&header, count);
             if self.vouching.watched.insert(digest, (at, late)).is_none() {
                 self.step_in(at, now, OrderInput::Watch(digest));

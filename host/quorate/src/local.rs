@@ -122,6 +122,7 @@ fn set_up(directory: &Path, replicas: u16) -> Result<Vec<Config>, StartError> {
             address,
             links: Vec::new(),
             incarnation: Incarnation::new(random()).to_string(),
+            key: None,
         });
     }
     let mut configs = Vec::new();

@@ -30,7 +30,7 @@ pub struct HeardLimits {
     /// Bytes of one client's.
     pub client_bytes_max: usize,
     /// Requests of one session: the replicas' window.
-    pub window: u32,
+    pub window: u64,
 }
 
 /// So many requests that members sent on are kept for each of them.
@@ -164,7 +164,7 @@ impl Heard {
             }
             self.openings.insert((client, header.number), asked);
         } else {
-            let window = self.limits.window as usize;
+            let window = usize::try_from(self.limits.window).unwrap_or(usize::MAX);
             let Some(line) = self.line(owner, header.session) else { return false };
             match line.place(header.number) {
                 Ok(_) => return true,
@@ -348,6 +348,19 @@ impl Heard {
             }
         }
         let stale = |asked: &Asked| now.since(asked.since) > claim_time;
+        // What waits for a number that its client never sends.
+        for place in 0..self.lines.len() {
+            let Some(line) = &mut self.lines[place] else { continue };
+            let (client, mut cost) = (line.client, 0);
+            line.asked.retain(|asked| {
+                let keeps = !stale(asked);
+                cost += if keeps { 0 } else { asked.cost() };
+                keeps
+            });
+            if cost > 0 {
+                self.freed(client, cost);
+            }
+        }
         let old: Vec<_> = self.early.iter().filter(|(_, line)| line.asked.front().is_none_or(stale)).collect();
         let old: Vec<_> = old.into_iter().map(|(key, _)| *key).collect();
         for key in old {

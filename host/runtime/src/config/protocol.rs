@@ -53,16 +53,19 @@ impl Config {
                 lease_drift_percent: self.reads.lease_drift_percent(),
                 ..RaftConfig::new(me, ids, seed)
             }),
-            Protocol::ModSmart => OrderConfig::ModSmart(ModSmartConfig {
-                cluster: self.cluster_id()?,
-                heartbeat,
-                timeout: Span::from_millis(low),
-                timeout_max: Span::from_millis(high.saturating_mul(4)),
-                repeat: Span::from_millis(low / 3),
-                cache_bytes,
-                reload,
-                ..ModSmartConfig::new(me, ids, self.fault_model, seed)
-            }),
+            Protocol::ModSmart => OrderConfig::ModSmart {
+                keys: self.keys()?,
+                config: ModSmartConfig {
+                    cluster: self.cluster_id()?,
+                    heartbeat,
+                    timeout: Span::from_millis(low),
+                    timeout_max: Span::from_millis(high.saturating_mul(4)),
+                    repeat: Span::from_millis(low / 3),
+                    cache_bytes,
+                    reload,
+                    ..ModSmartConfig::new(me, ids, self.fault_model, seed)
+                },
+            },
         })
     }
 

@@ -21,7 +21,7 @@ pub(super) fn digest_of(batch: &Batch) -> Digest {
 }
 
 /// What stands for a request: the digest of all its bytes.
-pub(super) fn digest_of_request(bytes: &[u8]) -> Digest {
+pub fn digest_of_request(bytes: &[u8]) -> Digest {
     Digest::new(*blake3::hash(bytes).as_bytes())
 }
 

@@ -71,6 +71,11 @@ impl Watch {
         }
     }
 
+    /// The host says that this is no concern any more. [mod_smart L62]
+    pub(super) fn forget(&mut self, request: &Digest) {
+        self.requests.remove(request);
+    }
+
     /// Nothing speaks for the leader's life any more.
     pub(super) fn lose_leader(&mut self) {
         self.leader_heard = Time::ZERO;
