@@ -17,6 +17,7 @@ use quorate_node::{
     Effect, Effects, LevelConfig, Node, NodeConfig, Recovered, Restoring, SeatLimits, SegmentScrub,
 };
 use quorate_order::OrderConfig;
+use quorate_order::auth::Keys;
 use quorate_order::mod_smart::ModSmartConfig;
 use quorate_order::raft::RaftConfig;
 use quorate_reply::ReadLimits;
@@ -286,16 +287,19 @@ fn order_config(plan: &Plan, me: ReplicaId, ids: Vec<ReplicaId>, seed: u64) -> O
             lease_drift_percent: plan.lease,
             ..RaftConfig::new(me, ids, seed)
         }),
-        Protocol::ModSmart => OrderConfig::ModSmart(ModSmartConfig {
-            cluster: CLUSTER,
-            heartbeat: Span::from_millis(heartbeat),
-            timeout: Span::from_millis(election_min),
-            timeout_max: Span::from_millis(election_max * 4),
-            repeat: Span::from_millis(election_min / 3),
-            cache_bytes,
-            reload: !memory,
-            ..ModSmartConfig::new(me, ids, FaultModel::Crash, seed)
-        }),
+        Protocol::ModSmart => OrderConfig::ModSmart {
+            keys: Keys::Trusting,
+            config: ModSmartConfig {
+                cluster: CLUSTER,
+                heartbeat: Span::from_millis(heartbeat),
+                timeout: Span::from_millis(election_min),
+                timeout_max: Span::from_millis(election_max * 4),
+                repeat: Span::from_millis(election_min / 3),
+                cache_bytes,
+                reload: !memory,
+                ..ModSmartConfig::new(me, ids, FaultModel::Crash, seed)
+            },
+        },
     }
 }
 

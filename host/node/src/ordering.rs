@@ -291,6 +291,8 @@ impl Node {
             OrderEffect::Behind { slot } => self.on_behind(at, now, slot, out),
             // Requests are watched only where replicas suspect their leader on their own.
             OrderEffect::Overdue { .. } => {}
+            // Asked only with Byzantine faults, which no node runs with.
+            OrderEffect::Examine { .. } => {}
             OrderEffect::Members { memberships, .. } => self.on_members(at, memberships),
             OrderEffect::LeaderChanged { view, leader } => self.on_leader_changed(at, now, view, leader, out),
             OrderEffect::ReadConfirmed { read, slot } => self.on_read_confirmed(at, read, slot),

@@ -54,5 +54,27 @@ impl Authenticator for Trusting {
     }
 }
 
+/// With what a replica signs and checks: each of its instances is given its own [`Authenticator`] made of it.
+#[derive(Clone, Debug)]
+pub enum Keys {
+    /// Nobody signs: crash faults.
+    Trusting,
+    /// Hashes that everybody can check: simulators and tests.
+    Keyed(Keyed),
+    /// Signatures: Byzantine faults. Shows only public keys.
+    Ed25519(Box<Ed25519>),
+}
+
+impl Keys {
+    /// What one instance signs and checks with.
+    pub fn build(&self) -> Box<dyn Authenticator> {
+        match self {
+            Self::Trusting => Box::new(Trusting),
+            Self::Keyed(keyed) => Box::new(*keyed),
+            Self::Ed25519(keys) => keys.clone(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;

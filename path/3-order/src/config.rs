@@ -2,7 +2,7 @@
 //!
 //! Tests: config/tests.rs.
 
-use crate::auth::Trusting;
+use crate::auth::Keys;
 use crate::mod_smart::{ModSmart, ModSmartConfig};
 use crate::raft::{self, Raft, RaftConfig};
 use crate::{Anchor, Order, Stored};
@@ -15,7 +15,12 @@ pub enum OrderConfig {
     /// They run Raft.
     Raft(RaftConfig),
     /// They run Mod-SMaRt.
-    ModSmart(ModSmartConfig),
+    ModSmart {
+        /// What each is told.
+        config: ModSmartConfig,
+        /// With what each signs.
+        keys: Keys,
+    },
 }
 
 impl OrderConfig {
@@ -23,7 +28,7 @@ impl OrderConfig {
     pub fn protocol(&self) -> Protocol {
         match self {
             Self::Raft(_) => Protocol::Raft,
-            Self::ModSmart(_) => Protocol::ModSmart,
+            Self::ModSmart { .. } => Protocol::ModSmart,
         }
     }
 
@@ -35,9 +40,9 @@ impl OrderConfig {
             Self::Raft(config) => {
                 Box::new(Raft::new(RaftConfig { seed: config.seed ^ salt, ..config.clone() }))
             }
-            Self::ModSmart(config) => {
+            Self::ModSmart { config, keys } => {
                 let config = ModSmartConfig { seed: config.seed ^ salt, instance, ..config.clone() };
-                Box::new(ModSmart::new(config, Box::new(Trusting)))
+                Box::new(ModSmart::new(config, keys.build()))
             }
         }
     }
@@ -46,7 +51,7 @@ impl OrderConfig {
     pub fn heartbeat(&self) -> Span {
         match self {
             Self::Raft(config) => config.heartbeat,
-            Self::ModSmart(config) => config.heartbeat,
+            Self::ModSmart { config, .. } => config.heartbeat,
         }
     }
 
@@ -54,7 +59,7 @@ impl OrderConfig {
     pub fn patience(&self) -> Span {
         match self {
             Self::Raft(config) => config.election_max,
-            Self::ModSmart(config) => config.timeout.times(2),
+            Self::ModSmart { config, .. } => config.timeout.times(2),
         }
     }
 
@@ -65,7 +70,7 @@ impl OrderConfig {
     pub fn can_change(&self) -> Result<(), &'static str> {
         match self {
             Self::Raft(_) => Ok(()),
-            Self::ModSmart(_) => Err(
+            Self::ModSmart { .. } => Err(
                 "with mod-smart neither the members nor the number of instances can change yet: make a new cluster from a backup \
                  (`quorate backup`)",
             ),
@@ -79,7 +84,7 @@ impl OrderConfig {
     pub fn stay_of(&self, slot: Slot, anchor: &Anchor) -> Result<u64, Halt> {
         match self {
             Self::Raft(_) => raft::stay_of(slot, anchor),
-            Self::ModSmart(_) => Ok(0),
+            Self::ModSmart { .. } => Ok(0),
         }
     }
 
@@ -87,7 +92,7 @@ impl OrderConfig {
     pub fn stay_of_record(&self, record: &Stored) -> u64 {
         match self {
             Self::Raft(_) => raft::stay_of_record(record).unwrap_or(0),
-            Self::ModSmart(_) => 0,
+            Self::ModSmart { .. } => 0,
         }
     }
 
@@ -105,7 +110,7 @@ impl OrderConfig {
         match (self, last) {
             (Self::Raft(_), Some((slot, anchor))) => raft::next_anchor(slot, anchor, members),
             (Self::Raft(_), None) => raft::first_anchor(members).ok_or_else(|| none("too many members")),
-            (Self::ModSmart(_), _) => Err(none("an instance of mod-smart came while the cluster ran")),
+            (Self::ModSmart { .. }, _) => Err(none("an instance of mod-smart came while the cluster ran")),
         }
     }
 }

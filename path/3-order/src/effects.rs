@@ -98,6 +98,17 @@ pub enum Effect {
         /// The request, by the digest of its bytes.
         request: Digest,
     },
+    /// Is everything in this batch from whom it says? The host answers with [`crate::Input::Vouched`] once it knows. As long as it does not,
+    /// this replica alone does not vote for the batch. Only with Byzantine faults; asked again in a later view, if the batch is proposed
+    /// again before it was answered.
+    Examine {
+        /// The slot that it is proposed for.
+        slot: Slot,
+        /// The digest of the batch's bytes.
+        digest: Digest,
+        /// The batch.
+        batch: Batch,
+    },
     /// The log can not be trusted any more.
     Halt(Halt),
 }

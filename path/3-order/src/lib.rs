@@ -71,6 +71,13 @@ pub enum Input {
     /// A request, by the digest of its bytes, arrived here and was authenticated: if it is not decided in time, something is wrong
     /// with the leader. Only protocols that suspect their leaders on their own take notice.
     Watch(Digest),
+    /// The answer to [`Effect::Examine`]: everything in the batch is from whom it says. At any time, also never; taken by its word.
+    Vouched {
+        /// The slot in the question.
+        slot: Slot,
+        /// The batch, by its digest.
+        digest: Digest,
+    },
     /// The moment that [`Order::deadline`] named has come.
     Deadline,
 }

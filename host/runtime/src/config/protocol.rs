@@ -4,6 +4,7 @@
 use super::{Config, ConfigError, invalid};
 use quorate_log::SyncMode;
 use quorate_order::OrderConfig;
+use quorate_order::auth::Keys;
 use quorate_order::mod_smart::ModSmartConfig;
 use quorate_order::raft::RaftConfig;
 use quorate_types::{FaultModel, Protocol, ReplicaId, Span};
@@ -53,16 +54,19 @@ impl Config {
                 lease_drift_percent: self.reads.lease_drift_percent(),
                 ..RaftConfig::new(me, ids, seed)
             }),
-            Protocol::ModSmart => OrderConfig::ModSmart(ModSmartConfig {
-                cluster: self.cluster_id()?,
-                heartbeat,
-                timeout: Span::from_millis(low),
-                timeout_max: Span::from_millis(high.saturating_mul(4)),
-                repeat: Span::from_millis(low / 3),
-                cache_bytes,
-                reload,
-                ..ModSmartConfig::new(me, ids, self.fault_model, seed)
-            }),
+            Protocol::ModSmart => OrderConfig::ModSmart {
+                keys: Keys::Trusting,
+                config: ModSmartConfig {
+                    cluster: self.cluster_id()?,
+                    heartbeat,
+                    timeout: Span::from_millis(low),
+                    timeout_max: Span::from_millis(high.saturating_mul(4)),
+                    repeat: Span::from_millis(low / 3),
+                    cache_bytes,
+                    reload,
+                    ..ModSmartConfig::new(me, ids, self.fault_model, seed)
+                },
+            },
         })
     }
 

@@ -57,6 +57,7 @@ impl fmt::Debug for PublicKey {
 }
 
 /// This replica's key pair and the members' public keys.
+#[derive(Clone)]
 pub struct Ed25519 {
     own: SigningKey,
     members: BTreeMap<ReplicaId, (VerificationKey, PublicKey)>,

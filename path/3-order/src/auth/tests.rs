@@ -40,6 +40,26 @@ fn a_signature_is_its_signers_and_its_statements() {
     }
 }
 
+/// What is made of keys signs and checks as they do, and says nothing of what is secret.
+#[test]
+fn keys_make_what_signs_with_them() {
+    let pairs = [
+        (Keys::Ed25519(Box::new(real(1))), Keys::Ed25519(Box::new(real(2)))),
+        (Keys::Keyed(Keyed::new(id(1), 5)), Keys::Keyed(Keyed::new(id(2), 5))),
+    ];
+    for (one, other) in pairs {
+        let signature = one.build().sign(b"a statement");
+        assert!(other.clone().build().verify(id(1), b"a statement", &signature), "{one:?}");
+        assert!(!other.build().verify(id(2), b"a statement", &signature), "{one:?}");
+    }
+    let trusting = Keys::Trusting.build();
+    assert!(trusting.sign(b"x") == Signature::NONE && trusting.verify(id(9), b"x", &Signature::NONE));
+    let shown = format!("{:?}", Keys::Ed25519(Box::new(real(1))));
+    let hex: String = secret(1).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let list = format!("{:?}", &secret(1)[..4]);
+    assert!(!shown.contains(&hex) && !shown.contains(list.trim_matches(['[', ']'])), "{shown}");
+}
+
 #[test]
 fn many_at_once_get_the_verdict_of_each() {
     let auth = real(1);

@@ -1,6 +1,7 @@
 //! What a cluster that is made from another one's state begins with.
 
 use super::{OrderConfig, anchor_anew};
+use crate::auth::Keys;
 use crate::mod_smart::ModSmartConfig;
 use crate::raft::RaftConfig;
 use quorate_types::{FaultModel, InstanceId, Protocol, ReplicaId, Slot};
@@ -13,7 +14,10 @@ fn configs(members: &[u16]) -> [OrderConfig; 2] {
     let (me, ids) = (ReplicaId::new(members[0]), ids(members));
     [
         OrderConfig::Raft(RaftConfig::new(me, ids.clone(), 1)),
-        OrderConfig::ModSmart(ModSmartConfig::new(me, ids, FaultModel::Crash, 1)),
+        OrderConfig::ModSmart {
+            config: ModSmartConfig::new(me, ids, FaultModel::Crash, 1),
+            keys: Keys::Trusting,
+        },
     ]
 }
 

@@ -61,6 +61,7 @@ impl ModSmart {
         self.log.reset(slot, None);
         self.open = Default::default();
         self.tallies.retain(|of, _| *of > slot);
+        self.vouched.forget(slot);
         // Votes on slots that the checkpoint holds are of no use; a statement about them is made anew.
         self.own.clear();
         if let Phase::Normal { forced, .. } = &mut self.phase {

@@ -7,15 +7,16 @@
 //! 2012; Bessani, Sousa, Alchieri, "State Machine Replication for the Masses with BFT-SMaRt", DSN 2014. Retold line by line in
 //! docs/protocols/mod_smart.md, with the deviations and what is not implemented; `[mod_smart L1]` (who leads) names a line there.
 //!
-//! Where to look: `normal` (PROPOSE, WRITE, ACCEPT), `stops` (complaints, STOP, views), `sync` (STOP-DATA, SYNC), `rules` (what binds
+//! Where to look: `normal` (PROPOSE, WRITE, ACCEPT), `examine` (whether clients sent it), `stops` (complaints, STOP, views), `sync` (STOP-DATA, SYNC), `rules` (what binds
 //! a view), `statements` (what is signed, and its checks), `watch` (who waits for what), `fetch` (decided slots from others), `log`
 //! (decided slots), `delivery`, `checkpoints`, `persist` and `restore` (records), `reads`, `invariants`.
 //!
-//! Invariants: INV-SMART-1 to INV-SMART-9, see `invariants`. Tests: tests/ beside this file (`chaos` runs random schedules,
+//! Invariants: INV-SMART-1 to INV-SMART-10, see `invariants`. Tests: tests/ beside this file (`chaos` runs random schedules,
 //! `liars` adversaries), the common suite in check/script/tests/order_suite.rs.
 
 mod checkpoints;
 mod delivery;
+mod examine;
 mod fetch;
 mod invariants;
 mod log;
@@ -34,6 +35,7 @@ pub use persist::{RECORD_DECIDED, RECORD_FLOOR, RECORD_LOCKED, RECORD_VIEW, RECO
 
 use crate::auth::Authenticator;
 use crate::{Anchor, Effect, Effects, Input, Order, Random, Status, Stored};
+use examine::Vouched;
 use fetch::Fetching;
 use log::Log;
 use normal::{Open, Own, Tally};
@@ -140,6 +142,8 @@ pub struct ModSmart {
     open: Open,
     /// The votes of this view, by slot.
     tallies: BTreeMap<Slot, Tally>,
+    /// Proposals of which the host knows that clients sent them.
+    vouched: Vouched,
     /// Own votes that count when their record is durable.
     own: VecDeque<(RecordId, Own)>,
     /// Batches proposed here and not yet taken up.
@@ -194,6 +198,7 @@ impl ModSmart {
             log: Log::default(),
             open: Open::default(),
             tallies: BTreeMap::new(),
+            vouched: Vouched::default(),
             own: VecDeque::new(),
             queue: VecDeque::new(),
             stops: Stops::default(),
@@ -427,6 +432,7 @@ impl Order for ModSmart {
             // Not implemented: the members are those of the configuration.
             Input::Membership(_) | Input::Listeners(_) => {}
             Input::Watch(request) => self.on_watch(request),
+            Input::Vouched { slot, digest } => self.on_vouched(slot, digest, out),
             Input::Deadline => self.on_tick(out),
         }
         if first {

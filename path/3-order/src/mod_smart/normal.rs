@@ -15,7 +15,7 @@ use quorate_wire::mod_smart::{Collect, ModSmartBody as Body, Proof, Signature, W
 use std::collections::BTreeMap;
 
 /// Votes on so many slots after the last decided one are kept: others may be ahead by a moment. [mod_smart L26]
-const AHEAD_MAX: u64 = 4;
+pub(super) const AHEAD_MAX: u64 = 4;
 
 /// What this replica did in the slot after the last decided one.
 #[derive(Debug, Default)]
@@ -99,6 +99,7 @@ impl ModSmart {
         let Some(batch) = self.queue.pop_front() else { return };
         let digest = digest_of(&batch);
         self.tallies.entry(slot).or_default().proposal = Some((digest, batch.clone()));
+        self.examine(slot, digest, &batch, out);
         self.send_all(out, &Body::Propose { slot, batch }, None);
         self.watch.slot_is_open(self.now);
     }
@@ -117,7 +118,11 @@ impl ModSmart {
             Some((first, _)) if *first != digest && !planted("smart-second-proposal") => {
                 return reject(out, from, Reject::NotAllowed("another proposal for the same slot"));
             }
-            _ => tally.proposal = Some((digest, batch)),
+            Some((same, _)) if *same == digest => {}
+            _ => {
+                tally.proposal = Some((digest, batch.clone()));
+                self.examine(slot, digest, &batch, out);
+            }
         }
         self.heard_leader(from);
         self.progress(out);
@@ -194,7 +199,7 @@ impl ModSmart {
         }
     }
 
-    /// Takes what the view is bound to, or else what the leader proposed. [mod_smart L12-L15, L57]
+    /// Takes what the view is bound to, or else what the leader proposed. [mod_smart L12-L15, L57, L101]
     fn take(&mut self, out: &mut Effects) {
         let slot = self.decided().next();
         let Phase::Normal { base, forced, .. } = &self.phase else { return };
@@ -203,6 +208,8 @@ impl ModSmart {
         }
         let forced = forced.as_ref().filter(|_| slot == *base);
         let proposed = self.tallies.get(&slot).and_then(|tally| tally.proposal.as_ref());
+        // What binds the view was examined by who wrote it first.
+        let proposed = proposed.filter(|(digest, _)| self.may_take(slot, *digest));
         let Some((digest, batch)) = forced.or(proposed).cloned() else { return };
         self.watch.slot_is_open(self.now);
         if self.is_byzantine() {
@@ -276,6 +283,7 @@ impl ModSmart {
         self.persist_decision(proof, batch, out);
         self.open = Open::default();
         self.tallies.retain(|of, _| *of > slot);
+        self.vouched.forget(slot);
         self.own.retain(|(_, own)| match own {
             Own::Write(of, _) | Own::Accept(of, ..) => *of > slot,
             Own::Collect(_) => true,
@@ -326,14 +334,15 @@ impl ModSmart {
     pub(super) fn repeat_votes(&mut self, out: &mut Effects) {
         let slot = self.decided().next();
         let Phase::Normal { base, .. } = &self.phase else { return };
-        let Some(digest) = self.open.taken(self.view) else { return };
-        let bound = slot == *base && self.gathered.bound() == Some(digest);
+        let taken = self.open.taken(self.view);
+        let bound = slot == *base && taken.is_some() && self.gathered.bound() == taken;
         if self.is_mine() && !bound {
             let proposal = self.tallies.get(&slot).and_then(|tally| tally.proposal.clone());
             if let Some((_, batch)) = proposal {
                 self.send_all(out, &Body::Propose { slot, batch }, None);
             }
         }
+        let Some(digest) = taken else { return };
         // All votes so far are durable or wait for the last record.
         let after = Some(self.records);
         if self.is_byzantine() {

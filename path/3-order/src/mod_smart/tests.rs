@@ -3,6 +3,7 @@
 
 mod chaos;
 mod checkpoints;
+mod examine;
 mod fetch;
 mod liars;
 mod normal;

@@ -398,7 +398,7 @@ impl Order for Raft {
             Input::Membership(change) => self.on_membership(change, out),
             Input::Listeners(listeners) => self.on_listeners(listeners, out),
             // Only leaders take requests, and a silent one is noticed without that.
-            Input::Watch(_) => {}
+            Input::Watch(_) | Input::Vouched { .. } => {}
             Input::Deadline => self.on_deadline(out),
         }
         self.tell_members(out);

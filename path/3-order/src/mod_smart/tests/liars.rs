@@ -5,7 +5,7 @@
 //! world find contradictions.
 
 use super::chaos;
-use super::world::{Plan, World, batch, encode, place, replica, value};
+use super::world::{Plan, World, another, batch, encode, place, replica, value};
 use crate::auth::{Authenticator, Keyed};
 use crate::mod_smart::ModSmart;
 use quorate_types::{Digest, MembershipId, Random, ReplicaId, Slot, View};
@@ -25,6 +25,8 @@ pub(super) enum How {
     Selective,
     /// Proposes one thing to some and another to others, and votes for whatever each of them saw.
     Equivocate,
+    /// Proposes what no client asked for, the same to all, and votes for it.
+    Unasked,
     /// Votes for everything that it hears of, also against itself.
     DoubleVotes,
     /// Hides what it locked and wrote when a view changes.
@@ -51,10 +53,11 @@ pub(super) enum How {
     All,
 }
 
-pub(super) const ALL: [How; 15] = [
+pub(super) const ALL: [How; 16] = [
     How::Silent,
     How::Selective,
     How::Equivocate,
+    How::Unasked,
     How::DoubleVotes,
     How::Forgetful,
     How::Inventive,
@@ -164,7 +167,7 @@ impl Lies {
         match how {
             How::Silent => vec![],
             How::Selective if to % 2 == self.me % 2 => vec![],
-            How::Equivocate | How::DoubleVotes => self.equivocate(how, to, &message),
+            How::Equivocate | How::Unasked | How::DoubleVotes => self.equivocate(how, to, &message),
             How::Forgetful | How::Inventive | How::Boasting => self.lie_on_entry(how, random, to, &message),
             How::Replay => self.replay(random, to, &message),
             How::FalseSync => self.false_sync(random, to, &message),
@@ -248,9 +251,14 @@ impl Lies {
         let view = message.view;
         let honest = (to, encode(message));
         match &message.body {
-            Body::Propose { slot, batch } if how == How::Equivocate => {
-                let other = super::world::batch(batch.header().seed + (1 << 50), 5);
-                let mine = if to.is_multiple_of(2) { batch.clone() } else { other };
+            Body::Propose { slot, batch } if how != How::DoubleVotes => {
+                let seed = batch.header().seed + (1 << 50);
+                let mine = match how {
+                    How::Unasked => super::world::batch(seed, 5),
+                    // Of the same clients, so that each finds nothing wrong.
+                    _ if to.is_multiple_of(2) => batch.clone(),
+                    _ => another(batch, seed),
+                };
                 let digest = value(&mine);
                 vec![
                     (to, self.whole(view, Body::Propose { slot: *slot, batch: mine })),
@@ -258,7 +266,7 @@ impl Lies {
                     (to, self.whole(view, self.accept(view, *slot, digest))),
                 ]
             }
-            Body::Write { .. } | Body::Accept { .. } if how == How::Equivocate => vec![],
+            Body::Write { .. } | Body::Accept { .. } if how != How::DoubleVotes => vec![],
             Body::Write { slot, .. } | Body::Accept { slot, .. } => {
                 // Whatever anybody votes for, this one does, too.
                 let votes = self.heard.iter().rev().filter(|old| old.view == view).take(20);
@@ -438,6 +446,18 @@ fn mutated(random: &mut Random, mut bytes: Vec<u8>) -> Vec<u8> {
         bytes[at] = if random.below(2) == 0 { random.next() as u8 } else { bytes[at] ^ 1 };
     }
     bytes
+}
+
+/// Hosts that need a moment to know who sent what is proposed, and one that never does, keep nobody from deciding.
+#[test]
+fn hosts_that_know_late_or_never_are_survived() {
+    for how in [How::Silent, How::Equivocate, How::Unasked, How::All] {
+        for (members, hows) in [(4, vec![how]), (4, vec![]), (7, vec![how, How::Selective])] {
+            for seed in chaos::seeds(10) {
+                chaos::schedule(seed, Plan { late: true, ..Plan::byzantine(members) }, &hows);
+            }
+        }
+    }
 }
 
 /// Up to f of one kind.

@@ -21,6 +21,8 @@ pub(super) struct One {
     model: FaultModel,
     /// Whether what it writes is durable at once.
     pub(super) autosync: bool,
+    /// Whether the host vouches for every proposal at once.
+    pub(super) vouches: bool,
 }
 
 impl One {
@@ -47,8 +49,16 @@ impl One {
         for (id, record) in (1..).zip(&disk) {
             order.restore(RecordId::new(id), record.clone()).expect("records of ours");
         }
-        let mut one =
-            Self { order, now: Time::from_nanos(1 << 40), disk, me, members, model, autosync: true };
+        let mut one = Self {
+            order,
+            now: Time::from_nanos(1 << 40),
+            disk,
+            me,
+            members,
+            model,
+            autosync: true,
+            vouches: true,
+        };
         let mut out = Effects::new();
         one.order.start(one.now, &mut out);
         one.finish(out);
@@ -65,6 +75,13 @@ impl One {
             for effect in &effects {
                 if let Effect::Persist { record, .. } = effect {
                     self.disk.push(record.clone());
+                }
+            }
+            for effect in &effects {
+                if let Effect::Examine { slot, digest, .. } = effect
+                    && self.vouches
+                {
+                    self.order.step(self.now, Input::Vouched { slot: *slot, digest: *digest }, &mut out);
                 }
             }
             let wrote = effects.iter().any(|effect| matches!(effect, Effect::Persist { .. }));

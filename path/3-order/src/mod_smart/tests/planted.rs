@@ -4,7 +4,7 @@
 use super::chaos::schedule;
 use super::liars::{ALL, How};
 use super::world::Plan;
-use super::{checkpoints, fetch, normal, restart, rules, stops, sync};
+use super::{checkpoints, examine, fetch, normal, restart, rules, stops, sync};
 use quorate_types::plant;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -24,7 +24,7 @@ fn hasty(how: How) {
 /// Each bug, with the tests that are to fail.
 type Bug = (&'static str, fn());
 
-const BUGS: [Bug; 25] = [
+const BUGS: [Bug; 27] = [
     ("smart-first-view-is-none", rules::a_lock_of_the_first_view_binds),
     ("smart-first-view-is-none", rules::no_history_of_four_with_a_liar_decides_two_values),
     ("smart-first-view-is-none", rules::no_history_of_three_without_lies_decides_two_values),
@@ -40,6 +40,8 @@ const BUGS: [Bug; 25] = [
     ("smart-accept-unsigned", normal::accepts_bind_slot_view_value_and_signer),
     ("smart-anybody-proposes", normal::only_the_leader_proposes_and_only_once),
     ("smart-second-proposal", normal::only_the_leader_proposes_and_only_once),
+    ("smart-votes-unvouched", examine::nobody_votes_for_what_nobody_vouches_for),
+    ("smart-votes-unvouched", || byzantine(How::Unasked)),
     ("smart-last-vote-counts", normal::a_second_vote_counts_for_nothing),
     ("smart-votes-without-end", normal::votes_far_ahead_are_not_kept),
     ("smart-vote-before-sync", || schedules(Plan::crash(3), &[])),
@@ -71,5 +73,5 @@ fn every_bug_is_found() {
     assert!(missed.is_empty(), "not found: {missed:?}");
     restart::a_vote_is_not_cast_twice();
     checkpoints::the_proof_of_the_last_slot_stays();
-    assert_eq!(ALL.len(), 15);
+    assert_eq!(ALL.len(), 16);
 }

@@ -35,6 +35,15 @@ pub(super) fn batch(number: u64, size: usize) -> Batch {
     Batch::seal(bytes, BatchHeader { time: AgreedTime::ZERO, seed: number, count: 1, border: false })
 }
 
+/// The same request in another batch.
+pub(super) fn another(batch: &Batch, seed: u64) -> Batch {
+    let (_, _, request) = batch.requests().next().expect("one request").expect("a sound one");
+    let mut bytes = Vec::new();
+    Batch::begin(&mut bytes);
+    bytes.extend_from_slice(request);
+    Batch::seal(bytes, BatchHeader { seed, ..batch.header() })
+}
+
 pub(super) fn request_of(batch: &Batch) -> Digest {
     let (_, _, bytes) = batch.requests().next().expect("one request").expect("a sound one");
     digest_of_request(bytes)
@@ -64,6 +73,7 @@ enum Event {
     Synced { at: usize, life: u64 },
     Loaded { at: usize, life: u64, load: u64, records: Vec<RecordId> },
     Fetched { at: usize, life: u64, slot: u64 },
+    Vouched { at: usize, life: u64, slot: Slot, digest: Digest },
     Wake { at: usize, life: u64 },
 }
 
@@ -97,14 +107,16 @@ pub(super) struct Plan {
     pub(super) configure: fn(ModSmartConfig) -> ModSmartConfig,
     /// Whether signatures are real ones.
     pub(super) real: bool,
+    /// Whether hosts need a moment to know who sent what is proposed, and one never knows.
+    pub(super) late: bool,
 }
 
 impl Plan {
     pub(super) fn crash(members: usize) -> Self {
-        Self { members, model: FaultModel::Crash, configure: |config| config, real: false }
+        Self { members, model: FaultModel::Crash, configure: |config| config, real: false, late: false }
     }
     pub(super) fn byzantine(members: usize) -> Self {
-        Self { members, model: FaultModel::Byzantine, configure: |config| config, real: false }
+        Self { members, model: FaultModel::Byzantine, configure: |config| config, real: false, late: false }
     }
 }
 
@@ -128,6 +140,8 @@ pub(super) struct World {
     /// What clients ask for and is not decided by any honest replica.
     pub(super) pending: BTreeMap<Digest, Batch>,
     pub(super) decided: Vec<Batch>,
+    /// All that clients ever asked for: honest hosts vouch for nothing else, and nothing else is decided.
+    asked: BTreeSet<Digest>,
     anchors: BTreeMap<u64, Anchor>,
     /// The digests accepted in a slot and view, by honest sender: each accepts one.
     accepted: BTreeMap<(usize, Slot, View), Digest>,
@@ -158,6 +172,7 @@ impl World {
             requests: 0,
             pending: BTreeMap::new(),
             decided: Vec::new(),
+            asked: BTreeSet::new(),
             anchors: BTreeMap::new(),
             accepted: BTreeMap::new(),
             wrote: BTreeMap::new(),
@@ -285,6 +300,7 @@ impl World {
         let batch = batch(self.requests, size);
         let request = request_of(&batch);
         self.pending.insert(request, batch);
+        self.asked.insert(request);
         for at in 0..self.members() {
             self.step(at, Input::Watch(request));
         }
@@ -313,10 +329,27 @@ impl World {
     }
 
     fn apply(&mut self, at: usize, mut out: Effects) {
+        let mut vouched = Vec::new();
         for effect in out.drain() {
-            self.effect(at, effect);
+            match effect {
+                Effect::Examine { slot, digest, batch } => {
+                    assert_eq!(digest, digest_of(&batch), "replica {at} asks about what it was sent");
+                    if !self.is_honest(at) || self.asked.contains(&request_of(&batch)) {
+                        vouched.push((slot, digest));
+                    }
+                }
+                effect => self.effect(at, effect),
+            }
         }
         let life = self.machines[at].life;
+        for (slot, digest) in vouched {
+            if !self.plan.late {
+                self.step(at, Input::Vouched { slot, digest });
+            } else if at != self.unsure() {
+                let span = self.random_span(Span::from_millis(20));
+                self.schedule(span, Event::Vouched { at, life, slot, digest });
+            }
+        }
         if !self.machines[at].syncing && !self.machines[at].unsynced.is_empty() {
             self.machines[at].syncing = true;
             let span = self.random_span(self.sync_max);
@@ -330,6 +363,11 @@ impl World {
             let span = due.since(self.local(at));
             self.schedule(span, Event::Wake { at, life });
         }
+    }
+
+    /// Who never knows who sent what, where that is so; no liar.
+    fn unsure(&self) -> usize {
+        (self.seed as usize + self.members() - 1) % self.members()
     }
 
     fn effect(&mut self, at: usize, effect: Effect) {
@@ -367,7 +405,7 @@ impl World {
             | Effect::ReadConfirmed { .. }
             | Effect::ReadFailed { .. }
             | Effect::Members { .. } => {}
-            Effect::Send { .. } => panic!("replica {at} speaks something else"),
+            Effect::Send { .. } | Effect::Examine { .. } => panic!("replica {at} speaks something else"),
         }
     }
 
@@ -379,6 +417,10 @@ impl World {
         if !self.is_honest(at) {
             return;
         }
+        assert!(
+            self.asked.contains(&request_of(&batch)),
+            "replica {at} decides what nobody asked for in {slot}"
+        );
         match self.decided.get(decided - 1) {
             Some(known) => assert!(*known == batch, "replica {at} decides something else in {slot}"),
             None => {
@@ -512,6 +554,9 @@ impl World {
                 self.step(at, Input::Loaded { load, records });
             }
             Event::Fetched { at, life, slot } if self.lives(at, life) => self.fetched(at, slot),
+            Event::Vouched { at, life, slot, digest } if self.lives(at, life) => {
+                self.step(at, Input::Vouched { slot, digest });
+            }
             Event::Wake { at, life } if self.lives(at, life) => {
                 let now = self.local(at);
                 if self.machines[at].wake.is_some_and(|wake| wake <= now) {

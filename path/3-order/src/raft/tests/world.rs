@@ -525,7 +525,9 @@ impl World {
             Effect::Members { memberships, committed } => self.on_members(at, &memberships, committed),
             Effect::Rejected { from, why } => panic!("replica {at} rejects a message of {from}: {why}"),
             Effect::Halt(why) => panic!("replica {at} halts: {why}"),
-            Effect::Send { .. } | Effect::Overdue { .. } => panic!("replica {at} speaks no Raft"),
+            Effect::Send { .. } | Effect::Overdue { .. } | Effect::Examine { .. } => {
+                panic!("replica {at} speaks no Raft")
+            }
         }
     }
 

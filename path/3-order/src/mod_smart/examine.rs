@@ -1,0 +1,77 @@
+//! With Byzantine faults nobody votes for a leader's batch before it knows that clients sent what is in it.
+//!
+//! Only the host can tell: it is asked about each proposal, and its answer holds until the slot is decided, in whatever view. Where it
+//! can not tell, f+1 others that wrote the value are enough, since one of them is honest and knows. What binds a view was written by
+//! f+1 before, and is not asked about.
+//!
+//! INV-SMART-10: what is remembered of answers is bounded. Tests: tests/examine.rs, tests/liars.rs.
+
+use super::ModSmart;
+use super::normal::AHEAD_MAX;
+use crate::{Effect, Effects};
+use quorate_types::{Digest, Slot, planted};
+use quorate_wire::Batch;
+use quorate_wire::mod_smart::WRITES_MAX;
+use std::collections::BTreeMap;
+
+/// What the host vouched for, by slot, the latest last. So many values a slot, each of another view, and no more: who forgets one asks
+/// again.
+#[derive(Debug, Default)]
+pub(super) struct Vouched {
+    values: BTreeMap<Slot, Vec<Digest>>,
+}
+
+impl Vouched {
+    fn contains(&self, slot: Slot, digest: Digest) -> bool {
+        self.values.get(&slot).is_some_and(|values| values.contains(&digest))
+    }
+    fn insert(&mut self, slot: Slot, digest: Digest) {
+        let values = self.values.entry(slot).or_default();
+        if !values.contains(&digest) {
+            values.push(digest);
+        }
+        if values.len() > WRITES_MAX {
+            values.remove(0);
+        }
+    }
+    /// Up to this slot all is decided.
+    pub(super) fn forget(&mut self, decided: Slot) {
+        self.values.retain(|slot, _| *slot > decided);
+    }
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+    /// No more is kept than of a few slots a few values each.
+    pub(super) fn is_bounded(&self) -> bool {
+        self.values.len() as u64 <= AHEAD_MAX && self.values.values().all(|values| values.len() <= WRITES_MAX)
+    }
+}
+
+impl ModSmart {
+    /// Asks about the first proposal for a slot in a view. [mod_smart L100]
+    pub(super) fn examine(&self, slot: Slot, digest: Digest, batch: &Batch, out: &mut Effects) {
+        if self.is_byzantine() && !self.vouched.contains(slot, digest) {
+            out.push(Effect::Examine { slot, digest, batch: batch.clone() });
+        }
+    }
+
+    /// The host's answer may come late: in a later view, or when the slot is decided. [mod_smart L101]
+    pub(super) fn on_vouched(&mut self, slot: Slot, digest: Digest, out: &mut Effects) {
+        let next = self.decided().next();
+        if self.is_byzantine() && slot >= next && slot.since(next) < AHEAD_MAX {
+            self.vouched.insert(slot, digest);
+            self.progress(out);
+        }
+    }
+
+    /// Whether clients sent what was proposed, as far as is known here. [mod_smart L101]
+    pub(super) fn may_take(&self, slot: Slot, digest: Digest) -> bool {
+        if !self.is_byzantine() || self.vouched.contains(slot, digest) || planted("smart-votes-unvouched") {
+            return true;
+        }
+        let Some(tally) = self.tallies.get(&slot) else { return false };
+        let others = tally.writes.iter().filter(|(id, vote)| **id != self.config.me && **vote == digest);
+        others.count() >= self.quorums.one_correct() as usize
+    }
+}
