@@ -19,6 +19,7 @@
 //! - `crash R`, `restart R`: what is not durable is gone; nobody is told until the restart connects it.
 //! - `autosync on|off [R]`, `sync R [up to record]`: when what is written becomes durable. `autoload on|off`, `load R`:
 //!   when reads from the log are answered.
+//! - `hold R`, `vouch R`: R's host can not tell whether clients sent what is proposed; it can, also of what it was asked before.
 //! - `checkpoint R [slot]`: a durable checkpoint of the last slot that R decided, or of an earlier one. `trim R [slot]`: the
 //!   log forgets what R's newest checkpoint, or this one, holds, and the records that are not needed are deleted. `fetch R S`:
 //!   S's newest checkpoint becomes R's only one. `install R [S]`: the same, and R's service goes on from it; without S from
@@ -184,6 +185,7 @@ fn is_outcome(event: &Event) -> bool {
         | Event::Persisted(..)
         | Event::Durable(..)
         | Event::Loading(..)
+        | Event::Examining(..)
         | Event::Trimmed(..) => false,
         Event::Decided(..)
         | Event::Leader(..)
@@ -346,6 +348,8 @@ fn disks(world: &mut World, command: &Command, args: &[&str]) -> Result<String, 
             let id = replica(r, world)?;
             world.load(id).then_some(()).ok_or("it asked for nothing")?;
         }
+        ("hold", [r]) => world.set_vouches(replica(r, world)?, false),
+        ("vouch", [r]) => world.set_vouches(replica(r, world)?, true),
         ("crash", [r]) => world.crash(replica(r, world)?),
         ("restart", [r]) => {
             let id = replica(r, world)?;

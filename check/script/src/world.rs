@@ -9,7 +9,7 @@
 //! All are asserted after every step, together with the protocol's own.
 
 use quorate_order::{Anchor, Effect, Effects, Input, Order, Stored};
-use quorate_types::{Halt, RecordId, Reject, ReplicaId, Slot, Span, Time, View};
+use quorate_types::{Digest, Halt, RecordId, Reject, ReplicaId, Slot, Span, Time, View};
 use quorate_wire::{Batch, Memberships, OrderMessage, Verified};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -65,6 +65,8 @@ pub enum Event {
     Trimmed(ReplicaId, RecordId),
     /// A replica refused what another sent.
     Rejected(ReplicaId, ReplicaId, Reject),
+    /// A replica wants to know whether clients sent a proposal, and its host does not answer yet.
+    Examining(ReplicaId, Slot, Digest),
     /// A replica can not go on.
     Halted(ReplicaId, Halt),
 }
@@ -82,6 +84,10 @@ struct Replica {
     behind: Option<Slot>,
     held: Vec<(ReplicaId, OrderMessage, RecordId)>,
     loading: VecDeque<(u64, Vec<RecordId>)>,
+    /// Proposals of which it asked whether clients sent them.
+    examining: VecDeque<(Slot, Digest)>,
+    /// Whether its host can tell.
+    vouches: bool,
     decided: Slot,
     lives: u64,
     autosync: bool,
@@ -170,6 +176,8 @@ impl World {
                 behind: None,
                 held: vec![],
                 loading: VecDeque::new(),
+                examining: VecDeque::new(),
+                vouches: true,
                 decided: Slot::ZERO,
                 lives: 0,
                 autosync,
@@ -275,6 +283,24 @@ impl World {
         if let Some(order) = self.order(id) {
             order.invariants(true);
         }
+        self.vouch(id);
+    }
+
+    /// A replica's host can tell from now on, or not, who sent what is in proposals; it answers what it was asked before.
+    pub fn set_vouches(&mut self, id: ReplicaId, vouches: bool) {
+        if let Some(replica) = self.replicas.get_mut(&id) {
+            replica.vouches = vouches;
+        }
+        self.vouch(id);
+        self.sync_if_automatic(id);
+    }
+
+    /// Answers what a replica asked about proposals.
+    fn vouch(&mut self, id: ReplicaId) {
+        while let Some(replica) = self.replicas.get_mut(&id).filter(|replica| replica.vouches) {
+            let Some((slot, digest)) = replica.examining.pop_front() else { return };
+            self.step_once(id, Input::Vouched { slot, digest });
+        }
     }
 
     fn sync_if_automatic(&mut self, id: ReplicaId) {
@@ -336,6 +362,12 @@ impl World {
                 }
                 Effect::Rejected { from, why } => self.events.push(Event::Rejected(id, from, why)),
                 Effect::Overdue { .. } => {}
+                Effect::Examine { slot, digest, .. } => {
+                    replica.examining.push_back((slot, digest));
+                    if !replica.vouches {
+                        self.events.push(Event::Examining(id, slot, digest));
+                    }
+                }
                 Effect::Halt(halt) => {
                     replica.order = None;
                     self.events.push(Event::Halted(id, halt));
@@ -497,6 +529,7 @@ impl World {
         replica.disk.truncate(replica.disk().durable);
         replica.held.clear();
         replica.loading.clear();
+        replica.examining.clear();
     }
 
     /// A replica restarts so fast that what is under way to it arrives in its next life, and nobody notices.

@@ -62,7 +62,7 @@ pub enum Keys {
     /// Hashes that everybody can check: simulators and tests.
     Keyed(Keyed),
     /// Signatures: Byzantine faults. Shows only public keys.
-    Ed25519(Ed25519),
+    Ed25519(Box<Ed25519>),
 }
 
 impl Keys {
@@ -71,7 +71,7 @@ impl Keys {
         match self {
             Self::Trusting => Box::new(Trusting),
             Self::Keyed(keyed) => Box::new(*keyed),
-            Self::Ed25519(keys) => Box::new(keys.clone()),
+            Self::Ed25519(keys) => keys.clone(),
         }
     }
 }

@@ -7,7 +7,7 @@ use quorate_wire::Batch;
 use quorate_wire::mod_smart::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof, Signed};
 
 /// A digest's first bytes: enough to tell a script's values apart.
-fn short(digest: &Digest) -> String {
+pub(crate) fn short(digest: &Digest) -> String {
     digest.bytes()[..3].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

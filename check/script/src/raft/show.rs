@@ -76,6 +76,9 @@ fn line(event: &Event) -> (String, ReplicaId, String) {
             alone(by, format!("members are {}{open}", self::memberships(memberships)))
         }
         Event::Behind(by, slot) => alone(by, format!("needs a checkpoint of {slot} or later")),
+        Event::Examining(by, slot, digest) => {
+            alone(by, format!("asks whether clients sent {slot} {}", mod_smart::short(digest)))
+        }
         Event::Trimmed(by, id) => alone(by, format!("keeps {id} and later")),
         Event::Rejected(by, from, why) => alone(by, format!("refuses {from}: {why}")),
         Event::Halted(by, why) => alone(by, format!("halts: {why}")),

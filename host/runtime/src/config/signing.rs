@@ -129,7 +129,7 @@ impl Config {
             ));
         }
         match Ed25519::new(secret.0, public) {
-            Ok(keys) => Ok(Keys::Ed25519(keys)),
+            Ok(keys) => Ok(Keys::Ed25519(Box::new(keys))),
             Err(why) => invalid(format!("members: {why}")),
         }
     }
