@@ -177,6 +177,9 @@ fn again(options: &Options, seed: u64) -> String {
     if let Some(protocol) = profile.protocol {
         line += &format!(" --protocol {}", protocol.name());
     }
+    if let Some(model) = profile.fault_model {
+        line += &format!(" --fault-model {}", model.name());
+    }
     if let Some(instances) = profile.instances {
         line += &format!(" --instances {instances}");
     }

@@ -22,7 +22,7 @@ pub use profile::Profile;
 use quorate_log::{LogConfig, SyncMode};
 use quorate_node::{BorderConfig, CheckpointMode};
 use quorate_state::transfer::{FetchLimits, ServeLimits};
-use quorate_types::{Protocol, Span};
+use quorate_types::{FaultModel, Protocol, Quorums, Span};
 use std::fmt;
 pub use upgrades::Upgrades;
 use upgrades::plan_upgrades;
@@ -379,6 +379,8 @@ pub struct Plan {
     pub founders: usize,
     /// How they agree.
     pub protocol: Protocol,
+    /// Which faults it survives.
+    pub fault_model: FaultModel,
     /// How many instances order batches.
     pub instances: u16,
     /// How many lanes a replica has at most.
@@ -442,10 +444,13 @@ pub struct Plan {
 impl Plan {
     /// The plan of this seed.
     pub fn new(seed: u64, profile: &Profile) -> Self {
-        let protocol = profile.protocol.unwrap_or_default();
+        let fault_model = profile.fault_model.unwrap_or_default();
+        let byzantine = fault_model == FaultModel::Byzantine;
+        let protocol = if byzantine { Protocol::ModSmart } else { profile.protocol.unwrap_or_default() };
         let profile = &profile.of(protocol);
         let mut rng = Rng::of(seed, 1);
-        let chosen = rng.pick(&[1, 2, 3, 3, 3, 3, 3, 4, 5, 5, 5, 7]);
+        let usual = rng.pick(&[1, 2, 3, 3, 3, 3, 3, 4, 5, 5, 5, 7]);
+        let chosen = if byzantine { Rng::of(seed, 20).pick(&[4, 4, 4, 5, 7]) } else { usual };
         let (founders, spares) = joiners(seed, profile, profile.replicas.unwrap_or(chosen));
         let clients = rng.range(1, 4) as usize;
         let (log, net) = (log_plan(&mut rng, profile), net_plan(&mut rng));
@@ -459,6 +464,7 @@ impl Plan {
             replicas: founders + spares,
             founders,
             protocol,
+            fault_model,
             instances: 1,
             lanes: 1,
             resizes: false,
@@ -522,13 +528,19 @@ impl Plan {
         spare_witnesses(self);
     }
 
+    /// How many replicas may be lost, or lie.
+    pub fn spare(&self) -> usize {
+        Quorums::new(self.fault_model, self.replicas as u32).f() as usize
+    }
+
     /// One line for people.
     pub fn summary(&self) -> String {
         format!(
-            "{} replicas{} ({}){}{}{}, {} clients, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
+            "{} replicas{} ({}, {} faults){}{}{}, {} clients, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
             self.founders,
             if self.replicas > self.founders { " that come and go" } else { "" },
             self.protocol.name(),
+            self.fault_model.name(),
             self.lanes_in_words(),
             if self.resizes { " and then other numbers of them" } else { "" },
             if self.lease.is_some() { " with leases" } else { "" },
@@ -571,7 +583,7 @@ fn faults(plan: &Plan, rng: &mut Rng) -> Vec<(u64, Fault)> {
         let kind = rng.pick(&allowed);
         let fault = draw(kind, plan, rng);
         // Never more than a minority: what a majority lost is lost.
-        if !fault.is_final() || lost < (plan.replicas - 1) / 2 {
+        if !fault.is_final() || lost < plan.spare() {
             lost += usize::from(fault.is_final());
             list.push((at, fault));
         }
@@ -702,7 +714,7 @@ fn state_faults(plan: &Plan, rng: &mut Rng) -> Vec<(u64, Fault)> {
         {
             // Never more than a minority has anything wrong with it.
             if let Some(fault) = fault
-                && (!fault.needs_others() || lost < (plan.replicas - 1) / 2)
+                && (!fault.needs_others() || lost < plan.spare())
             {
                 lost += usize::from(fault.needs_others());
                 list.push((at + later, fault));

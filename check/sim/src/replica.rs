@@ -17,7 +17,7 @@ use quorate_node::{
     Effect, Effects, LevelConfig, Node, NodeConfig, Recovered, Restoring, SeatLimits, SegmentScrub,
 };
 use quorate_order::OrderConfig;
-use quorate_order::auth::Keys;
+use quorate_order::auth::{Keyed, Keys};
 use quorate_order::mod_smart::ModSmartConfig;
 use quorate_order::raft::RaftConfig;
 use quorate_reply::ReadLimits;
@@ -288,7 +288,10 @@ fn order_config(plan: &Plan, me: ReplicaId, ids: Vec<ReplicaId>, seed: u64) -> O
             ..RaftConfig::new(me, ids, seed)
         }),
         Protocol::ModSmart => OrderConfig::ModSmart {
-            keys: Keys::Trusting,
+            keys: match plan.fault_model {
+                FaultModel::Crash => Keys::Trusting,
+                FaultModel::Byzantine => Keys::Keyed(Keyed::new(me, plan.seed)),
+            },
             config: ModSmartConfig {
                 cluster: CLUSTER,
                 heartbeat: Span::from_millis(heartbeat),
@@ -297,7 +300,7 @@ fn order_config(plan: &Plan, me: ReplicaId, ids: Vec<ReplicaId>, seed: u64) -> O
                 repeat: Span::from_millis(election_min / 3),
                 cache_bytes,
                 reload: !memory,
-                ..ModSmartConfig::new(me, ids, FaultModel::Crash, seed)
+                ..ModSmartConfig::new(me, ids, plan.fault_model, seed)
             },
         },
     }

@@ -17,8 +17,9 @@ pub(crate) struct OrderArgs {
     protocol: Option<ProtocolWord>,
 }
 
+/// A fault model, on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum FaultModelWord {
+pub(crate) enum FaultModelWord {
     /// Replicas stop and come back
     Crash,
     /// Up to a third of them do anything at all; needs four replicas or more
@@ -41,6 +42,15 @@ pub(crate) struct OrderChoice {
     pub(crate) fault_model: FaultModel,
     #[serde(default)]
     pub(crate) protocol: Protocol,
+}
+
+impl From<FaultModelWord> for FaultModel {
+    fn from(word: FaultModelWord) -> Self {
+        match word {
+            FaultModelWord::Crash => Self::Crash,
+            FaultModelWord::Byzantine => Self::Byzantine,
+        }
+    }
 }
 
 impl From<ProtocolWord> for Protocol {
@@ -77,11 +87,7 @@ impl OrderArgs {
 
     /// What was chosen, over what was before.
     pub(crate) fn over(self, before: OrderChoice) -> OrderChoice {
-        let fault_model = match self.fault_model {
-            Some(FaultModelWord::Crash) => FaultModel::Crash,
-            Some(FaultModelWord::Byzantine) => FaultModel::Byzantine,
-            None => before.fault_model,
-        };
+        let fault_model = self.fault_model.map_or(before.fault_model, FaultModel::from);
         let protocol = self.protocol.map_or(before.protocol, Protocol::from);
         OrderChoice { fault_model, protocol }
     }

@@ -4,14 +4,14 @@
 
 use crate::failure::{Doing as _, Failure, Outcome};
 use crate::init::DurabilityChoice;
-use crate::ordering::ProtocolWord;
+use crate::ordering::{FaultModelWord, ProtocolWord};
 use crate::print;
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quorate_sim::command::{Options, Progress, execute};
 use quorate_sim::{Level, Profile, SyncMode, planted};
-use quorate_types::Protocol;
+use quorate_types::{FaultModel, Protocol};
 use std::io::{self, ErrorKind, IsTerminal as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -71,6 +71,9 @@ pub(crate) struct Args {
     /// How the replicas agree [default: raft]; with mod-smart neither they nor the number of instances change
     #[arg(long, value_enum)]
     protocol: Option<ProtocolWord>,
+    /// Which faults the cluster survives [default: crash]; with byzantine the protocol is mod-smart
+    #[arg(long, value_enum)]
+    fault_model: Option<FaultModelWord>,
     /// Whether replicas join and leave [default: the seed decides, unless --replicas is given]
     #[arg(long, value_name = "true|false")]
     changes: Option<bool>,
@@ -152,7 +155,11 @@ fn options(args: Args) -> Outcome<Options> {
         )));
     }
     let moves = args.changes == Some(true) || args.resizes == Some(true);
-    if args.protocol == Some(ProtocolWord::ModSmart) && moves {
+    let byzantine = args.fault_model == Some(FaultModelWord::Byzantine);
+    if byzantine && args.protocol == Some(ProtocolWord::Raft) {
+        return Err(Failure::usage("raft survives crashes only: leave out --protocol"));
+    }
+    if (byzantine || args.protocol == Some(ProtocolWord::ModSmart)) && moves {
         return Err(Failure::usage(
             "with mod-smart neither the members nor the number of instances can change: leave out --changes and --resizes",
         ));
@@ -160,6 +167,7 @@ fn options(args: Args) -> Outcome<Options> {
     let profile = Profile {
         replicas: args.replicas,
         protocol: args.protocol.map(Protocol::from),
+        fault_model: args.fault_model.map(FaultModel::from),
         changes: args.changes,
         instances: args.instances,
         resizes: args.resizes,

@@ -1,7 +1,7 @@
 //! What the caller of a run chooses.
 
 use quorate_log::SyncMode;
-use quorate_types::Protocol;
+use quorate_types::{FaultModel, Protocol};
 
 /// What is chosen by the caller rather than by the seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +10,8 @@ pub struct Profile {
     pub replicas: Option<usize>,
     /// How the replicas agree; otherwise by Raft.
     pub protocol: Option<Protocol>,
+    /// Which faults the cluster is to survive; otherwise crashes.
+    pub fault_model: Option<FaultModel>,
     /// Whether there are faults at all.
     pub faults: bool,
     /// Durability; otherwise mostly `group`.
@@ -33,6 +35,7 @@ impl Default for Profile {
         Self {
             replicas: None,
             protocol: None,
+            fault_model: None,
             faults: true,
             sync: None,
             length: 1,

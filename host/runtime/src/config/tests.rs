@@ -1,4 +1,4 @@
-use super::{CheckpointMode, Config, MemberConfig};
+use super::{CheckpointMode, Config, MemberConfig, SigningConfig, SigningKey};
 use quorate_types::{ClusterId, FaultModel, Protocol};
 use std::collections::BTreeSet;
 
