@@ -4,7 +4,7 @@ use super::tls::ClientTls;
 use super::{BlockingClient, Client, ClientFile, ClientFileError, driver};
 use quorate_client::Config;
 use quorate_tls::{CredentialsError, TlsFiles};
-use quorate_types::{ClientId, ClusterId, ReplicaId, Span};
+use quorate_types::{ClientId, ClusterId, FaultModel, ReplicaId, Span};
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -106,6 +106,13 @@ impl ClientBuilder {
     #[must_use]
     pub const fn cluster(mut self, cluster: ClusterId) -> Self {
         self.config.cluster = Some(cluster);
+        self
+    }
+    /// What the replicas may do; crash faults if not given. It must be the cluster's: with Byzantine faults requests go to all members, and
+    /// an answer is believed once f+1 of them gave it, so the list of members must be complete.
+    #[must_use]
+    pub const fn fault_model(mut self, model: FaultModel) -> Self {
+        self.config.fault_model = model;
         self
     }
     /// Who this client is; random if not given. Caps on sessions hold per client.

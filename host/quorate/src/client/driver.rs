@@ -348,7 +348,7 @@ impl Driver {
             }
             Ask::Shutdown => {
                 self.ends_at = Some(Instant::now() + LINGER);
-                return;
+                Input::EndReads
             }
         };
         self.core.step(now, input, &mut self.out);

@@ -27,7 +27,7 @@ pub use completions::{Completed, CompletionQueue};
 pub use file::{ClientFile, ClientFileError, ClientFiles};
 pub use quorate_client::{Error, ReadConsistency};
 pub use quorate_tls::{Credentials, CredentialsError, TlsFiles};
-pub use quorate_types::{ClientId, ClusterId, ReplicaId, Seq};
+pub use quorate_types::{ClientId, ClusterId, FaultModel, ReplicaId, Seq};
 pub use session::{CallFuture, Session};
 
 use admin::Question;
