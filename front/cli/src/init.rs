@@ -79,6 +79,8 @@ pub(crate) enum ServiceChoice {
     Etcd,
     /// Counts and sums what it gets, to measure with
     Tally,
+    /// Answers with as many bytes as it is asked for, to measure with
+    Echo,
 }
 
 /// The word for it on the command line and in files.
@@ -304,13 +306,7 @@ pub(crate) fn etcd_addresses(service: ServiceChoice, members: &[(u16, String)], 
     members.iter().enumerate().map(address).collect()
 }
 
-fn replica_toml(
-    origin: &Origin,
-    replica: u16,
-    etcd: Option<&str>,
-    lives: &[Life],
-    plan: &Plan,
-) -> String {
+fn replica_toml(origin: &Origin, replica: u16, etcd: Option<&str>, lives: &[Life], plan: &Plan) -> String {
     let cluster = origin.cluster;
     let mut text = format!(
         "# Replica {replica}; made by `{}`. docs/configuration.md explains every key.\n\

@@ -6,7 +6,7 @@ use crate::log::{Levels, LogFormat};
 use crate::print;
 use quorate_etcd_grpc::Hub;
 use quorate_execute::{InStore, Service};
-use quorate_kv::{Kv, KvConfig, Tally};
+use quorate_kv::{Echo, Kv, KvConfig, Tally};
 use quorate_runtime::{Config, Options, Reloader, Replica, StartError, Stopper};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -158,8 +158,9 @@ fn service(config: &Config, hub: &Hub) -> Outcome<Box<dyn Service>> {
         })))),
         "etcd" => Ok(etcd::service(hub)),
         "tally" => Ok(Box::new(Tally::default())),
+        "echo" => Ok(Box::new(Echo::default())),
         other => Err(Failure::usage(format!(
-            "the configuration is not usable: service: there is no \"{other}\"; this program has \"kv\", \"etcd\" and \"tally\""
+            "the configuration is not usable: service: there is no \"{other}\"; this program has \"kv\", \"etcd\", \"tally\" and \"echo\""
         ))),
     }
 }

@@ -145,7 +145,9 @@ fn clients_spread_evenly_over_instances() {
     };
     evenly(&[], 4);
     // Everybody leads what it keeps. Nothing but their own first session tells those who come later where to go.
-    wait_until("leaders are spread", || leaders_of_instances(&directory) == [Some(1), Some(2), Some(3), Some(1)]);
+    wait_until("leaders are spread", || {
+        leaders_of_instances(&directory) == [Some(1), Some(2), Some(3), Some(1)]
+    });
     {
         let clients: Vec<BlockingClient> = (0..16).map(|_| client(&directory)).collect();
         let later: Vec<_> = clients.iter().map(|client| client.open_session().expect("a session")).collect();

@@ -1,14 +1,16 @@
-//! The key-value service: put, get, delete, scan, compare-and-swap, transactions; and a service to measure with.
+//! The key-value service: put, get, delete, scan, compare-and-swap, transactions; and services to measure with.
 //!
 //! [`Kv`] keeps its state in the object store ([`quorate_execute::ObjectService`]); it runs as `InStore::new(Kv::new(config))`.
 //! A client encodes a [`KvCommand`] or [`KvQuery`] and decodes a [`KvReply`]; the bytes are drawn in docs/formats/kv.md. Gets and scans are queries (weak or strong reads) and also
 //! commands (ordered like writes). Start with `service.rs`. Tests: `tests/`.
 
 mod codec;
+mod echo;
 pub mod fuzzing;
 mod service;
 mod tally;
 
 pub use codec::{Compare, Condition, KvCommand, KvError, KvQuery, KvReply, Malformed, Operation, Scan};
+pub use echo::{Echo, echo_command};
 pub use service::{Kv, KvConfig};
 pub use tally::{Tally, Totals};

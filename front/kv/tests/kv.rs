@@ -2,9 +2,10 @@
 
 mod support;
 
-use quorate_execute::{BatchReplies, Service};
+use quorate_execute::{BatchReplies, ReplySink, Service};
 use quorate_kv::{
-    Compare, Condition, KvCommand, KvConfig, KvError, KvQuery, KvReply, Operation, Scan, Tally, Totals,
+    Compare, Condition, Echo, KvCommand, KvConfig, KvError, KvQuery, KvReply, Operation, Scan, Tally, Totals,
+    echo_command,
 };
 use quorate_types::{Items, ItemsBuilder};
 use support::{checkpoint, ctx, delete, encoded, get, put, query, raw, run, scan};
@@ -266,4 +267,23 @@ fn every_key_of_a_command_is_named() {
     KvQuery::Scan(Scan { start: b"a", end: b"", limit: 0 }).encode(&mut bytes);
     assert_eq!(named(&bytes, true), [range(b"a", None)]);
     assert!(named(b"\xff", false).is_empty() && named(b"\xff", true).is_empty(), "nothing is done then");
+}
+
+/// Replies as long as wished, and as many commands as there were.
+#[test]
+fn the_echo_answers_as_wished_and_counts() {
+    let echo = &mut Echo::default();
+    for (request, reply) in [(0, 0), (0, 1), (4096, 0), (10, 5000)] {
+        let command = echo_command(request, reply);
+        assert_eq!(command.len(), if reply > 0 { request.max(4) } else { request });
+        let mut out = Vec::new();
+        let mut sink = ReplySink::new(&mut out, 1 << 20);
+        echo.execute(&command, &ctx(), &mut sink);
+        assert_eq!(out.len(), reply);
+    }
+    assert_eq!(query(echo, &KvQuery::Get { key: b"" }), 4u64.to_le_bytes());
+    let restored = &mut Echo::default();
+    restored.restore(&mut &checkpoint(echo)[..]).expect("a good checkpoint");
+    assert_eq!(checkpoint(restored), 4u64.to_le_bytes());
+    assert!(Echo::default().restore(&mut &[0; 9][..]).is_err());
 }

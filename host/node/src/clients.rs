@@ -6,12 +6,12 @@ use crate::node::Node;
 use crate::problems::Situation;
 use crate::seats::Place;
 use crate::status::{LogStatus, MemberStatus, NodeStatus, PeerStatus, SeatsStatus};
+use bytes::Bytes;
 use quorate_admit::{Executed, Terms};
 use quorate_execute::{Executor, Lookup};
 use quorate_log::SyncMode;
 use quorate_order::{Input as OrderInput, Status as OrderStatus};
 use quorate_reply::Asked;
-use bytes::Bytes;
 use quorate_types::{ClientId, ConnId, Items, ReplicaId, Span, Time};
 use quorate_wire::{
     ClientMessage, Frame, FrameKind, MemberRequest, OutFrame, ReadRequest, ReadStatus, RequestKind, Requests,

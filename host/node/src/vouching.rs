@@ -13,19 +13,19 @@ use crate::config::NodeConfig;
 use crate::effects::{Effects, Event};
 use crate::node::Node;
 use crate::status::SuspectStatus;
+use bytes::Bytes;
 use quorate_admit::{Heard, HeardLimits, Late, Owner};
 use quorate_execute::Lookup;
 use quorate_order::Input as OrderInput;
 use quorate_order::mod_smart::digest_of_request;
 use quorate_types::{
-    ClientId, ConnId, Digest, FaultModel, Quorums, Reject, ReplicaId, RequestNumber, SessionId, Slot, Span, Time,
-    planted,
+    ClientId, ConnId, Digest, FaultModel, Quorums, Reject, ReplicaId, RequestNumber, SessionId, Slot, Span,
+    Time, planted,
 };
 use quorate_wire::{
-    Batch, ClientMessage, Frame, FrameKind, OutFrame, Reply, ReplyStatus, RequestHeader, RequestKind, Requests,
-    write_position,
+    Batch, ClientMessage, Frame, FrameKind, OutFrame, Reply, ReplyStatus, RequestHeader, RequestKind,
+    Requests, write_position,
 };
-use bytes::Bytes;
 use std::collections::BTreeMap;
 
 /// What clients asked is looked through this often.
@@ -87,7 +87,12 @@ impl Vouching {
         let bytes_max = config.admission.queue_bytes_max;
         let limits =
             HeardLimits { bytes_max, client_bytes_max: bytes_max / 4, window: config.sessions.window };
-        Self::new(config.order.fault_model(), config.members.all().len(), usize::from(config.instances), limits)
+        Self::new(
+            config.order.fault_model(),
+            config.members.all().len(),
+            usize::from(config.instances),
+            limits,
+        )
     }
 
     fn new(model: FaultModel, members: usize, instances: usize, limits: HeardLimits) -> Self {
@@ -167,11 +172,18 @@ impl Node {
             return self.reject(now, conn, text, out);
         }
         self.vouching.look_at.get_or_insert(now.plus(LOOK_EVERY));
-        let (count, mut run, mut answer) = (self.instances.len(), None, std::mem::take(&mut self.turn.answer));
+        let (count, mut run, mut answer) =
+            (self.instances.len(), None, std::mem::take(&mut self.turn.answer));
         let mut at = 0;
         for (header, body, whole) in Requests::new(payload).flatten() {
             let end = at + whole.len();
-            let to = match self.hear_one(now, (conn, client), (&header, body), payload.slice(at..end), &mut answer) {
+            let to = match self.hear_one(
+                now,
+                (conn, client),
+                (&header, body),
+                payload.slice(at..end),
+                &mut answer,
+            ) {
                 true => Some(instance_of(&header, count)).filter(|to| self.instances[*to].order.leading()),
                 false => None,
             };
@@ -357,7 +369,10 @@ impl Node {
     fn admit_all(&mut self, now: Time, at: usize, out: &mut Effects) {
         let count = self.instances.len();
         let goes = |bytes: &&Bytes| {
-            Requests::new(bytes).flatten().next().is_some_and(|(header, ..)| instance_of(&header, count) == at)
+            Requests::new(bytes)
+                .flatten()
+                .next()
+                .is_some_and(|(header, ..)| instance_of(&header, count) == at)
         };
         let all: Vec<Bytes> = self.vouching.heard.all().filter(goes).cloned().collect();
         for bytes in all {
@@ -393,16 +408,19 @@ impl Node {
             }
         }
         let heard = &self.vouching.heard;
-        let over: Vec<(Digest, usize)> = self.vouching.watched.iter().filter(|(_, (_, late))| !heard.waits(late))
-            .map(|(digest, (at, _))| (*digest, *at)).collect();
+        let over: Vec<(Digest, usize)> = self
+            .vouching
+            .watched
+            .iter()
+            .filter(|(_, (_, late))| !heard.waits(late))
+            .map(|(digest, (at, _))| (*digest, *at))
+            .collect();
         for (digest, at) in over {
             self.vouching.watched.remove(&digest);
             self.step_in(at, now, OrderInput::Unwatch(digest));
         }
         let executor = &self.executor;
-        let is_over = |session| {
-            matches!(executor.lookup(session, RequestNumber::FIRST), Lookup::Ended)
-        };
+        let is_over = |session| matches!(executor.lookup(session, RequestNumber::FIRST), Lookup::Ended);
         self.vouching.heard.tidy(now, is_over, CLAIM_TIME);
         let idle = self.vouching.heard.byte_len() == 0 && self.vouching.watched.is_empty();
         self.vouching.look_at = (!idle).then(|| now.plus(LOOK_EVERY));
@@ -421,7 +439,13 @@ impl Node {
     }
 
     /// A member sends on what a client asked of it.
-    pub(crate) fn on_sent_on(&mut self, now: Time, (conn, from): (ConnId, ReplicaId), frame: Frame, out: &mut Effects) {
+    pub(crate) fn on_sent_on(
+        &mut self,
+        now: Time,
+        (conn, from): (ConnId, ReplicaId),
+        frame: Frame,
+        out: &mut Effects,
+    ) {
         let bytes = match ClientMessage::decode(frame) {
             Ok(ClientMessage::Requests(bytes)) if self.vouching.is_on() => bytes,
             Ok(_) => return self.reject(now, conn, "a member sends requests of clients".into(), out),

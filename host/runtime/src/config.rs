@@ -295,7 +295,7 @@ pub struct Config {
     /// How many threads share the work of this replica's connections; with more than one, those of instances are apart from the rest.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub lanes: u16,
-    /// Which service runs: `kv`, `etcd`, or `tally` for `bench append`.
+    /// Which service runs: `kv`, `etcd`, `tally` for `bench append`, `echo` for `bench bft`.
     #[serde(default = "kv")]
     pub service: String,
     /// Where clients of etcd are served, `host:port`; with the service `etcd` only, and nowhere when left out.

@@ -155,7 +155,9 @@ impl Heard {
         let of_client = self.client_bytes.get(&client).copied().unwrap_or(0);
         // When all together ask for too much, everybody has an equal share.
         let share = self.limits.bytes_max / self.client_bytes.len().max(1);
-        if of_client >= self.limits.client_bytes_max || (self.bytes >= self.limits.bytes_max && of_client >= share) {
+        if of_client >= self.limits.client_bytes_max
+            || (self.bytes >= self.limits.bytes_max && of_client >= share)
+        {
             return false;
         }
         if header.kind == RequestKind::OpenSession {
@@ -361,7 +363,8 @@ impl Heard {
                 self.freed(client, cost);
             }
         }
-        let old: Vec<_> = self.early.iter().filter(|(_, line)| line.asked.front().is_none_or(stale)).collect();
+        let old: Vec<_> =
+            self.early.iter().filter(|(_, line)| line.asked.front().is_none_or(stale)).collect();
         let old: Vec<_> = old.into_iter().map(|(key, _)| *key).collect();
         for key in old {
             if let Some(line) = self.early.remove(&key) {

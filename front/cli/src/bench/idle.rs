@@ -11,6 +11,7 @@ use super::target::Target;
 use crate::cluster::ClusterArgs;
 use crate::failure::Outcome;
 use crate::init::{self, ServiceChoice};
+use crate::ordering::OrderArgs;
 use crate::print;
 use serde::Serialize;
 use std::process::ExitCode;
@@ -48,6 +49,8 @@ pub(super) fn run(args: &IdleArgs, json: bool) -> Outcome {
     let length = seconds("--secs", args.secs)?;
     let measurement = Measurement {
         cluster: ClusterArgs::default(),
+        order: OrderArgs::default(),
+        replicas: None,
         durability: Some(args.durability),
         plain: false,
         instances: args.instances,

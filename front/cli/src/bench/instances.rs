@@ -14,6 +14,7 @@ use super::target::Target;
 use crate::cluster::ClusterArgs;
 use crate::failure::{Failure, Outcome};
 use crate::init::ServiceChoice;
+use crate::ordering::OrderArgs;
 use crate::print;
 use serde::Serialize;
 use std::process::ExitCode;
@@ -116,6 +117,8 @@ fn check(args: &InstancesArgs) -> Outcome<Measurement> {
     }
     let measurement = Measurement {
         cluster: ClusterArgs::default(),
+        order: OrderArgs::default(),
+        replicas: None,
         durability: Some(args.durability),
         plain: args.plain,
         instances: 1,

@@ -4,11 +4,12 @@
 //! runs already. A figure stands beside the null program's (`bench floor`) from the same command: floor, ours, floor, and
 //! so on, since what else the machine does changes from minute to minute.
 //!
-//! Files: `options` (the command line), `temporary` (the replicas), `load` and `paced` (the load generators, as much as goes and at a given rate), `quota` (limits of lanes), `nets` (limits of links), `append`, `kv`, `idle`,
+//! Files: `options` (the command line), `temporary` (the replicas), `load` and `paced` (the load generators, as much as goes and at a given rate), `quota` (limits of lanes), `nets` (limits of links), `append`, `kv`, `bft`, `idle`,
 //! `floor`, `etcd`, `hostile`, `instances`, `stages` (one benchmark each), `pulse` (a part of `idle`), `figure` (what is drawn), `series` (floor and ours in turns), `median`, `machine` and `cpu` (what the system says),
 //! `report` and `progress` (what people see). Tests: front/cli/tests.
 
 mod append;
+mod bft;
 mod cpu;
 mod etcd;
 mod figure;
@@ -46,6 +47,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Command::Etcd(etcd) => etcd::run(&etcd, args.json),
         Command::Member(member) => etcd::become_member(&member),
         Command::Kv(kv) => kv::run(&kv, args.json),
+        Command::Bft(bft) => bft::run(&bft, args.json),
         Command::Floor(floor) => floor::run(&floor, args.json),
         Command::Idle(idle) => idle::run(&idle, args.json),
         Command::Instances(instances) => instances::run(&instances, args.json),

@@ -3,6 +3,7 @@
 use crate::cluster::ClusterArgs;
 use crate::failure::{Failure, Outcome};
 use crate::init::DurabilityChoice;
+use crate::ordering::OrderArgs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use std::time::Duration;
   quorate bench append --durability memory
   quorate bench kv --callers 1000 --repeat 3
   quorate bench kv --callers 1 --durability group
+  quorate bench bft --fault-model byzantine --durability memory
   quorate bench floor --json
   quorate bench idle --secs 60
   quorate bench idle --instances 8 --secs 10 --pulses 60
@@ -38,6 +40,8 @@ pub(super) enum Command {
     Append(AppendArgs),
     /// Many callers, each with a session and one put outstanding
     Kv(KvArgs),
+    /// Many clients, each with a request outstanding: latency, rate, and processor time for each request
+    Bft(BftArgs),
     /// The null program alone: what the machine allows
     Floor(FloorArgs),
     /// Memory and processor time of three replicas that nobody uses
@@ -62,6 +66,11 @@ pub(super) enum Command {
 pub(super) struct Measurement {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
+    #[command(flatten)]
+    pub(super) order: OrderArgs,
+    /// How many replicas the benchmark's own cluster has [default: 3; 4 with byzantine faults]
+    #[arg(long, value_name = "COUNT", conflicts_with_all = ["dir", "config"], value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(super) replicas: Option<u16>,
     /// When a write counts as durable [default: group]; a cluster that runs already has its own
     #[arg(long, value_enum, conflicts_with_all = ["dir", "config"])]
     pub(super) durability: Option<DurabilityChoice>,
@@ -107,7 +116,12 @@ impl Measurement {
         if !(1..=64).contains(&self.instances) || !(1..=64).contains(&self.lanes) {
             return Err(Failure::usage("--instances and --lanes are 1 to 64"));
         }
+        self.order.choice()?;
         check_delay(self.durability(), self.sync_delay_us)
+    }
+    /// How many replicas a cluster of our own has.
+    pub(super) fn replicas(&self) -> u16 {
+        self.replicas.unwrap_or(self.order.replicas())
     }
     /// Whether a cluster of our own is to be started.
     pub(super) fn own_cluster(&self) -> bool {
@@ -171,6 +185,24 @@ pub(super) struct KvArgs {
     /// Size of a value in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 16)]
     pub(super) value_bytes: usize,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct BftArgs {
+    #[command(flatten)]
+    pub(super) measurement: Measurement,
+    /// Clients: each has a session and one request outstanding
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
+    pub(super) clients: usize,
+    /// They share connections, as callers in one program do; otherwise each has its own, to all replicas
+    #[arg(long)]
+    pub(super) shared: bool,
+    /// Size of a request in bytes, without what the protocol adds
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub(super) request_bytes: usize,
+    /// Size of a reply in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub(super) reply_bytes: usize,
 }
 
 #[derive(Debug, clap::Args)]

@@ -6,6 +6,7 @@ use super::options::Measurement;
 use super::target::Target;
 use crate::admin::shown_durability;
 use crate::failure::{Doing as _, Outcome};
+use crate::ordering::OrderChoice;
 use crate::{init, print};
 use hdrhistogram::Histogram;
 use quorate_floor::Report;
@@ -192,7 +193,7 @@ impl Figure {
     pub(super) fn new(
         subject: Subject,
         durability: Durability,
-        replicas: usize,
+        (replicas, order): (usize, OrderChoice),
         machine: Machine,
         runs: Vec<impl Into<OwnRun>>,
         floors: Vec<FloorRun>,
@@ -208,8 +209,8 @@ impl Figure {
         Self {
             subject,
             durability,
-            fault_model: "crash",
-            protocol: "raft",
+            fault_model: order.fault_model.name(),
+            protocol: order.protocol.name(),
             replicas,
             per_s_median: per_s,
             p50_us_median: p50,

@@ -10,6 +10,7 @@ use super::target::Target;
 use super::temporary::FLOOR_PREFIX;
 use crate::failure::{Failure, Outcome};
 use crate::init::{self, DurabilityChoice};
+use crate::ordering::OrderChoice;
 use quorate_floor::{Config as FloorConfig, Sync};
 use std::process::ExitCode;
 
@@ -18,6 +19,7 @@ pub(super) struct Run {
     own: OwnRun,
     durability: Durability,
     replicas: usize,
+    order: OrderChoice,
 }
 
 impl Run {
@@ -46,7 +48,7 @@ impl Run {
             first_error: measured.first_error,
             check,
         };
-        Self { own, durability: Durability::of(target), replicas: target.replicas.len() }
+        Self { own, durability: Durability::of(target), replicas: target.replicas.len(), order: target.order }
     }
 }
 
@@ -77,7 +79,7 @@ impl Series<'_> {
             }
         }
         let Some(last) = runs.last() else { return Err(Failure::new("nothing was measured")) };
-        let (durability, replicas) = (last.durability.clone(), last.replicas);
+        let (durability, replicas) = (last.durability.clone(), (last.replicas, last.order));
         // What the null program left is an empty directory, if anything.
         let _ = std::fs::remove_dir(&self.floor.dir);
         let figure = Figure::new(self.subject, durability, replicas, machine, runs, floors);

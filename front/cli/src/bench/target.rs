@@ -6,6 +6,7 @@ use super::temporary::{Settings, Temporary};
 use crate::cluster::Cluster;
 use crate::failure::{Doing as _, Failure, Outcome};
 use crate::init::{self, ServiceChoice};
+use crate::ordering::OrderChoice;
 use quorate::client::{BlockingClient, Client};
 use quorate_types::ReplicaId;
 use serde::Deserialize;
@@ -23,6 +24,8 @@ pub(super) struct Target {
     pub(super) client: BlockingClient,
     /// More of them, where one connection to one leader would not reach all instances.
     crowd: Vec<BlockingClient>,
+    /// In the place of all others, where there are any.
+    many: Vec<Client>,
     own: Option<Temporary>,
     pub(super) replicas: Vec<ReplicaId>,
     /// The processes in the order of `replicas`; empty when they are not on this machine.
@@ -31,6 +34,8 @@ pub(super) struct Target {
     pub(super) durability: String,
     /// What every sync takes longer.
     pub(super) sync_delay_us: u64,
+    /// How the replicas agree; of a cluster that runs already only the faults it survives are known.
+    pub(super) order: OrderChoice,
     /// When the one that was taken away comes back.
     returns: Option<Instant>,
     /// When it did.
@@ -130,11 +135,23 @@ impl Target {
             let replicas = own.cluster.members.iter().map(|(replica, _)| *replica).collect();
             let pids = own.pids();
             let durability = init::name(durability);
+            let order = measurement.order.choice()?;
             let (returns, returned) = (None, None);
             let own = Some(own);
             let crowd = Vec::new();
-            let mut target =
-                Self { client, crowd, own, replicas, pids, durability, sync_delay_us, returns, returned };
+            let mut target = Self {
+                client,
+                crowd,
+                many: Vec::new(),
+                own,
+                replicas,
+                pids,
+                durability,
+                sync_delay_us,
+                order,
+                returns,
+                returned,
+            };
             target.wait()?;
             return Ok(target);
         }
@@ -162,8 +179,20 @@ impl Target {
         }
         let (returns, returned) = (None, None);
         let (own, crowd) = (None, Vec::new());
-        let mut target =
-            Self { client, crowd, own, replicas, pids, durability, sync_delay_us, returns, returned };
+        let order = OrderChoice { fault_model: cluster.fault_model, ..OrderChoice::default() };
+        let mut target = Self {
+            client,
+            crowd,
+            many: Vec::new(),
+            own,
+            replicas,
+            pids,
+            durability,
+            sync_delay_us,
+            order,
+            returns,
+            returned,
+        };
         target.wait()?;
         Ok(target)
     }
@@ -176,6 +205,15 @@ impl Target {
         while self.crowd.len() + 1 < count {
             self.crowd.push(connect(cluster)?);
         }
+        Ok(())
+    }
+
+    /// Has so many clients, each with connections of its own, that share one thread.
+    pub(super) fn have_crowd(&mut self, count: usize, timeout: Duration) -> Outcome<()> {
+        let Some(cluster) = self.own.as_ref().map(|own| &own.cluster) else {
+            return Err(Failure::new("only a cluster that was started for this gets several clients"));
+        };
+        self.many = cluster.client().timeout(timeout).build_many(count).doing("start the clients")?;
         Ok(())
     }
 
@@ -194,7 +232,9 @@ impl Target {
 
     /// All of them.
     pub(super) fn clients(&self) -> impl Iterator<Item = &Client> + Clone {
-        std::iter::once(&self.client).chain(&self.crowd).map(BlockingClient::client)
+        let few = std::iter::once(&self.client).chain(&self.crowd).map(BlockingClient::client);
+        let none = if self.many.is_empty() { usize::MAX } else { 0 };
+        self.many.iter().chain(few.take(none))
     }
 
     /// What the first replica says of what it merged.

@@ -6,7 +6,6 @@ use crate::cert;
 use crate::cluster::Cluster;
 use crate::failure::{Doing as _, Failure, Outcome};
 use crate::init::{self, Plan, REPLICA_FILE, ServiceChoice, replica_directory};
-use crate::ordering::OrderChoice;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
@@ -53,15 +52,16 @@ impl Temporary {
         }
         let directory = scratch.join(format!("{PREFIX}{}-{number}", std::process::id()));
         let certificates = (!measurement.plain).then_some(cert::DAYS);
-        let mut free = addresses(2 * usize::from(REPLICAS))?;
-        let etcd = free.split_off(usize::from(REPLICAS));
+        let replicas = usize::from(measurement.replicas());
+        let mut free = addresses(2 * replicas)?;
+        let etcd = free.split_off(replicas);
         let members = nets.map_or_else(|| (1..).zip(free).collect(), on_nets);
         let plan = Plan {
             etcd: if service == ServiceChoice::Etcd { etcd } else { Vec::new() },
             members,
             durability: measurement.durability(),
             service,
-            order: OrderChoice::default(),
+            order: measurement.order.choice()?,
             instances: measurement.instances,
             lanes: measurement.lanes,
             certificates,

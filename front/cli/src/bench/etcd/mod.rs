@@ -22,6 +22,7 @@ use super::target::Target;
 use crate::cluster::ClusterArgs;
 use crate::failure::{Failure, Outcome};
 use crate::init::{self, DurabilityChoice, ServiceChoice};
+use crate::ordering::OrderArgs;
 use crate::print;
 use clap::ValueEnum;
 use load::{Plan, Run};
@@ -312,6 +313,8 @@ fn one(mut servers: Servers, plan: Plan, name: &str) -> Outcome<Run> {
 fn measurement(args: &EtcdArgs) -> Measurement {
     Measurement {
         cluster: ClusterArgs::default(),
+        order: OrderArgs::default(),
+        replicas: None,
         durability: Some(DurabilityChoice::Group),
         plain: true,
         instances: 1,

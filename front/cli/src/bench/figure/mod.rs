@@ -19,6 +19,7 @@ use super::options::Measurement;
 use crate::cluster::ClusterArgs;
 use crate::failure::{Doing as _, Failure, Outcome};
 use crate::init::DurabilityChoice;
+use crate::ordering::OrderArgs;
 use crate::print;
 use clap::ValueEnum;
 use std::fs;
@@ -132,6 +133,8 @@ impl FigureArgs {
     pub(super) fn measurement(&self) -> Measurement {
         Measurement {
             cluster: ClusterArgs::default(),
+            order: OrderArgs::default(),
+            replicas: None,
             durability: Some(self.durability),
             // As in the papers: what is compared is the way checkpoints are taken. Of instances the links' cost is a part.
             plain: self.plain || !matches!(self.name, Some(Name::Niagara3 | Name::Niagara4 | Name::Niagara5)),

@@ -21,6 +21,7 @@ use crate::cert::authority::{Office, Place};
 use crate::cluster::{Cluster, ClusterArgs};
 use crate::failure::{Doing as _, Failure, Outcome};
 use crate::init::{self, AUTHORITY, CLIENTS, ServiceChoice};
+use crate::ordering::OrderArgs;
 use crate::print;
 use quorate_kv::{KvCommand, Operation};
 use quorate_types::{Holder, Name, ReplicaId};
@@ -93,6 +94,8 @@ pub(super) fn run(args: &HostileArgs, json: bool) -> Outcome {
     }
     let measurement = Measurement {
         cluster: ClusterArgs::default(),
+        order: OrderArgs::default(),
+        replicas: None,
         durability: Some(args.durability),
         plain: args.plain,
         instances: 1,
