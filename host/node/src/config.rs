@@ -21,6 +21,8 @@ pub struct NodeConfig {
     pub log_id: u64,
     /// The log's sizes and durability.
     pub log: LogConfig,
+    /// Replicas may come as clients and operators, for those whom they serve by another protocol.
+    pub replicas_serve_others: bool,
     /// How many instances order batches, side by side.
     pub instances: u16,
     /// How many lanes the host runs. With more than one, the first has the node, and the others the connections of instances.

@@ -197,6 +197,7 @@ impl Node {
 
     /// The level to raise to; `wanted` is 0 for the highest possible.
     fn plan_raise(&self, wanted: u32) -> Result<u32, String> {
+        self.vouching.may_command()?;
         self.may_raise()?;
         let (now, all) = (self.level(), self.highest_of_all()?);
         let level = if wanted == 0 { all } else { wanted };

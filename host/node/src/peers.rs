@@ -433,7 +433,10 @@ impl Peers {
                 reason: RefusalReason::NoHello,
                 text: format!("{text}: this port speaks Quorate's own protocol"),
             })
-            .and_then(|hello| check_identity(&hello, self.identity(conn).map(|who| &**who)).map(|()| hello))
+            .and_then(|hello| {
+                check_identity(&hello, self.identity(conn).map(|who| &**who), config.replicas_serve_others)
+                    .map(|()| hello)
+            })
             .and_then(|hello| config.members.check(&hello).map(|format| (format, hello)))
             .and_then(|(format, hello)| check_level(&hello, &config.level).map(|()| (format, hello)))
             .and_then(|(format, hello)| check_life(&hello, lives, &config.members).map(|()| (format, hello)))

@@ -115,6 +115,16 @@ impl Vouching {
         self.model == FaultModel::Byzantine
     }
 
+    /// Whether a leader may propose a command to the engine: nobody would vouch for it.
+    pub(crate) fn may_command(&self) -> Result<(), String> {
+        if self.is_on() {
+            return Err("a cluster that survives Byzantine faults keeps the feature level that it was made with: make a new one from a \
+                        backup (`quorate backup`)"
+                .into());
+        }
+        Ok(())
+    }
+
     pub(crate) fn note(&mut self, from: ReplicaId, what: &Reject) {
         let evidence = self.evidence.entry(from).or_default();
         evidence.count += 1;

@@ -692,6 +692,7 @@ impl Config {
             log_id: identity.log_id,
             log,
             order,
+            replicas_serve_others: self.fault_model == FaultModel::Crash || self.etcd.is_some(),
             instances: self.instances,
             lanes: self.lanes,
             merge: quorate_node::MergeConfig { window: WINDOW, held_bytes_max: HELD_BYTES_MAX },

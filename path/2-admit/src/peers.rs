@@ -188,13 +188,24 @@ impl Members {
 
 /// Checks that somebody comes as who its certificate says it is. Without one the word of whoever connects is taken: such connections
 /// exist only where the configuration says `plain`.
+/// `replicas_serve_others`: replicas may come as clients and operators, for those whom they serve by another protocol.
 ///
 /// # Errors
 /// The refusal to send back.
-pub fn check_identity(hello: &Hello, identity: Option<&Identity>) -> Result<(), Refusal> {
+pub fn check_identity(
+    hello: &Hello,
+    identity: Option<&Identity>,
+    replicas_serve_others: bool,
+) -> Result<(), Refusal> {
     let Some(identity) = identity else { return Ok(()) };
+    let replica = matches!(identity.holder, Holder::Replica(_));
     let (comes_as, remedy) = match (hello.role, &identity.holder) {
         (Role::Peer { replica, .. }, Holder::Replica(own)) if replica == *own => return Ok(()),
+        (Role::Client(_) | Role::Admin, _) if replica && !replicas_serve_others => (
+            "a client or an operator".to_owned(),
+            "where replicas may lie, none may speak for others; replicas that serve clients of another protocol are an exception (`etcd` in \
+             their configuration)",
+        ),
         // Operators may look at what clients see. A replica that serves another protocol is a client for those it serves.
         (Role::Client(client), holder) if holder.owns(client) => return Ok(()),
         // So may it act for the operators of that protocol, once it knows that they are some.

@@ -80,9 +80,12 @@ fn everybody_comes_as_who_the_certificate_says() {
         (Role::Admin, &alice, true),
     ] {
         let hello = Hello::new(cluster, None, role);
-        let checked = check_identity(&hello, Some(who));
+        let checked = check_identity(&hello, Some(who), true);
         assert_eq!(checked.is_ok(), taken, "{role:?} with the certificate of {who}: {checked:?}");
-        assert_eq!(check_identity(&hello, None), Ok(()), "a plain connection's word is taken");
+        assert_eq!(check_identity(&hello, None, false), Ok(()), "a plain connection's word is taken");
+        // Where replicas may lie, none of them speaks for anybody else.
+        let replica = matches!(who.holder, Holder::Replica(_)) && !matches!(role, Role::Peer { .. });
+        assert_eq!(check_identity(&hello, Some(who), false).is_ok(), taken && !replica, "{role:?} of {who}");
         if let Err(refusal) = checked {
             assert_eq!(refusal.reason, RefusalReason::Certificate);
             assert!(refusal.text.contains(&who.holder.to_string()), "{}", refusal.text);
