@@ -22,6 +22,7 @@ struct Earlier {
     last: Slot,
     entries: VecDeque<Entry>,
     /// What the last FLOOR record says of the slot before them.
+    floor: Option<Slot>,
     proof: Option<Proof>,
 }
 
@@ -40,7 +41,20 @@ impl Earlier {
         while self.entries.len() as u64 > beyond {
             self.entries.pop_front();
         }
-        self.proof = proof;
+        (self.floor, self.proof) = (Some(slot), proof);
+    }
+    /// After which slot the log begins and with which it ends, as far as these records tell. `open`: of which slot the votes are that follow
+    /// them.
+    fn ends(&self, open: Slot) -> Option<(Slot, Slot)> {
+        let count = self.entries.len() as u64;
+        let last = match self.floor {
+            _ if count > 0 => self.last,
+            Some(floor) => floor,
+            None if open > Slot::ZERO => open.previous(),
+            None => return None,
+        };
+        let fits = open == Slot::ZERO || open == last.next();
+        fits.then(|| (Slot::new(last.number() - count), last))
     }
 }
 
@@ -266,16 +280,40 @@ impl ModSmart {
         if self.view == View::ZERO && self.records > RecordId::ZERO {
             return Err(inconsistent("no record says in which view this replica was"));
         }
-        if self.replay.open != self.log.last().next() {
-            self.open = Default::default();
-        }
-        let Earlier { last, entries, proof } = std::mem::take(&mut self.replay.earlier);
-        if last == self.log.floor() && !entries.is_empty() {
-            self.log.extend_down(entries, proof);
+        if !self.go_on_before_checkpoint() {
+            self.go_on_after_checkpoint();
         }
         if let Some(cleared) = self.replay.floor.take() {
             self.persist_floor(cleared, out);
         }
         Ok(())
+    }
+
+    fn go_on_after_checkpoint(&mut self) {
+        if self.replay.open != self.log.last().next() {
+            self.open = Default::default();
+        }
+        let Earlier { last, entries, proof, .. } = std::mem::take(&mut self.replay.earlier);
+        if last == self.log.floor() && !entries.is_empty() {
+            self.log.extend_down(entries, proof);
+        }
+    }
+
+    /// The checkpoint was durable before the records of the last slots that it holds. Then nobody else may know that they are decided, and
+    /// nobody else may vouch for that checkpoint: this replica goes on where its log ends, with its votes, and decides them again with the
+    /// others. Whether it is so. [mod_smart L102]
+    fn go_on_before_checkpoint(&mut self) -> bool {
+        let Replay { anchor, gap, outdated, open, earlier, .. } = &mut self.replay;
+        let whole = !*gap && !*outdated && self.log.floor() == *anchor && self.log.last() == *anchor;
+        let Some((floor, _)) = earlier.ends(*open).filter(|(_, last)| whole && last < anchor) else {
+            return false;
+        };
+        let votes = self.open.writes.iter().chain(&self.open.lock);
+        if !votes.map(|vote| vote.1).all(|digest| self.open.batches.contains_key(&digest)) {
+            return false;
+        }
+        let Earlier { entries, proof, .. } = std::mem::take(earlier);
+        self.log.begin_earlier(floor, entries, proof.filter(|proof| proof.slot == floor));
+        true
     }
 }
