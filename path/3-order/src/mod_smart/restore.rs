@@ -271,6 +271,18 @@ impl ModSmart {
         Ok(())
     }
 
+    /// After which slot the records begin that were given so far: those that lead to the checkpoint are here, and nobody need be given that
+    /// checkpoint for them.
+    pub(super) fn forgotten_before(&self) -> Slot {
+        let Replay { anchor, earlier, .. } = &self.replay;
+        if let Some((floor, _)) = self.ends_before_checkpoint() {
+            return floor;
+        }
+        let leads = earlier.last == *anchor && self.log.floor() == *anchor;
+        let count = if leads { earlier.entries.len() as u64 } else { 0 };
+        Slot::new(self.log.floor().number() - count)
+    }
+
     /// All records were given. [mod_smart L88]
     pub(super) fn finish_restoring(&mut self, out: &mut Effects) -> Result<(), Halt> {
         assert!(
@@ -299,20 +311,21 @@ impl ModSmart {
         }
     }
 
+    /// After which slot the records begin and with which they end, if the checkpoint reaches further, and they tell all that they should.
+    fn ends_before_checkpoint(&self) -> Option<(Slot, Slot)> {
+        let Replay { anchor, gap, outdated, open, earlier, .. } = &self.replay;
+        let whole = !gap && !outdated && self.log.floor() == *anchor && self.log.last() == *anchor;
+        let mut votes = self.open.writes.iter().chain(&self.open.lock);
+        let known = votes.all(|vote| self.open.batches.contains_key(&vote.1));
+        earlier.ends(*open).filter(|(_, last)| whole && known && last < anchor)
+    }
+
     /// The checkpoint was durable before the records of the last slots that it holds. Then nobody else may know that they are decided, and
     /// nobody else may vouch for that checkpoint: this replica goes on where its log ends, with its votes, and decides them again with the
     /// others. Whether it is so. [mod_smart L102]
     fn go_on_before_checkpoint(&mut self) -> bool {
-        let Replay { anchor, gap, outdated, open, earlier, .. } = &mut self.replay;
-        let whole = !*gap && !*outdated && self.log.floor() == *anchor && self.log.last() == *anchor;
-        let Some((floor, _)) = earlier.ends(*open).filter(|(_, last)| whole && last < anchor) else {
-            return false;
-        };
-        let votes = self.open.writes.iter().chain(&self.open.lock);
-        if !votes.map(|vote| vote.1).all(|digest| self.open.batches.contains_key(&digest)) {
-            return false;
-        }
-        let Earlier { entries, proof, .. } = std::mem::take(earlier);
+        let Some((floor, _)) = self.ends_before_checkpoint() else { return false };
+        let Earlier { entries, proof, .. } = std::mem::take(&mut self.replay.earlier);
         self.log.begin_earlier(floor, entries, proof.filter(|proof| proof.slot == floor));
         true
     }

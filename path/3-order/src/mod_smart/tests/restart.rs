@@ -301,3 +301,29 @@ fn a_checkpoint_ahead_of_the_log_is_trimmed_to_as_far_as_that_goes() {
     let again = after_checkpoint(4, Crash, 3, &again.disk);
     assert_eq!(again.order.open.lock, Some((View::FIRST, value(&some(4)))));
 }
+
+/// What leads to the checkpoint is in the log: nobody need be given that checkpoint on this replica's word.
+#[test]
+fn what_leads_to_the_checkpoint_was_not_forgotten() {
+    let (mut disk, lost) = four_decided(Crash, 3);
+    let forgotten = |slot, disk: &[Stored]| {
+        let mut order = One::fresh(0, 3, Crash);
+        let anchor = order.anchor(Slot::ZERO).expect("it begins there");
+        order.restore_anchor(Slot::new(slot), &anchor).expect("an anchor of ours");
+        for (id, record) in (1..).zip(disk) {
+            order.restore(RecordId::new(id), record.clone()).expect("records of ours");
+        }
+        let before = order.forgotten();
+        order.start(quorate_types::Time::ZERO, &mut Effects::new());
+        assert_eq!(order.forgotten(), before, "the start changes nothing");
+        before.number()
+    };
+    assert_eq!(forgotten(4, &disk), 0, "three slots, and a vote on the fourth");
+    disk.extend(lost);
+    assert_eq!((forgotten(4, &disk), forgotten(2, &disk), forgotten(6, &disk)), (0, 0, 0));
+    assert_eq!(forgotten(4, &[]), 4, "there is nothing else");
+    let mut one = One::restored(0, 3, Crash, disk);
+    one.step(Input::Deadline);
+    one.step(Input::Trim { slot: Slot::new(2) });
+    assert_eq!((forgotten(4, &one.disk), forgotten(2, &one.disk)), (2, 2));
+}
