@@ -6,7 +6,7 @@ use crate::auth::Keys;
 use crate::mod_smart::{ModSmart, ModSmartConfig};
 use crate::raft::{self, Raft, RaftConfig};
 use crate::{Anchor, Order, Stored};
-use quorate_types::{Halt, InstanceId, Protocol, ReplicaId, Slot, Span};
+use quorate_types::{FaultModel, Halt, InstanceId, Protocol, ReplicaId, Slot, Span};
 use quorate_wire::Memberships;
 
 /// What all instances of a replica have in common.
@@ -44,6 +44,14 @@ impl OrderConfig {
                 let config = ModSmartConfig { seed: config.seed ^ salt, instance, ..config.clone() };
                 Box::new(ModSmart::new(config, keys.build()))
             }
+        }
+    }
+
+    /// Which faults its instances survive.
+    pub fn fault_model(&self) -> FaultModel {
+        match self {
+            Self::Raft(_) => FaultModel::Crash,
+            Self::ModSmart { config, .. } => config.model,
         }
     }
 
