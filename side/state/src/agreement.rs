@@ -300,7 +300,7 @@ impl Agreement {
         keeps || !said
     }
 
-    /// What an older report of a member is good for. Another one says that it holds a checkpoint only if that can be trusted. Who has not
+    /// What an older report of a member is good for. Another one says that it holds a checkpoint only if that can be trusted, and a liar has but its own place to waste. Who has not
     /// been there can not know that it is agreed on, and may find nothing else to fetch.
     fn worth(&self, from: ReplicaId, seq: Seq, report: &Report) -> Worth {
         let agreed = self.agreed(seq);
