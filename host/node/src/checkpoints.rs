@@ -14,7 +14,7 @@ use crate::rot::Rotten;
 use crate::state::none_agree;
 use crate::status::{CheckpointStatus, TransferStatus};
 use crate::system::System;
-use quorate_state::agreement::{Agreement, needed_for_crashes};
+use quorate_state::agreement::Agreement;
 use quorate_state::checkpoint::Image;
 use quorate_state::store::Version;
 use quorate_state::transfer::{Fetch, Serve};
@@ -162,11 +162,11 @@ impl Checkpoints {
         let me = config.members.me();
         let ids: Vec<ReplicaId> = config.members.all().iter().map(|member| member.replica).collect();
         let place = ids.iter().filter(|id| **id < me).count();
-        let mut agreement = Agreement::new(me, &ids, needed_for_crashes(ids.len()));
+        let mut agreement = Agreement::new(me, &ids, config.order.fault_model());
         if config.members.number() > MembershipId::FIRST {
             // Who joins later begins with a list of those who may have a checkpoint for it.
             let others: Vec<ReplicaId> = ids.iter().copied().filter(|id| *id != me).collect();
-            let nothing = agreement.set_members(&others, &[me], needed_for_crashes(others.len()));
+            let nothing = agreement.set_members(&others, &[me]);
             debug_assert!(nothing.is_empty(), "nothing was heard yet");
         }
         Self {
@@ -275,7 +275,11 @@ impl Checkpoints {
         let newest = self.own.back()?.seq;
         let older = |own: &&Own| damaged || own.seq < newest;
         let vouched = vouched(self.own.iter().rev().filter(older), &self.agreement);
-        // In bytes the log may not grow without end, agreed or not: with crash faults a replica may trust its own disk.
+        // In bytes the log may not grow without end, agreed or not: with crash faults a replica may trust its own disk. With Byzantine faults
+        // nobody could be told to trust it, too, and the disk fills up instead.
+        if !self.agreement.trusts_one() {
+            return vouched;
+        }
         let kept_since = vouched.map_or(0, |own| own.log_position).max(log.0);
         if log.1.saturating_sub(kept_since) > log_bytes_max {
             return self.own.iter().rev().find(older).copied().or(vouched);
@@ -413,6 +417,10 @@ impl Checkpoints {
 /// The first of them that the members agree on, as far as this replica knows. One that differs from what is agreed is of no use, and
 /// those before it may be all that there is to start from.
 fn vouched<'a>(mut newest_first: impl Iterator<Item = &'a Own>, agreement: &Agreement) -> Option<Own> {
+    if !agreement.trusts_one() {
+        // Only what others can agree on without this replica.
+        return newest_first.find(|own| agreement.is_stable(own.seq, own.digest)).copied();
+    }
     let (agreed, _) = agreement.newest()?;
     let sound = |own: &&Own| agreement.agreed(own.seq).is_none_or(|digest| digest == own.digest);
     newest_first.find(|own| own.seq <= agreed && sound(own)).copied()

@@ -17,7 +17,6 @@ use crate::status::{MembershipMember, MembershipStatus};
 use quorate_admit::Member as Known;
 use quorate_merge::RecordIndex;
 use quorate_order::Input as OrderInput;
-use quorate_state::agreement::needed_for_crashes;
 use quorate_types::{ConnId, Incarnation, MembershipId, ReplicaId, Room, Time, View, planted};
 use quorate_wire::{
     Batch, BatchHeader, MEMBERS_MAX, Member, MemberRequest, MemberRole, Membership, Memberships, OutFrame,
@@ -313,8 +312,7 @@ impl Node {
         if let Some(memberships) = told.or(self.standing.newest()) {
             let voters: Vec<ReplicaId> = memberships.now().voters().collect();
             let others: Vec<ReplicaId> = all.keys().copied().collect();
-            let needed = needed_for_crashes(voters.len());
-            let verdicts = self.checkpoints.agreement.set_members(&voters, &others, needed);
+            let verdicts = self.checkpoints.agreement.set_members(&voters, &others);
             self.on_verdicts(now, verdicts, out);
             self.trim(now, out);
         }

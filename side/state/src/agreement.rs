@@ -2,8 +2,8 @@
 //!
 //! Beside the path. Every replica computes the digest of its state at every border and tells the others. A digest that enough
 //! members report is agreed: it vouches for transferred bytes, and a replica that has another one has diverged. What is enough
-//! is a parameter: a majority of the members with crash faults, never under 2 when there is more than one member; f+1 with
-//! commission faults. When no digest can be agreed on any more, the service is not deterministic (or more replicas are faulty
+//! follows from the fault model: a majority of the members with crash faults, never under 2 when there is more than one member; f+1 with
+//! Byzantine faults. When no digest can be agreed on any more, the service is not deterministic (or more replicas are faulty
 //! than the fault model allows), and nothing is repaired.
 //!
 //! Every report is about one border by one member; reports of digests that nobody agrees on cost the same bounded memory as
@@ -12,19 +12,40 @@
 //! agreed one that it holds (or without that, the last agreed one) is what those who are behind must hear of, however many borders came
 //! since.
 //!
+//! With Byzantine faults a digest that is not agreed on is nobody's word but its sender's: nothing is fetched by it, and the log is not
+//! trimmed by it. f+1 reports are enough to believe, and too few to trim: f of them may be liars', who say nothing more once the log is
+//! gone. A border is stable when a quorum reported its agreed digest, f+1 honest ones among them, and only stable ones are trimmed to.
+//! Then those who are left can always agree on something for who is behind: no honest replica gave up slots beyond what f+1 honest
+//! ones had executed, so that those bring each other as far as the furthest of them; all of them say the same of the last borders
+//! there; and one of those, or the last stable one that they keep a report of, is in some honest one's file.
+//!
 //! Invariants: INV-AGREE-1 (a digest is agreed only when enough distinct members reported it for that border), INV-AGREE-2 (at
 //! most [`BORDERS_MAX`] borders per member, one more, and agreed ones are kept), INV-AGREE-3 (a border never has two agreed digests).
 //! Tests: `agreement/tests.rs`, against brute force.
 
-use quorate_types::{Digest, ReplicaId, Seq, planted};
+use quorate_types::{Digest, FaultModel, Quorums, ReplicaId, Seq, planted};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// So many borders are kept of each member, the newest ones.
 pub const BORDERS_MAX: usize = 16;
 
-/// How many equal digests make an agreed one under crash faults: a majority, never under 2 when there are more members than one.
-pub const fn needed_for_crashes(members: usize) -> usize {
-    members / 2 + 1
+/// How many equal digests make an agreed one. Crash faults: a majority. Byzantine faults: f+1. Never under 2 when there are more members
+/// than one. `members`: 1 and more.
+pub fn needed(model: FaultModel, members: usize) -> usize {
+    let needed = match model {
+        FaultModel::Crash => members / 2 + 1,
+        FaultModel::Byzantine => quorums(model, members).one_correct() as usize,
+    };
+    needed.max(members.min(2))
+}
+
+/// How many equal digests make a border stable.
+fn needed_for_stable(model: FaultModel, members: usize) -> usize {
+    needed(model, members).max(quorums(model, members).agreement() as usize)
+}
+
+fn quorums(model: FaultModel, members: usize) -> Quorums {
+    Quorums::new(model, members.clamp(1, usize::from(u16::MAX)) as u32)
 }
 
 /// What became known at a border. Each is told once, and again only when what it says has changed.
@@ -121,7 +142,9 @@ enum Worth {
 #[derive(Debug)]
 pub struct Agreement {
     me: ReplicaId,
+    model: FaultModel,
     needed: usize,
+    needed_for_stable: usize,
     /// Whose reports count.
     counting: BTreeSet<ReplicaId>,
     /// This replica gave up its log up to here: it stands for its checkpoints up to there, as if they were agreed on.
@@ -132,6 +155,8 @@ pub struct Agreement {
     older: BTreeMap<ReplicaId, (Seq, Report)>,
     /// The newest borders with an agreed digest.
     agreed: BTreeMap<Seq, Digest>,
+    /// Those of them whose digest a quorum reported. With crash faults all.
+    stable: BTreeSet<Seq>,
     /// The newest border that was agreed and is not among those any more: nothing up to here is looked at again.
     floor: Seq,
     /// Of borders that some member has a report of.
@@ -139,32 +164,39 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// Nothing is known yet. `members` includes `me`; `needed` equal digests make an agreed one.
+    /// Nothing is known yet. `members` includes `me`.
     ///
     /// # Panics
-    /// When `me` is no member, when `needed` is 0 or more than the members, or 1 although there are more members than one.
-    pub fn new(me: ReplicaId, members: &[ReplicaId], needed: usize) -> Self {
+    /// When `me` is no member.
+    pub fn new(me: ReplicaId, members: &[ReplicaId], model: FaultModel) -> Self {
         let reports: BTreeMap<_, _> = members.iter().map(|member| (*member, BTreeMap::new())).collect();
         assert!(reports.contains_key(&me), "a replica agrees with the members that it is one of");
-        assert!(needed >= reports.len().min(2) && needed <= reports.len(), "one alone agrees with nobody");
+        let needed = needed(model, reports.len());
+        assert!(
+            needed >= reports.len().min(2) && needed <= reports.len(),
+            "INV-AGREE-1: one alone agrees with nobody"
+        );
         let (older, vouched) = (BTreeMap::new(), Seq::ZERO);
         Self {
             me,
+            model,
             needed,
+            needed_for_stable: needed_for_stable(model, reports.len()),
             counting: members.iter().copied().collect(),
             vouched,
             reports,
             older,
             agreed: BTreeMap::new(),
+            stable: BTreeSet::new(),
             floor: Seq::ZERO,
             told: BTreeMap::new(),
         }
     }
 
-    /// Others are members from now on: `voters` count, and `needed` of them make an agreed digest. What `others` say is kept, too; this
+    /// Others are members from now on: `voters` count. What `others` say is kept, too; this
     /// replica need be none of both. What was heard before is judged again: nobody says it twice, and it may be enough now.
     #[must_use]
-    pub fn set_members(&mut self, voters: &[ReplicaId], others: &[ReplicaId], needed: usize) -> Vec<Verdict> {
+    pub fn set_members(&mut self, voters: &[ReplicaId], others: &[ReplicaId]) -> Vec<Verdict> {
         let all: BTreeSet<_> = voters.iter().chain(others).copied().chain([self.me]).collect();
         self.reports.retain(|member, _| all.contains(member));
         self.older.retain(|member, _| all.contains(member));
@@ -172,7 +204,9 @@ impl Agreement {
             self.reports.entry(member).or_default();
         }
         self.counting = voters.iter().copied().collect();
-        self.needed = needed.clamp(1, self.counting.len().max(1));
+        let counting = self.counting.len().max(1);
+        (self.needed, self.needed_for_stable) =
+            (needed(self.model, counting), needed_for_stable(self.model, counting));
         let mut verdicts = Vec::new();
         self.judge_again(&mut verdicts);
         self.forget();
@@ -266,15 +300,15 @@ impl Agreement {
         keeps || !said
     }
 
-    /// What an older report of a member is good for. Another one says that it holds a checkpoint only if that can be trusted. Who has not
+    /// What an older report of a member is good for. Another one says that it holds a checkpoint only if that can be trusted, and a liar has but its own place to waste. Who has not
     /// been there can not know that it is agreed on, and may find nothing else to fetch.
     fn worth(&self, from: ReplicaId, seq: Seq, report: &Report) -> Worth {
         let agreed = self.agreed(seq);
         let behind = self.newest_of(self.me).is_none_or(|(own, _)| own < seq);
         let told = from != self.me && agreed.is_none() && behind;
-        if report.held && (told || agreed == Some(report.digest)) {
+        if report.held && (told || self.is_stable(seq, report.digest)) {
             Worth::Held
-        } else if self.newest().is_some_and(|(newest, _)| newest == seq) {
+        } else if self.stable.last() == Some(&seq) {
             Worth::Agreed
         } else {
             Worth::Little
@@ -311,6 +345,11 @@ impl Agreement {
                 }));
             }
             None => self.judge_none(seq, out),
+        }
+        if let Some(agreed) = self.agreed(seq)
+            && self.count(seq, agreed) >= self.needed_for_stable
+        {
+            self.stable.insert(seq);
         }
         self.judge_own(seq, out);
     }
@@ -355,6 +394,7 @@ impl Agreement {
             let oldest = self.agreed.pop_first();
             self.floor = oldest.map_or(self.floor, |(seq, _)| seq.max(self.floor));
         }
+        self.stable.retain(|seq| self.agreed.contains_key(seq));
         let (reports, agreed, older) = (&self.reports, &self.agreed, &self.older);
         let known = |seq: &Seq| {
             agreed.contains_key(seq)
@@ -374,6 +414,16 @@ impl Agreement {
     /// What was agreed at this border, if it was and is still among the newest.
     pub fn agreed(&self, seq: Seq) -> Option<Digest> {
         self.agreed.get(&seq).copied()
+    }
+
+    /// Whether this is the digest of a border that is stable: what lies before it may be given up.
+    pub fn is_stable(&self, seq: Seq, digest: Digest) -> bool {
+        self.stable.contains(&seq) && self.agreed(seq) == Some(digest)
+    }
+
+    /// Whether this replica may give up its log by a checkpoint that only it has, and others may fetch that one on its word.
+    pub fn trusts_one(&self) -> bool {
+        self.model == FaultModel::Crash
     }
 
     /// Who said what of this border, by member.
@@ -424,15 +474,15 @@ impl Agreement {
         Some((*seq, *report))
     }
 
-    /// The digest of the state at a border that a replica which lacks it may trust: the agreed one; or else the one that others hold, if
-    /// they all hold the same. Who says that it holds a checkpoint knows that it is agreed on ([`Self::own_reports`]). That has to be
+    /// The digest of the state at a border that a replica which lacks it may trust: the agreed one; or else, with crash faults, the one that
+    /// others hold, if they all hold the same. Who says that it holds a checkpoint knows that it is agreed on ([`Self::own_reports`]). That has to be
     /// enough: when as many replicas are lost as may be, those who are left and have been there are too few to agree on it again, and
     /// one who is behind is needed to go on.
     fn trusted(&self, seq: Seq) -> Option<Digest> {
         let others = self.all_of(seq).filter(|(who, report)| *who != self.me && report.held);
         let mut held = others.map(|(_, report)| report.digest);
         let mut only = || held.next().filter(|first| held.all(|other| other == *first));
-        self.agreed(seq).or_else(&mut only)
+        self.agreed(seq).or_else(|| if self.trusts_one() { only() } else { None })
     }
 
     /// Every trusted checkpoint from `at_least` on that another member holds, newest first: what to fetch, and from whom.
@@ -454,6 +504,8 @@ impl Agreement {
     pub fn invariants(&self) {
         let bounded = self.reports.values().all(|reports| reports.len() <= BORDERS_MAX);
         assert!(bounded && self.agreed.len() <= BORDERS_MAX, "INV-AGREE-2: bounded memory");
+        let agreed = self.stable.iter().all(|seq| self.agreed.contains_key(seq));
+        assert!(agreed, "INV-AGREE-2: what is stable is agreed on");
         let notes = self.reports.len() * (BORDERS_MAX + 1) + BORDERS_MAX;
         assert!(self.told.len() <= notes, "INV-AGREE-2: bounded notes");
     }

@@ -3,8 +3,8 @@
 //!
 //! The same rule by which replicas agree (`quorate_state::agreement`), for somebody who is no member and has no state to compare.
 
-use quorate_state::agreement::{BORDERS_MAX, Offer, needed_for_crashes};
-use quorate_types::{Digest, ReplicaId, Seq};
+use quorate_state::agreement::{BORDERS_MAX, Offer, needed};
+use quorate_types::{Digest, FaultModel, ReplicaId, Seq};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a replica says of a border.
@@ -25,7 +25,8 @@ impl Vouchers {
     /// Nothing was said yet by these members.
     pub(super) fn new(members: impl IntoIterator<Item = ReplicaId>) -> Self {
         let said: BTreeMap<_, _> = members.into_iter().map(|member| (member, BTreeMap::new())).collect();
-        Self { needed: needed_for_crashes(said.len()), said }
+        // With Byzantine faults that is more than enough, and there are as many honest ones.
+        Self { needed: needed(FaultModel::Crash, said.len()), said }
     }
 
     /// So many must say the same.

@@ -5,7 +5,7 @@ use crate::members::tests::joins;
 use crate::system::tests::system;
 use quorate_state::checkpoint::Image;
 use quorate_state::store::Store;
-use quorate_types::{ConnId, Digest, ReplicaId, Seq, Span, Time};
+use quorate_types::{ConnId, Digest, FaultModel, ReplicaId, Seq, Span, Time};
 use std::collections::BTreeMap;
 
 #[test]
@@ -24,7 +24,7 @@ fn no_operator_is_taken_for_a_member() {
 #[test]
 fn a_checkpoint_that_differs_from_what_is_agreed_vouches_for_nothing() {
     let replicas: Vec<ReplicaId> = (1..=3).map(ReplicaId::new).collect();
-    let mut agreement = Agreement::new(replicas[0], &replicas, 2);
+    let mut agreement = Agreement::new(replicas[0], &replicas, FaultModel::Crash);
     let right = |seq: u64| Digest::new([seq as u8; 32]);
     let own = |seq: u64, digest| Own { seq: Seq::new(seq), digest, log_position: 0 };
     for seq in [4, 6, 7] {
@@ -36,7 +36,7 @@ fn a_checkpoint_that_differs_from_what_is_agreed_vouches_for_nothing() {
     let chosen = |upto: usize| vouched(all[..upto].iter().rev(), &agreement).map(|own| own.seq.number());
     assert_eq!(chosen(4), Some(4), "not 8, which is not agreed on yet, and not 6, which differs");
     assert_eq!(chosen(1), Some(2), "what was agreed on long ago is not known any more");
-    assert_eq!(vouched(all.iter().rev(), &Agreement::new(replicas[0], &replicas, 2)), None);
+    assert_eq!(vouched(all.iter().rev(), &Agreement::new(replicas[0], &replicas, FaultModel::Crash)), None);
 }
 
 /// A replica that fetched the checkpoint of 1000, which there was no room for, and goes on by the log meanwhile.
@@ -68,4 +68,36 @@ fn a_wrong_state_goes_back() {
     let mut checkpoints = waits_for_room(Why::Diverged);
     assert!(!checkpoints.drop_late(Seq::new(1400)));
     assert_eq!(checkpoints.next_install().map(|image| image.seq), Some(Seq::new(1000)));
+}
+
+/// With crash faults a log that grows too long is trimmed by a checkpoint that only this replica has; with Byzantine faults by none that too
+/// few others could agree on without it.
+#[test]
+fn with_byzantine_faults_only_what_a_quorum_reported_is_trimmed_to() {
+    let replicas: Vec<ReplicaId> = (1..=4).map(ReplicaId::new).collect();
+    let right = |seq: u64| Digest::new([seq as u8; 32]);
+    for model in [FaultModel::Crash, FaultModel::Byzantine] {
+        let mut checkpoints = Checkpoints::new(&joins());
+        checkpoints.agreement = Agreement::new(replicas[3], &replicas, model);
+        for seq in [10, 20, 30] {
+            checkpoints.written(Own { seq: Seq::new(seq), digest: right(seq), log_position: seq * 100 });
+            drop(checkpoints.agreement.own(Seq::new(seq), right(seq), true));
+        }
+        let to = |checkpoints: &Checkpoints, log_bytes_max| {
+            checkpoints.trim_to((0, 4000), log_bytes_max, false).map(|own| own.seq.number())
+        };
+        let crash = model == FaultModel::Crash;
+        assert_eq!(
+            (to(&checkpoints, 9000), to(&checkpoints, 1000)),
+            (None, crash.then_some(20)),
+            "nobody else was there"
+        );
+        drop(checkpoints.agreement.heard(replicas[0], Seq::new(20), right(20), true));
+        assert_eq!(to(&checkpoints, 1000), crash.then_some(20), "one of the two may be a liar");
+        drop(checkpoints.agreement.heard(replicas[1], Seq::new(30), right(30), true));
+        drop(checkpoints.agreement.heard(replicas[0], Seq::new(30), right(30), true));
+        assert_eq!(to(&checkpoints, 9000), crash.then_some(20), "30 is the newest, and of 20 too few know");
+        drop(checkpoints.agreement.heard(replicas[1], Seq::new(20), right(20), true));
+        assert_eq!(to(&checkpoints, 9000), Some(20), "{model:?}");
+    }
 }

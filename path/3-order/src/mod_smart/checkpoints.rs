@@ -5,7 +5,7 @@
 
 use super::persist::inconsistent;
 use super::{ModSmart, Phase};
-use crate::{Anchor, Effects};
+use crate::{Anchor, Effect, Effects};
 use quorate_types::{Halt, ReplicaId, Slot};
 use quorate_wire::Memberships;
 
@@ -18,7 +18,7 @@ pub(crate) fn first_anchor(members: &[ReplicaId]) -> Anchor {
 impl ModSmart {
     /// [mod_smart L89]
     pub(super) fn anchor_at(&self, slot: Slot) -> Option<Anchor> {
-        let known = slot >= self.log.floor() && slot <= self.log.last();
+        let known = slot >= self.log.floor() && slot <= self.log.last().max(self.log.delivered());
         known.then(|| Anchor::decode(&self.membership.encode()).ok()).flatten()
     }
 
@@ -35,6 +35,8 @@ impl ModSmart {
         if slot > self.log.delivered() || slot < self.log.floor() {
             return;
         }
+        // The checkpoint may be ahead of the log.
+        let slot = slot.min(self.log.last());
         let stated = slot == self.log.floor() && !self.floor_records.is_empty();
         if stated || slot == Slot::ZERO {
             return;
@@ -58,6 +60,19 @@ impl ModSmart {
             self.log.set_delivered(slot);
             return self.deliver(out);
         }
+        self.begin_after(slot, out);
+    }
+
+    /// What this replica lacks it gets nowhere but in a checkpoint. One that it has already, ahead of its log, serves as well. [mod_smart L75, L103]
+    pub(super) fn needs_later(&mut self, slot: Slot, out: &mut Effects) {
+        match self.log.delivered() {
+            ahead if ahead >= slot && ahead > self.log.last() => self.begin_after(ahead, out),
+            _ => out.push(Effect::Behind { slot }),
+        }
+    }
+
+    /// The log begins after a checkpoint beyond it, empty. [mod_smart L92]
+    fn begin_after(&mut self, slot: Slot, out: &mut Effects) {
         self.log.reset(slot, None);
         self.open = Default::default();
         self.tallies.retain(|of, _| *of > slot);

@@ -8,7 +8,7 @@
 use super::persist::Purpose;
 use super::statements::digest_of;
 use super::{ModSmart, SLOT_MAX, reject};
-use crate::{Effect, Effects};
+use crate::Effects;
 use quorate_types::{Reject, ReplicaId, Slot, Time};
 use quorate_wire::Batch;
 use quorate_wire::mod_smart::{FETCH_MAX, ModSmartBody as Body, Proof};
@@ -167,13 +167,13 @@ impl ModSmart {
             return self.fetch_on(out);
         }
         if proof.is_some() {
-            return out.push(Effect::Behind { slot });
+            return self.needs_later(slot, out);
         }
         let mut floors: Vec<_> = self.fetching.gone.values().copied().collect();
         floors.sort_unstable_by(|one, next| next.cmp(one));
         let needed = self.quorums.one_correct() as usize;
-        if let Some(slot) = floors.get(needed - 1) {
-            out.push(Effect::Behind { slot: *slot });
+        if let Some(slot) = floors.get(needed - 1).copied() {
+            self.needs_later(slot, out);
         }
     }
 }

@@ -26,6 +26,8 @@ pub(super) struct Log {
     floor_proof: Option<Proof>,
     entries: VecDeque<Entry>,
     delivered: Slot,
+    /// The checkpoint with which this began: it may hold more than the log.
+    checkpoint: Slot,
     /// Entries before this one have no batch in memory.
     first_kept: Slot,
     kept_bytes: usize,
@@ -40,7 +42,7 @@ impl Log {
     pub(super) fn last(&self) -> Slot {
         self.floor.plus(self.entries.len() as u64)
     }
-    /// The last one that was handed on.
+    /// The last one that was handed on, or that the checkpoint holds, which may be ahead of the log.
     pub(super) fn delivered(&self) -> Slot {
         self.delivered
     }
@@ -114,6 +116,20 @@ impl Log {
         self.delivered = self.delivered.max(self.floor);
     }
 
+    /// The log ends before the checkpoint's slot: it begins where its records do, and what the checkpoint holds is not handed on. `entries` are
+    /// all slots after `floor`; of the last one the batch is in memory.
+    pub(super) fn begin_earlier(
+        &mut self,
+        floor: Slot,
+        entries: VecDeque<Entry>,
+        floor_proof: Option<Proof>,
+    ) {
+        let last = entries.back().and_then(|entry| entry.kept.as_ref());
+        let kept_bytes = last.map_or(0, |(batch, _)| batch.bytes().len());
+        let first_kept = floor.plus(entries.len() as u64 + u64::from(last.is_none()));
+        *self = Self { floor, floor_proof, entries, first_kept, kept_bytes, ..*self };
+    }
+
     /// Slots before the floor are in the log on disk, too: whoever lacks them gets them from here, since nobody else may vouch for a
     /// checkpoint that holds them. In memory is none but the last, and that only if it is the last of all.
     pub(super) fn extend_down(&mut self, mut earlier: VecDeque<Entry>, floor_proof: Option<Proof>) {
@@ -139,6 +155,7 @@ impl Log {
             floor_proof: proof,
             delivered: slot,
             first_kept: slot.next(),
+            checkpoint: slot,
             ..Self::default()
         };
     }
@@ -161,7 +178,7 @@ impl Log {
         }
         assert!(bytes == self.kept_bytes, "INV-SMART-2: {bytes} bytes in memory");
         assert!(
-            self.floor <= self.delivered && self.delivered <= self.last(),
+            self.floor <= self.delivered && self.delivered <= self.last().max(self.checkpoint),
             "INV-SMART-2: {} was handed on",
             self.delivered
         );

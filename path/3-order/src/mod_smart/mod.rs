@@ -460,7 +460,7 @@ impl Order for ModSmart {
     }
 
     fn forgotten(&self) -> Slot {
-        self.log.floor()
+        if self.started { self.log.floor() } else { self.forgotten_before() }
     }
 
     fn status(&self) -> Status {

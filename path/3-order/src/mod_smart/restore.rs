@@ -22,6 +22,7 @@ struct Earlier {
     last: Slot,
     entries: VecDeque<Entry>,
     /// What the last FLOOR record says of the slot before them.
+    floor: Option<Slot>,
     proof: Option<Proof>,
 }
 
@@ -40,7 +41,20 @@ impl Earlier {
         while self.entries.len() as u64 > beyond {
             self.entries.pop_front();
         }
-        self.proof = proof;
+        (self.floor, self.proof) = (Some(slot), proof);
+    }
+    /// After which slot the log begins and with which it ends, as far as these records tell. `open`: of which slot the votes are that follow
+    /// them.
+    fn ends(&self, open: Slot) -> Option<(Slot, Slot)> {
+        let count = self.entries.len() as u64;
+        let last = match self.floor {
+            _ if count > 0 => self.last,
+            Some(floor) => floor,
+            None if open > Slot::ZERO => open.previous(),
+            None => return None,
+        };
+        let fits = open == Slot::ZERO || open == last.next();
+        fits.then(|| (Slot::new(last.number() - count), last))
     }
 }
 
@@ -257,6 +271,18 @@ impl ModSmart {
         Ok(())
     }
 
+    /// After which slot the records begin that were given so far: those that lead to the checkpoint are here, and nobody need be given that
+    /// checkpoint for them.
+    pub(super) fn forgotten_before(&self) -> Slot {
+        let Replay { anchor, earlier, .. } = &self.replay;
+        if let Some((floor, _)) = self.ends_before_checkpoint() {
+            return floor;
+        }
+        let leads = earlier.last == *anchor && self.log.floor() == *anchor;
+        let count = if leads { earlier.entries.len() as u64 } else { 0 };
+        Slot::new(self.log.floor().number() - count)
+    }
+
     /// All records were given. [mod_smart L88]
     pub(super) fn finish_restoring(&mut self, out: &mut Effects) -> Result<(), Halt> {
         assert!(
@@ -266,16 +292,41 @@ impl ModSmart {
         if self.view == View::ZERO && self.records > RecordId::ZERO {
             return Err(inconsistent("no record says in which view this replica was"));
         }
-        if self.replay.open != self.log.last().next() {
-            self.open = Default::default();
-        }
-        let Earlier { last, entries, proof } = std::mem::take(&mut self.replay.earlier);
-        if last == self.log.floor() && !entries.is_empty() {
-            self.log.extend_down(entries, proof);
+        if !self.go_on_before_checkpoint() {
+            self.go_on_after_checkpoint();
         }
         if let Some(cleared) = self.replay.floor.take() {
             self.persist_floor(cleared, out);
         }
         Ok(())
+    }
+
+    fn go_on_after_checkpoint(&mut self) {
+        if self.replay.open != self.log.last().next() {
+            self.open = Default::default();
+        }
+        let Earlier { last, entries, proof, .. } = std::mem::take(&mut self.replay.earlier);
+        if last == self.log.floor() && !entries.is_empty() {
+            self.log.extend_down(entries, proof);
+        }
+    }
+
+    /// After which slot the records begin and with which they end, if the checkpoint reaches further, and they tell all that they should.
+    fn ends_before_checkpoint(&self) -> Option<(Slot, Slot)> {
+        let Replay { anchor, gap, outdated, open, earlier, .. } = &self.replay;
+        let whole = !gap && !outdated && self.log.floor() == *anchor && self.log.last() == *anchor;
+        let mut votes = self.open.writes.iter().chain(&self.open.lock);
+        let known = votes.all(|vote| self.open.batches.contains_key(&vote.1));
+        earlier.ends(*open).filter(|(_, last)| whole && known && last < anchor)
+    }
+
+    /// The checkpoint was durable before the records of the last slots that it holds. Then nobody else may know that they are decided, and
+    /// nobody else may vouch for that checkpoint: this replica goes on where its log ends, with its votes, and decides them again with the
+    /// others. Whether it is so. [mod_smart L102]
+    fn go_on_before_checkpoint(&mut self) -> bool {
+        let Some((floor, _)) = self.ends_before_checkpoint() else { return false };
+        let Earlier { entries, proof, .. } = std::mem::take(&mut self.replay.earlier);
+        self.log.begin_earlier(floor, entries, proof.filter(|proof| proof.slot == floor));
+        true
     }
 }

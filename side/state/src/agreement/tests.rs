@@ -1,6 +1,9 @@
 //! Digests that are reported in any order, again and differently, against brute force.
 
-use super::{Agreement, BORDERS_MAX, Offer, Verdict, needed_for_crashes};
+mod byzantine;
+
+use super::{Agreement, BORDERS_MAX, Offer, Verdict, needed};
+use quorate_types::FaultModel::{Byzantine, Crash};
 use quorate_types::{Digest, Random, ReplicaId, Seq};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,15 +21,18 @@ fn members(count: u64) -> Vec<ReplicaId> {
 
 /// Of r1 among so many.
 fn agreement(count: u64) -> Agreement {
-    Agreement::new(replica(1), &members(count), needed_for_crashes(count as usize))
+    Agreement::new(replica(1), &members(count), Crash)
 }
 
 const S: Seq = Seq::new(100);
 
 #[test]
 fn a_majority_agrees() {
-    for (count, needed) in [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 4), (7, 4)] {
-        assert_eq!(needed_for_crashes(count), needed, "of {count}");
+    for (count, majority) in [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 4), (7, 4)] {
+        assert_eq!(needed(Crash, count), majority, "of {count}");
+    }
+    for (count, one_more_than_lie) in [(1, 1), (2, 2), (3, 2), (4, 2), (6, 2), (7, 3), (10, 4)] {
+        assert_eq!(needed(Byzantine, count), one_more_than_lie, "of {count}");
     }
     let mut three = agreement(3);
     assert_eq!(three.own(S, digest(7), false), []);
@@ -40,12 +46,6 @@ fn one_alone_agrees_with_itself() {
     let mut one = agreement(1);
     assert_eq!(one.own(S, digest(7), true), [Verdict::Agreed { seq: S, digest: digest(7) }]);
     assert_eq!(one.offers(Seq::ZERO), [], "nobody else holds it");
-}
-
-#[test]
-#[should_panic(expected = "one alone agrees with nobody")]
-fn one_is_never_enough_among_several() {
-    let _ = Agreement::new(replica(1), &members(3), 1);
 }
 
 #[test]
@@ -63,12 +63,12 @@ fn who_differs_is_told() {
     assert_eq!(three.own(S, digest(7), false), [restated]);
 
     // The same seen from r3, which learns of it late and early.
-    let mut late = Agreement::new(replica(3), &members(3), 2);
+    let mut late = Agreement::new(replica(3), &members(3), Crash);
     let other = Verdict::OtherDiffers { seq: S, member: replica(1), digest: digest(1), agreed: digest(7) };
     assert_eq!(late.heard(replica(2), S, digest(7), false), []);
     assert_eq!(late.own(S, digest(7), false), std::slice::from_ref(&agreed));
     assert_eq!(late.heard(replica(1), S, digest(1), false), std::slice::from_ref(&other));
-    let mut early = Agreement::new(replica(3), &members(3), 2);
+    let mut early = Agreement::new(replica(3), &members(3), Crash);
     assert_eq!(early.heard(replica(1), S, digest(1), false), []);
     assert_eq!(early.heard(replica(2), S, digest(7), false), []);
     assert_eq!(early.own(S, digest(7), false), [agreed, other]);
@@ -177,7 +177,7 @@ fn borders_that_are_long_past_are_not_told_again() {
 #[test]
 fn the_last_agreed_border_stays_known_while_no_newer_one_can_be_agreed_on() {
     let (first, later) = (Seq::new(10), 2..=100_u64);
-    let mut one = Agreement::new(replica(1), &members(5), 3);
+    let mut one = Agreement::new(replica(1), &members(5), Crash);
     for member in 1..=3 {
         let of = replica(member);
         drop(if member == 1 {
@@ -199,7 +199,7 @@ fn the_last_agreed_border_stays_known_while_no_newer_one_can_be_agreed_on() {
     // r4 comes back and hears what the others say: each the same as r1.
     let reports: Vec<_> = one.own_reports().collect();
     assert_eq!(reports.len(), BORDERS_MAX + 1);
-    let mut four = Agreement::new(replica(4), &members(5), 3);
+    let mut four = Agreement::new(replica(4), &members(5), Crash);
     for member in 1..=3 {
         for (seq, report) in &reports {
             let told = if member == 3 && *seq > first { digest(0) } else { report.digest };
@@ -213,7 +213,7 @@ fn the_last_agreed_border_stays_known_while_no_newer_one_can_be_agreed_on() {
 /// Whoever holds it will not say it again, and many borders come that nobody can agree on without us.
 #[test]
 fn what_another_holds_stays_known_to_who_has_not_been_there() {
-    let mut one = Agreement::new(replica(1), &members(3), 2);
+    let mut one = Agreement::new(replica(1), &members(3), Crash);
     drop(one.own(Seq::new(5), digest(1), true));
     drop(one.heard(replica(2), Seq::new(5), digest(1), true));
     drop(one.heard(replica(2), Seq::new(10), digest(7), true));
@@ -229,8 +229,8 @@ fn what_another_holds_stays_known_to_who_has_not_been_there() {
 fn the_last_agreed_checkpoint_that_somebody_holds_stays_known_too() {
     // They write by turns; r2, whose turn it was at the newest agreed border, is behind. Then r1 diverges.
     let (held, newest) = (Seq::new(240), Seq::new(250));
-    let mut one = Agreement::new(replica(1), &members(4), 3);
-    let mut two = Agreement::new(replica(2), &members(4), 3);
+    let mut one = Agreement::new(replica(1), &members(4), Crash);
+    let mut two = Agreement::new(replica(2), &members(4), Crash);
     for seq in [held, newest] {
         for member in [3, 4] {
             drop(one.heard(replica(member), seq, digest(7), false));
@@ -254,13 +254,13 @@ fn the_last_agreed_checkpoint_that_somebody_holds_stays_known_too() {
     let offer = [Offer { seq: held, digest: digest(7), holders: vec![replica(1)] }];
     assert_eq!(two.offers(held), offer);
     // r2 comes back knowing nothing.
-    let mut again = Agreement::new(replica(2), &members(4), 3);
+    let mut again = Agreement::new(replica(2), &members(4), Crash);
     for (seq, report) in one.own_reports() {
         drop(again.heard(replica(1), seq, report.digest, report.held));
     }
     assert_eq!(again.offers(held), offer);
     // Or knowing an older border only, which it saw agreed on.
-    let mut behind = Agreement::new(replica(2), &members(4), 3);
+    let mut behind = Agreement::new(replica(2), &members(4), Crash);
     for member in [1, 3, 4] {
         drop(behind.heard(replica(member), Seq::new(50), digest(5), false));
     }
@@ -285,7 +285,7 @@ fn who_holds_a_checkpoint_says_so_once_it_is_agreed_on_and_is_believed() {
     assert_eq!((held(&one), one.own_reports().filter(|(_, report)| report.held).count()), (Some(false), 0));
     drop(one.heard(replica(2), S, digest(7), false));
     assert_eq!((held(&one), one.own_reports().filter(|(_, report)| report.held).count()), (Some(true), 1));
-    let mut three = Agreement::new(replica(3), &members(3), 2);
+    let mut three = Agreement::new(replica(3), &members(3), Crash);
     drop(three.heard(replica(1), S, digest(7), true));
     assert_eq!(three.newest(), None);
     assert_eq!(three.offers(Seq::ZERO), [Offer { seq: S, digest: digest(7), holders: vec![replica(1)] }]);
@@ -371,8 +371,9 @@ fn any_order_of_reports_gives_what_brute_force_gives() {
     for seed in 0..4_000 {
         let mut random = Random::new(seed);
         let count = 1 + random.below(5);
-        let needed = needed_for_crashes(count as usize) - usize::from(count > 3 && random.below(3) == 0);
-        let mut agreement = Agreement::new(replica(1), &members(count), needed);
+        let model = if count > 3 && random.below(3) == 0 { Byzantine } else { Crash };
+        let needed = needed(model, count as usize);
+        let mut agreement = Agreement::new(replica(1), &members(count), model);
         let mut slow = Slow::default();
         let mut told: Vec<Verdict> = Vec::new();
         let same = random.below(4) > 0;
@@ -440,14 +441,14 @@ fn any_order_of_reports_gives_what_brute_force_gives() {
 fn other_members_agree_after_a_change() {
     let mut agreement = agreement(3);
     let (seq, digest) = (Seq::new(10), Digest::new([1; 32]));
-    assert!(agreement.set_members(&[replica(1), replica(2)], &[replica(4)], 2).is_empty());
+    assert!(agreement.set_members(&[replica(1), replica(2)], &[replica(4)]).is_empty());
     assert!(agreement.heard(replica(3), seq, digest, false).is_empty(), "it left");
     assert!(agreement.own(seq, digest, false).is_empty());
     assert!(agreement.heard(replica(4), seq, digest, false).is_empty(), "it learns");
     assert_eq!(agreement.heard(replica(2), seq, digest, false), [Verdict::Agreed { seq, digest }]);
     // Seen from the learner: its own word counts for nothing.
-    let mut learner = Agreement::new(replica(4), &[replica(4)], 1);
-    assert!(learner.set_members(&[replica(1), replica(2)], &[replica(4)], 2).is_empty());
+    let mut learner = Agreement::new(replica(4), &[replica(4)], Crash);
+    assert!(learner.set_members(&[replica(1), replica(2)], &[replica(4)]).is_empty());
     assert!(learner.own(seq, Digest::new([2; 32]), false).is_empty());
     assert!(learner.heard(replica(1), seq, digest, false).is_empty());
     let verdicts = learner.heard(replica(2), seq, digest, false);
@@ -461,13 +462,13 @@ fn what_was_heard_is_judged_again_after_a_change() {
     let mut agreement = agreement(3);
     let (seq, digest) = (Seq::new(10), Digest::new([1; 32]));
     assert!(agreement.heard(replica(2), seq, digest, true).is_empty(), "one of three");
-    let verdicts = agreement.set_members(&[replica(2)], &[replica(1)], 1);
+    let verdicts = agreement.set_members(&[replica(2)], &[replica(1)]);
     assert_eq!(verdicts, [Verdict::Agreed { seq, digest }]);
     assert_eq!(agreement.newest(), Some((seq, digest)));
-    assert!(agreement.set_members(&[replica(2)], &[replica(1)], 1).is_empty(), "told once");
+    assert!(agreement.set_members(&[replica(2)], &[replica(1)]).is_empty(), "told once");
     agreement.invariants();
     // A replica that differs from what is agreed by the change alone is told so, and of the others who differ, too.
-    let mut other = Agreement::new(replica(1), &[replica(1), replica(2), replica(3), replica(4)], 3);
+    let mut other = Agreement::new(replica(1), &[replica(1), replica(2), replica(3), replica(4)], Crash);
     let (mine, third) = (Digest::new([2; 32]), Digest::new([3; 32]));
     assert!(other.own(seq, mine, false).is_empty());
     assert!(other.heard(replica(2), seq, digest, false).is_empty());
@@ -475,7 +476,7 @@ fn what_was_heard_is_judged_again_after_a_change() {
         seq,
         digests: vec![(replica(1), mine), (replica(2), digest), (replica(3), third)]
     }));
-    let verdicts = other.set_members(&[replica(2)], &[replica(3)], 1);
+    let verdicts = other.set_members(&[replica(2)], &[replica(3)]);
     assert_eq!(
         verdicts,
         [
@@ -486,10 +487,10 @@ fn what_was_heard_is_judged_again_after_a_change() {
     );
     other.invariants();
     // A member less, and no digest can be agreed on any more.
-    let mut none = Agreement::new(replica(1), &[replica(1), replica(2), replica(3)], 2);
+    let mut none = Agreement::new(replica(1), &[replica(1), replica(2), replica(3)], Crash);
     assert!(none.own(seq, mine, false).is_empty());
     assert!(none.heard(replica(2), seq, digest, false).is_empty());
-    let verdicts = none.set_members(&[replica(1), replica(2)], &[], 2);
+    let verdicts = none.set_members(&[replica(1), replica(2)], &[]);
     assert_eq!(
         verdicts,
         [Verdict::NoneAgree { seq, digests: vec![(replica(1), mine), (replica(2), digest)] }]

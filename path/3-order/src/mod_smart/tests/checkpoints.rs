@@ -5,6 +5,7 @@ use crate::mod_smart::{ModSmart, ModSmartConfig, RECORD_DECIDED};
 use crate::{Effect, Effects, Input, Order, Stored};
 use quorate_types::FaultModel::{self, Byzantine, Crash};
 use quorate_types::{RecordId, Slot};
+use quorate_wire::OrderMessage;
 use quorate_wire::mod_smart::ModSmartBody as Body;
 
 fn ten(model: FaultModel) -> One {
@@ -213,4 +214,24 @@ fn wrong_records_halt() {
     assert!(out.drain().any(|effect| matches!(effect, Effect::Load { load: 1, .. })));
     order.step(full.now, Input::Loaded { load: 1, records: full.disk[..3].to_vec() }, &mut out);
     assert!(out.drain().any(|effect| matches!(effect, Effect::Halt(_))));
+}
+
+/// What a replica states about a checkpoint that was installed waits for the record that its log begins after it.
+#[test]
+pub(super) fn a_statement_waits_for_what_it_says_of_the_log() {
+    let mut one = One::new(0, 4, Byzantine);
+    let stops = one.stops(2, &[1, 2, 3]);
+    one.hear(2, 2, Body::Certificate { stops });
+    one.autosync = false;
+    let anchor = one.order.anchor(Slot::ZERO).expect("it begins there");
+    let out = one.step(Input::Installed { slot: Slot::new(5), anchor });
+    let last = RecordId::new(one.disk.len() as u64);
+    let said = out.iter().find_map(|effect| match effect {
+        Effect::Send { message: OrderMessage::ModSmart(message), after, .. } => match &message.body {
+            Body::StopData { collect, .. } => Some((collect.decided, *after)),
+            _ => None,
+        },
+        _ => None,
+    });
+    assert_eq!(said, Some((Slot::new(5), Some(last))));
 }

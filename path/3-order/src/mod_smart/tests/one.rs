@@ -45,7 +45,17 @@ impl One {
 
     /// With records of an earlier life.
     pub(super) fn restored(me: usize, members: usize, model: FaultModel, disk: Vec<Stored>) -> Self {
-        let mut order = Self::fresh(me, members, model);
+        Self::begun(Self::fresh(me, members, model), me, members, model, disk)
+    }
+
+    /// The same, with a protocol that perhaps was given a checkpoint before.
+    pub(super) fn begun(
+        mut order: ModSmart,
+        me: usize,
+        members: usize,
+        model: FaultModel,
+        disk: Vec<Stored>,
+    ) -> Self {
         for (id, record) in (1..).zip(&disk) {
             order.restore(RecordId::new(id), record.clone()).expect("records of ours");
         }

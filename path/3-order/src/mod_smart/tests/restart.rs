@@ -4,7 +4,7 @@ use super::one::{One, decisions, sent, some};
 use super::world::value;
 use crate::mod_smart::persist::inconsistent;
 use crate::mod_smart::{RECORD_DECIDED, RECORD_LOCKED, RECORD_VIEW, RECORD_WROTE};
-use crate::{Effects, Input, Order, Stored};
+use crate::{Effect, Effects, Input, Order, Stored};
 use bytes::Bytes;
 use quorate_types::FaultModel::{Byzantine, Crash};
 use quorate_types::{Halt, RecordId, Slot, View};
@@ -188,4 +188,142 @@ fn votes_before_a_decision_do_not_matter_any_more() {
             order.invariants(true);
         }
     }
+}
+
+/// A replica that begins with a checkpoint of this slot, and these records.
+fn after_checkpoint(slot: u64, model: quorate_types::FaultModel, members: usize, disk: &[Stored]) -> One {
+    let mut order = One::fresh(0, members, model);
+    let anchor = order.anchor(Slot::ZERO).expect("it begins there");
+    order.restore_anchor(Slot::new(slot), &anchor).expect("an anchor of ours");
+    One::begun(order, 0, members, model, disk.to_vec())
+}
+
+/// Records of three decided slots and a vote on the fourth, and those of the fourth's decision.
+fn four_decided(model: quorate_types::FaultModel, members: usize) -> (Vec<Stored>, Vec<Stored>) {
+    let mut one = One::new(0, members, model);
+    (1..=4).for_each(|slot| drop(one.decide(1, slot, 1, &some(slot))));
+    let decided = one.disk.iter().rposition(|record| record.kind == RECORD_DECIDED).expect("four were");
+    (one.disk[..decided].to_vec(), one.disk[decided..].to_vec())
+}
+
+/// A checkpoint became durable before the record that its last slot is decided, and the power failed: nobody else may know of that
+/// decision, or vouch for that checkpoint. The vote still counts, and the slot is decided again, and not handed on again.
+#[test]
+fn a_checkpoint_ahead_of_the_log_takes_no_vote_back() {
+    for (model, members) in [(Crash, 3), (Byzantine, 4)] {
+        let (disk, lost) = four_decided(model, members);
+        assert_eq!(lost.len(), 1);
+        let mut again = after_checkpoint(4, model, members, &disk);
+        assert_eq!(again.order.decided(), Slot::new(3), "as far as its log says");
+        assert_eq!(again.order.status().decided, Slot::new(4), "as far as it was handed on");
+        assert_eq!(
+            again.order.anchor(Slot::new(4)),
+            again.order.anchor(Slot::new(3)),
+            "the checkpoint's slot has one"
+        );
+        let stops = again.stops(2, &(1..members).collect::<Vec<_>>());
+        let out = again.hear(1, 2, Body::Certificate { stops });
+        let stated = sent(&out, 2).into_iter().find_map(|body| match body {
+            Body::StopData { collect, batches, .. } => Some((collect.decided, collect.lock, batches)),
+            _ => None,
+        });
+        assert_eq!(
+            stated,
+            Some((Slot::new(3), Some((View::FIRST, value(&some(4)))), vec![some(4)])),
+            "{model:?}"
+        );
+        let proof = again.proof(1, 4, &some(4), &[0, 1, 2]);
+        let out = again.hear(1, 2, Body::Decision { proof, batch: some(4) });
+        assert_eq!((decisions(&out), again.order.decided()), (vec![], Slot::new(4)), "it was executed");
+        let proof = again.proof(1, 5, &some(5), &[0, 1, 2]);
+        let out = again.hear(1, 2, Body::Decision { proof, batch: some(5) });
+        assert_eq!(decisions(&out), [(5, some(5))]);
+        // What was decided again survives as any other.
+        let again = after_checkpoint(4, model, members, &again.disk);
+        assert_eq!(again.order.decided(), Slot::new(5));
+    }
+}
+
+/// However much of the log is lost behind the checkpoint: what is left says where to go on.
+#[test]
+fn a_checkpoint_ahead_of_any_part_of_the_log_restores() {
+    for (model, members) in [(Crash, 3), (Byzantine, 4)] {
+        let (disk, _) = four_decided(model, members);
+        for count in 1..=disk.len() {
+            let decided = disk[..count].iter().filter(|record| record.kind == RECORD_DECIDED).count() as u64;
+            let mut again = after_checkpoint(4, model, members, &disk[..count]);
+            // With nothing but the view the log may as well begin with the checkpoint.
+            let begun = count > 1;
+            assert_eq!(
+                again.order.decided().number(),
+                if begun { decided } else { 4 },
+                "{count} records, {model:?}"
+            );
+            for slot in again.order.decided().number() + 1..=5 {
+                let proof = again.proof(1, slot, &some(slot), &[0, 1, 2]);
+                let out = again.hear(1, 1, Body::Decision { proof, batch: some(slot) });
+                assert_eq!(decisions(&out).len(), usize::from(slot == 5), "{slot} of {count} records");
+            }
+        }
+    }
+}
+
+/// The others gave up what the log here lacks: the checkpoint that is here already serves.
+#[test]
+fn a_checkpoint_ahead_of_the_log_is_not_fetched_again() {
+    for (model, members) in [(Crash, 3), (Byzantine, 4)] {
+        let (disk, _) = four_decided(model, members);
+        let mut again = after_checkpoint(6, model, members, &disk);
+        assert_eq!(again.order.decided(), Slot::new(3));
+        let gone = |one: &One, slot| Body::Gone {
+            slot: Slot::new(slot),
+            proof: Some(one.proof(1, slot, &some(slot), &[0, 1, 2])),
+        };
+        let body = gone(&again, 5);
+        let out = again.hear(1, 1, body);
+        assert!(!out.iter().any(|effect| matches!(effect, Effect::Behind { .. })), "{out:?}");
+        assert_eq!(again.order.decided(), Slot::new(6), "{model:?}");
+        let body = gone(&again, 9);
+        let out = again.hear(1, 1, body);
+        assert!(out.contains(&Effect::Behind { slot: Slot::new(9) }), "that one is too early: {out:?}");
+        let again = after_checkpoint(6, model, members, &again.disk);
+        assert_eq!(again.order.decided(), Slot::new(6), "the log says where it begins");
+    }
+}
+
+/// The checkpoint ahead of the log may be the one to forget by: what the log lacks of it is not forgotten, nor is a vote.
+#[test]
+fn a_checkpoint_ahead_of_the_log_is_trimmed_to_as_far_as_that_goes() {
+    let (disk, _) = four_decided(Crash, 3);
+    let mut again = after_checkpoint(4, Crash, 3, &disk);
+    again.step(Input::Trim { slot: Slot::new(4) });
+    assert_eq!((again.order.forgotten(), again.order.decided()), (Slot::new(3), Slot::new(3)));
+    let again = after_checkpoint(4, Crash, 3, &again.disk);
+    assert_eq!(again.order.open.lock, Some((View::FIRST, value(&some(4)))));
+}
+
+/// What leads to the checkpoint is in the log: nobody need be given that checkpoint on this replica's word.
+#[test]
+fn what_leads_to_the_checkpoint_was_not_forgotten() {
+    let (mut disk, lost) = four_decided(Crash, 3);
+    let forgotten = |slot, disk: &[Stored]| {
+        let mut order = One::fresh(0, 3, Crash);
+        let anchor = order.anchor(Slot::ZERO).expect("it begins there");
+        order.restore_anchor(Slot::new(slot), &anchor).expect("an anchor of ours");
+        for (id, record) in (1..).zip(disk) {
+            order.restore(RecordId::new(id), record.clone()).expect("records of ours");
+        }
+        let before = order.forgotten();
+        order.start(quorate_types::Time::ZERO, &mut Effects::new());
+        assert_eq!(order.forgotten(), before, "the start changes nothing");
+        before.number()
+    };
+    assert_eq!(forgotten(4, &disk), 0, "three slots, and a vote on the fourth");
+    disk.extend(lost);
+    assert_eq!((forgotten(4, &disk), forgotten(2, &disk), forgotten(6, &disk)), (0, 0, 0));
+    assert_eq!(forgotten(4, &[]), 4, "there is nothing else");
+    let mut one = One::restored(0, 3, Crash, disk);
+    one.step(Input::Deadline);
+    one.step(Input::Trim { slot: Slot::new(2) });
+    assert_eq!((forgotten(4, &one.disk), forgotten(2, &one.disk)), (2, 2));
 }

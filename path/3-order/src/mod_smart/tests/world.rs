@@ -86,6 +86,8 @@ struct Machine {
     gone: u64,
     /// Slots of the durable checkpoints, the newest last.
     checkpoints: Vec<(u64, Anchor)>,
+    /// The log begins after this one: whoever lacks what is before is given it, and no other.
+    begins_after: u64,
     unsynced: VecDeque<Stored>,
     syncing: bool,
     held: Vec<(RecordId, ReplicaId, ModSmartMessage)>,
@@ -273,6 +275,10 @@ impl World {
 
     /// Ends a life; what was not synced is gone, from some record on.
     pub(super) fn crash(&mut self, at: usize) {
+        if self.random.below(3) == 0 {
+            // It may hold more than what is left of the log shows.
+            self.checkpoint(at, self.machines[at].decided as u64);
+        }
         let keep = self.random.below(self.machines[at].unsynced.len() as u64 + 1);
         (0..keep).for_each(|_| self.sync_one(at));
         let machine = &mut self.machines[at];
@@ -505,6 +511,7 @@ impl World {
             let which = self.random.below(usable) as usize;
             self.machines[at].checkpoints.drain(..which);
             let slot = self.machines[at].checkpoints[0].0;
+            self.machines[at].begins_after = slot;
             self.step(at, Input::Trim { slot: Slot::new(slot) });
         }
         let Some(keep) = self.order(at).keep_from() else { return };
@@ -515,20 +522,20 @@ impl World {
         machine.gone += count;
     }
 
-    /// A checkpoint of an honest replica arrived, or one that it could make.
+    /// A checkpoint of an honest replica arrived: one that stands for what it forgot, since nobody else may vouch for a later one.
     fn fetched(&mut self, at: usize, slot: u64) {
         self.machines[at].fetching = false;
         let from = self.random.below(self.members() as u64) as usize;
         if from == at || !self.is_honest(from) {
             return;
         }
-        if self.is_up(from) {
-            self.checkpoint(from, self.machines[from].decided as u64);
-        }
         let slot = slot.max(self.machines[at].decided as u64 + 1);
-        let newest = self.machines[from].checkpoints.last().filter(|(have, _)| *have >= slot).cloned();
-        if let Some((slot, anchor)) = newest {
+        let known = self.machines[from].begins_after;
+        let offered =
+            self.machines[from].checkpoints.iter().find(|(have, _)| *have == known && *have >= slot);
+        if let Some((slot, anchor)) = offered.cloned() {
             self.machines[at].checkpoints = vec![(slot, anchor.clone())];
+            self.machines[at].begins_after = slot;
             self.machines[at].decided = slot as usize;
             self.step(at, Input::Installed { slot: Slot::new(slot), anchor });
         }
