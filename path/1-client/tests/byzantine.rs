@@ -401,6 +401,7 @@ fn what_enough_will_never_take_makes_room_for_an_empty_one() {
             hand.say(1, SESSION, 1, status, text);
             hand.say(2, SESSION, 1, status, text);
             assert_eq!(hand.ended(1), None, "what ran is not known yet");
+            assert_eq!(hand.numbers().concat().len(), 0, "and the empty one is on its way");
             hand.say(1, SESSION, 1, Done, &answer);
             hand.say(2, SESSION, 1, Done, &answer);
             let error = hand.ended(1).expect("answered").expect_err("refused");
