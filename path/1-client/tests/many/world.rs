@@ -268,9 +268,7 @@ impl World {
             let (header, _, whole) = request.expect("well formed");
             let key = key(&header);
             let (session, number) = key;
-            // Those behind a refused one are sent anew like that one.
-            let refused_before = self.refused.range((session, 0)..=key).next().is_some();
-            if header.kind == RequestKind::Commands && !refused_before {
+            if header.kind == RequestKind::Commands && !self.refused.contains(&key) {
                 let before = self.bytes.entry(key).or_insert_with(|| whole.to_vec());
                 assert_eq!(before, whole, "all copies are the same bytes");
             }
