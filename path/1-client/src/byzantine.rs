@@ -8,8 +8,8 @@
 //!   number, and what f+1 answer to that number tells what ran: an empty list is the empty one's, and then the commands never run;
 //!   anything else is the commands' own, and their caller is told "unknown".
 //! - The copies of a request are equal to the last byte, the lowest unanswered number among them, since replicas compare what they got with
-//!   what a leader proposes. Only when f+1 had no room for it, later copies name a newer one: room may be lacking for the very replies
-//!   that the client has by now.
+//!   what a leader proposes. Only when f+1 had no room for it, later copies of it name a newer one: room may be lacking for the very
+//!   replies that the client has by now.
 //!
 //! One member's word about the membership, the cluster or how far it executed counts for nothing, either.
 

@@ -222,7 +222,7 @@ impl ClientCore {
             "INV-CLIENT-7: every connection has a number of its own"
         );
         let held: usize = self.sessions.live().map(Session::held).sum();
-        assert!(held == self.held.total(), "INV-CLIENT-9: what is held of answers is counted");
+        assert!(held == self.held.total(), "INV-CLIENT-10: what is kept of answers is counted");
     }
 
     pub(crate) fn link_of(&self, conn: ConnId) -> Option<usize> {

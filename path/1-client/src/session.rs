@@ -249,10 +249,11 @@ impl Session {
         self.entries.get_mut(at).map_or(base, |entry| *entry.lowest.get_or_insert(base))
     }
 
-    /// From this number on, later copies name the lowest unanswered number of then.
+    /// Later copies of this request name the lowest unanswered number of then.
     pub(crate) fn renew_lowest(&mut self, number: u64) {
-        let at = number.saturating_sub(self.base) as usize;
-        self.entries.iter_mut().skip(at).for_each(|entry| entry.lowest = None);
+        if let Some(entry) = self.sent_entry(number) {
+            entry.lowest = None;
+        }
     }
 
     /// The earliest deadline in the queue.

@@ -14,7 +14,7 @@ use crate::queries::query_result;
 use crate::session::{Death, Entry, NEVER, Opening, Phase, Session, TooLarge, cost};
 use crate::votes::{Held, Votes};
 use bytes::Bytes;
-use quorate_types::{ClientId, Items, ReplicaId, Seq, SessionId, Time};
+use quorate_types::{ClientId, FaultModel, Items, ReplicaId, Seq, SessionId, Time};
 use quorate_wire::{REQUEST_HEADER, Reply, ReplyStatus, RequestKind};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -373,9 +373,11 @@ impl ClientCore {
         result: Result<Completion, Error>,
         out: &mut Effects,
     ) -> bool {
-        let (window, many) = (self.config.window, self.byzantine());
+        let (window, many, needed) = (self.config.window, self.byzantine(), self.needed);
         let Some(session) = self.sessions.at(index) else { return false };
         let Some(entry) = session.sent_entry(number) else { return false };
+        // A single member's answer, where it is enough, is not kept.
+        assert!(needed <= 1 || entry.votes.most() >= needed, "INV-CLIENT-9: one honest member says so");
         let close = entry.kind == RequestKind::CloseSession;
         // Commands have replies: where there is none, the empty one that took their place ran.
         let ran_empty = many && matches!(&result, Ok(Completion::Replies(body)) if is_empty_list(body));
@@ -411,6 +413,10 @@ impl ClientCore {
 
     fn end_session(&mut self, now: Time, index: u32, death: Death, out: &mut Effects) {
         let Some(session) = self.sessions.places[index as usize].session.as_mut() else { return };
+        if death == Death::Expired && self.config.fault_model == FaultModel::Byzantine {
+            let say_so = session.expired.count_ones();
+            assert!(say_so >= self.needed, "INV-CLIENT-9: one honest member says that it expired");
+        }
         if session.queries {
             return self.ask_again(now, index);
         }

@@ -13,6 +13,7 @@
 //! the request is sent again.
 //!
 //! INV-CLIENT-9: no answer takes effect that fewer than f+1 different members gave.
+//! INV-CLIENT-10: what is kept of answers is counted, and bounded for each member.
 //! Tests: tests/byzantine.rs, votes/tests.rs.
 
 use bytes::Bytes;
@@ -174,6 +175,11 @@ impl Votes {
     /// The request is over: nothing is kept any more.
     pub(crate) fn clear(&mut self, held: &mut Held) {
         self.drop_groups(held, |_| true);
+    }
+
+    /// How many members stand by the answer that most of them gave.
+    pub(crate) fn most(&self) -> u32 {
+        self.groups().map(|group| group.members.count_ones()).max().unwrap_or(0)
     }
 
     /// Bytes of answers that are kept.

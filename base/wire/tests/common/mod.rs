@@ -293,6 +293,24 @@ pub(crate) fn state_messages() -> Vec<(&'static str, &'static str, StateMessage)
     ]
 }
 
+/// Every status that the first programs knew.
+fn replies_of_each_status() -> Vec<u8> {
+    let mut replies = Vec::new();
+    for number in 1..=9 {
+        let status = ReplyStatus::from_number(number).expect("there are nine");
+        let mut body = Vec::new();
+        match status {
+            ReplyStatus::Done => items(&["ok", "ok"]).write_to(&mut body),
+            ReplyStatus::ExpectedNumber => body.extend_from_slice(&8u64.to_le_bytes()),
+            ReplyStatus::TooLarge => body.extend_from_slice(b"request of 5 MiB"),
+            _ => {}
+        }
+        let number = RequestNumber::new(u64::from(number));
+        Reply { session: session(), number, status, body: &body }.write_to(&mut replies);
+    }
+    replies
+}
+
 fn clients(list: &mut Vec<Sample>) {
     let mut add = |name: &str, story, kind, body: &[u8]| {
         let frame = OutFrame::new(kind, body, vec![]);
@@ -316,19 +334,7 @@ fn clients(list: &mut Vec<Sample>) {
         .concat(),
     );
 
-    let mut replies = Vec::new();
-    for number in 1..=9 {
-        let status = ReplyStatus::from_number(number).expect("there are nine");
-        let mut body = Vec::new();
-        match status {
-            ReplyStatus::Done => items(&["ok", "ok"]).write_to(&mut body),
-            ReplyStatus::ExpectedNumber => body.extend_from_slice(&8u64.to_le_bytes()),
-            ReplyStatus::TooLarge => body.extend_from_slice(b"request of 5 MiB"),
-            _ => {}
-        }
-        let number = RequestNumber::new(u64::from(number));
-        Reply { session: session(), number, status, body: &body }.write_to(&mut replies);
-    }
+    let replies = replies_of_each_status();
     add("replies", "One reply of each status.", FrameKind::Replies, &replies);
 
     let mut reads = Vec::new();

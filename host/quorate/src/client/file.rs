@@ -176,3 +176,6 @@ impl ClientFiles {
         self.admin.as_ref().filter(|admin| admin.certificate.exists() && admin.key.exists())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! A small cluster in threads that speaks the wire protocol: sessions, replies, reads, and one leader. Enough to test the
 //! client's sockets; it agrees on nothing and keeps everything in memory.
 
-#![allow(unreachable_pub, missing_docs)]
+#![allow(dead_code, unreachable_pub, missing_docs)]
 
 use quorate::client::{ClusterId, ReplicaId, Seq};
 use quorate_types::{Incarnation, Items, ItemsBuilder, RequestNumber, SessionId, View};
@@ -29,6 +29,8 @@ pub struct Session {
 #[derive(Default)]
 pub struct State {
     pub leader: usize,
+    /// All members take requests and answer; this one lies.
+    pub liar: Option<usize>,
     view: u64,
     dead: Vec<bool>,
     pub sessions: BTreeMap<u64, Session>,
@@ -169,14 +171,20 @@ impl State {
 
     fn requests(&mut self, replica: usize, payload: &[u8]) -> Vec<OutFrame> {
         self.requests_frames += 1;
-        if self.leader != replica {
+        if self.leader != replica && self.liar.is_none() {
             return vec![LeaderNotice { view: View::new(self.view), leader: Some(id(self.leader)) }.frame()];
         }
         let mut answer = Vec::new();
         for request in Requests::new(payload) {
             let (header, body, _) = request.expect("well formed");
             self.seq += 1;
-            let (session, number, status, body) = self.execute(&header, body);
+            let (session, number, status, mut body) = self.execute(&header, body);
+            if self.liar == Some(replica) && status == ReplyStatus::Done {
+                body.clear();
+                let mut lie = ItemsBuilder::new();
+                lie.push(b"lie");
+                lie.write_to(&mut body);
+            }
             Reply { session, number, status, body: &body }.write_to(&mut answer);
         }
         vec![OutFrame::new(FrameKind::Replies, &answer, vec![])]
@@ -212,6 +220,9 @@ impl State {
                 session.ran.push(command.to_vec());
                 replies.push(command);
             }
+        }
+        if header.kind == RequestKind::Query {
+            replies.push(body);
         }
         let mut out = Vec::new();
         replies.write_to(&mut out);

@@ -248,9 +248,13 @@ impl Hand {
     /// It can be reached again, and is.
     pub fn back(&mut self, replica: usize) {
         self.dead.remove(&replica);
-        while self.conn(replica).is_none() {
+        for _ in 0..100 {
+            if self.conn(replica).is_some() {
+                return;
+            }
             self.advance(Span::from_millis(100));
         }
+        panic!("replica {replica} is not dialed again");
     }
 
     /// What was handed to it has left.

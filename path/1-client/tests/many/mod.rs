@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
 pub mod hand;
+pub mod world;
 
 use bytes::Bytes;
 use quorate_client::Config;
