@@ -115,6 +115,11 @@ impl Vouching {
         self.model == FaultModel::Byzantine
     }
 
+    /// How many replicas answer a request when it is executed: so many that f+1 of them are there and do not lie.
+    pub(crate) fn repliers(&self) -> usize {
+        if self.is_on() { 2 * self.quorums.f() as usize + 1 } else { usize::MAX }
+    }
+
     /// Whether a leader may propose a command to the engine: nobody would vouch for it.
     pub(crate) fn may_command(&self) -> Result<(), String> {
         if self.is_on() {

@@ -87,6 +87,10 @@ impl Members {
     pub fn me(&self) -> ReplicaId {
         self.me
     }
+    /// This replica's place among all, from 0; 0 too if it is none of them.
+    pub fn place(&self) -> usize {
+        self.list.iter().position(|member| member.replica == self.me).unwrap_or(0)
+    }
     /// All members, by id.
     pub fn all(&self) -> &[Member] {
         &self.list

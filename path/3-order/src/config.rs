@@ -55,14 +55,6 @@ impl OrderConfig {
         }
     }
 
-    /// Which faults its instances survive.
-    pub fn fault_model(&self) -> FaultModel {
-        match self {
-            Self::Raft(_) => FaultModel::Crash,
-            Self::ModSmart { config, .. } => config.model,
-        }
-    }
-
     /// How often a leader says that it lives.
     pub fn heartbeat(&self) -> Span {
         match self {

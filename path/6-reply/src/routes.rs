@@ -162,7 +162,8 @@ impl Routes {
 
     /// Hands this batch's replies to the connections that wait for them, if they are here. `own`: this replica proposed the batch. Nobody
     /// else says of a request that it was not taken: a client counts such words, one for each copy that it sent (INV-CLIENT-3).
-    pub fn route(&mut self, outcomes: &Outcomes, own: bool) {
+    /// `answers`: whether it is this replica's part to answer this session; openings are answered by all.
+    pub fn route(&mut self, outcomes: &Outcomes, own: bool, answers: impl Fn(SessionId) -> bool) {
         for (outcome, reply) in outcomes.replies() {
             let refused = matches!(reply.status, ReplyStatus::ExpectedNumber | ReplyStatus::Overloaded);
             if refused && !own {
@@ -174,7 +175,7 @@ impl Routes {
                     self.bind(outcome.session, conn);
                 }
                 self.answer(conn, &reply);
-            } else {
+            } else if answers(outcome.session) {
                 self.answer_session(&reply);
             }
         }

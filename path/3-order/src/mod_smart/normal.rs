@@ -9,6 +9,7 @@
 use super::statements::digest_of;
 use super::{ModSmart, Phase, SLOT_MAX, reject};
 use crate::Effects;
+use crate::auth::Claim;
 use quorate_types::{Digest, RecordId, Reject, ReplicaId, Slot, View, planted};
 use quorate_wire::Batch;
 use quorate_wire::mod_smart::{Collect, ModSmartBody as Body, Proof, Signature, WRITES_MAX};
@@ -52,19 +53,35 @@ impl Open {
     }
 }
 
+/// An accept of this view.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Accepted {
+    digest: Digest,
+    signature: Signature,
+    /// The signature is right. Until a quorum could decide with it, nobody looks.
+    checked: bool,
+}
+
+impl Accepted {
+    /// Our own.
+    pub(super) fn own(digest: Digest, signature: Signature) -> Self {
+        Self { digest, signature, checked: true }
+    }
+}
+
 /// The votes on one slot in the present view.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) proposal: Option<(Digest, Batch)>,
     pub(super) writes: BTreeMap<ReplicaId, Digest>,
-    pub(super) accepts: BTreeMap<ReplicaId, (Digest, Signature)>,
+    pub(super) accepts: BTreeMap<ReplicaId, Accepted>,
 }
 
 impl Tally {
     /// The value that so many accepted, if there is one.
     fn accepted(&self, quorum: usize) -> Option<Digest> {
-        let count = |digest: &Digest| self.accepts.values().filter(|vote| vote.0 == *digest).count();
-        self.accepts.values().map(|vote| vote.0).find(|digest| count(digest) >= quorum)
+        let count = |digest: &Digest| self.accepts.values().filter(|vote| vote.digest == *digest).count();
+        self.accepts.values().map(|vote| vote.digest).find(|digest| count(digest) >= quorum)
     }
     fn written(&self, digest: Digest) -> usize {
         self.writes.values().filter(|vote| **vote == digest).count()
@@ -170,18 +187,50 @@ impl ModSmart {
             return;
         }
         let known = self.tallies.get(&slot).and_then(|tally| tally.accepts.get(&from));
-        if let Some((first, _)) = known {
-            if *first != digest {
+        if let Some(first) = known {
+            if first.digest != digest {
                 reject(out, from, Reject::NotAllowed("two different accepts in one view"));
             }
             return;
         }
-        let statement = self.accept_statement(self.view, slot, digest);
-        if !self.auth.verify(from, &statement, &signature) && !planted("smart-accept-unsigned") {
-            return reject(out, from, Reject::NotAllowed("an accept with a wrong signature"));
-        }
-        self.tallies.entry(slot).or_default().accepts.insert(from, (digest, signature));
+        let vote = Accepted { digest, signature, checked: false };
+        self.tallies.entry(slot).or_default().accepts.insert(from, vote);
         self.progress(out);
+    }
+
+    /// The value that a quorum accepted with signatures that are right, if there is one. No more of them are looked at than are needed,
+    /// and those together. Wrong ones go. [mod_smart L20, L22]
+    fn accepted(&mut self, slot: Slot, out: &mut Effects) -> Option<Digest> {
+        let quorum = self.quorums.agreement() as usize;
+        loop {
+            let tally = self.tallies.get(&slot)?;
+            let digest = tally.accepted(quorum)?;
+            let of_it = tally.accepts.iter().filter(|(_, vote)| vote.digest == digest);
+            let checked = of_it.clone().filter(|(_, vote)| vote.checked).count();
+            let new: Vec<(ReplicaId, Signature)> = of_it
+                .filter(|(_, vote)| !vote.checked)
+                .take(quorum.saturating_sub(checked))
+                .map(|(id, vote)| (*id, vote.signature))
+                .collect();
+            let statement = self.accept_statement(self.view, slot, digest);
+            let claims: Vec<Claim<'_>> = new.iter().map(|(id, sig)| (*id, &statement[..], sig)).collect();
+            let all = planted("smart-accept-unsigned") || self.auth.verify_all(&claims);
+            let right = |(id, signature): &(ReplicaId, Signature)| {
+                all || self.auth.verify(*id, &statement, signature)
+            };
+            let (right, wrong): (Vec<_>, Vec<_>) = new.into_iter().partition(right);
+            let tally = self.tallies.entry(slot).or_default();
+            for (id, _) in right {
+                tally.accepts.entry(id).and_modify(|vote| vote.checked = true);
+            }
+            if wrong.is_empty() {
+                return Some(digest);
+            }
+            for (id, _) in wrong {
+                tally.accepts.remove(&id);
+                reject(out, id, Reject::NotAllowed("an accept with a wrong signature"));
+            }
+        }
     }
 
     /// Does all that has become possible, in whatever order the votes came. [mod_smart L12-L25]
@@ -252,8 +301,8 @@ impl ModSmart {
     /// [mod_smart L22-L25, L30]
     fn decide_if_accepted(&mut self, out: &mut Effects) -> bool {
         let slot = self.decided().next();
+        let Some(digest) = self.accepted(slot, out) else { return false };
         let Some(tally) = self.tallies.get(&slot) else { return false };
-        let Some(digest) = tally.accepted(self.quorums.agreement() as usize) else { return false };
         let proposed = tally.proposal.as_ref().filter(|proposal| proposal.0 == digest);
         let forced = match &self.phase {
             Phase::Normal { base, forced, .. } if *base == slot => forced.as_ref(),
@@ -263,14 +312,14 @@ impl ModSmart {
         let batch = own.or_else(|| {
             proposed.or(forced.filter(|forced| forced.0 == digest)).map(|(_, batch)| batch.clone())
         });
-        let accepted = tally.accepts.iter().filter(|(_, vote)| vote.0 == digest);
+        let accepted = tally.accepts.iter().filter(|(_, vote)| vote.digest == digest && vote.checked);
         let Some(batch) = batch else {
             // Whoever accepted has the batch. [mod_smart L23]
             let known: Vec<_> = accepted.map(|(id, _)| *id).collect();
             known.into_iter().for_each(|id| self.fetching.hint(id, slot, self.decided()));
             return false;
         };
-        let accepts = accepted.map(|(id, (_, signature))| (*id, *signature)).collect();
+        let accepts = accepted.map(|(id, vote)| (*id, vote.signature)).collect();
         self.decide(Proof { slot, view: self.view, digest, accepts }, batch, out);
         true
     }
@@ -322,7 +371,11 @@ impl ModSmart {
                     self.tallies.entry(slot).or_default().writes.insert(me, digest);
                 }
                 Own::Accept(slot, digest, signature) => {
-                    self.tallies.entry(slot).or_default().accepts.insert(me, (digest, signature));
+                    self.tallies
+                        .entry(slot)
+                        .or_default()
+                        .accepts
+                        .insert(me, Accepted::own(digest, signature));
                 }
                 Own::Collect(collect) => last = Some(collect),
             }

@@ -5,6 +5,7 @@
 //!
 //! INV-SMART-7: a view is entered with a certificate, and views only grow. Tests: tests/stops.rs, tests/chaos.rs.
 
+use super::normal::Accepted;
 use super::{ModSmart, Phase, VIEW_MAX, reject};
 use crate::Effects;
 use quorate_types::{FaultModel, Reject, ReplicaId, Slot, Span, Time, View, planted};
@@ -299,8 +300,8 @@ impl ModSmart {
         if let Some(digest) = wrote {
             tally.writes.insert(me, digest);
         }
-        if let Some(vote) = locked.zip(signature) {
-            tally.accepts.insert(me, vote);
+        if let Some((digest, signature)) = locked.zip(signature) {
+            tally.accepts.insert(me, Accepted::own(digest, signature));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! PROPOSE, WRITE, ACCEPT at one replica.
 
 use super::one::{One, decisions, rejected, sent, some};
-use super::world::value;
+use super::world::{replica, value};
 use crate::mod_smart::SLOT_MAX;
 use crate::{Effect, Input, Order};
 use quorate_types::FaultModel::{Byzantine, Crash};
@@ -112,14 +112,48 @@ pub(super) fn accepts_bind_slot_view_value_and_signer() {
         one.accept(2, 1, 1, Digest::new([9; 32])),
         one.accept(3, 1, 1, digest),
     ];
+    // Signatures are looked at when a quorum could decide with them.
+    one.hear(1, 1, write(1, 7));
+    one.hear(2, 1, write(1, 7));
+    let right = one.accept(1, 1, 1, digest);
+    one.hear(1, 1, right);
     for vote in wrong {
         let Body::Accept { signature, .. } = vote else { panic!("a vote") };
         let out = one.hear(2, 1, Body::Accept { slot: Slot::new(1), digest, signature });
-        assert_eq!(rejected(&out), 1, "{signature:?}");
+        assert_eq!((rejected(&out), decisions(&out)), (1, vec![]), "{signature:?}");
     }
     let none = Body::Accept { slot: Slot::new(1), digest, signature: Signature::NONE };
     assert_eq!(rejected(&one.hear(2, 1, none)), 1);
-    assert!(one.order.tallies[&Slot::new(1)].accepts.is_empty());
+    assert_eq!(one.order.tallies[&Slot::new(1)].accepts.len(), 2, "its own and one more");
+    let right = one.accept(3, 1, 1, digest);
+    assert_eq!(decisions(&one.hear(3, 1, right)), [(1, some(7))]);
+}
+
+/// Seven replicas, of which two sign wrongly: what they say is not counted, and the proof has none of it.
+#[test]
+fn wrong_signatures_are_in_no_proof() {
+    let mut one = One::new(0, 7, Byzantine);
+    let digest = value(&some(7));
+    one.hear(LEADER, 1, propose(1, 7));
+    for other in 1..5 {
+        one.hear(other, 1, write(1, 7));
+    }
+    for liar in 1..3 {
+        let wrong = Body::Accept { slot: Slot::new(1), digest, signature: Signature::NONE };
+        one.hear(liar, 1, wrong);
+    }
+    let mut refused = 0;
+    for other in 3..7 {
+        let vote = one.accept(other, 1, 1, digest);
+        let out = one.hear(other, 1, vote);
+        refused += rejected(&out);
+        assert_eq!(decisions(&out).len(), usize::from(other == 6), "{other}");
+    }
+    assert_eq!(refused, 2);
+    let proof = one.order.log.proof(Slot::new(1)).expect("it is kept");
+    assert!(
+        proof.accepts.iter().all(|(id, _)| ![1, 2].map(replica).contains(id)) && proof.accepts.len() == 5
+    );
 }
 
 /// An own vote leaves, and counts, when it is durable.
