@@ -177,14 +177,14 @@ impl ClientCore {
             let Some((place, from)) = self.links[link].missed.next() else { break };
             let left = self.write_missed(link, place, from, &mut writer, out);
             let missed = &mut self.links[link].missed;
-            match left {
-                Some(number) => {
-                    missed.from.insert(place, number);
-                    break;
-                }
-                None => drop(missed.from.remove(&place)),
+            if left.is_none_or(|number| number > from) {
+                missed.last = place;
             }
-            missed.last = place;
+            if let Some(number) = left {
+                missed.from.insert(place, number);
+                break;
+            }
+            missed.from.remove(&place);
         }
         if !writer.is_empty() {
             self.send(link, writer.finish(), out);

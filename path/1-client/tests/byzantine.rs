@@ -225,6 +225,34 @@ fn who_takes_nothing_is_passed_over_and_gets_the_rest_later() {
 }
 
 #[test]
+fn who_is_slow_gets_something_of_each_session_in_turn() {
+    let mut limited = config(3);
+    limited.connection_bytes_max = 1500;
+    limited.frame_bytes_max = 2100;
+    let mut hand = Hand::with(4, limited);
+    let handles = [hand.opened(1000, SESSION), hand.opened(1001, OTHER)];
+    hand.stuck.insert(1);
+    hand.call(99, handles[0], &[1; 2000]);
+    hand.take();
+    for call in 1..=20 {
+        hand.call(call, handles[call as usize % 2], &[1; 500]);
+    }
+    let conn = hand.conn(1).expect("connected");
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        hand.input(Input::Written { conn, bytes: usize::MAX });
+        let got = hand.take().remove(1);
+        assert!((1..8).contains(&got.len()), "{} at once", got.len());
+        seen.extend(got.iter().map(|got| (got.session, got.number)));
+    }
+    for session in [SESSION, OTHER] {
+        let numbers: Vec<u64> =
+            seen.iter().filter(|(of, _)| *of == session).map(|(_, number)| *number).collect();
+        assert!(!numbers.is_empty() && numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{seen:?}");
+    }
+}
+
+#[test]
 fn while_nobody_has_room_everything_waits() {
     let mut limited = config(3);
     limited.connection_bytes_max = 1000;

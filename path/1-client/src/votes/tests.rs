@@ -33,6 +33,8 @@ fn add(votes: &mut Votes, held: &mut Held, from: usize, said: usize, needed: u32
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     /// Members say anything in any order: an answer counts exactly when as many as needed stand by it.
     #[test]
     fn an_answer_counts_when_enough_stand_by_it(
