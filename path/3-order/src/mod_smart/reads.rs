@@ -139,7 +139,8 @@ impl ModSmart {
         let Phase::Normal { settled, .. } = &self.phase else { return next };
         let proposed = self.tallies.get(&next).is_some_and(|tally| tally.proposal.is_some());
         let open = if proposed || self.open.taken(self.view).is_some() { next } else { self.decided() };
-        open.max(*settled)
+        // What a checkpoint ahead of the log holds is decided, too.
+        open.max(*settled).max(self.log.delivered())
     }
 
     fn wait_at_leader(&mut self, asker: Asker, out: &mut Effects) {

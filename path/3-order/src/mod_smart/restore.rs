@@ -22,7 +22,6 @@ struct Earlier {
     last: Slot,
     entries: VecDeque<Entry>,
     /// What the last FLOOR record says of the slot before them.
-    floor: Option<Slot>,
     proof: Option<Proof>,
 }
 
@@ -41,20 +40,15 @@ impl Earlier {
         while self.entries.len() as u64 > beyond {
             self.entries.pop_front();
         }
-        (self.floor, self.proof) = (Some(slot), proof);
+        self.proof = proof;
     }
     /// After which slot the log begins and with which it ends, as far as these records tell. `open`: of which slot the votes are that follow
-    /// them.
-    fn ends(&self, open: Slot) -> Option<(Slot, Slot)> {
+    /// them, if any follow. A FLOOR alone tells nothing: what came after it may have been deleted for a later one, which was not durable.
+    fn ends(&self, open: Slot, votes: bool) -> Option<(Slot, Slot)> {
         let count = self.entries.len() as u64;
-        let last = match self.floor {
-            _ if count > 0 => self.last,
-            Some(floor) => floor,
-            None if open > Slot::ZERO => open.previous(),
-            None => return None,
-        };
-        let fits = open == Slot::ZERO || open == last.next();
-        fits.then(|| (Slot::new(last.number() - count), last))
+        let last = if count > 0 { self.last } else { open.previous() };
+        let known = (count > 0 || votes) && open == last.next();
+        known.then(|| (Slot::new(last.number() - count), last))
     }
 }
 
@@ -315,9 +309,9 @@ impl ModSmart {
     fn ends_before_checkpoint(&self) -> Option<(Slot, Slot)> {
         let Replay { anchor, gap, outdated, open, earlier, .. } = &self.replay;
         let whole = !gap && !outdated && self.log.floor() == *anchor && self.log.last() == *anchor;
-        let mut votes = self.open.writes.iter().chain(&self.open.lock);
-        let known = votes.all(|vote| self.open.batches.contains_key(&vote.1));
-        earlier.ends(*open).filter(|(_, last)| whole && known && last < anchor)
+        let votes = || self.open.writes.iter().chain(&self.open.lock);
+        let known = votes().all(|vote| self.open.batches.contains_key(&vote.1));
+        earlier.ends(*open, votes().next().is_some()).filter(|(_, last)| whole && known && last < anchor)
     }
 
     /// The checkpoint was durable before the records of the last slots that it holds. Then nobody else may know that they are decided, and
