@@ -1,7 +1,7 @@
 //! Runs the null program from the command line and prints one JSON report a line:
-//! `cargo run --release -p quorate-floor --example floor -- [window] [memory|write|fdatasync] [seconds] [dir]`
+//! `cargo run --release -p quorate-floor --example floor -- [window] [memory|write|fdatasync] [seconds] [dir] [crash|byzantine] [in flight] [batch bytes]`
 
-use quorate_floor::{Config, Sync};
+use quorate_floor::{Config, FaultModel, Sync};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     quorate_floor::maybe_child();
@@ -23,6 +23,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     if let Some(dir) = args.next() {
         config.dir = dir.into();
+    }
+    if let Some(fault_model) = args.next() {
+        config = config.surviving(match fault_model.as_str() {
+            "crash" => FaultModel::Crash,
+            "byzantine" => FaultModel::Byzantine,
+            other => return Err(format!("{other:?}: crash or byzantine").into()),
+        });
+    }
+    if let Some(in_flight) = args.next() {
+        config.in_flight = in_flight.parse()?;
+    }
+    if let Some(batch_bytes) = args.next() {
+        config.batch_bytes = batch_bytes.parse()?;
     }
     println!("{}", serde_json::to_string(&quorate_floor::run(&config)?)?);
     Ok(())

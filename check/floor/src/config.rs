@@ -1,6 +1,7 @@
 //! What to run: sizes, window, durability, times.
 
 use crate::{Error, Result, frame};
+use quorate_types::FaultModel;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -18,6 +19,9 @@ pub enum Sync {
     /// The log is written to a file and synced by `fdatasync`.
     Fdatasync,
 }
+
+/// The most slots under way at a time.
+const IN_FLIGHT_MAX: u64 = 256;
 
 /// One run of the null program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,6 +48,12 @@ pub struct Config {
     pub warm_up_seconds: f64,
     /// Followers beside the leader: 2 for three replicas.
     pub followers: usize,
+    /// With Byzantine faults the replicas agree in the pattern that surviving those takes: PROPOSE, WRITE, ACCEPT.
+    #[serde(default)]
+    pub fault_model: FaultModel,
+    /// With Byzantine faults: slots under way at a time. Mod-SMaRt has 1.
+    #[serde(default = "one")]
+    pub in_flight: u64,
     /// TCP congestion control of every socket; "system" leaves the system's own. It matters even on loopback:
     /// bbr paces what it sends.
     pub congestion_control: String,
@@ -62,12 +72,33 @@ impl Default for Config {
             seconds: 3.0,
             warm_up_seconds: 0.5,
             followers: 2,
+            fault_model: FaultModel::Crash,
+            in_flight: one(),
             congestion_control: "reno".into(),
         }
     }
 }
 
+fn one() -> u64 {
+    1
+}
+
 impl Config {
+    /// The same with another fault model, and as many replicas as that takes to survive one fault.
+    #[must_use]
+    pub fn surviving(self, fault_model: FaultModel) -> Config {
+        let followers = match fault_model {
+            FaultModel::Crash => 2,
+            FaultModel::Byzantine => 3,
+        };
+        Config { fault_model, followers, ..self }
+    }
+
+    /// How many replicas there are.
+    pub(crate) fn replicas(&self) -> u8 {
+        self.followers as u8 + 1
+    }
+
     /// Refuses what cannot run, and says why.
     pub(crate) fn check(&self) -> Result<()> {
         let no = |why: &str| Err(Error::Config(why.into()));
@@ -91,6 +122,18 @@ impl Config {
         }
         if !(1..=6).contains(&self.followers) {
             return no("followers must be between 1 and 6");
+        }
+        match self.fault_model {
+            FaultModel::Byzantine if self.followers < 3 => {
+                return no("followers must be at least 3 with Byzantine faults");
+            }
+            FaultModel::Byzantine if !(1..=IN_FLIGHT_MAX).contains(&self.in_flight) => {
+                return no("in_flight must be between 1 and 256");
+            }
+            FaultModel::Crash if self.in_flight != 1 => {
+                return no("in_flight is for Byzantine faults: with crash faults nothing waits for a slot");
+            }
+            _ => {}
         }
         let sane = |s: f64| (0.0..=86_400.0).contains(&s);
         if !sane(self.seconds) || self.seconds == 0.0 || !sane(self.warm_up_seconds) {

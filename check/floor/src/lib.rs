@@ -7,13 +7,21 @@
 //! replication engine on the same machine can be faster, and a benchmark figure means something only beside
 //! this program's figure from the same run.
 //!
+//! A cluster that survives Byzantine faults pays for another pattern of messages, so it has a floor of its own
+//! ([`FaultModel::Byzantine`]): PROPOSE, WRITE and ACCEPT among 3f+1 replicas, a digest of each batch, a MAC for every
+//! receiver on each message, and answers of all replicas, of which f+1 must say the same. One slot is under way at a time
+//! unless the configuration says otherwise. There are no signatures and no other views.
+//!
 //! The host program is started again for each role: it must call [`maybe_child`] before anything else in `main`.
 //!
 //! Files: `config` (what to run), `parent` (starts the processes, collects the report), `roles` (what parent and
-//! children tell each other), `leader`, `follower`, `load` (the roles), `disk` (the log file and the leader's
-//! disk thread), `net` (sockets), `frame` (the bytes between leader and follower), `report`.
+//! children tell each other), `leader`, `follower`, `agree` (a replica with Byzantine faults), `load` (the roles), `disk`
+//! (the log file and the leader's disk thread), `net` (sockets), `frame` (the bytes between leader and follower), `tag`
+//! (digests and MACs), `report`. Below `agree`: `mesh` (who connects to whom), `link` (one connection), `message` (the bytes
+//! on it), `proposals` (the leader's batches), `slots` (the rules).
 //! Tests: `tests/processes.rs` runs real processes; `src/*/tests.rs` covers the parts.
 
+mod agree;
 mod config;
 mod disk;
 mod follower;
@@ -24,9 +32,12 @@ mod net;
 mod parent;
 mod report;
 mod roles;
+mod tag;
 
 pub use config::{Config, Sync};
 pub use parent::{run, run_closed_loop};
+/// Which faults the replicas agree for.
+pub use quorate_types::FaultModel;
 pub use report::{Cpu, Latency, ReplicaReport, Report};
 pub use roles::maybe_child;
 

@@ -1,8 +1,10 @@
-//! The load generator: a window of commands outstanding, cumulative replies.
+//! The load generator: a window of commands outstanding, cumulative replies; with Byzantine faults those of all replicas,
+//! of which enough must say the same.
 
 use crate::net::{Counts, Moved};
 use crate::roles::{self, Measured, Word};
-use crate::{Config, Doing, Error, Latency, Result, net};
+use crate::{Config, Doing, Error, Latency, Result, agree, net, tag};
+use quorate_types::{FaultModel, Quorums};
 use rustix::event::{PollFd, PollFlags};
 use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpStream};
@@ -10,11 +12,17 @@ use std::time::{Duration, Instant};
 
 /// How long to wait when there is nothing to do; only a bound, the replies wake us.
 const IDLE: Duration = Duration::from_millis(100);
+/// More replicas than there ever are.
+const REPLICAS_MAX: usize = 8;
 
 struct Load<'a> {
     config: &'a Config,
-    stream: TcpStream,
-    replies: Counts,
+    /// Those that answer; commands go to the first.
+    replicas: Vec<Replica>,
+    /// So many of them must have said that a command is committed.
+    needed: usize,
+    /// Commands of which they did.
+    answered: u64,
     /// The batch being sent, and what of it is still to go.
     batch: Vec<u8>,
     unsent: std::ops::Range<usize>,
@@ -27,13 +35,29 @@ struct Load<'a> {
     draining: bool,
 }
 
-pub(crate) fn run(config: &Config, leader: SocketAddr) -> Result<()> {
-    let stream = net::connect(leader, &config.congestion_control)?;
-    stream.set_nonblocking(true).doing("make a socket non-blocking")?;
+/// One replica, and the counts that it answers with.
+struct Replica {
+    number: usize,
+    stream: TcpStream,
+    replies: Counts,
+}
+
+pub(crate) fn run(config: &Config, addresses: &[SocketAddr]) -> Result<()> {
+    let mut replicas = Vec::new();
+    for (number, address) in (0u8..).zip(addresses) {
+        let (stream, replies) = match config.fault_model {
+            FaultModel::Crash => (net::connect(*address, &config.congestion_control)?, Counts::new()),
+            FaultModel::Byzantine => (agree::connect(config, *address, tag::LOAD)?, Counts::vouched(number)),
+        };
+        stream.set_nonblocking(true).doing("make a socket non-blocking")?;
+        replicas.push(Replica { number: usize::from(number), stream, replies });
+    }
+    let needed = Quorums::new(config.fault_model, u32::from(config.replicas())).one_correct();
     let mut load = Load {
         config,
-        stream,
-        replies: Counts::new(),
+        replicas,
+        needed: needed as usize,
+        answered: 0,
         batch: vec![0; config.batch_bytes / config.command_bytes * config.command_bytes],
         unsent: 0..0,
         sent: 0,
@@ -47,10 +71,6 @@ pub(crate) fn run(config: &Config, leader: SocketAddr) -> Result<()> {
 }
 
 impl Load<'_> {
-    fn answered(&self) -> u64 {
-        self.replies.latest()
-    }
-
     /// Runs the warm-up and the measured time.
     fn measure(&mut self) -> Result<Measured> {
         let warm = Duration::from_secs_f64(self.config.warm_up_seconds);
@@ -62,7 +82,7 @@ impl Load<'_> {
             self.exchange()?;
             let now = self.start.elapsed();
             while let Some(&(last, made)) = self.open.front() {
-                if last > self.answered() {
+                if last > self.answered {
                     break;
                 }
                 self.open.pop_front();
@@ -73,13 +93,13 @@ impl Load<'_> {
             match from {
                 None if now >= warm => {
                     roles::say(&Word::Measuring)?;
-                    from = Some((self.answered(), self.start.elapsed()));
+                    from = Some((self.answered, self.start.elapsed()));
                 }
                 Some((commits, since)) if now >= end => {
                     roles::say(&Word::Measured)?;
                     return Ok(Measured {
                         sent: self.sent,
-                        commits: self.answered() - commits,
+                        commits: self.answered - commits,
                         seconds: (now - since).as_secs_f64(),
                         latency: Latency::of(&mut samples),
                     });
@@ -92,7 +112,7 @@ impl Load<'_> {
     /// Waits until every command that was begun is answered, so that all replicas end with the same log.
     fn drain(&mut self) -> Result<()> {
         self.draining = true;
-        while self.answered() < self.sent {
+        while self.answered < self.sent {
             self.exchange()?;
         }
         Ok(())
@@ -100,7 +120,7 @@ impl Load<'_> {
 
     /// Puts the next batch together, if the window has room and the last one has gone.
     fn fill(&mut self) {
-        let room = self.config.window - (self.sent - self.answered());
+        let room = self.config.window - (self.sent - self.answered);
         if !self.unsent.is_empty() || room == 0 {
             return;
         }
@@ -119,29 +139,57 @@ impl Load<'_> {
     fn exchange(&mut self) -> Result<()> {
         let mut blocked = false;
         if !self.unsent.is_empty() {
-            match net::write(&self.stream, &self.batch[self.unsent.clone()])? {
+            let leader = &self.replicas[0];
+            match net::write(&leader.stream, &self.batch[self.unsent.clone()])? {
                 Moved::Bytes(n) => self.unsent.start += n,
                 Moved::WouldBlock => blocked = true,
-                Moved::Closed => return Err(gone()),
+                Moved::Closed => return Err(leader.gone()),
             }
         }
-        let full = self.draining || self.sent - self.answered() >= self.config.window;
+        let full = self.draining || self.sent - self.answered >= self.config.window;
         let nothing_to_send = blocked || (self.unsent.is_empty() && full);
-        let wanted = if blocked { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-        let mut fds = [PollFd::new(&self.stream, wanted)];
+        let mut wanted = if blocked { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let mut fds = Vec::with_capacity(self.replicas.len());
+        for replica in &self.replicas {
+            fds.push(PollFd::new(&replica.stream, wanted));
+            wanted = PollFlags::IN;
+        }
         net::poll(&mut fds, Some(if nothing_to_send { IDLE } else { Duration::ZERO }))?;
-        if fds[0].revents().intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR)
-            && !self.replies.read(&self.stream)?
-        {
-            return Err(gone());
+        let found: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
+        for (replica, events) in self.replicas.iter_mut().zip(found) {
+            if events.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR)
+                && !replica.replies.read(&replica.stream)?
+            {
+                return Err(replica.gone());
+            }
+            if replica.replies.latest() > self.sent {
+                return Err(replica.failed("answered what nobody asked"));
+            }
         }
-        if self.answered() > self.sent {
-            return Err(Error::Child { role: "leader".into(), what: "answered what nobody asked".into() });
-        }
+        self.answered = confirmed(self.replicas.iter().map(|replica| replica.replies.latest()), self.needed);
         Ok(())
     }
 }
 
-fn gone() -> Error {
-    Error::Child { role: "leader".into(), what: "closed the connection of the load generator".into() }
+/// What at least `needed` of these counts reach.
+fn confirmed(counts: impl Iterator<Item = u64>, needed: usize) -> u64 {
+    let mut highest: [u64; REPLICAS_MAX] = [0; REPLICAS_MAX];
+    for (slot, count) in highest.iter_mut().zip(counts) {
+        *slot = count;
+    }
+    highest.sort_unstable_by_key(|count| std::cmp::Reverse(*count));
+    highest.get(needed.wrapping_sub(1)).copied().unwrap_or(0)
 }
+
+impl Replica {
+    fn gone(&self) -> Error {
+        self.failed("closed the connection of the load generator")
+    }
+
+    fn failed(&self, what: &str) -> Error {
+        Error::Child { role: roles::replica(self.number), what: what.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,8 @@
 //! Sockets: loopback listeners, connections with one congestion control, non-blocking reads and writes, and the
 //! cumulative counts that travel back.
 
-use crate::{Doing, Error, Result};
+use crate::tag::{self, Key};
+use crate::{Doing, Error, Result, roles};
 use rustix::event::{PollFd, Timespec};
 use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -83,16 +84,27 @@ fn moved(done: std::io::Result<usize>, what: &str) -> Result<Moved> {
     }
 }
 
-/// Reads a stream of cumulative counts (`u64`, little-endian); only the latest matters.
+/// Reads a stream of cumulative counts (`u64`, little-endian), each with a MAC where one is expected; only the latest
+/// matters.
 pub(crate) struct Counts {
     buffer: Vec<u8>,
     have: usize,
     latest: u64,
+    /// Whose counts they are, and the key for what it says, where nobody is simply believed.
+    vouched: Option<(u8, Key)>,
 }
+
+/// A count and its MAC.
+const ANSWER_BYTES: usize = 8 + tag::BYTES;
 
 impl Counts {
     pub(crate) fn new() -> Counts {
-        Counts { buffer: vec![0; 64 << 10], have: 0, latest: 0 }
+        Counts { buffer: vec![0; 64 << 10], have: 0, latest: 0, vouched: None }
+    }
+
+    /// Those of a replica that has to prove what it says.
+    pub(crate) fn vouched(replica: u8) -> Counts {
+        Counts { vouched: Some((replica, Key::of(replica, tag::LOAD))), ..Counts::new() }
     }
 
     /// The last count that came.
@@ -105,21 +117,38 @@ impl Counts {
         match read(stream, &mut self.buffer[self.have..])? {
             Moved::Closed => return Ok(false),
             Moved::WouldBlock => {}
-            Moved::Bytes(n) => self.took(n),
+            Moved::Bytes(n) => self.took(n)?,
         }
         Ok(true)
     }
 
     /// `n` more bytes lie in the buffer.
-    fn took(&mut self, n: usize) {
+    fn took(&mut self, n: usize) -> Result<()> {
         self.have += n;
-        let (counts, rest) = self.buffer[..self.have].as_chunks::<8>();
-        let left = rest.len();
-        if let Some(last) = counts.last() {
-            self.latest = u64::from_le_bytes(*last);
-            self.buffer.copy_within(self.have - left..self.have, 0);
-            self.have = left;
-        }
+        let bytes = &self.buffer[..self.have];
+        let left = if let Some((replica, key)) = &self.vouched {
+            let (answers, rest) = bytes.as_chunks::<ANSWER_BYTES>();
+            if let Some((count, mac)) = answers.last().and_then(|answer| answer.split_first_chunk()) {
+                let count = u64::from_le_bytes(*count);
+                if *mac != key.mac(tag::ANSWER, count, &tag::NO_BATCH) {
+                    return Err(Error::Child {
+                        role: roles::replica(usize::from(*replica)),
+                        what: "sent an answer with a wrong MAC".into(),
+                    });
+                }
+                self.latest = count;
+            }
+            rest.len()
+        } else {
+            let (counts, rest) = bytes.as_chunks::<8>();
+            if let Some(last) = counts.last() {
+                self.latest = u64::from_le_bytes(*last);
+            }
+            rest.len()
+        };
+        self.buffer.copy_within(self.have - left..self.have, 0);
+        self.have = left;
+        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::report::{Cpu, ReplicaReport, Report};
 use crate::roles::{Done, Measured, Role, Task, VARIABLE, Word};
 use crate::{Config, Doing, Error, Result, Sync};
+use quorate_types::FaultModel;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
@@ -41,16 +42,11 @@ fn start_and_measure(config: &Config) -> Result<Report> {
     if config.sync != Sync::Memory {
         std::fs::create_dir_all(&config.dir).doing(format!("make {}", config.dir.display()))?;
     }
-    let mut followers = Vec::new();
-    for number in 1..=config.followers {
-        followers.push(Child::start(config, Role::Follower { number })?);
-    }
-    let addresses = followers.iter_mut().map(Child::ready).collect::<Result<Vec<_>>>()?;
-    let mut leader = Child::start(config, Role::Leader { followers: addresses })?;
-    let leader_address = leader.ready()?;
-    let mut load = Child::start(config, Role::Load { leader: leader_address })?;
-    let mut replicas = vec![leader];
-    replicas.append(&mut followers);
+    let (replicas, answering) = match config.fault_model {
+        FaultModel::Crash => start_crash(config)?,
+        FaultModel::Byzantine => start_byzantine(config)?,
+    };
+    let mut load = Child::start(config, Role::Load { replicas: answering })?;
 
     let found = match measure(config, &replicas, &mut load) {
         Ok(found) => found,
@@ -68,6 +64,31 @@ fn start_and_measure(config: &Config) -> Result<Report> {
     }
     let load_cpu = found.cpu[reports.len()];
     Ok(report(config, found.measured, reports, load_cpu))
+}
+
+/// Starts followers and leader: the replicas, the leader first, and where those listen that answer the load generator.
+fn start_crash(config: &Config) -> Result<(Vec<Child>, Vec<SocketAddr>)> {
+    let mut followers = Vec::new();
+    for number in 1..=config.followers {
+        followers.push(Child::start(config, Role::Follower { number })?);
+    }
+    let addresses = followers.iter_mut().map(Child::ready).collect::<Result<Vec<_>>>()?;
+    let mut leader = Child::start(config, Role::Leader { followers: addresses })?;
+    let address = leader.ready()?;
+    let mut replicas = vec![leader];
+    replicas.append(&mut followers);
+    Ok((replicas, vec![address]))
+}
+
+/// The same, where all answer. Each connects to those before it.
+fn start_byzantine(config: &Config) -> Result<(Vec<Child>, Vec<SocketAddr>)> {
+    let (mut replicas, mut addresses) = (Vec::new(), Vec::new());
+    for number in 0..config.replicas() {
+        let mut replica = Child::start(config, Role::Agree { number, earlier: addresses.clone() })?;
+        addresses.push(replica.ready()?);
+        replicas.push(replica);
+    }
+    Ok((replicas, addresses))
 }
 
 /// What the load generator measured, and the CPU that each replica, then the load generator, used meanwhile.

@@ -21,19 +21,40 @@ pub(crate) struct Task {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Role {
-    Follower { number: usize },
-    Leader { followers: Vec<SocketAddr> },
-    Load { leader: SocketAddr },
+    Follower {
+        number: usize,
+    },
+    Leader {
+        followers: Vec<SocketAddr>,
+    },
+    /// A replica among those that agree as with Byzantine faults, and where those before it listen.
+    Agree {
+        number: u8,
+        earlier: Vec<SocketAddr>,
+    },
+    /// The leader first, then those others that answer, too.
+    Load {
+        replicas: Vec<SocketAddr>,
+    },
 }
 
 impl Role {
     /// How reports and errors call it.
     pub(crate) fn name(&self) -> String {
         match self {
-            Role::Follower { number } => format!("follower {number}"),
-            Role::Leader { .. } => "leader".into(),
+            Role::Follower { number } => replica(*number),
+            Role::Leader { .. } => replica(0),
+            Role::Agree { number, .. } => replica(usize::from(*number)),
             Role::Load { .. } => "load generator".into(),
         }
+    }
+}
+
+/// How reports and errors call a replica; number 0 leads.
+pub(crate) fn replica(number: usize) -> String {
+    match number {
+        0 => "leader".into(),
+        _ => format!("follower {number}"),
     }
 }
 
@@ -99,6 +120,7 @@ fn child(task: &str) -> Result<()> {
     match task.role {
         Role::Follower { number } => crate::follower::run(&task.config, number),
         Role::Leader { followers } => crate::leader::run(&task.config, &followers),
-        Role::Load { leader } => crate::load::run(&task.config, leader),
+        Role::Agree { number, earlier } => crate::agree::run(&task.config, number, &earlier),
+        Role::Load { replicas } => crate::load::run(&task.config, &replicas),
     }
 }

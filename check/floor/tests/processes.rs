@@ -1,6 +1,6 @@
 //! Runs the null program with real processes. The children are this very program, so its `main` is its own.
 
-use quorate_floor::{Config, Report, Sync};
+use quorate_floor::{Config, FaultModel, Report, Sync};
 
 fn main() {
     quorate_floor::maybe_child();
@@ -11,6 +11,10 @@ fn main() {
         ("durable_runs_write_and_leave_no_file", durable),
         ("commands_that_do_not_divide_a_batch_arrive_whole", odd_sizes),
         ("five_replicas_work_too", five_replicas),
+        ("byzantine_replicas_agree_on_what_was_sent", byzantine),
+        ("byzantine_with_many_slots_under_way", byzantine_in_flight),
+        ("byzantine_with_odd_sizes_and_seven_replicas", byzantine_sizes),
+        ("byzantine_durable_runs_write_each_slot", byzantine_durable),
         ("a_configuration_that_cannot_run_is_refused", refused),
         ("a_child_that_fails_ends_the_run_with_its_reason", child_fails),
     ];
@@ -74,8 +78,57 @@ fn five_replicas() {
     sound(&quorate_floor::run(&Config { followers: 4, ..quick() }).unwrap());
 }
 
+/// As much agreement as it takes to survive one liar.
+fn quick_byzantine() -> Config {
+    quick().surviving(FaultModel::Byzantine)
+}
+
+fn byzantine() {
+    for window in [1, 65_536] {
+        let report = quorate_floor::run(&Config { window, ..quick_byzantine() }).unwrap();
+        sound(&report);
+        assert_eq!(report.replicas.len(), 4);
+        let first = &report.replicas[0];
+        assert!(
+            report.replicas.iter().all(|r| (r.commands, r.sum) == (first.commands, first.sum)),
+            "{report:?}"
+        );
+        assert!(first.sum != 0 && report.replicas.iter().all(|r| r.writes == 0), "{report:?}");
+    }
+}
+
+fn byzantine_in_flight() {
+    sound(&quorate_floor::run(&Config { in_flight: 16, batch_bytes: 1024, ..quick_byzantine() }).unwrap());
+}
+
+fn byzantine_sizes() {
+    for (command_bytes, batch_bytes, window, followers) in
+        [(17, 1000, 300, 3), (100, 100, 7, 4), (65_535, 65_536, 3, 6), (64, 1 << 20, 65_536, 3)]
+    {
+        let config = Config { command_bytes, batch_bytes, window, followers, ..quick_byzantine() };
+        sound(&quorate_floor::run(&config).unwrap());
+    }
+}
+
+fn byzantine_durable() {
+    let dir = tempfile::tempdir().unwrap();
+    for (sync, in_flight, window) in
+        [(Sync::Write, 1, 1), (Sync::Fdatasync, 1, 4096), (Sync::Fdatasync, 8, 4096)]
+    {
+        let logs = dir.path().join("logs");
+        let config = Config { sync, in_flight, file_mb: 4, dir: logs.clone(), window, ..quick_byzantine() };
+        let report = quorate_floor::run(&config).unwrap();
+        sound(&report);
+        assert!(report.replicas.iter().all(|r| r.writes > 0 && r.writes <= r.commands), "{report:?}");
+        // with a command in each slot the leader writes each; a follower that lags writes several at once
+        let leader = &report.replicas[0];
+        assert!(window > 1 || leader.writes == leader.commands, "{report:?}");
+        assert_eq!(std::fs::read_dir(logs).unwrap().count(), 0);
+    }
+}
+
 fn refused() {
-    let base = quick();
+    let (base, byzantine) = (quick(), quick_byzantine());
     for config in [
         Config { command_bytes: 15, ..base.clone() },
         Config { batch_bytes: 8, ..base.clone() },
@@ -83,6 +136,11 @@ fn refused() {
         Config { window: 0, ..base.clone() },
         Config { file_mb: 0, ..base.clone() },
         Config { followers: 0, ..base.clone() },
+        Config { in_flight: 2, ..base.clone() },
+        Config { in_flight: 0, ..byzantine.clone() },
+        Config { in_flight: 1 << 20, ..byzantine.clone() },
+        Config { followers: 2, ..byzantine.clone() },
+        Config { followers: 7, ..byzantine.clone() },
         Config { seconds: 0.0, ..base.clone() },
         Config { seconds: f64::NAN, ..base.clone() },
         Config { warm_up_seconds: -1.0, ..base.clone() },

@@ -23,6 +23,30 @@ fn counts_survive_any_cut() {
     assert!(!counts.read(&b).unwrap());
 }
 
+/// A count that a replica has to prove: cut at any byte, and with any bit wrong.
+#[test]
+fn counts_with_a_wrong_mac_are_refused() {
+    let (mut a, b) = pair();
+    let mut counts = Counts::vouched(2);
+    let answer = |count: u64| {
+        let mac = Key::of(2, tag::LOAD).mac(tag::ANSWER, count, &tag::NO_BATCH);
+        [&count.to_le_bytes()[..], &mac].concat()
+    };
+    for (i, byte) in [answer(3), answer(9)].concat().iter().enumerate() {
+        a.write_all(&[*byte]).unwrap();
+        assert!(counts.read(&b).unwrap());
+        assert_eq!(counts.latest(), [0, 3, 9][(i + 1) / ANSWER_BYTES], "after byte {i}");
+    }
+    for bit in 0..ANSWER_BYTES * 8 {
+        let mut wrong = answer(10);
+        wrong[bit / 8] ^= 1 << (bit % 8);
+        a.write_all(&wrong).unwrap();
+        let error = Counts::vouched(2).read(&b).unwrap_err();
+        assert!(matches!(&error, Error::Child { .. }));
+        assert_eq!(error.to_string(), "floor: the follower 2 sent an answer with a wrong MAC", "bit {bit}");
+    }
+}
+
 #[test]
 fn an_empty_nonblocking_socket_would_block() {
     let (_a, b) = pair();

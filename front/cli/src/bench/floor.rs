@@ -10,7 +10,7 @@ use crate::admin::shown_durability;
 use crate::failure::{Failure, Outcome};
 use crate::init::{self, DurabilityChoice};
 use crate::print;
-use quorate_floor::Config;
+use quorate_floor::{Config, FaultModel};
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -27,9 +27,12 @@ struct Floor {
 #[derive(Serialize)]
 struct Document {
     benchmark: &'static str,
+    fault_model: &'static str,
     command_bytes: usize,
     batch_kib: usize,
     replicas: usize,
+    /// Slots under way at a time, where there are slots.
+    in_flight: Option<u64>,
     machine: Machine,
     floors: Vec<Floor>,
 }
@@ -57,12 +60,14 @@ pub(super) fn run(args: &FloorArgs, json: bool) -> Outcome {
             floors.push(measure(args, &init::name(*durability), *window)?);
         }
     }
-    let replicas = 1 + Config::default().followers;
+    let fault_model = FaultModel::from(args.fault_model);
     let document = Document {
         benchmark: "floor",
+        fault_model: fault_model.name(),
         command_bytes: args.bytes,
         batch_kib: args.batch_kib,
-        replicas,
+        replicas: 1 + Config::default().surviving(fault_model).followers,
+        in_flight: (fault_model == FaultModel::Byzantine).then_some(args.in_flight),
         machine,
         floors,
     };
@@ -86,7 +91,8 @@ fn measure(args: &FloorArgs, durability: &str, window: u64) -> Outcome<Floor> {
         dir: args.scratch.join(format!("{FLOOR_PREFIX}{}", std::process::id())),
         seconds: args.secs,
         warm_up_seconds: args.warm,
-        ..Config::default()
+        in_flight: args.in_flight,
+        ..Config::default().surviving(args.fault_model.into())
     };
     let mut runs = Vec::new();
     for _ in 0..args.repeat {
@@ -110,8 +116,11 @@ fn measure(args: &FloorArgs, durability: &str, window: u64) -> Outcome<Floor> {
 
 fn table(document: &Document) -> String {
     let Document { command_bytes, batch_kib, replicas, machine, floors, .. } = document;
+    let agreement = document.in_flight.map_or(String::new(), |slots| {
+        format!(" that agree as with {} faults, {slots} under way at a time", document.fault_model)
+    });
     let mut lines = vec![format!(
-        "the null program: {replicas} replicas, {command_bytes} B commands, frames up to {batch_kib} KiB, no faults survived"
+        "the null program: {replicas} replicas{agreement}, {command_bytes} B commands, frames up to {batch_kib} KiB, no faults survived"
     )];
     lines.push(
         "  durability                outstanding   commands/s   p50 us   p99 us   per replica CPU s".into(),

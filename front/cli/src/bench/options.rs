@@ -3,7 +3,7 @@
 use crate::cluster::ClusterArgs;
 use crate::failure::{Failure, Outcome};
 use crate::init::DurabilityChoice;
-use crate::ordering::OrderArgs;
+use crate::ordering::{FaultModelWord, OrderArgs};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use std::time::Duration;
   quorate bench kv --callers 1 --durability group
   quorate bench bft --fault-model byzantine --durability memory
   quorate bench floor --json
+  quorate bench floor --fault-model byzantine
   quorate bench idle --secs 60
   quorate bench idle --instances 8 --secs 10 --pulses 60
   quorate bench instances
@@ -207,6 +208,12 @@ pub(super) struct BftArgs {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct FloorArgs {
+    /// Which faults the replicas agree for: with byzantine ones four of them, in three rounds, with digests and MACs
+    #[arg(long, value_enum, default_value_t = FaultModelWord::Crash)]
+    pub(super) fault_model: FaultModelWord,
+    /// With byzantine faults: slots under way at a time
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    pub(super) in_flight: u64,
     /// What a replica does before it counts a command as held: nothing (memory), write it (async), write and sync it (group)
     /// [default: memory, then group]
     #[arg(long, value_enum)]

@@ -9,7 +9,7 @@ use crate::failure::{Doing as _, Outcome};
 use crate::ordering::OrderChoice;
 use crate::{init, print};
 use hdrhistogram::Histogram;
-use quorate_floor::Report;
+use quorate_floor::{Config as FloorConfig, FaultModel, Report};
 use serde::Serialize;
 use std::fmt;
 
@@ -135,6 +135,11 @@ pub(super) struct OwnRun {
 /// One run of the null program.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct FloorRun {
+    /// Which faults it agreed for.
+    pub(super) fault_model: &'static str,
+    pub(super) replicas: usize,
+    /// Slots under way at a time; null where there are no slots.
+    pub(super) in_flight: Option<u64>,
     pub(super) window: u64,
     pub(super) batch_bytes: usize,
     pub(super) seconds: f64,
@@ -149,7 +154,11 @@ impl FloorRun {
     pub(super) fn of(report: &Report) -> Self {
         let cpu = report.replicas_cpu();
         let cpu_s = cpu.user_s + cpu.system_s;
+        let FloorConfig { fault_model, in_flight, .. } = report.config;
         Self {
+            fault_model: fault_model.name(),
+            replicas: report.replicas.len(),
+            in_flight: (fault_model == FaultModel::Byzantine).then_some(in_flight),
             window: report.config.window,
             batch_bytes: report.config.batch_bytes,
             seconds: report.seconds,
@@ -159,6 +168,20 @@ impl FloorRun {
             per_replica_cpu_s: (cpu_s >= 10.0 * tick_s()).then(|| report.commits as f64 / cpu_s),
             replicas_agree: report.agree,
         }
+    }
+
+    /// Which null program it was.
+    pub(super) fn which(&self) -> String {
+        let Self { fault_model, replicas, .. } = self;
+        let slots = match self.in_flight {
+            None => String::new(),
+            Some(1) => ", 1 slot under way".into(),
+            Some(slots) => format!(", {slots} slots under way"),
+        };
+        format!(
+            "{fault_model} faults, {replicas} replicas{slots}, frames up to {} KiB",
+            self.batch_bytes >> 10
+        )
     }
 }
 
@@ -266,8 +289,8 @@ impl Figure {
         }
         for floor in &self.floors {
             lines.push(format!(
-                "  null program (frames up to {} KiB): {}/s, p50 {:.0} us, p99 {:.0} us, {} per replica CPU second",
-                floor.batch_bytes >> 10,
+                "  null program ({}): {}/s, p50 {:.0} us, p99 {:.0} us, {} per replica CPU second",
+                floor.which(),
                 amount(floor.per_s),
                 floor.p50_us,
                 floor.p99_us,

@@ -11,7 +11,7 @@ use super::temporary::FLOOR_PREFIX;
 use crate::failure::{Failure, Outcome};
 use crate::init::{self, DurabilityChoice};
 use crate::ordering::OrderChoice;
-use quorate_floor::{Config as FloorConfig, Sync};
+use quorate_floor::{Config as FloorConfig, FaultModel, Sync};
 use std::process::ExitCode;
 
 /// One run of ours, and what it ran on.
@@ -67,15 +67,16 @@ impl Series<'_> {
         let machine = Machine::ask(&self.measurement.scratch);
         let mut floors = Vec::new();
         let mut runs: Vec<Run> = Vec::new();
-        // A cluster that runs already has a durability of its own, which is known after the first run only.
+        // A cluster that runs already has a durability and a fault model of its own, known after the first run only.
         let floor_first = self.measurement.own_cluster();
         if floor_first {
-            floors.extend(self.floor_run(&Durability::planned(self.measurement))?);
+            let fault_model = self.measurement.order.choice()?.fault_model;
+            floors.extend(self.floor_run(&Durability::planned(self.measurement), fault_model)?);
         }
         for number in 1..=repeat {
             runs.push(measure(&format!("{} {number}/{repeat}", self.subject.benchmark))?);
             if let Some(run) = runs.last() {
-                floors.extend(self.floor_run(&run.durability)?);
+                floors.extend(self.floor_run(&run.durability, run.order.fault_model)?);
             }
         }
         let Some(last) = runs.last() else { return Err(Failure::new("nothing was measured")) };
@@ -87,24 +88,33 @@ impl Series<'_> {
         Ok(if figure.ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    fn floor_run(&self, durability: &Durability) -> Outcome<Option<FloorRun>> {
+    fn floor_run(&self, durability: &Durability, fault_model: FaultModel) -> Outcome<Option<FloorRun>> {
         if self.measurement.no_floor {
             return Ok(None);
         }
-        floor_run(&self.floor, durability).map(Some)
+        floor_run(&self.floor, durability, fault_model).map(Some)
     }
 }
 
-/// Runs the null program so that it promises as much.
-pub(super) fn floor_run(config: &FloorConfig, durability: &Durability) -> Outcome<FloorRun> {
+/// Runs the null program so that it promises as much, and agrees for the same faults.
+pub(super) fn floor_run(
+    config: &FloorConfig,
+    durability: &Durability,
+    fault_model: FaultModel,
+) -> Outcome<FloorRun> {
     let _progress = Progress::waiting("the null program");
-    let config = FloorConfig {
-        sync: sync_of(&durability.durability),
-        sync_delay_us: durability.sync_delay_us,
-        ..config.clone()
-    };
+    let config = beside(config, durability, fault_model);
     let report = quorate_floor::run(&config).map_err(|why| Failure::new(why.to_string()))?;
     Ok(FloorRun::of(&report))
+}
+
+/// The null program's counterpart of a cluster with this durability and fault model.
+pub(super) fn beside(config: &FloorConfig, durability: &Durability, fault_model: FaultModel) -> FloorConfig {
+    FloorConfig {
+        sync: sync_of(&durability.durability),
+        sync_delay_us: durability.sync_delay_us,
+        ..config.clone().surviving(fault_model)
+    }
 }
 
 impl From<Run> for OwnRun {
@@ -118,7 +128,8 @@ impl From<Run> for OwnRun {
 /// faster than what is to bound us.
 pub(super) const FLOOR_BATCH_BYTES: usize = 1 << 20;
 
-/// The null program's counterpart of a measurement; window and sizes are the caller's to set.
+/// The null program's counterpart of a measurement; window and sizes are the caller's to set. Durability and fault model
+/// are added when it runs.
 pub(super) fn floor_config(measurement: &Measurement) -> FloorConfig {
     FloorConfig {
         dir: measurement.scratch.join(format!("{FLOOR_PREFIX}{}", std::process::id())),

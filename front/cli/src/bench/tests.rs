@@ -3,7 +3,7 @@
 use super::etcd::memory::Held;
 use super::median::Median;
 use super::{append, cpu, kv, load, machine, quota, report, series};
-use quorate_floor::Sync;
+use quorate_floor::{FaultModel, Sync};
 use quorate_kv::Totals;
 use quorate_types::Items;
 use std::path::Path;
@@ -82,6 +82,18 @@ fn the_floor_promises_what_we_promise() {
     assert_eq!(series::sync_of("memory"), Sync::Memory);
     assert_eq!(series::sync_of("async"), Sync::Write);
     assert_eq!(series::sync_of("group"), Sync::Fdatasync);
+}
+
+/// Beside replicas that may lie it is the null program that agrees for them, synced as ours are.
+#[test]
+fn the_floor_agrees_for_the_same_faults() {
+    let config = quorate_floor::Config { window: 7, ..quorate_floor::Config::default() };
+    let group = report::Durability { durability: "group".into(), sync_delay_us: 40 };
+    let floor = series::beside(&config, &group, FaultModel::Byzantine);
+    assert_eq!((floor.fault_model, floor.followers, floor.in_flight), (FaultModel::Byzantine, 3, 1));
+    assert_eq!((floor.sync, floor.sync_delay_us, floor.window), (Sync::Fdatasync, 40, 7));
+    let floor = series::beside(&floor, &group, FaultModel::Crash);
+    assert_eq!((floor.fault_model, floor.followers), (FaultModel::Crash, 2));
 }
 
 /// A future that a thread completes after so many milliseconds.

@@ -22,7 +22,7 @@ use crate::failure::{Failure, Outcome};
 use crate::init::{self, ServiceChoice};
 use crate::print::size;
 use clap::ValueEnum;
-use quorate_floor::Config as FloorConfig;
+use quorate_floor::{Config as FloorConfig, FaultModel};
 use quorate_runtime::CheckpointConfig;
 use serde::Serialize;
 use std::time::Duration;
@@ -188,7 +188,8 @@ fn floor(args: &FigureArgs, measurement: &Measurement, durability: &Durability) 
         seconds: 3.0,
         ..floor_config(measurement)
     };
-    let run = floor_run(&config, durability)?;
+    // as the document says of ours
+    let run = floor_run(&config, durability, FaultModel::Crash)?;
     // What it left is an empty directory.
     let _ = std::fs::remove_dir(&config.dir);
     Ok(Some(run))

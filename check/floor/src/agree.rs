@@ -1,0 +1,293 @@
+//! A replica that agrees as with Byzantine faults, in the good case: PROPOSE, WRITE, ACCEPT among 3f+1, each message with
+//! a MAC for every replica over the digest of the batch, a quorum of each kind of vote, an answer of every replica.
+//!
+//! Replica 0 leads for ever. It fills its next batch straight from the socket while slots are under way, so batches
+//! grow with the load. A batch that is to be durable is written and synced before the WRITE that says so, by the
+//! replica's only thread: with one slot under way there is nothing else to do. A real protocol needs more than that
+//! one sync for each slot.
+
+mod link;
+mod mesh;
+mod message;
+mod proposals;
+mod slots;
+
+pub(crate) use mesh::connect;
+
+use crate::disk::LogFile;
+use crate::net::{self, Moved};
+use crate::roles::{self, Done, Word};
+use crate::tag::{self, Key};
+use crate::{Config, Doing, Error, Result};
+use link::Link;
+use message::{Heard, Kind, Message, Sender};
+use proposals::Proposals;
+use rustix::event::{PollFd, PollFlags};
+use slots::Slots;
+use std::io::IoSlice;
+use std::net::{SocketAddr, TcpStream};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How long to wait when nothing happens; only a bound, sockets wake us.
+const IDLE: Duration = Duration::from_millis(100);
+/// Six other replicas and the load generator.
+const FDS_MAX: usize = 7;
+const HUNG_UP: PollFlags = PollFlags::HUP.union(PollFlags::ERR);
+
+struct Replica<'a> {
+    config: &'a Config,
+    sender: Sender,
+    links: Vec<Link>,
+    slots: Slots,
+    log: Option<LogFile>,
+    /// Who leads has something to propose.
+    leader: Option<Leader>,
+    client: Client,
+    /// Everything was decided and sent.
+    finished: bool,
+}
+
+struct Leader {
+    proposals: Proposals,
+    /// Proposals that are not in the log file yet.
+    unwritten: Vec<Rc<Message>>,
+    /// The load generator has closed.
+    closing: bool,
+}
+
+/// The load generator, and the answers that wait for it.
+struct Client {
+    stream: TcpStream,
+    key: Key,
+    answers: Vec<u8>,
+    sent: usize,
+    listens: bool,
+}
+
+/// Runs replica `number`, given where those before it listen.
+pub(crate) fn run(config: &Config, number: u8, earlier: &[SocketAddr]) -> Result<()> {
+    let log = LogFile::of(config, &format!("{}.log", roles::replica(number.into()).replace(' ', "-")))?;
+    let replicas = config.replicas();
+    let mesh::Mesh { peers, client } = mesh::join(config, number, earlier)?;
+    client.set_nonblocking(true).doing("make a socket non-blocking")?;
+    let mut links = Vec::new();
+    for (from, stream) in peers {
+        let expected = message::Expected {
+            replicas: usize::from(replicas),
+            from,
+            to: number,
+            key: Key::of(from, number),
+            leads: from == 0,
+            batch_max: config.batch_bytes,
+            command_bytes: config.command_bytes,
+        };
+        links.push(Link::new(stream, expected)?);
+    }
+    let leader = || Leader {
+        proposals: Proposals::new(usize::from(replicas), config.batch_bytes, config.command_bytes),
+        unwritten: Vec::new(),
+        closing: false,
+    };
+    let key = Key::of(number, tag::LOAD);
+    let mut replica = Replica {
+        config,
+        sender: Sender::new(number, replicas),
+        links,
+        slots: Slots::new(number, replicas, config.command_bytes),
+        log,
+        leader: (number == 0).then(leader),
+        client: Client { stream: client, key, answers: Vec::new(), sent: 0, listens: true },
+        finished: false,
+    };
+    while !replica.turn()? {}
+    let Slots { commands, sum, .. } = replica.slots;
+    roles::say(&Word::Replica(Done { commands, sum, writes: replica.log.map_or(0, |log| log.writes) }))
+}
+
+impl Replica<'_> {
+    /// One round of the loop. `true`: all replicas have everything.
+    fn turn(&mut self) -> Result<bool> {
+        let ready = self.wait()?;
+        if ready.client {
+            self.take_commands()?;
+        }
+        for (link, events) in self.links.iter_mut().zip(ready.links) {
+            if events.intersects(PollFlags::IN | HUNG_UP) && !link.is_silent() {
+                link.hear(&mut self.slots, self.log.as_mut())?;
+            }
+        }
+        if self.leader.is_none() {
+            // their proposals went to the log file as they came
+            self.slots.hold();
+        }
+        self.vote();
+        if self.slots.decide() {
+            self.client.answer(self.slots.commands);
+        }
+        self.propose()?;
+        self.vote();
+        self.send(&ready.links)?;
+        self.write_own()?;
+        self.client.send()?;
+        self.is_over()
+    }
+
+    /// Waits until something can be done, and says what.
+    fn wait(&self) -> Result<Ready> {
+        let mut fds: Vec<PollFd<'_>> = Vec::with_capacity(FDS_MAX);
+        for link in &self.links {
+            if !link.wanted().is_empty() {
+                fds.push(PollFd::new(link.stream(), link.wanted()));
+            }
+        }
+        let mut wanted = PollFlags::empty();
+        let takes = self.leader.as_ref().is_some_and(|l| !l.closing && l.proposals.takes_commands());
+        wanted.set(PollFlags::IN, takes);
+        wanted.set(PollFlags::OUT, self.client.sent < self.client.answers.len());
+        // left out where nothing is wanted of it, since one that has closed wakes poll each time
+        if !wanted.is_empty() {
+            fds.push(PollFd::new(&self.client.stream, wanted));
+        }
+        net::poll(&mut fds, Some(IDLE))?;
+        let mut found = fds.iter().map(PollFd::revents);
+        let mut ready = Ready { links: [PollFlags::empty(); FDS_MAX], client: false };
+        for (events, link) in ready.links.iter_mut().zip(&self.links) {
+            if !link.wanted().is_empty() {
+                *events = found.next().unwrap_or(PollFlags::empty());
+            }
+        }
+        ready.client = takes && found.next().is_some_and(|e| e.intersects(PollFlags::IN | HUNG_UP));
+        Ok(ready)
+    }
+
+    /// The leader reads commands into the open batch.
+    fn take_commands(&mut self) -> Result<()> {
+        let Some(Leader { proposals, closing, .. }) = &mut self.leader else { return Ok(()) };
+        match net::read(&self.client.stream, proposals.unfilled())? {
+            Moved::WouldBlock => {}
+            Moved::Closed => *closing = true,
+            Moved::Bytes(n) => proposals.filled(n),
+        }
+        Ok(())
+    }
+
+    /// The leader proposes what is there, as far as slots may be under way; and says so when nothing more comes.
+    fn propose(&mut self) -> Result<()> {
+        let Some(leader) = &mut self.leader else { return Ok(()) };
+        let number = self.sender.number;
+        let wrong = |what: &str| Error::Child {
+            role: roles::replica(number.into()),
+            what: format!("proposed {what}"),
+        };
+        let mut new: Vec<Rc<Message>> = Vec::new();
+        while self.slots.proposed - self.slots.decided < self.config.in_flight {
+            let slot = self.slots.proposed;
+            let Some((sealed, digest)) = leader.proposals.seal(slot, &self.sender) else { break };
+            let heard = Heard { kind: Kind::Propose, slot, digest: &digest, batch: sealed.sealed_batch() };
+            self.slots.hear(number, &heard).map_err(wrong)?;
+            if self.log.is_some() {
+                leader.unwritten.push(sealed.clone());
+            } else {
+                self.slots.hold();
+            }
+            new.push(sealed);
+        }
+        if leader.closing && !leader.proposals.is_due() && self.slots.end.is_none() {
+            self.slots.end = Some(self.slots.proposed);
+            new.push(said(Kind::End, self.slots.proposed, &tag::NO_BATCH, &self.sender));
+        }
+        for message in new {
+            self.links.iter_mut().for_each(|link| link.push(message.clone()));
+        }
+        Ok(())
+    }
+
+    /// Votes wherever that is due.
+    fn vote(&mut self) {
+        let Replica { slots, links, sender, .. } = self;
+        slots.vote(|kind, slot, digest| {
+            let vote = said(kind, slot, digest, sender);
+            links.iter_mut().for_each(|link| link.push(vote.clone()));
+        });
+    }
+
+    fn send(&mut self, ready: &[PollFlags; FDS_MAX]) -> Result<()> {
+        for (link, events) in self.links.iter_mut().zip(ready) {
+            link.send(events.intersects(PollFlags::OUT | HUNG_UP))?;
+        }
+        Ok(())
+    }
+
+    /// The leader writes its proposals, once enough others for a quorum have them in their hands: they write theirs
+    /// meanwhile.
+    fn write_own(&mut self) -> Result<()> {
+        let (Some(leader), Some(log)) = (&mut self.leader, &mut self.log) else { return Ok(()) };
+        let have = 1 + self.links.iter().filter(|link| link.is_sent()).count();
+        if leader.unwritten.is_empty() || have < self.slots.quorum() {
+            return Ok(());
+        }
+        let mut slices: Vec<IoSlice<'_>> =
+            leader.unwritten.iter().map(|m| IoSlice::new(m.sealed())).collect();
+        log.append(&mut slices)?;
+        leader.unwritten.clear();
+        self.slots.hold();
+        self.vote();
+        self.send(&[PollFlags::empty(); FDS_MAX])
+    }
+
+    /// Has everything been decided here, and has everybody else finished, too?
+    fn is_over(&mut self) -> Result<bool> {
+        if !self.finished && self.slots.complete() && self.links.iter().all(Link::is_sent) {
+            self.finished = true;
+            self.links.iter_mut().for_each(Link::finish);
+        }
+        if !self.links.iter().all(Link::is_silent) {
+            return Ok(false);
+        }
+        if self.finished {
+            return Ok(true);
+        }
+        Err(Error::Child { role: "other replicas".into(), what: "closed their connections".into() })
+    }
+}
+
+impl Client {
+    /// Tells how many commands were decided so far.
+    fn answer(&mut self, commands: u64) {
+        if self.listens {
+            self.answers.extend_from_slice(&commands.to_le_bytes());
+            self.answers.extend_from_slice(&self.key.mac(tag::ANSWER, commands, &tag::NO_BATCH));
+        }
+    }
+
+    /// Sends what answers are waiting, as far as the socket takes them.
+    fn send(&mut self) -> Result<()> {
+        if self.sent < self.answers.len() {
+            match net::write(&self.stream, &self.answers[self.sent..])? {
+                Moved::Bytes(n) => self.sent += n,
+                Moved::WouldBlock => {}
+                // it heard enough others
+                Moved::Closed => self.listens = false,
+            }
+        }
+        if !self.listens || self.sent == self.answers.len() {
+            self.answers.clear();
+            self.sent = 0;
+        }
+        Ok(())
+    }
+}
+
+/// A message without a batch of its own.
+fn said(kind: Kind, slot: u64, digest: &tag::Digest, sender: &Sender) -> Rc<Message> {
+    let mut message = Message::new(sender.keys.len(), 0);
+    message.seal(0, kind, slot, digest, sender);
+    Rc::new(message)
+}
+
+/// What poll found.
+struct Ready {
+    links: [PollFlags; FDS_MAX],
+    client: bool,
+}

@@ -1,0 +1,58 @@
+//! The connections between all replicas, and those of the load generator to each.
+//!
+//! Whoever connects says its number first, one byte. A replica connects to those before it and waits for the others.
+
+use crate::roles::{self, Word};
+use crate::{Config, Doing, Error, Result, net, tag};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+pub(crate) struct Mesh {
+    /// The other replicas in the order of their numbers.
+    pub(crate) peers: Vec<(u8, TcpStream)>,
+    pub(crate) client: TcpStream,
+}
+
+/// Connects to `earlier`, says where this replica listens, and waits for those who come.
+pub(crate) fn join(config: &Config, number: u8, earlier: &[SocketAddr]) -> Result<Mesh> {
+    let mut peers = Vec::new();
+    for (peer, address) in (0..).zip(earlier) {
+        peers.push((peer, connect(config, *address, number)?));
+    }
+    let (listener, address) = net::listen()?;
+    roles::say(&Word::Ready(address))?;
+    let mut client = None;
+    while peers.len() + 1 < usize::from(config.replicas()) || client.is_none() {
+        let mut stream = net::accept(&listener, &config.congestion_control)?;
+        let mut from = [0u8; 1];
+        stream.read_exact(&mut from).doing("read who connected")?;
+        match from[0] {
+            tag::LOAD if client.is_none() => client = Some(stream),
+            later
+                if later > number
+                    && later < config.replicas()
+                    && peers.iter().all(|(peer, _)| *peer != later) =>
+            {
+                peers.push((later, stream));
+            }
+            other => {
+                return Err(Error::Child {
+                    role: "new connection".into(),
+                    what: format!("said that it is number {other}, which nobody expects"),
+                });
+            }
+        }
+    }
+    peers.sort_unstable_by_key(|(peer, _)| *peer);
+    // the loop ends with one
+    let client =
+        client.ok_or_else(|| Error::Child { role: "load generator".into(), what: "never came".into() })?;
+    Ok(Mesh { peers, client })
+}
+
+/// Connects to a replica as number `from`.
+pub(crate) fn connect(config: &Config, to: SocketAddr, from: u8) -> Result<TcpStream> {
+    let mut stream = net::connect(to, &config.congestion_control)?;
+    stream.write_all(&[from]).doing("say who connects")?;
+    Ok(stream)
+}

@@ -1,0 +1,150 @@
+//! What this replica knows of the slots that are not decided, and the rules: without sockets.
+//!
+//! A slot that is proposed and held is written; one that a quorum wrote is accepted; one that a quorum accepted is
+//! decided, in the order of slots. Nobody is suspected: what does not fit together ends the run.
+
+use super::message::{Heard, Kind};
+use crate::frame;
+use crate::tag::Digest;
+use quorate_types::{FaultModel, Quorums};
+use std::collections::VecDeque;
+
+/// How far ahead others may be. Far more than the leader keeps for those who lag.
+const AHEAD_MAX: u64 = 1 << 18;
+
+pub(crate) struct Slots {
+    me: u8,
+    quorum: u32,
+    command_bytes: usize,
+    open: VecDeque<Slot>,
+    /// Slots decided, which is the number of the first of `open`.
+    pub(crate) decided: u64,
+    /// Slots proposed, and slots of which the proposal is held as the configuration says.
+    pub(crate) proposed: u64,
+    held: u64,
+    /// How many slots there are, once the leader said so.
+    pub(crate) end: Option<u64>,
+    /// Commands in the slots decided.
+    pub(crate) commands: u64,
+    /// Wrapping sum over their bytes.
+    pub(crate) sum: u64,
+}
+
+/// One bit for each replica.
+type Voters = u8;
+
+#[derive(Default)]
+struct Slot {
+    digest: Option<Digest>,
+    commands: u64,
+    sum: u64,
+    writes: Voters,
+    accepts: Voters,
+    wrote: bool,
+    accepted: bool,
+}
+
+impl Slots {
+    pub(crate) fn new(me: u8, replicas: u8, command_bytes: usize) -> Slots {
+        Slots {
+            me,
+            quorum: Quorums::new(FaultModel::Byzantine, u32::from(replicas)).agreement(),
+            command_bytes,
+            open: VecDeque::new(),
+            decided: 0,
+            proposed: 0,
+            held: 0,
+            end: None,
+            commands: 0,
+            sum: 0,
+        }
+    }
+
+    /// So many replicas make a quorum.
+    pub(crate) fn quorum(&self) -> usize {
+        self.quorum as usize
+    }
+
+    /// Takes what replica `from` said, this one's own proposals among it. `Err`: what it said does not fit.
+    pub(crate) fn hear(&mut self, from: u8, heard: &Heard<'_>) -> Result<(), &'static str> {
+        match heard.kind {
+            Kind::End => {
+                self.end = Some(heard.slot);
+                return Ok(());
+            }
+            Kind::Propose if heard.slot != self.proposed => return Err("a gap between proposals"),
+            // the others were enough
+            _ if heard.slot < self.decided => return Ok(()),
+            _ => {}
+        }
+        let at = heard.slot - self.decided;
+        if at >= AHEAD_MAX {
+            return Err("a slot far ahead");
+        }
+        let at = at as usize;
+        if self.open.len() <= at {
+            self.open.resize_with(at + 1, Slot::default);
+        }
+        let slot = &mut self.open[at];
+        if *slot.digest.get_or_insert(*heard.digest) != *heard.digest {
+            return Err("another digest for a slot than somebody before");
+        }
+        match heard.kind {
+            Kind::Write => slot.writes |= 1 << from,
+            Kind::Accept => slot.accepts |= 1 << from,
+            Kind::Propose | Kind::End => {
+                slot.commands = (heard.batch.len() / self.command_bytes) as u64;
+                slot.sum = frame::touch(heard.batch);
+                self.proposed += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// What was proposed so far is held.
+    pub(crate) fn hold(&mut self) {
+        self.held = self.proposed;
+    }
+
+    /// Votes wherever that is due, and tells `send` of each vote.
+    pub(crate) fn vote(&mut self, mut send: impl FnMut(Kind, u64, &Digest)) {
+        let votable = self.held.saturating_sub(self.decided) as usize;
+        for (number, slot) in (self.decided..).zip(self.open.iter_mut().take(votable)) {
+            let Some(digest) = &slot.digest else { continue };
+            if !slot.wrote {
+                slot.wrote = true;
+                slot.writes |= 1 << self.me;
+                send(Kind::Write, number, digest);
+            }
+            if !slot.accepted && slot.writes.count_ones() >= self.quorum {
+                slot.accepted = true;
+                slot.accepts |= 1 << self.me;
+                send(Kind::Accept, number, digest);
+            }
+        }
+    }
+
+    /// Decides what can be decided. `true`: something was.
+    pub(crate) fn decide(&mut self) -> bool {
+        let before = self.decided;
+        while let Some(slot) = self.open.front() {
+            // who decides has voted: then its votes are there for those who need them
+            if !slot.accepted || slot.accepts.count_ones() < self.quorum {
+                break;
+            }
+            self.commands += slot.commands;
+            self.sum = self.sum.wrapping_add(slot.sum);
+            self.decided += 1;
+            self.open.pop_front();
+        }
+        self.decided > before
+    }
+
+    /// Everything that there is was decided.
+    pub(crate) fn complete(&self) -> bool {
+        self.end == Some(self.decided)
+    }
+}
+
+#[cfg(test)]
+mod tests;
