@@ -12,7 +12,7 @@ use quorate_client::{
 };
 use quorate_history::{Answer, Event, Op, Outcome};
 use quorate_kv::{Condition, KvCommand, KvQuery, KvReply, Operation};
-use quorate_types::{ClientId, Items, ItemsBuilder, ReplicaId, Seq, Span, Time};
+use quorate_types::{ClientId, Items, ItemsBuilder, ReplicaId, Seq, SessionId, Span, Time};
 use std::collections::BTreeMap;
 
 /// How an operation reaches the service.
@@ -88,6 +88,10 @@ pub struct Client {
     seen: BTreeMap<String, Option<String>>,
     /// The final reads: begun, finished.
     finals: (bool, usize),
+    /// The session that it used last, as the replicas know it.
+    pub used: Option<SessionId>,
+    /// Its keys begin with this number: who lies has its own.
+    first_key: u64,
 }
 
 impl Client {
@@ -119,7 +123,19 @@ impl Client {
             workload: plan.workload.clone(),
             seen: BTreeMap::new(),
             finals: (false, 0),
+            used: None,
+            first_key: plan.client_trick(number as usize - 1).map_or(0, |_| 1000 * u64::from(number)),
         }
+    }
+
+    /// Whether it lies: nothing depends on what it says, and nobody waits for it.
+    pub fn lies(&self) -> bool {
+        self.first_key > 0
+    }
+
+    /// Its randomness.
+    pub fn rng(&mut self) -> &mut Rng {
+        &mut self.rng
     }
 
     /// Whether all operations of the workload ended.
@@ -191,7 +207,7 @@ impl Client {
             .rng
             .chance(self.workload.deadlines)
             .then(|| local.plus(Span::from_millis(self.rng.spread(5, 3000))));
-        let key = self.rng.below(self.workload.keys);
+        let key = self.first_key + self.rng.below(self.workload.keys);
         match kind {
             1 => self.read(now, local, format!("k{key}"), false, ReadConsistency::Strong, deadline),
             6 => {
@@ -280,7 +296,7 @@ impl Client {
     }
 
     fn choose(&mut self, kind: usize) -> (String, Op) {
-        let key = self.rng.below(self.workload.keys);
+        let key = self.first_key + self.rng.below(self.workload.keys);
         let token = format!("{}.{}", self.number, self.done.len());
         let padding = self.rng.below(self.workload.padding + 1) as usize;
         let value = format!("{token}{}", "-".repeat(padding));
