@@ -35,6 +35,9 @@ pub enum RequestKind {
     Empty = 4,
     /// A command to the engine itself ([`crate::SystemCommand`]): the only request of its batch, and never a client's.
     System = 5,
+    /// Answer the query in the body, any bytes, from the state at this place in the order; nothing changes. How a client reads when no
+    /// single replica's word is enough. The reply is a list of one answer.
+    Query = 6,
 }
 
 impl RequestKind {
@@ -46,6 +49,7 @@ impl RequestKind {
             3 => Some(Self::CloseSession),
             4 => Some(Self::Empty),
             5 => Some(Self::System),
+            6 => Some(Self::Query),
             _ => None,
         }
     }
@@ -133,6 +137,7 @@ fn check_body(kind: RequestKind, body: &[u8]) -> Result<(), Reject> {
         RequestKind::OpenSession => body.len() == 8,
         RequestKind::CloseSession | RequestKind::Empty => body.is_empty(),
         RequestKind::System => SystemCommand::decode(body).is_ok(),
+        RequestKind::Query => true,
     };
     if fits { Ok(()) } else { Err(Reject::Malformed("request: body")) }
 }

@@ -33,6 +33,8 @@ pub(crate) struct Cluster {
     pub(crate) id: ClusterId,
     /// Its replicas, and where they listen.
     pub(crate) members: Vec<(ReplicaId, String)>,
+    /// What its replicas may do.
+    pub(crate) fault_model: FaultModel,
     /// The certificates to show to them; none where connections are plain.
     pub(crate) tls: Option<ClientFiles>,
     /// The directory of `client.toml`, where `dev` has its control socket, too.
@@ -70,9 +72,9 @@ impl Cluster {
     /// Reads a `client.toml`.
     pub(crate) fn read(file: &Path, remedy: &str) -> Outcome<Self> {
         let parsed = ClientFile::read(file).map_err(|why| Failure::usage(format!("{why}. {remedy}")))?;
-        let ClientFile { cluster, members, tls } = parsed;
+        let ClientFile { cluster, members, fault_model, tls } = parsed;
         let directory = file.parent().map(Path::to_path_buf).unwrap_or_default();
-        Ok(Self { id: cluster, members, tls, directory })
+        Ok(Self { id: cluster, members, fault_model, tls, directory })
     }
 
     /// A client of this cluster.
@@ -92,7 +94,8 @@ impl Cluster {
     }
 
     fn file(&self) -> ClientFile {
-        ClientFile { cluster: self.id, members: self.members.clone(), tls: self.tls.clone() }
+        let (members, tls) = (self.members.clone(), self.tls.clone());
+        ClientFile { cluster: self.id, members, fault_model: self.fault_model, tls }
     }
 
     /// The text of the `client.toml` of this cluster.
@@ -100,10 +103,10 @@ impl Cluster {
         self.file().to_toml()
     }
 
-    /// How many replicas make a majority.
+    /// How many replicas agree on something: a majority, or more where they may lie.
     pub(crate) fn majority(&self) -> usize {
         let members = u32::try_from(self.members.len()).unwrap_or(u32::MAX).max(1);
-        Quorums::new(FaultModel::Crash, members).agreement() as usize
+        Quorums::new(self.fault_model, members).agreement() as usize
     }
 
     /// Whether `quorate dev` looks after this cluster now or did so before.

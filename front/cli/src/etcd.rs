@@ -68,14 +68,15 @@ fn make_backup(config: &Config, replica: &quorate_runtime::Running) -> Outcome<M
     let asker = replica.asker();
     let directory = backups(config);
     let id = config.cluster_id().map_err(|why| Failure::usage(why.to_string()))?;
+    let fault_model = config.fault_model;
     let tls = config.tls.clone().map(|client| ClientFiles { client, admin: None });
     let make = move || {
         let members = asker.ask().map(|status| status.membership.members).unwrap_or_default();
         let voters = members.into_iter().filter(|member| member.role == "voter");
         let members = voters.map(|member| (ReplicaId::new(member.replica), member.address));
-        let cluster =
-            Cluster { id, members: members.collect(), tls: tls.clone(), directory: directory.clone() };
-        backup::unnamed(&cluster, &directory).map_err(|why| why.to_string())
+        let (members, tls, directory) = (members.collect(), tls.clone(), directory.clone());
+        let cluster = Cluster { id, members, fault_model, tls, directory };
+        backup::unnamed(&cluster, &cluster.directory).map_err(|why| why.to_string())
     };
     Ok(Box::new(make))
 }
@@ -85,7 +86,8 @@ fn client(config: &Config) -> Outcome<Client> {
     let members =
         config.members.iter().map(|member| (ReplicaId::new(member.replica), member.address.clone()));
     let cluster = config.cluster_id().map_err(|why| Failure::usage(why.to_string()))?;
-    let mut builder = Client::builder().members(members).cluster(cluster).frame_bytes_max(FRAME_BYTES_MAX);
+    let builder = Client::builder().members(members).cluster(cluster).fault_model(config.fault_model);
+    let mut builder = builder.frame_bytes_max(FRAME_BYTES_MAX);
     if let Some(tls) = &config.tls {
         builder = builder.tls(tls.clone());
     }

@@ -263,7 +263,8 @@ pub(crate) fn make_from(dir: &Path, plan: &Plan, origin: &Origin) -> Outcome<Clu
     }
     let members = plan.members.iter().map(|(replica, address)| (ReplicaId::new(*replica), address.clone()));
     let tls = office.zip(plan.certificates).map(|(office, days)| clients(dir, &office, days)).transpose()?;
-    let cluster = Cluster { id, members: members.collect(), tls, directory: dir.to_owned() };
+    let (fault_model, directory) = (plan.order.fault_model, dir.to_owned());
+    let cluster = Cluster { id, members: members.collect(), fault_model, tls, directory };
     let file = dir.join(CLIENT_FILE);
     std::fs::write(&file, cluster.to_toml()).doing(format_args!("write {}", file.display()))?;
     let tls = cluster.tls.map(|tls| tls.relative_to(dir));

@@ -4,7 +4,7 @@
 mod harness;
 
 use harness::{Made, Server, free_ports, quorate, wait_until};
-use quorate::client::{BlockingClient, ClientBuilder, ReadOptions};
+use quorate::client::{BlockingClient, BlockingSession, ClientBuilder, ReadOptions};
 use quorate_kv::{KvCommand, KvQuery, KvReply, Operation};
 use serde_json::Value;
 use std::path::Path;
@@ -119,6 +119,12 @@ fn clients_of_instances(made: &Path) -> Option<Vec<u64>> {
     (1..=4).map(of).collect()
 }
 
+/// Who leads each instance.
+fn leaders_of_instances(made: &Path) -> Vec<Option<u64>> {
+    let each = show(made)["each"].as_array().cloned().unwrap_or_default();
+    each.iter().map(|one| one["leader"].as_u64()).collect()
+}
+
 #[test]
 fn clients_spread_evenly_over_instances() {
     let made = Made::three_with(4);
@@ -129,22 +135,29 @@ fn clients_spread_evenly_over_instances() {
     });
     let clients: Vec<BlockingClient> = (0..16).map(|_| client(&directory)).collect();
     let sessions: Vec<_> = clients.iter().map(|client| client.open_session().expect("a session")).collect();
-    let evenly = || {
+    let evenly = |others: &[BlockingSession], each| {
         wait_until("each instance has a quarter of the clients", || {
-            for (at, session) in sessions.iter().enumerate() {
+            for (at, session) in sessions.iter().chain(others).enumerate() {
                 session.call_one(&put("key", &at.to_string())).expect("written");
             }
-            clients_of_instances(&directory) == Some(vec![4; 4])
+            clients_of_instances(&directory) == Some(vec![each; 4])
         });
     };
-    evenly();
+    evenly(&[], 4);
+    // Everybody leads what it keeps. Nothing but their own first session tells those who come later where to go.
+    wait_until("leaders are spread", || leaders_of_instances(&directory) == [Some(1), Some(2), Some(3), Some(1)]);
+    {
+        let clients: Vec<BlockingClient> = (0..16).map(|_| client(&directory)).collect();
+        let later: Vec<_> = clients.iter().map(|client| client.open_session().expect("a session")).collect();
+        evenly(&later, 8);
+    }
     // Whoever leads is lost, and leads again when it is back for a while.
     drop(servers.remove(1));
     for session in &sessions {
         session.call_one(&put("key", "without")).expect("written");
     }
     servers.insert(1, Server::start(&made.config(2)));
-    evenly();
+    evenly(&[], 4);
     drop(sessions);
     drop(clients);
     for server in servers {

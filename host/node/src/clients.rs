@@ -138,6 +138,9 @@ impl Node {
     /// Notes that replies to these requests go to this connection. A client speaks for its own sessions only.
     pub(crate) fn bind(&mut self, conn: ConnId, client: ClientId, bytes: &[u8]) -> Result<(), String> {
         for (header, body, _) in Requests::new(bytes).flatten() {
+            if header.kind == RequestKind::Query && !self.vouching.is_on() {
+                return Err("ordered queries are for clusters that survive Byzantine faults".into());
+            }
             // What can not be bound is over a limit and is answered by nobody; its client asks again.
             if header.kind == RequestKind::OpenSession {
                 let opener = body.first_chunk::<8>().map_or(0, |id| u64::from_le_bytes(*id));

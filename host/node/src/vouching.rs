@@ -8,6 +8,7 @@
 //! What waits for long is watched by the protocol. If that does not help, it is sent to all: the leader may never have heard of it.
 //! Tests: `vouching/tests.rs`, check/sim (`--fault-model byzantine`).
 
+use crate::clients::may_run;
 use crate::config::NodeConfig;
 use crate::effects::{Effects, Event};
 use crate::node::Node;
@@ -234,10 +235,13 @@ impl Node {
                 Lookup::Done { status, body } => return say(status, body),
             },
         };
-        if header.kind == RequestKind::Commands
-            && let Some(limits) = self.access.of(self.peers.identity(conn))
-            && !crate::clients::may_run(&self.executor, body, limits)
-        {
+        let limits = self.access.of(self.peers.identity(conn));
+        let permitted = limits.is_none_or(|limits| match header.kind {
+            RequestKind::Commands => may_run(&self.executor, body, limits),
+            RequestKind::Query => self.executor.uses_only(body, true, |used| limits.cover(used)),
+            _ => true,
+        });
+        if !permitted {
             return say(ReplyStatus::Forbidden, b"not executed: this client may not use these keys");
         }
         self.vouching.heard.hear(now, owner, header, whole)

@@ -1,14 +1,17 @@
 //! What a client may be told; the defaults suit a cluster in one or a few data centres.
 
-use quorate_types::{ClientId, ClusterId, Span};
+use quorate_types::{ClientId, ClusterId, FaultModel, Span};
 
 /// The settings of one client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Who this client is; caps on sessions hold per client.
     pub client: ClientId,
-    /// The cluster that is meant. Without one, the first replica that answers decides it.
+    /// The cluster that is meant. Without one, the first replica that answers decides it; where replicas may lie, none does.
     pub cluster: Option<ClusterId>,
+    /// What replicas may do. With crash faults one answer is the answer, and requests go to who leads; with Byzantine faults they go
+    /// to all members, and f+1 equal answers are the answer. It must be the cluster's.
+    pub fault_model: FaultModel,
     /// Everything random follows from it: nonces and the jitter of waiting times. Two clients must not share one.
     pub seed: u64,
     /// The first wait before a replica is dialed again.
@@ -47,6 +50,7 @@ impl Config {
         Self {
             client,
             cluster: None,
+            fault_model: FaultModel::Crash,
             seed,
             dial_back_off_min: Span::from_millis(20),
             dial_back_off_max: Span::from_secs(1),

@@ -1,7 +1,7 @@
 //! The client's state machine: connections, and who leads. Sessions are in `sessions.rs`, reads in `reads.rs`.
 //!
 //! All members are connected at all times, so that the news of a new leader arrives by itself. Requests go to the leader
-//! only: the one named in the highest view that was heard of. Whenever the connection or the view that they go by changes,
+//! only: the one named in the highest view that was heard of. (Where replicas may lie they go to all: `spread.rs`.) Whenever the connection or the view that they go by changes,
 //! everything unanswered is sent again, in order. That is harmless, since the cluster runs a number of a session once.
 //!
 //! INV-CLIENT-1: every call completes exactly once.
@@ -15,11 +15,12 @@ use crate::config::Config;
 use crate::effects::{Effect, Effects, Input};
 use crate::link::{Link, LinkState};
 use crate::reads::Reads;
-use crate::session::NEVER;
+use crate::session::{NEVER, Session};
 use crate::sessions::Sessions;
+use crate::votes::Held;
 use bytes::Bytes;
 use quorate_types::Random;
-use quorate_types::{ClusterId, ConnId, MembershipId, ReplicaId, Span, Time, View};
+use quorate_types::{ClusterId, ConnId, MembershipId, Quorums, ReplicaId, Span, Time, View};
 use quorate_wire::{
     FORMAT_MAX, FORMAT_MIN, Frame, FrameKind, Hello, LeaderNotice, Memberships, Refusal, RefusalReason,
     ReplicaMessage, Role, Welcome,
@@ -41,6 +42,8 @@ pub struct Stats {
     pub frames_bad: u64,
     /// How often unanswered requests were sent again, all of them.
     pub resends: u64,
+    /// Answers that differ from what the same member said of the same request before: it lies.
+    pub contradictions: u64,
 }
 
 /// Who leads, as far as was heard.
@@ -78,6 +81,11 @@ pub struct ClientCore {
     membership: (MembershipId, bool),
     pub(crate) sessions: Sessions,
     pub(crate) reads: Reads,
+    /// So many equal answers are true, where one is not enough.
+    pub(crate) needed: u32,
+    pub(crate) held: Held,
+    /// The place of the session in which reads are ordered.
+    pub(crate) query_session: Option<u32>,
     pub(crate) queued_bytes: usize,
     pub(crate) stats: Stats,
     pub(crate) stopped: bool,
@@ -113,6 +121,9 @@ impl ClientCore {
             membership: (MembershipId::FIRST, true),
             sessions: Sessions::default(),
             reads: Reads::default(),
+            needed: Quorums::new(config.fault_model, members.len() as u32).one_correct(),
+            held: Held::new(members.len(), config.queue_bytes_max),
+            query_session: None,
             queued_bytes: 0,
             stats: Stats::default(),
             stopped: false,
@@ -132,6 +143,7 @@ impl ClientCore {
                 self.read(now, call, reader, consistency, after, replica, query, deadline, out);
             }
             Input::ForgetReader(reader) => self.reads.forget(reader),
+            Input::EndReads => self.end_reads(now, out),
             Input::Connected(conn) => self.connected(now, conn, out),
             Input::Closed { conn, why } => {
                 if let Some(link) = self.link_of(conn) {
@@ -156,6 +168,10 @@ impl ClientCore {
             return;
         }
         self.flush_reads(out);
+        if self.byzantine() {
+            self.announce_leader(out);
+            return self.flush_to_all(now, out);
+        }
         self.follow_leader(now, out);
         if let Some(link) = self.target() {
             self.flush_requests(now, link, out);
@@ -205,6 +221,8 @@ impl ClientCore {
                 && conns.last().is_none_or(|conn| *conn < self.next_conn),
             "INV-CLIENT-7: every connection has a number of its own"
         );
+        let held: usize = self.sessions.live().map(Session::held).sum();
+        assert!(held == self.held.total(), "INV-CLIENT-9: what is held of answers is counted");
     }
 
     pub(crate) fn link_of(&self, conn: ConnId) -> Option<usize> {
@@ -216,7 +234,7 @@ impl ClientCore {
             return;
         }
         self.stopped = true;
-        self.queued_bytes -= self.sessions.stop(out);
+        self.queued_bytes -= self.sessions.stop(&mut self.held, out);
         self.queued_bytes -= self.reads.stop(out);
         for link in &mut self.links {
             if let Some(conn) = link.conn() {
@@ -326,13 +344,18 @@ impl ClientCore {
     }
 
     fn welcomed(&mut self, now: Time, index: usize, conn: ConnId, welcome: &Welcome) {
-        self.cluster = Some(welcome.cluster);
+        if !self.byzantine() {
+            self.cluster = Some(welcome.cluster);
+        }
         let link = &mut self.links[index];
         link.state = LinkState::Up { conn, since: now };
         link.heard = now;
         link.slow_until = Time::ZERO;
         link.problem = None;
         link.refused = false;
+        if self.byzantine() {
+            self.joined(index);
+        }
         self.heard_of_leader(now, index, welcome.view, welcome.leader);
         self.reads.hurry(now);
     }
@@ -343,7 +366,7 @@ impl ClientCore {
         let replica = self.links[index].replica;
         self.links[index].refused = !passing;
         self.drop_link(now, index, format!("refused the connection: {}", refusal.text), out);
-        if self.links.iter().all(|link| link.refused) {
+        if self.all_refuse() {
             self.fail_unsent(replica, &refusal.text, out);
         }
     }
@@ -355,6 +378,8 @@ impl ClientCore {
         match message {
             ReplicaMessage::Replies(payload) => self.replies(now, link, &payload, out),
             ReplicaMessage::ReadReplies(payload) => self.read_replies(now, link, &payload, out),
+            // One member's word, which could send us to replicas of its own.
+            ReplicaMessage::Members(_) if self.byzantine() => {}
             ReplicaMessage::Members(members) => self.members(now, &members, out),
             ReplicaMessage::Leader(LeaderNotice { view, leader }) => {
                 self.heard_of_leader(now, link, view, leader);
@@ -403,6 +428,9 @@ impl ClientCore {
     /// `from` says who leads. A higher view wins. That nobody leads counts only from the one that we took for the leader:
     /// a replica that is cut off must not keep us from a leader that works.
     pub(crate) fn heard_of_leader(&mut self, now: Time, from: usize, view: View, leader: Option<ReplicaId>) {
+        if self.byzantine() {
+            return self.noticed(from, view, leader);
+        }
         let leader =
             leader.and_then(|id| self.links.iter().position(|link| link.replica == id && !link.left));
         let ours = self.known.leader == Some(from);
@@ -450,15 +478,19 @@ impl ClientCore {
             self.suspect_at = None;
             self.sessions.rewind_all();
         }
-        if self.announced != self.leader() {
-            self.announced = self.leader();
-            out.push(Effect::Leader(self.announced));
-        }
+        self.announce_leader(out);
         if on.is_some() {
             self.probe_at = None;
             self.probe_attempt = 0;
         } else if self.probe_at.is_none() && self.target_hold.is_none() && self.sessions.any_waits() {
             self.arm_probe(now);
+        }
+    }
+
+    fn announce_leader(&mut self, out: &mut Effects) {
+        if self.announced != self.leader() {
+            self.announced = self.leader();
+            out.push(Effect::Leader(self.announced));
         }
     }
 
@@ -532,6 +564,7 @@ impl ClientCore {
     /// What stands in the way of requests, for people.
     pub(crate) fn detail(&self) -> String {
         let mut text = match self.known.leader {
+            _ if self.byzantine() => self.detail_of_all(),
             Some(link) if self.links[link].up().is_some() => {
                 format!("{} leads and did not answer", self.links[link].replica)
             }

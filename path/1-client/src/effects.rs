@@ -68,7 +68,7 @@ pub enum Input {
         consistency: ReadConsistency,
         /// The answer is at least as new as this, whoever saw it.
         after: Seq,
-        /// Only from this replica.
+        /// Only from this replica. Where replicas may lie, weak reads only: all others are ordered, and answered by several.
         replica: Option<ReplicaId>,
         /// What the service is asked.
         query: Bytes,
@@ -77,6 +77,8 @@ pub enum Input {
     },
     /// This reader ends; what it saw may be forgotten.
     ForgetReader(u64),
+    /// Nothing more will be read: what is kept in the cluster for reads is given up. Reading anew is no mistake.
+    EndReads,
     /// A connection that was dialed exists.
     Connected(ConnId),
     /// A connection could not be made, or is gone.

@@ -7,19 +7,28 @@
 //! sending one again is harmless. When a caller gives up, its number is used all the same. What was unanswered when a
 //! session expired is reported as such and never repeated.
 //!
-//! Start with `core.rs` (connections and the leader), then `session.rs` (one session's queue) and `sessions.rs`.
-//! Tests: tests/core.rs, tests/cluster.rs.
+//! Where replicas may do anything ([`Config::fault_model`]), requests go to all of them, and an answer is true once f+1 of them gave
+//! equal ones; reads are ordered like commands.
+//!
+//! Start with `core.rs` (connections and the leader), then `session.rs` (one session's queue), `sessions.rs` and `sending.rs`. For
+//! Byzantine faults: `votes.rs` (when an answer counts), `byzantine.rs` (what answers do), `spread.rs` (sending to all), `queries.rs`.
+//! Tests: tests/core.rs, tests/cluster.rs, tests/byzantine.rs, tests/liars.rs.
 
 mod back_off;
+mod byzantine;
 mod config;
 mod core;
 mod effects;
 mod encode;
 mod error;
 mod link;
+mod queries;
 mod reads;
+mod sending;
 mod session;
 mod sessions;
+mod spread;
+mod votes;
 
 pub use config::Config;
 pub use core::{ClientCore, Stats};

@@ -4,8 +4,9 @@
 
 use crate::back_off::back_off;
 use crate::config::Config;
+use crate::spread::Missed;
 use quorate_types::Random;
-use quorate_types::{ConnId, ReplicaId, Time};
+use quorate_types::{ConnId, ReplicaId, Seq, Time, View};
 
 /// A connection that lasted so many dial time-outs was a good one: the waits start small again.
 const GOOD_AFTER: u64 = 1;
@@ -37,6 +38,12 @@ pub(crate) struct Link {
     pub(crate) refused: bool,
     /// It is no member any more.
     pub(crate) left: bool,
+    /// What went to others and not to it (`spread.rs`).
+    pub(crate) missed: Missed,
+    /// What it says of who leads; only where one word is not enough.
+    pub(crate) notice: Option<(View, Option<ReplicaId>)>,
+    /// How far it says that it executed; as well.
+    pub(crate) executed: Seq,
 }
 
 impl Link {
@@ -52,6 +59,9 @@ impl Link {
             problem: None,
             refused: false,
             left: false,
+            missed: Missed::new(),
+            notice: None,
+            executed: Seq::ZERO,
         }
     }
 
@@ -94,6 +104,8 @@ impl Link {
         self.state = LinkState::Down { retry_at };
         self.out_bytes = 0;
         self.reads.clear();
+        self.missed.clear();
+        self.notice = None;
         retry_at
     }
 }

@@ -6,6 +6,8 @@
 //! A session read carries the newest state that this client knows of: what its reads saw, and how far the replicas had executed that
 //! answered its writes. Whatever replica it goes to waits until it is as far; so no session read goes back, wherever it goes.
 //!
+//! Where replicas may lie, only weak reads of one replica go this way; all others are ordered (`queries.rs`).
+//!
 //! INV-CLIENT-6: the session reads and strong reads of one reader never go back: no answer is taken that is older than the newest one
 //! seen, or the newest write acknowledged, when the read was asked.
 
@@ -59,7 +61,7 @@ pub(crate) struct Reads {
     /// A state as new as this holds every write that was acknowledged.
     written: Seq,
     /// The newest of all that was seen or written.
-    newest: Seq,
+    pub(crate) newest: Seq,
     /// No timer of a read is earlier.
     pub(crate) due: Time,
 }
@@ -158,6 +160,9 @@ impl ClientCore {
             Ok(pinned) => pinned,
             Err(error) => return out.complete(Some(call), Err(error)),
         };
+        if self.byzantine() && !(pinned.is_some() && consistency == ReadConsistency::Weak) {
+            return self.ordered_read(now, call, query, deadline, out);
+        }
         self.queued_bytes += cost(query.len());
         let deadline = deadline.unwrap_or(NEVER);
         let seen = self.reads.owed(reader, consistency).max(after);
@@ -336,7 +341,10 @@ impl ClientCore {
             let detail = "the answer is over the limit for replies; ask for less".to_owned();
             return out.complete(Some(read.call), Err(Error::TooLarge { outcome_unknown: false, detail }));
         }
-        self.reads.saw(read.reader, reply.seq);
+        // One replica's word, where it may lie: good enough for whoever asked that replica, and for nothing else.
+        if !self.byzantine() {
+            self.reads.saw(read.reader, reply.seq);
+        }
         let body = payload.slice_ref(reply.body);
         out.complete(Some(read.call), Ok(Completion::Read { seq: reply.seq, body }));
     }

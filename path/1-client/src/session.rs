@@ -13,8 +13,9 @@
 //! Tests: tests/core.rs, tests/cluster.rs.
 
 use crate::effects::CallId;
+use crate::votes::{Held, Votes};
 use bytes::Bytes;
-use quorate_types::{SessionId, Time};
+use quorate_types::{Seq, SessionId, Time};
 use quorate_wire::{ReplyStatus, RequestKind};
 use std::collections::VecDeque;
 
@@ -55,11 +56,34 @@ pub(crate) struct Entry {
     /// It was over a limit, and an empty one took its place.
     pub(crate) too_large: Option<TooLarge>,
     pub(crate) done: bool,
+    /// The lowest unanswered number that all copies of it name, once one was sent to several replicas: they compare the bytes.
+    pub(crate) lowest: Option<u64>,
+    /// Of a query: everything up to this seq was executed before it was asked.
+    pub(crate) seen: Seq,
+    /// What the members answered so far, where one answer is not enough.
+    pub(crate) votes: Votes,
 }
 
 impl Entry {
-    pub(crate) const fn new(call: Option<CallId>, kind: RequestKind, body: Bytes, deadline: Time) -> Self {
-        Self { call, kind, body, deadline, open_sends: 0, refused: None, too_large: None, done: false }
+    pub(crate) fn new(call: Option<CallId>, kind: RequestKind, body: Bytes, deadline: Time) -> Self {
+        Self {
+            call,
+            kind,
+            body,
+            deadline,
+            open_sends: 0,
+            refused: None,
+            too_large: None,
+            done: false,
+            lowest: None,
+            seen: Seq::ZERO,
+            votes: Votes::default(),
+        }
+    }
+
+    /// Whether it may have changed something, or may still. Queries never do.
+    pub(crate) const fn may_run(&self) -> bool {
+        self.open_sends > 0 && !matches!(self.kind, RequestKind::Query)
     }
 
     pub(crate) fn cost(&self) -> usize {
@@ -72,7 +96,8 @@ impl Entry {
     /// INV-CLIENT-3 when a copy of it may run and its caller is not to be told so.
     pub(crate) fn make_empty(&mut self) {
         let told = self.too_large.as_ref().is_some_and(|too_large| too_large.outcome_unknown);
-        assert!(self.open_sends == 0 || told, "INV-CLIENT-3: what may run keeps its number and its body");
+        assert!(!self.may_run() || told, "INV-CLIENT-3: what may run keeps its number and its body");
+        self.lowest = None;
         self.kind = RequestKind::Empty;
         self.body = Bytes::new();
         self.refused = None;
@@ -89,6 +114,8 @@ pub(crate) struct Opening {
     pub(crate) sent: bool,
     pub(crate) open_sends: u32,
     pub(crate) refused: Option<ReplyStatus>,
+    /// What the members answered so far, where one answer is not enough.
+    pub(crate) votes: Votes,
 }
 
 /// Why a session takes no more calls.
@@ -134,6 +161,10 @@ pub(crate) struct Session {
     pub(crate) resends: u32,
     /// No entry's deadline is earlier.
     pub(crate) deadline_min: Time,
+    /// It is the core's own, for reads that are ordered (`queries.rs`).
+    pub(crate) queries: bool,
+    /// The members, as bits, that say it is over; where one such word is not enough.
+    pub(crate) expired: u64,
 }
 
 impl Session {
@@ -155,6 +186,8 @@ impl Session {
             recheck: None,
             progress: now,
             resends: 0,
+            queries: false,
+            expired: 0,
         }
     }
 
@@ -193,6 +226,46 @@ impl Session {
         self.entries.get_mut((number - self.base) as usize).filter(|entry| !entry.done)
     }
 
+    /// The entry with this number, if it is on its way: it was sent, is not answered, and is not about to be sent again.
+    pub(crate) fn under_way(&self, number: u64) -> Option<&Entry> {
+        if number < self.base || number >= self.sent {
+            return None;
+        }
+        self.entries.get((number - self.base) as usize).filter(|entry| !entry.done)
+    }
+
+    /// From it on nothing was sent since the last rewind.
+    pub(crate) const fn sent(&self) -> u64 {
+        self.sent
+    }
+    /// From it on nothing was ever sent.
+    pub(crate) const fn high(&self) -> u64 {
+        self.high
+    }
+
+    /// The next entry to send is about to be, to many: the lowest unanswered number that all its copies name.
+    pub(crate) fn fix_lowest(&mut self) -> u64 {
+        let (base, at) = (self.base, (self.sent - self.base) as usize);
+        self.entries.get_mut(at).map_or(base, |entry| *entry.lowest.get_or_insert(base))
+    }
+
+    /// From this number on, later copies name the lowest unanswered number of then.
+    pub(crate) fn renew_lowest(&mut self, number: u64) {
+        let at = number.saturating_sub(self.base) as usize;
+        self.entries.iter_mut().skip(at).for_each(|entry| entry.lowest = None);
+    }
+
+    /// The earliest deadline in the queue.
+    pub(crate) fn earliest(&self) -> Time {
+        let waiting = self.entries.iter().filter(|entry| entry.call.is_some());
+        waiting.map(|entry| entry.deadline).min().unwrap_or(NEVER)
+    }
+
+    /// Bytes of answers that are kept.
+    pub(crate) fn held(&self) -> usize {
+        self.entries.iter().map(|entry| entry.votes.held()).sum()
+    }
+
     /// The next entry to send, with its number; answered ones are passed over. A close waits until all before it is
     /// answered, since the replies are lost with the session.
     pub(crate) fn next_to_send(&mut self, window: u32) -> Option<(u64, &Entry)> {
@@ -229,9 +302,15 @@ impl Session {
 
     /// This number is answered; takes it and all answered ones before it off the queue. Returns who waited and the bytes
     /// that became free; nothing when the number was not sent, or was answered before.
-    pub(crate) fn finish(&mut self, number: u64, now: Time) -> Option<(Option<CallId>, usize)> {
+    pub(crate) fn finish(
+        &mut self,
+        number: u64,
+        now: Time,
+        held: &mut Held,
+    ) -> Option<(Option<CallId>, usize)> {
         let entry = self.sent_entry(number)?;
         entry.done = true;
+        entry.votes.clear(held);
         let call = entry.call.take();
         let mut freed = entry.body.len();
         entry.body = Bytes::new();
@@ -281,7 +360,8 @@ impl Session {
     }
 
     /// Takes the queue out: the session ends.
-    pub(crate) fn take_entries(&mut self) -> VecDeque<Entry> {
+    pub(crate) fn take_entries(&mut self, held: &mut Held) -> VecDeque<Entry> {
+        self.entries.iter_mut().for_each(|entry| entry.votes.clear(held));
         self.base = self.end();
         self.sent = self.base;
         self.high = self.base;

@@ -9,29 +9,30 @@
 use crate::back_off::back_off;
 use crate::core::{ClientCore, GRAIN};
 use crate::effects::{CallId, Completion, Effect, Effects, SessionHandle};
-use crate::encode::FrameWriter;
 use crate::error::Error;
+use crate::queries::query_result;
 use crate::session::{Death, Entry, NEVER, Opening, Phase, Session, TooLarge, cost};
+use crate::votes::{Held, Votes};
 use bytes::Bytes;
-use quorate_types::{ClientId, Items, ReplicaId, RequestNumber, Seq, SessionId, Time};
-use quorate_wire::{FrameKind, OutFrame, REQUEST_HEADER, Reply, ReplyStatus, RequestKind};
+use quorate_types::{ClientId, Items, ReplicaId, Seq, SessionId, Time};
+use quorate_wire::{REQUEST_HEADER, Reply, ReplyStatus, RequestKind};
 use std::collections::{BTreeMap, VecDeque};
 
 #[derive(Debug)]
-struct Place {
-    generation: u32,
-    session: Option<Session>,
+pub(crate) struct Place {
+    pub(crate) generation: u32,
+    pub(crate) session: Option<Session>,
 }
 
 /// All sessions of a client.
 #[derive(Debug)]
 pub(crate) struct Sessions {
-    places: Vec<Place>,
+    pub(crate) places: Vec<Place>,
     free: Vec<u32>,
-    by_id: BTreeMap<SessionId, u32>,
-    by_nonce: BTreeMap<u64, u32>,
+    pub(crate) by_id: BTreeMap<SessionId, u32>,
+    pub(crate) by_nonce: BTreeMap<u64, u32>,
     /// Sessions with something to send, in turn.
-    dirty: VecDeque<u32>,
+    pub(crate) dirty: VecDeque<u32>,
     /// No timer of a session is earlier.
     pub(crate) due: Time,
 }
@@ -55,11 +56,11 @@ impl Sessions {
         if place.generation == handle.generation { place.session.as_mut() } else { None }
     }
 
-    fn at(&mut self, index: u32) -> Option<&mut Session> {
+    pub(crate) fn at(&mut self, index: u32) -> Option<&mut Session> {
         self.places.get_mut(index as usize)?.session.as_mut()
     }
 
-    fn live(&self) -> impl Iterator<Item = &Session> {
+    pub(crate) fn live(&self) -> impl Iterator<Item = &Session> {
         self.places.iter().filter_map(|place| place.session.as_ref())
     }
 
@@ -67,7 +68,7 @@ impl Sessions {
         self.places.len() - self.free.len()
     }
 
-    fn insert(&mut self, session: Session) -> u32 {
+    pub(crate) fn insert(&mut self, session: Session) -> u32 {
         if let Some(index) = self.free.pop() {
             self.places[index as usize].session = Some(session);
             return index;
@@ -76,7 +77,7 @@ impl Sessions {
         (self.places.len() - 1) as u32
     }
 
-    fn remove(&mut self, index: u32) -> Option<Session> {
+    pub(crate) fn remove(&mut self, index: u32) -> Option<Session> {
         let place = &mut self.places[index as usize];
         let session = place.session.take()?;
         place.generation = place.generation.wrapping_add(1);
@@ -88,7 +89,7 @@ impl Sessions {
         Some(session)
     }
 
-    fn mark_dirty(&mut self, index: u32) {
+    pub(crate) fn mark_dirty(&mut self, index: u32) {
         if let Some(session) = self.places[index as usize].session.as_mut()
             && !session.dirty
         {
@@ -110,6 +111,10 @@ impl Sessions {
         }
     }
 
+    pub(crate) fn any_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
     pub(crate) fn any_waits(&self) -> bool {
         self.live().any(Session::waits)
     }
@@ -123,11 +128,11 @@ impl Sessions {
     }
 
     /// Ends all sessions; returns the bytes that became free.
-    pub(crate) fn stop(&mut self, out: &mut Effects) -> usize {
+    pub(crate) fn stop(&mut self, held: &mut Held, out: &mut Effects) -> usize {
         let mut freed = 0;
         for place in &mut self.places {
             if let Some(session) = &mut place.session {
-                freed += end(session, Death::Stopped, out);
+                freed += end(session, Death::Stopped, held, out);
             }
         }
         self.by_id.clear();
@@ -137,15 +142,15 @@ impl Sessions {
 }
 
 /// Ends a session: all that wait are told. Returns the bytes that became free.
-fn end(session: &mut Session, death: Death, out: &mut Effects) -> usize {
+fn end(session: &mut Session, death: Death, held: &mut Held, out: &mut Effects) -> usize {
     if let Phase::Opening(opening) = &session.phase {
         out.complete(opening.call, Err(death_error(&death, opening.open_sends > 0)));
     }
     let mut freed = 0;
-    for entry in session.take_entries() {
+    for entry in session.take_entries(held) {
         freed += entry.cost();
         let closed = entry.kind == RequestKind::CloseSession && death == Death::Expired;
-        let unknown = entry.open_sends > 0;
+        let unknown = entry.may_run();
         out.complete(
             entry.call,
             if closed { Ok(Completion::Closed) } else { Err(death_error(&death, unknown)) },
@@ -164,7 +169,7 @@ fn death_error(death: &Death, outcome_unknown: bool) -> Error {
 }
 
 /// What a caller is told whose time is up.
-fn late_error(refused: Option<ReplyStatus>, outcome_unknown: bool, detail: &str) -> Error {
+pub(crate) fn late_error(refused: Option<ReplyStatus>, outcome_unknown: bool, detail: &str) -> Error {
     match refused {
         Some(ReplyStatus::Overloaded) => Error::Overloaded { outcome_unknown },
         Some(ReplyStatus::DiskFull) => Error::DiskFull { outcome_unknown },
@@ -172,7 +177,12 @@ fn late_error(refused: Option<ReplyStatus>, outcome_unknown: bool, detail: &str)
     }
 }
 
-fn open_body(client: ClientId) -> Bytes {
+/// Whether a reply is a list of nothing.
+fn is_empty_list(body: &[u8]) -> bool {
+    Items::parse(body).is_ok_and(|replies| replies.is_empty())
+}
+
+pub(crate) fn open_body(client: ClientId) -> Bytes {
     Bytes::copy_from_slice(&client.number().to_le_bytes())
 }
 
@@ -185,17 +195,22 @@ impl ClientCore {
         if self.sessions.count() >= self.config.sessions_max {
             return out.complete(Some(call), Err(Error::SessionLimit));
         }
+        self.begin_session(now, Some(call), deadline.unwrap_or(NEVER));
+    }
+
+    /// A new session, which is to be opened; returns its place.
+    pub(crate) fn begin_session(&mut self, now: Time, call: Option<CallId>, deadline: Time) -> u32 {
         let mut nonce = self.random.next();
         while nonce == 0 || nonce == self.probe_nonce || self.sessions.by_nonce.contains_key(&nonce) {
             nonce = self.random.next();
         }
-        let deadline = deadline.unwrap_or(NEVER);
-        let opening =
-            Opening { nonce, call: Some(call), deadline, sent: false, open_sends: 0, refused: None };
+        let votes = Votes::default();
+        let opening = Opening { nonce, call, deadline, sent: false, open_sends: 0, refused: None, votes };
         let index = self.sessions.insert(Session::new(opening, now));
         self.sessions.by_nonce.insert(nonce, index);
         self.sessions.due = self.sessions.due.min(deadline);
         self.sessions.mark_dirty(index);
+        index
     }
 
     pub(crate) fn call(
@@ -236,7 +251,7 @@ impl ClientCore {
         Ok(())
     }
 
-    fn enqueue(&mut self, now: Time, index: u32, entry: Entry) {
+    pub(crate) fn enqueue(&mut self, now: Time, index: u32, entry: Entry) {
         self.queued_bytes += entry.cost();
         self.sessions.due = self.sessions.due.min(entry.deadline);
         let window = self.config.window;
@@ -278,7 +293,7 @@ impl ClientCore {
                 && opening.open_sends == 0
             {
                 out.complete(opening.call.take(), Err(error()));
-                self.sessions.remove(index);
+                self.drop_session(index, &error(), out);
             }
         }
         self.queued_bytes -= self.reads.fail_all(&error(), out);
@@ -290,14 +305,19 @@ impl ClientCore {
     pub(crate) fn replies(&mut self, now: Time, from: usize, payload: &Bytes, out: &mut Effects) {
         for reply in Reply::walk(payload) {
             let Ok(reply) = reply else { return };
-            if !self.reply(now, from, &reply, payload, out) {
+            let taken = if self.byzantine() {
+                self.vote(now, from, &reply, payload, out)
+            } else {
+                self.reply(now, from, &reply, payload, out)
+            };
+            if !taken {
                 self.stats.replies_ignored += 1;
             }
         }
     }
 
-    /// Handles one reply; false when it fits nothing that waits.
-    fn reply(
+    /// Handles one reply that is true; false when it fits nothing that waits.
+    pub(crate) fn reply(
         &mut self,
         now: Time,
         from: usize,
@@ -331,7 +351,7 @@ impl ClientCore {
             }
             ReplyStatus::ReplyForgotten => self.answered(now, index, number, Err(Error::ReplyForgotten), out),
             ReplyStatus::SessionExpired => {
-                self.end_session(index, Death::Expired, out);
+                self.end_session(now, index, Death::Expired, out);
                 self.progress(now);
                 true
             }
@@ -345,7 +365,7 @@ impl ClientCore {
         }
     }
 
-    fn answered(
+    pub(crate) fn answered(
         &mut self,
         now: Time,
         index: u32,
@@ -353,20 +373,24 @@ impl ClientCore {
         result: Result<Completion, Error>,
         out: &mut Effects,
     ) -> bool {
-        let window = self.config.window;
+        let (window, many) = (self.config.window, self.byzantine());
         let Some(session) = self.sessions.at(index) else { return false };
         let Some(entry) = session.sent_entry(number) else { return false };
         let close = entry.kind == RequestKind::CloseSession;
+        // Commands have replies: where there is none, the empty one that took their place ran.
+        let ran_empty = many && matches!(&result, Ok(Completion::Replies(body)) if is_empty_list(body));
         let result = match entry.too_large.take() {
             Some(TooLarge { forbidden: true, outcome_unknown, .. }) => {
-                Err(Error::Forbidden { outcome_unknown })
+                Err(Error::Forbidden { outcome_unknown: outcome_unknown && !ran_empty })
             }
             Some(TooLarge { detail, outcome_unknown, .. }) => {
-                Err(Error::TooLarge { outcome_unknown, detail })
+                Err(Error::TooLarge { outcome_unknown: outcome_unknown && !ran_empty, detail })
             }
+            None if entry.kind == RequestKind::Query => query_result(entry.seen, result),
             None => result,
         };
-        let Some((call, freed)) = session.finish(number, now) else { return false };
+        let Some(session) = self.sessions.places[index as usize].session.as_mut() else { return false };
+        let Some((call, freed)) = session.finish(number, now, &mut self.held) else { return false };
         let more = session.next_to_send(window).is_some();
         // The last answer starts the clock of the keep-alive.
         let idle_at = (!session.waits()).then(|| now.plus(self.config.session_ttl.divided(3)));
@@ -385,17 +409,20 @@ impl ClientCore {
         true
     }
 
-    fn end_session(&mut self, index: u32, death: Death, out: &mut Effects) {
-        let Some(session) = self.sessions.at(index) else { return };
+    fn end_session(&mut self, now: Time, index: u32, death: Death, out: &mut Effects) {
+        let Some(session) = self.sessions.places[index as usize].session.as_mut() else { return };
+        if session.queries {
+            return self.ask_again(now, index);
+        }
         let (id, closing) = (session.id, session.closing);
-        self.queued_bytes -= end(session, death, out);
+        self.queued_bytes -= end(session, death, &mut self.held, out);
         self.sessions.by_id.remove(&id);
         if closing {
             self.sessions.remove(index);
         }
     }
 
-    fn opened(&mut self, now: Time, reply: &Reply<'_>, out: &mut Effects) -> bool {
+    pub(crate) fn opened(&mut self, now: Time, reply: &Reply<'_>, out: &mut Effects) -> bool {
         let nonce = reply.number.number();
         let Some(&index) = self.sessions.by_nonce.get(&nonce) else { return false };
         if reply.session == SessionId::NONE || self.sessions.by_id.contains_key(&reply.session) {
@@ -410,13 +437,16 @@ impl ClientCore {
         session.hold_until = None;
         session.refusals = 0;
         session.progress = now;
-        session.deadline_min = NEVER;
+        session.deadline_min = session.earliest();
+        let (queries, due) = (session.queries, session.deadline_min);
         let handle = SessionHandle { index, generation: place.generation };
         self.sessions.by_nonce.remove(&nonce);
         self.sessions.by_id.insert(reply.session, index);
-        self.sessions.due = self.sessions.due.min(now.plus(self.config.session_ttl.divided(3)));
+        self.sessions.due = self.sessions.due.min(now.plus(self.config.session_ttl.divided(3))).min(due);
         self.progress(now);
-        if call.is_some() {
+        if queries {
+            self.sessions.mark_dirty(index);
+        } else if call.is_some() {
             out.complete(call, Ok(Completion::Opened(handle)));
         } else {
             // Whoever asked gave up: nobody will ever use it.
@@ -426,7 +456,13 @@ impl ClientCore {
     }
 
     /// A reply without a session: to an opening, or to a question of ours who leads.
-    fn open_refused(&mut self, now: Time, from: usize, reply: &Reply<'_>, out: &mut Effects) -> bool {
+    pub(crate) fn open_refused(
+        &mut self,
+        now: Time,
+        from: usize,
+        reply: &Reply<'_>,
+        out: &mut Effects,
+    ) -> bool {
         let nonce = reply.number.number();
         if nonce == self.probe_nonce {
             // Only a leader takes requests.
@@ -436,12 +472,12 @@ impl ClientCore {
             return true;
         }
         let Some(&index) = self.sessions.by_nonce.get(&nonce) else { return false };
-        let config = &self.config;
+        let (config, copies) = (&self.config, self.copies_refused());
         let Some(session) = self.sessions.places[index as usize].session.as_mut() else { return false };
         let Phase::Opening(opening) = &mut session.phase else { return false };
         match reply.status {
             ReplyStatus::Overloaded | ReplyStatus::DiskFull => {
-                opening.open_sends = opening.open_sends.saturating_sub(1);
+                opening.open_sends = opening.open_sends.saturating_sub(copies);
                 opening.refused = Some(reply.status);
                 opening.sent = false;
                 let until = now.plus(back_off(
@@ -456,7 +492,7 @@ impl ClientCore {
             }
             ReplyStatus::SessionLimit => {
                 out.complete(opening.call.take(), Err(Error::SessionLimit));
-                self.sessions.remove(index);
+                self.drop_session(index, &Error::SessionLimit, out);
             }
             _ => return false,
         }
@@ -466,10 +502,10 @@ impl ClientCore {
 
     /// No room for this one; the replica refuses the later ones, too, so all of them are sent again after a while.
     fn no_room(&mut self, now: Time, index: u32, number: u64, status: ReplyStatus) -> bool {
-        let config = &self.config;
+        let (config, copies) = (&self.config, self.copies_refused());
         let Some(session) = self.sessions.places[index as usize].session.as_mut() else { return false };
         let Some(entry) = session.sent_entry(number) else { return false };
-        entry.open_sends = entry.open_sends.saturating_sub(1);
+        entry.open_sends = entry.open_sends.saturating_sub(copies);
         entry.refused = Some(status);
         session.refused = Some(status);
         session.rewind(number);
@@ -487,16 +523,16 @@ impl ClientCore {
     /// The cluster expects another number. The first such answer sends again from there; more of the same may be old
     /// news of what was sent before that, so they only set a timer.
     fn expected(&mut self, now: Time, index: u32, number: u64, body: &[u8], out: &mut Effects) -> bool {
-        let config = &self.config;
+        let (config, copies) = (&self.config, self.copies_refused());
         let Some(session) = self.sessions.places[index as usize].session.as_mut() else { return false };
         let Some(entry) = session.sent_entry(number) else { return false };
-        entry.open_sends = entry.open_sends.saturating_sub(1);
+        entry.open_sends = entry.open_sends.saturating_sub(copies);
         let Some(wanted) = body.first_chunk::<8>().map(|word| u64::from_le_bytes(*word)) else {
             return false;
         };
         if wanted > session.end() {
             let detail = format!("the cluster expects #{wanted}, and only {} were used", session.end() - 1);
-            self.end_session(index, Death::Broken(detail), out);
+            self.end_session(now, index, Death::Broken(detail), out);
             return true;
         }
         if wanted < session.base() {
@@ -553,131 +589,9 @@ impl ClientCore {
     }
 }
 
-// Sending, and time.
+// Time.
 impl ClientCore {
-    pub(crate) fn flush_requests(&mut self, now: Time, link: usize, out: &mut Effects) {
-        let mut writer = FrameWriter::new(FrameKind::Requests);
-        while let Some(index) = self.sessions.dirty.pop_front() {
-            let Some(session) = self.sessions.places[index as usize].session.as_mut() else { continue };
-            session.dirty = false;
-            if session.hold_until.is_some() {
-                continue;
-            }
-            if !self.write_session(now, link, index, &mut writer, out) {
-                // No room in the connection: goes on when bytes were written.
-                if let Some(session) = self.sessions.at(index) {
-                    session.dirty = true;
-                    self.sessions.dirty.push_front(index);
-                }
-                break;
-            }
-        }
-        if !writer.is_empty() {
-            self.send(link, writer.finish(), out);
-        }
-    }
-
-    /// Writes what this session may send; false when the connection is full.
-    fn write_session(
-        &mut self,
-        now: Time,
-        link: usize,
-        index: u32,
-        writer: &mut FrameWriter,
-        out: &mut Effects,
-    ) -> bool {
-        let (window, max) = (self.config.window, self.config.frame_bytes_max as usize);
-        let Some(session) = self.sessions.places[index as usize].session.as_mut() else { return true };
-        if matches!(session.phase, Phase::Opening(_)) {
-            return self.write_open(now, link, index, writer, out);
-        }
-        loop {
-            let Some(session) = self.sessions.places[index as usize].session.as_mut() else { return true };
-            let (id, base) = (session.id, session.base());
-            let Some((number, entry)) = session.next_to_send(window) else { break };
-            if !writer.is_empty() && writer.len() + REQUEST_HEADER + entry.body.len() > max {
-                let frame = writer.finish();
-                self.send(link, frame, out);
-                continue;
-            }
-            let link = &self.links[link];
-            if link.out_bytes > 0 && link.out_bytes + writer.len() >= self.config.connection_bytes_max {
-                return false;
-            }
-            let (number, lowest) = (RequestNumber::new(number), RequestNumber::new(base));
-            writer.request(id, number, lowest, entry.kind, &entry.body);
-            session.mark_sent(now);
-        }
-        self.sent_something(now, index);
-        true
-    }
-
-    fn write_open(
-        &mut self,
-        now: Time,
-        link: usize,
-        index: u32,
-        writer: &mut FrameWriter,
-        out: &mut Effects,
-    ) -> bool {
-        let max = self.config.frame_bytes_max as usize;
-        if !writer.is_empty() && writer.len() + REQUEST_HEADER + 8 > max {
-            let frame = writer.finish();
-            self.send(link, frame, out);
-        }
-        let room = &self.links[link];
-        if room.out_bytes > 0 && room.out_bytes + writer.len() >= self.config.connection_bytes_max {
-            return false;
-        }
-        if let Some(session) = self.sessions.at(index) {
-            session.progress = now;
-            if let Phase::Opening(opening) = &mut session.phase
-                && !opening.sent
-            {
-                opening.sent = true;
-                opening.open_sends = opening.open_sends.saturating_add(1);
-                let number = RequestNumber::new(opening.nonce);
-                let body = open_body(self.config.client);
-                writer.request(SessionId::NONE, number, number, RequestKind::OpenSession, &body);
-            }
-        }
-        self.sent_something(now, index);
-        true
-    }
-
-    /// Timers that begin when something is sent.
-    fn sent_something(&mut self, now: Time, index: u32) {
-        if self.suspect_at.is_none() {
-            self.suspect_at = Some(now.plus(self.config.suspect_after));
-        }
-        if let Some(session) = self.sessions.places[index as usize].session.as_ref() {
-            let due = self.resend_at(session);
-            self.sessions.due = self.sessions.due.min(due);
-        }
-    }
-
-    pub(crate) fn send(&mut self, link: usize, frame: OutFrame, out: &mut Effects) {
-        let link = &mut self.links[link];
-        if let Some(conn) = link.up() {
-            link.out_bytes += frame.len();
-            out.push(Effect::Send { conn, frame });
-        }
-    }
-
-    /// Asks everybody but `except` who leads: a request that does nothing. Who does not lead answers with a notice.
-    pub(crate) fn probe(&mut self, except: Option<usize>, out: &mut Effects) {
-        for link in 0..self.links.len() {
-            if Some(link) == except || self.links[link].up().is_none() || self.links[link].out_bytes > 0 {
-                continue;
-            }
-            let mut writer = FrameWriter::new(FrameKind::Requests);
-            let nonce = RequestNumber::new(self.probe_nonce);
-            writer.request(SessionId::NONE, nonce, nonce, RequestKind::Empty, &Bytes::new());
-            self.send(link, writer.finish(), out);
-        }
-    }
-
-    fn resend_at(&self, session: &Session) -> Time {
+    pub(crate) fn resend_at(&self, session: &Session) -> Time {
         if !session.in_flight() {
             return NEVER;
         }
@@ -721,7 +635,7 @@ impl ClientCore {
             dirty = true;
         }
         let mut idle_due = NEVER;
-        if matches!(session.phase, Phase::Open) && !session.waits() {
+        if matches!(session.phase, Phase::Open) && !session.waits() && !session.queries {
             idle_due = session.progress.plus(ttl.divided(3));
             if idle_due <= now {
                 let entry = Entry::new(None, RequestKind::Empty, Bytes::new(), NEVER);
@@ -751,7 +665,9 @@ impl ClientCore {
         }
         let detail = detail.get_or_insert_with(|| self.detail()).as_str();
         let Some(session) = self.sessions.places[index as usize].session.as_mut() else { return };
-        if let Phase::Opening(opening) = &mut session.phase {
+        if let Phase::Opening(opening) = &mut session.phase
+            && !session.queries
+        {
             // The cluster may still open it; then it is closed at once. If no answer ever comes, it expired there.
             let unknown = opening.open_sends > 0;
             let error = late_error(opening.refused, unknown, detail);
@@ -768,7 +684,7 @@ impl ClientCore {
         let late_close = session.close_is_late(now);
         let mut tell = |call: CallId, entry: &Entry| {
             let error =
-                late_error(entry.refused.or(held), entry.open_sends > 0 || entry.too_large.is_some(), detail);
+                late_error(entry.refused.or(held), entry.may_run() || entry.too_large.is_some(), detail);
             out.push(Effect::Completed { call, result: Err(error) });
         };
         self.queued_bytes -= session.give_up_late(now, &mut tell);
@@ -780,9 +696,9 @@ impl ClientCore {
     /// The close of this session was not answered in time: it is left to expire in the cluster.
     fn forget_session(&mut self, index: u32, detail: &str, out: &mut Effects) {
         let Some(mut session) = self.sessions.remove(index) else { return };
-        for entry in session.take_entries() {
+        for entry in session.take_entries(&mut self.held) {
             self.queued_bytes -= entry.cost();
-            out.complete(entry.call, Err(late_error(entry.refused, entry.open_sends > 0, detail)));
+            out.complete(entry.call, Err(late_error(entry.refused, entry.may_run(), detail)));
         }
     }
 }

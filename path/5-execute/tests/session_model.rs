@@ -12,7 +12,7 @@ use quorate_wire::{ReplyStatus, RequestKind};
 use reference::Reference;
 use std::collections::BTreeSet;
 
-use support::{Ask, Replica, Seen, close, commands, empty, open};
+use support::{Ask, Replica, Seen, close, commands, empty, open, query};
 
 /// A step before it is known which sessions there will be.
 #[derive(Clone, Debug)]
@@ -79,6 +79,7 @@ fn ask(step: &Step, opened: &Opened) -> Ask {
             match kind {
                 0 => close(*id, number),
                 1..4 => empty(*id, number, lowest),
+                4..8 => query(*id, number, lowest, &vec![kind; len]),
                 _ => commands(*id, number, lowest, &[&vec![kind; len], &[kind]]),
             }
         }
@@ -183,4 +184,5 @@ fn random_histories_reach_every_verdict() {
         );
     }
     assert!(reached.contains(&(RequestKind::CloseSession as u8, Done as u8)), "no session was closed");
+    assert!(reached.contains(&(RequestKind::Query as u8, Done as u8)), "no query was answered");
 }

@@ -95,7 +95,7 @@ pub(crate) fn batch(requests: &[Vec<u8>]) -> Batch {
     Batch::seal(bytes, header)
 }
 
-/// Requests of all four kinds, with command lists of equal and of mixed lengths.
+/// Requests of all kinds that clients could always send, with command lists of equal and of mixed lengths.
 pub(crate) fn all_requests() -> Vec<Vec<u8>> {
     vec![
         request_of(RequestKind::OpenSession, SessionId::NONE, 0xabcd, &77u64.to_le_bytes()),
@@ -303,6 +303,17 @@ fn clients(list: &mut Vec<Sample>) {
         "Six requests, one of each kind and list.",
         FrameKind::Requests,
         &all_requests().concat(),
+    );
+
+    add(
+        "requests_query",
+        "A query that is to be ordered, and one of no bytes.",
+        FrameKind::Requests,
+        &[
+            request_of(RequestKind::Query, session(), 12, b"get a"),
+            request_of(RequestKind::Query, session(), 13, b""),
+        ]
+        .concat(),
     );
 
     let mut replies = Vec::new();

@@ -1,10 +1,10 @@
 //! How a client comes to be.
 
 use super::tls::ClientTls;
-use super::{BlockingClient, Client, ClientFile, ClientFileError, driver};
+use super::{BlockingClient, Client, ClientFile, ClientFileError, thread};
 use quorate_client::Config;
 use quorate_tls::{CredentialsError, TlsFiles};
-use quorate_types::{ClientId, ClusterId, ReplicaId, Span};
+use quorate_types::{ClientId, ClusterId, FaultModel, ReplicaId, Span};
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -108,6 +108,13 @@ impl ClientBuilder {
         self.config.cluster = Some(cluster);
         self
     }
+    /// What the replicas may do; crash faults if not given. It must be the cluster's: with Byzantine faults requests go to all members, and
+    /// an answer is believed once f+1 of them gave it, so the list of members must be complete.
+    #[must_use]
+    pub const fn fault_model(mut self, model: FaultModel) -> Self {
+        self.config.fault_model = model;
+        self
+    }
     /// Who this client is; random if not given. Caps on sessions hold per client.
     #[must_use]
     pub const fn client_id(mut self, client: ClientId) -> Self {
@@ -149,7 +156,17 @@ impl ClientBuilder {
     ///
     /// # Errors
     /// When the list of members is empty, longer than 64 or names one twice, or the system refuses a thread.
-    pub fn build(mut self) -> Result<Client, BuildError> {
+    pub fn build(self) -> Result<Client, BuildError> {
+        let mut clients = self.build_many(1)?;
+        clients.pop().ok_or(BuildError::Members("there is no client"))
+    }
+
+    /// So many clients, each with connections and sessions of its own, on one thread together. With certificates they are one and the same
+    /// to the replicas, else each has a random id.
+    ///
+    /// # Errors
+    /// As [`Self::build`].
+    pub fn build_many(mut self, count: usize) -> Result<Vec<Client>, BuildError> {
         let mut ids: Vec<ReplicaId> = self.members.iter().map(|(id, _)| *id).collect();
         ids.sort_unstable();
         if ids.is_empty() || ids.len() > 64 {
@@ -168,9 +185,22 @@ impl ClientBuilder {
             self.config.client = credentials.identity().holder.client_id(self.config.client);
         }
         let cluster = self.config.cluster;
-        let handle = driver::start(self.config, self.members.clone(), tls).map_err(BuildError::Io)?;
+        let config = |at| match (at, &tls) {
+            (0, _) => self.config.clone(),
+            (_, Some(_)) => Config { seed: random(), ..self.config.clone() },
+            (_, None) => Config { seed: random(), client: ClientId::new(random()), ..self.config.clone() },
+        };
+        let configs = (0..count).map(config).collect();
+        let handles = thread::start(configs, &self.members, tls.as_ref()).map_err(BuildError::Io)?;
         let members = Arc::new(self.members);
-        Ok(Client { handle, members, cluster, timeout: self.timeout, admin_tls })
+        let client = |handle| Client {
+            handle,
+            members: Arc::clone(&members),
+            cluster,
+            timeout: self.timeout,
+            admin_tls: admin_tls.clone(),
+        };
+        Ok(handles.into_iter().map(client).collect())
     }
 
     /// The client for threads that wait.

@@ -1,16 +1,18 @@
-//! The thread that drives the client core: one mio loop for all connections, one queue for all callers.
+//! Drives one client core: its connections, and one queue for all its callers. `thread.rs` has the loop.
 //!
-//! A turn: sleep until something arrives, hand everything in, flush once, write. So whatever callers asked while the thread
-//! was busy travels together. Callers wake the thread only when it sleeps, or is about to: one wake-up per burst.
+//! A turn: everything that arrived is handed in, the core is flushed once, what it wants is written. So whatever callers asked while the
+//! thread was busy travels together.
 
 use super::completions::{Completed, Shared as QueueShared};
 use super::oneshot::{Outcome, Shot};
 use super::resolve;
 use super::socket::{Broken, READ_MAX, ReadEnd, Socket};
+use super::thread::Wake;
 use super::tls::ClientTls;
 use super::{Error, Replies};
 use bytes::Bytes;
-use mio::{Events, Interest, Poll, Token, Waker};
+use mio::event::Event;
+use mio::{Interest, Registry, Token};
 use quorate_client::{
     CallId, ClientCore, Completion, Config, Effect, Effects, Input, ReadConsistency, SessionHandle,
 };
@@ -24,7 +26,9 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-const WAKER: Token = Token(0);
+/// A connection's number, in the lower part of its token; above it is its client's.
+pub(super) const CONN_BITS: u32 = 40;
+const CONN_MASK: usize = (1 << CONN_BITS) - 1;
 /// How long the last handle's end may take: sessions are closed in that time, or left to expire.
 const LINGER: Duration = Duration::from_millis(200);
 /// No answer frame is larger; what replicas send is bounded by their own limits.
@@ -113,9 +117,9 @@ struct Inbox {
 pub(crate) struct Shared {
     inbox: Mutex<Inbox>,
     bytes_max: usize,
-    /// The thread will look at the queue before it sleeps.
-    awake: AtomicBool,
-    waker: Waker,
+    /// There is something in the queue.
+    asked: AtomicBool,
+    wake: Arc<Wake>,
     /// Who leads, as a number; 0 when unknown.
     pub(crate) leader: AtomicU16,
     /// The newest seq that is known, before whoever waits for what told of it hears that.
@@ -153,12 +157,9 @@ impl Shared {
         }
         inbox.bytes += cost;
         inbox.asks.push((ask, waiter));
+        self.asked.store(true, Ordering::SeqCst);
         drop(inbox);
-        if !self.awake.swap(true, Ordering::SeqCst)
-            && let Err(error) = self.waker.wake()
-        {
-            tracing::error!(%error, "the client's thread can not be woken");
-        }
+        self.wake.up();
     }
 }
 
@@ -191,11 +192,17 @@ enum Conn {
     Socket(Box<Socket>, Vec<SocketAddr>, ReplicaId),
 }
 
-struct Driver {
+pub(super) struct Driver {
     core: ClientCore,
     out: Effects,
     shared: Arc<Shared>,
-    poll: Poll,
+    registry: Registry,
+    /// Its place among the drivers of its thread.
+    index: usize,
+    /// Something happened since the core was flushed last.
+    touched: bool,
+    /// When the core has something to do by itself.
+    due: Option<Time>,
     members: Vec<(ReplicaId, String)>,
     tls: Option<ClientTls>,
     /// Room for what TLS has to open, shared by all connections.
@@ -212,96 +219,94 @@ struct Driver {
     ends_at: Option<Instant>,
 }
 
-/// Starts the thread.
-pub(crate) fn start(
-    config: Config,
-    members: Vec<(ReplicaId, String)>,
-    tls: Option<ClientTls>,
-) -> io::Result<Arc<Handle>> {
-    let poll = Poll::new()?;
-    let waker = Waker::new(poll.registry(), WAKER)?;
-    let shared = Arc::new(Shared {
-        inbox: Mutex::default(),
-        bytes_max: config.queue_bytes_max,
-        awake: AtomicBool::new(true),
-        waker,
-        leader: AtomicU16::new(0),
-        newest: AtomicU64::new(0),
-        start: Instant::now(),
-    });
-    let ids: Vec<ReplicaId> = members.iter().map(|(id, _)| *id).collect();
-    let driver = Driver {
-        core: ClientCore::new(config, &ids),
-        out: Effects::new(),
-        shared: Arc::clone(&shared),
-        poll,
-        members,
-        scratch: if tls.is_some() { vec![0; READ_MAX] } else { Vec::new() },
-        tls,
-        resolving: Vec::new(),
-        conns: BTreeMap::new(),
-        waiters: Vec::new(),
-        free: Vec::new(),
-        bursts: Vec::new(),
-        readable: Vec::new(),
-        asks: Vec::new(),
-        ends_at: None,
-    };
-    quorate_tls::start_thread("quorate-client", move || driver.run())?;
-    Ok(Arc::new(Handle { shared }))
+impl Driver {
+    /// The driver of one client, on the thread that `wake` wakes; and what its callers hold.
+    pub(super) fn new(
+        config: Config,
+        members: Vec<(ReplicaId, String)>,
+        tls: Option<ClientTls>,
+        (registry, index, wake): (Registry, usize, Arc<Wake>),
+    ) -> (Self, Arc<Handle>) {
+        let start = wake.start;
+        let shared = Arc::new(Shared {
+            inbox: Mutex::default(),
+            bytes_max: config.queue_bytes_max,
+            asked: AtomicBool::new(false),
+            wake,
+            leader: AtomicU16::new(0),
+            newest: AtomicU64::new(0),
+            start,
+        });
+        let ids: Vec<ReplicaId> = members.iter().map(|(id, _)| *id).collect();
+        let driver = Self {
+            core: ClientCore::new(config, &ids),
+            out: Effects::new(),
+            shared: Arc::clone(&shared),
+            registry,
+            index,
+            touched: true,
+            due: None,
+            members,
+            scratch: if tls.is_some() { vec![0; READ_MAX] } else { Vec::new() },
+            tls,
+            resolving: Vec::new(),
+            conns: BTreeMap::new(),
+            waiters: Vec::new(),
+            free: Vec::new(),
+            bursts: Vec::new(),
+            readable: Vec::new(),
+            asks: Vec::new(),
+            ends_at: None,
+        };
+        (driver, Arc::new(Handle { shared }))
+    }
 }
 
 impl Driver {
-    fn run(mut self) {
-        let mut events = Events::with_capacity(256);
-        loop {
-            let timeout = self.sleep_for();
-            if let Err(error) = self.poll.poll(&mut events, timeout)
-                && error.kind() != io::ErrorKind::Interrupted
-            {
-                tracing::error!(%error, "the client's thread can not wait for its sockets and ends");
-                return;
-            }
-            self.shared.awake.store(true, Ordering::SeqCst);
-            let now = self.shared.time(Instant::now());
-            for conn in std::mem::take(&mut self.readable) {
-                self.read(now, conn);
-            }
-            for event in &events {
-                if event.token() != WAKER {
-                    let conn = ConnId::new(event.token().0 as u64);
-                    let readable = event.is_readable() || event.is_read_closed() || event.is_error();
-                    self.ready(now, conn, readable, event.is_writable() || event.is_error());
-                }
-            }
-            self.take_asks(now);
-            if self.core.deadline().is_some_and(|due| due <= now) {
-                self.core.step(now, Input::Deadline, &mut self.out);
-            }
-            self.settle(now);
-            self.deliver_bursts();
-            if self.ended() {
-                return;
-            }
+    /// The first part of a turn: what more there is to read of what was not read to its end.
+    pub(super) fn begin_turn(&mut self, now: Time) {
+        for conn in std::mem::take(&mut self.readable) {
+            self.touched = true;
+            self.read(now, conn);
         }
     }
 
-    /// How long to sleep; announces the sleep, so that callers wake us from here on.
-    fn sleep_for(&self) -> Option<Duration> {
-        self.shared.awake.store(false, Ordering::SeqCst);
-        let waiting = !self.shared.inbox.lock().unwrap_or_else(PoisonError::into_inner).asks.is_empty();
-        if waiting || !self.readable.is_empty() {
-            self.shared.awake.store(true, Ordering::SeqCst);
-            return Some(Duration::ZERO);
+    /// Something happened to a connection.
+    pub(super) fn on_event(&mut self, now: Time, event: &Event) {
+        self.touched = true;
+        let conn = ConnId::new((event.token().0 & CONN_MASK) as u64);
+        let readable = event.is_readable() || event.is_read_closed() || event.is_error();
+        self.ready(now, conn, readable, event.is_writable() || event.is_error());
+    }
+
+    /// The last part of a turn: what callers ask, what is due, and what the core wants done then.
+    pub(super) fn end_turn(&mut self, now: Time) {
+        self.take_asks(now);
+        if self.due.is_some_and(|due| due <= now) {
+            self.touched = true;
+            self.core.step(now, Input::Deadline, &mut self.out);
         }
-        let now = self.shared.time(Instant::now());
-        let due = self.core.deadline().map(|due| Duration::from_nanos(due.since(now).nanos()));
+        if std::mem::take(&mut self.touched) {
+            self.settle(now);
+            self.deliver_bursts();
+            self.due = self.core.deadline();
+        }
+    }
+
+    /// Whether there is something to do at once. To be asked after the sleep was announced: who asks later wakes the thread.
+    pub(super) fn is_busy(&self) -> bool {
+        self.shared.asked.load(Ordering::SeqCst) || !self.readable.is_empty()
+    }
+
+    /// How long nothing has to be done if nobody asks for anything.
+    pub(super) fn sleep_for(&self, now: Time) -> Option<Duration> {
+        let due = self.due.map(|due| Duration::from_nanos(due.since(now).nanos()));
         let end = self.ends_at.map(|end| end.saturating_duration_since(Instant::now()));
         due.into_iter().chain(end).min()
     }
 
     /// Whether the last handle is gone and nothing is left to do, or no time to do it.
-    fn ended(&self) -> bool {
+    pub(super) fn ended(&self) -> bool {
         let Some(end) = self.ends_at else { return false };
         let idle = self.core.waiting() == (0, 0)
             && self
@@ -314,11 +319,16 @@ impl Driver {
     // Callers.
 
     fn take_asks(&mut self, now: Time) {
+        if !self.shared.asked.load(Ordering::SeqCst) {
+            return;
+        }
+        self.touched = true;
         let mut asks = std::mem::take(&mut self.asks);
         {
             let mut inbox = self.shared.inbox.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::swap(&mut inbox.asks, &mut asks);
             inbox.bytes = 0;
+            self.shared.asked.store(false, Ordering::SeqCst);
         }
         for (ask, waiter) in asks.drain(..) {
             self.take_ask(now, ask, waiter);
@@ -348,7 +358,7 @@ impl Driver {
             }
             Ask::Shutdown => {
                 self.ends_at = Some(Instant::now() + LINGER);
-                return;
+                Input::EndReads
             }
         };
         self.core.step(now, input, &mut self.out);
@@ -485,9 +495,9 @@ impl Driver {
         while let Some(address) = left.next() {
             let tls = self.session(replica)?;
             let socket = Socket::connect(address, ANSWER_BYTES_MAX, tls).and_then(|mut socket| {
-                let token = Token(conn.number() as usize);
+                let token = Token(self.index << CONN_BITS | conn.number() as usize & CONN_MASK);
                 let interest = Interest::READABLE | Interest::WRITABLE;
-                self.poll.registry().register(&mut socket.stream, token, interest)?;
+                self.registry.register(&mut socket.stream, token, interest)?;
                 Ok(socket)
             });
             match socket {
@@ -510,7 +520,7 @@ impl Driver {
     fn drop_conn(&mut self, conn: ConnId) {
         if let Some(Conn::Socket(mut socket, ..)) = self.conns.remove(&conn) {
             // Dropping the socket takes it out of the poll, too; an error here means that it never was in it.
-            let _ = self.poll.registry().deregister(&mut socket.stream);
+            let _ = self.registry.deregister(&mut socket.stream);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::ClientBuilder;
 use quorate_tls::TlsFiles;
-use quorate_types::{ClusterId, ReplicaId};
+use quorate_types::{ClusterId, FaultModel, ReplicaId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,8 @@ pub struct ClientFile {
     pub cluster: ClusterId,
     /// Its replicas, and where they listen.
     pub members: Vec<(ReplicaId, String)>,
+    /// What its replicas may do; it decides how many equal answers are believed.
+    pub fault_model: FaultModel,
     /// The certificates; none where connections are plain.
     pub tls: Option<ClientFiles>,
 }
@@ -43,6 +45,8 @@ impl std::error::Error for ClientFileError {}
 #[serde(deny_unknown_fields)]
 struct Text {
     cluster: String,
+    #[serde(default, skip_serializing_if = "is_crash")]
+    fault_model: FaultModel,
     #[serde(default, skip_serializing_if = "is_false")]
     plain: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,6 +71,10 @@ struct TlsText {
 struct MemberText {
     replica: u16,
     address: String,
+}
+
+fn is_crash(model: &FaultModel) -> bool {
+    *model == FaultModel::Crash
 }
 
 fn is_false(value: &bool) -> bool {
@@ -105,7 +113,7 @@ impl ClientFile {
             }
         };
         let members = text.members.into_iter().map(|member| (ReplicaId::new(member.replica), member.address));
-        Ok(Self { cluster, members: members.collect(), tls })
+        Ok(Self { cluster, members: members.collect(), fault_model: text.fault_model, tls })
     }
 
     /// The file's text.
@@ -123,6 +131,7 @@ impl ClientFile {
         });
         let text = Text {
             cluster: self.cluster.to_string(),
+            fault_model: self.fault_model,
             plain: tls.is_none(),
             tls,
             members: self.members.iter().map(member).collect(),
@@ -137,6 +146,7 @@ impl ClientFile {
     /// A client of this cluster, with these certificates.
     pub fn builder(&self) -> ClientBuilder {
         let builder = ClientBuilder::default().members(self.members.clone()).cluster(self.cluster);
+        let builder = builder.fault_model(self.fault_model);
         let Some(tls) = &self.tls else { return builder };
         let builder = builder.tls(tls.client.clone());
         match tls.for_operators() {

@@ -1,6 +1,6 @@
 //! The client: sessions that run commands exactly once, reads, and an operator's questions.
 //!
-//! One thread owns all connections (`driver.rs`); the logic is the crate `quorate-client`. Futures need no particular
+//! One thread owns all connections (`thread.rs`, `driver.rs`); the logic is the crate `quorate-client`. Futures need no particular
 //! runtime; [`BlockingClient`] waits on the calling thread; [`Client::submit`] with a [`CompletionQueue`] serves programs
 //! with thousands of calls under way.
 //!
@@ -17,6 +17,7 @@ mod oneshot;
 mod resolve;
 mod session;
 mod socket;
+mod thread;
 mod tls;
 
 pub use admin::{AdminConnection, AdminSender};
@@ -27,7 +28,7 @@ pub use completions::{Completed, CompletionQueue};
 pub use file::{ClientFile, ClientFileError, ClientFiles};
 pub use quorate_client::{Error, ReadConsistency};
 pub use quorate_tls::{Credentials, CredentialsError, TlsFiles};
-pub use quorate_types::{ClientId, ClusterId, ReplicaId, Seq};
+pub use quorate_types::{ClientId, ClusterId, FaultModel, ReplicaId, Seq};
 pub use session::{CallFuture, Session};
 
 use admin::Question;

@@ -436,7 +436,7 @@ impl World {
                 }
             }
             RequestKind::CloseSession => session.closed = true,
-            RequestKind::Empty | RequestKind::OpenSession | RequestKind::System => {}
+            RequestKind::Empty | RequestKind::OpenSession | RequestKind::System | RequestKind::Query => {}
         }
         let mut out = Vec::new();
         reply.write_to(&mut out);

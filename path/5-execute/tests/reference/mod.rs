@@ -113,6 +113,9 @@ impl Reference {
             return (ReplyStatus::Overloaded, vec![]);
         }
         let mut replies = vec![];
+        if ask.kind == RequestKind::Query {
+            replies.push([&self.count.to_le_bytes(), &ask.body[..]].concat());
+        }
         if ask.kind == RequestKind::Commands {
             for command in support::list(&ask.body) {
                 replies.push([&self.count.to_le_bytes(), &command[..]].concat());

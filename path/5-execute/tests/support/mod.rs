@@ -65,6 +65,10 @@ pub(crate) fn empty(session: SessionId, number: u64, lowest: u64) -> Ask {
     Ask { session, number, lowest, kind: RequestKind::Empty, body: vec![] }
 }
 
+pub(crate) fn query(session: SessionId, number: u64, lowest: u64, query: &[u8]) -> Ask {
+    Ask { session, number, lowest, kind: RequestKind::Query, body: query.to_vec() }
+}
+
 pub(crate) fn close(session: SessionId, number: u64) -> Ask {
     Ask { session, number, lowest: 0, kind: RequestKind::CloseSession, body: vec![] }
 }

@@ -1,0 +1,88 @@
+//! The comparison beside a plain one that remembers every word.
+
+use super::{Held, Tally, Votes};
+use bytes::Bytes;
+use proptest::prelude::*;
+use quorate_types::{RequestNumber, SessionId};
+use quorate_wire::{Reply, ReplyStatus};
+
+const SAID: [(ReplyStatus, &[u8]); 6] = [
+    (ReplyStatus::Done, b"a"),
+    (ReplyStatus::Done, b"bb"),
+    (ReplyStatus::TooLarge, b"executed"),
+    (ReplyStatus::TooLarge, b"not executed"),
+    (ReplyStatus::Overloaded, b""),
+    (ReplyStatus::ExpectedNumber, b"12345678"),
+];
+
+fn is_final(said: usize) -> bool {
+    said < 3
+}
+
+fn add(votes: &mut Votes, held: &mut Held, from: usize, said: usize, needed: u32) -> Tally {
+    let (status, body) = SAID[said];
+    let payload = Bytes::copy_from_slice(body);
+    let number = RequestNumber::new(1);
+    votes.add(
+        from,
+        &Reply { session: SessionId::NONE, number, status, body: &payload },
+        &payload,
+        needed,
+        held,
+    )
+}
+
+proptest! {
+    /// Members say anything in any order: an answer counts exactly when as many as needed stand by it.
+    #[test]
+    fn an_answer_counts_when_enough_stand_by_it(
+        needed in 1..4u32,
+        words in proptest::collection::vec((0..7usize, 0..6usize), 1..60),
+    ) {
+        let (mut votes, mut held) = (Votes::default(), Held::new(7, 1 << 20));
+        // The last word of each, or the first final one.
+        let mut stands: [Option<usize>; 7] = [None; 7];
+        for (from, said) in words {
+            let tally = add(&mut votes, &mut held, from, said, needed);
+            if let Some(before) = stands[from].filter(|before| is_final(*before)) {
+                let lies = is_final(said) && said != before;
+                prop_assert_eq!(tally, if lies { Tally::Contradicts } else { Tally::Waits });
+                continue;
+            }
+            stands[from] = Some(said);
+            let count = stands.iter().filter(|stand| **stand == Some(said)).count() as u32;
+            prop_assert_eq!(tally, if count >= needed { Tally::Counts } else { Tally::Waits });
+            if count >= needed && is_final(said) {
+                break;
+            }
+            if count >= needed {
+                // It took effect, and is forgotten.
+                stands.iter_mut().filter(|stand| **stand == Some(said)).for_each(|stand| *stand = None);
+            }
+            prop_assert_eq!(votes.held(), held.total());
+        }
+        votes.clear(&mut held);
+        prop_assert_eq!(held.total(), 0);
+    }
+}
+
+/// Two equal answers: nothing is kept beside the first, and no list is made.
+#[test]
+fn two_equal_answers_cost_no_list() {
+    let (mut votes, mut held) = (Votes::default(), Held::new(4, 1 << 20));
+    assert_eq!(add(&mut votes, &mut held, 0, 1, 2), Tally::Waits);
+    assert_eq!(add(&mut votes, &mut held, 2, 1, 2), Tally::Counts);
+    assert_eq!((votes.others.capacity(), votes.held()), (0, 2));
+}
+
+/// Whoever holds as much as it may has no more votes; others do.
+#[test]
+fn a_full_member_has_no_vote() {
+    let (mut votes, mut held) = (Votes::default(), Held::new(4, 3));
+    assert_eq!(add(&mut votes, &mut held, 0, 1, 2), Tally::Waits);
+    let mut second = Votes::default();
+    assert_eq!(add(&mut second, &mut held, 0, 1, 2), Tally::Waits);
+    assert_eq!((second.held(), held.total()), (0, 2));
+    assert_eq!(add(&mut second, &mut held, 1, 1, 2), Tally::Waits, "the vote that did not fit was not one");
+    assert_eq!(add(&mut second, &mut held, 2, 1, 2), Tally::Counts);
+}
