@@ -31,6 +31,7 @@ fn done(number: u32, way: Way, outcome: Outcome) -> Done {
         outcome: Some(outcome),
         reply: vec![1, 0],
         seq: 0,
+        replica: None,
         patient: true,
         why: String::new(),
     }

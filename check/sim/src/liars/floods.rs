@@ -21,7 +21,10 @@ impl Plays for Flood {
                 0 => Body::Write { slot, digest },
                 1 => me.accept(of, message.view, slot, digest),
                 2 => Body::Fetch { slot, count: 64 },
-                3 => me.stop(of, message.view.plus(me.rng.below(5)), Complaint::Request(digest), slot),
+                3 => {
+                    let asked = message.view.plus(me.rng.below(5));
+                    me.stop(of, asked, Complaint::Request(digest), slot)
+                }
                 4 => Body::Propose { slot, batch: me.invent() },
                 _ => {
                     let (seq, chunks) = (Seq::new(slot.number()), (0..64).collect());

@@ -224,7 +224,7 @@ impl Voice {
 }
 
 /// A batch of these requests.
-pub fn rebuilt(header: BatchHeader, requests: &[Vec<u8>]) -> Batch {
+pub(super) fn rebuilt(header: BatchHeader, requests: &[Vec<u8>]) -> Batch {
     let mut bytes = Vec::new();
     Batch::begin(&mut bytes);
     requests.iter().for_each(|request| bytes.extend_from_slice(request));
@@ -232,6 +232,6 @@ pub fn rebuilt(header: BatchHeader, requests: &[Vec<u8>]) -> Batch {
 }
 
 /// The requests of a batch.
-pub fn requests_of(batch: &Batch) -> Vec<Vec<u8>> {
+pub(super) fn requests_of(batch: &Batch) -> Vec<Vec<u8>> {
     batch.requests().flatten().map(|(_, _, whole)| whole.to_vec()).collect()
 }

@@ -32,7 +32,8 @@ impl World {
     /// The members in the end, as whoever executed most knows them, but for those that lie.
     pub(super) fn current(&self) -> BTreeSet<usize> {
         let Some(node) = self.foremost() else { return BTreeSet::new() };
-        let members = self.membership_of(node).members().iter().map(|member| place(member.replica));
+        let membership = self.membership_of(node);
+        let members = membership.members().iter().map(|member| place(member.replica));
         members.filter(|who| !self.plan.is_liar(*who)).collect()
     }
 
