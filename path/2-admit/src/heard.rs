@@ -147,7 +147,8 @@ impl Heard {
     }
 
     /// A client asks this, over its own connection; the caller has made sure that it was not executed yet. The first request with a number
-    /// is the one that counts. `false`: there is no room, and the client asks again.
+    /// is the one that counts. `false`: there is no room, and the client asks again. What waits behind it in its session makes room for it:
+    /// that could never leave before.
     pub fn hear(&mut self, now: Time, owner: Owner, header: &RequestHeader, bytes: Bytes) -> bool {
         let (Owner::Open(client) | Owner::Claims(client)) = owner;
         let asked = Asked { number: header.number, since: now, bytes, own: false };
@@ -155,10 +156,13 @@ impl Heard {
         let of_client = self.client_bytes.get(&client).copied().unwrap_or(0);
         // When all together ask for too much, everybody has an equal share.
         let share = self.limits.bytes_max / self.client_bytes.len().max(1);
-        if of_client >= self.limits.client_bytes_max || (self.bytes >= self.limits.bytes_max && of_client >= share) {
+        let most = if self.bytes >= self.limits.bytes_max { share } else { usize::MAX };
+        let most = most.min(self.limits.client_bytes_max);
+        let opens = header.kind == RequestKind::OpenSession;
+        if of_client >= most && (opens || !self.make_room(owner, header, of_client - most)) {
             return false;
         }
-        if header.kind == RequestKind::OpenSession {
+        if opens {
             if self.openings.contains_key(&(client, header.number)) {
                 return true;
             }
@@ -168,12 +172,41 @@ impl Heard {
             let Some(line) = self.line(owner, header.session) else { return false };
             match line.place(header.number) {
                 Ok(_) => return true,
-                Err(_) if line.asked.len() >= window => return false,
+                Err(at) if at >= window => return false,
                 Err(at) => line.asked.insert(at, asked),
+            }
+            let last = if line.asked.len() > window { line.asked.pop_back() } else { None };
+            if let Some(last) = last {
+                self.freed(client, last.cost());
             }
         }
         self.bytes += cost;
         *self.client_bytes.entry(client).or_default() += cost;
+        true
+    }
+
+    /// Drops what waits behind this number in its session, if that frees more than so many bytes. Whether it is known, or there is room now.
+    fn make_room(&mut self, owner: Owner, header: &RequestHeader, over: usize) -> bool {
+        let line = match owner {
+            Owner::Claims(client) => self.early.get_mut(&(header.session, client)),
+            Owner::Open(_) => self.lines.get_mut(header.session.index as usize).and_then(Option::as_mut),
+        };
+        let Some(line) = line.filter(|line| line.session == header.session) else { return false };
+        let at = match line.place(header.number) {
+            Ok(_) => return true,
+            Err(at) => at,
+        };
+        let behind: usize = line.asked.iter().skip(at).map(Asked::cost).sum();
+        if behind <= over {
+            return false;
+        }
+        let (client, mut cost) = (line.client, 0);
+        while cost <= over
+            && let Some(last) = line.asked.pop_back()
+        {
+            cost += last.cost();
+        }
+        self.freed(client, cost);
         true
     }
 
