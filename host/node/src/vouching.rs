@@ -13,8 +13,10 @@ use crate::config::NodeConfig;
 use crate::effects::{Effects, Event};
 use crate::node::Node;
 use crate::status::SuspectStatus;
+use crate::wants::Wants;
 use quorate_admit::{Heard, HeardLimits, Late, Owner};
 use quorate_execute::Lookup;
+use quorate_merge::Position;
 use quorate_order::Input as OrderInput;
 use quorate_order::mod_smart::digest_of_request;
 use quorate_types::{
@@ -79,6 +81,7 @@ pub(crate) struct Vouching {
     /// How far ahead of real time the agreed time was taken so far (a leaky bucket).
     pulled: Time,
     evidence: BTreeMap<ReplicaId, Evidence>,
+    wants: Wants,
 }
 
 impl Vouching {
@@ -102,6 +105,7 @@ impl Vouching {
             look_at: None,
             pulled: Time::ZERO,
             evidence: BTreeMap::new(),
+            wants: Wants::default(),
         }
     }
 
@@ -114,6 +118,11 @@ impl Vouching {
         let evidence = self.evidence.entry(from).or_default();
         evidence.count += 1;
         evidence.what = what.to_string();
+    }
+
+    /// A member wants everything up to this place. How far an honest one does, as far as is known.
+    pub(crate) fn wanted(&mut self, from: ReplicaId, place: Position) -> Option<Position> {
+        self.wants.wants(from, place, self.quorums.one_correct() as usize)
     }
 
     pub(crate) fn began_to_lead(&mut self, at: usize) {
