@@ -253,7 +253,8 @@ impl Node {
         if !permitted {
             return say(ReplyStatus::Forbidden, b"not executed: this client may not use these keys");
         }
-        self.vouching.heard.hear(now, owner, header, whole)
+        // Its client need not wait until it is time to send it once more.
+        self.vouching.heard.hear(now, owner, header, whole) || say(ReplyStatus::Overloaded, b"")
     }
 
     /// The protocol asks whether everything in a batch is from whom it says.
