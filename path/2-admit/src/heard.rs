@@ -18,8 +18,8 @@
 //! watched). What it leaves open, that a leader may alter a request, is closed by comparing. Tests: heard/tests.rs.
 
 use bytes::Bytes;
-use quorate_types::{ClientId, ReplicaId, RequestNumber, SessionId, Span, Time};
-use quorate_wire::{RequestHeader, RequestKind};
+use quorate_types::{ClientId, ReplicaId, RequestNumber, SessionId, Span, Time, planted};
+use quorate_wire::{RequestHeader, RequestKind, Requests};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How much is kept.
@@ -47,6 +47,8 @@ struct Asked {
     since: Time,
     /// The whole request, as it came.
     bytes: Bytes,
+    /// What an earlier copy named as the lowest unanswered number: somebody may have that one.
+    before: Option<RequestNumber>,
     /// No longer a part of a frame.
     own: bool,
 }
@@ -54,6 +56,30 @@ struct Asked {
 impl Asked {
     fn cost(&self) -> usize {
         self.bytes.len() + COST
+    }
+
+    fn parts(&self) -> Option<(RequestHeader, &[u8])> {
+        Requests::new(&self.bytes).flatten().next().map(|(header, body, _)| (header, body))
+    }
+
+    /// Its client sent it once more. A copy that names a higher number as the lowest that is unanswered takes its place: who had no room for
+    /// the first one knows that one only.
+    fn renew(&mut self, header: &RequestHeader, bytes: Bytes) {
+        let Some((old, body)) = self.parts() else { return };
+        let lowest = old.lowest_unanswered;
+        let same = RequestHeader { lowest_unanswered: lowest, ..*header } == old;
+        if same && bytes.ends_with(body) && header.lowest_unanswered > lowest {
+            (self.before, self.bytes, self.own) = (Some(lowest), bytes, false);
+        }
+    }
+
+    /// Whether this is what its client sent, now or the time before.
+    fn is(&self, header: &RequestHeader, body: &[u8], whole: &[u8]) -> bool {
+        let old = |(own, bytes): (RequestHeader, &[u8])| {
+            self.before.is_some_and(|lowest| RequestHeader { lowest_unanswered: lowest, ..own } == *header)
+                && bytes == body
+        };
+        self.bytes == whole || self.parts().is_some_and(old)
     }
 }
 
@@ -147,11 +173,11 @@ impl Heard {
     }
 
     /// A client asks this, over its own connection; the caller has made sure that it was not executed yet. The first request with a number
-    /// is the one that counts. `false`: there is no room, and the client asks again. What waits behind it in its session makes room for it:
+    /// is the one that counts, but for the lowest unanswered number that it names. `false`: there is no room, and the client asks again. What waits behind it in its session makes room for it:
     /// that could never leave before.
     pub fn hear(&mut self, now: Time, owner: Owner, header: &RequestHeader, bytes: Bytes) -> bool {
         let (Owner::Open(client) | Owner::Claims(client)) = owner;
-        let asked = Asked { number: header.number, since: now, bytes, own: false };
+        let asked = Asked { number: header.number, since: now, bytes, before: None, own: false };
         let cost = asked.cost();
         let of_client = self.client_bytes.get(&client).copied().unwrap_or(0);
         // When all together ask for too much, everybody has an equal share.
@@ -171,7 +197,10 @@ impl Heard {
             let window = usize::try_from(self.limits.window).unwrap_or(usize::MAX);
             let Some(line) = self.line(owner, header.session) else { return false };
             match line.place(header.number) {
-                Ok(_) => return true,
+                Ok(at) => {
+                    line.asked[at].renew(header, asked.bytes);
+                    return true;
+                }
                 Err(at) if at >= window => return false,
                 Err(at) => line.asked.insert(at, asked),
             }
@@ -197,7 +226,7 @@ impl Heard {
             Err(at) => at,
         };
         let behind: usize = line.asked.iter().skip(at).map(Asked::cost).sum();
-        if behind <= over {
+        if behind <= over || planted("later-before-earlier") {
             return false;
         }
         let (client, mut cost) = (line.client, 0);
@@ -297,7 +326,7 @@ impl Heard {
             let line = line.filter(|line| line.session == header.session);
             line.and_then(|line| line.asked.get(line.place(header.number).ok()?))
         };
-        heard.is_some_and(|asked| asked.bytes == whole)
+        heard.is_some_and(|asked| asked.is(header, body, whole))
             || (!self.told.is_empty() && self.told.get(whole).is_some_and(|by| by.len() >= one_honest))
     }
 

@@ -3,7 +3,7 @@
 use super::{MS, Phase, World};
 use crate::checks::{Failure, acked, checkpoints, linear, reads};
 use crate::client::{Client, Done};
-use crate::replica::Replica;
+use crate::replica::{Replica, SideJob};
 use crate::trace::Level;
 use quorate_log::SyncMode;
 use quorate_node::CheckpointStatus;
@@ -167,6 +167,12 @@ impl World {
         self.checkpoints.at_rest(name, &replica.keeping.files, any)?;
         let size = self.plan.log.segment_bytes;
         let first = replica.disk.segments().first().map_or(0, |first| first * size);
+        // What is being deleted is as good as gone.
+        let going = replica.side.iter().filter_map(|job| match job {
+            SideJob::Remove(segments) => Some(segments.end * size),
+            _ => None,
+        });
+        let first = going.fold(first, u64::max);
         let before = replica.keeping.written.iter().rev().nth(1).map_or(0, |(_, position)| *position);
         // Of several instances each has what it decided ahead of the global log in its own log already.
         let ahead = if self.plan.instances > 1 || self.plan.resizes { 128 << 10 } else { 0 };

@@ -86,6 +86,27 @@ fn what_comes_first_has_room_before_what_waits_for_it() {
     }
 }
 
+/// Where there was no room for a request, its client may name a newer lowest number in the next copy. Both are known then, and no other.
+#[test]
+fn a_copy_that_has_more_answers_is_known_beside_the_first() {
+    let copy = |number: u64, lowest: u64, text: &str| {
+        let mut commands = ItemsBuilder::new();
+        commands.push(text.as_bytes());
+        let mut out = Vec::new();
+        write_request(&mut out, SESSION, RequestNumber::new(number), RequestNumber::new(lowest), &commands);
+        Bytes::from(out)
+    };
+    let mut heard = Heard::new(LIMITS);
+    for bytes in [copy(5, 2, "pay bob 5"), copy(5, 4, "pay bob 5"), copy(5, 5, "pay eve 5"), copy(5, 3, "pay bob 5")] {
+        assert!(hear(&mut heard, Owner::Open(ALICE), &bytes));
+    }
+    assert!(knows(&heard, &copy(5, 2, "pay bob 5")) && knows(&heard, &copy(5, 4, "pay bob 5")));
+    for other in [copy(5, 3, "pay bob 5"), copy(5, 5, "pay eve 5"), copy(5, 2, "pay eve 5"), copy(6, 2, "pay bob 5")] {
+        assert!(!knows(&heard, &other));
+    }
+    assert_eq!(heard.of_session(SESSION).collect::<Vec<_>>(), [&copy(5, 4, "pay bob 5")]);
+}
+
 #[test]
 fn numbers_come_in_any_order_and_leave_in_order() {
     let mut heard = Heard::new(LIMITS);
