@@ -29,6 +29,7 @@ pub mod once;
 pub mod progress;
 pub mod reads;
 pub mod states;
+pub mod suspects;
 
 /// What a checker found.
 #[derive(Clone, Debug, PartialEq, Eq)]

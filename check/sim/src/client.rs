@@ -12,7 +12,7 @@ use quorate_client::{
 };
 use quorate_history::{Answer, Event, Op, Outcome};
 use quorate_kv::{Condition, KvCommand, KvQuery, KvReply, Operation};
-use quorate_types::{ClientId, Items, ItemsBuilder, ReplicaId, Seq, Span, Time};
+use quorate_types::{ClientId, FaultModel, Items, ItemsBuilder, ReplicaId, Seq, SessionId, Span, Time};
 use std::collections::BTreeMap;
 
 /// How an operation reaches the service.
@@ -26,6 +26,8 @@ pub enum Way {
     Session,
     /// A read that may be old.
     Weak,
+    /// A read that was ordered like a command; its seq is a lower bound.
+    Ordered,
 }
 
 /// One operation and how it ended.
@@ -49,10 +51,19 @@ pub struct Done {
     pub reply: Vec<u8>,
     /// The seq that came with a read.
     pub seq: u64,
+    /// The one replica that was asked.
+    pub replica: Option<usize>,
     /// It had no deadline.
     pub patient: bool,
     /// Why it did not end well.
     pub why: String,
+}
+
+impl Done {
+    /// Whether one of these replicas, as bits, said it alone.
+    fn is_from(&self, liars: u64) -> bool {
+        self.replica.is_some_and(|who| liars >> who & 1 == 1)
+    }
 }
 
 #[derive(Debug)]
@@ -88,6 +99,12 @@ pub struct Client {
     seen: BTreeMap<String, Option<String>>,
     /// The final reads: begun, finished.
     finals: (bool, usize),
+    /// The session that it used last, as the replicas know it.
+    pub used: Option<SessionId>,
+    /// Whether replicas may lie, and which do, as bits.
+    byzantine: (bool, u64),
+    /// Its keys begin with this number: who lies has its own.
+    first_key: u64,
 }
 
 impl Client {
@@ -97,6 +114,7 @@ impl Client {
         let members: Vec<ReplicaId> = (1..=plan.founders as u16).map(ReplicaId::new).collect();
         let config = Config {
             cluster: Some(CLUSTER),
+            fault_model: plan.fault_model,
             session_ttl: Span::from_millis(plan.sessions.0),
             window: (plan.sessions.1 - 1) as u32,
             resend_after: Span::from_millis(rng.pick(&[200, 2000])),
@@ -119,7 +137,23 @@ impl Client {
             workload: plan.workload.clone(),
             seen: BTreeMap::new(),
             finals: (false, 0),
+            used: None,
+            byzantine: (
+                plan.fault_model == FaultModel::Byzantine,
+                plan.liars.iter().fold(0, |bits, liar| bits | 1 << liar.who),
+            ),
+            first_key: plan.client_trick(number as usize - 1).map_or(0, |_| 1000 * u64::from(number)),
         }
+    }
+
+    /// Whether it lies: nothing depends on what it says, and nobody waits for it.
+    pub fn lies(&self) -> bool {
+        self.first_key > 0
+    }
+
+    /// Its randomness.
+    pub fn rng(&mut self) -> &mut Rng {
+        &mut self.rng
     }
 
     /// Whether all operations of the workload ended.
@@ -191,7 +225,7 @@ impl Client {
             .rng
             .chance(self.workload.deadlines)
             .then(|| local.plus(Span::from_millis(self.rng.spread(5, 3000))));
-        let key = self.rng.below(self.workload.keys);
+        let key = self.first_key + self.rng.below(self.workload.keys);
         match kind {
             1 => self.read(now, local, format!("k{key}"), false, ReadConsistency::Strong, deadline),
             6 => {
@@ -219,6 +253,7 @@ impl Client {
             outcome: None,
             reply: Vec::new(),
             seq: 0,
+            replica: None,
             patient,
             why: String::new(),
         });
@@ -234,6 +269,10 @@ impl Client {
         consistency: ReadConsistency,
         deadline: Option<Time>,
     ) {
+        let (byzantine, _) = self.byzantine;
+        // Where replicas may lie, one alone can be asked for what may be old only; all else is ordered.
+        let one = byzantine && consistency == ReadConsistency::Weak && self.rng.chance(500);
+        let ordered = byzantine && !one;
         let mut query = Vec::new();
         if list {
             query.push(LIST);
@@ -242,15 +281,18 @@ impl Client {
             KvQuery::Get { key: key.as_bytes() }.encode(&mut query);
         }
         let (op, way) = match consistency {
+            _ if ordered => (Op::Get, Way::Ordered),
             ReadConsistency::Strong => (Op::Get, Way::Strong),
             ReadConsistency::Session => (Op::ReadWeak, Way::Session),
             ReadConsistency::Weak => (Op::ReadWeak, Way::Weak),
         };
         // One replica may be away for good.
         let pinned = !self.finals.0 && self.workload.pinned > 0 && self.rng.chance(self.workload.pinned);
+        let pinned = if byzantine { one } else { pinned };
         let replica = pinned.then(|| ReplicaId::new(self.rng.range(1, self.members) as u16));
         let deadline = if pinned { deadline.or(Some(local.plus(Span::from_millis(1000)))) } else { deadline };
         let index = self.begin(now, key, op, way, deadline.is_none());
+        self.done[index].replica = replica.map(|replica| usize::from(replica.number()) - 1);
         self.started += u32::from(!self.finals.0);
         let call = self.ask(Asked::Read(index));
         let query = Bytes::from(query);
@@ -280,7 +322,7 @@ impl Client {
     }
 
     fn choose(&mut self, kind: usize) -> (String, Op) {
-        let key = self.rng.below(self.workload.keys);
+        let key = self.first_key + self.rng.below(self.workload.keys);
         let token = format!("{}.{}", self.number, self.done.len());
         let padding = self.rng.below(self.workload.padding + 1) as usize;
         let value = format!("{token}{}", "-".repeat(padding));
@@ -369,6 +411,11 @@ impl Client {
     fn end(&mut self, now: u64, index: usize, result: Result<Vec<u8>, Error>) {
         let done = &mut self.done[index];
         done.ret = Some(now);
+        if done.is_from(self.byzantine.1) {
+            // Whatever it is, it counts for nothing.
+            done.outcome = Some(Outcome::Unknown { ret: Some(now) });
+            return;
+        }
         done.outcome = Some(match result {
             Ok(reply) => {
                 done.reply = reply;

@@ -180,6 +180,9 @@ fn again(options: &Options, seed: u64) -> String {
     if let Some(model) = profile.fault_model {
         line += &format!(" --fault-model {}", model.name());
     }
+    if let Some(liars) = profile.liars {
+        line += &format!(" --liars {liars}");
+    }
     if let Some(instances) = profile.instances {
         line += &format!(" --instances {instances}");
     }

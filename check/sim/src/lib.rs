@@ -13,6 +13,7 @@ pub mod command;
 pub mod disk;
 pub mod files;
 pub mod html;
+pub mod liars;
 pub mod net;
 pub mod plan;
 pub mod planted;

@@ -6,16 +6,20 @@
 
 mod instances;
 mod leases;
+mod liars;
 mod members;
 mod profile;
 mod upgrades;
 mod usual;
 
+use crate::liars::clients::ClientTrick;
 use crate::net::NetPlan;
 use crate::random::Rng;
 use crate::service::{Kind, ServiceConfig};
 use instances::plan_instances;
 use leases::plan_leases;
+pub use liars::Liar;
+use liars::plan_liars;
 pub use members::Change;
 use members::{joiners, plan_members};
 pub use profile::Profile;
@@ -381,6 +385,10 @@ pub struct Plan {
     pub protocol: Protocol,
     /// Which faults it survives.
     pub fault_model: FaultModel,
+    /// The replicas that lie.
+    pub liars: Vec<Liar>,
+    /// What the clients do that lie; they are the last ones.
+    pub lying_clients: Vec<ClientTrick>,
     /// How many instances order batches.
     pub instances: u16,
     /// How many lanes a replica has at most.
@@ -444,7 +452,7 @@ pub struct Plan {
 impl Plan {
     /// The plan of this seed.
     pub fn new(seed: u64, profile: &Profile) -> Self {
-        let fault_model = profile.fault_model.unwrap_or_default();
+        let fault_model = profile.model();
         let byzantine = fault_model == FaultModel::Byzantine;
         let protocol = if byzantine { Protocol::ModSmart } else { profile.protocol.unwrap_or_default() };
         let profile = &profile.of(protocol);
@@ -465,6 +473,8 @@ impl Plan {
             founders,
             protocol,
             fault_model,
+            liars: Vec::new(),
+            lying_clients: Vec::new(),
             instances: 1,
             lanes: 1,
             resizes: false,
@@ -525,6 +535,7 @@ impl Plan {
             plan_leases(self, &mut Rng::of(seed, 9));
         }
         plan_upgrades(self, profile);
+        plan_liars(self, profile);
         spare_witnesses(self);
     }
 
@@ -536,7 +547,7 @@ impl Plan {
     /// One line for people.
     pub fn summary(&self) -> String {
         format!(
-            "{} replicas{} ({}, {} faults){}{}{}, {} clients, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
+            "{} replicas{} ({}, {} faults){}{}{}, {} clients{}, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
             self.founders,
             if self.replicas > self.founders { " that come and go" } else { "" },
             self.protocol.name(),
@@ -545,6 +556,7 @@ impl Plan {
             if self.resizes { " and then other numbers of them" } else { "" },
             if self.lease.is_some() { " with leases" } else { "" },
             self.clients,
+            self.liars_in_words(),
             self.log.sync,
             self.log.segment_bytes >> 10,
             self.borders.mode,

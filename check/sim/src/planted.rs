@@ -4,7 +4,7 @@
 
 use crate::campaign::{Campaign, run};
 use crate::plan::Profile;
-use quorate_types::plant;
+use quorate_types::{FaultModel, plant};
 
 /// What to do when a build holds none.
 pub const HOW: &str = "this build holds no planted bugs; build one that does, and run it:
@@ -17,10 +17,16 @@ pub struct Bug {
     pub name: &'static str,
     /// What is wrong.
     pub what: &'static str,
+    /// It is about clusters that survive Byzantine faults, and looked for in these.
+    pub byzantine: bool,
 }
 
 const fn bug(name: &'static str, what: &'static str) -> Bug {
-    Bug { name, what }
+    Bug { name, what, byzantine: false }
+}
+
+const fn byzantine(name: &'static str, what: &'static str) -> Bug {
+    Bug { name, what, byzantine: true }
 }
 
 /// All of them.
@@ -99,7 +105,24 @@ pub const BUGS: &[Bug] = &[
     bug("stays-overlap", "an instance comes back while most need what it said before it left"),
     bug("late-install", "a checkpoint that was fetched takes the place of later ones"),
     bug("state-of-its-own", "the service's state depends on what only one replica saw"),
+    byzantine("vouches-for-anything", "a replica vouches for requests that no client sent"),
+    byzantine("smart-votes-unvouched", "a replica votes for what its host does not vouch for"),
+    byzantine(
+        "later-before-earlier",
+        "what waits for an earlier number of its session keeps that number out",
+    ),
+    byzantine("members-of-one", "a replica takes another one's word for who the members are"),
+    byzantine("gap-of-one", "a leader fills its instance as far as one replica wants"),
+    byzantine("reply-of-one", "a client takes one replica's word"),
+    byzantine("digest-of-one", "one replica's digest counts as agreed, where it may be a lie"),
 ];
+
+impl Bug {
+    /// Where it is looked for.
+    pub fn profile(&self, profile: Profile) -> Profile {
+        if self.byzantine { Profile { fault_model: Some(FaultModel::Byzantine), ..profile } } else { profile }
+    }
+}
 
 /// How soon a bug was found.
 #[derive(Clone, Debug)]
@@ -115,6 +138,7 @@ pub struct Found {
 /// Looks for one bug in at most `count` seeds.
 pub fn hunt(bug: Bug, profile: Profile, count: u64, jobs: usize) -> Found {
     plant(Some(bug.name));
+    let profile = bug.profile(profile);
     let campaign = Campaign { profile, first: 1, count, jobs, failures_max: 1 };
     let summary = run(&campaign, |_, _| {});
     plant(None);

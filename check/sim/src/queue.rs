@@ -47,6 +47,15 @@ pub enum Event {
         /// Which.
         lane: u16,
     },
+    /// A liar says something that it held up.
+    Said {
+        /// Which.
+        who: usize,
+        /// In which of its lives.
+        life: u32,
+        /// Its number for it.
+        number: u64,
+    },
     /// The disk has finished what it was at.
     Disk {
         /// Whose.

@@ -2,7 +2,7 @@
 //!
 //! A safety phase in which the faults of the plan happen, then healing, then a liveness phase in which the workload must finish.
 //! `world/replicas.rs`, `world/lanes.rs`, `world/keeping.rs` and `world/clients.rs` drive the processes, `world/faults.rs` breaks things,
-//! `world/members.rs` lets replicas come and go, `world/upgrades.rs` replaces their programs, `world/verdict.rs` judges.
+//! `world/liars.rs` lets some lie, `world/members.rs` lets replicas come and go, `world/upgrades.rs` replaces their programs, `world/verdict.rs` judges.
 //!
 //! INV-SIM-1 (writes go to prepared segments) and INV-SIM-2 (replies are of the kind that was asked for) are about the
 //! simulator and its workload itself.
@@ -11,6 +11,7 @@ mod clients;
 mod faults;
 mod keeping;
 mod lanes;
+mod liars;
 mod members;
 mod replicas;
 mod upgrades;
@@ -26,6 +27,7 @@ use crate::checks::states::States;
 use crate::checks::{Failure, bounded, progress};
 use crate::client::Client;
 use crate::clock::Clock;
+use crate::liars::Liar;
 use crate::net::{Dial, Net};
 use crate::plan::Plan;
 use crate::process::{Arrival, Process};
@@ -34,6 +36,7 @@ use crate::random::Rng;
 use crate::replica::Replica;
 use crate::trace::{Arrow, Level, Trace};
 use quorate_types::{ConnId, ReplicaId};
+use std::collections::BTreeMap;
 
 pub use lanes::Lanes;
 
@@ -78,6 +81,7 @@ pub struct World {
     processes: Vec<Process>,
     replicas: Vec<Replica>,
     clients: Vec<Client>,
+    liars: BTreeMap<usize, Liar>,
     phase: Phase,
     trace: Trace,
     rng: Rng,
@@ -114,6 +118,7 @@ impl World {
                 .map(|n| Replica::new(Rng::of(plan.seed, 100 + n as u64), plan.upgrades.able[n]))
                 .collect(),
             clients: (0..plan.clients).map(|n| Client::new(&plan, n as u32 + 1)).collect(),
+            liars: plan.liars.iter().map(|liar| (liar.who, Liar::new(&plan, liar))).collect(),
             phase: Phase::Safety,
             trace: Trace::new(level, plan.replicas),
             rng: Rng::of(plan.seed, 5),
@@ -206,6 +211,7 @@ impl World {
             Event::Dial { dial } => self.dialed(dial),
             Event::TimeOut { conn } => self.time_out(conn),
             Event::Lane { who, life, lane } => self.lane_turn(who, life, lane),
+            Event::Said { who, life, number } => self.said_late(who, life, number),
             Event::Disk { who, life } => self.disk_done(who, life),
             Event::Side { who, life } => self.side_done(who, life),
             Event::Keep { who, life } => self.keeper_done(who, life),
@@ -232,6 +238,9 @@ impl World {
             node.invariants(true);
             node.executor().invariants(true);
             if let Err(failure) = bounded::queued(&self.trace.name(who), &self.plan, &node.status()) {
+                self.fail(failure);
+            }
+            if let Err(failure) = self.look_at_suspects(who) {
                 self.fail(failure);
             }
         }

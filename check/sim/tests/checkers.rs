@@ -1,10 +1,11 @@
 //! Each checker by itself sees what it is there for. The planted bugs (`planted.rs`) prove it again on whole runs.
 
 use quorate_history::{Answer, Event, Op, Outcome};
+use quorate_node::SuspectStatus;
 use quorate_sim::checks::agreement::Agreement;
 use quorate_sim::checks::members::Members;
 use quorate_sim::checks::once::Once;
-use quorate_sim::checks::{acked, bounded, leases, linear, progress, reads};
+use quorate_sim::checks::{acked, bounded, leases, linear, progress, reads, suspects};
 use quorate_sim::client::{Done, Way};
 use quorate_sim::service::Row;
 use quorate_types::{MembershipId, ReplicaId, View};
@@ -31,6 +32,7 @@ fn done(number: u32, way: Way, outcome: Outcome) -> Done {
         outcome: Some(outcome),
         reply: vec![1, 0],
         seq: 0,
+        replica: None,
         patient: true,
         why: String::new(),
     }
@@ -136,6 +138,28 @@ fn reads_sees_a_stale_strong_read() {
     assert_eq!(fresh(read(1, Way::Strong, 1, Some("a"))), Ok(()));
     assert_eq!(fresh(read(1, Way::Weak, 0, None)), Ok(()));
     assert!(fresh(read(1, Way::Strong, 0, None)).is_err(), "the write was acknowledged before");
+}
+
+/// Of a read that was ordered like a command only the least seq is known.
+#[test]
+fn reads_sees_an_ordered_read_from_before() {
+    let rows = [row(1, 0, b"a"), row(3, 1, b"b")];
+    let judge = |read: Done| reads::judge(&[&read], &rows);
+    assert_eq!(judge(read(2, Way::Ordered, 0, None)), Ok(()));
+    assert_eq!(judge(read(2, Way::Ordered, 0, Some("b"))), Ok(()), "it may be newer");
+    assert_eq!(judge(read(2, Way::Ordered, 2, Some("a"))), Ok(()), "nothing was executed between");
+    assert!(judge(read(2, Way::Ordered, 1, None)).is_err(), "it was written by then");
+    assert!(judge(read(2, Way::Ordered, 3, Some("a"))).is_err(), "it was overwritten by then");
+    assert!(judge(read(2, Way::Ordered, 0, Some("c"))).is_err(), "nobody wrote that");
+}
+
+#[test]
+fn suspects_sees_evidence_against_the_honest() {
+    let suspect = |replica| SuspectStatus { replica, times: 1, what: "a second vote".into() };
+    let judge = |list: &[SuspectStatus]| suspects::judge("r1", list, |replica| replica == 3);
+    assert_eq!(judge(&[]), Ok(()));
+    assert_eq!(judge(&[suspect(3)]), Ok(()));
+    assert!(judge(&[suspect(3), suspect(2)]).is_err());
 }
 
 #[test]

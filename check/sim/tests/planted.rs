@@ -16,7 +16,7 @@ fn every_planted_bug_is_found_and_shrinks() {
         let Some((checker, seed)) = found.by else { panic!("{} is not found in {SEEDS} seeds", bug.name) };
         println!("{}", planted::line(&found));
         quorate_types::plant(Some(bug.name));
-        let plan = Plan::new(seed, &Profile::default());
+        let plan = Plan::new(seed, &bug.profile(Profile::default()));
         let shrunk = shrink(&plan, 100).unwrap_or_else(|| panic!("{}: seed {seed} fails again", bug.name));
         quorate_types::plant(None);
         assert_eq!(shrunk.report.failure.map(|failure| failure.checker), Some(checker));

@@ -1,10 +1,10 @@
 //! A few hundred seeds with all faults, and all that ever found something: `seeds.txt`, one line each. Where the word after the seed is
 //! `resizes:`, the number of instances changes in that run, too; where it is `changes:`, replicas come and go; where it is `smart:`, they
-//! agree by Mod-SMaRt.
+//! agree by Mod-SMaRt; where it is `byzantine:`, they survive Byzantine faults, and some lie.
 
 use quorate_sim::campaign::{Campaign, run, run_seed};
 use quorate_sim::{Level, Profile};
-use quorate_types::Protocol;
+use quorate_types::{FaultModel, Protocol};
 
 fn jobs() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(4)
@@ -69,6 +69,7 @@ fn seeds_that_found_something_run_clean() {
             protocol: chosen("smart:").map(|_| Protocol::ModSmart),
             resizes: chosen("resizes:"),
             changes: chosen("changes:"),
+            fault_model: chosen("byzantine:").map(|_| FaultModel::Byzantine),
             ..Profile::default()
         };
         let (report, _) = run_seed(seed, &profile, Level::Hash);

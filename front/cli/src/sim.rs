@@ -74,6 +74,10 @@ pub(crate) struct Args {
     /// Which faults the cluster survives [default: crash]; with byzantine the protocol is mod-smart
     #[arg(long, value_enum)]
     fault_model: Option<FaultModelWord>,
+    /// So many replicas lie, more than the cluster survives among them; then faults are byzantine [default: the seed decides, up to what it
+    /// survives, if they are]
+    #[arg(long, value_name = "COUNT", value_parser = RangedU64ValueParser::<usize>::new().range(0..=7))]
+    liars: Option<usize>,
     /// Whether replicas join and leave [default: the seed decides, unless --replicas is given]
     #[arg(long, value_name = "true|false")]
     changes: Option<bool>,
@@ -155,7 +159,13 @@ fn options(args: Args) -> Outcome<Options> {
         )));
     }
     let moves = args.changes == Some(true) || args.resizes == Some(true);
-    let byzantine = args.fault_model == Some(FaultModelWord::Byzantine);
+    let lies = args.liars.is_some_and(|count| count > 0);
+    let byzantine = args.fault_model == Some(FaultModelWord::Byzantine) || lies;
+    if lies && args.fault_model == Some(FaultModelWord::Crash) {
+        return Err(Failure::usage(
+            "replicas that crash at most do not lie: leave out --fault-model or --liars",
+        ));
+    }
     if byzantine && args.protocol == Some(ProtocolWord::Raft) {
         return Err(Failure::usage("raft survives crashes only: leave out --protocol"));
     }
@@ -168,6 +178,7 @@ fn options(args: Args) -> Outcome<Options> {
         replicas: args.replicas,
         protocol: args.protocol.map(Protocol::from),
         fault_model: args.fault_model.map(FaultModel::from),
+        liars: args.liars,
         changes: args.changes,
         instances: args.instances,
         resizes: args.resizes,

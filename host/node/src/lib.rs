@@ -43,6 +43,7 @@ mod ticks;
 mod trimmed;
 mod turn;
 mod vouching;
+mod wants;
 
 pub use access::{Access, Permissions};
 pub use borders::{BorderConfig, CheckpointMode};

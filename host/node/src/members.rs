@@ -201,8 +201,11 @@ impl Node {
         self.standing.changed = true;
     }
 
-    /// Another replica says who the members are. It may know better.
+    /// Another replica says who the members are. It may know better; or lie, where the members never change.
     pub(crate) fn on_told(&mut self, memberships: Memberships) {
+        if self.vouching.is_on() && !planted("members-of-one") {
+            return;
+        }
         let number = memberships.now().number();
         let known = self.standing.told.as_ref().map_or(MembershipId::FIRST, |told| told.now().number());
         if number > known && number > self.standing.number() {

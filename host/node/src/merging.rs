@@ -270,13 +270,21 @@ impl Node {
     }
 
     /// Another replica waits for instances that lead here.
-    pub(crate) fn on_fill(&mut self, now: Time, (conn, payload): (ConnId, &[u8]), out: &mut Effects) {
+    pub(crate) fn on_fill(
+        &mut self,
+        now: Time,
+        (conn, from): (ConnId, ReplicaId),
+        payload: &[u8],
+        out: &mut Effects,
+    ) {
         match read_fill(payload) {
             // The last of all instances stands for the whole slot, however many there are.
             Ok((slot, instance))
                 if (1..=INSTANCES_MAX).contains(&instance.number()) && slot.number() <= SLOT_MAX =>
             {
-                self.merge.asked(Position { slot, instance });
+                if let Some(place) = self.vouching.wanted(from, Position { slot, instance }) {
+                    self.merge.asked(place);
+                }
             }
             Ok((slot, instance)) => {
                 self.reject(now, conn, format!("there is no place {slot} of {instance}"), out)

@@ -610,7 +610,7 @@ impl Node {
             return self.on_caught_up(now, (conn, replica), &frame.payload, out);
         }
         if frame.kind == FrameKind::Fill {
-            return self.on_fill(now, (conn, &frame.payload), out);
+            return self.on_fill(now, (conn, replica), &frame.payload, out);
         }
         if frame.kind == FrameKind::Requests {
             return self.on_sent_on(now, (conn, replica), frame, out);

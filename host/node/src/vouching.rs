@@ -13,9 +13,11 @@ use crate::config::NodeConfig;
 use crate::effects::{Effects, Event};
 use crate::node::Node;
 use crate::status::SuspectStatus;
+use crate::wants::Wants;
 use bytes::Bytes;
 use quorate_admit::{Heard, HeardLimits, Late, Owner};
 use quorate_execute::Lookup;
+use quorate_merge::Position;
 use quorate_order::Input as OrderInput;
 use quorate_order::mod_smart::digest_of_request;
 use quorate_types::{
@@ -79,6 +81,7 @@ pub(crate) struct Vouching {
     /// How far ahead of real time the agreed time was taken so far (a leaky bucket).
     pulled: Time,
     evidence: BTreeMap<ReplicaId, Evidence>,
+    wants: Wants,
 }
 
 impl Vouching {
@@ -107,6 +110,7 @@ impl Vouching {
             look_at: None,
             pulled: Time::ZERO,
             evidence: BTreeMap::new(),
+            wants: Wants::default(),
         }
     }
 
@@ -134,6 +138,12 @@ impl Vouching {
         let evidence = self.evidence.entry(from).or_default();
         evidence.count += 1;
         evidence.what = what.to_string();
+    }
+
+    /// A member wants everything up to this place. How far an honest one does, as far as is known.
+    pub(crate) fn wanted(&mut self, from: ReplicaId, place: Position) -> Option<Position> {
+        let one_honest = if planted("gap-of-one") { 1 } else { self.quorums.one_correct() as usize };
+        self.wants.wants(from, place, one_honest)
     }
 
     pub(crate) fn began_to_lead(&mut self, at: usize) {
@@ -271,7 +281,8 @@ impl Node {
         if !permitted {
             return say(ReplyStatus::Forbidden, b"not executed: this client may not use these keys");
         }
-        self.vouching.heard.hear(now, owner, header, whole)
+        // Its client need not wait until it is time to send it once more.
+        self.vouching.heard.hear(now, owner, header, whole) || say(ReplyStatus::Overloaded, b"")
     }
 
     /// The protocol asks whether everything in a batch is from whom it says.

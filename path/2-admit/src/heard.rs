@@ -18,8 +18,8 @@
 //! watched). What it leaves open, that a leader may alter a request, is closed by comparing. Tests: heard/tests.rs.
 
 use bytes::Bytes;
-use quorate_types::{ClientId, ReplicaId, RequestNumber, SessionId, Span, Time};
-use quorate_wire::{RequestHeader, RequestKind};
+use quorate_types::{ClientId, ReplicaId, RequestNumber, SessionId, Span, Time, planted};
+use quorate_wire::{RequestHeader, RequestKind, Requests};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How much is kept.
@@ -47,6 +47,8 @@ struct Asked {
     since: Time,
     /// The whole request, as it came.
     bytes: Bytes,
+    /// What an earlier copy named as the lowest unanswered number: somebody may have that one.
+    before: Option<RequestNumber>,
     /// No longer a part of a frame.
     own: bool,
 }
@@ -54,6 +56,30 @@ struct Asked {
 impl Asked {
     fn cost(&self) -> usize {
         self.bytes.len() + COST
+    }
+
+    fn parts(&self) -> Option<(RequestHeader, &[u8])> {
+        Requests::new(&self.bytes).flatten().next().map(|(header, body, _)| (header, body))
+    }
+
+    /// Its client sent it once more. A copy that names a higher number as the lowest that is unanswered takes its place: who had no room for
+    /// the first one knows that one only.
+    fn renew(&mut self, header: &RequestHeader, bytes: Bytes) {
+        let Some((old, body)) = self.parts() else { return };
+        let lowest = old.lowest_unanswered;
+        let same = RequestHeader { lowest_unanswered: lowest, ..*header } == old;
+        if same && bytes.ends_with(body) && header.lowest_unanswered > lowest {
+            (self.before, self.bytes, self.own) = (Some(lowest), bytes, false);
+        }
+    }
+
+    /// Whether this is what its client sent, now or the time before.
+    fn is(&self, header: &RequestHeader, body: &[u8], whole: &[u8]) -> bool {
+        let old = |(own, bytes): (RequestHeader, &[u8])| {
+            self.before.is_some_and(|lowest| RequestHeader { lowest_unanswered: lowest, ..own } == *header)
+                && bytes == body
+        };
+        self.bytes == whole || self.parts().is_some_and(old)
     }
 }
 
@@ -147,20 +173,22 @@ impl Heard {
     }
 
     /// A client asks this, over its own connection; the caller has made sure that it was not executed yet. The first request with a number
-    /// is the one that counts. `false`: there is no room, and the client asks again.
+    /// is the one that counts, but for the lowest unanswered number that it names. `false`: there is no room, and the client asks again. What waits behind it in its session makes room for it:
+    /// that could never leave before.
     pub fn hear(&mut self, now: Time, owner: Owner, header: &RequestHeader, bytes: Bytes) -> bool {
         let (Owner::Open(client) | Owner::Claims(client)) = owner;
-        let asked = Asked { number: header.number, since: now, bytes, own: false };
+        let asked = Asked { number: header.number, since: now, bytes, before: None, own: false };
         let cost = asked.cost();
         let of_client = self.client_bytes.get(&client).copied().unwrap_or(0);
         // When all together ask for too much, everybody has an equal share.
         let share = self.limits.bytes_max / self.client_bytes.len().max(1);
-        if of_client >= self.limits.client_bytes_max
-            || (self.bytes >= self.limits.bytes_max && of_client >= share)
-        {
+        let most = if self.bytes >= self.limits.bytes_max { share } else { usize::MAX };
+        let most = most.min(self.limits.client_bytes_max);
+        let opens = header.kind == RequestKind::OpenSession;
+        if of_client >= most && (opens || !self.make_room(owner, header, of_client - most)) {
             return false;
         }
-        if header.kind == RequestKind::OpenSession {
+        if opens {
             if self.openings.contains_key(&(client, header.number)) {
                 return true;
             }
@@ -169,13 +197,45 @@ impl Heard {
             let window = usize::try_from(self.limits.window).unwrap_or(usize::MAX);
             let Some(line) = self.line(owner, header.session) else { return false };
             match line.place(header.number) {
-                Ok(_) => return true,
-                Err(_) if line.asked.len() >= window => return false,
+                Ok(at) => {
+                    line.asked[at].renew(header, asked.bytes);
+                    return true;
+                }
+                Err(at) if at >= window => return false,
                 Err(at) => line.asked.insert(at, asked),
+            }
+            let last = if line.asked.len() > window { line.asked.pop_back() } else { None };
+            if let Some(last) = last {
+                self.freed(client, last.cost());
             }
         }
         self.bytes += cost;
         *self.client_bytes.entry(client).or_default() += cost;
+        true
+    }
+
+    /// Drops what waits behind this number in its session, if that frees more than so many bytes. Whether it is known, or there is room now.
+    fn make_room(&mut self, owner: Owner, header: &RequestHeader, over: usize) -> bool {
+        let line = match owner {
+            Owner::Claims(client) => self.early.get_mut(&(header.session, client)),
+            Owner::Open(_) => self.lines.get_mut(header.session.index as usize).and_then(Option::as_mut),
+        };
+        let Some(line) = line.filter(|line| line.session == header.session) else { return false };
+        let at = match line.place(header.number) {
+            Ok(_) => return true,
+            Err(at) => at,
+        };
+        let behind: usize = line.asked.iter().skip(at).map(Asked::cost).sum();
+        if behind <= over || planted("later-before-earlier") {
+            return false;
+        }
+        let (client, mut cost) = (line.client, 0);
+        while cost <= over
+            && let Some(last) = line.asked.pop_back()
+        {
+            cost += last.cost();
+        }
+        self.freed(client, cost);
         true
     }
 
@@ -266,7 +326,7 @@ impl Heard {
             let line = line.filter(|line| line.session == header.session);
             line.and_then(|line| line.asked.get(line.place(header.number).ok()?))
         };
-        heard.is_some_and(|asked| asked.bytes == whole)
+        heard.is_some_and(|asked| asked.is(header, body, whole))
             || (!self.told.is_empty() && self.told.get(whole).is_some_and(|by| by.len() >= one_honest))
     }
 

@@ -1,5 +1,6 @@
 //! INV-SIM-READS: a read's answer is the state at the seq that it names. Session and strong reads of a client see all that it wrote and
-//! saw before, whatever replicas they go to; reads which were open at the same time may end in any order.
+//! saw before, whatever replicas they go to; reads which were open at the same time may end in any order. Of reads that were ordered like
+//! commands only the least seq is known: their answer is the state at that seq or a later one. `linear` judges these, too.
 
 use super::Failure;
 use crate::client::{Done, Way};
@@ -8,7 +9,7 @@ use quorate_execute::{Context, ReplySink, Service};
 use quorate_history::Outcome;
 use quorate_kv::KvQuery;
 use quorate_types::{AgreedTime, Seq};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Judges all reads against what was executed.
 ///
@@ -17,29 +18,17 @@ use std::collections::BTreeSet;
 pub fn judge(dones: &[&Done], rows: &[Row]) -> Result<(), Failure> {
     let answered =
         |done: &&&Done| done.way != Way::Command && matches!(done.outcome, Some(Outcome::Ok { .. }));
-    let mut reads: Vec<&Done> = dones.iter().filter(answered).copied().collect();
+    let reads = dones.iter().filter(answered).copied();
+    let (ordered, mut reads): (Vec<&Done>, Vec<&Done>) = reads.partition(|done| done.way == Way::Ordered);
+    judge_ordered(&ordered, rows)?;
     reads.sort_by_key(|done| done.seq);
     let mut service = Watched::new(ServiceConfig::default(), None);
     let mut rows = rows.iter().peekable();
     for read in &reads {
         while let Some(row) = rows.next_if(|row| row.seq <= read.seq) {
-            let mut reply = Vec::new();
-            let ctx = Context::at(Seq::new(row.seq), AgreedTime::from_nanos(row.time));
-            service.execute(&row.command, &ctx, &mut ReplySink::new(&mut reply, 1 << 20));
+            run(&mut service, row);
         }
-        let mut query = Vec::new();
-        if read.key.starts_with('l') {
-            query.push(LIST);
-            query.extend_from_slice(read.key.as_bytes());
-        } else {
-            KvQuery::Get { key: read.key.as_bytes() }.encode(&mut query);
-        }
-        let mut reply = Vec::new();
-        service.query(
-            &query,
-            &Context::at(Seq::ZERO, AgreedTime::ZERO),
-            &mut ReplySink::new(&mut reply, 1 << 20),
-        );
+        let reply = asked(&service, &read.key);
         if reply != read.reply {
             let (is, was) = (String::from_utf8_lossy(&reply), String::from_utf8_lossy(&read.reply));
             let text = format!("{read:?}: at seq {} the answer is {is:?}, and it was {was:?}", read.seq);
@@ -47,6 +36,59 @@ pub fn judge(dones: &[&Done], rows: &[Row]) -> Result<(), Failure> {
         }
     }
     never_back(&reads)
+}
+
+fn run(service: &mut Watched, row: &Row) {
+    let mut reply = Vec::new();
+    let ctx = Context::at(Seq::new(row.seq), AgreedTime::from_nanos(row.time));
+    service.execute(&row.command, &ctx, &mut ReplySink::new(&mut reply, 1 << 20));
+}
+
+/// What the service answers now to who reads this key, or list.
+fn asked(service: &Watched, key: &str) -> Vec<u8> {
+    let mut query = Vec::new();
+    if key.starts_with('l') {
+        query.push(LIST);
+        query.extend_from_slice(key.as_bytes());
+    } else {
+        KvQuery::Get { key: key.as_bytes() }.encode(&mut query);
+    }
+    let mut reply = Vec::new();
+    service.query(
+        &query,
+        &Context::at(Seq::ZERO, AgreedTime::ZERO),
+        &mut ReplySink::new(&mut reply, 1 << 20),
+    );
+    reply
+}
+
+/// Reads of which only the least seq is known: at that one or later the answer was what they got.
+fn judge_ordered(reads: &[&Done], rows: &[Row]) -> Result<(), Failure> {
+    // The last seq at which each key had each of its values.
+    let mut until: BTreeMap<&str, BTreeMap<Vec<u8>, u64>> = BTreeMap::new();
+    let keys: BTreeSet<&str> = reads.iter().map(|read| read.key.as_str()).collect();
+    let mut service = Watched::new(ServiceConfig::default(), None);
+    let mut note = |service: &Watched, seq: u64| {
+        for key in &keys {
+            until.entry(key).or_default().insert(asked(service, key), seq);
+        }
+    };
+    note(&service, rows.first().map_or(u64::MAX, |row| row.seq - 1));
+    for (at, row) in rows.iter().enumerate() {
+        run(&mut service, row);
+        // It has it until something else is executed.
+        let next = rows.get(at + 1).map_or(u64::MAX, |next| row.seq.max(next.seq - 1));
+        note(&service, next);
+    }
+    for read in reads {
+        let last = until.get(read.key.as_str()).and_then(|values| values.get(&read.reply));
+        if last.is_none_or(|last| *last < read.seq) {
+            let was = String::from_utf8_lossy(&read.reply);
+            let text = format!("{read:?}: the answer was {was:?}, which it is until seq {last:?} at most");
+            return Err(Failure::new("reads", text));
+        }
+    }
+    Ok(())
 }
 
 /// A session or strong read that was asked after another one of the same client had ended is at least as new.

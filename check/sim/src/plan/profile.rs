@@ -12,6 +12,9 @@ pub struct Profile {
     pub protocol: Option<Protocol>,
     /// Which faults the cluster is to survive; otherwise crashes.
     pub fault_model: Option<FaultModel>,
+    /// How many replicas lie: exactly so many, more than the cluster survives among them; then the faults are Byzantine. Otherwise the seed
+    /// decides, where they are.
+    pub liars: Option<usize>,
     /// Whether there are faults at all.
     pub faults: bool,
     /// Durability; otherwise mostly `group`.
@@ -36,6 +39,7 @@ impl Default for Profile {
             replicas: None,
             protocol: None,
             fault_model: None,
+            liars: None,
             faults: true,
             sync: None,
             length: 1,
@@ -49,6 +53,12 @@ impl Default for Profile {
 }
 
 impl Profile {
+    /// Which faults the cluster is to survive.
+    pub fn model(&self) -> FaultModel {
+        let lies = self.liars.is_some_and(|count| count > 0);
+        self.fault_model.unwrap_or(if lies { FaultModel::Byzantine } else { FaultModel::default() })
+    }
+
     /// The same as far as this protocol can do it.
     #[must_use]
     pub fn of(self, protocol: Protocol) -> Self {

@@ -102,11 +102,13 @@ impl World {
             Effect::Address { .. } => {}
             Effect::Close(conn) => self.hang_up(who, conn),
             Effect::Send { conn, frame } => {
-                let kind = frame.kind();
-                self.trace.line(Level::All, self.now, Some(who), "send", || {
-                    format!("{conn} {kind:?} {}", frame.len())
-                });
-                self.send(who, conn, &frame.to_vec());
+                for frame in self.client_frames(who, conn, frame) {
+                    let kind = frame.kind();
+                    self.trace.line(Level::All, self.now, Some(who), "send", || {
+                        format!("{conn} {kind:?} {}", frame.len())
+                    });
+                    self.send(who, conn, &frame.to_vec());
+                }
             }
             Effect::Completed { call, result } => {
                 self.trace.mix(&[who as u64, call.0, u64::from(result.is_ok())]);
@@ -115,6 +117,9 @@ impl World {
                 self.trace
                     .line(Level::Events, self.now, Some(who), "done", || format!("call {}: {shown}", call.0));
                 let ended = self.clients[index].completed(self.now, local, call, result);
+                if self.plan.client_trick(index).is_some() {
+                    return;
+                }
                 for number in ended {
                     let done = &self.clients[index].done[number];
                     let checked = acked::ended(done, &self.once).and_then(|()| progress::patient(done));

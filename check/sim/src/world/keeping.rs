@@ -3,7 +3,8 @@
 use super::World;
 use crate::checks::Failure;
 use crate::files::Published;
-use crate::plan::{Lie, Phase as Point};
+use crate::liars::{Twisted, twist};
+use crate::plan::Phase as Point;
 use crate::process::Arrival;
 use crate::queue::Event;
 use crate::replica::Replica;
@@ -18,7 +19,9 @@ impl World {
     /// A node has work for its keeper.
     pub(super) fn keep(&mut self, who: usize, work: KeeperWork) {
         self.trace.line(Level::All, self.now, Some(who), "keep", || format!("{work:?}"));
-        if let Err(failure) = self.look_at_image(who, &work.job) {
+        if !self.plan.is_liar(who)
+            && let Err(failure) = self.look_at_image(who, &work.job)
+        {
             self.fail(failure);
         }
         let replica = &mut self.replicas[who];
@@ -65,14 +68,15 @@ impl World {
             return self.spring(who);
         }
         self.trace.mix(&[who as u64, reports.len() as u64, published.len() as u64]);
-        for file in &published {
+        let lies = self.plan.is_liar(who);
+        for file in published.iter().filter(|_| !lies) {
             if let Err(failure) = self.look_at_file(who, file, &reports) {
                 self.fail(failure);
             }
         }
         for report in reports {
             self.trace.line(Level::All, self.now, Some(who), "kept", || format!("{report:?}"));
-            if let Err(failure) = self.look_at_report(who, &report) {
+            if !lies && let Err(failure) = self.look_at_report(who, &report) {
                 self.fail(failure);
             }
             self.arrive(who, Arrival::Kept(report));
@@ -165,29 +169,10 @@ impl World {
         };
         let payload = Bytes::from(frame.to_vec()).slice(FRAME_HEADER..);
         let Ok(mut message) = StateMessage::decode(payload) else { return Some(frame) };
-        let rng = &mut self.replicas[who].rng;
-        // Who lies at once is never asked again.
-        if lie != Lie::Silent && rng.chance(400) {
-            return Some(frame);
-        }
-        match &mut message {
-            StateMessage::Manifest { bytes, .. } | StateMessage::Chunk { bytes, .. } => {
-                let len = bytes.len() as u64;
-                match lie {
-                    Lie::Silent => return None,
-                    Lie::Flip if len > 0 => {
-                        let mut wrong = bytes.to_vec();
-                        wrong[rng.below(len) as usize] ^= 1 << rng.below(8);
-                        *bytes = wrong.into();
-                    }
-                    Lie::Truncate if len > 1 => bytes.truncate(rng.range(1, len - 1) as usize),
-                    _ => {}
-                }
-            }
-            _ => return Some(frame),
-        }
-        if let (StateMessage::Chunk { chunk, .. }, Lie::Other) = (&mut message, lie) {
-            *chunk = chunk.saturating_add(1);
+        match twist(lie, &mut message, &mut self.replicas[who].rng) {
+            Twisted::Not => return Some(frame),
+            Twisted::Gone => return None,
+            Twisted::Wrong => {}
         }
         self.trace.line(Level::Events, self.now, Some(who), "lie", || format!("{lie:?}"));
         Some(message.frame())

@@ -29,15 +29,18 @@ impl World {
         node.membership().cloned().unwrap_or_else(created)
     }
 
-    /// The members in the end: as whoever executed most knows them.
+    /// The members in the end, as whoever executed most knows them, but for those that lie.
     pub(super) fn current(&self) -> BTreeSet<usize> {
         let Some(node) = self.foremost() else { return BTreeSet::new() };
-        self.membership_of(node).members().iter().map(|member| place(member.replica)).collect()
+        let membership = self.membership_of(node);
+        let members = membership.members().iter().map(|member| place(member.replica));
+        members.filter(|who| !self.plan.is_liar(*who)).collect()
     }
 
     /// Whoever executed most.
     fn foremost(&self) -> Option<&Node> {
-        let nodes = self.replicas.iter().filter_map(|replica| replica.node.as_ref());
+        let honest = (0..self.plan.replicas).filter(|who| !self.plan.is_liar(*who));
+        let nodes = honest.filter_map(|who| self.replicas[who].node.as_ref());
         nodes.max_by_key(|node| node.executor().seq())
     }
 
@@ -162,7 +165,7 @@ impl World {
     /// Whatever happens, replicas that know of a membership know the same.
     pub(super) fn look_at_members(&mut self) -> Result<(), Failure> {
         for (who, replica) in self.replicas.iter().enumerate() {
-            let Some(node) = &replica.node else { continue };
+            let Some(node) = replica.node.as_ref().filter(|_| !self.plan.is_liar(who)) else { continue };
             if let Some(membership) = node.membership() {
                 self.members.look(&self.trace.name(who), membership)?;
             }
@@ -174,7 +177,7 @@ impl World {
     /// In the end all members agree on who they are, nothing is under way, and nobody else leads.
     pub(super) fn judge_members(&self, current: &BTreeSet<usize>) -> Result<(), Failure> {
         for (who, replica) in self.replicas.iter().enumerate() {
-            let Some(node) = &replica.node else { continue };
+            let Some(node) = replica.node.as_ref().filter(|_| !self.plan.is_liar(who)) else { continue };
             let name = self.trace.name(who);
             self.members.ended(&name, current.contains(&who), node)?;
             if current.contains(&who) {

@@ -77,6 +77,9 @@ impl World {
         let drift = self.rng.range(0, self.plan.drift * 2) as i64 - self.plan.drift as i64;
         let clock = Clock::new(self.rng.spread(1, 1_000_000 * MS), self.now, drift);
         self.processes[who].start(clock);
+        if let Some(liar) = self.liars.get_mut(&who) {
+            liar.starts();
+        }
         self.trace.line(Level::Events, self.now, Some(who), "start", || format!("life {}", life + 1));
         let local = self.processes[who].clock.read(self.now);
         let replica = &mut self.replicas[who];
@@ -103,7 +106,7 @@ impl World {
             Fault::RotCheckpoint { who: rotten, .. } => *rotten == who && checkpoint,
             _ => false,
         });
-        if !expected {
+        if !expected && !self.plan.is_liar(who) {
             let text = format!("{} halts without a reason: {halt}", self.trace.name(who));
             self.fail(Failure::new("halt", text));
         }
@@ -176,6 +179,7 @@ impl World {
                 // What another lane reads of a connection that was ended here is nothing any more.
                 if self.processes[who].lanes.has(conn) {
                     self.trace.line(Level::All, self.now, Some(who), "frame", || show(conn, &frame));
+                    self.overhear(who, conn, &frame);
                     self.step(who, local, Input::Frame { conn, frame });
                 }
             }
@@ -292,13 +296,8 @@ impl World {
                 }
             }
             Effect::Send { conn, frame } => {
-                let Some(frame) = self.perhaps_lie(who, frame) else { return };
-                let kind = frame.kind();
-                self.trace.line(Level::All, self.now, Some(who), "send", || {
-                    format!("{conn} {kind:?} {}", frame.len())
-                });
-                if !self.send_by_lane(who, conn, &frame.to_vec()) {
-                    self.send(who, conn, &frame.to_vec());
+                if let Some(frame) = self.perhaps_lie(who, frame) {
+                    self.say(who, conn, &frame);
                 }
             }
             Effect::Keep(work) => self.keep(who, work),
@@ -330,6 +329,7 @@ impl World {
             Effect::Status { .. } | Effect::Audit { .. } | Effect::Address { .. } => {}
             Effect::Event(event) => {
                 if let quorate_node::Event::Level { level, begun: true } = event
+                    && !self.plan.is_liar(who)
                     && let Err(failure) = self.proposed_level(who, level)
                 {
                     self.fail(failure);
@@ -344,6 +344,10 @@ impl World {
     fn after_steps(&mut self, who: usize) {
         let name = self.trace.name(who);
         let told = self.replicas[who].tap.drain();
+        if self.plan.is_liar(who) {
+            // What it says it executed counts for nothing.
+            return;
+        }
         let (mut ran, mut jumped) = (false, false);
         for told in &told {
             let standing = &mut self.replicas[who].standing;

@@ -3,7 +3,7 @@
 use super::{MS, Phase, World};
 use crate::checks::{Failure, acked, checkpoints, linear, reads};
 use crate::client::{Client, Done};
-use crate::replica::Replica;
+use crate::replica::{Replica, SideJob};
 use crate::trace::Level;
 use quorate_log::SyncMode;
 use quorate_node::CheckpointStatus;
@@ -61,7 +61,7 @@ impl World {
 
     /// Whether all clients are that far, but for those that nothing leads to the members.
     fn waits_for_none(&self, is_far: impl Fn(&Client) -> bool) -> bool {
-        self.clients.iter().all(|client| is_far(client) || self.is_lost(client))
+        self.clients.iter().all(|client| client.lies() || is_far(client) || self.is_lost(client))
     }
 
     fn enter(&mut self, phase: Phase, name: &'static str) {
@@ -72,7 +72,7 @@ impl World {
     /// What is still to be done, for a run that does not end.
     pub(super) fn open(&self) -> Vec<String> {
         let mut open = Vec::new();
-        for client in &self.clients {
+        for client in self.clients.iter().filter(|client| !client.lies()) {
             for done in client.done.iter().filter(|done| done.outcome.is_none()).take(3) {
                 open.push(format!(
                     "{:?} {} {} since {:.3} s",
@@ -119,7 +119,8 @@ impl World {
     /// The checks at the end.
     pub(super) fn judge(&mut self) {
         let current = self.current();
-        let dones: Vec<&Done> = self.clients.iter().flat_map(|client| &client.done).collect();
+        let honest = || self.clients.iter().filter(|client| !client.lies());
+        let dones: Vec<&Done> = honest().flat_map(|client| &client.done).collect();
         let rows = self.agreement.rows();
         let mut found = reads::judge(&dones, rows);
         found = found.and_then(|()| reads::fresh(&dones, rows, |op| self.once.index(op)));
@@ -136,7 +137,9 @@ impl World {
             }
         }
         for (who, replica) in self.replicas.iter().enumerate() {
-            if let Some(node) = &replica.node {
+            if let Some(node) = &replica.node
+                && !self.plan.is_liar(who)
+            {
                 let name = self.trace.name(who);
                 let looked = self.states.look(&name, node.executor());
                 found = found.and(looked);
@@ -146,7 +149,7 @@ impl World {
             }
         }
         found = found.and_then(|()| self.judge_members(&current));
-        let events = self.clients.iter().flat_map(|client| client.events()).collect();
+        let events = honest().flat_map(|client| client.events()).collect();
         match found.and_then(|()| linear::judge(events)) {
             Ok(unjudged) => self.unjudged = unjudged,
             Err(failure) => self.fail(failure),
@@ -164,6 +167,12 @@ impl World {
         self.checkpoints.at_rest(name, &replica.keeping.files, any)?;
         let size = self.plan.log.segment_bytes;
         let first = replica.disk.segments().first().map_or(0, |first| first * size);
+        // What is being deleted is as good as gone.
+        let going = replica.side.iter().filter_map(|job| match job {
+            SideJob::Remove(segments) => Some(segments.end * size),
+            _ => None,
+        });
+        let first = going.fold(first, u64::max);
         let before = replica.keeping.written.iter().rev().nth(1).map_or(0, |(_, position)| *position);
         // Of several instances each has what it decided ahead of the global log in its own log already.
         let ahead = if self.plan.instances > 1 || self.plan.resizes { 128 << 10 } else { 0 };

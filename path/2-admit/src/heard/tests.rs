@@ -59,6 +59,58 @@ fn what_a_client_said_is_known_byte_for_byte() {
     assert!(!knows(&heard, &request(1, "pay eve 5")));
 }
 
+/// What waits for an earlier number never keeps that number out: it would wait for ever.
+#[test]
+fn what_comes_first_has_room_before_what_waits_for_it() {
+    let long = "x".repeat(900);
+    let mut heard = Heard::new(LIMITS);
+    for n in [2, 3] {
+        assert!(hear(&mut heard, Owner::Open(ALICE), &request(n, &long)));
+    }
+    assert!(!hear(&mut heard, Owner::Open(ALICE), &request(4, &long)), "no room for what comes last");
+    assert!(hear(&mut heard, Owner::Open(ALICE), &request(2, &long)), "it is known");
+    assert!(hear(&mut heard, Owner::Open(ALICE), &request(1, &long)));
+    let all: Vec<_> = heard.of_session(SESSION).cloned().collect();
+    assert_eq!(all, [request(1, &long), request(2, &long)]);
+    // The window is no reason, either; nor who is not known yet to have opened the session.
+    for owner in [Owner::Open(ALICE), Owner::Claims(ALICE)] {
+        let mut heard = Heard::new(LIMITS);
+        for n in [5, 4, 3, 2] {
+            assert!(hear(&mut heard, owner, &request(n, "x")));
+        }
+        assert!(!hear(&mut heard, owner, &request(6, "x")));
+        assert!(hear(&mut heard, owner, &request(1, "x")));
+        heard.opened(ALICE, number(9), SESSION);
+        assert_eq!(heard.of_session(SESSION).next(), Some(&request(1, "x")));
+        assert_eq!(heard.of_session(SESSION).count(), 4);
+    }
+}
+
+/// Where there was no room for a request, its client may name a newer lowest number in the next copy. Both are known then, and no other.
+#[test]
+fn a_copy_that_has_more_answers_is_known_beside_the_first() {
+    let copy = |number: u64, lowest: u64, text: &str| {
+        let mut commands = ItemsBuilder::new();
+        commands.push(text.as_bytes());
+        let mut out = Vec::new();
+        write_request(&mut out, SESSION, RequestNumber::new(number), RequestNumber::new(lowest), &commands);
+        Bytes::from(out)
+    };
+    let mut heard = Heard::new(LIMITS);
+    for bytes in
+        [copy(5, 2, "pay bob 5"), copy(5, 4, "pay bob 5"), copy(5, 5, "pay eve 5"), copy(5, 3, "pay bob 5")]
+    {
+        assert!(hear(&mut heard, Owner::Open(ALICE), &bytes));
+    }
+    assert!(knows(&heard, &copy(5, 2, "pay bob 5")) && knows(&heard, &copy(5, 4, "pay bob 5")));
+    for other in
+        [copy(5, 3, "pay bob 5"), copy(5, 5, "pay eve 5"), copy(5, 2, "pay eve 5"), copy(6, 2, "pay bob 5")]
+    {
+        assert!(!knows(&heard, &other));
+    }
+    assert_eq!(heard.of_session(SESSION).collect::<Vec<_>>(), [&copy(5, 4, "pay bob 5")]);
+}
+
 #[test]
 fn numbers_come_in_any_order_and_leave_in_order() {
     let mut heard = Heard::new(LIMITS);

@@ -7,7 +7,9 @@
 //! Tests: tests/normal.rs, tests/sync.rs, tests/stops.rs.
 
 use super::ModSmart;
-use quorate_types::{Digest, FaultModel, ReplicaId, Slot, View, planted};
+use quorate_types::{
+    ClusterId, Digest, FaultModel, InstanceId, MembershipId, ReplicaId, Slot, View, planted,
+};
 use quorate_wire::Batch;
 use quorate_wire::mod_smart::{Collect, Proof, Signature, Signed};
 
@@ -16,7 +18,7 @@ const STOP: &[u8; 8] = b"qms/stp1";
 const COLLECT: &[u8; 8] = b"qms/col1";
 
 /// What stands for a batch: the digest of all its bytes. [mod_smart L3]
-pub(super) fn digest_of(batch: &Batch) -> Digest {
+pub fn digest_of(batch: &Batch) -> Digest {
     Digest::new(*blake3::hash(batch.bytes()).as_bytes())
 }
 
@@ -25,30 +27,44 @@ pub fn digest_of_request(bytes: &[u8]) -> Digest {
     Digest::new(*blake3::hash(bytes).as_bytes())
 }
 
-impl ModSmart {
-    fn statement(&self, what: &[u8; 8], view: View) -> Vec<u8> {
+/// The bytes that the members of one instance sign. Signed by others than the protocol only where one plays a member that lies.
+#[derive(Clone, Copy, Debug)]
+pub struct Statements {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// The membership in which the signer is.
+    pub membership: MembershipId,
+    /// The instance.
+    pub instance: InstanceId,
+}
+
+impl Statements {
+    fn of(&self, what: &[u8; 8], view: View) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(96);
         bytes.extend_from_slice(what);
-        bytes.extend_from_slice(&self.config.cluster.bits().to_le_bytes());
-        bytes.extend_from_slice(&self.membership.now().number().number().to_le_bytes());
-        bytes.extend_from_slice(&self.config.instance.number().to_le_bytes());
+        bytes.extend_from_slice(&self.cluster.bits().to_le_bytes());
+        bytes.extend_from_slice(&self.membership.number().to_le_bytes());
+        bytes.extend_from_slice(&self.instance.number().to_le_bytes());
         bytes.extend_from_slice(&view.number().to_le_bytes());
         bytes
     }
 
-    pub(super) fn accept_statement(&self, view: View, slot: Slot, digest: Digest) -> Vec<u8> {
-        let mut bytes = self.statement(ACCEPT, view);
+    /// That its signer accepts this value for this slot in this view.
+    pub fn accept(&self, view: View, slot: Slot, digest: Digest) -> Vec<u8> {
+        let mut bytes = self.of(ACCEPT, view);
         bytes.extend_from_slice(&slot.number().to_le_bytes());
         bytes.extend_from_slice(digest.bytes());
         bytes
     }
 
-    pub(super) fn stop_statement(&self, asked: View) -> Vec<u8> {
-        self.statement(STOP, asked)
+    /// That its signer asks for this view.
+    pub fn stop(&self, asked: View) -> Vec<u8> {
+        self.of(STOP, asked)
     }
 
-    pub(super) fn collect_statement(&self, view: View, collect: &Collect) -> Vec<u8> {
-        let mut bytes = self.statement(COLLECT, view);
+    /// What its signer knows on entering this view.
+    pub fn collect(&self, view: View, collect: &Collect) -> Vec<u8> {
+        let mut bytes = self.of(COLLECT, view);
         bytes.extend_from_slice(&collect.from.number().to_le_bytes());
         bytes.extend_from_slice(&collect.decided.number().to_le_bytes());
         for (count, list) in [
@@ -62,6 +78,28 @@ impl ModSmart {
             }
         }
         bytes
+    }
+}
+
+impl ModSmart {
+    fn statements(&self) -> Statements {
+        Statements {
+            cluster: self.config.cluster,
+            membership: self.membership.now().number(),
+            instance: self.config.instance,
+        }
+    }
+
+    pub(super) fn accept_statement(&self, view: View, slot: Slot, digest: Digest) -> Vec<u8> {
+        self.statements().accept(view, slot, digest)
+    }
+
+    pub(super) fn stop_statement(&self, asked: View) -> Vec<u8> {
+        self.statements().stop(asked)
+    }
+
+    pub(super) fn collect_statement(&self, view: View, collect: &Collect) -> Vec<u8> {
+        self.statements().collect(view, collect)
     }
 
     /// Whether these are enough members, all of which signed this.

@@ -1,0 +1,67 @@
+//! A leader that proposes what clients sent under a time far ahead, with a border, or a no-op in its place.
+
+use super::voice::{rebuilt, requests_of};
+use super::{Plays, Said, Saying, Voice};
+use quorate_types::{AgreedTime, Slot};
+use quorate_wire::mod_smart::ModSmartBody as Body;
+use quorate_wire::{Batch, BatchHeader};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// What is proposed in place of a batch of requests.
+fn propose(said: &mut Said, change: impl FnOnce(Slot, &Batch) -> Batch) {
+    if let Said::Order(_, message) = said
+        && let Body::Propose { slot, batch } = &mut message.body
+        && batch.no_op_target().is_none()
+    {
+        *batch = change(*slot, batch);
+    }
+}
+
+/// Times far ahead, and long ago.
+#[derive(Debug)]
+pub(super) struct Times;
+
+impl Plays for Times {
+    fn instead(&mut self, me: &mut Voice, to: usize, mut said: Said) -> Vec<Saying> {
+        propose(&mut said, |slot, batch| {
+            let header = batch.header();
+            let nanos = header.time.nanos();
+            // The same for all: one slot after the other is as wrong as the one before.
+            let time = match slot.number() % 5 {
+                0 => nanos.saturating_add(86_400 * SECOND),
+                1 => u64::MAX,
+                2 => 0,
+                3 => nanos.saturating_add(me.rng.below(20) * SECOND),
+                _ => nanos.saturating_add(9 * SECOND),
+            };
+            rebuilt(BatchHeader { time: AgreedTime::from_nanos(time), ..header }, &requests_of(batch))
+        });
+        vec![Saying::now(to, said)]
+    }
+}
+
+/// A border with every batch.
+#[derive(Debug)]
+pub(super) struct Borders;
+
+impl Plays for Borders {
+    fn instead(&mut self, _me: &mut Voice, to: usize, mut said: Said) -> Vec<Saying> {
+        propose(&mut said, |_, batch| {
+            rebuilt(BatchHeader { border: true, ..batch.header() }, &requests_of(batch))
+        });
+        vec![Saying::now(to, said)]
+    }
+}
+
+/// No-ops for slots far ahead.
+#[derive(Debug)]
+pub(super) struct NoOps;
+
+impl Plays for NoOps {
+    fn instead(&mut self, me: &mut Voice, to: usize, mut said: Said) -> Vec<Saying> {
+        let far = me.rng.pick(&[0, 1, 3, 100, 1 << 20, 1 << 47]);
+        propose(&mut said, |slot, _| Batch::no_op(slot.plus(far)));
+        vec![Saying::now(to, said)]
+    }
+}

@@ -1,0 +1,90 @@
+//! Clients that lie: the real client core, and what it sends is not the same for all replicas.
+//!
+//! A client that lies works on keys of its own, which nobody else touches: what is done with these can not be judged.
+
+use crate::random::Rng;
+use bytes::Bytes;
+use quorate_types::SessionId;
+use quorate_wire::{FRAME_HEADER, FrameKind, OutFrame, REQUEST_HEADER, RequestKind, Requests};
+
+/// A way to lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientTrick {
+    /// Sends its requests to some replicas only, as bits.
+    Some(u64),
+    /// Sends other bytes under the same number to some replicas, as bits.
+    Differs(u64),
+    /// Sends its requests in the session of another client, too.
+    Others,
+    /// Sends everything many times.
+    Again,
+}
+
+/// Where the operation's number is in the body of a request: behind that, bytes may change without making it another operation.
+const VALUE_AT: usize = REQUEST_HEADER + 24;
+
+/// What leaves in place of a frame for replica `to`. `sessions`: those of other clients.
+pub fn instead(
+    trick: ClientTrick,
+    rng: &mut Rng,
+    to: usize,
+    sessions: &[SessionId],
+    frame: OutFrame,
+) -> Vec<OutFrame> {
+    if frame.kind() != FrameKind::Requests {
+        return vec![frame];
+    }
+    match trick {
+        ClientTrick::Some(mask) => {
+            if mask >> to & 1 == 1 {
+                vec![frame]
+            } else {
+                Vec::new()
+            }
+        }
+        ClientTrick::Differs(mask) if mask >> to & 1 == 1 => vec![changed(&frame, differ)],
+        ClientTrick::Differs(_) => vec![frame],
+        ClientTrick::Others => {
+            let Some(session) = (!sessions.is_empty()).then(|| rng.pick(sessions)) else {
+                return vec![frame];
+            };
+            let number = rng.below(40);
+            let stolen = changed(&frame, |kind, request| {
+                if kind != RequestKind::OpenSession {
+                    request[..8].copy_from_slice(&session.number().to_le_bytes());
+                    request[8..16].copy_from_slice(&number.to_le_bytes());
+                }
+            });
+            vec![stolen, frame]
+        }
+        ClientTrick::Again => vec![frame.clone(), frame.clone(), frame],
+    }
+}
+
+/// The session that the last request of a frame belongs to.
+pub fn session_of(frame: &OutFrame) -> Option<SessionId> {
+    let payload = Bytes::from(frame.to_vec()).slice(FRAME_HEADER..);
+    let kind = frame.kind();
+    let last = Requests::new(&payload).flatten().filter(|_| kind == FrameKind::Requests).last();
+    last.map(|(header, ..)| header.session).filter(|session| *session != SessionId::NONE)
+}
+
+/// The last byte of a value is another one.
+fn differ(kind: RequestKind, request: &mut [u8]) {
+    if kind == RequestKind::Commands
+        && let Some(last) = request.get_mut(VALUE_AT..).and_then(<[u8]>::last_mut)
+    {
+        *last ^= 1;
+    }
+}
+
+fn changed(frame: &OutFrame, change: impl Fn(RequestKind, &mut [u8])) -> OutFrame {
+    let payload = Bytes::from(frame.to_vec()).slice(FRAME_HEADER..);
+    let mut out = Vec::with_capacity(payload.len());
+    for (header, _, whole) in Requests::new(&payload).flatten() {
+        let at = out.len();
+        out.extend_from_slice(whole);
+        change(header.kind, &mut out[at..]);
+    }
+    OutFrame::new(FrameKind::Requests, &out, vec![])
+}

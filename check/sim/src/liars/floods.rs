@@ -1,0 +1,44 @@
+//! Much at once: what its receivers keep, read back or answer is bounded all the same.
+
+use super::{Plays, Said, Saying, Voice};
+use quorate_types::{Seq, Slot};
+use quorate_wire::StateMessage;
+use quorate_wire::mod_smart::{Complaint, ModSmartBody as Body, ModSmartMessage};
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Flood;
+
+impl Plays for Flood {
+    fn instead(&mut self, me: &mut Voice, to: usize, said: Said) -> Vec<Saying> {
+        let mut list = vec![Saying::now(to, said.clone())];
+        let Said::Order(instance, message) = said else { return list };
+        let of = (instance, message.membership);
+        for _ in 0..me.rng.below(8) {
+            let slot = Slot::new(me.rng.below(300));
+            let digest = me.digest();
+            let body = match me.rng.below(6) {
+                0 => Body::Write { slot, digest },
+                1 => me.accept(of, message.view, slot, digest),
+                2 => Body::Fetch { slot, count: 64 },
+                3 => {
+                    let asked = message.view.plus(me.rng.below(5));
+                    me.stop(of, asked, Complaint::Request(digest), slot)
+                }
+                4 => Body::Propose { slot, batch: me.invent() },
+                _ => {
+                    let (seq, chunks) = (Seq::new(slot.number()), (0..64).collect());
+                    let ask = match me.rng.below(3) {
+                        0 => StateMessage::FetchManifest { seq, digest, offset: me.rng.number() },
+                        1 => StateMessage::FetchChunks { seq, digest, chunks },
+                        _ => StateMessage::WantBorder { seq, digest },
+                    };
+                    list.push(Saying::now(to, Said::State(ask)));
+                    continue;
+                }
+            };
+            list.push(Saying::now(to, Said::Order(instance, ModSmartMessage { body, ..message.clone() })));
+        }
+        list
+    }
+}

@@ -1,0 +1,388 @@
+//! Replicas that lie, and clients that do.
+//!
+//! A replica that lies runs the real node. What the node sends passes through its tricks, one after the other: each decodes it with the
+//! real codecs, changes it, withholds it, holds it up, or adds to it, for each receiver as it likes, and encodes it again. It signs what it
+//! likes, in its own name and in no other. Links are authenticated: nobody says that it is somebody else, so a hello is left as it is.
+//!
+//! One file for each kind of trick. Who lies, and how, is drawn in `plan/liars.rs`; `world/liars.rs` carries it out.
+
+mod batches;
+pub mod clients;
+mod collects;
+mod complaints;
+mod digests;
+mod equivocate;
+mod floods;
+mod huge;
+mod members;
+mod mutate;
+mod proofs;
+mod replays;
+mod replies;
+mod requests;
+mod sent_on;
+mod silent;
+mod slow;
+mod syncs;
+mod voice;
+mod votes;
+
+use crate::plan::{self, Plan};
+use crate::random::Rng;
+use bytes::Bytes;
+pub use digests::{Twisted, twist};
+use quorate_order::mod_smart::digest_of;
+use quorate_types::{ConnId, Digest, InstanceId, Slot, View};
+use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage};
+use quorate_wire::{FRAME_HEADER, Frame, FrameKind, OrderMessage, OutFrame, StateMessage};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+pub use voice::Voice;
+
+/// No word of a node makes a liar say more than this.
+const SAYINGS_MAX: usize = 32;
+/// So many proposals are remembered, to vote for them.
+const SHOWN_MAX: usize = 256;
+
+/// A way to lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trick {
+    /// Sends nothing.
+    Silent,
+    /// Sends some kinds of messages to some only.
+    Selective,
+    /// Everything comes late.
+    Slow,
+    /// Its proposals come late.
+    SlowLeader,
+    /// Proposes one thing to some and another to others, and votes for whatever each of them saw.
+    Equivocate,
+    /// Votes for whatever each of the others votes for.
+    DoubleVotes,
+    /// Votes for what nobody proposed.
+    FalseVotes,
+    /// Proposes requests that it altered, or made up.
+    Forge,
+    /// Never proposes what some clients ask for.
+    Censor,
+    /// Says again what it, or others, said before, in an earlier view or not.
+    Replay,
+    /// Hides what it locked and wrote when a view changes.
+    Forgetful,
+    /// Claims locks and writes that never were, in the first view, in views to come, of one value twice.
+    Inventive,
+    /// Claims slots that nobody decided, with proofs that are none.
+    Boasting,
+    /// Begins its views with what nobody said, and differently for each.
+    FalseSync,
+    /// Certificates of views that nobody asked for.
+    FalseViews,
+    /// Complains all the time.
+    Complains,
+    /// Decisions that are none, and slots that are gone.
+    FalseDecisions,
+    /// Absurd slots, views and rounds.
+    Huge,
+    /// Proposes times far ahead.
+    Times,
+    /// Proposes a border with every batch.
+    Borders,
+    /// Proposes no-ops for slots far ahead.
+    NoOps,
+    /// Reports wrong digests of its state, and of borders that never were.
+    Digests,
+    /// Sends wrong parts of its checkpoints.
+    Transfers(plan::Lie),
+    /// Votes for slots to come, questions, all many at once.
+    Flood,
+    /// Sends on requests of clients that they never sent.
+    SentOn,
+    /// Answers clients wrongly.
+    Replies,
+    /// Names members, rooms and gaps that are not so.
+    Members,
+    /// Changes bytes at random.
+    Mutate,
+}
+
+/// All of them.
+pub const TRICKS: [Trick; 31] = [
+    Trick::Silent,
+    Trick::Selective,
+    Trick::Slow,
+    Trick::SlowLeader,
+    Trick::Equivocate,
+    Trick::DoubleVotes,
+    Trick::FalseVotes,
+    Trick::Forge,
+    Trick::Censor,
+    Trick::Replay,
+    Trick::Forgetful,
+    Trick::Inventive,
+    Trick::Boasting,
+    Trick::FalseSync,
+    Trick::FalseViews,
+    Trick::Complains,
+    Trick::FalseDecisions,
+    Trick::Huge,
+    Trick::Times,
+    Trick::Borders,
+    Trick::NoOps,
+    Trick::Digests,
+    Trick::Transfers(plan::Lie::Flip),
+    Trick::Transfers(plan::Lie::Truncate),
+    Trick::Transfers(plan::Lie::Other),
+    Trick::Transfers(plan::Lie::Silent),
+    Trick::Flood,
+    Trick::SentOn,
+    Trick::Replies,
+    Trick::Members,
+    Trick::Mutate,
+];
+
+/// What a frame says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Said {
+    /// A message of an instance.
+    Order(InstanceId, ModSmartMessage),
+    /// About the state.
+    State(StateMessage),
+    /// Anything else.
+    Other(FrameKind, Bytes),
+}
+
+impl Said {
+    fn of(kind: FrameKind, payload: Bytes) -> Self {
+        if kind == FrameKind::Order
+            && let Ok((instance, OrderMessage::ModSmart(message))) = OrderMessage::decode(payload.clone())
+        {
+            return Self::Order(instance, *message);
+        }
+        if kind == FrameKind::State
+            && let Ok(message) = StateMessage::decode(payload.clone())
+        {
+            return Self::State(message);
+        }
+        Self::Other(kind, payload)
+    }
+
+    /// The frame to send.
+    pub fn frame(&self) -> OutFrame {
+        match self {
+            Self::Order(instance, message) => {
+                OrderMessage::ModSmart(Box::new(message.clone())).frame(*instance)
+            }
+            Self::State(message) => message.frame(),
+            Self::Other(kind, payload) => OutFrame::new(*kind, payload, vec![]),
+        }
+    }
+}
+
+/// Something that a liar says.
+#[derive(Clone, Debug)]
+pub struct Saying {
+    /// To which process.
+    pub to: usize,
+    /// So many nanoseconds later.
+    pub after: u64,
+    /// What.
+    pub said: Said,
+}
+
+impl Saying {
+    fn now(to: usize, said: Said) -> Self {
+        Self { to, after: 0, said }
+    }
+}
+
+/// One kind of trick, with what it remembers.
+trait Plays: Debug {
+    /// What is said to this process in place of this.
+    fn instead(&mut self, me: &mut Voice, to: usize, said: Said) -> Vec<Saying>;
+
+    /// What is said when a member said this.
+    fn answers(
+        &mut self,
+        _me: &mut Voice,
+        _from: usize,
+        _instance: InstanceId,
+        _message: &ModSmartMessage,
+    ) -> Vec<Saying> {
+        Vec::new()
+    }
+}
+
+fn player(trick: Trick, me: &mut Voice) -> Box<dyn Plays> {
+    match trick {
+        Trick::Silent => Box::new(silent::Silent::to_all()),
+        Trick::Selective => Box::new(silent::Silent::to_some(me)),
+        Trick::Slow => Box::new(slow::Slow::new(me, false)),
+        Trick::SlowLeader => Box::new(slow::Slow::new(me, true)),
+        Trick::Equivocate => Box::new(equivocate::Equivocate::default()),
+        Trick::DoubleVotes => Box::new(votes::DoubleVotes),
+        Trick::FalseVotes => Box::new(votes::FalseVotes),
+        Trick::Forge => Box::new(requests::Forge::default()),
+        Trick::Censor => Box::new(requests::Censor::new(me)),
+        Trick::Replay => Box::new(replays::Replay),
+        Trick::Forgetful => Box::new(collects::Collects::Forgetful),
+        Trick::Inventive => Box::new(collects::Collects::Inventive),
+        Trick::Boasting => Box::new(collects::Collects::Boasting),
+        Trick::FalseSync => Box::new(syncs::FalseSync::default()),
+        Trick::FalseViews => Box::new(complaints::FalseViews),
+        Trick::Complains => Box::new(complaints::Complains),
+        Trick::FalseDecisions => Box::new(proofs::FalseDecisions),
+        Trick::Huge => Box::new(huge::Huge),
+        Trick::Times => Box::new(batches::Times),
+        Trick::Borders => Box::new(batches::Borders),
+        Trick::NoOps => Box::new(batches::NoOps),
+        Trick::Digests => Box::new(digests::Digests),
+        Trick::Transfers(lie) => Box::new(digests::Transfers(lie)),
+        Trick::Flood => Box::new(floods::Flood),
+        Trick::SentOn => Box::new(sent_on::SentOn),
+        Trick::Replies => Box::new(replies::Replies),
+        Trick::Members => Box::new(members::Members),
+        Trick::Mutate => Box::new(mutate::Mutate),
+    }
+}
+
+/// A replica that lies.
+#[derive(Debug)]
+pub struct Liar {
+    me: Voice,
+    often: u64,
+    since: u64,
+    plays: Vec<Box<dyn Plays>>,
+    /// What each member was shown as the proposal for a slot: it is to find the liar's vote for that.
+    shown: BTreeMap<(InstanceId, View, Slot, usize), Digest>,
+    /// Where each process is reached.
+    ways: BTreeMap<usize, ConnId>,
+    /// What is said later, by number.
+    held: BTreeMap<u64, Saying>,
+    next: u64,
+}
+
+impl Liar {
+    /// As planned.
+    pub fn new(plan: &Plan, liar: &plan::Liar) -> Self {
+        let mut me = Voice::new(plan, liar.who, Rng::of(plan.seed, 2000 + liar.who as u64));
+        let plays = liar.tricks.iter().map(|trick| player(*trick, &mut me)).collect();
+        Self {
+            me,
+            often: liar.often,
+            since: liar.since,
+            plays,
+            shown: BTreeMap::new(),
+            ways: BTreeMap::new(),
+            held: BTreeMap::new(),
+            next: 0,
+        }
+    }
+
+    /// Its process starts: its connections are others.
+    pub fn starts(&mut self) {
+        self.ways.clear();
+        self.held.clear();
+    }
+
+    /// Where a process is reached, if it is.
+    pub fn way(&self, to: usize) -> Option<ConnId> {
+        self.ways.get(&to).copied()
+    }
+
+    /// Keeps something until it is time to say it; gives its number.
+    pub fn hold(&mut self, saying: Saying) -> u64 {
+        self.next += 1;
+        self.held.insert(self.next, saying);
+        self.next
+    }
+
+    /// What was kept under this number.
+    pub fn held(&mut self, number: u64) -> Option<Saying> {
+        self.held.remove(&number)
+    }
+
+    /// What leaves in place of what the node sends to a process. `healed`: whether all other faults are over.
+    pub fn instead(
+        &mut self,
+        (now, healed): (u64, bool),
+        to: (usize, ConnId),
+        frame: &OutFrame,
+    ) -> Vec<Saying> {
+        let payload = Bytes::from(frame.to_vec()).slice(FRAME_HEADER..);
+        let said = Said::of(frame.kind(), payload);
+        (self.me.now, self.me.healed) = (now, healed);
+        // The way to a member is the connection that carries what this replica says there, and no answer to a hello.
+        if to.0 >= self.me.replicas || !matches!(said, Said::Other(..)) {
+            self.ways.insert(to.0, to.1);
+        }
+        let greets = matches!(frame.kind(), FrameKind::Hello | FrameKind::Welcome | FrameKind::Refusal);
+        if now < self.since || greets {
+            return vec![Saying::now(to.0, said)];
+        }
+        self.me.said(&said);
+        let mut list = vec![Saying::now(to.0, said)];
+        for play in &mut self.plays {
+            let mut next: Vec<Saying> = Vec::new();
+            for saying in list {
+                if self.me.rng.chance(self.often) && next.len() < SAYINGS_MAX {
+                    let instead = play.instead(&mut self.me, saying.to, saying.said);
+                    let after = saying.after;
+                    next.extend(instead.into_iter().map(|new| Saying { after: new.after + after, ..new }));
+                } else {
+                    next.push(saying);
+                }
+            }
+            list = next;
+        }
+        list.iter_mut().for_each(|saying| self.vote_along(saying));
+        list
+    }
+
+    /// Somebody says this; gives what the liar says to that.
+    pub fn hears(&mut self, now: u64, from: usize, frame: &Frame) -> Vec<Saying> {
+        let said = Said::of(frame.kind, frame.payload.clone());
+        self.me.now = now;
+        self.me.heard(from, &said);
+        let Said::Order(instance, message) = &said else { return Vec::new() };
+        let mut list = Vec::new();
+        if now >= self.since {
+            for play in &mut self.plays {
+                if self.me.rng.chance(self.often) {
+                    list.extend(play.answers(&mut self.me, from, *instance, message));
+                }
+            }
+        }
+        list
+    }
+
+    /// Whoever was shown another proposal than the node made finds votes for that.
+    fn vote_along(&mut self, saying: &mut Saying) {
+        let to = saying.to;
+        let Said::Order(instance, message) = &mut saying.said else { return };
+        let (instance, view, membership) = (*instance, message.view, message.membership);
+        match &mut message.body {
+            Body::Propose { slot, batch } => {
+                self.shown.entry((instance, view, *slot, to)).or_insert_with(|| digest_of(batch));
+                if self.shown.len() > SHOWN_MAX {
+                    self.shown.pop_first();
+                }
+            }
+            Body::Write { slot, digest } => {
+                if let Some(shown) = self.shown.get(&(instance, view, *slot, to)) {
+                    *digest = *shown;
+                }
+            }
+            Body::Accept { slot, digest, .. } => {
+                if let Some(shown) = self.shown.get(&(instance, view, *slot, to)).copied()
+                    && shown != *digest
+                {
+                    message.body = self.me.accept((instance, membership), view, *slot, shown);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! A leader that proposes what clients did not send, or leaves out what they did.
+
+use super::voice::{rebuilt, requests_of};
+use super::{Plays, Said, Saying, Voice};
+use quorate_types::{InstanceId, MembershipId, Slot, View};
+use quorate_wire::mod_smart::ModSmartBody as Body;
+use quorate_wire::{Batch, BatchHeader, REQUEST_HEADER, Requests, SystemCommand};
+use std::collections::BTreeMap;
+
+/// Alters requests, and makes some up; for all alike, or for half of them.
+#[derive(Debug, Default)]
+pub(super) struct Forge {
+    forged: BTreeMap<(InstanceId, View, Slot), Batch>,
+}
+
+fn forged(me: &mut Voice, batch: &Batch) -> Batch {
+    let mut requests = requests_of(batch);
+    let header = BatchHeader { seed: me.rng.number(), ..batch.header() };
+    let count = requests.len() as u64;
+    let (one, other) = (me.rng.below(count) as usize, me.rng.below(count) as usize);
+    match me.rng.below(9) {
+        0 | 1 if count > 0 => {
+            let len = requests[one].len() as u64;
+            let at = me.rng.below(len) as usize;
+            requests[one][at] ^= 1 << me.rng.below(8);
+        }
+        2 if count > 0 => {
+            // The command's last byte, in particular: nothing but the value changes.
+            if let Some(last) = requests[one].get_mut(REQUEST_HEADER..).and_then(|body| body.last_mut()) {
+                *last ^= 1;
+            }
+        }
+        3 if count > 0 => requests.push(requests[one].clone()),
+        4 if count > 1 => requests.swap(one, other),
+        5 => requests.push(me.opening()),
+        6 => {
+            let command = match me.rng.below(3) {
+                0 => SystemCommand::Raise(99),
+                1 => SystemCommand::Changed(MembershipId::new(2)),
+                _ => SystemCommand::Instances(3),
+            };
+            return command.batch(header);
+        }
+        _ => requests.push(me.request()),
+    }
+    let built = rebuilt(header, &requests);
+    // What does not decode is refused before anybody looks at it.
+    Batch::decode(built.bytes().clone()).unwrap_or_else(|_| rebuilt(header, &[me.request()]))
+}
+
+impl Plays for Forge {
+    fn instead(&mut self, me: &mut Voice, to: usize, mut said: Said) -> Vec<Saying> {
+        if let Said::Order(instance, message) = &mut said
+            && let Body::Propose { slot, batch } = &mut message.body
+            && (self.forged.len().is_multiple_of(2) || to.is_multiple_of(2))
+        {
+            let key = (*instance, message.view, *slot);
+            *batch = self.forged.entry(key).or_insert_with(|| forged(me, batch)).clone();
+            if self.forged.len() > 64 {
+                self.forged.pop_first();
+            }
+        }
+        vec![Saying::now(to, said)]
+    }
+}
+
+/// Never proposes what some of the sessions ask for.
+#[derive(Debug)]
+pub(super) struct Censor {
+    of: u64,
+}
+
+impl Censor {
+    pub(super) fn new(me: &mut Voice) -> Self {
+        Self { of: me.rng.below(2) }
+    }
+
+    fn leaves_out(&self, request: &[u8]) -> bool {
+        let header = Requests::new(request).flatten().next().map(|(header, ..)| header);
+        header.is_some_and(|header| u64::from(header.session.index) % 2 == self.of)
+    }
+}
+
+impl Plays for Censor {
+    fn instead(&mut self, _me: &mut Voice, to: usize, mut said: Said) -> Vec<Saying> {
+        if let Said::Order(_, message) = &mut said
+            && let Body::Propose { batch, .. } = &mut message.body
+            && batch.no_op_target().is_none()
+        {
+            let mut requests = requests_of(batch);
+            requests.retain(|request| !self.leaves_out(request));
+            *batch = rebuilt(batch.header(), &requests);
+        }
+        vec![Saying::now(to, said)]
+    }
+}

@@ -1,0 +1,245 @@
+//! What all tricks of a liar have: its key, its memory, and its randomness.
+
+use super::Said;
+use crate::plan::Plan;
+use crate::random::Rng;
+use crate::replica::CLUSTER;
+use bytes::Bytes;
+use quorate_order::auth::{Authenticator, Keyed};
+use quorate_order::mod_smart::Statements;
+use quorate_types::{
+    AgreedTime, Digest, InstanceId, ItemsBuilder, MembershipId, ReplicaId, RequestNumber, SessionId, Slot,
+    View,
+};
+use quorate_wire::mod_smart::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof, Signature};
+use quorate_wire::{
+    Batch, BatchHeader, FrameKind, REQUEST_HEADER, RequestHeader, RequestKind, Requests, write_request,
+};
+use std::collections::{BTreeMap, VecDeque};
+
+/// So many messages are remembered, to be said again.
+const HEARD_MAX: usize = 400;
+/// So many requests of clients are remembered.
+const REQUESTS_MAX: usize = 64;
+/// So many proofs, and views with what members said on entering them.
+const SHOWN_MAX: usize = 64;
+
+/// Who speaks.
+#[derive(Debug)]
+pub struct Voice {
+    /// Its number, from 0.
+    pub who: usize,
+    /// How many replicas there are.
+    pub replicas: usize,
+    /// How many clients.
+    pub clients: usize,
+    /// Its randomness.
+    pub rng: Rng,
+    /// The time.
+    pub now: u64,
+    /// Whether all other faults are over.
+    pub healed: bool,
+    /// Messages that it heard or said.
+    pub messages: VecDeque<(InstanceId, ModSmartMessage)>,
+    /// Requests that clients sent to it, or that were in batches.
+    pub requests: VecDeque<Bytes>,
+    /// What members said on entering a view.
+    pub collects: BTreeMap<(InstanceId, View), BTreeMap<ReplicaId, Collect>>,
+    /// What was shown to be decided.
+    pub proofs: VecDeque<(InstanceId, Proof)>,
+    auth: Keyed,
+    invented: u64,
+}
+
+impl Voice {
+    pub(super) fn new(plan: &Plan, who: usize, rng: Rng) -> Self {
+        Self {
+            who,
+            replicas: plan.replicas,
+            clients: plan.clients,
+            rng,
+            now: 0,
+            healed: false,
+            messages: VecDeque::new(),
+            requests: VecDeque::new(),
+            collects: BTreeMap::new(),
+            proofs: VecDeque::new(),
+            auth: Keyed::new(ReplicaId::new(who as u16 + 1), plan.seed),
+            invented: 0,
+        }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> ReplicaId {
+        ReplicaId::new(self.who as u16 + 1)
+    }
+
+    /// Another replica.
+    pub fn other(&mut self) -> usize {
+        let others = self.replicas.max(2) as u64 - 1;
+        (self.who + 1 + self.rng.below(others) as usize) % self.replicas
+    }
+
+    /// The node says this.
+    pub(super) fn said(&mut self, said: &Said) {
+        if let Said::Order(instance, message) = said {
+            self.remember(*instance, message);
+        }
+    }
+
+    /// Somebody says this.
+    pub(super) fn heard(&mut self, from: usize, said: &Said) {
+        match said {
+            Said::Order(instance, message) => self.remember(*instance, message),
+            Said::Other(FrameKind::Requests, payload) if from >= self.replicas => {
+                for (_, _, whole) in Requests::new(payload).flatten().take(4) {
+                    self.requests.push_back(Bytes::copy_from_slice(whole));
+                }
+                while self.requests.len() > REQUESTS_MAX {
+                    self.requests.pop_front();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn remember(&mut self, instance: InstanceId, message: &ModSmartMessage) {
+        let collects = self.collects.entry((instance, message.view)).or_default();
+        let mut proofs = Vec::new();
+        match &message.body {
+            Body::StopData { collect, last, .. } => {
+                collects.insert(collect.from, collect.clone());
+                proofs.extend(last.clone());
+            }
+            Body::Sync { collects: all, last, .. } => {
+                collects.extend(all.iter().map(|collect| (collect.from, collect.clone())));
+                proofs.extend(last.clone());
+            }
+            Body::Decision { proof, .. } => proofs.push(proof.clone()),
+            Body::Gone { proof, .. } => proofs.extend(proof.clone()),
+            _ => {}
+        }
+        self.proofs.extend(proofs.into_iter().map(|proof| (instance, proof)));
+        self.collects.retain(|_, of| !of.is_empty());
+        while self.collects.len() > SHOWN_MAX {
+            self.collects.pop_first();
+        }
+        while self.proofs.len() > SHOWN_MAX {
+            self.proofs.pop_front();
+        }
+        self.messages.push_back((instance, message.clone()));
+        if self.messages.len() > HEARD_MAX {
+            // What is old is worth more to a liar than what is new: some of it stays.
+            let at = self.rng.below(HEARD_MAX as u64) as usize;
+            self.messages.remove(at);
+        }
+    }
+
+    fn statements(&self, (instance, membership): (InstanceId, MembershipId)) -> Statements {
+        Statements { cluster: CLUSTER, membership, instance }
+    }
+
+    /// An ACCEPT of its own.
+    pub fn accept(&self, of: (InstanceId, MembershipId), view: View, slot: Slot, digest: Digest) -> Body {
+        let signature = self.auth.sign(&self.statements(of).accept(view, slot, digest));
+        Body::Accept { slot, digest, signature }
+    }
+
+    /// Its signature on an ACCEPT.
+    pub fn accepts(
+        &self,
+        of: (InstanceId, MembershipId),
+        view: View,
+        slot: Slot,
+        digest: Digest,
+    ) -> Signature {
+        self.auth.sign(&self.statements(of).accept(view, slot, digest))
+    }
+
+    /// Its signature on a STOP.
+    pub fn stops(&self, of: (InstanceId, MembershipId), asked: View) -> Signature {
+        self.auth.sign(&self.statements(of).stop(asked))
+    }
+
+    /// A STOP of its own.
+    pub fn stop(&self, of: (InstanceId, MembershipId), asked: View, why: Complaint, decided: Slot) -> Body {
+        Body::Stop { asked, why, decided, signature: self.stops(of, asked) }
+    }
+
+    /// The same statement, as its own.
+    pub fn collect(&self, of: (InstanceId, MembershipId), view: View, mut collect: Collect) -> Collect {
+        collect.from = self.id();
+        collect.signature = self.auth.sign(&self.statements(of).collect(view, &collect));
+        collect
+    }
+
+    /// A digest of nothing.
+    pub fn digest(&mut self) -> Digest {
+        let mut bytes = [0; 32];
+        bytes.chunks_mut(8).for_each(|word| word.copy_from_slice(&self.rng.number().to_le_bytes()));
+        Digest::new(bytes)
+    }
+
+    /// A request that no client sent: of a session that it heard of, or of none that there is.
+    pub fn request(&mut self) -> Vec<u8> {
+        self.invented += 1;
+        let known = self.rng.below(self.requests.len() as u64 + 1) as usize;
+        let like = self.requests.get(known).and_then(|bytes| Requests::new(bytes).flatten().next());
+        let (session, number, lowest) = match like {
+            Some((header, ..)) => {
+                (header.session, header.number.number() + self.rng.below(3), header.lowest_unanswered)
+            }
+            None => (SessionId::from_number(self.rng.number()), self.rng.below(50), RequestNumber::new(1)),
+        };
+        // An operation of a client that there is not: whoever runs it is seen by that.
+        let mut command = (0xbad0_0000 + self.who as u32).to_le_bytes().to_vec();
+        command.extend_from_slice(&(self.invented as u32).to_le_bytes());
+        let put = quorate_kv::Operation::Put { key: b"k0", value: b"invented" };
+        quorate_kv::KvCommand::One(put).encode(&mut command);
+        let mut items = ItemsBuilder::new();
+        items.push(&command);
+        let mut bytes = Vec::new();
+        write_request(&mut bytes, session, RequestNumber::new(number), lowest, &items);
+        bytes
+    }
+
+    /// Opens a session for a client that did not ask for one.
+    pub fn opening(&mut self) -> Vec<u8> {
+        let header = RequestHeader {
+            session: SessionId::NONE,
+            number: RequestNumber::new(self.rng.number()),
+            lowest_unanswered: RequestNumber::new(0),
+            kind: RequestKind::OpenSession,
+            len: 8,
+        };
+        let mut bytes = Vec::with_capacity(REQUEST_HEADER + 8);
+        header.write_to(&mut bytes);
+        bytes.extend_from_slice(&self.rng.range(1, self.clients as u64).to_le_bytes());
+        bytes
+    }
+
+    /// A batch of what nobody asked for.
+    pub fn invent(&mut self) -> Batch {
+        let request = self.request();
+        let header = BatchHeader {
+            time: AgreedTime::from_nanos(crate::replica::START_TIME + self.now),
+            seed: self.rng.number(),
+            count: 1,
+            border: false,
+        };
+        rebuilt(header, &[request])
+    }
+}
+
+/// A batch of these requests.
+pub(super) fn rebuilt(header: BatchHeader, requests: &[Vec<u8>]) -> Batch {
+    let mut bytes = Vec::new();
+    Batch::begin(&mut bytes);
+    requests.iter().for_each(|request| bytes.extend_from_slice(request));
+    Batch::seal(bytes, BatchHeader { count: requests.len() as u32, ..header })
+}
+
+/// The requests of a batch.
+pub(super) fn requests_of(batch: &Batch) -> Vec<Vec<u8>> {
+    batch.requests().flatten().map(|(_, _, whole)| whole.to_vec()).collect()
+}

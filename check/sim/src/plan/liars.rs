@@ -1,0 +1,125 @@
+//! Which replicas and clients lie, and how; only where clusters are to survive that.
+
+use super::{Fault, Plan, Profile};
+use crate::liars::clients::ClientTrick;
+use crate::liars::{TRICKS, Trick};
+use crate::random::Rng;
+use quorate_types::FaultModel;
+use std::collections::BTreeSet;
+
+/// A replica that lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Liar {
+    /// Which.
+    pub who: usize,
+    /// How.
+    pub tricks: Vec<Trick>,
+    /// In so many of 1000 cases it does what a trick is about.
+    pub often: u64,
+    /// Since when.
+    pub since: u64,
+}
+
+impl Plan {
+    /// Whether a replica lies.
+    pub fn is_liar(&self, who: usize) -> bool {
+        self.liars.iter().any(|liar| liar.who == who)
+    }
+
+    /// What a client does that lies; they come behind the others.
+    pub fn client_trick(&self, client: usize) -> Option<ClientTrick> {
+        let honest = self.clients - self.lying_clients.len();
+        self.lying_clients.get(client.checked_sub(honest)?).copied()
+    }
+
+    pub(super) fn liars_in_words(&self) -> String {
+        let mut words = String::new();
+        for liar in &self.liars {
+            let since = liar.since as f64 / 1e9;
+            words += &format!(
+                ", r{} lies since {since:.1} s ({} of 1000: {:?})",
+                liar.who + 1,
+                liar.often,
+                liar.tricks
+            );
+        }
+        if !self.lying_clients.is_empty() {
+            words += &format!(", clients lie: {:?}", self.lying_clients);
+        }
+        words
+    }
+}
+
+/// What is about liars, from a generator of its own; after all else was drawn.
+pub(super) fn plan_liars(plan: &mut Plan, profile: &Profile) {
+    if plan.fault_model != FaultModel::Byzantine {
+        return;
+    }
+    let mut rng = Rng::of(plan.seed, 21);
+    let f = plan.spare();
+    // Some runs leave room for disks that are lost.
+    let drawn = if rng.chance(150) { rng.below(f as u64 + 1) as usize } else { f };
+    let count = profile.liars.unwrap_or(drawn).min(plan.replicas);
+    let mut left: Vec<usize> = (0..plan.replicas).collect();
+    for _ in 0..count {
+        let who = left.remove(rng.below(left.len() as u64) as usize);
+        plan.liars.push(liar(who, plan.heal_at, &mut rng));
+    }
+    if profile.liars != Some(0) {
+        plan_clients(plan, &mut rng);
+    }
+    spare_honest(plan, f.saturating_sub(count));
+    if !plan.liars.is_empty() {
+        // As where disks are lost: what is trimmed to a checkpoint that nobody else vouches for is lost to the others.
+        plan.log_bytes_max = 1 << 30;
+    }
+}
+
+fn liar(who: usize, heal_at: u64, rng: &mut Rng) -> Liar {
+    let (tricks, often) = if rng.chance(100) {
+        // A bit of everything, but for silence.
+        (TRICKS[1..].to_vec(), rng.range(10, 60))
+    } else {
+        let count = rng.pick(&[1, 1, 2, 3, 5]);
+        ((0..count).map(|_| rng.pick(&TRICKS)).collect(), rng.pick(&[30, 200, 500, 900, 1000, 1000]))
+    };
+    let since = if rng.chance(700) { 0 } else { rng.below(heal_at) };
+    Liar { who, tricks, often, since }
+}
+
+fn plan_clients(plan: &mut Plan, rng: &mut Rng) {
+    if rng.chance(600) {
+        return;
+    }
+    for _ in 0..rng.range(1, 2) {
+        let bits = rng.number();
+        let trick = rng.pick(&[
+            ClientTrick::Some(bits),
+            ClientTrick::Differs(bits),
+            ClientTrick::Others,
+            ClientTrick::Again,
+        ]);
+        plan.lying_clients.push(trick);
+        plan.clients += 1;
+    }
+}
+
+/// Of the replicas that do not lie, no more than this many are lost, rot or are corrupted. Who lies may have that on top.
+fn spare_honest(plan: &mut Plan, most: usize) {
+    let liars: BTreeSet<usize> = plan.liars.iter().map(|liar| liar.who).collect();
+    let mut faulty = BTreeSet::new();
+    plan.faults.retain(|(_, fault)| {
+        let who = match fault {
+            Fault::Rot { who, .. }
+            | Fault::Lose { who }
+            | Fault::RotCheckpoint { who, .. }
+            | Fault::Corrupt { who } => *who,
+            Fault::Lie { who, how, .. } if *how != super::Lie::Silent => *who,
+            _ => return true,
+        };
+        if liars.contains(&who) || faulty.contains(&who) {
+            return true;
+        }
+        faulty.len() < most && faulty.insert(who)
+    });
+}

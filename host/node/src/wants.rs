@@ -1,0 +1,29 @@
+//! How far members want the instances filled that this replica leads, where some of them may lie.
+//!
+//! What decided work needs, all honest members want sooner or later, each by itself. So the furthest place that f+1 members want is one that
+//! an honest one wants; what a liar alone wants would fill the instances as far ahead as their window goes.
+//! Tests: wants/tests.rs, check/sim (`Trick::Members`).
+
+use quorate_merge::Position;
+use quorate_types::ReplicaId;
+use std::collections::BTreeMap;
+
+/// The furthest place that each member ever wanted.
+#[derive(Debug, Default)]
+pub(crate) struct Wants {
+    by: BTreeMap<ReplicaId, Position>,
+}
+
+impl Wants {
+    /// A member wants everything up to this place; gives the furthest that `one_honest` members want, if there are so many.
+    pub(crate) fn wants(&mut self, from: ReplicaId, place: Position, one_honest: usize) -> Option<Position> {
+        let furthest = self.by.entry(from).or_insert(place);
+        *furthest = place.max(*furthest);
+        let mut places: Vec<Position> = self.by.values().copied().collect();
+        places.sort_unstable();
+        places.iter().rev().nth(one_honest.checked_sub(1)?).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests;
