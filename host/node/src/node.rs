@@ -256,8 +256,8 @@ impl Restoring {
     /// When the checkpoint does not give the service's state, or [`Self::check`] says so.
     pub fn finish(self, log: Log, service: Box<dyn Service>) -> Result<Node, Halt> {
         self.check(log.damage())?;
-        let Self { mut config, instances, others, merge, lives, levels, recovered, system, trimmed, .. } =
-            self;
+        let (lives, levels) = (self.lives, self.levels);
+        let Self { mut config, instances, others, merge, recovered, system, trimmed, .. } = self;
         let mut executor = Executor::new(service, config.sessions.clone(), config.start_time);
         let mut checkpoints = Checkpoints::new(&config);
         for (seq, digest) in &recovered.durable {
@@ -276,8 +276,8 @@ impl Restoring {
         let restored = system.as_ref().filter(|_| recovered.damaged.is_none());
         config.level.cluster = restored.map_or(config.level.cluster, |system| system.level);
         config.level.check(config.level.cluster)?;
-        let (records, created) = (system.as_ref().map(System::records), config.members.created());
-        let roster = system.map_or_else(|| Roster::new(created), |system| system.roster);
+        let records = system.as_ref().map(System::records);
+        let roster = system.map_or_else(|| Roster::new(config.members.created()), |system| system.roster);
         checkpoints.trimmed = merge.seq();
         checkpoints.gone = gone(&instances, trimmed, merge.seq());
         // Who still waits for what sleeps now has to have the checkpoint in which it does.
@@ -318,15 +318,20 @@ impl Restoring {
             log,
             config,
         };
-        for at in 0..node.instances.len() {
-            node.on_members(at, node.instances[at].order.status().membership);
-        }
+        node.meet_all_members();
         node.meet_borders();
         Ok(node)
     }
 }
 
 impl Node {
+    /// What all instances say of who takes part.
+    fn meet_all_members(&mut self) {
+        for at in 0..self.instances.len() {
+            self.on_members(at, self.instances[at].order.status().membership);
+        }
+    }
+
     /// Says which clients may use which keys; without a word all may use all.
     pub fn permit(&mut self, access: Access) {
         self.access = access;

@@ -414,6 +414,16 @@ impl Peers {
         line.later(now.plus(wait).plus(jitter));
     }
 
+    /// Turns away somebody who said who it is; whoever came in another role than its certificate's is in the audit log.
+    fn refuse(&mut self, conn: ConnId, refusal: Refusal, out: &mut Effects) {
+        self.refused.too_many += u64::from(refusal.reason == RefusalReason::TooMany);
+        if let (RefusalReason::Certificate, Some(who)) = (refusal.reason, self.identity(conn)) {
+            let (who, outcome) = (who.holder.to_string(), format!("refused: {}", refusal.text));
+            out.push(Effect::Audit { conn, who, what: "connect in another role".into(), outcome });
+        }
+        self.turn_away(conn, refusal, out);
+    }
+
     /// A stranger said who it is. Gives the member and its life, if it is one and was taken.
     pub(crate) fn on_hello(
         &mut self,
@@ -428,15 +438,13 @@ impl Peers {
             FrameKind::Hello => Hello::decode(frame.payload).map_err(|why| why.to_string()),
             kind => Err(format!("the first frame is a {kind:?}")),
         };
+        let (who, serve_others) = (self.identity(conn).map(|who| &**who), config.replicas_serve_others);
         let checked = hello
             .map_err(|text| Refusal {
                 reason: RefusalReason::NoHello,
                 text: format!("{text}: this port speaks Quorate's own protocol"),
             })
-            .and_then(|hello| {
-                check_identity(&hello, self.identity(conn).map(|who| &**who), config.replicas_serve_others)
-                    .map(|()| hello)
-            })
+            .and_then(|hello| check_identity(&hello, who, serve_others).map(|()| hello))
             .and_then(|hello| config.members.check(&hello).map(|format| (format, hello)))
             .and_then(|(format, hello)| check_level(&hello, &config.level).map(|()| (format, hello)))
             .and_then(|(format, hello)| check_life(&hello, lives, &config.members).map(|()| (format, hello)))
@@ -444,12 +452,7 @@ impl Peers {
         let (format, hello) = match checked {
             Ok(checked) => checked,
             Err(refusal) => {
-                self.refused.too_many += u64::from(refusal.reason == RefusalReason::TooMany);
-                if let (RefusalReason::Certificate, Some(who)) = (refusal.reason, self.identity(conn)) {
-                    let (who, outcome) = (who.holder.to_string(), format!("refused: {}", refusal.text));
-                    out.push(Effect::Audit { conn, who, what: "connect in another role".into(), outcome });
-                }
-                self.turn_away(conn, refusal, out);
+                self.refuse(conn, refusal, out);
                 return None;
             }
         };

@@ -117,43 +117,45 @@ impl Target {
         Self::on(measurement, service, settings, None)
     }
 
-    /// The same; one that is started has these links.
-    pub(super) fn on(
+    /// Starts one.
+    fn started(
         measurement: &Measurement,
         service: ServiceChoice,
         mut settings: Settings,
         nets: Option<&Nets>,
     ) -> Outcome<Self> {
+        let (durability, sync_delay_us) = (measurement.durability(), measurement.sync_delay_us);
+        if sync_delay_us > 0 {
+            let value = toml::Value::Integer(i64::try_from(sync_delay_us).unwrap_or(i64::MAX));
+            settings.push(("durability", "sync_delay_us", value));
+        }
+        let own = Temporary::start(measurement, service, &settings, nets)?;
+        let mut target = Self {
+            client: connect(&own.cluster)?,
+            crowd: Vec::new(),
+            many: Vec::new(),
+            replicas: own.cluster.members.iter().map(|(replica, _)| *replica).collect(),
+            pids: own.pids(),
+            own: Some(own),
+            durability: init::name(durability),
+            sync_delay_us,
+            order: measurement.order.choice()?,
+            returns: None,
+            returned: None,
+        };
+        target.wait()?;
+        Ok(target)
+    }
+
+    /// The same; one that is started has these links.
+    pub(super) fn on(
+        measurement: &Measurement,
+        service: ServiceChoice,
+        settings: Settings,
+        nets: Option<&Nets>,
+    ) -> Outcome<Self> {
         if measurement.own_cluster() {
-            let (durability, sync_delay_us) = (measurement.durability(), measurement.sync_delay_us);
-            if sync_delay_us > 0 {
-                let value = toml::Value::Integer(i64::try_from(sync_delay_us).unwrap_or(i64::MAX));
-                settings.push(("durability", "sync_delay_us", value));
-            }
-            let own = Temporary::start(measurement, service, &settings, nets)?;
-            let client = connect(&own.cluster)?;
-            let replicas = own.cluster.members.iter().map(|(replica, _)| *replica).collect();
-            let pids = own.pids();
-            let durability = init::name(durability);
-            let order = measurement.order.choice()?;
-            let (returns, returned) = (None, None);
-            let own = Some(own);
-            let crowd = Vec::new();
-            let mut target = Self {
-                client,
-                crowd,
-                many: Vec::new(),
-                own,
-                replicas,
-                pids,
-                durability,
-                sync_delay_us,
-                order,
-                returns,
-                returned,
-            };
-            target.wait()?;
-            return Ok(target);
+            return Self::started(measurement, service, settings, nets);
         }
         let cluster = Cluster::find(&measurement.cluster)?;
         let client = connect(&cluster)?;
