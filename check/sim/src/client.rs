@@ -134,7 +134,7 @@ impl Client {
             next_call: 1,
             started: 0,
             next_at: 0,
-            workload: plan.workload.clone(),
+            workload: workload(plan, number),
             seen: BTreeMap::new(),
             finals: (false, 0),
             used: None,
@@ -443,6 +443,13 @@ impl Client {
             outcome: done.outcome.clone().unwrap_or(Outcome::Unknown { ret: None }),
         })
     }
+}
+
+/// What a client is to do. Who lies does little: each of its requests may cost the office of a leader that believes it.
+fn workload(plan: &Plan, number: u32) -> Workload {
+    let few = if plan.client_trick(number as usize - 1).is_some() { 8 } else { u32::MAX };
+    let operations = plan.workload.operations.min(few);
+    Workload { operations, ..plan.workload.clone() }
 }
 
 /// The command's bytes.

@@ -28,7 +28,7 @@ use quorate_wire::{
     Batch, ClientMessage, Frame, FrameKind, OutFrame, Reply, ReplyStatus, RequestHeader, RequestKind,
     Requests, write_position,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What clients asked is looked through this often.
 const LOOK_EVERY: Span = Span::from_millis(50);
@@ -53,6 +53,25 @@ struct Held {
     batch: Batch,
     /// So many of its requests are known.
     known: usize,
+    /// Those that came from their clients when there was no room to keep them.
+    seen: BTreeSet<usize>,
+    /// Where its requests stand, once that was needed.
+    places: BTreeMap<(SessionId, RequestNumber), usize>,
+}
+
+impl Held {
+    /// A client sends this, and there is no room to keep it.
+    fn see(&mut self, header: &RequestHeader, whole: &[u8]) {
+        if self.places.is_empty() {
+            let headers = self.batch.requests().flatten().map(|(header, ..)| (header.session, header.number));
+            self.places = headers.enumerate().map(|(at, key)| (key, at)).collect();
+        }
+        if let Some(at) = self.places.get(&(header.session, header.number))
+            && self.batch.requests().flatten().nth(*at).is_some_and(|(.., own)| own == whole)
+        {
+            self.seen.insert(*at);
+        }
+    }
 }
 
 /// What a member did that no honest one does.
@@ -281,15 +300,23 @@ impl Node {
         if !permitted {
             return say(ReplyStatus::Forbidden, b"not executed: this client may not use these keys");
         }
+        if self.vouching.heard.hear(now, owner, header, whole.clone()) {
+            return true;
+        }
+        let opens = header.kind == RequestKind::OpenSession;
+        let own = owner == Owner::Open(client) && (!opens || body == client.number().to_le_bytes());
+        for held in self.vouching.held.iter_mut().flatten().filter(|_| own) {
+            held.see(header, &whole);
+        }
         // Its client need not wait until it is time to send it once more.
-        self.vouching.heard.hear(now, owner, header, whole) || say(ReplyStatus::Overloaded, b"")
+        say(ReplyStatus::Overloaded, b"not kept")
     }
 
     /// The protocol asks whether everything in a batch is from whom it says.
     pub(crate) fn on_examine(&mut self, at: usize, slot: Slot, digest: Digest, batch: Batch) {
         let held = &mut self.vouching.held[at];
         held.retain(|other| (other.slot, other.digest) != (slot, digest));
-        held.push(Held { slot, digest, batch, known: 0 });
+        held.push(Held { slot, digest, batch, known: 0, seen: BTreeSet::new(), places: BTreeMap::new() });
         if held.len() > HELD_MAX {
             held.remove(0);
         }
@@ -353,22 +380,26 @@ impl Node {
             return false;
         }
         let one_honest = self.vouching.quorums.one_correct() as usize;
-        for (header, body, whole) in held.batch.requests().flatten().skip(held.known) {
+        let Held { batch, known: count, seen, .. } = held;
+        let knows = |at: usize, header: &RequestHeader, body: &[u8], whole: &[u8]| {
+            seen.contains(&at) || self.vouching.heard.knows(header, body, whole, one_honest)
+        };
+        for (header, body, whole) in batch.requests().flatten().skip(*count) {
             let known = match header.kind {
                 // Only leaders give commands to the engine, and here nobody takes a leader's word.
                 RequestKind::System => false,
-                RequestKind::OpenSession => self.vouching.heard.knows(&header, body, whole, one_honest),
+                RequestKind::OpenSession => knows(*count, &header, body, whole),
                 _ => match self.executor.lookup(header.session, header.number) {
                     Lookup::UnknownSession => false,
                     // Whatever it says, it is not executed.
                     Lookup::Ended | Lookup::Done { .. } | Lookup::Forgotten => true,
-                    Lookup::Fresh => self.vouching.heard.knows(&header, body, whole, one_honest),
+                    Lookup::Fresh => knows(*count, &header, body, whole),
                 },
             };
             if !known && !planted("vouches-for-anything") {
                 return false;
             }
-            held.known += 1;
+            *count += 1;
         }
         true
     }

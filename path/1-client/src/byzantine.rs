@@ -89,7 +89,10 @@ impl ClientCore {
                 return self.declined(now, index, reply, out);
             }
             ReplyStatus::Overloaded | ReplyStatus::DiskFull => {
-                if let Some(session) = self.sessions.at(index) {
+                // With a text it was not kept, and never ordered: the copies that others keep stay as they are.
+                if reply.body.is_empty()
+                    && let Some(session) = self.sessions.at(index)
+                {
                     session.renew_lowest(number);
                 }
             }
