@@ -148,14 +148,14 @@ impl Load<'_> {
         }
         let full = self.draining || self.sent - self.answered >= self.config.window;
         let nothing_to_send = blocked || (self.unsent.is_empty() && full);
-        let mut wanted = if blocked { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-        let mut fds = Vec::with_capacity(self.replicas.len());
-        for replica in &self.replicas {
-            fds.push(PollFd::new(&replica.stream, wanted));
-            wanted = PollFlags::IN;
-        }
-        net::poll(&mut fds, Some(if nothing_to_send { IDLE } else { Duration::ZERO }))?;
-        let found: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
+        let wanted = if blocked { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let replicas = self.replicas.len().min(REPLICAS_MAX);
+        let mut fds: [PollFd<'_>; REPLICAS_MAX] = std::array::from_fn(|i| match self.replicas.get(i) {
+            Some(replica) if i > 0 => PollFd::new(&replica.stream, PollFlags::IN),
+            _ => PollFd::new(&self.replicas[0].stream, wanted),
+        });
+        net::poll(&mut fds[..replicas], Some(if nothing_to_send { IDLE } else { Duration::ZERO }))?;
+        let found = fds.map(|fd| fd.revents());
         for (replica, events) in self.replicas.iter_mut().zip(found) {
             if events.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR)
                 && !replica.replies.read(&replica.stream)?
