@@ -35,6 +35,8 @@ pub struct HeardLimits {
 
 /// So many requests that members sent on are kept for each of them.
 const TOLD_MAX: usize = 1024;
+/// So many openings that were executed are known, the last ones.
+const OPENED_MAX: usize = 8192;
 /// What a request costs beside its bytes.
 const COST: usize = 96;
 /// What is kept for longer than this stands in memory of its own, and not in that of the frame it came with.
@@ -138,6 +140,9 @@ pub struct Heard {
     /// Of sessions that are not open here yet, whoever says that they are theirs.
     early: BTreeMap<(SessionId, ClientId), Line>,
     openings: BTreeMap<(ClientId, RequestNumber), Asked>,
+    /// The sessions that were opened last, by what asked for them, and those in turn.
+    opened: BTreeMap<(ClientId, RequestNumber), SessionId>,
+    opened_last: VecDeque<(ClientId, RequestNumber)>,
     client_bytes: BTreeMap<ClientId, usize>,
     bytes: usize,
     /// What members sent on, and which of them.
@@ -160,6 +165,8 @@ impl Heard {
             lines: Vec::new(),
             early: BTreeMap::new(),
             openings: BTreeMap::new(),
+            opened: BTreeMap::new(),
+            opened_last: VecDeque::new(),
             client_bytes: BTreeMap::new(),
             bytes: 0,
             told: BTreeMap::new(),
@@ -173,8 +180,8 @@ impl Heard {
     }
 
     /// A client asks this, over its own connection; the caller has made sure that it was not executed yet. The first request with a number
-    /// is the one that counts, but for the lowest unanswered number that it names. `false`: there is no room, and the client asks again. What waits behind it in its session makes room for it:
-    /// that could never leave before.
+    /// is the one that counts, but for the lowest unanswered number that it names. `false`: there is no room, and the client asks again. What
+    /// waits behind it in its session makes room for it: that could never leave before.
     pub fn hear(&mut self, now: Time, owner: Owner, header: &RequestHeader, bytes: Bytes) -> bool {
         let (Owner::Open(client) | Owner::Claims(client)) = owner;
         let asked = Asked { number: header.number, since: now, bytes, before: None, own: false };
@@ -276,6 +283,22 @@ impl Heard {
         }
     }
 
+    fn note_opened(&mut self, by: (ClientId, RequestNumber), session: SessionId) {
+        if self.opened.insert(by, session).is_none() {
+            self.opened_last.push_back(by);
+        }
+        if self.opened_last.len() > OPENED_MAX
+            && let Some(oldest) = self.opened_last.pop_front()
+        {
+            self.opened.remove(&oldest);
+        }
+    }
+
+    /// The session that this opened, if that was lately: a copy that comes late must not wait for what is done.
+    pub fn opened_by(&self, client: ClientId, nonce: RequestNumber) -> Option<SessionId> {
+        self.opened.get(&(client, nonce)).copied()
+    }
+
     /// A session was opened, or that was refused; in the order of execution. Whether something waits that came before.
     pub fn opened(&mut self, client: ClientId, nonce: RequestNumber, session: SessionId) -> bool {
         if let Some(asked) = self.openings.remove(&(client, nonce)) {
@@ -284,6 +307,7 @@ impl Heard {
         if session == SessionId::NONE {
             return false;
         }
+        self.note_opened((client, nonce), session);
         let from = (session, ClientId::new(0));
         let to = (session, ClientId::new(u64::MAX));
         let claims: Vec<_> = self.early.range(from..=to).map(|(key, _)| *key).collect();
@@ -421,6 +445,13 @@ impl Heard {
             });
             if cost > 0 {
                 self.freed(client, cost);
+            }
+        }
+        let old: Vec<_> =
+            self.openings.iter().filter(|(_, asked)| stale(asked)).map(|(key, _)| *key).collect();
+        for key in old {
+            if let Some(asked) = self.openings.remove(&key) {
+                self.freed(key.0, asked.cost());
             }
         }
         let old: Vec<_> =

@@ -1,10 +1,10 @@
 //! One member's word is not enough.
 
 use super::*;
-use quorate_types::InstanceId;
+use quorate_types::{InstanceId, Slot};
 
 fn place(slot: u64) -> Position {
-    Position { slot, instance: InstanceId::new(1) }
+    Position { slot: Slot::new(slot), instance: InstanceId::new(1) }
 }
 
 #[test]

@@ -226,3 +226,23 @@ fn what_is_over_is_forgotten_and_frames_are_let_go() {
     heard.invariants();
     assert_eq!((heard.byte_len(), heard.early.len()), (0, 0));
 }
+
+/// A client's copy may come after a batch with it was executed: it is not waited for any more, and its client is told again.
+#[test]
+fn an_opening_that_comes_late_waits_for_nothing() {
+    let mut heard = Heard::new(HeardLimits { bytes_max: 1 << 30, client_bytes_max: 1 << 30, ..LIMITS });
+    heard.opened(ALICE, number(5), SESSION);
+    assert_eq!(heard.opened_by(ALICE, number(5)), Some(SESSION));
+    assert_eq!(heard.opened_by(MALLORY, number(5)), None);
+    heard.opened(ALICE, number(6), SessionId::NONE);
+    assert_eq!(heard.opened_by(ALICE, number(6)), None, "it was refused, and may be tried again");
+    for nonce in 0..2 * OPENED_MAX as u64 {
+        heard.opened(MALLORY, number(nonce), SESSION);
+    }
+    assert_eq!((heard.opened.len(), heard.opened_last.len()), (OPENED_MAX, OPENED_MAX));
+    // What nobody executes is forgotten, and heard again when it is sent again.
+    hear(&mut heard, Owner::Open(ALICE), &opening(ALICE, 9));
+    heard.tidy(Time::ZERO.plus(Span::from_secs(40)), |_| false, Span::from_secs(30));
+    heard.invariants();
+    assert_eq!(heard.openings.len(), 0);
+}
