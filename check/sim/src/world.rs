@@ -321,7 +321,11 @@ impl World {
     }
 
     fn dial(&mut self, who: usize, id: ConnId, (replica, link): (ReplicaId, u16)) {
-        let to = usize::from(replica.number()) - 1;
+        let to = usize::from(replica.number()).wrapping_sub(1);
+        if to >= self.plan.replicas {
+            let text = format!("{} dials {replica}, which does not exist", self.trace.name(who));
+            return self.fail(Failure::new("members", text));
+        }
         let wait = self.rng.spread(200 * MS, 10_000 * MS);
         let dial = Dial { from: (who, self.processes[who].life), id, to, link, until: self.now + wait };
         self.net.dial(self.now, dial, &mut self.queue);

@@ -354,6 +354,11 @@ fn after_a_refusal_for_want_of_room_the_answers_are_acknowledged() {
     hand.advance(Span::from_millis(2100));
     assert_eq!(lowest(&mut hand), [1, 1], "the same bytes as before");
     for replica in [0, 1] {
+        hand.say(replica, SESSION, 2, Overloaded, b"not kept");
+    }
+    hand.advance(Span::from_millis(100));
+    assert_eq!(lowest(&mut hand), [1, 1], "other members may have kept the copies that they got");
+    for replica in [0, 1] {
         hand.refuse(replica, 2, Overloaded);
     }
     hand.advance(Span::from_millis(100));

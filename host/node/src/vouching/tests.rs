@@ -1,6 +1,8 @@
 //! The parts that stand by themselves; whole nodes are in check/sim.
 
 use super::*;
+use quorate_types::{AgreedTime, ItemsBuilder};
+use quorate_wire::{BatchHeader, write_request};
 
 const LIMITS: HeardLimits = HeardLimits { bytes_max: 4096, client_bytes_max: 1024, window: 16 };
 
@@ -38,6 +40,36 @@ fn the_instance_of_a_request_is_nobodys_choice() {
         assert_eq!(instance_of(&header(RequestKind::OpenSession, 0, number), 4), number as usize % 4);
         assert_eq!(instance_of(&header(RequestKind::CloseSession, 6, number), 1), 0);
     }
+}
+
+/// A replica without room for a request still vouches for a proposal that waits for it, and for no other.
+#[test]
+fn what_there_is_no_room_for_is_seen_by_the_proposal_that_waits() {
+    let request = |number: u64, text: &str| {
+        let mut commands = ItemsBuilder::new();
+        commands.push(text.as_bytes());
+        let (mut bytes, session) = (Vec::new(), SessionId { index: 2, generation: 1 });
+        write_request(&mut bytes, session, RequestNumber::new(number), RequestNumber::FIRST, &commands);
+        bytes
+    };
+    let mut bytes = Vec::new();
+    Batch::begin(&mut bytes);
+    [request(4, "pay bob 5"), request(5, "pay eve 6")]
+        .iter()
+        .for_each(|request| bytes.extend_from_slice(request));
+    let batch = Batch::seal(bytes, BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 2, border: false });
+    let digest = Digest::new([0; 32]);
+    let (seen, places) = (BTreeSet::new(), BTreeMap::new());
+    let mut held = Held { slot: Slot::FIRST, digest, batch, known: 0, seen, places };
+    let mut see = |bytes: &[u8]| {
+        let (header, ..) = Requests::new(bytes).flatten().next().unwrap();
+        held.see(&header, bytes);
+        held.seen.iter().copied().collect::<Vec<_>>()
+    };
+    assert_eq!(see(&request(5, "pay eve 7")), [], "altered");
+    assert_eq!(see(&request(6, "pay eve 6")), [], "not proposed");
+    assert_eq!(see(&request(5, "pay eve 6")), [1]);
+    assert_eq!(see(&request(4, "pay bob 5")), [0, 1]);
 }
 
 #[test]

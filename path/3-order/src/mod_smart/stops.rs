@@ -55,8 +55,10 @@ impl ModSmart {
         Span::from_nanos(self.config.repeat.nanos().saturating_mul(4))
     }
 
-    /// The highest view that so many others ask for on their own account that one of them is right. [mod_smart L33-L35]
-    fn view_to_join(&self) -> Option<(View, Complaint)> {
+    /// The highest view that so many others ask for on their own account that one of them is right; or the one that the leader leaves for.
+    /// `complains`: this replica has a reason of its own. Then a leader that may lie, and names another view to each, has no say any more.
+    /// [mod_smart L33-L35]
+    fn view_to_join(&self, complains: bool) -> Option<(View, Complaint)> {
         let fresh = |heard: &Heard| {
             self.now.since(heard.at) <= self.stop_counts_for() || planted("smart-stops-stand-for-ever")
         };
@@ -67,9 +69,11 @@ impl ModSmart {
                 heard.asked > self.view && heard.asked.since(self.view) < self.config.members.len() as u64;
             leader != self.config.me && heard.why == Complaint::Leaves && near && fresh(heard)
         });
-        if let Some(heard) = left {
-            return Some((heard.asked, Complaint::Joined));
+        let left = left.map(|heard| (heard.asked, Complaint::Joined));
+        if left.is_some() && !self.is_byzantine() {
+            return left;
         }
+        let left = left.filter(|_| !complains);
         let mut asked: Vec<View> = self
             .stops
             .heard
@@ -83,8 +87,8 @@ impl ModSmart {
         asked.sort_unstable_by(|one, next| next.cmp(one));
         let needed = self.quorums.one_correct() as usize;
         let needed = if planted("smart-join-one") { 1 } else { needed };
-        let view = asked.get(needed - 1).copied().filter(|_| self.doubts())?;
-        Some((view, Complaint::Joined))
+        let view = asked.get(needed - 1).copied().filter(|_| self.doubts());
+        view.map(|view| (view, Complaint::Joined)).or(left)
     }
 
     /// Says, or says again, which view is wanted; or stops saying so. [mod_smart L32-L37]
@@ -93,7 +97,7 @@ impl ModSmart {
             let target = self.stops.leaving.map(|leaving| leaving.target).filter(|view| *view > self.view);
             (target.unwrap_or(self.view.next()), why)
         });
-        let joined = self.view_to_join();
+        let joined = self.view_to_join(own.is_some());
         let wanted = match (own, joined) {
             (Some((view, why)), Some((join, _))) => Some((view.max(join), why)),
             (own, joined) => own.or(joined),
@@ -140,9 +144,8 @@ impl ModSmart {
         if !known && !self.auth.verify(from, &self.stop_statement(asked), &signature) {
             return reject(out, from, Reject::NotAllowed("a STOP with a wrong signature"));
         }
-        if before.is_none_or(|heard| heard.asked <= asked) {
-            self.stops.heard.insert(from, Heard { asked, why, signature, at: self.now });
-        }
+        // Whoever asked for a higher one before does not any more.
+        self.stops.heard.insert(from, Heard { asked, why, signature, at: self.now });
         self.ask_for_view(out);
         self.install_if_certified(asked, out);
     }

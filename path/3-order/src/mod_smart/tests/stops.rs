@@ -53,6 +53,33 @@ pub(super) fn more_than_f_complaints_are_joined() {
     );
 }
 
+/// Who joined a higher view for a while counts for the lower one that it asks for after that.
+#[test]
+fn the_last_stop_of_a_member_counts() {
+    let mut one = One::new(0, 4, Byzantine);
+    alive(&mut one, 1, 1, 100);
+    for (from, view) in [(2, 4), (2, 2), (3, 2)] {
+        let stop = one.stop(from, view, Complaint::Silence);
+        one.hear(from, 1, stop);
+    }
+    assert_eq!(one.order.view.number(), 2, "three of four ask for it");
+}
+
+/// A leader that lies leaves for another view with each: those that have a reason of their own stay together.
+#[test]
+fn a_leader_that_leaves_does_not_split_those_who_complain() {
+    for (model, view) in [(Byzantine, 2), (Crash, 4)] {
+        let mut one = One::new(0, 4, model);
+        one.step(Input::Watch(request_of(&some(1000))));
+        let out = alive(&mut one, 1, 1, 1000);
+        assert_eq!(asked(&out, 2).last().map(|(view, _)| *view), Some(2), "it is late");
+        let stop = one.stop(1, 4, Complaint::Leaves);
+        let out = [one.hear(1, 1, stop), alive(&mut one, 1, 1, 100)].concat();
+        assert!(asked(&out, 2).iter().all(|(asked, _)| *asked == view), "{model:?} {:?}", asked(&out, 2));
+        assert!(!asked(&out, 2).is_empty());
+    }
+}
+
 /// Who joined has no reason of its own: those that joined do not keep each other's complaints alive. (T22)
 #[test]
 fn joining_is_no_complaint() {
