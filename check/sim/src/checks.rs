@@ -18,6 +18,7 @@
 
 pub mod acked;
 pub mod agreement;
+pub mod asked;
 pub mod bounded;
 pub mod checkpoints;
 pub mod instances;

@@ -151,6 +151,11 @@ impl Client {
         self.first_key > 0
     }
 
+    /// The command that it asked for under this number, if any.
+    pub fn asked(&self, number: u32) -> Option<Vec<u8>> {
+        self.done.get(number as usize).filter(|done| done.way == Way::Command).map(command)
+    }
+
     /// Its randomness.
     pub fn rng(&mut self) -> &mut Rng {
         &mut self.rng

@@ -5,7 +5,7 @@ use quorate_node::SuspectStatus;
 use quorate_sim::checks::agreement::Agreement;
 use quorate_sim::checks::members::Members;
 use quorate_sim::checks::once::Once;
-use quorate_sim::checks::{acked, bounded, leases, linear, progress, reads, suspects};
+use quorate_sim::checks::{acked, asked, bounded, leases, linear, progress, reads, suspects};
 use quorate_sim::client::{Done, Way};
 use quorate_sim::service::Row;
 use quorate_types::{MembershipId, ReplicaId, View};
@@ -151,6 +151,14 @@ fn reads_sees_an_ordered_read_from_before() {
     assert!(judge(read(2, Way::Ordered, 1, None)).is_err(), "it was written by then");
     assert!(judge(read(2, Way::Ordered, 3, Some("a"))).is_err(), "it was overwritten by then");
     assert!(judge(read(2, Way::Ordered, 0, Some("c"))).is_err(), "nobody wrote that");
+}
+
+#[test]
+fn asked_sees_what_nobody_asked() {
+    let ran = row(1, 0, b"a");
+    assert_eq!(asked::judge(&ran, Some(&ran.command)), Ok(()));
+    assert!(asked::judge(&ran, Some(&row(1, 0, b"b").command)).is_err());
+    assert!(asked::judge(&ran, None).is_err());
 }
 
 #[test]

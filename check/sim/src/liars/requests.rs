@@ -4,7 +4,7 @@ use super::voice::{rebuilt, requests_of};
 use super::{Plays, Said, Saying, Voice};
 use quorate_types::{InstanceId, MembershipId, Slot, View};
 use quorate_wire::mod_smart::ModSmartBody as Body;
-use quorate_wire::{Batch, BatchHeader, REQUEST_HEADER, Requests, SystemCommand};
+use quorate_wire::{Batch, BatchHeader, RequestKind, Requests, SystemCommand};
 use std::collections::BTreeMap;
 
 /// Alters requests, and makes some up; for all alike, or for half of them.
@@ -13,27 +13,37 @@ pub(super) struct Forge {
     forged: BTreeMap<(InstanceId, View, Slot), Batch>,
 }
 
+fn is_command(request: &[u8]) -> bool {
+    Requests::new(request).flatten().next().is_some_and(|(header, ..)| header.kind == RequestKind::Commands)
+}
+
 fn forged(me: &mut Voice, batch: &Batch) -> Batch {
     let mut requests = requests_of(batch);
     let header = BatchHeader { seed: me.rng.number(), ..batch.header() };
     let count = requests.len() as u64;
     let (one, other) = (me.rng.below(count) as usize, me.rng.below(count) as usize);
-    match me.rng.below(9) {
-        0 | 1 if count > 0 => {
+    let mut commands: Vec<&mut Vec<u8>> = requests.iter_mut().filter(|request| is_command(request)).collect();
+    // Who forges all the time loses its office before anybody asks for anything that is worth it.
+    if commands.is_empty() && me.rng.chance(900) {
+        return batch.clone();
+    }
+    match me.rng.below(10) {
+        0..=3 if !commands.is_empty() => {
+            // The command's last byte: nothing but the value changes.
+            let which = me.rng.below(commands.len() as u64) as usize;
+            if let Some(last) = commands[which].last_mut() {
+                *last ^= 1;
+            }
+        }
+        4 if count > 0 => {
             let len = requests[one].len() as u64;
             let at = me.rng.below(len) as usize;
             requests[one][at] ^= 1 << me.rng.below(8);
         }
-        2 if count > 0 => {
-            // The command's last byte, in particular: nothing but the value changes.
-            if let Some(last) = requests[one].get_mut(REQUEST_HEADER..).and_then(|body| body.last_mut()) {
-                *last ^= 1;
-            }
-        }
-        3 if count > 0 => requests.push(requests[one].clone()),
-        4 if count > 1 => requests.swap(one, other),
-        5 => requests.push(me.opening()),
-        6 => {
+        5 if count > 0 => requests.push(requests[one].clone()),
+        6 if count > 1 => requests.swap(one, other),
+        7 => requests.push(me.opening()),
+        8 => {
             let command = match me.rng.below(3) {
                 0 => SystemCommand::Raise(99),
                 1 => SystemCommand::Changed(MembershipId::new(2)),
@@ -52,7 +62,7 @@ impl Plays for Forge {
     fn instead(&mut self, me: &mut Voice, to: usize, mut said: Said) -> Vec<Saying> {
         if let Said::Order(instance, message) = &mut said
             && let Body::Propose { slot, batch } = &mut message.body
-            && (self.forged.len().is_multiple_of(2) || to.is_multiple_of(2))
+            && (slot.number().is_multiple_of(2) || to.is_multiple_of(2))
         {
             let key = (*instance, message.view, *slot);
             *batch = self.forged.entry(key).or_insert_with(|| forged(me, batch)).clone();

@@ -1,7 +1,8 @@
 //! Drives the nodes, as host/runtime does, and their disks.
 
 use super::{MS, Phase, World};
-use crate::checks::{Failure, leases};
+use crate::checks::{Failure, asked, leases};
+use crate::client::Client;
 use crate::clock::Clock;
 use crate::plan::Fault;
 use crate::plan::Phase as Point;
@@ -395,7 +396,15 @@ impl World {
     /// A replica ran a command.
     fn executed(&mut self, name: &str, index: usize, row: &Row) -> Result<(), Failure> {
         self.trace.mix(&[row.seq, u64::from(row.op.0) << 32 | u64::from(row.op.1)]);
-        if self.agreement.executed(name, index, row)? { self.once.ran(index, row) } else { Ok(()) }
+        if !self.agreement.executed(name, index, row)? {
+            return Ok(());
+        }
+        let client = self.clients.get((row.op.0 as usize).wrapping_sub(1));
+        if client.is_some_and(Client::lies) {
+            return Ok(());
+        }
+        asked::judge(row, client.and_then(|client| client.asked(row.op.1)).as_deref())?;
+        self.once.ran(index, row)
     }
 
     /// Lets the writer and the helper begin what waits.
