@@ -36,7 +36,7 @@ fn the_floor_is_there_for_either_fault_model() {
         }
     }
     let text = bench(scratch, &["--fault-model", "byzantine", "--window", "1"]);
-    assert!(text.contains("4 replicas that agree as with byzantine faults, 1 under way at a time"), "{text}");
+    assert!(text.contains("4 replicas that agree as with byzantine faults (slots under way: 1)"), "{text}");
 }
 
 #[test]

@@ -117,7 +117,7 @@ fn measure(args: &FloorArgs, durability: &str, window: u64) -> Outcome<Floor> {
 fn table(document: &Document) -> String {
     let Document { command_bytes, batch_kib, replicas, machine, floors, .. } = document;
     let agreement = document.in_flight.map_or(String::new(), |slots| {
-        format!(" that agree as with {} faults, {slots} under way at a time", document.fault_model)
+        format!(" that agree as with {} faults (slots under way: {slots})", document.fault_model)
     });
     let mut lines = vec![format!(
         "the null program: {replicas} replicas{agreement}, {command_bytes} B commands, frames up to {batch_kib} KiB, no faults survived"
