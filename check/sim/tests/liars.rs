@@ -19,7 +19,7 @@ fn failures(profile: Profile, count: u64, failures_max: usize) -> Vec<Report> {
 #[test]
 fn random_seeds_run_clean_with_liars() {
     let profile = Profile { fault_model: Some(FaultModel::Byzantine), ..Profile::default() };
-    let told: Vec<String> = failures(profile, 150, 3)
+    let told: Vec<String> = failures(profile, 60, 3)
         .iter()
         .map(|report| {
             let (seed, failure) = (report.seed, &report.failure);
