@@ -107,10 +107,6 @@ pub const BUGS: &[Bug] = &[
     bug("state-of-its-own", "the service's state depends on what only one replica saw"),
     byzantine("vouches-for-anything", "a replica vouches for requests that no client sent"),
     byzantine("smart-votes-unvouched", "a replica votes for what its host does not vouch for"),
-    byzantine(
-        "later-before-earlier",
-        "what waits for an earlier number of its session keeps that number out",
-    ),
     byzantine("members-of-one", "a replica takes another one's word for who the members are"),
     byzantine("gap-of-one", "a leader fills its instance as far as one replica wants"),
     byzantine("reply-of-one", "a client takes one replica's word"),
