@@ -146,6 +146,12 @@ impl ModSmart {
         }
         if slot == decided && slot == self.log.floor() && self.log.proof(slot).is_none() {
             proof.into_iter().for_each(|proof| self.log.set_floor_proof(proof));
+            // Nobody may have that proof any more. What follows is proven by itself.
+            if self.fetching.sources.contains_key(&from) {
+                let count = WINDOW.min(FETCH_MAX);
+                self.fetching.asked = Some((decided.plus(u64::from(count)), self.now));
+                self.send(out, from, Body::Fetch { slot: decided.next(), count }, None);
+            }
             return;
         }
         if slot <= decided || slot > SLOT_MAX {

@@ -153,6 +153,26 @@ fn the_proof_of_a_foreign_checkpoint_is_asked_for() {
     assert_eq!(fetches(&one.pass(Span::from_millis(200))), [] as [usize; 0]);
 }
 
+/// Nobody may have that proof any more: that is no reason not to ask for what follows.
+#[test]
+fn who_can_not_show_its_checkpoint_goes_on_behind_it() {
+    let mut one = One::new(0, 4, Byzantine);
+    let anchor = crate::Order::anchor(&one.order, Slot::ZERO).expect("all have the same");
+    one.step(Input::Installed { slot: Slot::new(6), anchor });
+    one.hear(2, 1, Body::Write { slot: Slot::new(9), digest: super::world::value(&some(1)) });
+    let out = one.hear(2, 1, Body::Gone { slot: Slot::new(6), proof: None });
+    let asked: Vec<u64> = sent(&out, 2)
+        .iter()
+        .filter_map(|body| match body {
+            Body::Fetch { slot, .. } => Some(slot.number()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(asked, [7]);
+    let out = one.hear(3, 1, Body::Gone { slot: Slot::new(6), proof: None });
+    assert_eq!(sent(&out, 3), [], "it does not seem to have more");
+}
+
 /// A checkpoint that one member holds is less than what all decided: whoever may still have the slots is asked before one is wanted.
 #[test]
 fn everybody_is_asked_before_a_checkpoint_is_wanted() {
