@@ -4,7 +4,7 @@
 mod harness;
 
 use harness::{Made, Server, free_ports, quorate, wait_until};
-use quorate::client::{BlockingClient, BlockingSession, ClientBuilder, ReadOptions};
+use quorate::client::{BlockingClient, ClientBuilder, ReadOptions};
 use quorate_kv::{KvCommand, KvQuery, KvReply, Operation};
 use serde_json::Value;
 use std::path::Path;
@@ -119,74 +119,34 @@ fn clients_of_instances(made: &Path) -> Option<Vec<u64>> {
     (1..=4).map(of).collect()
 }
 
-/// Who leads each instance.
-fn leaders_of_instances(made: &Path) -> Vec<Option<u64>> {
-    let each = show(made)["each"].as_array().cloned().unwrap_or_default();
-    each.iter().map(|one| one["leader"].as_u64()).collect()
-}
-
-/// Sixteen clients, each with a session.
-fn sixteen(directory: &Path) -> (Vec<BlockingClient>, Vec<BlockingSession>) {
-    let clients: Vec<BlockingClient> = (0..16).map(|_| client(directory)).collect();
-    let sessions = clients.iter().map(|client| client.open_session().expect("a session")).collect();
-    (clients, sessions)
-}
-
-/// All write until each instance has so many of them.
-fn write_until_even(directory: &Path, sessions: &[&BlockingSession], each: u64) {
-    wait_until("each instance has a quarter of the clients", || {
-        for (at, session) in sessions.iter().enumerate() {
-            session.call_one(&put("key", &at.to_string())).expect("written");
-        }
-        clients_of_instances(directory) == Some(vec![each; 4])
-    });
-}
-
-fn begun(made: &Made) -> Vec<Server> {
-    let servers = (1..=3).map(|id| Server::start(&made.config(id))).collect();
-    wait_until("the cluster leads", || {
-        run(&made.path(), &["kv", "put", "begin", "now", "--timeout", "3"]).code == Some(0)
-    });
-    servers
-}
-
 #[test]
 fn clients_spread_evenly_over_instances() {
     let made = Made::three_with(4);
     let directory = made.path();
-    let mut servers = begun(&made);
-    let (clients, sessions) = sixteen(&directory);
-    let all: Vec<&BlockingSession> = sessions.iter().collect();
-    write_until_even(&directory, &all, 4);
+    let mut servers: Vec<Server> = (1..=3).map(|id| Server::start(&made.config(id))).collect();
+    wait_until("the cluster leads", || {
+        run(&directory, &["kv", "put", "begin", "now", "--timeout", "3"]).code == Some(0)
+    });
+    let clients: Vec<BlockingClient> = (0..16).map(|_| client(&directory)).collect();
+    let sessions: Vec<_> = clients.iter().map(|client| client.open_session().expect("a session")).collect();
+    let evenly = || {
+        wait_until("each instance has a quarter of the clients", || {
+            for (at, session) in sessions.iter().enumerate() {
+                session.call_one(&put("key", &at.to_string())).expect("written");
+            }
+            clients_of_instances(&directory) == Some(vec![4; 4])
+        });
+    };
+    evenly();
     // Whoever leads is lost, and leads again when it is back for a while.
     drop(servers.remove(1));
     for session in &sessions {
         session.call_one(&put("key", "without")).expect("written");
     }
     servers.insert(1, Server::start(&made.config(2)));
-    write_until_even(&directory, &all, 4);
+    evenly();
     drop(sessions);
     drop(clients);
-    for server in servers {
-        assert_eq!(server.stop().code, Some(0));
-    }
-}
-
-/// Everybody leads what it keeps: nothing but their own first session tells those who come later where to go.
-#[test]
-fn clients_that_come_later_spread_too() {
-    let made = Made::three_with(4);
-    let directory = made.path();
-    let servers = begun(&made);
-    let (clients, sessions) = sixteen(&directory);
-    write_until_even(&directory, &sessions.iter().collect::<Vec<_>>(), 4);
-    wait_until("leaders are spread", || {
-        leaders_of_instances(&directory) == [Some(1), Some(2), Some(3), Some(1)]
-    });
-    let (more, later) = sixteen(&directory);
-    write_until_even(&directory, &sessions.iter().chain(&later).collect::<Vec<_>>(), 8);
-    drop((sessions, later));
-    drop((clients, more));
     for server in servers {
         assert_eq!(server.stop().code, Some(0));
     }
