@@ -77,6 +77,8 @@ impl<'a> Writer<'a> {
             Some(old) => Some(old.place),
             None => self.bring_back(request.key),
         };
+        // Of a key that this transaction deleted before, none is left: what an earlier command left here must not show.
+        self.buffers.value.clear();
         if let Some(old) = &old {
             if request.prev_kv || request.ignore_value {
                 let entry = entry_of(self.store, old);
@@ -84,7 +86,6 @@ impl<'a> Writer<'a> {
                     proto::message_field(out, 2, entry.message);
                 }
                 if request.ignore_value {
-                    self.buffers.value.clear();
                     self.buffers.value.extend_from_slice(KeyValue::decode(entry.message).value);
                 }
             }
