@@ -16,7 +16,7 @@ use crate::status::SuspectStatus;
 use crate::wants::Wants;
 use bytes::Bytes;
 use quorate_admit::{Heard, HeardLimits, Late, Owner};
-use quorate_execute::Lookup;
+use quorate_execute::{Lookup, Outcome};
 use quorate_merge::Position;
 use quorate_order::Input as OrderInput;
 use quorate_order::mod_smart::digest_of_request;
@@ -182,6 +182,21 @@ impl Vouching {
     /// The agreed time went so much ahead of this replica's own.
     pub(crate) fn pulled(&mut self, now: Time, by: Span) {
         self.pulled = self.pulled.max(now).plus(by).min(now.plus(AHEAD_MAX));
+    }
+
+    fn executed(&mut self, outcomes: &[Outcome]) {
+        for outcome in outcomes {
+            match (outcome.opening, outcome.status) {
+                (Some(client), _) => {
+                    if self.heard.opened(client, outcome.number, outcome.session) {
+                        self.woken.push(outcome.session);
+                    }
+                }
+                // Proposed before the one that was due, which still waits, as this one does: a leader must not rid itself of either so.
+                (None, ReplyStatus::ExpectedNumber) => {}
+                (None, _) => self.heard.executed(outcome.session, outcome.number),
+            }
+        }
     }
 
     fn may_be_ahead(&self, now: Time, by: Span) -> bool {
@@ -416,17 +431,7 @@ impl Node {
         if !self.vouching.is_on() {
             return;
         }
-        let Vouching { heard, woken, .. } = &mut self.vouching;
-        for outcome in self.outcomes.list() {
-            match outcome.opening {
-                Some(client) => {
-                    if heard.opened(client, outcome.number, outcome.session) {
-                        woken.push(outcome.session);
-                    }
-                }
-                None => heard.executed(outcome.session, outcome.number),
-            }
-        }
+        self.vouching.executed(self.outcomes.list());
     }
 
     /// Everything that was heard and goes through an instance that leads here now.

@@ -81,3 +81,30 @@ fn evidence_is_counted_by_member() {
     assert_eq!(evidence.count, 2);
     assert!(evidence.what.contains("two"));
 }
+
+/// A leader that proposes a session's requests out of order has none of them forgotten.
+#[test]
+fn what_came_before_its_turn_is_not_done() {
+    let mut vouching = Vouching::new(FaultModel::Byzantine, 4, 1, LIMITS);
+    let (session, client) = (SessionId { index: 2, generation: 1 }, ClientId::new(9));
+    for number in [5, 6, 7] {
+        let mut bytes = Vec::new();
+        let commands = ItemsBuilder::new();
+        write_request(&mut bytes, session, RequestNumber::new(number), RequestNumber::FIRST, &commands);
+        let (header, ..) = Requests::new(&bytes).flatten().next().unwrap();
+        assert!(vouching.heard.hear(at(1), Owner::Open(client), &header, Bytes::from(bytes.clone())));
+    }
+    let outcome = |number, status| Outcome {
+        session,
+        number: RequestNumber::new(number),
+        status,
+        body: 0..0,
+        opening: None,
+        withheld: false,
+    };
+    vouching.executed(&[outcome(7, ReplyStatus::ExpectedNumber)]);
+    assert_eq!(vouching.heard.of_session(session).count(), 3);
+    vouching.executed(&[outcome(5, ReplyStatus::Done), outcome(6, ReplyStatus::Done)]);
+    assert_eq!(vouching.heard.of_session(session).count(), 1);
+    vouching.invariants();
+}
