@@ -10,7 +10,8 @@ use crate::queue::Event;
 use crate::replica::Replica;
 use crate::trace::Level;
 use bytes::Bytes;
-use quorate_node::{CheckpointStatus, KeeperWork};
+use quorate_log::SyncMode;
+use quorate_node::{CheckpointStatus, KeeperWork, Node};
 use quorate_state::checkpoint::{Job, Report, Step};
 use quorate_types::{Digest, Seq};
 use quorate_wire::{FRAME_HEADER, FrameKind, OutFrame, StateMessage};
@@ -197,6 +198,12 @@ impl World {
             let at_rest = status.diverged.is_none() && status.transfer.is_none() && status.writing.is_none();
             at_rest && *seq == states[0].0 && border(status) > after && status.agreed_seq >= border(status)
         });
+        // What a log gives up goes once the records that say so are durable.
+        let written = |node: &Node| {
+            let log = node.status().log;
+            self.plan.log.sync == SyncMode::Memory || log.durable == log.appended
+        };
+        let settled = settled && replicas().filter_map(|r| r.node.as_ref()).all(written);
         let rested = |replica: &Replica| replica.keeping.rested && replica.standing.corrupt.is_none();
         let all_rested = replicas().filter(|replica| replica.node.is_some()).all(rested);
         let asks = looks.is_multiple_of(5) && states.iter().all(|(_, status)| border(status) <= after);
