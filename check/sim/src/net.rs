@@ -306,9 +306,10 @@ impl Net {
         self.conns.keys().copied().collect()
     }
 
-    /// The most bytes that are on their way in one direction of one connection.
-    pub fn bytes_max(&self) -> usize {
-        self.conns.values().flat_map(|conn| &conn.pipes).map(|pipe| pipe.bytes).max().unwrap_or(0)
+    /// The most bytes that are on their way in one direction of one connection, of those that these processes sent.
+    pub fn bytes_max(&self, of: impl Fn(usize) -> bool) -> usize {
+        let directions = self.conns.values().flat_map(|conn| conn.ends.iter().zip(&conn.pipes));
+        directions.filter(|(end, _)| of(end.who)).map(|(_, pipe)| pipe.bytes).max().unwrap_or(0)
     }
 
     /// Nothing gets from one to the other from now on.

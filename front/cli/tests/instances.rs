@@ -4,7 +4,7 @@
 mod harness;
 
 use harness::{Made, Server, free_ports, quorate, wait_until};
-use quorate::client::{BlockingClient, ClientBuilder, ReadOptions};
+use quorate::client::{BlockingClient, BlockingSession, ClientBuilder, ReadOptions};
 use quorate_kv::{KvCommand, KvQuery, KvReply, Operation};
 use serde_json::Value;
 use std::path::Path;
@@ -105,13 +105,21 @@ fn their_number_changes_under_load() {
     }
 }
 
+/// What each replica says of each instance.
+fn each_of_all(made: &Path) -> Vec<Value> {
+    // It says so, too, when something is wrong.
+    let text = run(made, &["status", "--json"]).out;
+    let status: Value = serde_json::from_str(&text).unwrap_or_default();
+    let replicas = status["replicas"].as_array().into_iter().flatten();
+    replicas
+        .filter_map(|replica| replica["status"]["instances"]["each"].as_array().cloned())
+        .flatten()
+        .collect()
+}
+
 /// How many clients each instance has, as its leader says; nothing while one has no leader.
 fn clients_of_instances(made: &Path) -> Option<Vec<u64>> {
-    let text = run(made, &["status", "--json"]).ok();
-    let status: Value = serde_json::from_str(&text).expect("a JSON document");
-    let replicas = status["replicas"].as_array().expect("replicas").iter();
-    let each: Vec<&Value> =
-        replicas.filter_map(|replica| replica["status"]["instances"]["each"].as_array()).flatten().collect();
+    let each = each_of_all(made);
     let of = |instance: u64| {
         let mut led = each.iter().filter(|one| one["instance"] == instance && one["leading"] == true);
         led.next().and_then(|one| one["clients"].as_u64())
@@ -119,34 +127,75 @@ fn clients_of_instances(made: &Path) -> Option<Vec<u64>> {
     (1..=4).map(of).collect()
 }
 
+/// Whether all replicas say that these lead, each in the same view.
+fn all_say_that_they_lead(made: &Path, leaders: [u64; 4]) -> bool {
+    let each = each_of_all(made);
+    (1..).zip(leaders).all(|(instance, leader)| {
+        let mut of = each.iter().filter(|one| one["instance"] == instance);
+        let view = of.clone().next().map(|one| &one["view"]);
+        of.clone().count() == 3 && of.all(|one| one["leader"] == leader && Some(&one["view"]) == view)
+    })
+}
+
+/// Sixteen clients, each with a session.
+fn sixteen(directory: &Path) -> (Vec<BlockingClient>, Vec<BlockingSession>) {
+    let clients: Vec<BlockingClient> = (0..16).map(|_| client(directory)).collect();
+    let sessions = clients.iter().map(|client| client.open_session().expect("a session")).collect();
+    (clients, sessions)
+}
+
+/// All write until each instance has so many of them.
+fn write_until_even(directory: &Path, sessions: &[&BlockingSession], each: u64) {
+    wait_until("each instance has a quarter of the clients", || {
+        for (at, session) in sessions.iter().enumerate() {
+            session.call_one(&put("key", &at.to_string())).expect("written");
+        }
+        clients_of_instances(directory) == Some(vec![each; 4])
+    });
+}
+
+fn begun(made: &Made) -> Vec<Server> {
+    let servers = (1..=3).map(|id| Server::start(&made.config(id))).collect();
+    // Nobody asks anything: a session that ends while others begin would change whose turn it is.
+    wait_until("the cluster leads", || clients_of_instances(&made.path()).is_some());
+    servers
+}
+
 #[test]
 fn clients_spread_evenly_over_instances() {
     let made = Made::three_with(4);
     let directory = made.path();
-    let mut servers: Vec<Server> = (1..=3).map(|id| Server::start(&made.config(id))).collect();
-    wait_until("the cluster leads", || {
-        run(&directory, &["kv", "put", "begin", "now", "--timeout", "3"]).code == Some(0)
-    });
-    let clients: Vec<BlockingClient> = (0..16).map(|_| client(&directory)).collect();
-    let sessions: Vec<_> = clients.iter().map(|client| client.open_session().expect("a session")).collect();
-    let evenly = || {
-        wait_until("each instance has a quarter of the clients", || {
-            for (at, session) in sessions.iter().enumerate() {
-                session.call_one(&put("key", &at.to_string())).expect("written");
-            }
-            clients_of_instances(&directory) == Some(vec![4; 4])
-        });
-    };
-    evenly();
+    let mut servers = begun(&made);
+    let (clients, sessions) = sixteen(&directory);
+    let all: Vec<&BlockingSession> = sessions.iter().collect();
+    write_until_even(&directory, &all, 4);
     // Whoever leads is lost, and leads again when it is back for a while.
     drop(servers.remove(1));
     for session in &sessions {
         session.call_one(&put("key", "without")).expect("written");
     }
     servers.insert(1, Server::start(&made.config(2)));
-    evenly();
+    write_until_even(&directory, &all, 4);
     drop(sessions);
     drop(clients);
+    for server in servers {
+        assert_eq!(server.stop().code, Some(0));
+    }
+}
+
+/// Everybody leads what it keeps: nothing but their own first session tells those who come later where to go.
+#[test]
+fn clients_that_come_later_spread_too() {
+    let made = Made::three_with(4);
+    let directory = made.path();
+    let servers = begun(&made);
+    let (clients, sessions) = sixteen(&directory);
+    write_until_even(&directory, &sessions.iter().collect::<Vec<_>>(), 4);
+    wait_until("leaders are spread", || all_say_that_they_lead(&directory, [1, 2, 3, 1]));
+    let (more, later) = sixteen(&directory);
+    write_until_even(&directory, &sessions.iter().chain(&later).collect::<Vec<_>>(), 8);
+    drop((sessions, later));
+    drop((clients, more));
     for server in servers {
         assert_eq!(server.stop().code, Some(0));
     }

@@ -54,15 +54,22 @@ impl Bindings {
         Some(lane)
     }
 
-    /// The instance of this connection, of those that lead here: as before, or the one with the fewest. Whether it is another one.
-    fn choose(&mut self, conn: ConnId, led: &[usize]) -> Option<(usize, bool)> {
-        if let Some(at) = self.instances.get(&conn).filter(|at| led.contains(at)) {
-            return Some((*at, false));
-        }
-        let at = led.iter().copied().min_by_key(|at| (self.count(*at), *at))?;
+    /// The instance of this connection, of those that lead here: as before.
+    fn bound(&self, conn: ConnId, led: &[usize]) -> Option<usize> {
+        self.instances.get(&conn).copied().filter(|at| led.contains(at))
+    }
+
+    /// Another one for this connection: the one whose turn it is, or the one with the fewest.
+    fn choose(&mut self, conn: ConnId, led: &[usize], turn: usize) -> Option<usize> {
+        let turn = Some(turn).filter(|at| led.contains(at));
+        let at = turn.or_else(|| led.iter().copied().min_by_key(|at| (self.count(*at), *at)))?;
+        self.bind(conn, at);
+        Some(at)
+    }
+
+    fn bind(&mut self, conn: ConnId, at: usize) {
         self.instances.insert(conn, at);
         self.readers.remove(&conn);
-        Some((at, true))
     }
 
     /// Whether a connection is bound to another instance than this one.
@@ -222,11 +229,27 @@ impl Node {
             return self.first().order.leading().then_some(FIRST);
         }
         let led = self.led();
-        let (at, is_new) = self.bindings.choose(conn, &led)?;
-        if is_new && lanes > 1 {
+        if let Some(at) = self.bindings.bound(conn, &led) {
+            return Some(at);
+        }
+        let client = self.peers.client(conn);
+        let turn = self.instance_in_turn(client.map_or(0, |client| self.ranks.of(client)));
+        let at = self.bindings.choose(conn, &led, turn)?;
+        if lanes > 1 {
             out.push(Effect::Move { conn, lane: lane_of(at, lanes) });
         }
         Some(at)
+    }
+
+    /// A client's requests go through this instance from now on, if it leads here.
+    pub(crate) fn rebind(&mut self, conn: ConnId, at: usize, out: &mut Effects) {
+        if self.bindings.is_bound(conn, at) || !self.led().contains(&at) {
+            return;
+        }
+        self.bindings.bind(conn, at);
+        if self.config.lanes > 1 {
+            out.push(Effect::Move { conn, lane: lane_of(at, self.config.lanes) });
+        }
     }
 
     /// A client's connection reads. One that no instance has is given a lane, too: what it costs is to be opened and sealed.

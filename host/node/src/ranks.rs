@@ -45,7 +45,7 @@ impl Ranks {
         }
     }
 
-    fn of(&self, client: ClientId) -> u64 {
+    pub(crate) fn of(&self, client: ClientId) -> u64 {
         self.of.get(&client).map_or(client.number(), |rank| u64::from(*rank))
     }
 }
@@ -69,10 +69,14 @@ impl Node {
         let views: u64 = present.map(|instance| instance.leader.0.number() % STAY_VIEWS).sum();
         let borders = generation.first.previous().number().saturating_mul(BORDER_VIEWS);
         // Whoever leads anything serves whoever comes; but all are told the same, so that they spread.
-        let count = self.lasting();
-        let from = (rank % count as u64) as usize;
+        let (count, from) = (self.lasting(), self.instance_in_turn(rank));
         let leader = (0..count).find_map(|step| self.instances[(from + step) % count].leader.1);
         LeaderNotice { view: View::new(views.saturating_add(borders)), leader }
+    }
+
+    /// The instance whose turn it is with the client of this rank.
+    pub(crate) fn instance_in_turn(&self, rank: u64) -> usize {
+        (rank % self.lasting() as u64) as usize
     }
 
     /// Clients hear who leads, since one instance has another leader, or since it is about all of them. Those whose requests go through
@@ -117,13 +121,17 @@ impl Node {
         self.ranks.opened.extend(here);
     }
 
-    /// Behind their replies, clients that are new move to whoever's turn it is.
+    /// Behind their replies, clients that are new move to whoever's turn it is. Who may stay may have come to another instance: before
+    /// its first session nobody knew whose turn it is.
     pub(crate) fn move_new_clients(&mut self, out: &mut Effects) {
         for (conn, rank) in std::mem::take(&mut self.ranks.opened) {
             let notice = self.notice_to(rank);
-            if notice.leader.is_some_and(|leader| leader != self.config.members.me()) {
-                self.bindings.forget(conn);
-                out.send(conn, notice.frame());
+            match notice.leader {
+                Some(leader) if leader != self.config.members.me() => {
+                    self.bindings.forget(conn);
+                    out.send(conn, notice.frame());
+                }
+                _ => self.rebind(conn, self.instance_in_turn(rank), out),
             }
         }
     }

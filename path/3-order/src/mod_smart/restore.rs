@@ -182,14 +182,25 @@ impl ModSmart {
             self.log.set_floor_proof(proof.clone());
         }
         let Some((batch, batch_record)) = found else {
-            let none = || inconsistent(format!("{slot} is decided without its batch"));
-            return if later { Err(none()) } else { Ok(()) };
+            return self.restore_without_batch(slot, proof);
         };
         let entry = Entry { batch_record, record, kept: Some((batch, proof)) };
         if later {
             return self.restore_slot(slot, entry);
         }
         self.replay.earlier.push(slot, entry);
+        Ok(())
+    }
+
+    /// The record that holds its batch is not there: it lies in the checkpoint, or was lost. [mod_smart L86]
+    fn restore_without_batch(&mut self, slot: Slot, proof: Proof) -> Result<(), Halt> {
+        if slot <= self.replay.anchor {
+            return Ok(());
+        }
+        if slot <= self.log.last() || !self.replay.gap {
+            return Err(inconsistent(format!("{slot} is decided without its batch")));
+        }
+        self.log.reset(slot, Some(proof));
         Ok(())
     }
 
