@@ -232,8 +232,7 @@ impl Node {
         if let Some(at) = self.bindings.bound(conn, &led) {
             return Some(at);
         }
-        let client = self.peers.client(conn);
-        let turn = self.instance_in_turn(client.map_or(0, |client| self.ranks.of(client)));
+        let turn = self.instance_in_turn(self.rank_of(conn));
         let at = self.bindings.choose(conn, &led, turn)?;
         if lanes > 1 {
             out.push(Effect::Move { conn, lane: lane_of(at, lanes) });
@@ -241,15 +240,18 @@ impl Node {
         Some(at)
     }
 
-    /// A client's requests go through this instance from now on, if it leads here.
-    pub(crate) fn rebind(&mut self, conn: ConnId, at: usize, out: &mut Effects) {
-        if self.bindings.is_bound(conn, at) || !self.led().contains(&at) {
-            return;
+    /// A client whose requests go through an instance that leads here takes this one from now on, if it leads here, too. Whether that is
+    /// another one.
+    pub(crate) fn rebind(&mut self, conn: ConnId, at: usize, out: &mut Effects) -> bool {
+        let led = self.led();
+        if !led.contains(&at) || self.bindings.bound(conn, &led).is_none_or(|bound| bound == at) {
+            return false;
         }
         self.bindings.bind(conn, at);
         if self.config.lanes > 1 {
             out.push(Effect::Move { conn, lane: lane_of(at, self.config.lanes) });
         }
+        true
     }
 
     /// A client's connection reads. One that no instance has is given a lane, too: what it costs is to be opened and sealed.

@@ -45,7 +45,7 @@ impl Ranks {
         }
     }
 
-    pub(crate) fn of(&self, client: ClientId) -> u64 {
+    fn of(&self, client: ClientId) -> u64 {
         self.of.get(&client).map_or(client.number(), |rank| u64::from(*rank))
     }
 }
@@ -61,6 +61,11 @@ impl Node {
     /// The same, for whoever has not been let in yet.
     pub(crate) fn notice_for(&self, client: Option<ClientId>) -> LeaderNotice {
         self.notice_to(client.map_or(0, |client| self.ranks.of(client)))
+    }
+
+    /// The rank of a connection's client, as far as it is known.
+    pub(crate) fn rank_of(&self, conn: ConnId) -> u64 {
+        self.peers.client(conn).map_or(0, |client| self.ranks.of(client))
     }
 
     fn notice_to(&self, rank: u64) -> LeaderNotice {
@@ -80,15 +85,18 @@ impl Node {
     }
 
     /// Clients hear who leads, since one instance has another leader, or since it is about all of them. Those whose requests go through
-    /// another one, and who may stay here, hear nothing: for them nothing changed, and they would send everything again.
+    /// another one, whose turn it is, hear nothing: for them nothing changed, and they would send everything again.
     pub(crate) fn tell_clients(&mut self, of: Option<usize>, out: &mut Effects) {
         self.ranks.read(self.executor.sessions());
         let here = Some(self.config.members.me());
         let clients: Vec<ConnId> = self.peers.clients().collect();
         for conn in clients {
-            let notice = self.leader_notice(conn);
+            let rank = self.rank_of(conn);
+            let (notice, turn) = (self.notice_to(rank), self.instance_in_turn(rank));
             if notice.leader != here {
                 self.bindings.forget(conn);
+            } else if self.rebind(conn, turn, out) {
+                // It sends everything again, since what is under way goes another way.
             } else if of.is_some_and(|of| self.bindings.goes_on(conn, of)) {
                 continue;
             }
@@ -131,7 +139,9 @@ impl Node {
                     self.bindings.forget(conn);
                     out.send(conn, notice.frame());
                 }
-                _ => self.rebind(conn, self.instance_in_turn(rank), out),
+                _ => {
+                    self.rebind(conn, self.instance_in_turn(rank), out);
+                }
             }
         }
     }
