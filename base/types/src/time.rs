@@ -70,6 +70,11 @@ impl Span {
     pub const fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
+    /// What is left of it; nothing when `other` is longer.
+    #[must_use]
+    pub const fn minus(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
     /// So many times as long.
     #[must_use]
     pub const fn times(self, factor: u64) -> Self {

@@ -86,6 +86,8 @@ pub enum Complaint {
     Request(Digest),
     /// A slot that is not decided.
     Slot(Slot),
+    /// What the group could do: the leader is too slow, as measured here.
+    Rate,
     /// For nothing: so many others complain that one of them is right.
     Joined,
     /// For nothing: it leads, and wants to be replaced.
@@ -576,6 +578,7 @@ fn put_complaint(out: &mut Vec<u8>, why: Complaint) {
         }
         Complaint::Joined => out.put_u8(4),
         Complaint::Leaves => out.put_u8(5),
+        Complaint::Rate => out.put_u8(6),
     }
 }
 
@@ -586,6 +589,7 @@ fn read_complaint(r: &mut Reader) -> Result<Complaint, Reject> {
         3 => Complaint::Slot(Slot::new(r.u64()?)),
         4 => Complaint::Joined,
         5 => Complaint::Leaves,
+        6 => Complaint::Rate,
         _ => return Err(Reject::Malformed("complaint")),
     })
 }

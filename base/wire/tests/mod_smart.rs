@@ -70,6 +70,7 @@ fn complaint() -> impl Strategy<Value = Complaint> {
         slot().prop_map(Complaint::Slot),
         Just(Complaint::Joined),
         Just(Complaint::Leaves),
+        Just(Complaint::Rate),
     ]
 }
 

@@ -8,7 +8,7 @@
 //! checkpoints. INV-SCRIPT-9: only durable records are given up.
 //! All are asserted after every step, together with the protocol's own.
 
-use quorate_order::{Anchor, Effect, Effects, Input, Order, Stored};
+use quorate_order::{Anchor, Effect, Effects, Input, Order, Stored, Waited};
 use quorate_types::{Digest, Halt, RecordId, Reject, ReplicaId, Slot, Span, Time, View};
 use quorate_wire::{Batch, Memberships, OrderMessage, Verified};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -126,6 +126,8 @@ pub struct World {
     /// Links without a connection.
     closed: BTreeSet<(ReplicaId, ReplicaId)>,
     sent: u64,
+    /// For how long what is proposed has waited at every replica.
+    waits: Span,
     autoload: bool,
     autofetch: bool,
     check_send: Option<CheckSend>,
@@ -157,6 +159,7 @@ impl World {
             cut: BTreeSet::new(),
             closed: BTreeSet::new(),
             sent: 0,
+            waits: Span::ZERO,
             autoload: true,
             autofetch: false,
             check_send: None,
@@ -295,11 +298,18 @@ impl World {
         self.sync_if_automatic(id);
     }
 
+    /// What is proposed from now on has waited for so long at every replica when it arrives there.
+    pub fn set_waits(&mut self, waits: Span) {
+        self.waits = waits;
+    }
+
     /// Answers what a replica asked about proposals.
     fn vouch(&mut self, id: ReplicaId) {
         while let Some(replica) = self.replicas.get_mut(&id).filter(|replica| replica.vouches) {
             let Some((slot, digest)) = replica.examining.pop_front() else { return };
-            self.step_once(id, Input::Vouched { slot, digest });
+            let since = Time::from_nanos(self.now.nanos().saturating_sub(self.waits.nanos()));
+            let waited = Some(Waited { since, full: false });
+            self.step_once(id, Input::Vouched { slot, digest, waited });
         }
     }
 

@@ -35,6 +35,7 @@ fn every_message_occurs() {
         ": silence",
         ": joined",
         ": leaves",
+        ": rate",
         "  CERTIFICATE v",
         "  STOP-DATA v",
         "  SYNC v",

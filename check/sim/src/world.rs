@@ -183,6 +183,11 @@ impl World {
         }
     }
 
+    /// When the last operation of a client ended, in virtual nanoseconds.
+    pub fn last_answer(&self) -> u64 {
+        self.clients.iter().flat_map(|client| &client.done).filter_map(|done| done.ret).max().unwrap_or(0)
+    }
+
     /// What happened.
     pub fn trace(&self) -> &Trace {
         &self.trace

@@ -1,7 +1,10 @@
 //! Clusters that survive Byzantine faults, with replicas and clients that lie.
 
+use quorate_sim::SyncMode;
 use quorate_sim::campaign::{Campaign, run};
-use quorate_sim::{Profile, Report};
+use quorate_sim::liars::Trick;
+use quorate_sim::plan::Liar;
+use quorate_sim::{Level, Plan, Profile, Report, World};
 use quorate_types::FaultModel;
 
 fn jobs() -> usize {
@@ -36,5 +39,47 @@ fn one_liar_too_many_is_seen() {
         let profile = Profile { replicas: Some(replicas), liars: Some(liars), ..Profile::default() };
         let found = failures(profile, 300, 1);
         assert!(!found.is_empty(), "{liars} liars of {replicas} are not seen");
+    }
+}
+
+const MS: u64 = 1_000_000;
+
+/// Four replicas without other faults, and clients that always wait for something: when the last of them has its last answer.
+fn last_answer(seed: u64, trick: Option<Trick>) -> u64 {
+    let profile = Profile {
+        replicas: Some(4),
+        fault_model: Some(FaultModel::Byzantine),
+        liars: Some(0),
+        faults: false,
+        instances: Some(1),
+        sync: Some(SyncMode::Group),
+        ..Profile::default()
+    };
+    let mut plan = Plan::new(seed, &profile);
+    (plan.timing, plan.in_flight) = ((50, 300, 600), (2, 1 << 20));
+    (plan.net.delay, plan.net.jitter, plan.net.bandwidth, plan.net.spike) =
+        ((MS / 10, MS / 5), MS / 10, None, 0);
+    (plan.disk, plan.heal_at, plan.clients) = ((MS / 10, MS), 100 * MS, 6);
+    let work = &mut plan.workload;
+    (work.operations, work.at_once, work.pause, work.padding) = (800, 2, MS, 0);
+    (work.shares, work.deadlines, work.batch) = ([1, 0, 0, 0, 0, 0, 0, 0], 0, 1);
+    // It leads the first view.
+    plan.liars =
+        trick.map(|trick| Liar { who: 1, tricks: vec![trick], often: 1000, since: 0 }).into_iter().collect();
+    let mut world = World::new(plan, Level::Hash);
+    let report = world.run();
+    assert!(report.failure.is_none(), "{:?}", report.failure);
+    world.last_answer()
+}
+
+/// What a leader delays, or leaves out, costs no more than docs/protocols/mod_smart.md says.
+#[test]
+fn a_slow_leader_is_not_slow_for_long() {
+    for seed in 1..=3 {
+        let quick = last_answer(seed, None);
+        for trick in [Trick::SlowLeader(150), Trick::SlowLeader(250), Trick::SlowLeader(550), Trick::Small] {
+            let cost = last_answer(seed, Some(trick)).saturating_sub(quick) / MS;
+            assert!(cost < 4000, "seed {seed}: {trick:?} costs {cost} ms");
+        }
     }
 }

@@ -19,6 +19,7 @@ use quorate_admit::{Heard, HeardLimits, Late, Owner};
 use quorate_execute::{Lookup, Outcome};
 use quorate_merge::Position;
 use quorate_order::Input as OrderInput;
+use quorate_order::Waited;
 use quorate_order::mod_smart::digest_of_request;
 use quorate_types::{
     ClientId, ConnId, Digest, FaultModel, Quorums, Reject, ReplicaId, RequestNumber, SessionId, Slot, Span,
@@ -42,6 +43,8 @@ const CLAIM_TIME: Span = Span::from_secs(30);
 pub(crate) const AHEAD_MAX: Span = Span::from_secs(10);
 /// Proposals of one instance that wait for a word; the protocol asks about few slots at a time.
 const HELD_MAX: usize = 8;
+/// So many requests of a batch tell how long it waited.
+const SAMPLES_MAX: usize = 64;
 /// More bytes of answers than this are not put together for one frame of requests.
 const ANSWER_BYTES: usize = 1 << 20;
 
@@ -163,6 +166,24 @@ impl Vouching {
     pub(crate) fn wanted(&mut self, from: ReplicaId, place: Position) -> Option<Position> {
         let one_honest = if planted("gap-of-one") { 1 } else { self.quorums.one_correct() as usize };
         self.wants.wants(from, place, one_honest)
+    }
+
+    /// Since when what is in a batch waits here, if it is not done yet: what half of the clients in it sent. One of them alone can not make
+    /// a leader look slow that serves others as well. `room`: bytes of a batch to which nothing more is added.
+    fn waited(&self, batch: &Batch, fresh: impl Fn(&RequestHeader) -> bool, room: usize) -> Option<Waited> {
+        let step = (batch.header().count as usize).div_ceil(SAMPLES_MAX).max(1);
+        let (mut since, mut bytes) = (Vec::new(), 0);
+        for (header, body, whole) in batch.requests().flatten().step_by(step) {
+            if let Some(known) = self.heard.since(&header, body).filter(|_| fresh(&header)) {
+                since.push(known);
+                bytes += whole.len() * step;
+            }
+        }
+        since.sort_unstable();
+        since.dedup_by_key(|(client, _)| *client);
+        since.sort_unstable_by_key(|(_, since)| *since);
+        let (_, since) = *since.get(since.len() / 2)?;
+        Some(Waited { since, full: bytes * 2 >= room })
     }
 
     pub(crate) fn began_to_lead(&mut self, at: usize) {
@@ -383,8 +404,8 @@ impl Node {
             let known = self.may_vouch(at, now, held);
             if known {
                 any = true;
-                let (slot, digest) = (held.slot, held.digest);
-                self.instances[at].step(now, OrderInput::Vouched { slot, digest });
+                let (slot, digest, waited) = (held.slot, held.digest, self.waited(&held.batch));
+                self.instances[at].step(now, OrderInput::Vouched { slot, digest, waited });
             }
             !known
         });
@@ -424,6 +445,14 @@ impl Node {
             *count += 1;
         }
         true
+    }
+
+    fn waited(&self, batch: &Batch) -> Option<Waited> {
+        let fresh = |header: &RequestHeader| {
+            header.kind == RequestKind::OpenSession
+                || matches!(self.executor.lookup(header.session, header.number), Lookup::Fresh)
+        };
+        self.vouching.waited(batch, fresh, self.config.admission.batch_bytes)
     }
 
     /// A batch was executed: what it answered waits no more.

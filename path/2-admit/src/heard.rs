@@ -342,16 +342,25 @@ impl Heard {
     /// Whether this very request came from the client whose session it is, or that it opens one for, or enough members say so.
     /// `one_honest`: so many members that one of them does not lie.
     pub fn knows(&self, header: &RequestHeader, body: &[u8], whole: &[u8], one_honest: usize) -> bool {
-        let heard = if header.kind == RequestKind::OpenSession {
-            let client = body.first_chunk::<8>().map_or(0, |id| u64::from_le_bytes(*id));
-            self.openings.get(&(ClientId::new(client), header.number))
-        } else {
-            let line = self.lines.get(header.session.index as usize).and_then(Option::as_ref);
-            let line = line.filter(|line| line.session == header.session);
-            line.and_then(|line| line.asked.get(line.place(header.number).ok()?))
-        };
+        let heard = self.find(header, body).map(|(_, asked)| asked);
         heard.is_some_and(|asked| asked.is(header, body, whole))
             || (!self.told.is_empty() && self.told.get(whole).is_some_and(|by| by.len() >= one_honest))
+    }
+
+    /// Whose request this is, and since when it waits here, if its client sent it.
+    pub fn since(&self, header: &RequestHeader, body: &[u8]) -> Option<(ClientId, Time)> {
+        self.find(header, body).map(|(client, asked)| (client, asked.since))
+    }
+
+    fn find(&self, header: &RequestHeader, body: &[u8]) -> Option<(ClientId, &Asked)> {
+        if header.kind == RequestKind::OpenSession {
+            let client = ClientId::new(body.first_chunk::<8>().map_or(0, |id| u64::from_le_bytes(*id)));
+            return self.openings.get(&(client, header.number)).map(|asked| (client, asked));
+        }
+        let line = self.lines.get(header.session.index as usize).and_then(Option::as_ref);
+        let line = line.filter(|line| line.session == header.session)?;
+        let asked = line.asked.get(line.place(header.number).ok()?)?;
+        Some((line.client, asked))
     }
 
     /// A member sends on what it heard of a client. How many members did so by now. Each has a share of its own, of which the oldest goes.

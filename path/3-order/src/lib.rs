@@ -79,9 +79,20 @@ pub enum Input {
         slot: Slot,
         /// The batch, by its digest.
         digest: Digest,
+        /// Since when what is in it waits here; none if all of it is known to be done, or nothing about it is known.
+        waited: Option<Waited>,
     },
     /// The moment that [`Order::deadline`] named has come.
     Deadline,
+}
+
+/// How long a leader let wait what it proposes, as far as this replica knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waited {
+    /// When it was here: the time at which half of the clients in it had sent theirs.
+    pub since: Time,
+    /// Whether there was no room for more.
+    pub full: bool,
 }
 
 /// What an operator and the other stages may know about a protocol.

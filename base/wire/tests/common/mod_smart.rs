@@ -59,6 +59,7 @@ pub(crate) fn messages() -> Vec<(&'static str, &'static str, ModSmartMessage)> {
         ("stop_slot", "A slot is not decided.", stop(Complaint::Slot(slot))),
         ("stop_joined", "Others complain.", stop(Complaint::Joined)),
         ("stop_leaves", "The leader gives up.", stop(Complaint::Leaves)),
+        ("stop_rate", "The leader is slow.", stop(Complaint::Rate)),
         ("certificate", "Why there is a view 5.", Body::Certificate { stops: signed(&[1, 2, 3]) }),
         (
             "stop_data",

@@ -56,6 +56,7 @@ fn complaint(why: Complaint) -> String {
         Complaint::Slot(slot) => format!("{slot}"),
         Complaint::Joined => "joined".into(),
         Complaint::Leaves => "leaves".into(),
+        Complaint::Rate => "rate".into(),
     }
 }
 

@@ -53,8 +53,10 @@ pub enum Trick {
     Selective,
     /// Everything comes late.
     Slow,
-    /// Its proposals come late.
-    SlowLeader,
+    /// Its proposals come late, by so many milliseconds; by how many is drawn if 0.
+    SlowLeader(u64),
+    /// Proposes little of what waits.
+    Small,
     /// Proposes one thing to some and another to others, and votes for whatever each of them saw.
     Equivocate,
     /// Votes for whatever each of the others votes for.
@@ -106,11 +108,12 @@ pub enum Trick {
 }
 
 /// All of them.
-pub const TRICKS: [Trick; 31] = [
+pub const TRICKS: [Trick; 32] = [
     Trick::Silent,
     Trick::Selective,
     Trick::Slow,
-    Trick::SlowLeader,
+    Trick::SlowLeader(0),
+    Trick::Small,
     Trick::Equivocate,
     Trick::DoubleVotes,
     Trick::FalseVotes,
@@ -216,8 +219,9 @@ fn player(trick: Trick, me: &mut Voice) -> Box<dyn Plays> {
     match trick {
         Trick::Silent => Box::new(silent::Silent::to_all()),
         Trick::Selective => Box::new(silent::Silent::to_some(me)),
-        Trick::Slow => Box::new(slow::Slow::new(me, false)),
-        Trick::SlowLeader => Box::new(slow::Slow::new(me, true)),
+        Trick::Slow => Box::new(slow::Slow::new(me)),
+        Trick::SlowLeader(by) => Box::new(slow::Slow::leader(me, by)),
+        Trick::Small => Box::new(requests::Small),
         Trick::Equivocate => Box::new(equivocate::Equivocate::default()),
         Trick::DoubleVotes => Box::new(votes::DoubleVotes),
         Trick::FalseVotes => Box::new(votes::FalseVotes),

@@ -1,4 +1,4 @@
-//! A leader that proposes what clients did not send, or leaves out what they did.
+//! A leader that proposes what clients did not send, or leaves out what they did, for good or for now.
 
 use super::voice::{rebuilt, requests_of};
 use super::{Plays, Said, Saying, Voice};
@@ -69,6 +69,24 @@ impl Plays for Forge {
             if self.forged.len() > 64 {
                 self.forged.pop_first();
             }
+        }
+        vec![Saying::now(to, said)]
+    }
+}
+
+/// Proposes one request at a time, however many wait.
+#[derive(Debug)]
+pub(super) struct Small;
+
+impl Plays for Small {
+    fn instead(&mut self, _me: &mut Voice, to: usize, mut said: Said) -> Vec<Saying> {
+        if let Said::Order(_, message) = &mut said
+            && let Body::Propose { batch, .. } = &mut message.body
+            && batch.header().count > 1
+        {
+            let mut requests = requests_of(batch);
+            requests.truncate(1);
+            *batch = rebuilt(batch.header(), &requests);
         }
         vec![Saying::now(to, said)]
     }

@@ -4,7 +4,8 @@ use super::{Plays, Said, Saying, Voice};
 use quorate_wire::mod_smart::ModSmartBody as Body;
 
 const MS: u64 = 1_000_000;
-/// Nobody is late by more once the other faults are over: a run has an end, and who is just not late enough to be replaced may lead.
+/// Nobody is late with everything by more once the other faults are over: a run has an end, and what a checkpoint or a client waits for,
+/// nobody measures.
 const HEALED_MAX: u64 = 20 * MS;
 
 /// See the module.
@@ -15,9 +16,14 @@ pub(super) struct Slow {
 }
 
 impl Slow {
-    /// `proposals`: these only.
-    pub(super) fn new(me: &mut Voice, proposals: bool) -> Self {
-        Self { by: me.rng.spread(MS, 1000 * MS), proposals }
+    pub(super) fn new(me: &mut Voice) -> Self {
+        Self { by: me.rng.spread(MS, 1000 * MS), proposals: false }
+    }
+
+    /// Late with proposals only, by so many milliseconds.
+    pub(super) fn leader(me: &mut Voice, by: u64) -> Self {
+        let drawn = me.rng.spread(MS, 1000 * MS);
+        Self { by: if by == 0 { drawn } else { by * MS }, proposals: true }
     }
 }
 
@@ -26,7 +32,7 @@ impl Plays for Slow {
         let proposes =
             matches!(&said, Said::Order(_, message) if matches!(message.body, Body::Propose { .. }));
         let late = proposes || !self.proposals;
-        let by = if me.healed { self.by.min(HEALED_MAX) } else { self.by };
+        let by = if me.healed && !self.proposals { self.by.min(HEALED_MAX) } else { self.by };
         vec![Saying { to, after: if late { by } else { 0 }, said }]
     }
 }

@@ -108,3 +108,42 @@ fn what_came_before_its_turn_is_not_done() {
     assert_eq!(vouching.heard.of_session(session).count(), 1);
     vouching.invariants();
 }
+
+/// Of each client the request that waits longest counts, and of the clients the one in the middle; what is done, or was never heard,
+/// waits for nothing.
+#[test]
+fn a_batch_waits_since_half_of_its_clients_sent_theirs() {
+    let mut vouching = Vouching::new(FaultModel::Byzantine, 4, 1, LIMITS);
+    let request = |index: u32, number: u64| {
+        let (mut bytes, mut commands) = (Vec::new(), ItemsBuilder::new());
+        commands.push(&[b'x'; 100]);
+        let session = SessionId { index, generation: 1 };
+        write_request(&mut bytes, session, RequestNumber::new(number), RequestNumber::FIRST, &commands);
+        bytes
+    };
+    for (index, number, since) in [(1, 1, 10), (2, 1, 90), (2, 2, 20), (3, 1, 30), (4, 1, 5)] {
+        let bytes = request(index, number);
+        let (header, ..) = Requests::new(&bytes).flatten().next().unwrap();
+        let owner = Owner::Open(ClientId::new(u64::from(index)));
+        assert!(vouching.heard.hear(at(since), owner, &header, Bytes::from(bytes.clone())));
+    }
+    let since = |of: &[(u32, u64)], room: usize| {
+        let mut bytes = Vec::new();
+        Batch::begin(&mut bytes);
+        of.iter().for_each(|(index, number)| bytes.extend_from_slice(&request(*index, *number)));
+        let header = BatchHeader { time: AgreedTime::ZERO, seed: 0, count: of.len() as u32, border: false };
+        let fresh = |header: &RequestHeader| header.session.index != 4;
+        vouching.waited(&Batch::seal(bytes, header), fresh, room)
+    };
+    let waited = |since, full| Some(Waited { since: at(since), full });
+    assert_eq!(since(&[(1, 1), (2, 2), (2, 1), (3, 1)], 1 << 20), waited(20, false));
+    assert_eq!(since(&[(1, 1), (3, 1)], 1 << 20), waited(30, false), "one alone of two does not count");
+    assert_eq!(since(&[(1, 1)], 300), waited(10, false));
+    assert_eq!(since(&[(1, 1), (3, 1)], 300), waited(30, true));
+    assert_eq!(since(&[(4, 1)], 1), None, "it is done");
+    assert_eq!(since(&[(7, 1)], 1), None, "nobody heard of it");
+    assert_eq!(since(&[], 1), None);
+    let many: Vec<_> = (1..=500).map(|at| (if at % 2 == 0 { 1 } else { 3 }, 1)).collect();
+    assert_eq!(since(&many, 1 << 16), waited(30, true), "not all are looked at, and those stand for all");
+    assert_eq!(since(&many, 1 << 18), waited(30, false));
+}

@@ -8,7 +8,7 @@
 
 use super::ModSmart;
 use super::normal::AHEAD_MAX;
-use crate::{Effect, Effects};
+use crate::{Effect, Effects, Waited};
 use quorate_types::{Digest, Slot, planted};
 use quorate_wire::Batch;
 use quorate_wire::mod_smart::WRITES_MAX;
@@ -18,17 +18,21 @@ use std::collections::BTreeMap;
 /// again.
 #[derive(Debug, Default)]
 pub(super) struct Vouched {
-    values: BTreeMap<Slot, Vec<Digest>>,
+    values: BTreeMap<Slot, Vec<(Digest, Option<Waited>)>>,
 }
 
 impl Vouched {
     fn contains(&self, slot: Slot, digest: Digest) -> bool {
-        self.values.get(&slot).is_some_and(|values| values.contains(&digest))
+        self.get(slot, digest).is_some()
     }
-    fn insert(&mut self, slot: Slot, digest: Digest) {
+    fn get(&self, slot: Slot, digest: Digest) -> Option<Option<Waited>> {
+        let values = self.values.get(&slot)?;
+        values.iter().find(|(known, _)| *known == digest).map(|(_, waited)| *waited)
+    }
+    fn insert(&mut self, slot: Slot, digest: Digest, waited: Option<Waited>) {
         let values = self.values.entry(slot).or_default();
-        if !values.contains(&digest) {
-            values.push(digest);
+        if !values.iter().any(|(known, _)| *known == digest) {
+            values.push((digest, waited));
         }
         if values.len() > WRITES_MAX {
             values.remove(0);
@@ -57,12 +61,23 @@ impl ModSmart {
     }
 
     /// The host's answer may come late: in a later view, or when the slot is decided. [mod_smart L101]
-    pub(super) fn on_vouched(&mut self, slot: Slot, digest: Digest, out: &mut Effects) {
+    pub(super) fn on_vouched(
+        &mut self,
+        slot: Slot,
+        digest: Digest,
+        waited: Option<Waited>,
+        out: &mut Effects,
+    ) {
         let next = self.decided().next();
         if self.is_byzantine() && slot >= next && slot.since(next) < AHEAD_MAX {
-            self.vouched.insert(slot, digest);
+            self.vouched.insert(slot, digest, waited);
             self.progress(out);
         }
+    }
+
+    /// How long what was proposed waited here, if the host said so.
+    pub(super) fn waited(&self, slot: Slot, digest: Digest) -> Option<Waited> {
+        self.vouched.get(slot, digest).flatten()
     }
 
     /// Whether clients sent what was proposed, as far as is known here. [mod_smart L101]

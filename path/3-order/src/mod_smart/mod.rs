@@ -8,10 +8,10 @@
 //! docs/protocols/mod_smart.md, with the deviations and what is not implemented; `[mod_smart L1]` (who leads) names a line there.
 //!
 //! Where to look: `normal` (PROPOSE, WRITE, ACCEPT), `examine` (whether clients sent it), `stops` (complaints, STOP, views), `sync` (STOP-DATA, SYNC), `rules` (what binds
-//! a view), `statements` (what is signed, and its checks), `watch` (who waits for what), `fetch` (decided slots from others), `log`
+//! a view), `statements` (what is signed, and its checks), `watch` (who waits for what), `rates` (slow leaders), `fetch` (decided slots from others), `log`
 //! (decided slots), `delivery`, `checkpoints`, `persist` and `restore` (records), `reads`, `invariants`.
 //!
-//! Invariants: INV-SMART-1 to INV-SMART-10, see `invariants`. Tests: tests/ beside this file (`chaos` runs random schedules,
+//! Invariants: INV-SMART-1 to INV-SMART-11, see `invariants`. Tests: tests/ beside this file (`chaos` runs random schedules,
 //! `liars` adversaries), the common suite in check/script/tests/order_suite.rs.
 
 mod checkpoints;
@@ -22,6 +22,7 @@ mod invariants;
 mod log;
 mod normal;
 mod persist;
+mod rates;
 mod reads;
 mod restore;
 mod rules;
@@ -46,6 +47,7 @@ use quorate_types::{
 };
 use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage, Signed};
 use quorate_wire::{Batch, Memberships, OrderMessage, Verified};
+use rates::Rates;
 use reads::Reads;
 use restore::Replay;
 pub use statements::{Statements, digest_of, digest_of_request};
@@ -83,6 +85,8 @@ pub struct ModSmartConfig {
     pub timeout_max: Span,
     /// How long a message may stay without effect before it is sent again.
     pub repeat: Span,
+    /// So many batches that are not full a leader seals while others are under way.
+    pub batches_ahead: usize,
     /// Bytes of decided batches kept in memory, at most, where they can be read back.
     pub cache_bytes: usize,
     /// Whether [`Effect::Load`] works. Without it (memory mode) everything after the last checkpoint stays in memory.
@@ -103,6 +107,7 @@ impl ModSmartConfig {
             timeout: Span::from_millis(300),
             timeout_max: Span::from_millis(2400),
             repeat: Span::from_millis(100),
+            batches_ahead: 2,
             cache_bytes: 64 << 20,
             reload: true,
         }
@@ -151,6 +156,7 @@ pub struct ModSmart {
     stops: Stops,
     gathered: Gathered,
     watch: Watch,
+    rates: Rates,
     fetching: Fetching,
     reads: Reads,
     /// Who was shown a certificate, or asked for one, since the last tick.
@@ -204,6 +210,7 @@ impl ModSmart {
             stops: Stops::default(),
             gathered: Gathered::default(),
             watch: Watch::default(),
+            rates: Rates::default(),
             fetching: Fetching::default(),
             reads: Reads::default(),
             shown: BTreeSet::new(),
@@ -433,7 +440,7 @@ impl Order for ModSmart {
             Input::Membership(_) | Input::Listeners(_) => {}
             Input::Watch(request) => self.on_watch(request),
             Input::Unwatch(request) => self.watch.forget(&request),
-            Input::Vouched { slot, digest } => self.on_vouched(slot, digest, out),
+            Input::Vouched { slot, digest, waited } => self.on_vouched(slot, digest, waited, out),
             Input::Deadline => self.on_tick(out),
         }
         if first {

@@ -259,8 +259,11 @@ impl ModSmart {
         let proposed = self.tallies.get(&slot).and_then(|tally| tally.proposal.as_ref());
         // What binds the view was examined by who wrote it first.
         let proposed = proposed.filter(|(digest, _)| self.may_take(slot, *digest));
+        // Nor is who leads to blame for the time that it takes.
+        let waited = proposed.filter(|_| forced.is_none()).and_then(|(digest, _)| self.waited(slot, *digest));
         let Some((digest, batch)) = forced.or(proposed).cloned() else { return };
         self.watch.slot_is_open(self.now);
+        self.note_taken(slot, waited);
         if self.is_byzantine() {
             self.open.note_write(self.view, digest);
             let record = self.persist_write(slot, digest, batch, out);
@@ -329,6 +332,7 @@ impl ModSmart {
         let slot = proof.slot;
         assert!(slot == self.decided().next(), "INV-SMART-6: slots are decided in order, {slot}");
         self.watch.decided(&batch);
+        self.note_decided(slot);
         self.persist_decision(proof, batch, out);
         self.open = Open::default();
         self.tallies.retain(|of, _| *of > slot);

@@ -181,6 +181,7 @@ impl ModSmart {
         self.stops.heard.retain(|_, heard| heard.asked > view);
         (self.stops.asking, self.stops.leaving) = (None, None);
         self.watch.enter(self.now, left);
+        self.enter_rates();
         self.fail_reads(out);
         self.enter_synchronization(out);
     }
@@ -269,6 +270,7 @@ impl ModSmart {
     /// A life begins. Who led its view in an earlier one does not know what it proposed, and asks to be replaced. [mod_smart L8]
     pub(super) fn begin_life(&mut self, out: &mut Effects) {
         self.watch.enter(self.now, true);
+        self.enter_rates();
         self.watch.forget_failures();
         if self.view == View::ZERO {
             self.view = View::FIRST;

@@ -238,6 +238,7 @@ impl ModSmart {
         self.phase = Phase::Normal { base, forced, settled };
         let leader = self.leader();
         self.heard_leader(leader);
+        self.begin_rates();
         self.begin_rounds(out);
         self.progress(out);
     }

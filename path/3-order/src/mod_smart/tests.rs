@@ -10,6 +10,7 @@ mod normal;
 mod one;
 #[cfg(planted)]
 mod planted;
+mod rates;
 mod restart;
 mod rules;
 mod stops;

@@ -150,7 +150,7 @@ impl ModSmart {
         self.watch.heard.insert(from, self.now);
     }
 
-    /// Whether something is late enough to be a reason to ask for another leader. [mod_smart L61-L64]
+    /// Whether something is late enough to be a reason to ask for another leader. [mod_smart L61-L64, L145]
     pub(super) fn complaint(&self) -> Option<Complaint> {
         if self.barred || self.stops.left() {
             return Some(Complaint::Leaves);
@@ -169,7 +169,10 @@ impl ModSmart {
         let mine = self.leader() == self.config.me;
         let silent = now.since(self.watch.leader_heard) > patience;
         let waits = !mine || matches!(self.phase, Phase::Syncing);
-        (silent && waits).then_some(Complaint::Silence)
+        if silent && waits {
+            return Some(Complaint::Silence);
+        }
+        self.is_slow().then_some(Complaint::Rate)
     }
 
     /// Whether this replica has a reason of its own to doubt the leader, if not yet to complain: with crash faults nobody joins
@@ -191,6 +194,7 @@ impl ModSmart {
                 out.push(Effect::Overdue { request: *request });
             }
         }
+        self.look_at_rates();
         self.ask_for_view(out);
     }
 }

@@ -24,7 +24,7 @@ fn write(slot: u64, number: u64) -> Body {
 }
 
 fn vouched(slot: u64, number: u64) -> Input {
-    Input::Vouched { slot: Slot::new(slot), digest: value(&some(number)) }
+    Input::Vouched { slot: Slot::new(slot), digest: value(&some(number)), waited: None }
 }
 
 fn asked(effects: &[Effect]) -> Vec<(u64, Digest, Batch)> {

@@ -3,7 +3,7 @@
 use super::world::{batch, replica, value};
 use crate::auth::{Authenticator, Keyed, Trusting};
 use crate::mod_smart::{ModSmart, ModSmartConfig};
-use crate::{Effect, Effects, Input, Order, Stored};
+use crate::{Effect, Effects, Input, Order, Stored, Waited};
 use quorate_types::{Digest, FaultModel, MembershipId, RecordId, Slot, Span, Time, View};
 use quorate_wire::mod_smart::{
     Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof, Signature, Signed,
@@ -23,6 +23,8 @@ pub(super) struct One {
     pub(super) autosync: bool,
     /// Whether the host vouches for every proposal at once.
     pub(super) vouches: bool,
+    /// Since when what is proposed waits, by its word.
+    pub(super) waited: Option<Waited>,
 }
 
 impl One {
@@ -68,6 +70,7 @@ impl One {
             model,
             autosync: true,
             vouches: true,
+            waited: None,
         };
         let mut out = Effects::new();
         one.order.start(one.now, &mut out);
@@ -91,7 +94,8 @@ impl One {
                 if let Effect::Examine { slot, digest, .. } = effect
                     && self.vouches
                 {
-                    self.order.step(self.now, Input::Vouched { slot: *slot, digest: *digest }, &mut out);
+                    let (slot, digest, waited) = (*slot, *digest, self.waited);
+                    self.order.step(self.now, Input::Vouched { slot, digest, waited }, &mut out);
                 }
             }
             let wrote = effects.iter().any(|effect| matches!(effect, Effect::Persist { .. }));

@@ -350,7 +350,7 @@ impl World {
         let life = self.machines[at].life;
         for (slot, digest) in vouched {
             if !self.plan.late {
-                self.step(at, Input::Vouched { slot, digest });
+                self.step(at, Input::Vouched { slot, digest, waited: None });
             } else if at != self.unsure() {
                 let span = self.random_span(Span::from_millis(20));
                 self.schedule(span, Event::Vouched { at, life, slot, digest });
@@ -562,7 +562,7 @@ impl World {
             }
             Event::Fetched { at, life, slot } if self.lives(at, life) => self.fetched(at, slot),
             Event::Vouched { at, life, slot, digest } if self.lives(at, life) => {
-                self.step(at, Input::Vouched { slot, digest });
+                self.step(at, Input::Vouched { slot, digest, waited: None });
             }
             Event::Wake { at, life } if self.lives(at, life) => {
                 let now = self.local(at);

@@ -1,0 +1,197 @@
+//! Whether the leader is as quick as the group, with Byzantine faults: one that delays everything, or proposes little of what waits, but
+//! stays below what is watched, is found so.
+//!
+//! What the group can do is what is measured here between taking a proposal and its decision. What the leader adds is the time for which
+//! requests waited that it could have proposed. Where that is over a limit, time is late; a leader under which time is late for more than
+//! a quarter of the time in which anything waits is complained about. Who is alone with that, because its own link is slow, deposes nobody.
+//! [mod_smart L140-L147]
+//!
+//! INV-SMART-11: what is remembered of rates is bounded. Tests: tests/rates.rs.
+
+use super::ModSmart;
+use crate::Waited;
+use quorate_types::{Slot, Span, Time};
+use std::collections::VecDeque;
+
+/// So many decisions tell what the group can do.
+const SPANS_MAX: usize = 32;
+/// Fewer tell nothing.
+const SPANS_MIN: usize = 4;
+/// A leader may add so many times what the group needs.
+const FACTOR: u64 = 8;
+/// And this part of the time-out.
+const PARTS: u64 = 8;
+/// This part of the time in which something waits may be late.
+const SHARE: u64 = 4;
+/// So many decisions are remembered, to see for how many of them a request was left out.
+const DECIDED_MAX: usize = 256;
+/// A time-out's worth of late time is forgotten in so many time-outs, and a doubling of the limit comes back by one step.
+const CALM: u64 = 200;
+/// Limits double so often at most.
+const DOUBLINGS_MAX: u32 = 16;
+
+/// The proposal that was taken last.
+#[derive(Clone, Copy, Debug)]
+struct Took {
+    slot: Slot,
+    at: Time,
+    full: bool,
+}
+
+/// What is measured. Spans and times are of this replica's own clock.
+#[derive(Debug, Default)]
+pub(super) struct Rates {
+    /// When the view began here: a leader is not to blame for what was before.
+    began: Time,
+    took: Option<Took>,
+    /// How long the last slots took from taking the proposal to its decision.
+    spans: VecDeque<Span>,
+    /// When a slot was decided last.
+    decided: Time,
+    /// When slots were decided in this view whose batches had room left.
+    roomy: VecDeque<Time>,
+    /// Up to here time was looked at: whether anything waited, and whether that was late.
+    waited_until: Time,
+    late_until: Time,
+    /// How much more time than a part of it was late.
+    late: Span,
+    /// It was too much.
+    slow: bool,
+    /// So many views ended for that, without enough calm between.
+    streak: u32,
+    calm_since: Time,
+    looked: Time,
+}
+
+impl Rates {
+    /// What the group needs for a slot, as its quicker ones show: a leader that lies can hold up some of them, and shorten none.
+    /// [mod_smart L140]
+    fn quick(&self) -> Option<Span> {
+        let mut spans: Vec<Span> = self.spans.iter().copied().collect();
+        spans.sort_unstable();
+        spans.get(spans.len() / 8).copied().filter(|_| spans.len() >= SPANS_MIN)
+    }
+
+    /// Since when the leader could have proposed what waited. What has come while slots were under way, or sealed, waits for those: for
+    /// `ahead` with room left, and all that are full. [mod_smart L141]
+    fn could_since(&self, waited: Waited, ahead: usize) -> Time {
+        let after = self.roomy.partition_point(|at| *at <= waited.since);
+        let passed = self.roomy.get(after + ahead.max(1) - 1).copied();
+        let free = passed.filter(|_| !waited.full).unwrap_or(self.decided);
+        waited.since.max(free).max(self.began)
+    }
+
+    /// Time from `since` to `now` passed with something waiting that the leader could have proposed. Of it no more than `most` counts.
+    /// [mod_smart L143-L144]
+    fn count(&mut self, since: Time, now: Time, limit: Span, most: Span) {
+        let since = since.max(Time::from_nanos(now.nanos().saturating_sub(most.nanos())));
+        let waited = now.since(since.max(self.waited_until));
+        let late = now.since(since.plus(limit).max(self.late_until));
+        self.waited_until = now;
+        if late > Span::ZERO {
+            self.late_until = now;
+        }
+        self.late = self.late.plus(late).minus(waited.divided(SHARE));
+    }
+
+    /// A slot is decided. [mod_smart L140-L141]
+    fn decide(&mut self, slot: Slot, now: Time) {
+        self.decided = now;
+        let took = self.took.take().filter(|took| took.slot == slot);
+        let Some(Took { at, full, .. }) = took else { return };
+        push(&mut self.spans, now.since(at), SPANS_MAX);
+        if !full {
+            push(&mut self.roomy, now, DECIDED_MAX);
+        }
+        let waited = now.since(at.max(self.waited_until));
+        self.late = self.late.minus(waited.divided(SHARE));
+        self.waited_until = now;
+    }
+
+    /// Another view begins, with another leader.
+    fn enter(&mut self, now: Time) {
+        if self.slow {
+            self.streak += 1;
+        }
+        (self.took, self.late, self.slow) = (None, Span::ZERO, false);
+        self.roomy.clear();
+        (self.waited_until, self.late_until, self.calm_since) = (now, now, now);
+        self.begin(now);
+    }
+
+    fn begin(&mut self, now: Time) {
+        (self.began, self.decided) = (now, now);
+    }
+
+    /// Time passes. [mod_smart L144, L147]
+    fn look(&mut self, now: Time, timeout: Span) {
+        let passed = now.since(std::mem::replace(&mut self.looked, now));
+        // Who was slow for long can show soon that it is not any more.
+        self.late = self.late.minus(passed.divided(CALM)).min(timeout.times(3));
+        self.slow = self.late > if self.slow { timeout } else { timeout.times(2) };
+        if self.slow {
+            self.calm_since = now;
+        }
+        if now.since(self.calm_since) >= timeout.times(CALM) {
+            self.calm_since = now;
+            self.streak = self.streak.saturating_sub(1);
+        }
+    }
+
+    pub(super) fn is_bounded(&self) -> bool {
+        self.spans.len() <= SPANS_MAX && self.roomy.len() <= DECIDED_MAX
+    }
+}
+
+fn push<T>(list: &mut VecDeque<T>, last: T, most: usize) {
+    list.push_back(last);
+    if list.len() > most {
+        list.pop_front();
+    }
+}
+
+impl ModSmart {
+    /// How much a leader may add to what the group needs, if that is known. After each row of leaders that were all too slow, twice as
+    /// much: then it is not them. [mod_smart L142, L146]
+    pub(super) fn rate_limit(&self) -> Option<Span> {
+        let base = self.rates.quick()?.times(FACTOR).plus(self.config.timeout.divided(PARTS));
+        let rows = self.rates.streak / self.config.members.len().max(1) as u32;
+        Some(base.times(1 << rows.min(DOUBLINGS_MAX)))
+    }
+
+    /// A proposal was taken, in which something waited for so long here. Nobody measures itself.
+    pub(super) fn note_taken(&mut self, slot: Slot, waited: Option<Waited>) {
+        if !self.is_byzantine() {
+            return;
+        }
+        let (now, full) = (self.now, waited.is_some_and(|waited| waited.full));
+        self.rates.took = Some(Took { slot, at: now, full });
+        let Some((waited, limit)) = waited.zip(self.rate_limit()) else { return };
+        if self.leader() != self.config.me {
+            let since = self.rates.could_since(waited, self.config.batches_ahead);
+            let most = limit.times(4).max(self.config.timeout);
+            self.rates.count(since, now, limit, most);
+        }
+    }
+
+    pub(super) fn note_decided(&mut self, slot: Slot) {
+        self.rates.decide(slot, self.now);
+    }
+
+    pub(super) fn enter_rates(&mut self) {
+        self.rates.enter(self.now);
+    }
+
+    pub(super) fn begin_rates(&mut self) {
+        self.rates.begin(self.now);
+    }
+
+    pub(super) fn look_at_rates(&mut self) {
+        self.rates.look(self.now, self.config.timeout);
+    }
+
+    /// Whether the leader is found slow. [mod_smart L144]
+    pub(super) fn is_slow(&self) -> bool {
+        self.rates.slow && self.leader() != self.config.me
+    }
+}
