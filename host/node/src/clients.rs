@@ -368,6 +368,7 @@ impl Node {
             rejected: self.counts.rejected,
             problems: self.problems(&peers, &order, &seats),
             suspects: self.suspects(),
+            signatures_checked: self.vouching.signatures_checked(),
             held_back: self.held_back(),
             peers,
         }

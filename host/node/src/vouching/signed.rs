@@ -143,6 +143,11 @@ impl Signed {
 }
 
 impl Vouching {
+    /// How many signatures of clients were checked.
+    pub(crate) const fn signatures_checked(&self) -> u64 {
+        self.signed.checked
+    }
+
     /// How far a proposal's requests are known here, from where that was left; whether all are. `by_signature`: whether signatures count.
     pub(super) fn knows_all(&mut self, executor: &Executor, by_signature: bool, held: &mut Held) -> bool {
         let batch = held.batch.clone();
