@@ -333,7 +333,7 @@ fn replies_of_each_status() -> Vec<u8> {
     replies
 }
 
-fn clients(list: &mut Vec<Sample>) {
+fn requests(list: &mut Vec<Sample>) {
     let mut add = |name: &str, story, kind, body: &[u8]| {
         let frame = OutFrame::new(kind, body, vec![]);
         list.push(Sample { name: name.into(), story, frame });
@@ -362,7 +362,14 @@ fn clients(list: &mut Vec<Sample>) {
         FrameKind::Requests,
         &[signed_opening(), signed(&request(1, &["put a 1"]))].concat(),
     );
+}
 
+fn clients(list: &mut Vec<Sample>) {
+    requests(list);
+    let mut add = |name: &str, story, kind, body: &[u8]| {
+        let frame = OutFrame::new(kind, body, vec![]);
+        list.push(Sample { name: name.into(), story, frame });
+    };
     let replies = replies_of_each_status();
     add("replies", "One reply of each status.", FrameKind::Replies, &replies);
 

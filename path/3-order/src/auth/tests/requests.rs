@@ -27,7 +27,10 @@ fn claim(signer: &dyn RequestSigner, number: u64, body: &[u8]) -> RequestClaim {
     }
 }
 
-fn pairs() -> [(RequestChecks, Box<dyn RequestSigner>, Box<dyn RequestSigner>); 2] {
+/// What checks, and two clients.
+type Two = (RequestChecks, Box<dyn RequestSigner>, Box<dyn RequestSigner>);
+
+fn pairs() -> [Two; 2] {
     [
         (
             RequestChecks::Ed25519,
