@@ -7,6 +7,7 @@ mod error;
 mod identity;
 mod ids;
 mod items;
+mod key;
 mod planted;
 mod protocol;
 mod quorum;
@@ -22,6 +23,7 @@ pub use ids::{
     Seq, SessionId, Slot, View,
 };
 pub use items::{ItemError, Items, ItemsBuilder, ItemsIter};
+pub use key::SessionKey;
 pub use planted::{HAS_PLANTED, plant, planted};
 pub use protocol::Protocol;
 pub use quorum::{FaultModel, Quorums};

@@ -4,19 +4,21 @@
 //! it is copied once, from the socket into the open batch.
 //!
 //! ```text
-//! request  0         8         16                   24       28     29       32
-//!          | session | number  | lowest unanswered  | length | kind | zero    | body ...
+//! request  0         8         16                   24       28     29      30     32
+//!          | session | number  | lowest unanswered  | length | kind | proof | zero | body ... | proof ...
 //! batch    0             8       16      20              24
 //!          | agreed time | seed  | count | what u8, zeros | requests ...
 //! ```
+//! `length` is that of the body. `proof` is 0 for none, and 1 for a signature of 64 bytes behind the body ([`RequestProof`]).
+//!
 //! `what` is 0; 1 where the state after the batch is to be a checkpoint; 2 in a no-op, which holds nothing else than the last slot
 //! that it stands for, in the place of the seed.
 
-use crate::codec::Put;
 use crate::frame::Payload;
 use crate::members::SystemCommand;
 use bytes::Bytes;
-use quorate_types::{AgreedTime, Items, Reject, RequestNumber, SessionId, Slot};
+use quorate_types::{AgreedTime, ClientId, Items, Reject, RequestNumber, SessionId, SessionKey, Slot};
+use std::fmt::Debug;
 
 /// Bytes of a request's header.
 pub const REQUEST_HEADER: usize = 32;
@@ -27,7 +29,8 @@ pub const REQUEST_HEADER: usize = 32;
 pub enum RequestKind {
     /// Run the commands in the body, an item list ([`quorate_types::Items`]).
     Commands = 1,
-    /// Open a session: the number is the client's nonce, the body its client id (8 bytes).
+    /// Open a session: the number is the client's nonce, the body its client id (8 bytes), and in a signed one the key that signs
+    /// whatever is asked in the session (32 bytes).
     OpenSession = 2,
     /// Close this session; nothing of it is answered from here on.
     CloseSession = 3,
@@ -55,6 +58,61 @@ impl RequestKind {
     }
 }
 
+/// What stands behind the body of a request, and shows who asked it to those who did not hear it themselves. It is a part of the request's
+/// bytes, and not of what is executed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum RequestProof {
+    /// Nothing.
+    #[default]
+    None = 0,
+    /// A signature of the header and the body, by the key of the session.
+    Signature = 1,
+}
+
+impl RequestProof {
+    /// The proof with this number.
+    pub const fn from_number(number: u8) -> Option<Self> {
+        match number {
+            0 => Some(Self::None),
+            1 => Some(Self::Signature),
+            _ => None,
+        }
+    }
+    /// Its bytes.
+    pub const fn byte_len(self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Signature => SIGNATURE_BYTES,
+        }
+    }
+}
+
+/// Bytes of a request's signature.
+pub const SIGNATURE_BYTES: usize = 64;
+
+/// Signs the requests of one client.
+pub trait RequestSigner: Send + Sync + Debug {
+    /// With what they are checked.
+    fn key(&self) -> SessionKey;
+    /// The signature of a request: of its header, which says that it is signed, and its body.
+    fn sign(&self, header: &[u8; REQUEST_HEADER], body: &[u8]) -> [u8; SIGNATURE_BYTES];
+}
+
+/// The body of a request that opens a session.
+pub fn write_opening(client: ClientId, key: Option<SessionKey>) -> Vec<u8> {
+    let mut body = client.number().to_le_bytes().to_vec();
+    body.extend(key.iter().flat_map(|key| key.bytes()));
+    body
+}
+
+/// Who opens a session with this body, and the session's key. A body that did not pass [`Requests`] names client 0.
+pub fn read_opening(body: &[u8]) -> (ClientId, Option<SessionKey>) {
+    let client = body.first_chunk::<8>().map_or(0, |id| u64::from_le_bytes(*id));
+    let key = body.get(8..).and_then(|key| key.first_chunk::<32>());
+    (ClientId::new(client), key.map(|key| SessionKey::new(*key)))
+}
+
 /// The fixed part of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestHeader {
@@ -68,17 +126,31 @@ pub struct RequestHeader {
     pub kind: RequestKind,
     /// Bytes of the body.
     pub len: u32,
+    /// What stands behind the body.
+    pub proof: RequestProof,
 }
 
 impl RequestHeader {
     /// Appends the header.
     pub fn write_to(&self, out: &mut Vec<u8>) {
-        out.put_u64(self.session.number());
-        out.put_u64(self.number.number());
-        out.put_u64(self.lowest_unanswered.number());
-        out.put_u32(self.len);
-        out.put_u8(self.kind as u8);
-        out.extend_from_slice(&[0; 3]);
+        out.extend_from_slice(&self.bytes());
+    }
+
+    /// The header as it lies on the wire.
+    pub fn bytes(&self) -> [u8; REQUEST_HEADER] {
+        let mut bytes = [0; REQUEST_HEADER];
+        bytes[..8].copy_from_slice(&self.session.number().to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.number.number().to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.lowest_unanswered.number().to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.len.to_le_bytes());
+        bytes[28] = self.kind as u8;
+        bytes[29] = self.proof as u8;
+        bytes
+    }
+
+    /// What a request's proof is about, and the proof. `whole`: all of the request's bytes.
+    pub fn split<'a>(&self, whole: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+        whole.split_at(whole.len().saturating_sub(self.proof.byte_len()))
     }
 
     fn decode(bytes: &[u8; REQUEST_HEADER]) -> Result<Self, Reject> {
@@ -87,7 +159,7 @@ impl RequestHeader {
             word.copy_from_slice(&bytes[at..at + 8]);
             u64::from_le_bytes(word)
         };
-        if bytes[29..] != [0; 3] {
+        if bytes[30..] != [0; 2] {
             return Err(Reject::Malformed("request: reserved bytes"));
         }
         Ok(Self {
@@ -96,6 +168,7 @@ impl RequestHeader {
             lowest_unanswered: RequestNumber::new(u64_at(16)),
             len: u32::from_le_bytes([bytes[24], bytes[25], bytes[26], bytes[27]]),
             kind: RequestKind::from_number(bytes[28]).ok_or(Reject::Malformed("request: kind"))?,
+            proof: RequestProof::from_number(bytes[29]).ok_or(Reject::Malformed("request: proof"))?,
         })
     }
 }
@@ -117,26 +190,28 @@ impl<'a> Requests<'a> {
         let header =
             self.bytes.first_chunk::<REQUEST_HEADER>().ok_or(Reject::Malformed("request: cut off"))?;
         let header = RequestHeader::decode(header)?;
-        let end = REQUEST_HEADER + header.len as usize;
+        let body_end = REQUEST_HEADER + header.len as usize;
+        let end = body_end + header.proof.byte_len();
         if end > self.bytes.len() {
             return Err(Reject::Malformed("request: cut off"));
         }
         let (whole, rest) = self.bytes.split_at(end);
-        let body = &whole[REQUEST_HEADER..];
-        check_body(header.kind, body)?;
+        let body = &whole[REQUEST_HEADER..body_end];
+        check_body(header.kind, header.proof, body)?;
         self.bytes = rest;
         Ok((header, body, whole))
     }
 }
 
 /// A request that passes is well formed: execution never meets a body that it can not read.
-fn check_body(kind: RequestKind, body: &[u8]) -> Result<(), Reject> {
+fn check_body(kind: RequestKind, proof: RequestProof, body: &[u8]) -> Result<(), Reject> {
     let fits = match kind {
         // Commands of no bytes cost nothing to send and something to execute: there are no more of them than bytes.
         RequestKind::Commands => Items::parse(body).is_ok_and(|commands| commands.len() <= body.len()),
-        RequestKind::OpenSession => body.len() == 8,
+        // Who signs says how that is checked.
+        RequestKind::OpenSession => body.len() == if proof == RequestProof::Signature { 40 } else { 8 },
         RequestKind::CloseSession | RequestKind::Empty => body.is_empty(),
-        RequestKind::System => SystemCommand::decode(body).is_ok(),
+        RequestKind::System => proof == RequestProof::None && SystemCommand::decode(body).is_ok(),
         RequestKind::Query => true,
     };
     if fits { Ok(()) } else { Err(Reject::Malformed("request: body")) }

@@ -9,7 +9,7 @@
 //!              | read | seq        | status | zero | length | reply ...
 //! ```
 
-use crate::batch::{REQUEST_HEADER, RequestHeader, RequestKind, Requests};
+use crate::batch::{REQUEST_HEADER, RequestHeader, RequestKind, RequestProof, Requests};
 use crate::codec::{Put, Reader};
 use crate::frame::{Frame, FrameKind, OutFrame};
 use crate::membership::Memberships;
@@ -99,7 +99,15 @@ pub fn write_request(
 ) {
     let len = u32::try_from(commands.encoded_len()).expect("a request is under 4 GiB");
     out.reserve(REQUEST_HEADER + commands.encoded_len());
-    RequestHeader { session, number, lowest_unanswered, kind: RequestKind::Commands, len }.write_to(out);
+    RequestHeader {
+        session,
+        number,
+        lowest_unanswered,
+        kind: RequestKind::Commands,
+        len,
+        proof: RequestProof::None,
+    }
+    .write_to(out);
     commands.write_to(out);
 }
 

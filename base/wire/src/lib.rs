@@ -22,7 +22,10 @@ mod room;
 mod state;
 mod verified;
 
-pub use batch::{Batch, BatchHeader, REQUEST_HEADER, RequestHeader, RequestKind, Requests};
+pub use batch::{
+    Batch, BatchHeader, REQUEST_HEADER, RequestHeader, RequestKind, RequestProof, RequestSigner, Requests,
+    SIGNATURE_BYTES, read_opening, write_opening,
+};
 pub use caught_up::{caught_up_frame, read_caught_up};
 pub use client::{
     ClientMessage, LeaderNotice, ReadConsistency, ReadReply, ReadRequest, ReadStatus, ReplicaMessage, Reply,

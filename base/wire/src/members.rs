@@ -11,7 +11,7 @@
 //! A system command is the body of the only request of a batch, of kind [`RequestKind::System`]. No client may send one.
 //! Tests: members/tests.rs.
 
-use crate::batch::{Batch, BatchHeader, RequestHeader, RequestKind};
+use crate::batch::{Batch, BatchHeader, RequestHeader, RequestKind, RequestProof};
 use crate::codec::{Put, Reader};
 use crate::frame::{FrameKind, OutFrame};
 use crate::membership::{ADDRESS_MAX, Memberships};
@@ -60,7 +60,8 @@ impl SystemCommand {
         Batch::begin(&mut bytes);
         let (session, number) = (SessionId::NONE, RequestNumber::ZERO);
         let (kind, len) = (RequestKind::System, body.len() as u32);
-        RequestHeader { session, number, lowest_unanswered: number, kind, len }.write_to(&mut bytes);
+        RequestHeader { session, number, lowest_unanswered: number, kind, len, proof: RequestProof::None }
+            .write_to(&mut bytes);
         bytes.extend_from_slice(&body);
         Batch::seal(bytes, BatchHeader { count: 1, ..header })
     }

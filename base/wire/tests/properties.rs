@@ -4,7 +4,7 @@
 mod common;
 
 use bytes::Bytes;
-use common::{batch, read_whole, request, samples};
+use common::{batch, read_whole, request, samples, signed, signed_opening};
 use proptest::prelude::*;
 use quorate_types::{
     ClientId, ClusterId, Digest, Incarnation, InstanceId, MembershipId, Reject, ReplicaId, RequestNumber,
@@ -13,9 +13,10 @@ use quorate_types::{
 use quorate_wire::raft::{AppendOutcome, ENTRIES_MAX, Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_wire::{
     Batch, CHUNKS_MAX, ClientMessage, Frame, FrameKind, FrameReader, Hello, LINKS_MAX, Link, MANIFEST_MAX,
-    OrderMessage, OutFrame, ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal, RefusalReason,
-    RefusedWhy, Reply, ReplyStatus, RequestHeader, RequestKind, Requests, Role, StateMessage, Welcome,
-    fuzzing, read_reply_header, write_read_request,
+    OrderMessage, OutFrame, REQUEST_HEADER, ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal,
+    RefusalReason, RefusedWhy, Reply, ReplyStatus, RequestHeader, RequestKind, RequestProof, Requests, Role,
+    SIGNATURE_BYTES, StateMessage, Welcome, fuzzing, read_opening, read_reply_header, write_opening,
+    write_read_request,
 };
 
 use std::sync::Arc;
@@ -28,12 +29,14 @@ fn replica() -> impl Strategy<Value = ReplicaId> {
 
 fn a_batch() -> impl Strategy<Value = Batch> {
     let command = "[a-z]{0,12}";
-    let requests = prop::collection::vec((any::<u64>(), prop::collection::vec(command, 0..4)), 0..4);
+    let requests =
+        prop::collection::vec((any::<u64>(), prop::collection::vec(command, 0..4), any::<bool>()), 0..4);
     requests.prop_map(|requests| {
         let requests: Vec<Vec<u8>> = requests
             .iter()
-            .map(|(number, commands)| {
-                request(*number, &commands.iter().map(String::as_str).collect::<Vec<_>>())
+            .map(|(number, commands, signs)| {
+                let plain = request(*number, &commands.iter().map(String::as_str).collect::<Vec<_>>());
+                if *signs { signed(&plain) } else { plain }
             })
             .collect();
         batch(&requests)
@@ -442,6 +445,59 @@ fn announced_bodies_are_compared_with_what_is_there() {
     }
 }
 
+/// A signature that is cut off, a proof of no known kind, a key without a signature or the other way round: refused, wherever it ends.
+#[test]
+fn proofs_are_compared_with_what_is_there() {
+    let walk =
+        |bytes: &[u8]| Requests::new(bytes).map(|request| request.map(drop)).collect::<Result<Vec<_>, _>>();
+    for intact in [signed(&request(7, &["put a 1"])), signed_opening()] {
+        assert!(walk(&intact).is_ok());
+        for len in 1..intact.len() {
+            assert_eq!(walk(&intact[..len]), Err(Reject::Malformed("request: cut off")), "{len} bytes");
+        }
+        for proof in 2..=u8::MAX {
+            let mut bytes = intact.clone();
+            bytes[29] = proof;
+            assert_eq!(walk(&bytes), Err(Reject::Malformed("request: proof")));
+        }
+        let mut bytes = intact.clone();
+        bytes[24..28].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert_eq!(walk(&bytes), Err(Reject::Malformed("request: cut off")));
+    }
+    let (header, body, _) =
+        Requests::new(&signed_opening()).next().unwrap().map(|(h, b, _)| (h, b.to_vec(), ())).unwrap();
+    for (proof, len, fits) in [
+        (RequestProof::None, 8, true),
+        (RequestProof::None, 40, false),
+        (RequestProof::Signature, 8, false),
+        (RequestProof::Signature, 39, false),
+        (RequestProof::Signature, 40, true),
+    ] {
+        let mut bytes = Vec::new();
+        RequestHeader { proof, len, ..header }.write_to(&mut bytes);
+        bytes.extend_from_slice(&body[..len as usize]);
+        bytes.extend(std::iter::repeat_n(7, proof.byte_len()));
+        assert_eq!(walk(&bytes).is_ok(), fits, "{proof:?} of {len} bytes");
+    }
+}
+
+/// What is signed is the header and the body; and who opens a session, with which key, is read as it was written.
+#[test]
+fn requests_come_apart_as_they_were_put_together() {
+    let plain = request(7, &["put a 1"]);
+    let whole = signed(&plain);
+    let (header, body, all) = Requests::new(&whole).next().unwrap().unwrap();
+    let (about, signature) = header.split(all);
+    assert_eq!((about.len(), signature.len()), (plain.len(), SIGNATURE_BYTES));
+    assert!(about.ends_with(body) && about[..REQUEST_HEADER] == header.bytes());
+    let opening = signed_opening();
+    let (_, body, _) = Requests::new(&opening).next().unwrap().unwrap();
+    let (client, key) = read_opening(body);
+    assert_eq!(write_opening(client, key), body);
+    assert_eq!((client, key.map(|key| key.bytes()[31])), (ClientId::new(77), Some(31)));
+    assert_eq!(read_opening(&write_opening(client, None)), (client, None));
+}
+
 /// Views in a message never fall and never pass the leader's: a log built from messages stays in order.
 #[test]
 fn entries_out_of_order_are_refused() {
@@ -481,7 +537,8 @@ fn empty_commands_can_not_multiply() {
         let len = 8;
         let (number, kind) = (RequestNumber::FIRST, RequestKind::Commands);
         let session = SessionId { index: 1, generation: 1 };
-        RequestHeader { session, number, lowest_unanswered: number, kind, len }.write_to(&mut bytes);
+        RequestHeader { session, number, lowest_unanswered: number, kind, len, proof: RequestProof::None }
+            .write_to(&mut bytes);
         bytes.extend_from_slice(&[count.to_le_bytes(), [0; 4]].concat());
         let frame = Frame { kind: FrameKind::Requests, payload: Bytes::from(bytes) };
         assert_eq!(ClientMessage::decode(frame).is_ok(), fits, "{count} commands of no bytes");

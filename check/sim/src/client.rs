@@ -8,12 +8,14 @@ use crate::replica::CLUSTER;
 use crate::service::{APPEND, LIST};
 use bytes::Bytes;
 use quorate_client::{
-    CallId, ClientCore, Completion, Config, Effects, Error, Input, ReadConsistency, SessionHandle,
+    CallId, ClientCore, Completion, Config, Effects, Error, Input, ReadConsistency, SessionHandle, Signer,
 };
 use quorate_history::{Answer, Event, Op, Outcome};
 use quorate_kv::{Condition, KvCommand, KvQuery, KvReply, Operation};
+use quorate_order::auth::KeyedClient;
 use quorate_types::{ClientId, FaultModel, Items, ItemsBuilder, ReplicaId, Seq, SessionId, Span, Time};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// How an operation reaches the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +116,9 @@ impl Client {
         let members: Vec<ReplicaId> = (1..=plan.founders as u16).map(ReplicaId::new).collect();
         let config = Config {
             cluster: Some(CLUSTER),
+            signer: plan
+                .signs
+                .then(|| Signer(Arc::new(KeyedClient::new(CLUSTER, plan.seed, u64::from(number))))),
             fault_model: plan.fault_model,
             session_ttl: Span::from_millis(plan.sessions.0),
             window: (plan.sessions.1 - 1) as u32,

@@ -30,6 +30,7 @@ use quorate_types::{FaultModel, Protocol, Quorums, Span};
 use std::fmt;
 pub use upgrades::Upgrades;
 use upgrades::plan_upgrades;
+pub use usual::Workload;
 use usual::{log_plan, net_plan, workload};
 
 const MS: u64 = 1_000_000;
@@ -349,29 +350,6 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What clients do.
-#[derive(Clone, Debug)]
-pub struct Workload {
-    /// Operations of each client.
-    pub operations: u32,
-    /// How many of them one client has open at once, at most.
-    pub at_once: usize,
-    /// The most commands in one call.
-    pub batch: u64,
-    /// Keys, and lists.
-    pub keys: u64,
-    /// The most time between one operation and the next.
-    pub pause: u64,
-    /// The share of each kind: put, get, ordered get, delete, cas, append, weak read, list read.
-    pub shares: [u64; 8],
-    /// In so many of 1000 cases a call has a deadline.
-    pub deadlines: u64,
-    /// Bytes that are added to values.
-    pub padding: u64,
-    /// In so many of 1000 cases a read is for one replica only.
-    pub pinned: u64,
-}
-
 /// Everything that is decided before a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -389,6 +367,8 @@ pub struct Plan {
     pub liars: Vec<Liar>,
     /// What the clients do that lie; they are the last ones.
     pub lying_clients: Vec<ClientTrick>,
+    /// Whether clients sign their requests.
+    pub signs: bool,
     /// How many instances order batches.
     pub instances: u16,
     /// How many lanes a replica has at most.
@@ -475,6 +455,7 @@ impl Plan {
             fault_model,
             liars: Vec::new(),
             lying_clients: Vec::new(),
+            signs: false,
             instances: 1,
             lanes: 1,
             resizes: false,

@@ -106,6 +106,10 @@ pub const BUGS: &[Bug] = &[
     bug("late-install", "a checkpoint that was fetched takes the place of later ones"),
     bug("state-of-its-own", "the service's state depends on what only one replica saw"),
     byzantine("vouches-for-anything", "a replica vouches for requests that no client sent"),
+    byzantine(
+        "signature-unchecked",
+        "a replica takes whatever is said to be asked in a session with a key for signed",
+    ),
     byzantine("smart-votes-unvouched", "a replica votes for what its host does not vouch for"),
     byzantine("members-of-one", "a replica takes another one's word for who the members are"),
     byzantine("gap-of-one", "a leader fills its instance as far as one replica wants"),

@@ -351,6 +351,7 @@ impl Replica {
         };
         let seed = Rng::of(plan.seed, 1000 + who as u64 * 7919 + u64::from(life)).number();
         NodeConfig {
+            signed_only: false,
             replicas_serve_others: true,
             members,
             incarnation: incarnation(me),

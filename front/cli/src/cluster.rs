@@ -3,7 +3,7 @@
 //! `--config`, `--dir`, the environment variable `QUORATE_CONFIG`, then `./.quorate/dev`.
 
 use crate::failure::{Failure, Outcome};
-use quorate::client::{ClientFile, ClientFiles, Credentials};
+use quorate::client::{Authentication, ClientFile, ClientFiles, Credentials};
 use quorate_types::{ClusterId, FaultModel, Quorums, ReplicaId};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,6 +35,8 @@ pub(crate) struct Cluster {
     pub(crate) members: Vec<(ReplicaId, String)>,
     /// What its replicas may do.
     pub(crate) fault_model: FaultModel,
+    /// How its clients' requests show who asked them.
+    pub(crate) authentication: Authentication,
     /// The certificates to show to them; none where connections are plain.
     pub(crate) tls: Option<ClientFiles>,
     /// The directory of `client.toml`, where `dev` has its control socket, too.
@@ -72,9 +74,9 @@ impl Cluster {
     /// Reads a `client.toml`.
     pub(crate) fn read(file: &Path, remedy: &str) -> Outcome<Self> {
         let parsed = ClientFile::read(file).map_err(|why| Failure::usage(format!("{why}. {remedy}")))?;
-        let ClientFile { cluster, members, fault_model, tls } = parsed;
+        let ClientFile { cluster, members, fault_model, authentication, tls } = parsed;
         let directory = file.parent().map(Path::to_path_buf).unwrap_or_default();
-        Ok(Self { id: cluster, members, fault_model, tls, directory })
+        Ok(Self { id: cluster, members, fault_model, authentication, tls, directory })
     }
 
     /// A client of this cluster.
@@ -95,7 +97,8 @@ impl Cluster {
 
     fn file(&self) -> ClientFile {
         let (members, tls) = (self.members.clone(), self.tls.clone());
-        ClientFile { cluster: self.id, members, fault_model: self.fault_model, tls }
+        let Self { id, fault_model, authentication, .. } = *self;
+        ClientFile { cluster: id, members, fault_model, authentication, tls }
     }
 
     /// The text of the `client.toml` of this cluster.

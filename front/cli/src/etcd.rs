@@ -4,7 +4,7 @@ use crate::backup;
 use crate::cluster::Cluster;
 use crate::failure::{Failure, Outcome};
 use quorate::Client;
-use quorate::client::ClientFiles;
+use quorate::client::{Authentication, ClientFiles};
 use quorate_etcd::{Etcd, EtcdConfig};
 use quorate_etcd_grpc::saved::MakeBackup;
 use quorate_etcd_grpc::{Front, FrontConfig, Hub, Running, Seen, SeenMember, TokenConfig};
@@ -75,7 +75,9 @@ fn make_backup(config: &Config, replica: &quorate_runtime::Running) -> Outcome<M
         let voters = members.into_iter().filter(|member| member.role == "voter");
         let members = voters.map(|member| (ReplicaId::new(member.replica), member.address));
         let (members, tls, directory) = (members.collect(), tls.clone(), directory.clone());
-        let cluster = Cluster { id, members, fault_model, tls, directory };
+        // It asks as an operator only.
+        let authentication = Authentication::Links;
+        let cluster = Cluster { id, members, fault_model, authentication, tls, directory };
         backup::unnamed(&cluster, &cluster.directory).map_err(|why| why.to_string())
     };
     Ok(Box::new(make))
@@ -88,6 +90,9 @@ fn client(config: &Config) -> Outcome<Client> {
     let cluster = config.cluster_id().map_err(|why| Failure::usage(why.to_string()))?;
     let builder = Client::builder().members(members).cluster(cluster).fault_model(config.fault_model);
     let mut builder = builder.frame_bytes_max(FRAME_BYTES_MAX);
+    if config.sessions.require_signed {
+        builder = builder.authentication(Authentication::Signatures);
+    }
     if let Some(tls) = &config.tls {
         builder = builder.tls(tls.clone());
     }

@@ -265,8 +265,9 @@ pub(crate) fn make_from(dir: &Path, plan: &Plan, origin: &Origin) -> Outcome<Clu
     }
     let members = plan.members.iter().map(|(replica, address)| (ReplicaId::new(*replica), address.clone()));
     let tls = office.zip(plan.certificates).map(|(office, days)| clients(dir, &office, days)).transpose()?;
-    let (fault_model, directory) = (plan.order.fault_model, dir.to_owned());
-    let cluster = Cluster { id, members: members.collect(), fault_model, tls, directory };
+    let OrderChoice { fault_model, authentication, .. } = plan.order;
+    let (members, directory) = (members.collect(), dir.to_owned());
+    let cluster = Cluster { id, members, fault_model, authentication, tls, directory };
     let file = dir.join(CLIENT_FILE);
     std::fs::write(&file, cluster.to_toml()).doing(format_args!("write {}", file.display()))?;
     let tls = cluster.tls.map(|tls| tls.relative_to(dir));

@@ -2,6 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use clap::ValueEnum;
+use quorate::client::Authentication;
 use quorate_types::{FaultModel, Protocol};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -15,6 +16,18 @@ pub(crate) struct OrderArgs {
     /// How replicas agree [default: raft; mod-smart with byzantine faults]
     #[arg(long, value_enum)]
     protocol: Option<ProtocolWord>,
+    /// With byzantine faults: how clients show who asked to replicas that did not hear them [default: links]
+    #[arg(long, value_enum)]
+    authentication: Option<AuthenticationWord>,
+}
+
+/// How requests show who asked them, on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AuthenticationWord {
+    /// Each replica believes what it heard over its own link
+    Links,
+    /// Clients sign every request
+    Signatures,
 }
 
 /// A fault model, on the command line.
@@ -42,6 +55,17 @@ pub(crate) struct OrderChoice {
     pub(crate) fault_model: FaultModel,
     #[serde(default)]
     pub(crate) protocol: Protocol,
+    #[serde(default)]
+    pub(crate) authentication: Authentication,
+}
+
+impl From<AuthenticationWord> for Authentication {
+    fn from(word: AuthenticationWord) -> Self {
+        match word {
+            AuthenticationWord::Links => Self::Links,
+            AuthenticationWord::Signatures => Self::Signatures,
+        }
+    }
 }
 
 impl From<FaultModelWord> for FaultModel {
@@ -73,8 +97,14 @@ impl OrderArgs {
             Some(ProtocolWord::Raft) if byzantine => Err(Failure::usage(
                 "the protocol raft survives crashes only: leave --protocol out, or say --protocol mod-smart",
             )),
+            _ if !byzantine && self.authentication.is_some_and(|word| word != AuthenticationWord::Links) => {
+                Err(Failure::usage(
+                    "where replicas only crash nobody checks who asked: leave --authentication out, or say --fault-model byzantine",
+                ))
+            }
             None if byzantine => {
-                Ok(OrderChoice { fault_model: FaultModel::Byzantine, protocol: Protocol::ModSmart })
+                let usual = OrderChoice { protocol: Protocol::ModSmart, ..OrderChoice::default() };
+                Ok(self.over(usual))
             }
             _ => Ok(self.over(OrderChoice::default())),
         }
@@ -89,7 +119,8 @@ impl OrderArgs {
     pub(crate) fn over(self, before: OrderChoice) -> OrderChoice {
         let fault_model = self.fault_model.map_or(before.fault_model, FaultModel::from);
         let protocol = self.protocol.map_or(before.protocol, Protocol::from);
-        OrderChoice { fault_model, protocol }
+        let authentication = self.authentication.map_or(before.authentication, Authentication::from);
+        OrderChoice { fault_model, protocol, authentication }
     }
 }
 
@@ -107,6 +138,10 @@ impl OrderChoice {
 
 impl fmt::Display for OrderChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {} faults", self.protocol.name(), self.fault_model.name())
+        write!(f, "{}, {} faults", self.protocol.name(), self.fault_model.name())?;
+        match self.authentication {
+            Authentication::Links => Ok(()),
+            other => write!(f, ", requests authenticated by {}", other.name()),
+        }
     }
 }

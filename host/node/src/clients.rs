@@ -6,6 +6,7 @@ use crate::node::Node;
 use crate::problems::Situation;
 use crate::seats::Place;
 use crate::status::{LogStatus, MemberStatus, NodeStatus, PeerStatus, SeatsStatus};
+use crate::vouching::is_plain;
 use bytes::Bytes;
 use quorate_admit::{Executed, Terms};
 use quorate_execute::{Executor, Lookup};
@@ -15,7 +16,7 @@ use quorate_reply::Asked;
 use quorate_types::{ClientId, ConnId, Items, ReplicaId, Span, Time};
 use quorate_wire::{
     ClientMessage, Frame, FrameKind, MemberRequest, OutFrame, ReadRequest, ReadStatus, RequestKind, Requests,
-    StateMessage, write_position,
+    StateMessage, read_opening, write_position,
 };
 use std::net::IpAddr;
 
@@ -141,11 +142,14 @@ impl Node {
             if header.kind == RequestKind::Query && !self.vouching.is_on() {
                 return Err("ordered queries are for clusters that survive Byzantine faults".into());
             }
+            if !is_plain(&header) && !self.vouching.is_on() {
+                return Err("signed requests are for clusters that survive Byzantine faults".into());
+            }
             // What can not be bound is over a limit and is answered by nobody; its client asks again.
             if header.kind == RequestKind::OpenSession {
-                let opener = body.first_chunk::<8>().map_or(0, |id| u64::from_le_bytes(*id));
-                if opener != client.number() {
-                    return Err(format!("{client} opens a session for c{opener}"));
+                let (opener, _) = read_opening(body);
+                if opener != client {
+                    return Err(format!("{client} opens a session for {opener}"));
                 }
                 self.routes.bind_opening(client, header.number, conn);
             } else {
@@ -364,6 +368,7 @@ impl Node {
             rejected: self.counts.rejected,
             problems: self.problems(&peers, &order, &seats),
             suspects: self.suspects(),
+            signatures_checked: self.vouching.signatures_checked(),
             held_back: self.held_back(),
             peers,
         }

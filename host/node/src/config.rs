@@ -21,6 +21,8 @@ pub struct NodeConfig {
     pub log_id: u64,
     /// The log's sizes and durability.
     pub log: LogConfig,
+    /// Where replicas may lie: clients sign what they ask, and sessions without a key are refused.
+    pub signed_only: bool,
     /// Replicas may come as clients and operators, for those whom they serve by another protocol.
     pub replicas_serve_others: bool,
     /// How many instances order batches, side by side.

@@ -56,6 +56,8 @@ pub struct NodeStatus {
     pub rejected: u64,
     /// Replicas that did what no honest one does; only where they may lie.
     pub suspects: Vec<SuspectStatus>,
+    /// Signatures of clients that were checked, since this replica started.
+    pub signatures_checked: u64,
     /// Votes that this replica holds back, since it can not say whether what is proposed is from whom it says.
     pub held_back: usize,
     /// What is wrong, with what to do; empty when all is well.

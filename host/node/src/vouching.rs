@@ -8,6 +8,10 @@
 //! What waits for long is watched by the protocol. If that does not help, it is sent to all: the leader may never have heard of it.
 //! Tests: `vouching/tests.rs`, check/sim (`--fault-model byzantine`).
 
+mod signed;
+
+pub(crate) use signed::is_plain;
+
 use crate::clients::may_run;
 use crate::config::NodeConfig;
 use crate::effects::{Effects, Event};
@@ -27,8 +31,9 @@ use quorate_types::{
 };
 use quorate_wire::{
     Batch, ClientMessage, Frame, FrameKind, OutFrame, Reply, ReplyStatus, RequestHeader, RequestKind,
-    Requests, write_position,
+    Requests, read_opening, write_position,
 };
+use signed::Signed;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What clients asked is looked through this often.
@@ -58,11 +63,20 @@ struct Held {
     known: usize,
     /// Those that came from their clients when there was no room to keep them.
     seen: BTreeSet<usize>,
+    /// The signatures of those that were not heard here were checked together.
+    together: bool,
+    /// The signature of the next one is wrong: it has to be heard.
+    wrong: Option<usize>,
     /// Where its requests stand, once that was needed.
     places: BTreeMap<(SessionId, RequestNumber), usize>,
 }
 
 impl Held {
+    fn new(slot: Slot, digest: Digest, batch: Batch) -> Self {
+        let (seen, places) = (BTreeSet::new(), BTreeMap::new());
+        Self { slot, digest, batch, known: 0, seen, together: false, wrong: None, places }
+    }
+
     /// A client sends this, and there is no room to keep it.
     fn see(&mut self, header: &RequestHeader, whole: &[u8]) {
         if self.places.is_empty() {
@@ -91,6 +105,7 @@ pub(crate) struct Vouching {
     model: FaultModel,
     quorums: Quorums,
     heard: Heard,
+    signed: Signed,
     /// By instance.
     held: Vec<Vec<Held>>,
     /// What the protocol watches for this replica, and through which instance it goes.
@@ -112,19 +127,18 @@ impl Vouching {
         let bytes_max = config.admission.queue_bytes_max;
         let limits =
             HeardLimits { bytes_max, client_bytes_max: bytes_max / 4, window: config.sessions.window };
-        Self::new(
-            config.order.fault_model(),
-            config.members.all().len(),
-            usize::from(config.instances),
-            limits,
-        )
+        let checks = config.order.request_checks();
+        let signed = Signed::new(checks, config.members.cluster(), config.signed_only);
+        let members = config.members.all().len();
+        Self::new(config.order.fault_model(), members, usize::from(config.instances), limits, signed)
     }
 
-    fn new(model: FaultModel, members: usize, instances: usize, limits: HeardLimits) -> Self {
+    fn new(model: FaultModel, members: usize, instances: usize, limits: HeardLimits, signed: Signed) -> Self {
         Self {
             model,
             quorums: Quorums::new(model, u32::try_from(members).unwrap_or(u32::MAX).max(1)),
             heard: Heard::new(limits),
+            signed,
             held: (0..instances).map(|_| Vec::new()).collect(),
             watched: BTreeMap::new(),
             woken: Vec::new(),
@@ -215,7 +229,10 @@ impl Vouching {
                 }
                 // Proposed before the one that was due, which still waits, as this one does: a leader must not rid itself of either so.
                 (None, ReplyStatus::ExpectedNumber) => {}
-                (None, _) => self.heard.executed(outcome.session, outcome.number),
+                (None, _) => {
+                    self.heard.executed(outcome.session, outcome.number);
+                    self.signed.executed(outcome.session, outcome.number);
+                }
             }
         }
     }
@@ -226,6 +243,7 @@ impl Vouching {
 
     pub(crate) fn invariants(&self) {
         self.heard.invariants();
+        self.signed.invariants();
     }
 }
 
@@ -248,7 +266,8 @@ impl Node {
         payload: &Bytes,
         out: &mut Effects,
     ) {
-        if let Err(text) = self.bind(conn, client, payload) {
+        let bound = self.bind(conn, client, payload);
+        if let Err(text) = bound.and_then(|()| self.check_openings(client, payload)) {
             return self.reject(now, conn, text, out);
         }
         self.vouching.look_at.get_or_insert(now.plus(LOOK_EVERY));
@@ -266,6 +285,13 @@ impl Node {
             ) {
                 true => Some(instance_of(&header, count)).filter(|to| self.instances[*to].order.leading()),
                 false => None,
+            };
+            let to = match to {
+                Some(to) if self.executor.key(header.session).is_some() => {
+                    self.give(now, to, Some(conn), &payload.slice(at..end), out);
+                    None
+                }
+                to => to,
             };
             // Neighbours that go through the same instance are admitted together.
             run = match (run, to) {
@@ -347,7 +373,7 @@ impl Node {
             return true;
         }
         let opens = header.kind == RequestKind::OpenSession;
-        let own = owner == Owner::Open(client) && (!opens || body == client.number().to_le_bytes());
+        let own = owner == Owner::Open(client) && (!opens || read_opening(body).0 == client);
         for held in self.vouching.held.iter_mut().flatten().filter(|_| own) {
             held.see(header, &whole);
         }
@@ -359,7 +385,7 @@ impl Node {
     pub(crate) fn on_examine(&mut self, at: usize, slot: Slot, digest: Digest, batch: Batch) {
         let held = &mut self.vouching.held[at];
         held.retain(|other| (other.slot, other.digest) != (slot, digest));
-        held.push(Held { slot, digest, batch, known: 0, seen: BTreeSet::new(), places: BTreeMap::new() });
+        held.push(Held::new(slot, digest, batch));
         if held.len() > HELD_MAX {
             held.remove(0);
         }
@@ -382,6 +408,7 @@ impl Node {
                 self.vouching.began.push(at);
             }
         }
+        self.check_given(now, out);
         let mut any = false;
         for at in 0..self.instances.len() {
             any |= self.vouch_in(at, now);
@@ -413,7 +440,7 @@ impl Node {
         any
     }
 
-    fn may_vouch(&self, at: usize, now: Time, held: &mut Held) -> bool {
+    fn may_vouch(&mut self, at: usize, now: Time, held: &mut Held) -> bool {
         if let Some(target) = held.batch.no_op_target() {
             return self.instances.len() > 1 && self.merge.is_needed(self.instances[at].id, target);
         }
@@ -422,29 +449,8 @@ impl Node {
         if !self.vouching.may_be_ahead(now, ahead) {
             return false;
         }
-        let one_honest = self.vouching.quorums.one_correct() as usize;
-        let Held { batch, known: count, seen, .. } = held;
-        let knows = |at: usize, header: &RequestHeader, body: &[u8], whole: &[u8]| {
-            seen.contains(&at) || self.vouching.heard.knows(header, body, whole, one_honest)
-        };
-        for (header, body, whole) in batch.requests().flatten().skip(*count) {
-            let known = match header.kind {
-                // Only leaders give commands to the engine, and here nobody takes a leader's word.
-                RequestKind::System => false,
-                RequestKind::OpenSession => knows(*count, &header, body, whole),
-                _ => match self.executor.lookup(header.session, header.number) {
-                    Lookup::UnknownSession => false,
-                    // Whatever it says, it is not executed.
-                    Lookup::Ended | Lookup::Done { .. } | Lookup::Forgotten => true,
-                    Lookup::Fresh => knows(*count, &header, body, whole),
-                },
-            };
-            if !known && !planted("vouches-for-anything") {
-                return false;
-            }
-            *count += 1;
-        }
-        true
+        let by_signature = self.signatures_count();
+        self.vouching.knows_all(&self.executor, by_signature, held)
     }
 
     fn waited(&self, batch: &Batch) -> Option<Waited> {
@@ -474,16 +480,16 @@ impl Node {
         };
         let all: Vec<Bytes> = self.vouching.heard.all().filter(goes).cloned().collect();
         for bytes in all {
-            self.admit(now, at, None, &bytes, out);
+            self.give(now, at, None, &bytes, out);
         }
     }
 
     /// A request that was heard, or sent on by enough members, goes to its instance, if that leads here.
-    fn admit_known(&mut self, now: Time, bytes: &[u8], out: &mut Effects) {
+    fn admit_known(&mut self, now: Time, bytes: &Bytes, out: &mut Effects) {
         let Some(Ok((header, ..))) = Requests::new(bytes).next() else { return };
         let at = instance_of(&header, self.instances.len());
         if self.instances[at].order.leading() {
-            self.admit(now, at, None, bytes, out);
+            self.give(now, at, None, bytes, out);
         }
     }
 
@@ -495,6 +501,7 @@ impl Node {
         let executor = &self.executor;
         let next = |session| executor.last_number(session).map(RequestNumber::next);
         let late: Vec<Late> = self.vouching.heard.late(now, LATE_AFTER, next).take(LATE_MAX).collect();
+        let late = self.rightly_late(late);
         let count = self.instances.len();
         for late in late {
             self.admit_known(now, &late.bytes, out);
@@ -555,11 +562,12 @@ impl Node {
                 RequestKind::OpenSession => true,
                 _ => matches!(self.executor.lookup(header.session, header.number), Lookup::Fresh),
             };
+            let fits = body.len() <= self.config.admission.request_bytes_max;
             if fresh
-                && body.len() <= self.config.admission.request_bytes_max
-                && self.vouching.heard.told(from, whole) >= enough
+                && fits
+                && (self.vouching.heard.told(from, whole) >= enough || self.shows_itself(now, from, &header))
             {
-                self.admit_known(now, whole, out);
+                self.admit_known(now, &bytes.slice_ref(whole), out);
             }
         }
     }

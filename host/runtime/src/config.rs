@@ -646,7 +646,7 @@ impl Config {
     fn executed_with(&self, start_time_ns: u64) -> String {
         let level =
             if is_first_level(&self.level) { String::new() } else { format!(" level {}", self.level) };
-        let SessionsConfig { max, per_client, ttl_s, window } = self.sessions;
+        let SessionsConfig { max, per_client, ttl_s, window, require_signed: _ } = self.sessions;
         let KvSection { key_bytes, value_bytes } = self.kv;
         let limits = SessionLimits::default();
         let instances = match self.instances {
@@ -692,6 +692,7 @@ impl Config {
             log_id: identity.log_id,
             log,
             order,
+            signed_only: self.sessions.require_signed,
             replicas_serve_others: self.fault_model == FaultModel::Crash || self.etcd.is_some(),
             instances: self.instances,
             lanes: self.lanes,

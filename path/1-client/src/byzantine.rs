@@ -20,12 +20,18 @@ use crate::session::{Phase, TooLarge};
 use crate::votes::{Tally, is_final};
 use bytes::Bytes;
 use quorate_types::{FaultModel, ReplicaId, Seq, SessionId, Time, View};
-use quorate_wire::{Reply, ReplyStatus, RequestKind};
+use quorate_wire::{REQUEST_HEADER, Reply, ReplyStatus, RequestKind, RequestProof};
 
 impl ClientCore {
     /// Whether members may lie.
     pub(crate) fn byzantine(&self) -> bool {
         self.config.fault_model == FaultModel::Byzantine
+    }
+
+    /// Bytes of a request beside its body.
+    pub(crate) fn around(&self) -> usize {
+        let signs = self.byzantine() && self.config.signer.is_some();
+        REQUEST_HEADER + if signs { RequestProof::Signature.byte_len() } else { 0 }
     }
 
     /// How many copies of a request a refusal takes back: the one that it answers; none of many copies to many replicas.

@@ -1,6 +1,20 @@
 //! What a client may be told; the defaults suit a cluster in one or a few data centres.
 
 use quorate_types::{ClientId, ClusterId, FaultModel, Span};
+use quorate_wire::RequestSigner;
+use std::sync::Arc;
+
+/// What a client signs its requests with.
+#[derive(Clone, Debug)]
+pub struct Signer(pub Arc<dyn RequestSigner>);
+
+impl PartialEq for Signer {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.key() == other.0.key()
+    }
+}
+
+impl Eq for Signer {}
 
 /// The settings of one client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +26,9 @@ pub struct Config {
     /// What replicas may do. With crash faults one answer is the answer, and requests go to who leads; with Byzantine faults they go
     /// to all members, and f+1 equal answers are the answer. It must be the cluster's.
     pub fault_model: FaultModel,
+    /// Signs all requests where replicas may lie, so that who did not hear one from this client can vouch for it. It must not have signed
+    /// for another client.
+    pub signer: Option<Signer>,
     /// Everything random follows from it: nonces and the jitter of waiting times. Two clients must not share one.
     pub seed: u64,
     /// The first wait before a replica is dialed again.
@@ -51,6 +68,7 @@ impl Config {
             client,
             cluster: None,
             fault_model: FaultModel::Crash,
+            signer: None,
             seed,
             dial_back_off_min: Span::from_millis(20),
             dial_back_off_max: Span::from_secs(1),

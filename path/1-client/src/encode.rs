@@ -1,9 +1,11 @@
 //! Packs requests and reads into frames. Small bodies are copied into one buffer; large ones travel as they lie.
 
+use crate::config::Signer;
 use bytes::Bytes;
-use quorate_types::{RequestNumber, SessionId};
+use quorate_types::{ClientId, RequestNumber, SessionId, SessionKey};
 use quorate_wire::{
-    FrameKind, OutFrame, REQUEST_HEADER, ReadRequest, RequestHeader, RequestKind, write_read_request,
+    FrameKind, OutFrame, REQUEST_HEADER, ReadRequest, RequestHeader, RequestKind, RequestProof,
+    write_opening, write_read_request,
 };
 
 /// From this size on, sharing a body is cheaper than copying it.
@@ -19,11 +21,32 @@ pub(crate) struct FrameWriter {
     /// Shared bodies, each with the place in `buffer` where it belongs.
     shared: Vec<(usize, Bytes)>,
     shared_bytes: usize,
+    signer: Option<Signer>,
 }
 
 impl FrameWriter {
     pub(crate) const fn new(kind: FrameKind) -> Self {
-        Self { kind, buffer: Vec::new(), shared: Vec::new(), shared_bytes: 0 }
+        Self { kind, buffer: Vec::new(), shared: Vec::new(), shared_bytes: 0, signer: None }
+    }
+
+    /// The same; requests are signed.
+    pub(crate) fn signed(kind: FrameKind, signer: Option<Signer>) -> Self {
+        Self { signer, ..Self::new(kind) }
+    }
+
+    /// What stands behind each request's body.
+    const fn proof(&self) -> RequestProof {
+        if self.signer.is_some() { RequestProof::Signature } else { RequestProof::None }
+    }
+
+    /// Bytes of a request with a body of so many.
+    pub(crate) const fn request_len(&self, body: usize) -> usize {
+        REQUEST_HEADER + body + self.proof().byte_len()
+    }
+
+    /// Bytes of a request that opens a session.
+    pub(crate) const fn opening_len(&self) -> usize {
+        self.request_len(if self.signer.is_some() { 8 + SessionKey::BYTES } else { 8 })
     }
 
     pub(crate) const fn len(&self) -> usize {
@@ -44,14 +67,25 @@ impl FrameWriter {
         body: &Bytes,
     ) {
         let len = u32::try_from(body.len()).expect("INV-CLIENT-4: a body over the frame limit was refused");
+        let header = RequestHeader { session, number, lowest_unanswered, kind, len, proof: self.proof() };
         self.buffer.reserve(REQUEST_HEADER);
-        RequestHeader { session, number, lowest_unanswered, kind, len }.write_to(&mut self.buffer);
+        header.write_to(&mut self.buffer);
         if body.len() < SHARE_MIN {
             self.buffer.extend_from_slice(body);
         } else {
             self.shared.push((self.buffer.len(), body.clone()));
             self.shared_bytes += body.len();
         }
+        if let Some(Signer(signer)) = &self.signer {
+            self.buffer.extend_from_slice(&signer.sign(&header.bytes(), body));
+        }
+    }
+
+    /// Appends a request that opens a session.
+    pub(crate) fn opening(&mut self, nonce: u64, client: ClientId) {
+        let (number, key) = (RequestNumber::new(nonce), self.signer.as_ref().map(|signer| signer.0.key()));
+        let body = Bytes::from(write_opening(client, key));
+        self.request(SessionId::NONE, number, number, RequestKind::OpenSession, &body);
     }
 
     /// Appends one read.

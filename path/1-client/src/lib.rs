@@ -30,7 +30,7 @@ mod sessions;
 mod spread;
 mod votes;
 
-pub use config::Config;
+pub use config::{Config, Signer};
 pub use core::{ClientCore, Stats};
 pub use effects::{CallId, Completion, Effect, Effects, Input, ReadConsistency, SessionHandle};
 pub use error::Error;

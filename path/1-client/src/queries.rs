@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::session::{Entry, NEVER, Phase, cost};
 use bytes::Bytes;
 use quorate_types::{Items, Seq, Time};
-use quorate_wire::{REQUEST_HEADER, RequestKind};
+use quorate_wire::RequestKind;
 
 /// What a reader is told when the answer to its query counts.
 pub(crate) fn query_result(seen: Seq, result: Result<Completion, Error>) -> Result<Completion, Error> {
@@ -37,7 +37,7 @@ impl ClientCore {
         out: &mut Effects,
     ) {
         let max = self.config.frame_bytes_max as usize;
-        if query.len() + REQUEST_HEADER > max {
+        if query.len() + self.around() > max {
             let detail = format!("a query of {} bytes, the limit is {max}", query.len());
             return out.complete(Some(call), Err(Error::TooLarge { outcome_unknown: false, detail }));
         }

@@ -6,10 +6,9 @@ use crate::core::ClientCore;
 use crate::effects::{Effect, Effects};
 use crate::encode::FrameWriter;
 use crate::session::Phase;
-use crate::sessions::open_body;
 use bytes::Bytes;
 use quorate_types::{RequestNumber, SessionId, Time};
-use quorate_wire::{FrameKind, OutFrame, REQUEST_HEADER, RequestKind};
+use quorate_wire::{FrameKind, OutFrame, RequestKind};
 
 impl ClientCore {
     pub(crate) fn flush_requests(&mut self, now: Time, link: usize, out: &mut Effects) {
@@ -52,7 +51,7 @@ impl ClientCore {
             let Some(session) = self.sessions.places[index as usize].session.as_mut() else { return true };
             let (id, base) = (session.id, session.base());
             let Some((number, entry)) = session.next_to_send(window) else { break };
-            if !writer.is_empty() && writer.len() + REQUEST_HEADER + entry.body.len() > max {
+            if !writer.is_empty() && writer.len() + writer.request_len(entry.body.len()) > max {
                 let frame = writer.finish();
                 self.send(link, frame, out);
                 continue;
@@ -78,7 +77,7 @@ impl ClientCore {
         out: &mut Effects,
     ) -> bool {
         let max = self.config.frame_bytes_max as usize;
-        if !writer.is_empty() && writer.len() + REQUEST_HEADER + 8 > max {
+        if !writer.is_empty() && writer.len() + writer.opening_len() > max {
             let frame = writer.finish();
             self.send(link, frame, out);
         }
@@ -93,9 +92,7 @@ impl ClientCore {
             {
                 opening.sent = true;
                 opening.open_sends = opening.open_sends.saturating_add(1);
-                let number = RequestNumber::new(opening.nonce);
-                let body = open_body(self.config.client);
-                writer.request(SessionId::NONE, number, number, RequestKind::OpenSession, &body);
+                writer.opening(opening.nonce, self.config.client);
             }
         }
         self.sent_something(now, index);

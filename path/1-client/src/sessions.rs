@@ -14,8 +14,8 @@ use crate::queries::query_result;
 use crate::session::{Death, Entry, NEVER, Opening, Phase, Session, TooLarge, cost};
 use crate::votes::{Held, Votes};
 use bytes::Bytes;
-use quorate_types::{ClientId, FaultModel, Items, ReplicaId, Seq, SessionId, Time};
-use quorate_wire::{REQUEST_HEADER, Reply, ReplyStatus, RequestKind};
+use quorate_types::{FaultModel, Items, ReplicaId, Seq, SessionId, Time};
+use quorate_wire::{Reply, ReplyStatus, RequestKind};
 use std::collections::{BTreeMap, VecDeque};
 
 #[derive(Debug)]
@@ -182,10 +182,6 @@ fn is_empty_list(body: &[u8]) -> bool {
     Items::parse(body).is_ok_and(|replies| replies.is_empty())
 }
 
-pub(crate) fn open_body(client: ClientId) -> Bytes {
-    Bytes::copy_from_slice(&client.number().to_le_bytes())
-}
-
 // What callers ask.
 impl ClientCore {
     pub(crate) fn open(&mut self, now: Time, call: CallId, deadline: Option<Time>, out: &mut Effects) {
@@ -240,7 +236,7 @@ impl ClientCore {
             _ => return Err(Error::SessionClosed),
         }
         let max = self.config.frame_bytes_max as usize;
-        if commands.len() + REQUEST_HEADER > max {
+        if commands.len() + self.around() > max {
             let detail = format!("{} bytes of commands in one call, the limit is {max}", commands.len());
             return Err(Error::TooLarge { outcome_unknown: false, detail });
         }

@@ -11,9 +11,8 @@ use crate::effects::{Effect, Effects};
 use crate::encode::FrameWriter;
 use crate::link::Link;
 use crate::session::Phase;
-use crate::sessions::open_body;
-use quorate_types::{ClientId, RequestNumber, SessionId, Time};
-use quorate_wire::{FrameKind, REQUEST_HEADER, RequestKind};
+use quorate_types::{RequestNumber, Time};
+use quorate_wire::FrameKind;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -66,11 +65,6 @@ fn has_room(link: &Link, bytes: usize, max: usize) -> bool {
     link.out_bytes == 0 || link.out_bytes + bytes < max
 }
 
-fn write_opening(writer: &mut FrameWriter, nonce: u64, client: ClientId) {
-    let number = RequestNumber::new(nonce);
-    writer.request(SessionId::NONE, number, number, RequestKind::OpenSession, &open_body(client));
-}
-
 impl ClientCore {
     /// Sends what is ready to all members that take it. While nobody does, it waits.
     pub(crate) fn flush_to_all(&mut self, now: Time, out: &mut Effects) {
@@ -80,7 +74,10 @@ impl ClientCore {
         if !self.sessions.any_dirty() {
             return;
         }
-        let mut spread = Spread { writer: FrameWriter::new(FrameKind::Requests), parts: Vec::new() };
+        let mut spread = Spread {
+            writer: FrameWriter::signed(FrameKind::Requests, self.config.signer.clone()),
+            parts: Vec::new(),
+        };
         while self.anybody_takes(spread.writer.len()) {
             let Some(index) = self.sessions.dirty.pop_front() else { break };
             let Some(session) = self.sessions.at(index) else { continue };
@@ -112,14 +109,14 @@ impl ClientCore {
                 break false;
             }
             if let Phase::Opening(opening) = &mut session.phase {
-                if !spread.writer.is_empty() && spread.writer.len() + REQUEST_HEADER + 8 > max {
+                if !spread.writer.is_empty() && spread.writer.len() + spread.writer.opening_len() > max {
                     self.send_spread(spread, out);
                     continue;
                 }
                 if !opening.sent {
                     opening.sent = true;
                     opening.open_sends = opening.open_sends.saturating_add(1);
-                    write_opening(&mut spread.writer, opening.nonce, client);
+                    spread.writer.opening(opening.nonce, client);
                     session.progress = now;
                     spread.part(index, 0);
                 }
@@ -127,7 +124,9 @@ impl ClientCore {
             }
             let id = session.id;
             let Some((number, entry)) = session.next_to_send(window) else { break true };
-            if !spread.writer.is_empty() && spread.writer.len() + REQUEST_HEADER + entry.body.len() > max {
+            if !spread.writer.is_empty()
+                && spread.writer.len() + spread.writer.request_len(entry.body.len()) > max
+            {
                 self.send_spread(spread, out);
                 continue;
             }
@@ -172,7 +171,7 @@ impl ClientCore {
 
     /// Sends a member what it missed, as far as it has room.
     fn catch_up(&mut self, link: usize, out: &mut Effects) {
-        let mut writer = FrameWriter::new(FrameKind::Requests);
+        let mut writer = FrameWriter::signed(FrameKind::Requests, self.config.signer.clone());
         while self.links[link].up().is_some() {
             let Some((place, from)) = self.links[link].missed.next() else { break };
             let left = self.write_missed(link, place, from, &mut writer, out);
@@ -208,10 +207,10 @@ impl ClientCore {
             if !opening.sent {
                 return None;
             }
-            if !self.room_for(link, REQUEST_HEADER + 8, max, writer, out) {
+            if !self.room_for(link, writer.opening_len(), max, writer, out) {
                 return Some(from);
             }
-            write_opening(writer, nonce, self.config.client);
+            writer.opening(nonce, self.config.client);
             return None;
         }
         for number in from.max(base)..end {
@@ -219,7 +218,7 @@ impl ClientCore {
                 continue;
             };
             let (kind, lowest, body) = (entry.kind, entry.lowest.unwrap_or(base), entry.body.clone());
-            if !self.room_for(link, REQUEST_HEADER + body.len(), max, writer, out) {
+            if !self.room_for(link, writer.request_len(body.len()), max, writer, out) {
                 return Some(number);
             }
             writer.request(id, RequestNumber::new(number), RequestNumber::new(lowest), kind, &body);

@@ -19,7 +19,7 @@
 
 use bytes::Bytes;
 use quorate_types::{ClientId, ReplicaId, RequestNumber, SessionId, Span, Time};
-use quorate_wire::{RequestHeader, RequestKind, Requests};
+use quorate_wire::{REQUEST_HEADER, RequestHeader, RequestKind, Requests};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How much is kept.
@@ -69,8 +69,9 @@ impl Asked {
     fn renew(&mut self, header: &RequestHeader, bytes: Bytes) {
         let Some((old, body)) = self.parts() else { return };
         let lowest = old.lowest_unanswered;
-        let same = RequestHeader { lowest_unanswered: lowest, ..*header } == old;
-        if same && bytes.ends_with(body) && header.lowest_unanswered > lowest {
+        let same = RequestHeader { lowest_unanswered: lowest, ..*header } == old
+            && bytes.get(REQUEST_HEADER..).is_some_and(|rest| rest.starts_with(body));
+        if same && header.lowest_unanswered > lowest {
             (self.before, self.bytes, self.own) = (Some(lowest), bytes, false);
         }
     }
@@ -336,6 +337,18 @@ impl Heard {
         }
         if cost > 0 {
             self.freed(client, cost);
+        }
+    }
+
+    /// Its client may not have this executed: it is as if it had never come.
+    pub fn forget(&mut self, session: SessionId, number: RequestNumber) {
+        let line = self.lines.get_mut(session.index as usize).and_then(Option::as_mut);
+        let Some(line) = line.filter(|line| line.session == session) else { return };
+        if let Ok(at) = line.place(number)
+            && let Some(asked) = line.asked.remove(at)
+        {
+            let client = line.client;
+            self.freed(client, asked.cost());
         }
     }
 

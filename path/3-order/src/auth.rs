@@ -10,15 +10,19 @@
 //! | [`Keyed`] | short keyed hashes | by knowing everybody's key | simulators and tests: cheap and deterministic |
 //! | [`Trusting`] | nothing | nothing | crash faults |
 //!
+//! Clients that sign do so with keys of their own ([`ClientKey`]), checked by [`RequestChecks`].
+//!
 //! Tests: auth/tests.rs.
 
 mod ed25519;
 mod keyed;
 mod macs;
+mod requests;
 
 pub use ed25519::{Ed25519, PublicKey};
 pub use keyed::Keyed;
 pub use macs::{Macs, TAG_BYTES, Tag};
+pub use requests::{ClientKey, KeyedClient, RequestChecks, RequestClaim, request_statement};
 
 use quorate_types::ReplicaId;
 use quorate_wire::mod_smart::Signature;

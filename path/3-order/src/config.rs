@@ -2,7 +2,7 @@
 //!
 //! Tests: config/tests.rs.
 
-use crate::auth::Keys;
+use crate::auth::{Keys, RequestChecks};
 use crate::mod_smart::{ModSmart, ModSmartConfig};
 use crate::raft::{self, Raft, RaftConfig};
 use crate::{Anchor, Order, Stored};
@@ -37,6 +37,14 @@ impl OrderConfig {
         match self {
             Self::Raft(_) => FaultModel::Crash,
             Self::ModSmart { config, .. } => config.model,
+        }
+    }
+
+    /// How the signatures of clients are checked.
+    pub fn request_checks(&self) -> RequestChecks {
+        match self {
+            Self::Raft(_) => RequestChecks::Nothing,
+            Self::ModSmart { keys, .. } => RequestChecks::of(keys),
         }
     }
 

@@ -15,8 +15,10 @@ use crate::outcomes::Outcomes;
 use crate::service::{BatchReplies, KeyUse, ReplySink, ReplyTooLarge, Service};
 use crate::sessions::{Lookup, SessionLimits, SessionTable, Verdict};
 use quorate_state::store::Version;
-use quorate_types::{AgreedTime, ClientId, Items, ItemsBuilder, RequestNumber, Seq, SessionId, planted};
-use quorate_wire::{Batch, ReplyStatus, RequestHeader, RequestKind};
+use quorate_types::{
+    AgreedTime, ClientId, Items, ItemsBuilder, RequestNumber, Seq, SessionId, SessionKey, planted,
+};
+use quorate_wire::{Batch, ReplyStatus, RequestHeader, RequestKind, read_opening};
 
 /// First bytes of an executor's part of an image; the last one is the format's version.
 const MAGIC: [u8; 8] = *b"quoexec\x01";
@@ -80,9 +82,8 @@ impl Executor {
     }
 
     fn open(&mut self, nonce: RequestNumber, body: &[u8], out: &mut Outcomes) {
-        let client = *body.first_chunk::<8>().expect("INV-EXEC-2: an opening names its client");
-        let client = ClientId::new(u64::from_le_bytes(client));
-        out.push_opening(client, nonce, self.sessions.open(client, nonce.number(), self.time));
+        let (client, key) = read_opening(body);
+        out.push_opening(client, nonce, self.sessions.open(client, nonce.number(), key, self.time));
     }
 
     /// Whether a request makes room, or is needed to ask for that: sessions are small.
@@ -177,6 +178,10 @@ impl Executor {
     /// Whose session it is, while it lives.
     pub fn client(&self, session: SessionId) -> Option<ClientId> {
         self.sessions.client(session)
+    }
+    /// With what its requests are signed, while it lives and if they are.
+    pub fn key(&self, session: SessionId) -> Option<SessionKey> {
+        self.sessions.key(session)
     }
     /// The last batch executed.
     pub fn seq(&self) -> Seq {

@@ -24,7 +24,7 @@
 mod checkpoint;
 mod replies;
 
-use quorate_types::{AgreedTime, ClientId, RequestNumber, SessionId, Span, planted};
+use quorate_types::{AgreedTime, ClientId, RequestNumber, SessionId, SessionKey, Span, planted};
 use quorate_wire::{ReplyStatus, RequestHeader};
 use replies::Replies;
 use std::cmp::Reverse;
@@ -119,6 +119,9 @@ pub enum Lookup<'a> {
 struct Session {
     client: ClientId,
     nonce: u64,
+    /// With what the signatures under its requests are checked, if its client signs them. Nothing here checks any: which replica vouches for
+    /// a proposal depends on them, and what is decided runs.
+    key: Option<SessionKey>,
     /// The last number executed.
     last: u64,
     /// The lowest number whose reply the client may lack; replies from here to `last` are kept.
@@ -210,6 +213,11 @@ impl SessionTable {
         self.session(id).map(|session| RequestNumber::new(session.last))
     }
 
+    /// With what its requests are signed, while it lives and if they are.
+    pub fn key(&self, id: SessionId) -> Option<SessionKey> {
+        self.session(id)?.key
+    }
+
     fn session(&self, id: SessionId) -> Option<&Session> {
         let place = self.places.get(id.index as usize)?;
         place.session.as_ref().filter(|_| place.generation == id.generation)
@@ -237,7 +245,13 @@ impl SessionTable {
     }
 
     /// Opens a session, or finds the one that was opened by the same request. `None` when a cap is reached.
-    pub fn open(&mut self, client: ClientId, nonce: u64, now: AgreedTime) -> Option<SessionId> {
+    pub fn open(
+        &mut self,
+        client: ClientId,
+        nonce: u64,
+        key: Option<SessionKey>,
+        now: AgreedTime,
+    ) -> Option<SessionId> {
         if let Some(index) = self.openings.get(&(client, nonce)) {
             return Some(SessionId { index: *index, generation: self.places[*index as usize].generation });
         }
@@ -251,7 +265,7 @@ impl SessionTable {
         }
         let id = SessionId { index, generation: self.places[index as usize].generation + 1 };
         let replies = Replies::default();
-        self.install(id, Session { client, nonce, last: 0, lowest: 1, last_active: now, replies });
+        self.install(id, Session { client, nonce, key, last: 0, lowest: 1, last_active: now, replies });
         Some(id)
     }
 

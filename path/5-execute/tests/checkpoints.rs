@@ -5,9 +5,9 @@ mod support;
 
 use proptest::prelude::*;
 use quorate_execute::{CheckpointError, ImageParts, SessionLimits};
-use quorate_types::Span;
+use quorate_types::{SessionId, SessionKey, Span};
 use quorate_wire::ReplyStatus;
-use support::{Replica, commands, empty, open};
+use support::{Replica, commands, empty, open, open_with};
 
 fn replica() -> Replica {
     // Those of the file below: what is usual now may be something else.
@@ -33,6 +33,30 @@ fn limits_travel_in_images() {
     assert_eq!(after.executor.seq(), before.executor.seq());
     assert_eq!(after.executor.time(), before.executor.time());
     assert_eq!(after.count(), 2);
+}
+
+/// A session's key is a part of the state, as long as the session lives. Sessions without one are written as they always were.
+#[test]
+fn keys_of_sessions_travel_in_images() {
+    let key = SessionKey::new([9; 32]);
+    let mut before = replica();
+    let without = before.image().system.len();
+    before.run(7, &[open_with(3, 1, key), open(3, 2)]);
+    let ids = [(0, 1), (3, 1), (4, 1)].map(|(index, generation)| SessionId { index, generation });
+    let mut after = before.copy();
+    for replica in [&before, &after] {
+        assert_eq!(ids.map(|id| replica.executor.key(id)), [None, Some(key), None]);
+    }
+    assert_eq!(after.digest(), before.digest());
+    assert_eq!(before.image().system.len(), without + 2 * 45 + 32);
+    let mut other = replica();
+    other.run(7, &[open_with(3, 1, SessionKey::new([8; 32])), open(3, 2)]);
+    assert_ne!(other.digest(), before.digest());
+    // Opened again it is the same session, with the key that it has.
+    after.run(8, &[open_with(3, 1, SessionKey::new([8; 32]))]);
+    assert_eq!(after.executor.key(ids[1]), Some(key));
+    after.run(9, &[support::close(ids[1], 1)]);
+    assert_eq!(after.executor.key(ids[1]), None);
 }
 
 /// Kept replies are part of the state: the retry after a restore gets the first answer.

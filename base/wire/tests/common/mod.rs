@@ -4,16 +4,16 @@
 use bytes::Bytes;
 use quorate_types::{
     AgreedTime, ClientId, ClusterId, Digest, Incarnation, InstanceId, ItemsBuilder, MembershipId, Reject,
-    ReplicaId, RequestNumber, Room, Seq, SessionId, Slot, View,
+    ReplicaId, RequestNumber, Room, Seq, SessionId, SessionKey, Slot, View,
 };
 use quorate_wire::raft::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_wire::{
     Batch, BatchHeader, ClientMessage, Frame, FrameKind, Hello, LeaderNotice, Link, Member, MemberRequest,
     MemberRole, Membership, Memberships, OrderMessage, OutFrame, ReadConsistency, ReadReply, ReadRequest,
     ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage, Reply, ReplyStatus, RequestHeader,
-    RequestKind, Requests, Role, StateMessage, Welcome, caught_up_frame, fill_frame, read_caught_up,
-    read_fill, read_instances_request, read_reply_header, read_room, read_upgrade_request, room_frame,
-    write_read_request, write_request,
+    RequestKind, RequestProof, Requests, Role, SIGNATURE_BYTES, StateMessage, Welcome, caught_up_frame,
+    fill_frame, read_caught_up, read_fill, read_instances_request, read_reply_header, read_room,
+    read_upgrade_request, room_frame, write_opening, write_read_request, write_request,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -75,9 +75,30 @@ fn request_of(kind: RequestKind, session: SessionId, number: u64, body: &[u8]) -
         lowest_unanswered: RequestNumber::FIRST,
         kind,
         len: body.len() as u32,
+        proof: RequestProof::None,
     };
     header.write_to(&mut out);
     out.extend_from_slice(body);
+    out
+}
+
+/// The same request, signed: with bytes that stand for a signature.
+pub(crate) fn signed(request: &[u8]) -> Vec<u8> {
+    let (header, body, _) = Requests::new(request).next().expect("one").expect("a sound one");
+    let mut out = Vec::new();
+    RequestHeader { proof: RequestProof::Signature, ..header }.write_to(&mut out);
+    out.extend_from_slice(body);
+    out.extend((0..SIGNATURE_BYTES).map(|at| at as u8 ^ 0xa0));
+    out
+}
+
+/// A session is opened with a key.
+pub(crate) fn signed_opening() -> Vec<u8> {
+    let key = SessionKey::new(std::array::from_fn(|at| at as u8));
+    let body = write_opening(ClientId::new(77), Some(key));
+    let mut out = request_of(RequestKind::OpenSession, SessionId::NONE, 0xabce, &body);
+    out[29] = RequestProof::Signature as u8;
+    out.extend([7; SIGNATURE_BYTES]);
     out
 }
 
@@ -113,6 +134,7 @@ pub(crate) fn batches() -> Vec<(&'static str, Batch)> {
         ("empty", batch(&[])),
         ("one_request", batch(&[request(7, &["put a 1"])])),
         ("all_kinds_of_requests", batch(&all_requests())),
+        ("signed_requests", batch(&[signed_opening(), request(7, &["a"]), signed(&request(8, &["b", "c"]))])),
     ]
 }
 
@@ -311,7 +333,7 @@ fn replies_of_each_status() -> Vec<u8> {
     replies
 }
 
-fn clients(list: &mut Vec<Sample>) {
+fn requests(list: &mut Vec<Sample>) {
     let mut add = |name: &str, story, kind, body: &[u8]| {
         let frame = OutFrame::new(kind, body, vec![]);
         list.push(Sample { name: name.into(), story, frame });
@@ -334,6 +356,20 @@ fn clients(list: &mut Vec<Sample>) {
         .concat(),
     );
 
+    add(
+        "requests_signed",
+        "A session is opened with a key; then what is asked in it is signed.",
+        FrameKind::Requests,
+        &[signed_opening(), signed(&request(1, &["put a 1"]))].concat(),
+    );
+}
+
+fn clients(list: &mut Vec<Sample>) {
+    requests(list);
+    let mut add = |name: &str, story, kind, body: &[u8]| {
+        let frame = OutFrame::new(kind, body, vec![]);
+        list.push(Sample { name: name.into(), story, frame });
+    };
     let replies = replies_of_each_status();
     add("replies", "One reply of each status.", FrameKind::Replies, &replies);
 
@@ -442,7 +478,11 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
         FrameKind::State => vec![format!("{:?}", StateMessage::decode(frame.payload)?)],
         FrameKind::Requests | FrameKind::Reads => match ClientMessage::decode(frame)? {
             ClientMessage::Requests(bytes) => Requests::new(&bytes)
-                .map(|r| r.map(|(h, body, _)| format!("{h:?} {}", text(body))))
+                .map(|r| {
+                    // Programs of level 1 knew of no proofs.
+                    let shown = |h: &RequestHeader| format!("{h:?}").replace(", proof: None", "");
+                    r.map(|(h, body, _)| format!("{} {}", shown(&h), text(body)))
+                })
                 .collect::<Result<_, _>>()?,
             ClientMessage::Reads(bytes) => {
                 ReadRequest::walk(&bytes).map(|r| r.map(|r| format!("{r:?}"))).collect::<Result<_, _>>()?

@@ -12,6 +12,8 @@ use quorate_wire::{FRAME_HEADER, FrameKind, OutFrame, REQUEST_HEADER, RequestKin
 pub enum ClientTrick {
     /// Sends its requests to some replicas only, as bits.
     Some(u64),
+    /// Opens its sessions everywhere, and sends all else to some replicas only, as bits.
+    Only(u64),
     /// Sends other bytes under the same number to some replicas, as bits.
     Differs(u64),
     /// Sends its requests in the session of another client, too.
@@ -42,6 +44,8 @@ pub fn instead(
                 Vec::new()
             }
         }
+        ClientTrick::Only(mask) if mask >> to & 1 == 0 => openings(&frame).into_iter().collect(),
+        ClientTrick::Only(_) => vec![frame],
         ClientTrick::Differs(mask) if mask >> to & 1 == 1 => vec![changed(&frame, differ)],
         ClientTrick::Differs(_) => vec![frame],
         ClientTrick::Others => {
@@ -76,6 +80,15 @@ fn differ(kind: RequestKind, request: &mut [u8]) {
     {
         *last ^= 1;
     }
+}
+
+/// What opens sessions in a frame.
+fn openings(frame: &OutFrame) -> Option<OutFrame> {
+    let payload = Bytes::from(frame.to_vec()).slice(FRAME_HEADER..);
+    let opens =
+        Requests::new(&payload).flatten().filter(|(header, ..)| header.kind == RequestKind::OpenSession);
+    let left: Vec<u8> = opens.flat_map(|(_, _, whole)| whole.to_vec()).collect();
+    (!left.is_empty()).then(|| OutFrame::new(FrameKind::Requests, &left, vec![]))
 }
 
 fn changed(frame: &OutFrame, change: impl Fn(RequestKind, &mut [u8])) -> OutFrame {

@@ -13,7 +13,8 @@ use quorate_types::{
 };
 use quorate_wire::mod_smart::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof, Signature};
 use quorate_wire::{
-    Batch, BatchHeader, FrameKind, REQUEST_HEADER, RequestHeader, RequestKind, Requests, write_request,
+    Batch, BatchHeader, FrameKind, REQUEST_HEADER, RequestHeader, RequestKind, RequestProof, Requests,
+    write_request,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -211,6 +212,7 @@ impl Voice {
             lowest_unanswered: RequestNumber::new(0),
             kind: RequestKind::OpenSession,
             len: 8,
+            proof: RequestProof::None,
         };
         let mut bytes = Vec::with_capacity(REQUEST_HEADER + 8);
         header.write_to(&mut bytes);

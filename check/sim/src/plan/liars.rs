@@ -43,6 +43,9 @@ impl Plan {
                 liar.tricks
             );
         }
+        if self.signs {
+            words += ", clients sign";
+        }
         if !self.lying_clients.is_empty() {
             words += &format!(", clients lie: {:?}", self.lying_clients);
         }
@@ -65,8 +68,10 @@ pub(super) fn plan_liars(plan: &mut Plan, profile: &Profile) {
         let who = left.remove(rng.below(left.len() as u64) as usize);
         plan.liars.push(liar(who, plan.heal_at, &mut rng));
     }
+    let mut rng_of_signers = Rng::of(plan.seed, 22);
+    plan.signs = rng_of_signers.chance(400);
     if profile.liars != Some(0) {
-        plan_clients(plan, &mut rng);
+        plan_clients(plan, &mut rng, &mut rng_of_signers);
     }
     spare_honest(plan, f.saturating_sub(count));
     if !plan.liars.is_empty() {
@@ -87,7 +92,7 @@ fn liar(who: usize, heal_at: u64, rng: &mut Rng) -> Liar {
     Liar { who, tricks, often, since }
 }
 
-fn plan_clients(plan: &mut Plan, rng: &mut Rng) {
+fn plan_clients(plan: &mut Plan, rng: &mut Rng, rng_of_signers: &mut Rng) {
     if rng.chance(600) {
         return;
     }
@@ -99,6 +104,11 @@ fn plan_clients(plan: &mut Plan, rng: &mut Rng) {
             ClientTrick::Others,
             ClientTrick::Again,
         ]);
+        // Where clients sign, it does not matter to whom else they speak, once their sessions are open.
+        let trick = match trick {
+            ClientTrick::Some(bits) if plan.signs && rng_of_signers.chance(500) => ClientTrick::Only(bits),
+            trick => trick,
+        };
         plan.lying_clients.push(trick);
         plan.clients += 1;
     }

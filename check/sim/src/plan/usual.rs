@@ -1,9 +1,32 @@
 //! What every run has: a log, a network, and clients that work.
 
-use super::{MS, Profile, Workload};
+use super::{MS, Profile};
 use crate::net::NetPlan;
 use crate::random::Rng;
 use quorate_log::{LogConfig, SyncMode};
+
+/// What clients do.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// Operations of each client.
+    pub operations: u32,
+    /// How many of them one client has open at once, at most.
+    pub at_once: usize,
+    /// The most commands in one call.
+    pub batch: u64,
+    /// Keys, and lists.
+    pub keys: u64,
+    /// The most time between one operation and the next.
+    pub pause: u64,
+    /// The share of each kind: put, get, ordered get, delete, cas, append, weak read, list read.
+    pub shares: [u64; 8],
+    /// In so many of 1000 cases a call has a deadline.
+    pub deadlines: u64,
+    /// Bytes that are added to values.
+    pub padding: u64,
+    /// In so many of 1000 cases a read is for one replica only.
+    pub pinned: u64,
+}
 
 /// The log's sizes and durability.
 pub(super) fn log_plan(rng: &mut Rng, profile: &Profile) -> LogConfig {

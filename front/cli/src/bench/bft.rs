@@ -10,7 +10,7 @@ use super::series::{self, Series};
 use super::target::Target;
 use crate::failure::{Failure, Outcome};
 use crate::init::ServiceChoice;
-use quorate::client::{Encoded, ReadOptions, Replies};
+use quorate::client::{Authentication, Encoded, ReadOptions, Replies};
 use quorate_floor::Config as FloorConfig;
 use quorate_kv::echo_command;
 use std::time::{Duration, Instant};
@@ -38,10 +38,15 @@ pub(super) fn run(args: &BftArgs, json: bool) -> Outcome {
     };
     let connections =
         if args.shared { "which share connections" } else { "each with connections of its own" };
+    let authentication = args.measurement.order.choice()?.authentication;
+    let shown = match authentication {
+        Authentication::Links => String::new(),
+        other => format!(", authenticated by {}", other.name()),
+    };
     let subject = Subject {
         benchmark: "bft",
         payload: format!("{}/{} B requests/replies", args.request_bytes, args.reply_bytes),
-        load: format!("{} clients, {connections}, one request outstanding each", args.clients),
+        load: format!("{} clients, {connections}, one request outstanding each{shown}", args.clients),
         unit: "requests",
     };
     Series { measurement: &args.measurement, subject, floor, json }.run(|title| measure(args, title))
@@ -61,9 +66,13 @@ fn measure(args: &BftArgs, title: &str) -> Outcome<series::Run> {
     };
     let command = echo_command(args.request_bytes, args.reply_bytes);
     let mut work = Requests { command: Encoded::one(&command), reply_bytes: args.reply_bytes, answered: 0 };
+    let before = target.signatures_checked()?;
     let measured = load::run(&mut target, &plan, &mut work, title)?;
     let check = verify(&target, work.answered)?;
-    Ok(series::Run::new(&target, measured, check))
+    let checked = target.signatures_checked()? - before;
+    let run = series::Run::new(&target, measured, check);
+    let signs = target.order.authentication == Authentication::Signatures;
+    Ok(if signs { run.checked(checked, work.answered) } else { run })
 }
 
 struct Requests {

@@ -29,6 +29,7 @@ mod pulse;
 mod quota;
 pub(crate) mod report;
 mod series;
+mod signatures;
 mod stages;
 mod target;
 mod temporary;

@@ -3,6 +3,7 @@
 use super::cpu::{Cpu, tick_s};
 use super::machine::Machine;
 use super::options::Measurement;
+use super::signatures::Signatures;
 use super::target::Target;
 use crate::admin::shown_durability;
 use crate::failure::{Doing as _, Outcome};
@@ -127,6 +128,9 @@ pub(super) struct OwnRun {
     pub(super) load_cpu: Cpu,
     /// Processor seconds that other processes used meanwhile.
     pub(super) others_cpu_s: Option<f64>,
+    /// Where clients sign.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) signatures: Option<Signatures>,
     pub(super) errors: u64,
     pub(super) first_error: Option<String>,
     pub(super) check: Check,
@@ -320,6 +324,7 @@ impl OwnRun {
                 cpu.user_s, cpu.system_s
             ));
         }
+        lines.extend(self.signatures.map(|signatures| format!("    {signatures}")));
         let others = self.others_cpu_s.map(|others| format!("; other processes: {others:.2} s"));
         lines.push(format!(
             "    load generator: {:.2} s user + {:.2} s system{}; each CPU time is right to within {:.0} ms",

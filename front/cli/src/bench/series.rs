@@ -6,6 +6,7 @@ use super::machine::Machine;
 use super::options::Measurement;
 use super::progress::Progress;
 use super::report::{Check, Durability, Figure, FloorRun, LatencyUs, OwnRun, ReplicaUse, Subject};
+use super::signatures::Signatures;
 use super::target::Target;
 use super::temporary::FLOOR_PREFIX;
 use crate::failure::{Failure, Outcome};
@@ -44,11 +45,20 @@ impl Run {
                 .collect(),
             load_cpu: measured.load_cpu,
             others_cpu_s: measured.others_cpu_s,
+            signatures: None,
             errors: measured.errors,
             first_error: measured.first_error,
             check,
         };
         Self { own, durability: Durability::of(target), replicas: target.replicas.len(), order: target.order }
+    }
+}
+
+impl Run {
+    /// So many signatures of clients were checked for so many requests.
+    pub(super) fn checked(mut self, signatures: u64, requests: u64) -> Self {
+        self.own.signatures = Some(Signatures::of(signatures, requests, self.own.per_s));
+        self
     }
 }
 

@@ -45,6 +45,8 @@ pub(super) struct Target {
 /// What we need of a replica's status.
 #[derive(Deserialize)]
 struct Status {
+    #[serde(default)]
+    signatures_checked: u64,
     log: Log,
     process: Process,
     replica: u16,
@@ -244,6 +246,17 @@ impl Target {
         let Some(first) = self.replicas.first() else { return Err(Failure::new("there is no replica")) };
         let text = self.client.status(*first).doing("ask a replica for its status")?;
         serde_json::from_str(&text).doing("read a replica's status")
+    }
+
+    /// Signatures of clients that all replicas checked together, since they started.
+    pub(super) fn signatures_checked(&self) -> Outcome<u64> {
+        let mut sum = 0;
+        for replica in &self.replicas {
+            let text = self.client.status(*replica).doing("ask a replica for its status")?;
+            let status: Status = serde_json::from_str(&text).doing("read a replica's status")?;
+            sum += status.signatures_checked;
+        }
+        Ok(sum)
     }
 
     /// Waits until the cluster answers and the leader replicates to every other replica: a figure for three replicas must

@@ -215,7 +215,11 @@ fn read(marker: &Path, args: &Args) -> Outcome<Choices> {
         }
         _ if args.order.over(choices.order) != choices.order => {
             let wanted = args.order.over(choices.order);
-            differ("--protocol and --fault-model", choices.order.to_string(), wanted.to_string())
+            differ(
+                "--protocol, --fault-model and --authentication",
+                choices.order.to_string(),
+                wanted.to_string(),
+            )
         }
         _ if args.plain && !choices.plain => differ("connections with", "TLS".into(), "--plain".into()),
         _ => Ok(choices),

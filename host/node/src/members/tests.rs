@@ -48,6 +48,7 @@ pub(crate) fn joins() -> NodeConfig {
     let known = |id: u16| Known { replica: r(id), address: format!("r{id}"), incarnation: life_of(r(id)) };
     let members = Members::new(CLUSTER, r(4), (1..=4).map(known).collect());
     NodeConfig {
+        signed_only: false,
         replicas_serve_others: true,
         members: members.joined(MembershipId::new(2), 3),
         incarnation: life_of(r(4)),

@@ -14,7 +14,7 @@ use quorate_state::checkpoint::{Image, Kind, Report};
 use quorate_state::store::Store;
 use quorate_types::{AgreedTime, Digest, RecordId, RequestNumber, Room, SessionId};
 use quorate_wire::raft::{Entry, EntryBody, Index, Position, RaftMessage};
-use quorate_wire::{Batch, BatchHeader, OrderMessage, RequestHeader, RequestKind};
+use quorate_wire::{Batch, BatchHeader, OrderMessage, RequestHeader, RequestKind, RequestProof};
 
 #[test]
 fn a_birth_comes_back_from_the_log() {
@@ -170,6 +170,7 @@ fn takes_an_opening(admission: &mut Admission) -> bool {
         lowest_unanswered: RequestNumber::ZERO,
         kind: RequestKind::OpenSession,
         len: 8,
+        proof: RequestProof::None,
     };
     let mut bytes = Vec::new();
     header.write_to(&mut bytes);

@@ -1,10 +1,15 @@
 //! The parts that stand by themselves; whole nodes are in check/sim.
 
 use super::*;
-use quorate_types::{AgreedTime, ItemsBuilder};
-use quorate_wire::{BatchHeader, write_request};
+use quorate_order::auth::RequestChecks;
+use quorate_types::{AgreedTime, ClusterId, ItemsBuilder};
+use quorate_wire::{BatchHeader, RequestProof, write_request};
 
-const LIMITS: HeardLimits = HeardLimits { bytes_max: 4096, client_bytes_max: 1024, window: 16 };
+pub(super) const LIMITS: HeardLimits = HeardLimits { bytes_max: 4096, client_bytes_max: 1024, window: 16 };
+
+fn signed() -> Signed {
+    Signed::new(RequestChecks::Nothing, ClusterId::new(1), false)
+}
 
 fn at(seconds: u64) -> Time {
     Time::ZERO.plus(Span::from_secs(seconds))
@@ -12,7 +17,7 @@ fn at(seconds: u64) -> Time {
 
 #[test]
 fn a_leader_may_not_let_time_run_away() {
-    let mut vouching = Vouching::new(FaultModel::Byzantine, 4, 1, LIMITS);
+    let mut vouching = Vouching::new(FaultModel::Byzantine, 4, 1, LIMITS, signed());
     let step = Span::from_secs(6);
     assert!(vouching.may_be_ahead(at(100), step), "clocks differ");
     vouching.pulled(at(100), step);
@@ -34,6 +39,7 @@ fn the_instance_of_a_request_is_nobodys_choice() {
         lowest_unanswered: RequestNumber::FIRST,
         kind,
         len: 0,
+        proof: RequestProof::None,
     };
     for number in 1..20 {
         assert_eq!(instance_of(&header(RequestKind::Commands, 6, number), 4), 2);
@@ -59,8 +65,7 @@ fn what_there_is_no_room_for_is_seen_by_the_proposal_that_waits() {
         .for_each(|request| bytes.extend_from_slice(request));
     let batch = Batch::seal(bytes, BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 2, border: false });
     let digest = Digest::new([0; 32]);
-    let (seen, places) = (BTreeSet::new(), BTreeMap::new());
-    let mut held = Held { slot: Slot::FIRST, digest, batch, known: 0, seen, places };
+    let mut held = Held::new(Slot::FIRST, digest, batch);
     let mut see = |bytes: &[u8]| {
         let (header, ..) = Requests::new(bytes).flatten().next().unwrap();
         held.see(&header, bytes);
@@ -74,7 +79,7 @@ fn what_there_is_no_room_for_is_seen_by_the_proposal_that_waits() {
 
 #[test]
 fn evidence_is_counted_by_member() {
-    let mut vouching = Vouching::new(FaultModel::Byzantine, 4, 1, LIMITS);
+    let mut vouching = Vouching::new(FaultModel::Byzantine, 4, 1, LIMITS, signed());
     vouching.note(ReplicaId::new(2), &Reject::NotAllowed("one"));
     vouching.note(ReplicaId::new(2), &Reject::NotAllowed("two"));
     let evidence = &vouching.evidence[&ReplicaId::new(2)];
@@ -85,7 +90,7 @@ fn evidence_is_counted_by_member() {
 /// A leader that proposes a session's requests out of order has none of them forgotten.
 #[test]
 fn what_came_before_its_turn_is_not_done() {
-    let mut vouching = Vouching::new(FaultModel::Byzantine, 4, 1, LIMITS);
+    let mut vouching = Vouching::new(FaultModel::Byzantine, 4, 1, LIMITS, signed());
     let (session, client) = (SessionId { index: 2, generation: 1 }, ClientId::new(9));
     for number in [5, 6, 7] {
         let mut bytes = Vec::new();

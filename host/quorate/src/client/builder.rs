@@ -1,7 +1,7 @@
 //! How a client comes to be.
 
 use super::tls::ClientTls;
-use super::{BlockingClient, Client, ClientFile, ClientFileError, thread};
+use super::{Authentication, BlockingClient, Client, ClientFile, ClientFileError, thread};
 use quorate_client::Config;
 use quorate_tls::{CredentialsError, TlsFiles};
 use quorate_types::{ClientId, ClusterId, FaultModel, ReplicaId, Span};
@@ -25,6 +25,8 @@ pub enum BuildError {
     Io(io::Error),
     /// The certificates.
     Credentials(CredentialsError),
+    /// How requests show who asked them.
+    Authentication(&'static str),
 }
 
 impl fmt::Display for BuildError {
@@ -32,6 +34,7 @@ impl fmt::Display for BuildError {
         match self {
             Self::Members(why) => write!(f, "the list of members is of no use: {why}"),
             Self::Credentials(why) => write!(f, "{why}"),
+            Self::Authentication(why) => write!(f, "the authentication of requests: {why}"),
             Self::Io(error) => write!(f, "the client's thread can not be started: {error}"),
         }
     }
@@ -47,6 +50,7 @@ pub struct ClientBuilder {
     timeout: Duration,
     tls: Option<TlsFiles>,
     admin_tls: Option<TlsFiles>,
+    authentication: Authentication,
 }
 
 impl Default for ClientBuilder {
@@ -58,6 +62,7 @@ impl Default for ClientBuilder {
             timeout: TIMEOUT,
             tls: None,
             admin_tls: None,
+            authentication: Authentication::default(),
         }
     }
 }
@@ -87,6 +92,14 @@ impl ClientBuilder {
     #[must_use]
     pub fn admin_tls(mut self, files: TlsFiles) -> Self {
         self.admin_tls = Some(files);
+        self
+    }
+
+    /// How requests show who asked them, where replicas may lie; over links alone if not given. With signatures the cluster must be named, by
+    /// its id or by certificates.
+    #[must_use]
+    pub const fn authentication(mut self, authentication: Authentication) -> Self {
+        self.authentication = authentication;
         self
     }
 
@@ -155,7 +168,7 @@ impl ClientBuilder {
     /// The client. It connects in the background; nothing is waited for.
     ///
     /// # Errors
-    /// When the list of members is empty, longer than 64 or names one twice, or the system refuses a thread.
+    /// When the list of members is empty, longer than 64 or names one twice, requests can not be signed, or the system refuses a thread.
     pub fn build(self) -> Result<Client, BuildError> {
         let mut clients = self.build_many(1)?;
         clients.pop().ok_or(BuildError::Members("there is no client"))
@@ -190,7 +203,8 @@ impl ClientBuilder {
             (_, Some(_)) => Config { seed: random(), ..self.config.clone() },
             (_, None) => Config { seed: random(), client: ClientId::new(random()), ..self.config.clone() },
         };
-        let configs = (0..count).map(config).collect();
+        let mut configs: Vec<Config> = (0..count).map(config).collect();
+        configs.iter_mut().try_for_each(|config| self.authentication.prepare(config))?;
         let handles = thread::start(configs, &self.members, tls.as_ref()).map_err(BuildError::Io)?;
         let members = Arc::new(self.members);
         let client = |handle| Client {

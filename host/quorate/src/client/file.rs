@@ -1,6 +1,6 @@
 //! `client.toml`: where a cluster is, and what its clients show to it. `quorate init` writes it, docs/configuration.md explains it.
 
-use super::ClientBuilder;
+use super::{Authentication, ClientBuilder};
 use quorate_tls::TlsFiles;
 use quorate_types::{ClusterId, FaultModel, ReplicaId};
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,8 @@ pub struct ClientFile {
     pub members: Vec<(ReplicaId, String)>,
     /// What its replicas may do; it decides how many equal answers are believed.
     pub fault_model: FaultModel,
+    /// How requests show who asked them.
+    pub authentication: Authentication,
     /// The certificates; none where connections are plain.
     pub tls: Option<ClientFiles>,
 }
@@ -47,6 +49,8 @@ struct Text {
     cluster: String,
     #[serde(default, skip_serializing_if = "is_crash")]
     fault_model: FaultModel,
+    #[serde(default, skip_serializing_if = "is_links")]
+    authentication: Authentication,
     #[serde(default, skip_serializing_if = "is_false")]
     plain: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,6 +79,10 @@ struct MemberText {
 
 fn is_crash(model: &FaultModel) -> bool {
     *model == FaultModel::Crash
+}
+
+fn is_links(authentication: &Authentication) -> bool {
+    *authentication == Authentication::Links
 }
 
 fn is_false(value: &bool) -> bool {
@@ -113,7 +121,11 @@ impl ClientFile {
             }
         };
         let members = text.members.into_iter().map(|member| (ReplicaId::new(member.replica), member.address));
-        Ok(Self { cluster, members: members.collect(), fault_model: text.fault_model, tls })
+        let (fault_model, authentication) = (text.fault_model, text.authentication);
+        if fault_model == FaultModel::Crash && authentication != Authentication::Links {
+            return Err("authentication: with fault_model = \"crash\" nobody checks it: leave it out".into());
+        }
+        Ok(Self { cluster, members: members.collect(), fault_model, authentication, tls })
     }
 
     /// The file's text.
@@ -132,6 +144,7 @@ impl ClientFile {
         let text = Text {
             cluster: self.cluster.to_string(),
             fault_model: self.fault_model,
+            authentication: self.authentication,
             plain: tls.is_none(),
             tls,
             members: self.members.iter().map(member).collect(),
@@ -146,7 +159,7 @@ impl ClientFile {
     /// A client of this cluster, with these certificates.
     pub fn builder(&self) -> ClientBuilder {
         let builder = ClientBuilder::default().members(self.members.clone()).cluster(self.cluster);
-        let builder = builder.fault_model(self.fault_model);
+        let builder = builder.fault_model(self.fault_model).authentication(self.authentication);
         let Some(tls) = &self.tls else { return builder };
         let builder = builder.tls(tls.client.clone());
         match tls.for_operators() {

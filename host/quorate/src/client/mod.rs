@@ -7,6 +7,7 @@
 //! An [`Error`] says whether the commands may have run ([`Error::is_outcome_unknown`]). Tests: tests/client.rs.
 
 mod admin;
+mod authentication;
 mod blocking;
 mod builder;
 mod commands;
@@ -21,6 +22,7 @@ mod thread;
 mod tls;
 
 pub use admin::{AdminConnection, AdminSender};
+pub use authentication::Authentication;
 pub use blocking::{BlockingClient, BlockingSession};
 pub use builder::{BuildError, ClientBuilder};
 pub use commands::{Commands, Encoded, Replies};

@@ -15,6 +15,9 @@ pub struct SessionsConfig {
     pub ttl_s: u64,
     /// Requests of one session that may be unanswered.
     pub window: u64,
+    /// Sessions whose client does not sign its requests are refused. With `fault_model = "byzantine"`, on all replicas alike.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub require_signed: bool,
 }
 
 impl Default for SessionsConfig {
@@ -25,6 +28,7 @@ impl Default for SessionsConfig {
             per_client: limits.sessions_per_client_max,
             ttl_s: limits.ttl.millis() / 1000,
             window: limits.window,
+            require_signed: false,
         }
     }
 }

@@ -77,6 +77,11 @@ fn from_hex(text: &str) -> Option<[u8; 32]> {
 
 impl Config {
     pub(super) fn check_signing(&self) -> Result<(), ConfigError> {
+        if self.fault_model == FaultModel::Crash && self.sessions.require_signed {
+            return invalid(
+                "sessions: require_signed: with fault_model = \"crash\" nobody checks signatures: leave it out, or write \"byzantine\"",
+            );
+        }
         if self.fault_model == FaultModel::Crash {
             return match &self.signing {
                 None => Ok(()),

@@ -89,6 +89,10 @@ fn replicas_that_sign_need_their_keys() {
         (with(|c| c.members[2].key = None), "replica 3 needs its public key"),
         (with(|c| c.members[2].key = Some("00".repeat(32))), "replica 3 needs its public key"),
         (with(|c| c.fault_model = FaultModel::Crash), "leave `[signing]` out"),
+        (
+            with(|c| (c.fault_model, c.signing, c.sessions.require_signed) = (FaultModel::Crash, None, true)),
+            "nobody checks signatures",
+        ),
     ];
     for (config, what) in refused {
         let why = config.check_signing().expect_err(what).to_string();

@@ -9,7 +9,8 @@ use quorate_types::{
 };
 use quorate_wire::{
     Frame, FrameKind, FrameReader, Hello, OutFrame, ReadConsistency, ReadReply, ReadRequest, ReadStatus,
-    Reply, ReplyStatus, RequestHeader, RequestKind, Role, Welcome, write_read_request, write_request,
+    Reply, ReplyStatus, RequestHeader, RequestKind, RequestProof, Role, Welcome, write_read_request,
+    write_request,
 };
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -195,6 +196,7 @@ impl RawClient {
             lowest_unanswered: RequestNumber::ZERO,
             kind: RequestKind::OpenSession,
             len: 8,
+            proof: RequestProof::None,
         }
         .write_to(&mut body);
         body.extend_from_slice(&5u64.to_le_bytes());

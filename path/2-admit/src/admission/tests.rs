@@ -2,7 +2,7 @@
 
 use super::*;
 use quorate_types::{AgreedTime, ItemsBuilder};
-use quorate_wire::write_request;
+use quorate_wire::{RequestProof, write_request};
 
 const SESSION: SessionId = SessionId { index: 3, generation: 1 };
 
@@ -27,6 +27,7 @@ fn opening(nonce: u64) -> Vec<u8> {
         lowest_unanswered: RequestNumber::ZERO,
         kind: RequestKind::OpenSession,
         len: 8,
+        proof: RequestProof::None,
     };
     header.write_to(&mut bytes);
     bytes.extend_from_slice(&9u64.to_le_bytes());

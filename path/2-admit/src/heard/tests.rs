@@ -2,7 +2,7 @@
 
 use super::*;
 use quorate_types::ItemsBuilder;
-use quorate_wire::{Requests, write_request};
+use quorate_wire::{RequestProof, Requests, write_request};
 
 const SESSION: SessionId = SessionId { index: 3, generation: 1 };
 const ALICE: ClientId = ClientId::new(7);
@@ -24,6 +24,7 @@ fn opening(client: ClientId, nonce: u64) -> Bytes {
         lowest_unanswered: RequestNumber::ZERO,
         kind: RequestKind::OpenSession,
         len: 8,
+        proof: RequestProof::None,
     };
     let mut bytes = Vec::new();
     header.write_to(&mut bytes);
@@ -245,4 +246,40 @@ fn an_opening_that_comes_late_waits_for_nothing() {
     heard.tidy(Time::ZERO.plus(Span::from_secs(40)), |_| false, Span::from_secs(30));
     heard.invariants();
     assert_eq!(heard.openings.len(), 0);
+}
+
+/// A signed copy that names a higher lowest number has another signature, and takes the place of the first one all the same.
+#[test]
+fn a_signed_copy_takes_the_place_of_the_one_before() {
+    let signed = |lowest: u64, text: &[u8], signature: u8| {
+        let header = RequestHeader {
+            session: SESSION,
+            number: RequestNumber::new(5),
+            lowest_unanswered: RequestNumber::new(lowest),
+            kind: RequestKind::Query,
+            len: text.len() as u32,
+            proof: RequestProof::Signature,
+        };
+        let mut bytes = header.bytes().to_vec();
+        bytes.extend_from_slice(text);
+        bytes.extend([signature; 64]);
+        (header, bytes)
+    };
+    let mut heard = Heard::new(HeardLimits { bytes_max: 4096, client_bytes_max: 4096, window: 16 });
+    let hear = |heard: &mut Heard, (header, bytes): &(RequestHeader, Vec<u8>)| {
+        heard.hear(Time::ZERO, Owner::Open(ALICE), header, Bytes::from(bytes.clone()))
+    };
+    let knows = |heard: &Heard, (header, bytes): &(RequestHeader, Vec<u8>), text: &[u8]| {
+        heard.knows(header, text, bytes, 2)
+    };
+    let (first, later, other) = (signed(1, b"read a", 1), signed(4, b"read a", 4), signed(4, b"read b", 4));
+    assert!(hear(&mut heard, &first) && hear(&mut heard, &other) && !knows(&heard, &other, b"read b"));
+    assert!(hear(&mut heard, &later));
+    assert!(knows(&heard, &later, b"read a") && knows(&heard, &first, b"read a"));
+    heard.invariants();
+    heard.forget(SESSION, RequestNumber::new(6));
+    assert!(knows(&heard, &later, b"read a"), "another number");
+    heard.forget(SESSION, RequestNumber::new(5));
+    assert!(!knows(&heard, &later, b"read a") && heard.byte_len() == 0, "as if it had never come");
+    heard.invariants();
 }

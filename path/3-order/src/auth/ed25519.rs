@@ -18,7 +18,7 @@ use std::convert::Infallible;
 use std::fmt;
 
 /// From so many signatures on, checking them together is worth its own cost.
-const TOGETHER_MIN: usize = 4;
+pub(super) const TOGETHER_MIN: usize = 4;
 
 /// A member's public key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -115,8 +115,7 @@ impl Authenticator for Ed25519 {
             return claims.iter().all(|(signer, statement, sig)| self.verify(*signer, statement, sig));
         }
         let mut verifier = batch::Verifier::new();
-        let mut hasher =
-            blake3::Hasher::new_derive_key("quorate 2026 factors for checking signatures together");
+        let mut hasher = factors();
         for (signer, statement, signature) in claims {
             let (Some((_, key)), Some(inner)) = (self.members.get(signer), Self::inner(signature)) else {
                 return false;
@@ -131,8 +130,13 @@ impl Authenticator for Ed25519 {
     }
 }
 
+/// Takes in all that is checked together, before factors are drawn.
+pub(super) fn factors() -> blake3::Hasher {
+    blake3::Hasher::new_derive_key("quorate 2026 factors for checking signatures together")
+}
+
 /// The stream that the factors are drawn from.
-struct Factors(blake3::OutputReader);
+pub(super) struct Factors(pub(super) blake3::OutputReader);
 
 impl TryRng for Factors {
     type Error = Infallible;

@@ -18,6 +18,11 @@ impl Keyed {
         Self { me, seed }
     }
 
+    /// What everybody's keys follow from.
+    pub(super) const fn seed(&self) -> u64 {
+        self.seed
+    }
+
     fn tag(&self, signer: ReplicaId, statement: &[u8]) -> [u8; 8] {
         let mut key = Random::new(self.seed ^ u64::from(signer.number()).rotate_left(32));
         let mut hash = key.next();

@@ -1,5 +1,7 @@
 //! Signatures and tags: what is taken, what is refused, and that checking many gives the verdict of checking each.
 
+mod requests;
+
 use super::*;
 use quorate_types::Random;
 

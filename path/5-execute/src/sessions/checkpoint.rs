@@ -5,15 +5,17 @@
 //! limits     sessions_max u32 | sessions_per_client_max u32 | ttl u64 | window u64 | reply_bytes_max u64
 //!            | reply_bytes_per_request_max u64 | reply_bytes_per_batch_max u64 | reply_bytes_total_max u64
 //! table      place count u32 | places ...
-//! place      generation u32 | live u8 (0 or 1), and if live: session
+//! place      generation u32 | live u8 (0; 1; 2 with a key, 32 bytes, behind it), and if live: session
 //! session    client u64 | nonce u64 | last u64 | lowest unanswered u64 | last active u64
 //!            | (last - lowest unanswered + 1) times: status u8, length u32, body
 //! ```
 
 use super::replies::Replies;
 use super::{Place, Session, SessionLimits, SessionTable};
-use crate::checkpoint::{CheckpointError, CheckpointSource, read_append, read_u8, read_u32, read_u64};
-use quorate_types::{AgreedTime, ClientId, SessionId, Span};
+use crate::checkpoint::{
+    CheckpointError, CheckpointSource, read_append, read_exact, read_u8, read_u32, read_u64,
+};
+use quorate_types::{AgreedTime, ClientId, SessionId, SessionKey, Span};
 use quorate_wire::ReplyStatus;
 
 impl SessionTable {
@@ -58,8 +60,13 @@ impl SessionTable {
             table.places.push(Place { generation, session: None });
             match read_u8(from)? {
                 0 => table.leave_vacant(index),
-                1 => {
-                    let session = read_session(from, &table.limits, time)?;
+                live @ 1..=2 => {
+                    let mut key = [0; SessionKey::BYTES];
+                    if live == 2 {
+                        read_exact(from, &mut key)?;
+                    }
+                    let mut session = read_session(from, &table.limits, time)?;
+                    session.key = (live == 2).then_some(SessionKey::new(key));
                     table.take_back(SessionId { index, generation }, session)?;
                 }
                 _ => return Err(CheckpointError::Malformed("whether a session lives")),
@@ -83,7 +90,13 @@ impl SessionTable {
 fn write_place(place: &Place, out: &mut Vec<u8>) {
     out.extend_from_slice(&place.generation.to_le_bytes());
     let Some(session) = &place.session else { return out.push(0) };
-    out.push(1);
+    match session.key {
+        Some(key) => {
+            out.push(2);
+            out.extend_from_slice(key.bytes());
+        }
+        None => out.push(1),
+    }
     let numbers =
         [session.client.number(), session.nonce, session.last, session.lowest, session.last_active.nanos()];
     for number in numbers {
@@ -104,6 +117,7 @@ fn read_session(
     let mut session = Session {
         client: ClientId::new(read_u64(from)?),
         nonce: read_u64(from)?,
+        key: None,
         last: read_u64(from)?,
         lowest: read_u64(from)?,
         last_active: AgreedTime::from_nanos(read_u64(from)?),

@@ -5,8 +5,12 @@ use quorate_execute::{
     CheckpointError, CheckpointSink, CheckpointSource, Context, Executor, ImageParts, Outcomes, ReplySink,
     Service, SessionLimits, Version, read_all,
 };
-use quorate_types::{AgreedTime, ClientId, Digest, Items, ItemsBuilder, RequestNumber, Seq, SessionId};
-use quorate_wire::{Batch, BatchHeader, ReplyStatus, RequestHeader, RequestKind};
+use quorate_types::{
+    AgreedTime, ClientId, Digest, Items, ItemsBuilder, RequestNumber, Seq, SessionId, SessionKey,
+};
+use quorate_wire::{
+    Batch, BatchHeader, ReplyStatus, RequestHeader, RequestKind, RequestProof, write_opening,
+};
 
 /// Answers each command with how many ran before it, and the command itself. A command of 4 bytes that begins with `L`
 /// is answered with as many bytes as the next 3 say.
@@ -61,6 +65,11 @@ pub(crate) fn commands(session: SessionId, number: u64, lowest: u64, list: &[&[u
     Ask { session, number, lowest, kind: RequestKind::Commands, body: items(list) }
 }
 
+/// As `open`, with a key for what is asked in the session.
+pub(crate) fn open_with(client: u64, nonce: u64, key: SessionKey) -> Ask {
+    Ask { body: write_opening(ClientId::new(client), Some(key)), ..open(client, nonce) }
+}
+
 pub(crate) fn empty(session: SessionId, number: u64, lowest: u64) -> Ask {
     Ask { session, number, lowest, kind: RequestKind::Empty, body: vec![] }
 }
@@ -91,9 +100,13 @@ pub(crate) fn batch(time: u64, seed: u64, asks: &[Ask]) -> Batch {
     for ask in asks {
         let (number, lowest_unanswered) = (RequestNumber::new(ask.number), RequestNumber::new(ask.lowest));
         let len = ask.body.len() as u32;
-        RequestHeader { session: ask.session, number, lowest_unanswered, kind: ask.kind, len }
+        // Whether it is right is asked before.
+        let signs = ask.kind == RequestKind::OpenSession && len > 8;
+        let proof = if signs { RequestProof::Signature } else { RequestProof::None };
+        RequestHeader { session: ask.session, number, lowest_unanswered, kind: ask.kind, len, proof }
             .write_to(&mut bytes);
         bytes.extend_from_slice(&ask.body);
+        bytes.resize(bytes.len() + proof.byte_len(), 7);
     }
     let time = AgreedTime::from_nanos(time);
     let sealed = Batch::seal(bytes, BatchHeader { time, seed, count: asks.len() as u32, border: false });

@@ -6,7 +6,7 @@ use quorate_execute::{
     SessionLimits,
 };
 use quorate_types::{AgreedTime, ClientId, ConnId, ItemsBuilder, RequestNumber, SessionId};
-use quorate_wire::{Batch, BatchHeader, Reply, ReplyStatus, RequestHeader, RequestKind};
+use quorate_wire::{Batch, BatchHeader, Reply, ReplyStatus, RequestHeader, RequestKind, RequestProof};
 use std::collections::BTreeMap;
 
 /// Answers each command with itself.
@@ -47,7 +47,8 @@ impl World {
     fn push(&mut self, session: SessionId, number: u64, kind: RequestKind, body: &[u8]) {
         let number = RequestNumber::new(number);
         let len = body.len() as u32;
-        RequestHeader { session, number, lowest_unanswered: number, kind, len }.write_to(&mut self.requests);
+        RequestHeader { session, number, lowest_unanswered: number, kind, len, proof: RequestProof::None }
+            .write_to(&mut self.requests);
         self.requests.extend_from_slice(body);
         self.count += 1;
     }

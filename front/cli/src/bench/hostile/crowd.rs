@@ -14,7 +14,7 @@ use quorate_tls::TlsFiles;
 use quorate_types::{ItemsBuilder, ReplicaId, RequestNumber, Seq, SessionId};
 use quorate_wire::{
     FRAME_HEADER, FrameKind, OutFrame, ReadConsistency, ReadRequest, Reply, ReplyStatus, RequestHeader,
-    RequestKind, write_read_request, write_request,
+    RequestKind, RequestProof, write_read_request, write_request,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
 use serde::{Deserialize, Serialize};
@@ -459,6 +459,7 @@ fn open_session(raw: &mut Raw, client: u64) -> io::Result<SessionId> {
         lowest_unanswered: RequestNumber::ZERO,
         kind: RequestKind::OpenSession,
         len: 8,
+        proof: RequestProof::None,
     }
     .write_to(&mut body);
     body.extend_from_slice(&client.to_le_bytes());

@@ -9,7 +9,9 @@ use crossbeam_channel::{Receiver, Sender};
 use quorate_kv::Totals;
 use quorate_tls::Session;
 use quorate_types::{ReplicaId, RequestNumber, SessionId};
-use quorate_wire::{FrameKind, FrameReader, OutFrame, Reply, ReplyStatus, RequestHeader, RequestKind};
+use quorate_wire::{
+    FrameKind, FrameReader, OutFrame, Reply, ReplyStatus, RequestHeader, RequestKind, RequestProof,
+};
 use std::time::Instant;
 
 /// Both ends of a connection, after the handshake: the client's and the replica's.
@@ -108,7 +110,8 @@ impl Caller {
         let lowest_unanswered = RequestNumber::new(self.answered + 1);
         let len = u32::try_from(body.len()).doing("write a request")?;
         let session = self.session;
-        RequestHeader { session, number, lowest_unanswered, kind, len }.write_to(&mut request);
+        RequestHeader { session, number, lowest_unanswered, kind, len, proof: RequestProof::None }
+            .write_to(&mut request);
         request.extend_from_slice(body);
         let mut sealed = Vec::with_capacity(request.len() + 1024);
         seal(&mut self.calls, OutFrame::new(FrameKind::Requests, &[], vec![request.into()]), &mut sealed)?;

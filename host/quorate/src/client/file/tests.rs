@@ -1,6 +1,6 @@
 //! What a `client.toml` says of the replicas' faults.
 
-use super::ClientFile;
+use super::{Authentication, ClientFile};
 use quorate_types::FaultModel;
 use std::path::Path;
 
@@ -23,7 +23,8 @@ fn replicas_only_crash_unless_the_file_says_otherwise() {
 
 #[test]
 fn what_is_written_is_read() {
-    for line in ["", "fault_model = \"byzantine\"\n"] {
+    let signing = "fault_model = \"byzantine\"\nauthentication = \"signatures\"\n";
+    for line in ["", "fault_model = \"byzantine\"\n", signing] {
         let file = parse(line).expect("usable");
         assert_eq!(ClientFile::parse(&file.to_toml(), Path::new("")), Ok(file));
     }
@@ -35,4 +36,28 @@ fn its_client_believes_as_many_as_the_file_says() {
     let mut model = None;
     drop(file.builder().configure(|config| model = Some(config.fault_model)));
     assert_eq!(model, Some(FaultModel::Byzantine));
+}
+
+/// Who signs makes a key of its own each time, for the cluster that the file names; where nobody checks it, the file is refused.
+#[test]
+fn who_signs_has_a_key_of_its_own() {
+    let plain = parse("fault_model = \"byzantine\"\n").expect("usable");
+    assert_eq!(plain.authentication, Authentication::Links);
+    assert!(!plain.to_toml().contains("authentication"), "files are as they were");
+    let file = parse("fault_model = \"byzantine\"\nauthentication = \"signatures\"\n").expect("usable");
+    assert_eq!(file.authentication, Authentication::Signatures);
+    let why = parse("authentication = \"signatures\"\n").expect_err("nobody checks");
+    assert!(why.contains("leave it out"), "{why}");
+    assert!(parse("fault_model = \"byzantine\"\nauthentication = \"seals\"\n").is_err());
+    let refused = plain.builder().configure(|config| config.cluster = None);
+    let why = refused.authentication(Authentication::Signatures).build().expect_err("for which cluster?");
+    assert!(why.to_string().contains("name it"), "{why}");
+    let mut keys = Vec::new();
+    for _ in 0..2 {
+        let mut config = quorate_client::Config::new(quorate_types::ClientId::new(1), 1);
+        (config.cluster, config.fault_model) = (Some(file.cluster), FaultModel::Byzantine);
+        file.authentication.prepare(&mut config).expect("it is prepared");
+        keys.push(config.signer.expect("it signs").0.key());
+    }
+    assert_ne!(keys[0], keys[1]);
 }

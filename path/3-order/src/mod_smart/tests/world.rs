@@ -14,7 +14,9 @@ use quorate_types::{
     Slot, Span, Time, View,
 };
 use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage};
-use quorate_wire::{Batch, BatchHeader, FRAME_HEADER, OrderMessage, RequestHeader, RequestKind, Verified};
+use quorate_wire::{
+    Batch, BatchHeader, FRAME_HEADER, OrderMessage, RequestHeader, RequestKind, RequestProof, Verified,
+};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A batch with one request, `size` bytes longer than the smallest; differs from every other with another number.
@@ -29,6 +31,7 @@ pub(super) fn batch(number: u64, size: usize) -> Batch {
         lowest_unanswered: RequestNumber::FIRST,
         kind: RequestKind::Commands,
         len: items.encoded_len() as u32,
+        proof: RequestProof::None,
     };
     header.write_to(&mut bytes);
     items.write_to(&mut bytes);

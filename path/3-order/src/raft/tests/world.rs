@@ -16,7 +16,7 @@ mod changes;
 /// A batch that differs from every other with another number, `size` bytes longer than the smallest.
 pub(super) fn batch(number: u64, size: usize) -> Batch {
     use quorate_types::{ItemsBuilder, RequestNumber, SessionId};
-    use quorate_wire::{RequestHeader, RequestKind};
+    use quorate_wire::{RequestHeader, RequestKind, RequestProof};
     let mut items = ItemsBuilder::new();
     items.push(&vec![7; size]);
     let mut bytes = Vec::new();
@@ -28,6 +28,7 @@ pub(super) fn batch(number: u64, size: usize) -> Batch {
         lowest_unanswered: number_one,
         kind: RequestKind::Commands,
         len: items.encoded_len() as u32,
+        proof: RequestProof::None,
     };
     header.write_to(&mut bytes);
     items.write_to(&mut bytes);

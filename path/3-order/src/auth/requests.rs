@@ -1,0 +1,171 @@
+//! Signatures under requests: a client shows everybody what it asks, also those to whom it did not say it.
+//!
+//! A client makes a key when it starts. Its public half opens the client's sessions, and becomes a part of each session's state, so that
+//! which signatures are right follows from what was decided alone. Signed is a hash of the cluster, the request's header and its body; the
+//! header names the session and the number, so that a signature serves no other request.
+//!
+//! Rules and factors are those of `ed25519.rs`: ZIP-215, and checking many gives the verdict of checking each. Tests: auth/tests/requests.rs.
+
+use super::Keys;
+use super::ed25519::{Ed25519, Factors, PublicKey, TOGETHER_MIN, factors};
+use ed25519_zebra::{Signature as Inner, SigningKey, VerificationKey, VerificationKeyBytes, batch};
+use quorate_types::{ClusterId, Digest, Random, SessionKey};
+use quorate_wire::{REQUEST_HEADER, RequestSigner, SIGNATURE_BYTES};
+use std::fmt;
+
+/// What a request's signature is over. `signed`: the header and the body as they lie in the request.
+pub fn request_statement(cluster: ClusterId, header: &[u8], body: &[u8]) -> Digest {
+    let mut hasher = blake3::Hasher::new_derive_key("quorate 2026 signed request");
+    hasher.update(&cluster.bits().to_le_bytes());
+    hasher.update(header);
+    hasher.update(body);
+    Digest::new(*hasher.finalize().as_bytes())
+}
+
+/// A request's statement, the key that is to have signed it, and the signature.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestClaim {
+    /// The session's key.
+    pub key: SessionKey,
+    /// See [`request_statement`].
+    pub statement: Digest,
+    /// What stands behind the body.
+    pub signature: [u8; SIGNATURE_BYTES],
+}
+
+/// How the signatures under requests are checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestChecks {
+    /// None is right: nobody is to rest anything on them.
+    Nothing,
+    /// Those of [`KeyedClient`], with this seed: simulators.
+    Keyed(u64),
+    /// Those of [`ClientKey`].
+    Ed25519,
+}
+
+impl RequestChecks {
+    /// As the replicas' own signatures are.
+    pub const fn of(keys: &Keys) -> Self {
+        match keys {
+            Keys::Trusting => Self::Nothing,
+            Keys::Keyed(keyed) => Self::Keyed(keyed.seed()),
+            Keys::Ed25519(_) => Self::Ed25519,
+        }
+    }
+
+    /// Whether these bytes are a key that a session may have: one for which only who has the secret can sign.
+    pub fn is_key(self, key: &SessionKey) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Keyed(_) => true,
+            Self::Ed25519 => PublicKey::new(*key.bytes()).is_ok(),
+        }
+    }
+
+    /// Whether this signature is right.
+    pub fn one(self, claim: &RequestClaim) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Keyed(seed) => claim.signature == keyed(seed, &claim.key, &claim.statement),
+            Self::Ed25519 => VerificationKey::try_from(*claim.key.bytes()).is_ok_and(|key| {
+                key.verify(&Inner::from_bytes(&claim.signature), claim.statement.bytes()).is_ok()
+            }),
+        }
+    }
+
+    /// Whether all of these are right.
+    pub fn all(self, claims: &[RequestClaim]) -> bool {
+        if self != Self::Ed25519 || claims.len() < TOGETHER_MIN {
+            return claims.iter().all(|claim| self.one(claim));
+        }
+        let mut verifier = batch::Verifier::new();
+        let mut hasher = factors();
+        for RequestClaim { key, statement, signature } in claims {
+            hasher.update(key.bytes());
+            hasher.update(signature);
+            hasher.update(statement.bytes());
+            let key = VerificationKeyBytes::from(*key.bytes());
+            verifier.queue((key, Inner::from_bytes(signature), statement.bytes()));
+        }
+        verifier.verify(Factors(hasher.finalize_xof())).is_ok()
+    }
+
+    /// Which of these are right: all at once, and one by one where that fails.
+    pub fn each(self, claims: &[RequestClaim]) -> Vec<bool> {
+        if self.all(claims) {
+            return vec![true; claims.len()];
+        }
+        claims.iter().map(|claim| self.one(claim)).collect()
+    }
+}
+
+/// The key of a client, for one cluster.
+#[derive(Clone)]
+pub struct ClientKey {
+    cluster: ClusterId,
+    secret: SigningKey,
+    public: SessionKey,
+}
+
+impl ClientKey {
+    /// Of 32 random bytes.
+    pub fn new(cluster: ClusterId, secret: [u8; 32]) -> Self {
+        let public = SessionKey::new(*Ed25519::public(secret).bytes());
+        Self { cluster, secret: SigningKey::from(secret), public }
+    }
+}
+
+impl fmt::Debug for ClientKey {
+    /// Without the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ClientKey({:?})", self.public)
+    }
+}
+
+impl RequestSigner for ClientKey {
+    fn key(&self) -> SessionKey {
+        self.public
+    }
+    fn sign(&self, header: &[u8; REQUEST_HEADER], body: &[u8]) -> [u8; SIGNATURE_BYTES] {
+        self.secret.sign(request_statement(self.cluster, header, body).bytes()).to_bytes()
+    }
+}
+
+/// The key of a client in a simulation: signs with a hash that everybody can make who knows the seed.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyedClient {
+    cluster: ClusterId,
+    seed: u64,
+    key: SessionKey,
+}
+
+impl KeyedClient {
+    /// The client with this number, in the simulation with this seed.
+    pub fn new(cluster: ClusterId, seed: u64, number: u64) -> Self {
+        let mut random = Random::new(seed ^ number.rotate_left(40));
+        let mut key = [0; SessionKey::BYTES];
+        key.chunks_mut(8).for_each(|word| word.copy_from_slice(&random.next().to_le_bytes()));
+        Self { cluster, seed, key: SessionKey::new(key) }
+    }
+}
+
+impl RequestSigner for KeyedClient {
+    fn key(&self) -> SessionKey {
+        self.key
+    }
+    fn sign(&self, header: &[u8; REQUEST_HEADER], body: &[u8]) -> [u8; SIGNATURE_BYTES] {
+        keyed(self.seed, &self.key, &request_statement(self.cluster, header, body))
+    }
+}
+
+/// Nothing here need withstand cryptanalysis, as in `keyed.rs`.
+fn keyed(seed: u64, key: &SessionKey, statement: &Digest) -> [u8; SIGNATURE_BYTES] {
+    let mut hasher = blake3::Hasher::new_derive_key("quorate 2026 signed request, simulated");
+    hasher.update(&seed.to_le_bytes());
+    hasher.update(key.bytes());
+    hasher.update(statement.bytes());
+    let mut signature = [0; SIGNATURE_BYTES];
+    hasher.finalize_xof().fill(&mut signature);
+    signature
+}
