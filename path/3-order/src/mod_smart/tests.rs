@@ -6,6 +6,7 @@ mod checkpoints;
 mod examine;
 mod fetch;
 mod liars;
+mod members;
 mod normal;
 mod one;
 #[cfg(planted)]
@@ -14,4 +15,5 @@ mod restart;
 mod rules;
 mod stops;
 mod sync;
+mod tenures;
 mod world;

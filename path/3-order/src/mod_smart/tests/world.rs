@@ -4,14 +4,17 @@
 //! Clients give every request to all replicas, which watch it; whoever leads proposes what is not decided yet. Messages travel as the
 //! bytes that go over the wire.
 
+mod changes;
+
 use super::liars::Lies;
 use crate::auth::{Authenticator, Ed25519, Keyed, Trusting};
 use crate::mod_smart::statements::{digest_of, digest_of_request};
 use crate::mod_smart::{ModSmart, ModSmartConfig, Phase};
 use crate::{Anchor, Effect, Effects, Input, Order, Random, Stored};
+use changes::Changes;
 use quorate_types::{
-    AgreedTime, Digest, FaultModel, InstanceId, ItemsBuilder, RecordId, ReplicaId, RequestNumber, SessionId,
-    Slot, Span, Time, View,
+    AgreedTime, Digest, FaultModel, InstanceId, ItemsBuilder, RecordId, Reject, ReplicaId, RequestNumber,
+    SessionId, Slot, Span, Time, View,
 };
 use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage};
 use quorate_wire::{Batch, BatchHeader, FRAME_HEADER, OrderMessage, RequestHeader, RequestKind, Verified};
@@ -93,6 +96,8 @@ struct Machine {
     held: Vec<(RecordId, ReplicaId, ModSmartMessage)>,
     decided: usize,
     fetching: bool,
+    /// Switched off for good.
+    retired: bool,
 }
 
 impl Machine {
@@ -111,14 +116,17 @@ pub(super) struct Plan {
     pub(super) real: bool,
     /// Whether hosts need a moment to know who sent what is proposed, and one never knows.
     pub(super) late: bool,
+    /// Whether replicas join and leave.
+    pub(super) changes: bool,
 }
 
 impl Plan {
     pub(super) fn crash(members: usize) -> Self {
-        Self { members, model: FaultModel::Crash, configure: |config| config, real: false, late: false }
+        let (model, configure) = (FaultModel::Crash, (|config| config) as fn(_) -> _);
+        Self { members, model, configure, real: false, late: false, changes: false }
     }
     pub(super) fn byzantine(members: usize) -> Self {
-        Self { members, model: FaultModel::Byzantine, configure: |config| config, real: false, late: false }
+        Self { model: FaultModel::Byzantine, ..Self::crash(members) }
     }
 }
 
@@ -153,6 +161,7 @@ pub(super) struct World {
     pub(super) overdue: u64,
     /// Whether leaders take up what clients ask for.
     pub(super) served: bool,
+    pub(super) changes: Changes,
 }
 
 impl World {
@@ -181,6 +190,7 @@ impl World {
             evidence: 0,
             overdue: 0,
             served: true,
+            changes: Changes::new(plan.members),
         };
         (0..plan.members).for_each(|at| world.start(at));
         world
@@ -197,9 +207,6 @@ impl World {
     }
     pub(super) fn is_honest(&self, at: usize) -> bool {
         self.lies[at].is_none()
-    }
-    pub(super) fn honest(&self) -> Vec<usize> {
-        (0..self.members()).filter(|at| self.is_honest(*at)).collect()
     }
     pub(super) fn decided_at(&self, at: usize) -> usize {
         self.machines[at].decided
@@ -340,6 +347,7 @@ impl World {
             match effect {
                 Effect::Examine { slot, digest, batch } => {
                     assert_eq!(digest, digest_of(&batch), "replica {at} asks about what it was sent");
+                    assert!(!self.changes.knows(&batch), "replica {at} asks about what it knows itself");
                     if !self.is_honest(at) || self.asked.contains(&request_of(&batch)) {
                         vouched.push((slot, digest));
                     }
@@ -402,15 +410,14 @@ impl World {
             }
             Effect::Overdue { .. } => self.overdue += 1,
             Effect::Rejected { from, why } => {
-                let liars = !self.is_honest(at) || !self.is_honest(place(from));
+                let gone = self.plan.changes && why == Reject::UnknownPeer;
+                let liars = gone || !self.is_honest(at) || !self.is_honest(place(from));
                 assert!(liars, "replica {at} refuses what the honest {from} sent: {why}");
                 self.evidence += 1;
             }
             Effect::Halt(why) => panic!("replica {at} halts: {why}"),
-            Effect::LeaderChanged { .. }
-            | Effect::ReadConfirmed { .. }
-            | Effect::ReadFailed { .. }
-            | Effect::Members { .. } => {}
+            Effect::Members { memberships, committed } => self.on_members(at, &memberships, committed),
+            Effect::LeaderChanged { .. } | Effect::ReadConfirmed { .. } | Effect::ReadFailed { .. } => {}
             Effect::Send { .. } | Effect::Examine { .. } => panic!("replica {at} speaks something else"),
         }
     }
@@ -424,7 +431,7 @@ impl World {
             return;
         }
         assert!(
-            self.asked.contains(&request_of(&batch)),
+            self.asked.contains(&request_of(&batch)) || self.changes.knows(&batch),
             "replica {at} decides what nobody asked for in {slot}"
         );
         match self.decided.get(decided - 1) {
@@ -451,6 +458,7 @@ impl World {
 
     /// What an honest one promises it promises once.
     fn check_honest(&mut self, from: usize, message: &ModSmartMessage) {
+        self.changes.look(from, message);
         let (list, slot, digest) = match &message.body {
             Body::Write { slot, digest } => (&mut self.wrote, *slot, *digest),
             Body::Accept { slot, digest, .. } => (&mut self.accepted, *slot, *digest),
@@ -526,7 +534,7 @@ impl World {
     fn fetched(&mut self, at: usize, slot: u64) {
         self.machines[at].fetching = false;
         let from = self.random.below(self.members() as u64) as usize;
-        if from == at || !self.is_honest(from) {
+        if from == at || !self.is_honest(from) || self.is_retired(from) {
             return;
         }
         let slot = slot.max(self.machines[at].decided as u64 + 1);
@@ -615,7 +623,7 @@ impl World {
         self.sync_max = Span::from_millis(4);
         self.cut.clear();
         for at in 0..self.members() {
-            if !self.is_up(at) {
+            if !self.is_up(at) && !self.is_retired(at) {
                 self.start(at);
             }
         }
@@ -627,7 +635,8 @@ impl World {
     /// Whether everything that was asked for is decided by all honest replicas.
     pub(super) fn is_done(&self) -> bool {
         let end = self.decided.len();
-        self.pending.is_empty() && self.honest().iter().all(|at| self.decided_at(*at) == end)
+        let current: Vec<usize> = self.current().into_iter().filter(|at| self.is_honest(*at)).collect();
+        self.pending.is_empty() && current.iter().all(|at| self.decided_at(*at) == end)
     }
 
     pub(super) fn check(&self) {
