@@ -38,7 +38,7 @@ pub use handshake::{
     Role, Welcome,
 };
 pub use members::{
-    MemberRequest, SystemCommand, instances_request, members_frame, read_instances_request,
+    Holds, MemberRequest, SystemCommand, instances_request, members_frame, read_instances_request,
     read_upgrade_request, upgrade_request,
 };
 pub use membership::{

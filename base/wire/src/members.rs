@@ -3,6 +3,7 @@
 //! ```text
 //! system command   kind u8 | memberships (1, a change) or number u64 (2, it ended) or level u32 (3, the feature level from here on)
 //!                  or count u16 (4, the number of instances from the next border on)
+//!                  or leader u16, slot u64, view u64, memberships (5, they hold in this instance from the next slot on)
 //! member request   kind u8 | replica u16 | other u16 | incarnation u64 | address, to the end
 //! upgrade request  level u32, or 0 for the highest that all members can work at
 //! instances request  count u16
@@ -16,7 +17,7 @@ use crate::codec::{Put, Reader};
 use crate::frame::{FrameKind, OutFrame};
 use crate::membership::{ADDRESS_MAX, Memberships};
 use bytes::Bytes;
-use quorate_types::{Incarnation, MembershipId, Reject, ReplicaId, RequestNumber, SessionId};
+use quorate_types::{Incarnation, MembershipId, Reject, ReplicaId, RequestNumber, SessionId, Slot, View};
 
 /// Where a request's header says its kind.
 const KIND_AT: usize = 28;
@@ -32,6 +33,21 @@ pub enum SystemCommand {
     Raise(u32),
     /// From the next border on so many instances order batches.
     Instances(u16),
+    /// From the next slot of this instance on another membership holds there: an ordering protocol says so itself, and nothing is executed.
+    Holds(Holds),
+}
+
+/// What an instance's log says where its membership changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holds {
+    /// The membership that decides this, and the one after it.
+    pub change: Memberships,
+    /// The slot after which the former began.
+    pub since: Slot,
+    /// And its first view.
+    pub begins: View,
+    /// Who leads first in the latter, if it votes there.
+    pub leader: ReplicaId,
 }
 
 impl SystemCommand {
@@ -54,6 +70,13 @@ impl SystemCommand {
             Self::Instances(count) => {
                 body.put_u8(4);
                 body.put_u16(*count);
+            }
+            Self::Holds(holds) => {
+                body.put_u8(5);
+                body.put_u16(holds.leader.number());
+                body.put_u64(holds.since.number());
+                body.put_u64(holds.begins.number());
+                body.extend_from_slice(&holds.change.encode());
             }
         }
         let mut bytes = Vec::new();
@@ -99,6 +122,11 @@ impl SystemCommand {
                 let count = r.u16()?;
                 r.end()?;
                 Ok(Self::Instances(count))
+            }
+            5 => {
+                let leader = ReplicaId::new(r.u16()?);
+                let (since, begins) = (Slot::new(r.u64()?), View::new(r.u64()?));
+                Ok(Self::Holds(Holds { change: Memberships::decode(r.rest())?, since, begins, leader }))
             }
             _ => Err(Reject::Malformed("system command")),
         }

@@ -112,6 +112,8 @@ impl Node {
         match command {
             SystemCommand::Raise(level) => return self.on_raise(level, out),
             SystemCommand::Instances(count) => return self.on_instances(now, count, out),
+            // The protocol's own; it says so itself.
+            SystemCommand::Holds(_) => return,
             SystemCommand::Change(_) if self.merge.next_generation().is_some() => {
                 self.standing.begun = None;
                 let text =

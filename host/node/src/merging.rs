@@ -17,8 +17,6 @@ use quorate_types::{ClientId, ConnId, Halt, InstanceId, ReplicaId, Seq, Slot, Sp
 use quorate_wire::{Batch, ReplyStatus, fill_frame, read_fill};
 use std::collections::BTreeMap;
 
-/// Of a view the part that grows within a stay (docs/protocols/raft.md L142).
-pub(crate) const STAY_VIEWS: u64 = 1 << 40;
 /// A border counts for more than all the views before it together, by slot.
 pub(crate) const BORDER_VIEWS: u64 = 1 << 16;
 

@@ -5,7 +5,7 @@
 //! opened. Tests: `ranks/tests.rs`.
 
 use crate::effects::Effects;
-use crate::merging::{BORDER_VIEWS, STAY_VIEWS};
+use crate::merging::BORDER_VIEWS;
 use crate::node::Node;
 use quorate_execute::SessionTable;
 use quorate_types::{ClientId, ConnId, SessionId, View};
@@ -71,7 +71,7 @@ impl Node {
     fn notice_to(&self, rank: u64) -> LeaderNotice {
         let generation = self.merge.generation();
         let present = self.instances.iter().take(usize::from(generation.instances));
-        let views: u64 = present.map(|instance| instance.leader.0.number() % STAY_VIEWS).sum();
+        let views: u64 = present.map(|instance| self.config.order.rank_of(instance.leader.0)).sum();
         let borders = generation.first.previous().number().saturating_mul(BORDER_VIEWS);
         // Whoever leads anything serves whoever comes; but all are told the same, so that they spread.
         let (count, from) = (self.lasting(), self.instance_in_turn(rank));

@@ -128,7 +128,7 @@ impl Roster {
                 self.current = Some(change.now().clone());
                 Done::Ended(number)
             }
-            SystemCommand::Raise(_) | SystemCommand::Instances(_) => {
+            SystemCommand::Raise(_) | SystemCommand::Instances(_) | SystemCommand::Holds(_) => {
                 Done::Refused("it is not about the membership")
             }
         }

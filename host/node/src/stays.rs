@@ -160,7 +160,7 @@ impl Node {
         if self.level() < WITH_INSTANCES {
             return out.event(refused("the feature level is too low"));
         }
-        if let Err(why) = self.config.order.can_change() {
+        if let Err(why) = self.config.order.can_resize() {
             return out.event(refused(why));
         }
         match self.merge.change(count) {
@@ -459,7 +459,7 @@ impl Node {
 
     fn plan_instances(&self, count: u16) -> Result<(), String> {
         self.may_command()?;
-        self.config.order.can_change()?;
+        self.config.order.can_resize()?;
         if self.level() < WITH_INSTANCES {
             return Err(format!("that needs feature level {WITH_INSTANCES}: `quorate upgrade raise` first"));
         }

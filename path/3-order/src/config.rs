@@ -6,7 +6,7 @@ use crate::auth::{Keys, RequestChecks};
 use crate::mod_smart::{ModSmart, ModSmartConfig};
 use crate::raft::{self, Raft, RaftConfig};
 use crate::{Anchor, Order, Stored};
-use quorate_types::{FaultModel, Halt, InstanceId, Protocol, ReplicaId, Slot, Span};
+use quorate_types::{FaultModel, Halt, InstanceId, Protocol, ReplicaId, Slot, Span, View};
 use quorate_wire::Memberships;
 
 /// What all instances of a replica have in common.
@@ -79,17 +79,37 @@ impl OrderConfig {
         }
     }
 
-    /// Whether members can join and leave, and instances come and go, while it runs.
+    /// Whether members can join and leave while it runs.
     ///
     /// # Errors
     /// What to do where they can not.
     pub fn can_change(&self) -> Result<(), &'static str> {
+        match self.fault_model() {
+            FaultModel::Crash => Ok(()),
+            FaultModel::Byzantine => Err(
+                "a cluster that survives Byzantine faults keeps its members: make a new one from a backup (`quorate backup`)",
+            ),
+        }
+    }
+
+    /// Whether instances can come and go while it runs.
+    ///
+    /// # Errors
+    /// What to do where they can not.
+    pub fn can_resize(&self) -> Result<(), &'static str> {
         match self {
             Self::Raft(_) => Ok(()),
             Self::ModSmart { .. } => Err(
-                "with mod-smart neither the members nor the number of instances can change yet: make a new cluster from a backup \
-                 (`quorate backup`)",
+                "with mod-smart the number of instances can not change yet: make a new cluster from a backup (`quorate backup`)",
             ),
+        }
+    }
+
+    /// What grows with each view of an instance, as long as it is in the cluster.
+    pub fn rank_of(&self, view: View) -> u64 {
+        match self {
+            Self::Raft(_) => raft::rank_of(view),
+            Self::ModSmart { .. } => view.number(),
         }
     }
 

@@ -1,18 +1,20 @@
 //! Commands and requests come back as they were; clients can not send the former.
 
-use super::{MemberRequest, SystemCommand, members_frame};
+use super::{Holds, MemberRequest, SystemCommand, members_frame};
 use crate::{Batch, BatchHeader, ClientMessage, Frame, FrameKind, Memberships};
 use bytes::Bytes;
-use quorate_types::{AgreedTime, Incarnation, MembershipId, ReplicaId};
+use quorate_types::{AgreedTime, Incarnation, MembershipId, ReplicaId, Slot, View};
 
 fn id(number: u16) -> ReplicaId {
     ReplicaId::new(number)
 }
 
-fn commands() -> [SystemCommand; 4] {
+fn commands() -> [SystemCommand; 5] {
     let created = Memberships::created(&[id(1), id(2)]);
     let changed = SystemCommand::Changed(MembershipId::new(7));
-    [SystemCommand::Change(created), changed, SystemCommand::Raise(2), SystemCommand::Instances(4)]
+    let (since, begins, leader) = (Slot::new(6), View::new(1 << 41), id(2));
+    let holds = SystemCommand::Holds(Holds { change: created.clone(), since, begins, leader });
+    [SystemCommand::Change(created), changed, SystemCommand::Raise(2), SystemCommand::Instances(4), holds]
 }
 
 fn batch(command: &SystemCommand) -> Batch {

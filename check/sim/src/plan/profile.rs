@@ -64,8 +64,11 @@ impl Profile {
     pub fn of(self, protocol: Protocol) -> Self {
         match protocol {
             Protocol::Raft => self,
-            // Neither who takes part nor the number of instances can change.
-            Protocol::ModSmart => Self { changes: Some(false), resizes: Some(false), ..self },
+            // The number of instances does not change; who takes part only where nobody lies.
+            Protocol::ModSmart => {
+                let changes = if self.model() == FaultModel::Byzantine { Some(false) } else { self.changes };
+                Self { changes, resizes: Some(false), ..self }
+            }
         }
     }
 }

@@ -118,7 +118,7 @@ fn what_came_before_its_turn_is_not_done() {
 /// waits for nothing.
 #[test]
 fn a_batch_waits_since_half_of_its_clients_sent_theirs() {
-    let mut vouching = Vouching::new(FaultModel::Byzantine, 4, 1, LIMITS);
+    let mut vouching = Vouching::new(FaultModel::Byzantine, 4, 1, LIMITS, signed());
     let request = |index: u32, number: u64| {
         let (mut bytes, mut commands) = (Vec::new(), ItemsBuilder::new());
         commands.push(&[b'x'; 100]);

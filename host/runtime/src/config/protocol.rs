@@ -20,8 +20,8 @@ impl Config {
             (Protocol::ModSmart, _) if self.reads.lease => invalid(
                 "reads: leases are known to the protocol \"raft\" only: write lease = false, or leave it out",
             ),
-            (Protocol::ModSmart, _) if self.membership > 1 => invalid(
-                "membership: nobody joins a cluster with the protocol \"mod-smart\" later: make a new cluster from a backup \
+            (_, FaultModel::Byzantine) if self.membership > 1 => invalid(
+                "membership: nobody joins a cluster that survives \"byzantine\" faults later: make a new cluster from a backup \
                  (`quorate backup`)",
             ),
             _ => Ok(()),

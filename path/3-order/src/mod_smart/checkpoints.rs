@@ -1,9 +1,9 @@
 //! Where the log begins: checkpoints of others' making, and forgetting what lies in one's own.
 //!
-//! An anchor names the membership and nothing else: the slot is the checkpoint's, and in which view, by which votes a slot was
-//! decided differs between replicas. INV-SMART-2, INV-SMART-9. Tests: tests/checkpoints.rs.
+//! An anchor names the membership, and where and with which view its tenure began: the slot is the checkpoint's, and in which view, by
+//! which votes a slot was decided differs between replicas. INV-SMART-2, INV-SMART-9. Tests: tests/checkpoints.rs.
 
-use super::persist::inconsistent;
+use super::tenures::Tenures;
 use super::{ModSmart, Phase};
 use crate::{Anchor, Effect, Effects};
 use quorate_types::{Halt, ReplicaId, Slot};
@@ -18,16 +18,16 @@ pub(crate) fn first_anchor(members: &[ReplicaId]) -> Anchor {
 impl ModSmart {
     /// [mod_smart L89]
     pub(super) fn anchor_at(&self, slot: Slot) -> Option<Anchor> {
-        let known = slot >= self.log.floor() && slot <= self.log.last().max(self.log.delivered());
-        known.then(|| Anchor::decode(&self.membership.encode()).ok()).flatten()
+        if slot > self.log.last() {
+            // The checkpoint is ahead of the log.
+            return self.members.ahead.clone().filter(|ahead| ahead.0 == slot).map(|ahead| ahead.1);
+        }
+        (slot >= self.log.floor()).then(|| self.tenures.anchor(slot)).flatten()
     }
 
-    pub(super) fn read_anchor(&self, anchor: &Anchor) -> Result<(), Halt> {
-        if anchor.encode() == self.membership.encode() {
-            Ok(())
-        } else {
-            Err(inconsistent("the checkpoint is of another membership, or of another protocol"))
-        }
+    /// Which tenures an anchor of this slot names.
+    pub(super) fn read_anchor(&self, slot: Slot, anchor: &Anchor) -> Result<Tenures, Halt> {
+        Tenures::read(&self.members.created, slot, anchor)
     }
 
     /// [mod_smart L90]
@@ -43,14 +43,16 @@ impl ModSmart {
         }
         let proof = self.log.proof(slot).cloned();
         self.log.raise_floor(slot, proof);
+        self.tenures.forget(slot);
         self.persist_floor(false, out);
     }
 
     /// [mod_smart L91-L92]
     pub(super) fn on_installed(&mut self, slot: Slot, anchor: &Anchor, out: &mut Effects) {
-        if let Err(why) = self.read_anchor(anchor) {
-            return self.halt(why, out);
-        }
+        let tenures = match self.read_anchor(slot, anchor) {
+            Ok(tenures) => tenures,
+            Err(why) => return self.halt(why, out),
+        };
         assert!(
             slot >= self.log.floor(),
             "INV-SMART-9: no checkpoint from before the log's floor is installed"
@@ -60,19 +62,28 @@ impl ModSmart {
             self.log.set_delivered(slot);
             return self.deliver(out);
         }
-        self.begin_after(slot, out);
+        self.members.ahead = None;
+        self.begin_after(slot, tenures, out);
     }
 
     /// What this replica lacks it gets nowhere but in a checkpoint. One that it has already, ahead of its log, serves as well. [mod_smart L75, L103]
     pub(super) fn needs_later(&mut self, slot: Slot, out: &mut Effects) {
-        match self.log.delivered() {
-            ahead if ahead >= slot && ahead > self.log.last() => self.begin_after(ahead, out),
+        let ahead = self.members.ahead.clone().filter(|(ahead, _)| *ahead == self.log.delivered());
+        match ahead {
+            Some((ahead, anchor)) if ahead >= slot && ahead > self.log.last() => {
+                match self.read_anchor(ahead, &anchor) {
+                    Ok(tenures) => self.begin_after(ahead, tenures, out),
+                    Err(why) => self.halt(why, out),
+                }
+            }
             _ => out.push(Effect::Behind { slot }),
         }
     }
 
     /// The log begins after a checkpoint beyond it, empty. [mod_smart L92]
-    fn begin_after(&mut self, slot: Slot, out: &mut Effects) {
+    fn begin_after(&mut self, slot: Slot, tenures: Tenures, out: &mut Effects) {
+        let later = tenures.now().number() > self.membership_number();
+        self.tenures = tenures;
         self.log.reset(slot, None);
         self.open = Default::default();
         self.tallies.retain(|of, _| *of > slot);
@@ -84,7 +95,13 @@ impl ModSmart {
         }
         self.fetching.forget(slot);
         self.watch.slot_is_over();
+        // Before the view: a life that knows the view knows where its log begins.
         self.persist_floor(true, out);
+        if later {
+            self.enter_tenure(out);
+            self.begin_rounds(out);
+        }
+        self.meet_decision();
         if matches!(self.phase, Phase::Syncing) {
             self.enter_synchronization(out);
         }

@@ -8,6 +8,7 @@
 
 use super::ModSmart;
 use super::normal::AHEAD_MAX;
+use super::tenures::holds_of;
 use crate::{Effect, Effects, Waited};
 use quorate_types::{Digest, Slot, planted};
 use quorate_wire::Batch;
@@ -55,7 +56,8 @@ impl Vouched {
 impl ModSmart {
     /// Asks about the first proposal for a slot in a view. [mod_smart L100]
     pub(super) fn examine(&self, slot: Slot, digest: Digest, batch: &Batch, out: &mut Effects) {
-        if self.is_byzantine() && !self.vouched.contains(slot, digest) {
+        // What is said of the membership this replica knows itself.
+        if self.is_byzantine() && !self.vouched.contains(slot, digest) && holds_of(batch).is_none() {
             out.push(Effect::Examine { slot, digest, batch: batch.clone() });
         }
     }
@@ -86,6 +88,10 @@ impl ModSmart {
             return true;
         }
         let Some(tally) = self.tallies.get(&slot) else { return false };
+        let proposal = tally.proposal.as_ref().filter(|proposal| proposal.0 == digest);
+        if proposal.and_then(|(_, batch)| holds_of(batch)).is_some_and(|holds| self.vouches_for(&holds)) {
+            return true;
+        }
         let others = tally.writes.iter().filter(|(id, vote)| **id != self.config.me && **vote == digest);
         others.count() >= self.quorums.one_correct() as usize
     }

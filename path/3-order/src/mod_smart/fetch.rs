@@ -7,9 +7,10 @@
 
 use super::persist::Purpose;
 use super::statements::digest_of;
+use super::tenures::number_of;
 use super::{ModSmart, SLOT_MAX, reject};
 use crate::Effects;
-use quorate_types::{Reject, ReplicaId, Slot, Time};
+use quorate_types::{Reject, ReplicaId, Slot, Time, View};
 use quorate_wire::Batch;
 use quorate_wire::mod_smart::{FETCH_MAX, ModSmartBody as Body, Proof};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,6 +33,10 @@ pub(super) struct Fetching {
     gone: BTreeMap<ReplicaId, Slot>,
     /// Who was asked since something was decided.
     tried: BTreeSet<ReplicaId>,
+    /// When somebody was asked last.
+    looked: Time,
+    /// When a slot came last.
+    came: Time,
 }
 
 impl Fetching {
@@ -48,6 +53,11 @@ impl Fetching {
         self.sources.retain(|_, slot| *slot > decided);
         self.gone.retain(|_, slot| *slot > decided);
         self.tried.clear();
+    }
+
+    /// Who is lost may not come back: what it has not does not matter.
+    pub(super) fn lose(&mut self, peer: ReplicaId) {
+        self.gone.remove(&peer);
     }
 
     /// Whether somebody seems to have what is missing who was not asked for it.
@@ -69,16 +79,23 @@ impl ModSmart {
         }
         let first = if unproven { decided } else { decided.next() };
         fetching.asked = None;
-        let others: Vec<_> = self
-            .config
-            .members
-            .iter()
-            .copied()
-            .filter(|id| *id != self.config.me && (unproven || fetching.sources.contains_key(id)))
-            .collect();
+        // Who does not vote hears of votes from nobody. [mod_smart L123]
+        let patience = self.config.timeout;
+        let silent = !self.voters.contains(&self.config.me)
+            && self.now.since(fetching.came) >= patience
+            && (!fetching.sources.is_empty() || self.now.since(fetching.looked) >= patience);
+        let mut others: Vec<_> = fetching.sources.keys().copied().collect();
+        if unproven || silent {
+            others.extend(&self.voters);
+            others.extend(self.members.connected.iter().filter(|_| silent));
+            others.sort_unstable();
+            others.dedup();
+        }
+        others.retain(|id| *id != self.config.me);
         let after = others.iter().find(|id| Some(**id) > fetching.last).or(others.first());
         let Some(to) = after.copied() else { return };
         let count = WINDOW.min(FETCH_MAX);
+        fetching.looked = self.now;
         fetching.asked = Some((first.plus(u64::from(count) - 1), self.now));
         fetching.last = Some(to);
         fetching.tried.insert(to);
@@ -128,6 +145,7 @@ impl ModSmart {
         }
         self.fetching.hint(from, proof.slot, decided);
         self.decide(proof, batch, out);
+        self.fetching.came = self.now;
         self.progress(out);
         if self.fetching.asked.is_some_and(|(last, _)| self.decided() >= last) {
             self.fetching.asked = None;
@@ -140,7 +158,10 @@ impl ModSmart {
     /// them tells the truth. [mod_smart L75]
     pub(super) fn on_gone(&mut self, from: ReplicaId, slot: Slot, proof: Option<Proof>, out: &mut Effects) {
         let decided = self.decided();
-        let proof = proof.filter(|proof| proof.slot == slot && slot >= decided);
+        // Who decided what lies so far ahead may not be known here.
+        let number = self.membership_number();
+        let known = |proof: &Proof| proof.view >= View::FIRST && number_of(proof.view) <= number;
+        let proof = proof.filter(|proof| proof.slot == slot && slot >= decided && known(proof));
         if proof.as_ref().is_some_and(|proof| !self.proves(proof)) {
             return reject(out, from, Reject::NotAllowed("a decision without a proof"));
         }
@@ -168,11 +189,14 @@ impl ModSmart {
         }
         self.fetching.asked = None;
         self.fetching.sources.remove(&from);
-        self.fetching.gone.insert(from, slot);
+        if self.is_member(from) || !self.is_byzantine() {
+            self.fetching.gone.insert(from, slot);
+        }
         if self.fetching.can_ask_more() {
             return self.fetch_on(out);
         }
-        if proof.is_some() {
+        // Where nobody lies this one says where its log begins. What others said before may be of those who are gone themselves.
+        if proof.is_some() || !self.is_byzantine() {
             return self.needs_later(slot, out);
         }
         let mut floors: Vec<_> = self.fetching.gone.values().copied().collect();

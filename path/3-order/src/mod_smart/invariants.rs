@@ -3,8 +3,7 @@
 //! Most are asserted where they could break; those that follow from the state as a whole stand here.
 
 use super::normal::Own;
-use super::{ModSmart, Phase};
-use quorate_types::View;
+use super::{ModSmart, Phase, is_view_of};
 
 impl ModSmart {
     pub(super) fn check_invariants(&self, thorough: bool) {
@@ -13,7 +12,18 @@ impl ModSmart {
             return;
         }
         let next = self.decided().next();
-        assert!(self.view >= View::FIRST, "INV-SMART-7: views begin with 1");
+        let tenure = self.tenures.now();
+        assert!(self.view >= tenure.begins, "INV-SMART-7: views begin with {}", tenure.begins);
+        let of_it = is_view_of(self.view, tenure.number()) && tenure.since <= self.decided();
+        assert!(of_it, "INV-SMART-11: {} is a view of {}", self.view, tenure.number());
+        assert!(
+            self.members.is_bounded(self.voters.len()),
+            "INV-SMART-11: of each that listens a few numbers"
+        );
+        assert!(
+            self.votes() || (self.open.taken(self.view).is_none() && self.own.is_empty()),
+            "INV-SMART-11: who is no member votes for nothing"
+        );
         assert!(
             self.open.lock.is_none_or(|(view, _)| view <= self.view),
             "INV-SMART-4: no lock of a later view"
@@ -36,10 +46,7 @@ impl ModSmart {
                 "INV-SMART-3: what binds a view binds its first slot, which is not decided"
             );
         }
-        assert!(
-            self.gathered.is_bounded(self.config.members.len()),
-            "INV-SMART-8: a statement of each member"
-        );
+        assert!(self.gathered.is_bounded(self.voters.len()), "INV-SMART-8: a statement of each member");
         assert!(self.vouched.is_bounded(), "INV-SMART-10: a few values of a few slots");
         assert!(self.rates.is_bounded(), "INV-SMART-11: a few times of a few slots");
         for (record, own) in &self.own {

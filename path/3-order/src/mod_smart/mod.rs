@@ -8,8 +8,9 @@
 //! docs/protocols/mod_smart.md, with the deviations and what is not implemented; `[mod_smart L1]` (who leads) names a line there.
 //!
 //! Where to look: `normal` (PROPOSE, WRITE, ACCEPT), `examine` (whether clients sent it), `stops` (complaints, STOP, views), `sync` (STOP-DATA, SYNC), `rules` (what binds
-//! a view), `statements` (what is signed, and its checks), `watch` (who waits for what), `rates` (slow leaders), `fetch` (decided slots from others), `log`
-//! (decided slots), `delivery`, `checkpoints`, `persist` and `restore` (records), `reads`, `invariants`.
+//! a view), `statements` (what is signed, and its checks), `watch` (who waits for what), `rates` (slow leaders), `fetch` (decided slots from
+//! others), `tenures` and `members` (who takes part, and how that changes), `log` (decided slots), `delivery`, `checkpoints`, `persist` and
+//! `restore` (records), `reads`, `invariants`.
 //!
 //! Invariants: INV-SMART-1 to INV-SMART-11, see `invariants`. Tests: tests/ beside this file (`chaos` runs random schedules,
 //! `liars` adversaries), the common suite in check/script/tests/order_suite.rs.
@@ -20,6 +21,7 @@ mod examine;
 mod fetch;
 mod invariants;
 mod log;
+mod members;
 mod normal;
 mod persist;
 mod rates;
@@ -29,6 +31,7 @@ mod rules;
 mod statements;
 mod stops;
 mod sync;
+mod tenures;
 mod watch;
 
 pub(crate) use checkpoints::first_anchor;
@@ -39,11 +42,12 @@ use crate::{Anchor, Effect, Effects, Input, Order, Random, Status, Stored};
 use examine::Vouched;
 use fetch::Fetching;
 use log::Log;
+use members::Members;
 use normal::{Open, Own, Tally};
 use persist::Loads;
 use quorate_types::{
     ClusterId, Digest, FaultModel, Halt, InstanceId, MembershipId, Quorums, RecordId, Reject, ReplicaId,
-    Slot, Span, Time, View,
+    Slot, Span, Time, View, planted,
 };
 use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage, Signed};
 use quorate_wire::{Batch, Memberships, OrderMessage, Verified};
@@ -55,6 +59,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use stops::Stops;
 use sync::Gathered;
+use tenures::{Tenures, number_of};
 use watch::Watch;
 
 /// No view is higher: a peer that names an absurd one is refused instead of followed to the end of the numbers.
@@ -67,7 +72,7 @@ pub const SLOT_MAX: Slot = Slot::new(1 << 48);
 pub struct ModSmartConfig {
     /// This replica.
     pub me: ReplicaId,
-    /// All members, without repetition, the same everywhere.
+    /// The members with which the cluster began, without repetition, the same everywhere; who came later is not among them.
     pub members: Vec<ReplicaId>,
     /// Which faults are survived.
     pub model: FaultModel,
@@ -129,8 +134,13 @@ enum Phase {
 pub struct ModSmart {
     config: ModSmartConfig,
     auth: Box<dyn Authenticator>,
+    /// Who takes part, by slot.
+    tenures: Tenures,
+    /// Those who vote on the open slot, in the order of their ids.
+    voters: Vec<ReplicaId>,
+    /// How they are counted.
     quorums: Quorums,
-    membership: Arc<Memberships>,
+    members: Members,
     now: Time,
     view: View,
     /// The STOPs that made the view.
@@ -183,17 +193,17 @@ impl ModSmart {
     /// An instance without a history; [`Order::restore`] gives it one.
     ///
     /// # Panics
-    /// When `members` is empty, names one twice or lacks `me`.
+    /// When `members` is empty or names one twice.
     pub fn new(mut config: ModSmartConfig, auth: Box<dyn Authenticator>) -> Self {
         config.members.sort_unstable();
-        let membership = Arc::new(Memberships::created(&config.members));
-        assert!(config.members.contains(&config.me), "a replica is one of the members");
+        let tenures = Tenures::created(&config.members, config.instance, config.model);
         Self {
-            // [mod_smart L2]
-            quorums: Quorums::new(config.model, config.members.len() as u32),
+            voters: tenures.now().voters(),
+            quorums: tenures.now().quorums(config.model),
+            members: Members::new(&tenures),
+            tenures,
             config,
             auth,
-            membership,
             now: Time::ZERO,
             view: View::ZERO,
             certificate: Signed::new(),
@@ -229,7 +239,7 @@ impl ModSmart {
     }
 
     fn leader_of(&self, view: View) -> ReplicaId {
-        rules::leader_of(&self.config.members, self.config.instance.number(), view)
+        rules::leader_of(&self.voters, self.config.instance.number(), view)
     }
     fn leader(&self) -> ReplicaId {
         self.leader_of(self.view)
@@ -245,7 +255,11 @@ impl ModSmart {
         self.config.model == FaultModel::Byzantine
     }
     fn membership_number(&self) -> MembershipId {
-        self.membership.now().number()
+        self.tenures.now().number()
+    }
+    /// Whether this replica votes on the open slot.
+    fn votes(&self) -> bool {
+        self.is_member(self.config.me)
     }
 
     fn send(&self, out: &mut Effects, to: ReplicaId, body: Body, after: Option<RecordId>) {
@@ -257,8 +271,15 @@ impl ModSmart {
         }
     }
     fn send_all(&self, out: &mut Effects, body: &Body, after: Option<RecordId>) {
-        for to in &self.config.members {
+        for to in &self.voters {
             self.send(out, *to, body.clone(), after);
+        }
+    }
+    /// The same, also to those who only listen.
+    fn tell_all(&self, out: &mut Effects, body: &Body) {
+        self.send_all(out, body, None);
+        for to in self.hearers() {
+            self.send(out, to, body.clone(), None);
         }
     }
 
@@ -291,22 +312,25 @@ impl ModSmart {
         let OrderMessage::ModSmart(message) = message else {
             return reject(out, from, Reject::Malformed("mod-smart: another protocol's message"));
         };
-        if from == self.config.me || !self.is_member(from) {
+        let ModSmartMessage { membership, view, body } = *message;
+        if from == self.config.me {
             return reject(out, from, Reject::UnknownPeer);
         }
-        if message.membership != self.membership_number() {
-            return reject(out, from, Reject::Malformed("mod-smart: another membership"));
-        }
-        if message.view > VIEW_MAX || message.view < View::FIRST {
+        if view > VIEW_MAX || view < View::FIRST || !is_view_of(view, membership) {
             return reject(out, from, Reject::Malformed("mod-smart: view"));
         }
-        let view = message.view;
+        if membership != self.membership_number() {
+            return self.on_other_membership(from, membership, body, out);
+        }
+        if !self.may_say(from, &body) {
+            return reject(out, from, Reject::UnknownPeer);
+        }
         if view < self.view {
             self.show_certificate(from, out);
         } else if view > self.view {
-            self.ask_for_certificate(from, &message.body, out);
+            self.ask_for_certificate(from, &body, out);
         }
-        self.on_body(from, view, message.body, out);
+        self.on_body(from, view, body, out);
     }
 
     fn on_body(&mut self, from: ReplicaId, view: View, body: Body, out: &mut Effects) {
@@ -415,6 +439,7 @@ impl Order for ModSmart {
         self.tick = now.plus(self.config.heartbeat);
         self.begin_life(out);
         self.announce(out);
+        self.tell_members(out);
         self.invariants(false);
     }
 
@@ -436,8 +461,8 @@ impl Order for ModSmart {
             Input::Transfer(target) => self.on_transfer(target),
             Input::Trim { slot } => self.on_trim(slot, out),
             Input::Installed { slot, anchor } => self.on_installed(slot, &anchor, out),
-            // Not implemented: the members are those of the configuration.
-            Input::Membership(_) | Input::Listeners(_) => {}
+            Input::Membership(change) => self.on_membership(change, out),
+            Input::Listeners(listeners) => self.on_listeners(listeners),
             Input::Watch(request) => self.on_watch(request),
             Input::Unwatch(request) => self.watch.forget(&request),
             Input::Vouched { slot, digest, waited } => self.on_vouched(slot, digest, waited, out),
@@ -448,6 +473,7 @@ impl Order for ModSmart {
         }
         self.leave_if_idle(out);
         self.announce(out);
+        self.tell_members(out);
         self.evict();
         self.invariants(false);
     }
@@ -479,11 +505,15 @@ impl Order for ModSmart {
             in_flight,
             in_flight_bytes,
             members: self.member_status(),
-            caught_up: Vec::new(),
+            caught_up: self.caught_up(),
             there: self.there(),
-            membership: self.membership.clone(),
-            committed_membership: self.membership_number(),
+            membership: self.tenures.now().members.clone(),
+            committed_membership: self.established_number(),
         }
+    }
+
+    fn memberships(&self) -> Vec<Arc<Memberships>> {
+        self.tenures.all().iter().map(|tenure| tenure.members.clone()).collect()
     }
 
     fn leading(&self) -> bool {
@@ -521,6 +551,11 @@ impl Order for ModSmart {
     fn invariants(&self, thorough: bool) {
         self.check_invariants(thorough);
     }
+}
+
+/// Whether this is one of the views of a membership.
+fn is_view_of(view: View, membership: MembershipId) -> bool {
+    number_of(view) == membership || planted("smart-views-go-on")
 }
 
 fn reject(out: &mut Effects, from: ReplicaId, why: Reject) {

@@ -113,7 +113,7 @@ impl ModSmart {
         if !self.is_mine() || slot < *base || !fresh || self.open.taken(self.view).is_some() {
             return;
         }
-        let Some(batch) = self.queue.pop_front() else { return };
+        let Some(batch) = self.own_proposal().or_else(|| self.queue.pop_front()) else { return };
         let digest = digest_of(&batch);
         self.tallies.entry(slot).or_default().proposal = Some((digest, batch.clone()));
         self.examine(slot, digest, &batch, out);
@@ -252,7 +252,7 @@ impl ModSmart {
     fn take(&mut self, out: &mut Effects) {
         let slot = self.decided().next();
         let Phase::Normal { base, forced, .. } = &self.phase else { return };
-        if slot < *base || self.open.taken(self.view).is_some() {
+        if slot < *base || self.open.taken(self.view).is_some() || !self.votes() {
             return;
         }
         let forced = forced.as_ref().filter(|_| slot == *base);
@@ -332,7 +332,9 @@ impl ModSmart {
         let slot = proof.slot;
         assert!(slot == self.decided().next(), "INV-SMART-6: slots are decided in order, {slot}");
         self.watch.decided(&batch);
-        self.note_decided(slot);
+        self.rate_decided(slot);
+        self.send_decision(&proof, &batch, out);
+        let tenure = self.tenure_after(slot, &batch);
         self.persist_decision(proof, batch, out);
         self.open = Open::default();
         self.tallies.retain(|of, _| *of > slot);
@@ -348,6 +350,10 @@ impl ModSmart {
         }
         self.fetching.forget(slot);
         self.deliver(out);
+        if let Some(tenure) = tenure {
+            self.begin_tenure(tenure, out);
+        }
+        self.meet_decision();
     }
 
     /// Own votes whose records are durable count now.

@@ -5,7 +5,8 @@
 //! WROTE    head: slot u64, view u64, digest 32           payload: the batch, unless an earlier record of the slot holds it
 //! LOCKED   head: slot u64, view u64, digest 32           payload: the same
 //! DECIDED  head: slot u64, own view u64                  payload: length u32 of the proof, proof, batch unless ...
-//! FLOOR    head: slot u64, view u64, cleared u8          payload: length u32 of the STOPs, STOPs, proof or nothing
+//! FLOOR    head: slot u64, view u64, what u8             payload: length u32 of the STOPs, STOPs, proof or nothing;
+//!                what: 1 cleared, + 2 with the tenure             with the tenure, before the proof: length u32, anchor
 //! ```
 //!
 //! Slots never go back, except that FLOOR with `cleared` begins the log anew after its slot. A DECIDED record says in which view its
@@ -15,9 +16,9 @@
 
 use super::ModSmart;
 use super::log::Entry;
-use crate::{Effect, Effects, Stored};
+use crate::{Anchor, Effect, Effects, Stored};
 use bytes::Bytes;
-use quorate_types::{Digest, Halt, RecordId, ReplicaId, Slot, View};
+use quorate_types::{Digest, Halt, MembershipId, RecordId, ReplicaId, Slot, View};
 use quorate_wire::Batch;
 use quorate_wire::mod_smart::{ModSmartBody as Body, Proof, Signed, decode_signed, write_signed};
 use std::collections::BTreeMap;
@@ -32,6 +33,11 @@ pub const RECORD_LOCKED: u8 = 3;
 pub const RECORD_DECIDED: u8 = 4;
 /// [`Stored::kind`] of the slot after which the log begins.
 pub const RECORD_FLOOR: u8 = 5;
+
+/// In the last byte of a FLOOR's head: the log is empty after it.
+const CLEARED: u8 = 1;
+/// The same: it says which tenure holds after it.
+const WITH_TENURE: u8 = 2;
 
 const VOTE_HEAD: usize = 16 + Digest::BYTES;
 /// One question to the disk asks for so many slots at most.
@@ -54,7 +60,14 @@ pub(super) enum Record {
     Wrote(Slot, View, Digest, Option<Batch>),
     Locked(Slot, View, Digest, Option<Batch>),
     Decided(Slot, View, Proof, Option<Batch>),
-    Floor { slot: Slot, view: View, cleared: bool, stops: Signed, proof: Option<Proof> },
+    Floor {
+        slot: Slot,
+        view: View,
+        cleared: bool,
+        stops: Signed,
+        anchor: Option<Anchor>,
+        proof: Option<Proof>,
+    },
 }
 
 fn batch_of(bytes: Bytes) -> Result<Option<Batch>, Halt> {
@@ -101,14 +114,19 @@ pub(super) fn read(record: Stored) -> Result<Record, Halt> {
             let proof = Proof::decode(part(&mut payload)?).map_err(unreadable("a proof"))?;
             Ok(Record::Decided(Slot::new(number(0)), View::new(number(8)), proof, batch_of(payload)?))
         }
-        (RECORD_FLOOR, 17) if head[16] <= 1 => {
+        (RECORD_FLOOR, 17) if head[16] <= 3 => {
             let stops = decode_signed(part(&mut payload)?).map_err(unreadable("a view"))?;
+            let anchor = match head[16] & WITH_TENURE {
+                0 => None,
+                _ => Some(Anchor::decode(&part(&mut payload)?).map_err(unreadable("a tenure"))?),
+            };
             let proof = match payload.is_empty() {
                 true => None,
                 false => Some(Proof::decode(payload).map_err(unreadable("a proof"))?),
             };
             let (slot, view) = (Slot::new(number(0)), View::new(number(8)));
-            Ok(Record::Floor { slot, view, cleared: head[16] == 1, stops, proof })
+            let cleared = head[16] & CLEARED != 0;
+            Ok(Record::Floor { slot, view, cleared, stops, anchor, proof })
         }
         (kind, _) => Err(inconsistent(format!("a record of kind {kind} is unreadable"))),
     }
@@ -244,9 +262,15 @@ impl ModSmart {
         let slot = self.log.floor();
         let mut head = slot.number().to_le_bytes().to_vec();
         head.extend_from_slice(&self.view.number().to_le_bytes());
-        head.push(u8::from(cleared));
+        // The first tenure goes without saying.
+        let later = self.tenures.of(slot.next()).number() > MembershipId::FIRST;
+        let anchor = self.tenures.anchor(slot).filter(|_| later);
+        head.push(u8::from(cleared) * CLEARED + u8::from(anchor.is_some()) * WITH_TENURE);
         let mut payload = Vec::new();
         put_part(&mut payload, |out| write_signed(out, &self.certificate));
+        if let Some(anchor) = anchor {
+            put_part(&mut payload, |out| out.extend_from_slice(anchor.encode()));
+        }
         if let Some(proof) = self.log.proof(slot) {
             proof.write_to(&mut payload);
         }

@@ -174,7 +174,7 @@ impl ModSmart {
         }
     }
 
-    pub(super) fn note_decided(&mut self, slot: Slot) {
+    pub(super) fn rate_decided(&mut self, slot: Slot) {
         self.rates.decide(slot, self.now);
     }
 

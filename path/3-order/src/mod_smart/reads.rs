@@ -62,7 +62,7 @@ impl ModSmart {
     fn next_round(&mut self, out: &mut Effects) {
         self.reads.round += 1;
         let (decided, round) = (self.decided(), self.reads.round);
-        self.send_all(out, &Body::Alive { decided, round }, None);
+        self.tell_all(out, &Body::Alive { decided, round });
     }
 
     /// [mod_smart L59]
@@ -81,6 +81,7 @@ impl ModSmart {
             return;
         }
         self.note_heard(from);
+        self.note_decided(from, decided);
         self.fetching.hint(from, decided, self.decided());
         let answered = self.reads.answered.entry(from).or_insert(round);
         *answered = (*answered).max(round);
@@ -242,14 +243,13 @@ impl ModSmart {
         if !self.leads() {
             return Vec::new();
         }
-        let others = self.config.members.iter().filter(|id| **id != self.config.me);
-        others.map(|id| (*id, 0, self.hears(*id))).collect()
+        self.others().into_iter().map(|id| (id, 0, self.hears(id))).collect()
     }
 
     pub(super) fn there(&self) -> Vec<ReplicaId> {
         if !self.leads() {
             return Vec::new();
         }
-        self.config.members.iter().copied().filter(|id| *id != self.config.me && self.hears(*id)).collect()
+        self.others().into_iter().filter(|id| self.hears(*id)).collect()
     }
 }

@@ -10,11 +10,12 @@
 use super::ModSmart;
 use super::log::Entry;
 use super::persist::{Record, inconsistent, read};
+use super::tenures::{Tenures, holds_of, number_of};
 use crate::{Anchor, Effects, Order as _, Stored};
-use quorate_types::{Digest, Halt, RecordId, Slot, View};
-use quorate_wire::Batch;
+use quorate_types::{Digest, Halt, RecordId, Slot, View, planted};
 use quorate_wire::mod_smart::Proof;
-use std::collections::VecDeque;
+use quorate_wire::{Batch, Holds};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Decided slots up to the checkpoint, without gaps; of the last one the batch, too.
 #[derive(Debug, Default)]
@@ -66,6 +67,10 @@ pub(super) struct Replay {
     /// Of which slot the votes are that are being read.
     open: Slot,
     earlier: Earlier,
+    /// Slots that changed the membership, as far as they were read.
+    changes: BTreeMap<Slot, Holds>,
+    /// Who took part after which slot, as the last FLOOR record says, if it is not known without.
+    floor_tenures: Option<(Slot, Tenures)>,
     /// A FLOOR record is to be written at the start; whether it clears the log.
     floor: Option<bool>,
 }
@@ -80,7 +85,8 @@ impl Replay {
 impl ModSmart {
     pub(super) fn restore_position(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
         assert!(self.records == RecordId::ZERO, "an anchor is restored before all records");
-        self.read_anchor(anchor)?;
+        self.tenures = self.read_anchor(slot, anchor)?;
+        self.members.ahead = Some((slot, anchor.clone()));
         self.log.reset(slot, None);
         self.replay.anchor = slot;
         Ok(())
@@ -124,9 +130,11 @@ impl ModSmart {
                 self.replay.vouched = true;
                 self.restore_decision(slot, proof, found, id)?;
             }
-            Record::Floor { slot, view, cleared, stops, proof } => {
+            Record::Floor { slot, view, cleared, stops, anchor, proof } => {
                 self.restore_view(view)?;
                 self.certificate = stops;
+                let tenures = anchor.map(|anchor| self.read_anchor(slot, &anchor)).transpose()?;
+                self.replay.floor_tenures = tenures.map(|tenures| (slot, tenures));
                 self.replay.earlier.forget(slot, proof.clone());
                 self.restore_floor(slot, cleared)?;
                 if let Some(proof) = proof.filter(|proof| proof.slot == self.log.floor()) {
@@ -180,6 +188,9 @@ impl ModSmart {
         let later = slot > self.replay.anchor;
         if slot == self.log.floor() {
             self.log.set_floor_proof(proof.clone());
+        }
+        if let Some(holds) = found.as_ref().and_then(|(batch, _)| holds_of(batch)) {
+            self.replay.changes.insert(slot, holds);
         }
         let Some((batch, batch_record)) = found else {
             return self.restore_without_batch(slot, proof);
@@ -251,7 +262,7 @@ impl ModSmart {
 
     /// [mod_smart L87]
     pub(super) fn is_covered_by(&self, slot: Slot, anchor: &Anchor) -> bool {
-        self.read_anchor(anchor).is_ok() && slot >= self.log.floor()
+        self.read_anchor(slot, anchor).is_ok() && slot >= self.log.floor()
     }
 
     /// [mod_smart L87]
@@ -260,7 +271,8 @@ impl ModSmart {
             self.knows_vote() && self.is_covered_by(slot, anchor),
             "INV-SMART-9: whoever lost records takes part only from a checkpoint on that continues what is left"
         );
-        self.read_anchor(anchor)?;
+        self.tenures = self.read_anchor(slot, anchor)?;
+        self.members.ahead = Some((slot, anchor.clone()));
         self.replay.anchor = slot;
         self.replay.earlier = Earlier::default();
         if slot > self.log.last() {
@@ -300,8 +312,29 @@ impl ModSmart {
         if !self.go_on_before_checkpoint() {
             self.go_on_after_checkpoint();
         }
+        self.restore_tenures()?;
         if let Some(cleared) = self.replay.floor.take() {
             self.persist_floor(cleared, out);
+        }
+        Ok(())
+    }
+
+    /// Who takes part follows from the checkpoint, or where the log ends before it from where it begins; and from what was decided since.
+    /// [mod_smart L124]
+    fn restore_tenures(&mut self) -> Result<(), Halt> {
+        let (last, checkpoint) = (self.log.last(), self.replay.anchor);
+        let changes = std::mem::take(&mut self.replay.changes);
+        let floor = self.replay.floor_tenures.take();
+        let (at, known) = match floor.unwrap_or_else(|| (Slot::ZERO, self.members.created.clone())) {
+            _ if last >= checkpoint => (checkpoint, self.tenures.clone()),
+            before => before,
+        };
+        self.tenures = known.replayed(at, last, &changes);
+        self.tenures.forget(self.log.floor());
+        self.count_by_tenure();
+        let (number, view) = (self.membership_number(), self.view);
+        if view > View::ZERO && number_of(view) > number && !planted("smart-views-go-on") {
+            return Err(inconsistent(format!("{view} is no view of membership {number}")));
         }
         Ok(())
     }

@@ -6,7 +6,8 @@
 //!
 //! Tests: tests/normal.rs, tests/sync.rs, tests/stops.rs.
 
-use super::ModSmart;
+use super::tenures::Tenure;
+use super::{ModSmart, is_view_of};
 use quorate_types::{
     ClusterId, Digest, FaultModel, InstanceId, MembershipId, ReplicaId, Slot, View, planted,
 };
@@ -82,52 +83,61 @@ impl Statements {
 }
 
 impl ModSmart {
-    fn statements(&self) -> Statements {
+    fn statements(&self, tenure: &Tenure) -> Statements {
         Statements {
             cluster: self.config.cluster,
-            membership: self.membership.now().number(),
+            membership: tenure.number(),
             instance: self.config.instance,
         }
     }
 
+    /// Of the membership that votes on this slot.
     pub(super) fn accept_statement(&self, view: View, slot: Slot, digest: Digest) -> Vec<u8> {
-        self.statements().accept(view, slot, digest)
+        self.statements(self.tenures.of(slot)).accept(view, slot, digest)
     }
 
     pub(super) fn stop_statement(&self, asked: View) -> Vec<u8> {
-        self.statements().stop(asked)
+        self.statements(self.tenures.now()).stop(asked)
     }
 
     pub(super) fn collect_statement(&self, view: View, collect: &Collect) -> Vec<u8> {
-        self.statements().collect(view, collect)
+        self.statements(self.tenures.now()).collect(view, collect)
     }
 
-    /// Whether these are enough members, all of which signed this.
-    fn signed_by_quorum(&self, list: &Signed, statement: &[u8]) -> bool {
-        let enough = list.len() >= self.quorums.agreement() as usize;
+    /// Whether these are enough members of a tenure, all of which signed this.
+    fn signed_by_quorum(&self, tenure: &Tenure, list: &Signed, statement: &[u8]) -> bool {
+        let enough = list.len() >= tenure.quorums(self.config.model).agreement() as usize;
         let members = list.is_sorted_by(|one, next| one.0 < next.0)
-            && list.iter().all(|(member, _)| self.is_member(*member));
+            && list.iter().all(|(member, _)| tenure.is_voter(*member));
         let claims: Vec<_> = list.iter().map(|(member, signature)| (*member, statement, signature)).collect();
         enough && members && self.auth.verify_all(&claims)
     }
 
-    /// Whether a quorum asked for this view. The first one needs nobody's consent. [mod_smart L31]
+    /// Whether a quorum asked for this view. The first one of a tenure needs nobody's consent. [mod_smart L31, L111]
     pub(super) fn certifies(&self, view: View, stops: &Signed) -> bool {
-        view == View::FIRST || self.signed_by_quorum(stops, &self.stop_statement(view))
+        let now = self.tenures.now();
+        view == now.begins || self.signed_by_quorum(now, stops, &self.stop_statement(view))
     }
 
-    /// Whether a slot is decided. Where nobody lies, saying so is enough. [mod_smart L24]
+    /// Whether a slot is decided, by those who vote on it: their view tells which membership it was. Where nobody lies, saying so is
+    /// enough. [mod_smart L24, L116]
     pub(super) fn proves(&self, proof: &Proof) -> bool {
-        if self.config.model == FaultModel::Crash || planted("smart-proof-unchecked") {
+        if planted("smart-proof-unchecked") {
             return true;
         }
-        self.signed_by_quorum(&proof.accepts, &self.accept_statement(proof.view, proof.slot, proof.digest))
+        let tenure = self.tenures.of(proof.slot);
+        let statement = self.accept_statement(proof.view, proof.slot, proof.digest);
+        let theirs = proof.view >= View::FIRST && is_view_of(proof.view, tenure.number());
+        (theirs || planted("smart-proof-of-any-membership"))
+            && (self.config.model == FaultModel::Crash
+                || self.signed_by_quorum(tenure, &proof.accepts, &statement))
     }
 
     /// Whether a member said this on entering this view, and it makes sense: nothing was voted on in that view or a later one by
     /// then. [mod_smart L42]
     pub(super) fn collect_holds(&self, view: View, collect: &Collect) -> bool {
-        let before = |(voted, _): &(View, Digest)| *voted >= View::FIRST && *voted < view;
+        let begins = self.tenures.now().begins;
+        let before = |(voted, _): &(View, Digest)| *voted >= begins && *voted < view;
         let sensible = collect.lock.iter().all(before) && collect.writes.iter().all(before);
         let mut digests: Vec<_> = collect.writes.iter().map(|(_, digest)| digest).collect();
         digests.sort_unstable();
@@ -140,7 +150,7 @@ impl ModSmart {
     }
 
     pub(super) fn is_member(&self, id: ReplicaId) -> bool {
-        self.config.members.contains(&id)
+        self.voters.contains(&id)
     }
 
     pub(super) fn sign_accept(&self, view: View, slot: Slot, digest: Digest) -> Signature {

@@ -6,7 +6,8 @@
 //! INV-SMART-7: a view is entered with a certificate, and views only grow. Tests: tests/stops.rs, tests/chaos.rs.
 
 use super::normal::Accepted;
-use super::{ModSmart, Phase, VIEW_MAX, reject};
+use super::tenures::views_to;
+use super::{ModSmart, Phase, reject};
 use crate::Effects;
 use quorate_types::{FaultModel, Reject, ReplicaId, Slot, Span, Time, View, planted};
 use quorate_wire::mod_smart::{Complaint, ModSmartBody as Body, Signature, Signed};
@@ -47,6 +48,10 @@ impl Stops {
     pub(super) fn left(&self) -> bool {
         self.leaving.is_some_and(|leaving| leaving.asked)
     }
+    /// Others vote from now on.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
 }
 
 impl ModSmart {
@@ -65,8 +70,7 @@ impl ModSmart {
         let leader = self.leader();
         // Whom the leader itself wants to follow it needs no other reason. It can not ask for itself that way.
         let left = self.stops.heard.get(&leader).filter(|heard| {
-            let near =
-                heard.asked > self.view && heard.asked.since(self.view) < self.config.members.len() as u64;
+            let near = heard.asked > self.view && heard.asked.since(self.view) < self.voters.len() as u64;
             leader != self.config.me && heard.why == Complaint::Leaves && near && fresh(heard)
         });
         let left = left.map(|heard| (heard.asked, Complaint::Joined));
@@ -102,7 +106,8 @@ impl ModSmart {
             (Some((view, why)), Some((join, _))) => Some((view.max(join), why)),
             (own, joined) => own.or(joined),
         };
-        let Some((view, why)) = wanted.filter(|(view, _)| *view <= VIEW_MAX) else {
+        let last = views_to(self.membership_number());
+        let Some((view, why)) = wanted.filter(|(view, _)| *view <= last && self.votes()) else {
             self.stops.asking = None;
             return;
         };
@@ -133,7 +138,7 @@ impl ModSmart {
         signature: Signature,
         out: &mut Effects,
     ) {
-        if asked > VIEW_MAX {
+        if asked > views_to(self.membership_number()) {
             return reject(out, from, Reject::Malformed("mod-smart: view"));
         }
         if asked <= self.view {
@@ -173,13 +178,14 @@ impl ModSmart {
         self.view = view;
         self.certificate = stops;
         self.barred = false;
-        self.phase = Phase::Syncing;
+        self.phase = self.first_phase();
         self.persist_view(out);
         self.tallies.clear();
         self.own.clear();
         self.queue.clear();
         self.stops.heard.retain(|_, heard| heard.asked > view);
         (self.stops.asking, self.stops.leaving) = (None, None);
+        self.members.forget_followers();
         self.watch.enter(self.now, left);
         self.enter_rates();
         self.fail_reads(out);
@@ -189,7 +195,7 @@ impl ModSmart {
     /// Shows whoever is in an older view why there is a newer one. [mod_smart L43]
     pub(super) fn show_certificate(&mut self, to: ReplicaId, out: &mut Effects) {
         // After records were lost the view may be known without the STOPs that made it.
-        let known = self.view == View::FIRST || !self.certificate.is_empty();
+        let known = self.view == self.tenures.now().begins || !self.certificate.is_empty();
         if known && self.shown.insert(to) {
             self.send(out, to, Body::Certificate { stops: self.certificate.clone() }, None);
         }
@@ -225,10 +231,10 @@ impl ModSmart {
 
     /// The leader is to hand over. [mod_smart L71]
     pub(super) fn on_transfer(&mut self, target: Option<ReplicaId>) {
-        if !self.leads() || self.stops.leaving.is_some() || self.config.members.len() == 1 {
+        if !self.leads() || self.stops.leaving.is_some() || self.voters.len() == 1 {
             return;
         }
-        let n = self.config.members.len() as u64;
+        let n = self.voters.len() as u64;
         let view = (1..n)
             .map(|step| self.view.plus(step))
             .find(|view| target.is_none_or(|target| self.leader_of(*view) == target));
@@ -250,6 +256,7 @@ impl ModSmart {
     }
 
     pub(super) fn on_connected(&mut self, peer: ReplicaId, out: &mut Effects) {
+        self.members.connected.insert(peer);
         if self.config.model == FaultModel::Crash {
             self.watch.forget_failures();
         }
@@ -261,6 +268,8 @@ impl ModSmart {
 
     /// The connection to the leader closed: with crash faults it is probably dead. [mod_smart L63]
     pub(super) fn on_disconnected(&mut self, peer: ReplicaId) {
+        self.members.connected.remove(&peer);
+        self.fetching.lose(peer);
         if self.config.model == FaultModel::Crash && peer == self.leader() {
             self.watch.lose_leader();
             self.tick = self.now;
@@ -272,15 +281,21 @@ impl ModSmart {
         self.watch.enter(self.now, true);
         self.enter_rates();
         self.watch.forget_failures();
-        if self.view == View::ZERO {
-            self.view = View::FIRST;
+        let now = self.tenures.now();
+        let (since, begins) = (now.since, now.begins);
+        if self.view < begins {
+            // What is durable ends with the slot before this tenure, or a checkpoint tells of it: nothing was said in it.
+            self.view = begins;
+            self.certificate.clear();
+            self.open = Default::default();
             self.persist_view(out);
         } else {
             self.barred = self.leader() == self.config.me && !planted("smart-leads-again");
         }
-        if self.view == View::FIRST {
-            self.phase = Phase::Normal { base: Slot::FIRST, forced: None, settled: Slot::ZERO };
+        if self.view == begins {
+            self.phase = Phase::Normal { base: since.next(), forced: None, settled: since };
         } else {
+            self.phase = self.first_phase();
             self.enter_synchronization(out);
         }
         self.begin_rounds(out);

@@ -46,9 +46,21 @@ impl Gathered {
 }
 
 impl ModSmart {
+    /// With what a view begins here that is not the first one of its tenure. Who does not vote need not know what binds it.
+    pub(super) fn first_phase(&self) -> Phase {
+        if self.votes() {
+            return Phase::Syncing;
+        }
+        let decided = self.decided();
+        Phase::Normal { base: decided.next(), forced: None, settled: decided }
+    }
+
     /// The view was entered, or a life begins in it. [mod_smart L45]
     pub(super) fn enter_synchronization(&mut self, out: &mut Effects) {
         self.gathered = Gathered::default();
+        if !self.votes() {
+            return;
+        }
         let collect = self.collect();
         if self.is_mine() {
             self.own.push_back((self.records, Own::Collect(collect)));
@@ -78,7 +90,7 @@ impl ModSmart {
     }
 
     fn send_stop_data(&self, collect: Collect, out: &mut Effects) {
-        let last = self.log.proof(self.decided()).cloned();
+        let last = self.of_tenure(self.log.proof(self.decided()).cloned());
         let body = Body::StopData { collect, last, batches: self.own_batches() };
         let after = (!planted("smart-stop-data-before-sync")).then_some(self.records);
         self.send(out, self.leader(), body, after);
@@ -86,7 +98,7 @@ impl ModSmart {
 
     pub(super) fn add_own_collect(&mut self, collect: Collect, out: &mut Effects) {
         if self.is_mine() && matches!(self.phase, Phase::Syncing) {
-            let last = self.log.proof(self.decided()).cloned();
+            let last = self.of_tenure(self.log.proof(self.decided()).cloned());
             let batches = self.own_batches();
             self.add_collect(collect, last, batches, out);
         }
@@ -111,13 +123,19 @@ impl ModSmart {
         if collect.from != from || collect.decided > SLOT_MAX || !self.collect_holds(self.view, &collect) {
             return reject(out, from, Reject::NotAllowed("a statement that does not hold"));
         }
-        let last = match last {
+        let last = match self.of_tenure(last) {
             Some(proof) if proof.slot != collect.decided || !self.proves(&proof) => {
                 return reject(out, from, Reject::NotAllowed("a decision without a proof"));
             }
             last => last,
         };
         self.add_collect(collect, last, batches, out);
+    }
+
+    /// What shows that the present tenure began shows nothing to who is in it, and may be of members that it does not know.
+    /// [mod_smart L114]
+    fn of_tenure(&self, last: Option<Proof>) -> Option<Proof> {
+        last.filter(|proof| proof.slot > self.tenures.now().since)
     }
 
     fn add_collect(&mut self, collect: Collect, last: Option<Proof>, batches: Vec<Batch>, out: &mut Effects) {
@@ -140,7 +158,8 @@ impl ModSmart {
 
     /// The last slot that all these together show to be decided. Where nobody lies, saying so shows it. [mod_smart L47]
     fn shown_by(&self, collects: &[Collect], last: Option<&Proof>) -> Slot {
-        let proven = last.map_or(Slot::ZERO, |proof| proof.slot);
+        // Whoever is in this tenure knows what began it. [mod_smart L114]
+        let proven = last.map_or(Slot::ZERO, |proof| proof.slot).max(self.tenures.now().since);
         let claimed = collects.iter().map(|collect| collect.decided).max().unwrap_or(Slot::ZERO);
         let believed = !self.is_byzantine() || planted("smart-claims-believed");
         if believed { proven.max(claimed) } else { proven }
@@ -191,6 +210,7 @@ impl ModSmart {
         if !matches!(self.phase, Phase::Syncing) {
             return;
         }
+        let last = self.of_tenure(last);
         match self.check_sync(&collects, last.as_ref(), value.as_ref()) {
             Ok(decided) => {
                 if let Some(proof) = last {

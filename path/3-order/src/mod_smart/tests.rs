@@ -6,6 +6,7 @@ mod checkpoints;
 mod examine;
 mod fetch;
 mod liars;
+mod members;
 mod normal;
 mod one;
 #[cfg(planted)]
@@ -15,4 +16,5 @@ mod restart;
 mod rules;
 mod stops;
 mod sync;
+mod tenures;
 mod world;

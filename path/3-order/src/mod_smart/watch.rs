@@ -135,8 +135,7 @@ impl ModSmart {
     /// A leader that hears no quorum leaves its office, and does not come back to it in this view: who answers late must not make it a
     /// leader again beside a later one. [mod_smart L70]
     pub(super) fn step_down_alone(&mut self, out: &mut Effects) {
-        let others =
-            self.config.members.iter().filter(|id| **id != self.config.me && self.hears(**id)).count();
+        let others = self.voters.iter().filter(|id| **id != self.config.me && self.hears(**id)).count();
         let fresh = self.now.since(self.watch.leader_heard) <= self.patience();
         if self.leads() && !fresh && others + 1 < self.quorums.agreement() as usize {
             self.barred = true;

@@ -32,7 +32,7 @@ mod transfer;
 
 pub(crate) use checkpoints::anchor_anew;
 pub use persist::{RECORD_ENTRY, RECORD_FLOOR, RECORD_VOTE};
-pub(crate) use stays::{first_anchor, next_anchor, stay_of, stay_of_record};
+pub(crate) use stays::{first_anchor, next_anchor, rank_of, stay_of, stay_of_record};
 
 use crate::{Anchor, Effect, Effects, Input, Order, Random, Status, Stored};
 use election::Votes;

@@ -22,6 +22,11 @@ pub(super) const fn stay_of_view(view: View) -> u64 {
     view.number() >> STAY_BITS
 }
 
+/// The part of a view that grows within a stay.
+pub(crate) const fn rank_of(view: View) -> u64 {
+    view.number() % (1 << STAY_BITS)
+}
+
 /// Whether no view follows this one in its stay: no election does.
 pub(super) const fn ends_stay(view: View) -> bool {
     stay_of_view(view) != (view.number() + 1) >> STAY_BITS

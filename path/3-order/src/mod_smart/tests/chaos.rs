@@ -44,6 +44,7 @@ pub(super) fn seeds(default: u64) -> std::ops::Range<u64> {
 fn mischief(world: &mut World) {
     let members = world.members() as u64;
     let (one, other) = (world.random.below(members) as usize, world.random.below(members) as usize);
+    let one = if world.is_retired(one) { world.current()[0] } else { one };
     match world.random.below(13) {
         0 | 1 => {
             let hurt = (0..world.members()).find(|at| world.is_up(*at) && world.has_unsynced(*at));
@@ -96,6 +97,19 @@ fn keep_house(world: &mut World) {
     }
 }
 
+/// Replicas execute that the membership changes, or that it has.
+fn come_and_go(world: &mut World) {
+    match world.random.below(8) {
+        0 => world.order_change(),
+        1 => world.retire(),
+        2 | 3 => {
+            let at = world.random.below(world.members() as u64) as usize;
+            world.tell_change(at);
+        }
+        _ => {}
+    }
+}
+
 /// Gives the world as it is at the end. The first replicas lie, each as it is told.
 pub(super) fn schedule(seed: u64, plan: Plan, hows: &[How]) -> World {
     let context = format!("seed {seed}, {} members, {hows:?}", plan.members);
@@ -126,11 +140,15 @@ pub(super) fn schedule(seed: u64, plan: Plan, hows: &[How]) -> World {
         if world.random.below(3) == 0 {
             keep_house(&mut world);
         }
+        if plan.changes {
+            come_and_go(&mut world);
+        }
         if round % 10 == 0 {
             world.check();
         }
     }
     world.heal();
+    world.tell_everybody();
     let before = world.decided.len();
     for _ in 0..3 {
         world.ask(100);
@@ -165,6 +183,36 @@ fn four_of_even_number_survive_crashes() {
 #[test]
 fn four_honest_replicas_survive_crashes() {
     seeds(100).for_each(|seed| drop(schedule(seed, Plan::byzantine(4), &[])));
+}
+
+/// Clusters that grow and shrink, also to others than those that began; who left is switched off as soon as the new ones are there.
+fn changes(plan: Plan, count: u64, hows: &[How]) -> (u64, u64) {
+    let mut sum = (0, 0);
+    for seed in seeds(count) {
+        let world = schedule(seed, Plan { changes: true, ..plan }, hows);
+        sum = (sum.0 + world.changes.done, sum.1 + world.changes.removed);
+    }
+    sum
+}
+
+#[test]
+fn changes_of_membership_survive_crashes() {
+    let mut sum = (0, 0);
+    for members in [1, 3, 4, 5] {
+        let (done, removed) = changes(Plan::crash(members), 60, &[]);
+        sum = (sum.0 + done, sum.1 + removed);
+    }
+    for configure in [tight as fn(ModSmartConfig) -> ModSmartConfig, hasty] {
+        let (done, removed) = changes(Plan { configure, ..Plan::crash(3) }, 60, &[]);
+        sum = (sum.0 + done, sum.1 + removed);
+    }
+    assert!(sum.0 > 500 && sum.1 > 200, "{sum:?} changes done, and replicas removed");
+}
+
+#[test]
+fn changes_of_membership_survive_crashes_where_replicas_may_lie() {
+    let (done, removed) = changes(Plan::byzantine(5), 60, &[]);
+    assert!(done > 60 && removed > 20, "{done} changes, {removed} replicas removed");
 }
 
 #[test]

@@ -132,12 +132,17 @@ impl One {
     }
 
     pub(super) fn hear(&mut self, from: usize, view: u64, body: Body) -> Vec<Effect> {
-        let (membership, view) = (MembershipId::FIRST, View::new(view));
+        self.hear_in(1, from, view, body)
+    }
+
+    /// The same from who is in this membership.
+    pub(super) fn hear_in(&mut self, membership: u64, from: usize, view: u64, body: Body) -> Vec<Effect> {
+        let (membership, view) = (MembershipId::new(membership), View::new(view));
         let message = OrderMessage::ModSmart(Box::new(ModSmartMessage { membership, view, body }));
         self.step(Input::Receive(Verified::vouch(replica(from), message)))
     }
 
-    fn sign(&self, from: usize, statement: &[u8]) -> Signature {
+    pub(super) fn sign(&self, from: usize, statement: &[u8]) -> Signature {
         match self.model {
             FaultModel::Crash => Signature::NONE,
             FaultModel::Byzantine => Keyed::new(replica(from), SEED).sign(statement),

@@ -4,14 +4,17 @@
 //! Clients give every request to all replicas, which watch it; whoever leads proposes what is not decided yet. Messages travel as the
 //! bytes that go over the wire.
 
+mod changes;
+
 use super::liars::Lies;
 use crate::auth::{Authenticator, Ed25519, Keyed, Trusting};
 use crate::mod_smart::statements::{digest_of, digest_of_request};
 use crate::mod_smart::{ModSmart, ModSmartConfig, Phase};
 use crate::{Anchor, Effect, Effects, Input, Order, Random, Stored};
+use changes::Changes;
 use quorate_types::{
-    AgreedTime, Digest, FaultModel, InstanceId, ItemsBuilder, RecordId, ReplicaId, RequestNumber, SessionId,
-    Slot, Span, Time, View,
+    AgreedTime, Digest, FaultModel, InstanceId, ItemsBuilder, RecordId, Reject, ReplicaId, RequestNumber,
+    SessionId, Slot, Span, Time, View,
 };
 use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage};
 use quorate_wire::{
@@ -96,6 +99,8 @@ struct Machine {
     held: Vec<(RecordId, ReplicaId, ModSmartMessage)>,
     decided: usize,
     fetching: bool,
+    /// Switched off for good.
+    retired: bool,
 }
 
 impl Machine {
@@ -114,14 +119,17 @@ pub(super) struct Plan {
     pub(super) real: bool,
     /// Whether hosts need a moment to know who sent what is proposed, and one never knows.
     pub(super) late: bool,
+    /// Whether replicas join and leave.
+    pub(super) changes: bool,
 }
 
 impl Plan {
     pub(super) fn crash(members: usize) -> Self {
-        Self { members, model: FaultModel::Crash, configure: |config| config, real: false, late: false }
+        let (model, configure) = (FaultModel::Crash, (|config| config) as fn(_) -> _);
+        Self { members, model, configure, real: false, late: false, changes: false }
     }
     pub(super) fn byzantine(members: usize) -> Self {
-        Self { members, model: FaultModel::Byzantine, configure: |config| config, real: false, late: false }
+        Self { model: FaultModel::Byzantine, ..Self::crash(members) }
     }
 }
 
@@ -156,6 +164,7 @@ pub(super) struct World {
     pub(super) overdue: u64,
     /// Whether leaders take up what clients ask for.
     pub(super) served: bool,
+    pub(super) changes: Changes,
 }
 
 impl World {
@@ -184,6 +193,7 @@ impl World {
             evidence: 0,
             overdue: 0,
             served: true,
+            changes: Changes::new(plan.members),
         };
         (0..plan.members).for_each(|at| world.start(at));
         world
@@ -200,9 +210,6 @@ impl World {
     }
     pub(super) fn is_honest(&self, at: usize) -> bool {
         self.lies[at].is_none()
-    }
-    pub(super) fn honest(&self) -> Vec<usize> {
-        (0..self.members()).filter(|at| self.is_honest(*at)).collect()
     }
     pub(super) fn decided_at(&self, at: usize) -> usize {
         self.machines[at].decided
@@ -343,6 +350,7 @@ impl World {
             match effect {
                 Effect::Examine { slot, digest, batch } => {
                     assert_eq!(digest, digest_of(&batch), "replica {at} asks about what it was sent");
+                    assert!(!self.changes.knows(&batch), "replica {at} asks about what it knows itself");
                     if !self.is_honest(at) || self.asked.contains(&request_of(&batch)) {
                         vouched.push((slot, digest));
                     }
@@ -405,15 +413,14 @@ impl World {
             }
             Effect::Overdue { .. } => self.overdue += 1,
             Effect::Rejected { from, why } => {
-                let liars = !self.is_honest(at) || !self.is_honest(place(from));
+                let gone = self.plan.changes && why == Reject::UnknownPeer;
+                let liars = gone || !self.is_honest(at) || !self.is_honest(place(from));
                 assert!(liars, "replica {at} refuses what the honest {from} sent: {why}");
                 self.evidence += 1;
             }
             Effect::Halt(why) => panic!("replica {at} halts: {why}"),
-            Effect::LeaderChanged { .. }
-            | Effect::ReadConfirmed { .. }
-            | Effect::ReadFailed { .. }
-            | Effect::Members { .. } => {}
+            Effect::Members { memberships, committed } => self.on_members(at, &memberships, committed),
+            Effect::LeaderChanged { .. } | Effect::ReadConfirmed { .. } | Effect::ReadFailed { .. } => {}
             Effect::Send { .. } | Effect::Examine { .. } => panic!("replica {at} speaks something else"),
         }
     }
@@ -427,7 +434,7 @@ impl World {
             return;
         }
         assert!(
-            self.asked.contains(&request_of(&batch)),
+            self.asked.contains(&request_of(&batch)) || self.changes.knows(&batch),
             "replica {at} decides what nobody asked for in {slot}"
         );
         match self.decided.get(decided - 1) {
@@ -454,6 +461,7 @@ impl World {
 
     /// What an honest one promises it promises once.
     fn check_honest(&mut self, from: usize, message: &ModSmartMessage) {
+        self.changes.look(from, message);
         let (list, slot, digest) = match &message.body {
             Body::Write { slot, digest } => (&mut self.wrote, *slot, *digest),
             Body::Accept { slot, digest, .. } => (&mut self.accepted, *slot, *digest),
@@ -529,7 +537,7 @@ impl World {
     fn fetched(&mut self, at: usize, slot: u64) {
         self.machines[at].fetching = false;
         let from = self.random.below(self.members() as u64) as usize;
-        if from == at || !self.is_honest(from) {
+        if from == at || !self.is_honest(from) || self.is_retired(from) {
             return;
         }
         let slot = slot.max(self.machines[at].decided as u64 + 1);
@@ -618,7 +626,7 @@ impl World {
         self.sync_max = Span::from_millis(4);
         self.cut.clear();
         for at in 0..self.members() {
-            if !self.is_up(at) {
+            if !self.is_up(at) && !self.is_retired(at) {
                 self.start(at);
             }
         }
@@ -630,7 +638,8 @@ impl World {
     /// Whether everything that was asked for is decided by all honest replicas.
     pub(super) fn is_done(&self) -> bool {
         let end = self.decided.len();
-        self.pending.is_empty() && self.honest().iter().all(|at| self.decided_at(*at) == end)
+        let current: Vec<usize> = self.current().into_iter().filter(|at| self.is_honest(*at)).collect();
+        self.pending.is_empty() && current.iter().all(|at| self.decided_at(*at) == end)
     }
 
     pub(super) fn check(&self) {

@@ -1,0 +1,265 @@
+//! Which membership holds in which slots of an instance: tenures, one after the other.
+//!
+//! A tenure begins with the slot after the one that decided it, so that a slot has one membership, whose quorums decide it and prove it.
+//! Each has views of its own: a vote of one tenure can not be taken for one of another, and nobody need ask what was voted on before its first
+//! view. docs/protocols/mod_smart.md L110-L116.
+//!
+//! ```text
+//! anchor   memberships, as long as there was one only, else: 2 u8 | slot u64 | view u64 | memberships
+//! ```
+//! The slot is the one that decided the tenure, the view its first one. There are two memberships where the anchor's slot is that slot: the
+//! one before decided it, and proves it.
+//!
+//! INV-SMART-11. Tests: tests/members.rs, tests/tenures.rs.
+
+use super::persist::inconsistent;
+use super::rules;
+use crate::Anchor;
+use bytes::Bytes;
+use quorate_types::{
+    AgreedTime, FaultModel, Halt, InstanceId, MembershipId, Quorums, ReplicaId, Slot, View, planted,
+};
+use quorate_wire::{Batch, BatchHeader, Holds, Memberships, SystemCommand};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A tenure has no more views than fit into so many bits.
+const TENURE_BITS: u32 = 40;
+/// There are no more memberships: their views would reach beyond [`super::VIEW_MAX`].
+const NUMBER_MAX: u64 = 1 << 22;
+/// With which byte an anchor begins that names a later tenure than the first.
+const LATER: u8 = 2;
+/// Where replicas may lie, fewer than these survive no liar.
+const LIARS_VOTERS_MIN: usize = 4;
+
+/// The first view that a membership may have. [mod_smart L111]
+pub(super) const fn views_from(number: MembershipId) -> View {
+    View::new((number.number() - 1 << TENURE_BITS) + 1)
+}
+
+/// The last one.
+pub(super) const fn views_to(number: MembershipId) -> View {
+    View::new(number.number() << TENURE_BITS)
+}
+
+/// Which membership has this view, from 1 on.
+pub(super) const fn number_of(view: View) -> MembershipId {
+    MembershipId::new((view.number() - 1 >> TENURE_BITS) + 1)
+}
+
+/// The slots in which one membership holds.
+#[derive(Clone, Debug)]
+pub(super) struct Tenure {
+    /// The membership, alone.
+    pub(super) members: Arc<Memberships>,
+    /// The slot that decided it: the last one before it.
+    pub(super) since: Slot,
+    /// Its first view.
+    pub(super) begins: View,
+}
+
+impl Tenure {
+    /// With which a cluster of these members begins.
+    fn first(members: &[ReplicaId]) -> Self {
+        let members = Arc::new(Memberships::created(members));
+        Self { members, since: Slot::ZERO, begins: View::FIRST }
+    }
+    pub(super) fn number(&self) -> MembershipId {
+        self.members.now().number()
+    }
+    pub(super) fn voters(&self) -> Vec<ReplicaId> {
+        self.members.now().voters().collect()
+    }
+    pub(super) fn is_voter(&self, id: ReplicaId) -> bool {
+        self.members.now().is_voter(id)
+    }
+    /// [mod_smart L2]
+    pub(super) fn quorums(&self, model: FaultModel) -> Quorums {
+        Quorums::new(model, self.members.now().voters().count() as u32)
+    }
+
+    /// The tenure that this was decided in.
+    fn before(holds: &Holds) -> Option<Self> {
+        let before = holds.change.before()?;
+        let members = match before.number() {
+            MembershipId::FIRST => Memberships::created(&before.voters().collect::<Vec<_>>()),
+            _ => Memberships::one(before.clone()),
+        };
+        Some(Self { members: Arc::new(members), since: holds.since, begins: holds.begins })
+    }
+}
+
+/// The first view of a membership that this replica leads; if it does not vote there, the first one of all. [mod_smart L111]
+fn first_view(members: &Memberships, instance: InstanceId, leader: ReplicaId) -> View {
+    let voters: Vec<ReplicaId> = members.now().voters().collect();
+    let from = views_from(members.now().number());
+    let led = |view: &View| rules::leader_of(&voters, instance.number(), *view) == leader;
+    (0..voters.len() as u64).map(|step| from.plus(step)).find(led).unwrap_or(from)
+}
+
+/// What a batch says about the membership of its instance, if it does.
+pub(super) fn holds_of(batch: &Batch) -> Option<Holds> {
+    match SystemCommand::of(batch) {
+        Some(SystemCommand::Holds(holds)) => Some(holds),
+        _ => None,
+    }
+}
+
+/// The tenures of an instance, as far as slots since the log's floor, and the floor itself, lie in them. Oldest first, never none.
+#[derive(Clone, Debug)]
+pub(super) struct Tenures {
+    instance: InstanceId,
+    model: FaultModel,
+    list: Vec<Tenure>,
+}
+
+impl Tenures {
+    /// Those of an instance in which nothing changed since the cluster was made with these members.
+    pub(super) fn created(members: &[ReplicaId], instance: InstanceId, model: FaultModel) -> Self {
+        Self { instance, model, list: vec![Tenure::first(members)] }
+    }
+    /// Where the present one begins again, with the first.
+    fn of_list(&self, list: Vec<Tenure>) -> Self {
+        Self { list, ..*self }
+    }
+    pub(super) fn all(&self) -> &[Tenure] {
+        &self.list
+    }
+    /// The one of the slot after the last decided one.
+    pub(super) fn now(&self) -> &Tenure {
+        self.list.last().expect("INV-SMART-11: there is always a tenure")
+    }
+    /// The one of this slot, as far as it is known.
+    pub(super) fn of(&self, slot: Slot) -> &Tenure {
+        if planted("smart-proof-of-any-membership") {
+            return self.now();
+        }
+        let after = self.list.partition_point(|tenure| tenure.since < slot);
+        &self.list[after.saturating_sub(1)]
+    }
+    pub(super) fn push(&mut self, tenure: Tenure) {
+        assert!(
+            tenure.since > self.now().since && tenure.number() == self.now().number().next(),
+            "INV-SMART-11: one tenure follows the other, {:?}",
+            tenure.number()
+        );
+        self.list.push(tenure);
+    }
+    /// Slots before this one are forgotten.
+    pub(super) fn forget(&mut self, floor: Slot) {
+        let over = self.list.iter().skip(1).take_while(|next| next.since < floor).count();
+        self.list.drain(..over);
+    }
+
+    /// Whether a change is one of the present membership, to one that can do its work. [mod_smart L113]
+    pub(super) fn fits(&self, change: &Memberships) -> bool {
+        let (now, next) = (self.now().members.now(), change.now());
+        let follows = change.before().is_some_and(|before| {
+            // The first membership is known by its ids only.
+            before == now || (now.number() == MembershipId::FIRST && before.voters().eq(now.voters()))
+        });
+        let enough = self.model == FaultModel::Crash || next.voters().count() >= LIARS_VOTERS_MIN;
+        follows && enough && now.number().number() < NUMBER_MAX && next.number() == now.number().next()
+    }
+
+    /// What decides a change of the present membership; or, without one, that shows in its first slot that it is there.
+    /// [mod_smart L112, L117]
+    pub(super) fn batch(&self, change: Option<&Memberships>, leader: ReplicaId) -> Batch {
+        let Tenure { members, since, begins } = self.now().clone();
+        let change = change.unwrap_or(&members).clone();
+        let header = BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 1, border: false };
+        SystemCommand::Holds(Holds { change, since, begins, leader }).batch(header)
+    }
+
+    /// Whether this shows only that the present tenure is there.
+    pub(super) fn is_shown_by(&self, holds: &Holds) -> bool {
+        let now = self.now();
+        holds.change == *now.members && holds.since == now.since && holds.begins == now.begins
+    }
+
+    /// The tenure that begins when this is decided in a slot of the present one. What does not continue that begins none.
+    /// [mod_smart L110, L113]
+    pub(super) fn next(&self, holds: &Holds, slot: Slot) -> Option<Tenure> {
+        let now = self.now();
+        let continues = holds.since == now.since && holds.begins == now.begins && self.fits(&holds.change);
+        continues.then(|| {
+            let members = Arc::new(holds.change.ended());
+            let begins = first_view(&members, self.instance, holds.leader);
+            Tenure { members, since: slot, begins }
+        })
+    }
+
+    /// What a checkpoint at this slot says. [mod_smart L89, L116]
+    pub(super) fn anchor(&self, slot: Slot) -> Option<Anchor> {
+        let after = self.list.partition_point(|tenure| tenure.since <= slot);
+        let tenure = self.list.get(after.max(1) - 1)?;
+        if tenure.number() == MembershipId::FIRST {
+            return Anchor::decode(&tenure.members.encode()).ok();
+        }
+        let memberships = match after.checked_sub(2).filter(|_| tenure.since == slot) {
+            Some(before) => {
+                let before = self.list[before].members.now().clone();
+                Memberships::change(before, tenure.members.now().clone()).ok()?
+            }
+            None if tenure.since == slot => return None,
+            None => (*tenure.members).clone(),
+        };
+        let mut bytes = vec![LATER];
+        bytes.extend_from_slice(&tenure.since.number().to_le_bytes());
+        bytes.extend_from_slice(&tenure.begins.number().to_le_bytes());
+        bytes.extend_from_slice(&memberships.encode());
+        Anchor::decode(&bytes).ok()
+    }
+
+    /// What such an anchor says of an instance that began as these tenures do.
+    ///
+    /// # Errors
+    /// When it is of another protocol, or of another cluster.
+    pub(super) fn read(created: &Self, slot: Slot, anchor: &Anchor) -> Result<Self, Halt> {
+        let other = || inconsistent("the checkpoint is of another membership, or of another protocol");
+        let bytes = anchor.encode();
+        if bytes.first() != Some(&LATER) {
+            let same = created.now().members.encode() == bytes;
+            return if same { Ok(created.clone()) } else { Err(other()) };
+        }
+        let (number, rest) = bytes[1..].split_at_checked(16).ok_or_else(other)?;
+        let word = |at: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&number[at..at + 8]);
+            u64::from_le_bytes(word)
+        };
+        let (since, begins) = (Slot::new(word(0)), View::new(word(8)));
+        let members = Memberships::decode(Bytes::copy_from_slice(rest)).map_err(|_| other())?;
+        let now = Arc::new(members.ended());
+        let number = now.now().number();
+        let of_it = begins >= View::FIRST && number_of(begins) == number && number > MembershipId::FIRST;
+        if !of_it || since > slot || members.before().is_some() != (since == slot) {
+            return Err(other());
+        }
+        let before = members.before().map(|before| {
+            let (members, since) = (Arc::new(Memberships::one(before.clone())), Slot::ZERO);
+            Tenure { members, since, begins: views_from(before.number()) }
+        });
+        let now = Tenure { members: now, since, begins };
+        Ok(created.of_list(before.into_iter().chain([now]).collect()))
+    }
+
+    /// The tenures up to the slot `last`, of which these hold at slot `at`, by the changes that were decided behind that; and those before, as
+    /// far as changes tell of them.
+    #[must_use]
+    pub(super) fn replayed(mut self, at: Slot, last: Slot, changes: &BTreeMap<Slot, Holds>) -> Self {
+        for (slot, holds) in changes.iter().filter(|(slot, _)| **slot > at && **slot <= last) {
+            if let Some(next) = self.next(holds, *slot) {
+                self.push(next);
+            }
+        }
+        if self.list.get(1).is_some_and(|next| next.since == at && changes.contains_key(&at)) {
+            // What the anchor says of the one before is told better by the change.
+            self.list.remove(0);
+        }
+        while let Some(before) = changes.get(&self.list[0].since).and_then(Tenure::before) {
+            self.list.insert(0, before);
+        }
+        self
+    }
+}

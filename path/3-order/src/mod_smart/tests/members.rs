@@ -1,0 +1,332 @@
+//! Changes of membership, each delicate point by itself.
+
+use super::one::{One, decisions, rejected, sent, some};
+use super::world::{replica, value};
+use crate::mod_smart::Statements;
+use crate::mod_smart::tenures::Tenures;
+use crate::{Effect, Input, Order};
+use quorate_types::FaultModel::{self, Byzantine, Crash};
+use quorate_types::{AgreedTime, ClusterId, InstanceId, MembershipId, ReplicaId, Slot, Span, View};
+use quorate_wire::mod_smart::{Complaint, ModSmartBody as Body, Proof, Signature};
+use quorate_wire::{Batch, BatchHeader, Holds, Member, Membership, Memberships, SystemCommand};
+use std::sync::Arc;
+
+/// The view with which a second membership of so many voters begins, if its first member leads there.
+fn second(voters: u64) -> u64 {
+    ((1 << 40) + 1..).find(|view| view % voters == 0).unwrap_or_default()
+}
+
+pub(super) fn membership(number: u64, voters: &[usize], learners: &[usize]) -> Membership {
+    let voters = voters.iter().map(|at| Member::voter(replica(*at)));
+    let learners = learners.iter().map(|at| Member::learner(replica(*at)));
+    Membership::new(MembershipId::new(number), voters.chain(learners).collect()).expect("a membership")
+}
+
+pub(super) fn change(before: &Membership, now: &Membership) -> Arc<Memberships> {
+    Arc::new(Memberships::change(before.clone(), now.clone()).expect("the next one"))
+}
+
+pub(super) fn holds(tenures: &Tenures, change: &Memberships, leader: usize) -> Holds {
+    let now = tenures.now();
+    Holds { change: change.clone(), since: now.since, begins: now.begins, leader: replica(leader) }
+}
+
+fn batch_of(holds: Holds) -> Batch {
+    let header = BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 0, border: false };
+    SystemCommand::Holds(holds).batch(header)
+}
+
+/// The change of the first membership, as its leader proposes it.
+fn first_change(members: usize, now: &Membership, leader: usize) -> (Arc<Memberships>, Batch) {
+    let all: Vec<usize> = (0..members).collect();
+    let change = change(&membership(1, &all, &[]), now);
+    let (since, begins) = (Slot::ZERO, View::FIRST);
+    let leader = replica(leader);
+    (change.clone(), batch_of(Holds { change: (*change).clone(), since, begins, leader }))
+}
+
+fn told(effects: &[Effect]) -> Vec<(u64, bool)> {
+    let of = |effect: &Effect| match effect {
+        Effect::Members { memberships, committed } => Some((memberships.now().number().number(), *committed)),
+        _ => None,
+    };
+    effects.iter().filter_map(of).collect()
+}
+
+fn receivers(effects: &[Effect], kind: fn(&Body) -> bool) -> Vec<usize> {
+    (0..9).filter(|to| sent(effects, *to).iter().any(kind)).collect()
+}
+
+/// A proof as members of this membership sign it.
+fn proof_in(one: &One, membership: u64, view: u64, slot: u64, batch: &Batch, members: &[usize]) -> Proof {
+    let (view, slot, digest) = (View::new(view), Slot::new(slot), value(batch));
+    let (cluster, instance) = (ClusterId::new(0), InstanceId::new(1));
+    let statements = Statements { cluster, membership: MembershipId::new(membership), instance };
+    let statement = statements.accept(view, slot, digest);
+    let accepts = members.iter().map(|id| (replica(*id), one.sign(*id, &statement))).collect();
+    Proof { slot, view, digest, accepts }
+}
+
+/// Somebody who was told by others that the first slot changes the membership.
+fn after_change(me: usize, model: FaultModel, members: usize, now: &Membership) -> (One, Batch) {
+    let mut one = One::new(me, members, model);
+    let (_, batch) = first_change(members, now, 0);
+    let all: Vec<usize> = (0..members).collect();
+    let proof = proof_in(&one, 1, 1, 1, &batch, &all);
+    let effects = one.hear(1, 1, Body::Decision { proof, batch: batch.clone() });
+    let voters: Vec<_> = now.voters().collect();
+    let begins = if voters.contains(&replica(0)) { second(voters.len() as u64) } else { (1 << 40) + 1 };
+    assert_eq!((decisions(&effects).len(), one.order.view.number()), (1, begins));
+    (one, batch)
+}
+
+#[test]
+fn the_old_members_decide_the_change_and_the_new_ones_what_follows() {
+    let mut one = One::new(1, 3, Crash);
+    let now = membership(2, &[1, 2, 3], &[]);
+    let (change, batch) = first_change(3, &now, 1);
+    one.step(Input::Propose(some(1)));
+    let effects = one.step(Input::Membership(change));
+    assert!(receivers(&effects, |_| true).is_empty(), "one slot after the other: {effects:?}");
+    let accept = one.accept(0, 1, 1, value(&some(1)));
+    let effects = one.hear(0, 1, accept);
+    let proposed = Body::Propose { slot: Slot::new(2), batch: batch.clone() };
+    assert_eq!(sent(&effects, 0).iter().filter(|body| **body == proposed).count(), 1);
+    assert!(sent(&effects, 3).is_empty(), "the new one has no say in it");
+    assert_eq!(one.order.status().membership.now().number(), MembershipId::FIRST);
+    let accept = one.accept(2, 1, 2, value(&batch));
+    let effects = one.hear(2, 1, accept);
+    assert_eq!(decisions(&effects), [(2, batch)]);
+    assert_eq!(told(&effects), [(2, false)]);
+    // The leader stays the leader, in a view of the new membership: place 1 of it.
+    let status = one.order.status();
+    assert_eq!((status.view.number(), status.leader), (second(3), Some(replica(1))));
+    let proposal = |body: &Body| matches!(body, Body::Propose { slot, .. } if slot.number() == 3);
+    assert_eq!(receivers(&effects, proposal), [2, 3], "the next slot is for the new ones");
+    assert_eq!(status.committed_membership, MembershipId::FIRST, "nobody knows yet that they are there");
+    let own = one.order.tenures.batch(None, replica(1));
+    let accept = |one: &One, from| one.accept(from, second(3), 3, value(&own));
+    let left = accept(&one, 0);
+    let effects = one.hear_in(2, 0, second(3), left);
+    assert_eq!((decisions(&effects).len(), rejected(&effects)), (0, 1), "who left has no vote");
+    let new = accept(&one, 3);
+    let effects = one.hear_in(2, 3, second(3), new);
+    assert_eq!((decisions(&effects).len(), told(&effects)), (1, vec![(2, true)]));
+    assert_eq!(one.order.status().committed_membership.number(), 2);
+}
+
+/// Views of two memberships are never compared: a slot may have been decided in one view here and in another one there.
+#[test]
+fn a_membership_begins_in_a_view_of_its_own_wherever_its_slot_was_decided() {
+    let now = membership(2, &[0, 1, 3], &[]);
+    let (here, _) = after_change(0, Crash, 3, &now);
+    let mut there = One::new(2, 3, Crash);
+    let stops = there.stops(7, &[0, 1]);
+    there.hear(1, 7, Body::Certificate { stops });
+    assert_eq!(there.order.view.number(), 7);
+    let (_, batch) = first_change(3, &now, 0);
+    let proof = proof_in(&there, 1, 7, 1, &batch, &[]);
+    there.hear(1, 7, Body::Decision { proof, batch });
+    assert_eq!((here.order.view, there.order.view), (View::new(second(3)), View::new(second(3))));
+}
+
+/// T13: who proves a slot are those who voted on it, not those who vote now.
+#[test]
+fn a_slot_is_proven_by_its_own_membership() {
+    let now = membership(2, &[0, 1, 4, 5], &[]);
+    let (one, batch) = after_change(0, Byzantine, 4, &now);
+    // A checkpoint at the slot of the change brings no proof of it.
+    let anchor = one.order.anchor(Slot::FIRST).expect("known");
+    let fresh = || {
+        let mut order = One::fresh(0, 4, Byzantine);
+        order.restore_anchor(Slot::FIRST, &anchor).expect("an anchor of ours");
+        One::begun(order, 0, 4, Byzantine, Vec::new())
+    };
+    let gone = |proof| Body::Gone { slot: Slot::FIRST, proof: Some(proof) };
+    let mut two = fresh();
+    let new_ones = proof_in(&two, 2, second(4), 1, &batch, &[0, 1, 4, 5]);
+    assert_eq!(
+        rejected(&two.hear_in(2, 1, second(4), gone(new_ones))),
+        1,
+        "the new ones decided nothing there"
+    );
+    assert!(two.order.log.proof(Slot::FIRST).is_none());
+    let old_ones = proof_in(&two, 1, 1, 1, &batch, &[0, 2, 3]);
+    assert_eq!(rejected(&two.hear_in(2, 1, second(4), gone(old_ones.clone()))), 0);
+    assert_eq!(two.order.log.proof(Slot::FIRST), Some(&old_ones));
+    let decision = |proof| Body::Decision { proof, batch: some(2) };
+    let old_ones = proof_in(&two, 1, 9, 2, &some(2), &[0, 1, 2, 3]);
+    let effects = two.hear_in(2, 1, second(4), decision(old_ones));
+    assert_eq!((decisions(&effects).len(), rejected(&effects)), (0, 1), "the old ones have no say any more");
+    let posing = proof_in(&two, 1, second(4), 2, &some(2), &[0, 1, 4]);
+    assert_eq!(rejected(&two.hear_in(2, 1, second(4), decision(posing))), 1, "signed for another membership");
+    let new_ones = proof_in(&two, 2, second(4), 2, &some(2), &[0, 1, 4]);
+    assert_eq!(decisions(&two.hear_in(2, 1, second(4), decision(new_ones))).len(), 1);
+}
+
+#[test]
+fn who_is_behind_is_shown_what_ended_its_membership() {
+    let now = membership(2, &[0, 1, 3], &[]);
+    let (mut one, batch) = after_change(0, Crash, 3, &now);
+    let stop = Body::Stop {
+        asked: View::new(2),
+        why: Complaint::Silence,
+        decided: Slot::ZERO,
+        signature: Signature::NONE,
+    };
+    let effects = one.hear_in(1, 2, 1, stop.clone());
+    let shown = sent(&effects, 2);
+    assert!(matches!(&shown[..], [Body::Decision { batch: one, .. }] if *one == batch), "{shown:?}");
+    assert_eq!(one.order.view.number(), second(3), "and has no say");
+    assert!(sent(&one.hear_in(1, 2, 1, stop.clone()), 2).is_empty(), "once a tick");
+    let effects = one.hear_in(1, 8, 1, stop);
+    assert_eq!((rejected(&effects), sent(&effects, 8).len()), (1, 0), "a stranger is shown nothing");
+}
+
+#[test]
+fn who_is_ahead_is_asked_for_what_is_missing() {
+    let mut one = One::new(0, 3, Crash);
+    let alive = Body::Alive { decided: Slot::new(4), round: 1 };
+    let effects = one.hear_in(2, 3, second(3), alive);
+    assert!(
+        matches!(&sent(&effects, 3)[..], [Body::Fetch { slot, .. }] if *slot == Slot::FIRST),
+        "{effects:?}"
+    );
+    assert_eq!((one.order.view, rejected(&effects)), (View::FIRST, 0));
+    let effects = one.hear_in(2, 1, 1, Body::Alive { decided: Slot::new(4), round: 1 });
+    assert_eq!(rejected(&effects), 1, "no view of that membership");
+}
+
+#[test]
+fn nobody_asks_for_a_view_of_another_membership() {
+    let mut one = One::new(0, 4, Byzantine);
+    let stop = one.stop(1, second(4), Complaint::Silence);
+    assert_eq!(rejected(&one.hear(1, 1, stop)), 1);
+    let stops = one.stops(second(4), &[1, 2, 3]);
+    assert_eq!(rejected(&one.hear_in(1, 1, second(4), Body::Certificate { stops })), 1);
+    assert_eq!(one.order.view, View::FIRST);
+}
+
+/// A learner is sent what is decided, asks for what it lacks, and votes for nothing.
+#[test]
+fn a_learner_listens() {
+    let now = membership(2, &[0, 1, 2], &[3]);
+    let (mut one, _) = after_change(3, Crash, 3, &now);
+    let effects = one.hear_in(2, 0, second(3), Body::Propose { slot: Slot::new(2), batch: some(1) });
+    assert!(receivers(&effects, |body| matches!(body, Body::Accept { .. })).is_empty());
+    let effects = one.hear_in(2, 0, second(3), Body::Alive { decided: Slot::new(3), round: 7 });
+    let answered =
+        |body: &Body| matches!(body, Body::AliveReply { decided, round: 7 } if decided.number() == 1);
+    assert_eq!(receivers(&effects, answered), [0]);
+    let effects = one.pass(Span::from_millis(100));
+    assert_eq!(receivers(&effects, |body| matches!(body, Body::Fetch { .. })), [0]);
+    let proof = proof_in(&one, 2, second(3), 2, &some(1), &[]);
+    one.hear_in(2, 0, second(3), Body::Decision { proof, batch: some(1) });
+    assert_eq!(one.order.decided().number(), 2);
+    let effects = one.pass(Span::from_secs(5));
+    assert!(
+        receivers(&effects, |body| matches!(body, Body::Stop { .. })).is_empty(),
+        "it complains about nobody"
+    );
+    let asked = receivers(&effects, |body| matches!(body, Body::Fetch { .. }));
+    assert_eq!(asked, [0, 1, 2], "where nothing comes it asks one after the other");
+}
+
+#[test]
+fn the_leader_tells_those_who_listen_and_knows_who_has_caught_up() {
+    let now = membership(2, &[0, 1, 2], &[3]);
+    let (mut one, _) = after_change(0, Crash, 3, &now);
+    let establishing = one.order.tenures.batch(None, replica(0));
+    let accept = one.accept(1, second(3), 2, value(&establishing));
+    one.hear_in(2, 1, second(3), accept);
+    assert!(one.order.status().caught_up.is_empty());
+    let round = |effects: &[Effect]| {
+        let round = sent(effects, 3).iter().find_map(|body| match body {
+            Body::Alive { round, .. } => Some(*round),
+            _ => None,
+        });
+        round.expect("learners hear that the leader lives")
+    };
+    let alive = round(&one.pass(Span::from_millis(60)));
+    one.hear_in(2, 3, second(3), Body::AliveReply { decided: Slot::FIRST, round: alive });
+    assert_eq!(one.order.status().caught_up, [replica(3)]);
+    one.hear_in(2, 1, second(3), Body::AliveReply { decided: Slot::FIRST, round: alive });
+    one.step(Input::Propose(some(5)));
+    let accept = one.accept(1, second(3), 3, value(&some(5)));
+    let effects = one.hear_in(2, 1, second(3), accept);
+    let decided = |body: &Body| matches!(body, Body::Decision { .. });
+    assert_eq!(receivers(&effects, decided), [3], "a voter decides itself");
+    assert_eq!(one.order.status().there, [replica(1), replica(3)]);
+}
+
+/// T17: who leaves answers until the new ones have everything.
+#[test]
+fn who_left_hears_and_answers() {
+    let now = membership(2, &[1, 2, 3], &[]);
+    let (mut one, batch) = after_change(0, Crash, 3, &now);
+    assert!(!one.order.votes());
+    let view = one.order.view.number();
+    one.step(Input::Propose(some(1)));
+    let effects = one.hear_in(2, 3, view, Body::Fetch { slot: Slot::FIRST, count: 9 });
+    assert!(matches!(&sent(&effects, 3)[..], [Body::Decision { batch: one, .. }] if *one == batch));
+    let effects = one.hear_in(1, 3, 1, Body::Fetch { slot: Slot::FIRST, count: 9 });
+    assert_eq!(sent(&effects, 3).len(), 1, "also those who do not know yet that they vote");
+    let leader: ReplicaId = one.order.leader();
+    let proof = proof_in(&one, 2, view, 2, &some(3), &[]);
+    let from = usize::from(leader.number());
+    one.hear_in(2, from, view, Body::Decision { proof, batch: some(3) });
+    assert_eq!(one.order.decided().number(), 2);
+}
+
+/// Where replicas may lie a change is voted for by who executed the command that asks for it.
+#[test]
+fn a_change_that_nobody_ordered_finds_no_votes() {
+    let now = membership(2, &[0, 1, 2, 3], &[4]);
+    let (change, batch) = first_change(4, &now, 1);
+    let mut one = One::new(0, 4, Byzantine);
+    let effects = one.hear(1, 1, Body::Propose { slot: Slot::FIRST, batch });
+    let wrote = |body: &Body| matches!(body, Body::Write { .. });
+    assert!(receivers(&effects, wrote).is_empty());
+    assert!(
+        !effects.iter().any(|effect| matches!(effect, Effect::Examine { .. })),
+        "no client can have sent it"
+    );
+    let effects = one.step(Input::Membership(change));
+    assert_eq!(receivers(&effects, wrote), [1, 2, 3]);
+}
+
+#[test]
+fn a_restart_in_the_middle_goes_on_with_the_new_members() {
+    let now = membership(2, &[0, 1, 3], &[]);
+    let (one, _) = after_change(0, Crash, 3, &now);
+    // The last that is durable is the decision, or its own view, or what it proposed there.
+    for kept in 2..=one.disk.len() {
+        let again = One::restored(0, 3, Crash, one.disk[..kept].to_vec());
+        assert_eq!((again.order.view.number(), again.order.decided().number()), (second(3), 1));
+        assert_eq!(again.order.voters, [replica(0), replica(1), replica(3)]);
+        // Who led in an earlier life leads no more; nobody did in a life that did not know of it.
+        assert_eq!(again.order.barred, kept > 2);
+    }
+}
+
+#[test]
+fn a_checkpoint_beyond_the_log_brings_the_membership() {
+    let now = membership(2, &[0, 1, 3], &[]);
+    let (mut ahead, _) = after_change(0, Crash, 3, &now);
+    let establishing = ahead.order.tenures.batch(None, replica(0));
+    let accept = ahead.accept(1, second(3), 2, value(&establishing));
+    ahead.hear_in(2, 1, second(3), accept);
+    let (slot, anchor) = (Slot::new(2), ahead.order.anchor(Slot::new(2)).expect("known"));
+    let mut one = One::new(3, 3, Crash);
+    let effects = one.step(Input::Installed { slot, anchor: anchor.clone() });
+    assert_eq!((told(&effects), one.order.view.number()), (vec![(2, true)], second(3)));
+    assert_eq!(one.order.anchor(slot), Some(anchor.clone()));
+    let mut order = One::fresh(3, 3, Crash);
+    order.restore_anchor(slot, &anchor).expect("an anchor of ours");
+    for kept in 0..=one.disk.len() {
+        let mut order = One::fresh(3, 3, Crash);
+        order.restore_anchor(slot, &anchor).expect("an anchor of ours");
+        let again = One::begun(order, 3, 3, Crash, one.disk[..kept].to_vec());
+        assert_eq!((again.order.view.number(), again.order.decided()), (second(3), slot), "{kept} records");
+    }
+}
