@@ -89,6 +89,11 @@ impl Holds {
 }
 
 impl Node {
+    /// For whom the log is held back; for checks.
+    pub fn holds_back_for(&self) -> impl Iterator<Item = ReplicaId> {
+        self.checkpoints.holds.0.keys().copied()
+    }
+
     /// Changes what is held back, and tells the keeper.
     pub(crate) fn change_holds(&mut self, change: impl FnOnce(&mut Holds), out: &mut Effects) {
         let before = self.checkpoints.holds.fetched();

@@ -165,6 +165,11 @@ impl World {
         // What rots can be the only one that there is, and nobody else has that border's.
         let any = status.checkpoints.durable_seq > 0 && !self.has_rot(who);
         self.checkpoints.at_rest(name, &replica.keeping.files, any)?;
+        // A liar that begins to fetch and does not go on has the log kept for it, as far as the configuration allows.
+        let mut held = node.holds_back_for().map(|by| usize::from(by.number()) - 1);
+        if held.any(|by| self.plan.is_liar(by)) {
+            return Ok(());
+        }
         let size = self.plan.log.segment_bytes;
         let first = replica.disk.segments().first().map_or(0, |first| first * size);
         // What is being deleted is as good as gone.
