@@ -6,7 +6,7 @@
 
 mod show;
 
-pub(crate) use show::{message, short, stored};
+pub(crate) use show::{message, short, stored, view};
 
 use crate::world::Disk;
 use quorate_order::mod_smart::{RECORD_FLOOR, RECORD_LOCKED, RECORD_VIEW, RECORD_WROTE};

@@ -32,7 +32,7 @@
 
 mod forge;
 mod record;
-mod show;
+pub(crate) mod show;
 
 pub use record::check_send;
 
@@ -107,8 +107,7 @@ fn new_world(command: &Command) -> Result<World, String> {
     ])?;
     let n = command.number("n")?.ok_or("how many? n=3")?;
     let n = u16::try_from(n).ok().filter(|n| (1..=9).contains(n)).ok_or("n is 1 to 9")?;
-    let voters = command.number("voters")?.unwrap_or(u64::from(n));
-    let voters = u16::try_from(voters).ok().filter(|v| (1..=n).contains(v)).ok_or("voters is 1 to n")?;
+    let voters = voters(command, n)?;
     let option = |key| command.options.get(key).map_or(Ok(true), |word| on_off(word));
     let (autosync, reload) = (option("autosync")?, option("reload")?);
     let [window, message, cache] = ["window", "message", "cache"].map(|key| command.number(key));
@@ -131,8 +130,14 @@ fn new_world(command: &Command) -> Result<World, String> {
     Ok(world)
 }
 
+/// With how many of them the cluster begins.
+fn voters(command: &Command, n: u16) -> Result<u16, String> {
+    let voters = command.number("voters")?.unwrap_or(u64::from(n));
+    u16::try_from(voters).ok().filter(|v| (1..=n).contains(v)).ok_or_else(|| "voters is 1 to n".into())
+}
+
 fn new_smart_world(command: &Command) -> Result<World, String> {
-    command.only_options(&["n", "protocol", "faults", "seed", "autosync", "cache"])?;
+    command.only_options(&["n", "voters", "protocol", "faults", "seed", "autosync", "cache"])?;
     let n = command.number("n")?.ok_or("how many? n=4")?;
     let n = u16::try_from(n).ok().filter(|n| (1..=9).contains(n)).ok_or("n is 1 to 9")?;
     let model = match command.options.get("faults").map(String::as_str) {
@@ -151,7 +156,9 @@ fn new_smart_world(command: &Command) -> Result<World, String> {
         };
         Box::new(ModSmart::new(config, auth))
     };
-    let mut world = World::new(n, command.number("seed")?.unwrap_or(1), autosync, Box::new(build));
+    let voters = voters(command, n)?;
+    let mut world =
+        World::with_voters(n, voters, command.number("seed")?.unwrap_or(1), autosync, Box::new(build));
     world.check_sends(|disk: Disk<'_>, from, to, message| mod_smart::check_send(disk, from, to, message));
     Ok(world)
 }

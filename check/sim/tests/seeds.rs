@@ -38,6 +38,12 @@ fn random_seeds_run_clean_with_mod_smart() {
 }
 
 #[test]
+fn changes_of_membership_run_clean_with_mod_smart() {
+    let profile = Profile { protocol: Some(Protocol::ModSmart), changes: Some(true), ..Profile::default() };
+    clean(profile, 1, 150);
+}
+
+#[test]
 fn the_same_seed_runs_the_same_and_others_do_not() {
     let profile = Profile::default();
     let hash = |seed| run_seed(seed, &profile, Level::Hash).0.hash;

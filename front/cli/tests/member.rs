@@ -2,7 +2,7 @@
 
 mod harness;
 
-use harness::{Made, Server, free_ports, quorate, wait_until};
+use harness::{Made, Server, edit, free_ports, quorate, wait_until};
 use quorate::client::{BlockingClient, ClientBuilder, ReadOptions};
 use quorate_kv::{KvCommand, KvQuery, KvReply, Operation};
 use serde_json::Value;
@@ -80,13 +80,24 @@ fn ids(made: &Path) -> Vec<u64> {
 /// writing; what it wrote is all there.
 #[test]
 fn every_replica_is_replaced_under_load() {
-    replaces_all(1);
+    replaces_all(1, "raft");
 }
 
 /// The same where the replicas share the work: each leads some instances, also the one that leaves.
 #[test]
 fn every_replica_is_replaced_under_load_with_four_instances() {
-    replaces_all(4);
+    replaces_all(4, "raft");
+}
+
+/// The same where replicas agree by Mod-SMaRt.
+#[test]
+fn every_replica_is_replaced_under_load_with_mod_smart() {
+    replaces_all(1, "mod-smart");
+}
+
+#[test]
+fn every_replica_is_replaced_under_load_with_four_instances_of_mod_smart() {
+    replaces_all(4, "mod-smart");
 }
 
 /// Ends a load when it is dropped.
@@ -98,9 +109,13 @@ impl Drop for Stops<'_> {
     }
 }
 
-fn replaces_all(instances: u16) {
+fn replaces_all(instances: u16, protocol: &str) {
     let made = Made::three_with(instances);
     let directory = made.path();
+    for id in (1..=3).filter(|_| protocol != "raft") {
+        let with = format!("service = \"kv\"\nprotocol = \"{protocol}\"");
+        edit(&made.config(id), "service = \"kv\"", &with);
+    }
     let mut servers: Vec<Server> = (1..=3).map(|id| Server::start(&made.config(id))).collect();
     wait_until("the cluster leads", || {
         let directory = directory.to_str().expect("UTF-8");

@@ -168,7 +168,7 @@ impl System {
         self.cluster = cluster;
         self.roster = Roster::new(members.len());
         for part in &mut self.instances {
-            part.anchor = anchor_anew(protocol, part.record, &part.anchor, members);
+            part.anchor = anchor_anew(protocol, part.record, &part.anchor);
         }
     }
 

@@ -6,7 +6,7 @@ use crate::auth::{Keys, RequestChecks};
 use crate::mod_smart::{ModSmart, ModSmartConfig};
 use crate::raft::{self, Raft, RaftConfig};
 use crate::{Anchor, Order, Stored};
-use quorate_types::{FaultModel, Halt, InstanceId, Protocol, ReplicaId, Slot, Span, View};
+use quorate_types::{FaultModel, Halt, InstanceId, Protocol, Slot, Span, View};
 use quorate_wire::Memberships;
 
 /// What all instances of a replica have in common.
@@ -151,12 +151,11 @@ impl OrderConfig {
     }
 }
 
-/// The anchor of the same slot for a cluster that is made from this state with this protocol and these members, whatever protocol
-/// ordered it before.
-pub fn anchor_anew(protocol: Protocol, slot: Slot, anchor: &Anchor, members: &[ReplicaId]) -> Anchor {
+/// The anchor of the same slot for a cluster that is made from this state with this protocol, whatever protocol ordered it before.
+pub fn anchor_anew(protocol: Protocol, slot: Slot, anchor: &Anchor) -> Anchor {
     match protocol {
         Protocol::Raft => raft::anchor_anew(slot, anchor),
-        Protocol::ModSmart => crate::mod_smart::first_anchor(members),
+        Protocol::ModSmart => crate::mod_smart::first_anchor(),
     }
 }
 

@@ -3,15 +3,31 @@
 use quorate_order::Stored;
 use quorate_order::mod_smart::{RECORD_DECIDED, RECORD_FLOOR, RECORD_LOCKED, RECORD_VIEW, RECORD_WROTE};
 use quorate_types::{Digest, Items, View};
-use quorate_wire::Batch;
 use quorate_wire::mod_smart::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof, Signed};
+use quorate_wire::{Batch, SystemCommand};
+
+/// So many views belong to the first membership.
+const FIRST_VIEWS: u64 = 1 << 40;
 
 /// A digest's first bytes: enough to tell a script's values apart.
 pub(crate) fn short(digest: &Digest) -> String {
     digest.bytes()[..3].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// A view; of a later membership than the first, with its number: the second view of the third one is v3.2.
+pub(crate) fn view(view: View) -> String {
+    match view.number() {
+        first @ ..=FIRST_VIEWS => format!("v{first}"),
+        later => format!("v{}.{}", (later - 1 >> 40) + 1, (later - 1) % FIRST_VIEWS + 1),
+    }
+}
+
 fn batch(batch: &Batch) -> String {
+    if let Some(SystemCommand::Holds(holds)) = SystemCommand::of(batch) {
+        let digest = Digest::new(*blake3::hash(batch.bytes()).as_bytes());
+        let memberships = crate::raft::show::memberships(&holds.change);
+        return format!("{memberships}, {} first ({})", holds.leader, short(&digest));
+    }
     let commands = batch.requests().flatten().filter_map(|(_, body, _)| Items::parse(body).ok());
     let text: Vec<String> = commands
         .flat_map(|items| {
@@ -26,8 +42,12 @@ fn signers(list: &Signed) -> String {
     list.iter().map(|(member, _)| member.to_string()).collect::<Vec<_>>().join(" ")
 }
 
+fn at(when: View) -> String {
+    view(when)[1..].to_owned()
+}
+
 fn value((view, digest): &(View, Digest)) -> String {
-    format!("{}@{}", short(digest), view.number())
+    format!("{}@{}", short(digest), at(*view))
 }
 
 fn collect(collect: &Collect) -> String {
@@ -43,7 +63,7 @@ fn proof(proof: Option<&Proof>) -> String {
             "; {} is {}@{} by {}",
             proof.slot,
             short(&proof.digest),
-            proof.view.number(),
+            at(proof.view),
             signers(&proof.accepts)
         )
     })
@@ -62,12 +82,14 @@ fn complaint(why: Complaint) -> String {
 
 /// A message in a line. Numbers that differ from run to run are left out.
 pub(crate) fn message(message: &ModSmartMessage) -> String {
-    let view = message.view;
+    let view = view(message.view);
     match &message.body {
         Body::Propose { slot, batch } => format!("PROPOSE {view} {slot} {}", self::batch(batch)),
         Body::Write { slot, digest } => format!("WRITE {view} {slot} {}", short(digest)),
         Body::Accept { slot, digest, .. } => format!("ACCEPT {view} {slot} {}", short(digest)),
-        Body::Stop { asked, why, .. } => format!("STOP {view} asks for {asked}: {}", complaint(*why)),
+        Body::Stop { asked, why, .. } => {
+            format!("STOP {view} asks for {}: {}", self::view(*asked), complaint(*why))
+        }
         Body::Certificate { stops } => format!("CERTIFICATE {view} by {}", signers(stops)),
         Body::StopData { collect, last, batches } => {
             let batches: Vec<String> = batches.iter().map(batch_of).collect();
@@ -100,16 +122,18 @@ fn batch_of(value: &Batch) -> String {
 /// A record in a line.
 pub(crate) fn stored(record: &Stored) -> String {
     let number = |at| super::u64_at(&record.head, at).unwrap_or(0);
+    let in_view = |at| view(View::new(number(at)));
+    let voted_at = |place| at(View::new(number(place)));
     let value = || super::vote(&record.head).map_or(String::new(), |vote| short(&vote.2));
     let with = if record.payload.is_empty() { "" } else { ", with the batch" };
     match record.kind {
-        RECORD_VIEW => format!("v{}", number(0)),
-        RECORD_WROTE => format!("wrote s{} {}@{}{with}", number(0), value(), number(8)),
-        RECORD_LOCKED => format!("locked s{} {}@{}{with}", number(0), value(), number(8)),
-        RECORD_DECIDED => format!("decided s{} in v{}", number(0), number(8)),
+        RECORD_VIEW => in_view(0),
+        RECORD_WROTE => format!("wrote s{} {}@{}{with}", number(0), value(), voted_at(8)),
+        RECORD_LOCKED => format!("locked s{} {}@{}{with}", number(0), value(), voted_at(8)),
+        RECORD_DECIDED => format!("decided s{} in {}", number(0), in_view(8)),
         RECORD_FLOOR => {
-            let empty = if record.head.get(16) == Some(&1) { ", empty" } else { "" };
-            format!("the log begins after s{}{empty}; v{}", number(0), number(8))
+            let empty = if record.head.get(16).is_some_and(|what| what & 1 == 1) { ", empty" } else { "" };
+            format!("the log begins after s{}{empty}; {}", number(0), in_view(8))
         }
         kind => format!("a record of kind {kind} that is unreadable"),
     }

@@ -7,7 +7,7 @@ use crate::world::{Event, World};
 use quorate_order::Stored;
 use quorate_types::{Items, ReplicaId};
 use quorate_wire::raft::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
-use quorate_wire::{Batch, MemberRole, Membership, Memberships, OrderMessage};
+use quorate_wire::{Batch, MemberRole, Membership, Memberships, OrderMessage, SystemCommand};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -59,9 +59,9 @@ fn line(event: &Event) -> (String, ReplicaId, String) {
         Event::Leader(by, view, leader) => alone(
             by,
             match leader {
-                Some(leader) if leader == by => format!("leads {view}"),
-                Some(leader) => format!("follows {leader} in {view}"),
-                None => format!("knows no leader in {view}"),
+                Some(leader) if leader == by => format!("leads {}", mod_smart::view(*view)),
+                Some(leader) => format!("follows {leader} in {}", mod_smart::view(*view)),
+                None => format!("knows no leader in {}", mod_smart::view(*view)),
             },
         ),
         Event::ReadConfirmed(by, read, slot) => alone(by, format!("read {read} may run after {slot}")),
@@ -145,7 +145,7 @@ fn body(body: &EntryBody) -> String {
 }
 
 /// Who is a member, and how.
-fn memberships(memberships: &Memberships) -> String {
+pub(crate) fn memberships(memberships: &Memberships) -> String {
     let one = |membership: &Membership| {
         let list = |role| {
             let of = membership.members().iter().filter(move |member| member.role == role);
@@ -162,6 +162,9 @@ fn memberships(memberships: &Memberships) -> String {
 pub(super) fn batch(batch: &Batch) -> String {
     if let Some(target) = batch.no_op_target() {
         return format!("no-op to {target}");
+    }
+    if let Some(SystemCommand::Holds(holds)) = SystemCommand::of(batch) {
+        return memberships(&holds.change);
     }
     let mut shown = Vec::new();
     for request in batch.requests() {
@@ -248,7 +251,8 @@ pub(super) fn status(world: &World) -> String {
             Some(leader) => format!("follows {leader}"),
             None => "knows no leader".to_string(),
         };
-        let _ = write!(out, "{id}  {} {role}, decided {}", status.view, status.decided);
+        let view = mod_smart::view(status.view);
+        let _ = write!(out, "{id}  {view} {role}, decided {}", status.decided);
         if status.in_flight > 0 {
             let _ = write!(out, ", {} in flight", status.in_flight);
         }

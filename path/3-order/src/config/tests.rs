@@ -29,12 +29,12 @@ fn anchors_of_each_protocol_become_those_of_each() {
     for (config, slot) in old.iter().zip([Slot::ZERO, Slot::ZERO]) {
         anchors.push((slot, config.build(InstanceId::new(1), 0).anchor(slot).expect("it begins there")));
     }
-    let later = anchor_anew(Protocol::Raft, Slot::new(7), &anchors[1].1, &ids(&[1, 2, 3]));
+    let later = anchor_anew(Protocol::Raft, Slot::new(7), &anchors[1].1);
     anchors.push((Slot::new(7), later));
-    anchors.push((Slot::new(9), anchor_anew(Protocol::ModSmart, Slot::new(9), &anchors[0].1, &ids(&[1, 2]))));
+    anchors.push((Slot::new(9), anchor_anew(Protocol::ModSmart, Slot::new(9), &anchors[0].1)));
     for (slot, anchor) in anchors {
         for config in configs(&[4, 5, 6, 7]) {
-            let anew = anchor_anew(config.protocol(), slot, &anchor, &ids(&[4, 5, 6, 7]));
+            let anew = anchor_anew(config.protocol(), slot, &anchor);
             let mut order = config.build(InstanceId::new(1), 0);
             order.restore_anchor(slot, &anew).unwrap_or_else(|why| panic!("{config:?} of {anchor:?}: {why}"));
             assert_eq!(order.anchor(slot).as_ref(), Some(&anew));

@@ -6,14 +6,7 @@
 use super::tenures::Tenures;
 use super::{ModSmart, Phase};
 use crate::{Anchor, Effect, Effects};
-use quorate_types::{Halt, ReplicaId, Slot};
-use quorate_wire::Memberships;
-
-/// The anchor with which a cluster of these members begins. [mod_smart L89]
-pub(crate) fn first_anchor(members: &[ReplicaId]) -> Anchor {
-    let bytes = Memberships::created(members).encode();
-    Anchor::decode(&bytes).expect("INV-SMART-9: a list of members fits an anchor")
-}
+use quorate_types::{Halt, Slot};
 
 impl ModSmart {
     /// [mod_smart L89]

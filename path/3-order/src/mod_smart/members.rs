@@ -2,7 +2,7 @@
 //!
 //! One slot is open at a time, so there is never a slot of which it is not known who votes on it, and no two memberships count at once. The
 //! new tenure begins in a view of its own, of which everybody knows that nobody voted before in its slots: it needs no STOPs and no
-//! statements. Whoever leaves goes on as one who listens. [mod_smart L110-L125]
+//! statements. Whoever leaves goes on as one who listens. [mod_smart L110-L124]
 //!
 //! A tenure is there when a slot of its own is decided: then a quorum of its members has all that was decided before, and who left may go.
 //!
@@ -222,13 +222,14 @@ impl ModSmart {
     }
 
     /// The tenure that begins with this decision, if one does. [mod_smart L110, L113]
-    pub(super) fn tenure_after(&self, slot: Slot, batch: &Batch) -> Option<Tenure> {
-        holds_of(batch).and_then(|holds| self.tenures.next(&holds, slot))
+    pub(super) fn tenure_after(&self, slot: Slot, batch: &Batch) -> Option<(Tenure, Holds)> {
+        let holds = holds_of(batch)?;
+        self.tenures.next(&holds, slot).map(|tenure| (tenure, holds))
     }
 
     /// The slot before this tenure is decided. [mod_smart L110, L114]
-    pub(super) fn begin_tenure(&mut self, tenure: Tenure, out: &mut Effects) {
-        self.tenures.push(tenure);
+    pub(super) fn begin_tenure(&mut self, tenure: Tenure, holds: &Holds, out: &mut Effects) {
+        self.tenures.push_after(tenure, holds);
         self.enter_tenure(out);
         self.begin_rounds(out);
     }

@@ -34,8 +34,8 @@ mod sync;
 mod tenures;
 mod watch;
 
-pub(crate) use checkpoints::first_anchor;
 pub use persist::{RECORD_DECIDED, RECORD_FLOOR, RECORD_LOCKED, RECORD_VIEW, RECORD_WROTE};
+pub(crate) use tenures::first_anchor;
 
 use crate::auth::Authenticator;
 use crate::{Anchor, Effect, Effects, Input, Order, Random, Status, Stored};
@@ -72,7 +72,8 @@ pub const SLOT_MAX: Slot = Slot::new(1 << 48);
 pub struct ModSmartConfig {
     /// This replica.
     pub me: ReplicaId,
-    /// The members with which the cluster began, without repetition, the same everywhere; who came later is not among them.
+    /// The members with which the cluster began, without repetition, the same everywhere. A replica that joins later is none of them, and
+    /// may not know them: any members serve.
     pub members: Vec<ReplicaId>,
     /// Which faults are survived.
     pub model: FaultModel,
@@ -196,7 +197,8 @@ impl ModSmart {
     /// When `members` is empty or names one twice.
     pub fn new(mut config: ModSmartConfig, auth: Box<dyn Authenticator>) -> Self {
         config.members.sort_unstable();
-        let tenures = Tenures::created(&config.members, config.instance, config.model);
+        let founded = config.members.contains(&config.me);
+        let tenures = Tenures::created(&config.members, config.instance, config.model, founded);
         Self {
             voters: tenures.now().voters(),
             quorums: tenures.now().quorums(config.model),

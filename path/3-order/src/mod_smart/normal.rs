@@ -350,8 +350,8 @@ impl ModSmart {
         }
         self.fetching.forget(slot);
         self.deliver(out);
-        if let Some(tenure) = tenure {
-            self.begin_tenure(tenure, out);
+        if let Some((tenure, holds)) = tenure {
+            self.begin_tenure(tenure, &holds, out);
         }
         self.meet_decision();
     }

@@ -5,9 +5,9 @@
 //! view. docs/protocols/mod_smart.md L110-L116.
 //!
 //! ```text
-//! anchor   memberships, as long as there was one only, else: 2 u8 | slot u64 | view u64 | memberships
+//! anchor   1 u8, as long as the cluster's first membership holds, else: 2 u8 | slot u64 | view u64 | memberships
 //! ```
-//! The slot is the one that decided the tenure, the view its first one. There are two memberships where the anchor's slot is that slot: the
+//! Who joins later does not know who began: what the first change says of them is so. The slot is the one that decided the tenure, the view its first one. There are two memberships where the anchor's slot is that slot: the
 //! one before decided it, and proves it.
 //!
 //! INV-SMART-11. Tests: tests/members.rs, tests/tenures.rs.
@@ -27,7 +27,9 @@ use std::sync::Arc;
 const TENURE_BITS: u32 = 40;
 /// There are no more memberships: their views would reach beyond [`super::VIEW_MAX`].
 const NUMBER_MAX: u64 = 1 << 22;
-/// With which byte an anchor begins that names a later tenure than the first.
+/// The anchor of the first tenure.
+const FIRST: &[u8] = &[1];
+/// With which byte an anchor begins that names a later one.
 const LATER: u8 = 2;
 /// Where replicas may lie, fewer than these survive no liar.
 const LIARS_VOTERS_MIN: usize = 4;
@@ -59,7 +61,7 @@ pub(super) struct Tenure {
 }
 
 impl Tenure {
-    /// With which a cluster of these members begins.
+    /// With which a cluster of these members began.
     fn first(members: &[ReplicaId]) -> Self {
         let members = Arc::new(Memberships::created(members));
         Self { members, since: Slot::ZERO, begins: View::FIRST }
@@ -97,6 +99,11 @@ fn first_view(members: &Memberships, instance: InstanceId, leader: ReplicaId) ->
     (0..voters.len() as u64).map(|step| from.plus(step)).find(led).unwrap_or(from)
 }
 
+/// The anchor with which a cluster begins. [mod_smart L89]
+pub(crate) fn first_anchor() -> Anchor {
+    Anchor::decode(FIRST).expect("INV-SMART-11: a byte fits an anchor")
+}
+
 /// What a batch says about the membership of its instance, if it does.
 pub(super) fn holds_of(batch: &Batch) -> Option<Holds> {
     match SystemCommand::of(batch) {
@@ -110,13 +117,20 @@ pub(super) fn holds_of(batch: &Batch) -> Option<Holds> {
 pub(super) struct Tenures {
     instance: InstanceId,
     model: FaultModel,
+    /// Whether it is known who was there first.
+    founded: bool,
     list: Vec<Tenure>,
 }
 
 impl Tenures {
-    /// Those of an instance in which nothing changed since the cluster was made with these members.
-    pub(super) fn created(members: &[ReplicaId], instance: InstanceId, model: FaultModel) -> Self {
-        Self { instance, model, list: vec![Tenure::first(members)] }
+    /// Those of an instance in which nothing changed since the cluster was made with these members; `founded`: if it was.
+    pub(super) fn created(
+        members: &[ReplicaId],
+        instance: InstanceId,
+        model: FaultModel,
+        founded: bool,
+    ) -> Self {
+        Self { instance, model, founded, list: vec![Tenure::first(members)] }
     }
     /// Where the present one begins again, with the first.
     fn of_list(&self, list: Vec<Tenure>) -> Self {
@@ -137,7 +151,16 @@ impl Tenures {
         let after = self.list.partition_point(|tenure| tenure.since < slot);
         &self.list[after.saturating_sub(1)]
     }
-    pub(super) fn push(&mut self, tenure: Tenure) {
+    /// Begins the tenure that was decided by this.
+    pub(super) fn push_after(&mut self, tenure: Tenure, holds: &Holds) {
+        if !self.founded && self.now().number() == MembershipId::FIRST {
+            // Now it is known who was there first.
+            self.list.pop();
+            self.list.extend(Tenure::before(holds));
+        }
+        self.push(tenure);
+    }
+    fn push(&mut self, tenure: Tenure) {
         assert!(
             tenure.since > self.now().since && tenure.number() == self.now().number().next(),
             "INV-SMART-11: one tenure follows the other, {:?}",
@@ -155,8 +178,9 @@ impl Tenures {
     pub(super) fn fits(&self, change: &Memberships) -> bool {
         let (now, next) = (self.now().members.now(), change.now());
         let follows = change.before().is_some_and(|before| {
-            // The first membership is known by its ids only.
-            before == now || (now.number() == MembershipId::FIRST && before.voters().eq(now.voters()))
+            // The first membership is known by its ids only, or not at all.
+            let first = now.number() == MembershipId::FIRST && before.number() == now.number();
+            before == now || (first && (!self.founded || before.voters().eq(now.voters())))
         });
         let enough = self.model == FaultModel::Crash || next.voters().count() >= LIARS_VOTERS_MIN;
         follows && enough && now.number().number() < NUMBER_MAX && next.number() == now.number().next()
@@ -194,7 +218,7 @@ impl Tenures {
         let after = self.list.partition_point(|tenure| tenure.since <= slot);
         let tenure = self.list.get(after.max(1) - 1)?;
         if tenure.number() == MembershipId::FIRST {
-            return Anchor::decode(&tenure.members.encode()).ok();
+            return Anchor::decode(FIRST).ok();
         }
         let memberships = match after.checked_sub(2).filter(|_| tenure.since == slot) {
             Some(before) => {
@@ -216,13 +240,12 @@ impl Tenures {
     /// # Errors
     /// When it is of another protocol, or of another cluster.
     pub(super) fn read(created: &Self, slot: Slot, anchor: &Anchor) -> Result<Self, Halt> {
-        let other = || inconsistent("the checkpoint is of another membership, or of another protocol");
+        let other = || inconsistent("the checkpoint is of another protocol");
         let bytes = anchor.encode();
-        if bytes.first() != Some(&LATER) {
-            let same = created.now().members.encode() == bytes;
-            return if same { Ok(created.clone()) } else { Err(other()) };
-        }
-        let (number, rest) = bytes[1..].split_at_checked(16).ok_or_else(other)?;
+        let Some((&LATER, bytes)) = bytes.split_first() else {
+            return if bytes == FIRST { Ok(created.clone()) } else { Err(other()) };
+        };
+        let (number, rest) = bytes.split_at_checked(16).ok_or_else(other)?;
         let word = |at: usize| {
             let mut word = [0; 8];
             word.copy_from_slice(&number[at..at + 8]);
@@ -250,7 +273,7 @@ impl Tenures {
     pub(super) fn replayed(mut self, at: Slot, last: Slot, changes: &BTreeMap<Slot, Holds>) -> Self {
         for (slot, holds) in changes.iter().filter(|(slot, _)| **slot > at && **slot <= last) {
             if let Some(next) = self.next(holds, *slot) {
-                self.push(next);
+                self.push_after(next, holds);
             }
         }
         if self.list.get(1).is_some_and(|next| next.since == at && changes.contains_key(&at)) {

@@ -2,6 +2,7 @@
 
 use super::members::{change, holds, membership};
 use super::world::replica;
+use crate::Anchor;
 use crate::mod_smart::tenures::{Tenures, number_of, views_from, views_to};
 use quorate_types::FaultModel::{self, Byzantine, Crash};
 use quorate_types::{InstanceId, MembershipId, Slot, View};
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 
 fn created(members: usize, model: FaultModel) -> Tenures {
     let members: Vec<_> = (0..members).map(replica).collect();
-    Tenures::created(&members, InstanceId::new(1), model)
+    Tenures::created(&members, InstanceId::new(1), model, true)
 }
 
 /// Of three replicas; slot 5 brings a fourth as a learner, slot 9 makes it take the place of the first.
@@ -23,7 +24,7 @@ fn changed() -> (Tenures, BTreeMap<Slot, Holds>) {
         let holds = holds(&tenures, &change(&pair[0], &pair[1]), 2);
         let next = tenures.next(&holds, slot).expect("it continues the present one");
         changes.insert(slot, holds);
-        tenures.push(next);
+        tenures.push_after(next, &changes[&slot]);
     }
     (tenures, changes)
 }
@@ -75,8 +76,8 @@ fn anchors_of_something_else_are_refused() {
     assert!(refused(8, &at), "a membership that begins later");
     assert!(refused(10, &at), "two memberships, and one of them over");
     assert!(refused(5, &inside), "who proves the slot is missing");
-    let first = created(4, Crash).anchor(Slot::ZERO).expect("known");
-    assert!(refused(0, &first), "another cluster");
+    let nothing = Anchor::decode(&[]).expect("an anchor");
+    assert!(refused(0, &nothing), "another protocol");
 }
 
 #[test]
@@ -107,6 +108,20 @@ fn what_was_decided_since_tells_the_rest() {
     assert_eq!(begun.now().number().number(), 2, "slot 9 is not decided here");
 }
 
+#[test]
+fn who_joins_learns_who_began() {
+    let (tenures, changes) = changed();
+    let guess: Vec<_> = [2, 3].map(replica).to_vec();
+    let joins = Tenures::created(&guess, InstanceId::new(1), Crash, false);
+    assert_eq!(joins.anchor(Slot::new(3)), tenures.anchor(Slot::new(3)), "the same anchor without knowing");
+    let told = joins.replayed(Slot::ZERO, Slot::new(20), &changes);
+    for slot in [1, 5, 6, 9, 10] {
+        let slot = Slot::new(slot);
+        assert_eq!(told.of(slot).members, tenures.of(slot).members, "{slot}");
+        assert_eq!(told.anchor(slot), tenures.anchor(slot), "{slot}");
+    }
+}
+
 /// T15, T16: who asks for two changes at once, or for too few members, changes nothing.
 #[test]
 fn what_does_not_continue_the_present_membership_changes_nothing() {
@@ -126,6 +141,6 @@ fn what_does_not_continue_the_present_membership_changes_nothing() {
     assert!(tenures.next(&Holds { since: Slot::FIRST, ..right.clone() }, slot).is_none());
     assert!(tenures.next(&Holds { begins: View::new(2), ..right.clone() }, slot).is_none());
     let mut after = tenures.clone();
-    after.push(tenures.next(&right, slot).expect("it continues the present one"));
+    after.push_after(tenures.next(&right, slot).expect("it continues the present one"), &right);
     assert!(after.next(&right, Slot::new(4)).is_none(), "once is enough");
 }

@@ -101,6 +101,8 @@ struct Machine {
     fetching: bool,
     /// Switched off for good.
     retired: bool,
+    /// Whom it was told of when it joined.
+    joined: Option<Vec<ReplicaId>>,
 }
 
 impl Machine {
@@ -243,7 +245,8 @@ impl World {
     }
 
     fn restored(&mut self, at: usize) -> ModSmart {
-        let members = (0..self.plan.members).map(replica).collect();
+        let members = self.machines[at].joined.clone();
+        let members = members.unwrap_or_else(|| (0..self.plan.members).map(replica).collect());
         let config = ModSmartConfig::new(replica(at), members, self.plan.model, self.random.next());
         let auth: Box<dyn Authenticator> = match self.plan.model {
             FaultModel::Crash => Box::new(Trusting),

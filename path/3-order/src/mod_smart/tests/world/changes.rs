@@ -67,7 +67,10 @@ impl World {
     }
 
     fn new_machine(&mut self) -> ReplicaId {
-        self.machines.push(Machine::default());
+        // Who proved what there was before is known to who joins only where nobody lies.
+        let crash = self.plan.model == FaultModel::Crash;
+        let joined = crash.then(|| self.current().into_iter().map(replica).collect());
+        self.machines.push(Machine { joined, ..Machine::default() });
         self.lies.push(None);
         let at = self.machines.len() - 1;
         self.start(at);
