@@ -18,7 +18,7 @@ pub(crate) fn short(digest: &Digest) -> String {
 pub(crate) fn view(view: View) -> String {
     match view.number() {
         first @ ..=FIRST_VIEWS => format!("v{first}"),
-        later => format!("v{}.{}", (later - 1 >> 40) + 1, (later - 1) % FIRST_VIEWS + 1),
+        later => format!("v{}.{}", ((later - 1) >> 40) + 1, (later - 1) % FIRST_VIEWS + 1),
     }
 }
 

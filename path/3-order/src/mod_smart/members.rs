@@ -2,7 +2,7 @@
 //!
 //! One slot is open at a time, so there is never a slot of which it is not known who votes on it, and no two memberships count at once. The
 //! new tenure begins in a view of its own, of which everybody knows that nobody voted before in its slots: it needs no STOPs and no
-//! statements. Whoever leaves goes on as one who listens. [mod_smart L110-L124]
+//! statements. Whoever leaves goes on as one who listens. [mod_smart L110-L125]
 //!
 //! A tenure is there when a slot of its own is decided: then a quorum of its members has all that was decided before, and who left may go.
 //!

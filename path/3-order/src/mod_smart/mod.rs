@@ -292,7 +292,7 @@ impl ModSmart {
 
     /// Tells the other stages who leads, if that is news.
     fn announce(&mut self, out: &mut Effects) {
-        let known = matches!(self.phase, Phase::Normal { .. });
+        let known = matches!(self.phase, Phase::Normal { .. }) && self.tenures.is_known();
         let leader = match self.leader() {
             me if me == self.config.me => self.leads().then_some(me),
             other => Some(other).filter(|_| known && self.hears_leader()),

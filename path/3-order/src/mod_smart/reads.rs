@@ -114,8 +114,25 @@ impl ModSmart {
         rounds.get(self.quorums.agreement() as usize - 1).copied().unwrap_or(0)
     }
 
+    /// Whether the open slot may be decided elsewhere and end the membership: then others may decide what follows, of whom nobody is asked
+    /// here. Whoever reads waits until that is over, and is asked again by the new members. [mod_smart L125]
+    fn may_change_now(&self) -> bool {
+        let slot = self.decided().next();
+        let proposed = self.tallies.get(&slot).and_then(|tally| tally.proposal.as_ref());
+        let forced = match &self.phase {
+            Phase::Normal { forced, .. } => forced.as_ref(),
+            Phase::Syncing => None,
+        };
+        let taken = self.open.batches.values().map(|(batch, _)| batch);
+        let mut open = proposed.into_iter().chain(forced).map(|(_, batch)| batch).chain(taken);
+        open.any(|batch| self.tenure_after(slot, batch).is_some())
+    }
+
     /// [mod_smart L94-L95]
     fn confirm_reads(&mut self, out: &mut Effects) {
+        if self.may_change_now() {
+            return;
+        }
         let round = self.round_of_quorum();
         let waiting = std::mem::take(&mut self.reads.waiting);
         for read in waiting {

@@ -36,7 +36,7 @@ const LIARS_VOTERS_MIN: usize = 4;
 
 /// The first view that a membership may have. [mod_smart L111]
 pub(super) const fn views_from(number: MembershipId) -> View {
-    View::new((number.number() - 1 << TENURE_BITS) + 1)
+    View::new(((number.number() - 1) << TENURE_BITS) + 1)
 }
 
 /// The last one.
@@ -46,7 +46,7 @@ pub(super) const fn views_to(number: MembershipId) -> View {
 
 /// Which membership has this view, from 1 on.
 pub(super) const fn number_of(view: View) -> MembershipId {
-    MembershipId::new((view.number() - 1 >> TENURE_BITS) + 1)
+    MembershipId::new(((view.number() - 1) >> TENURE_BITS) + 1)
 }
 
 /// The slots in which one membership holds.
@@ -142,6 +142,10 @@ impl Tenures {
     /// The one of the slot after the last decided one.
     pub(super) fn now(&self) -> &Tenure {
         self.list.last().expect("INV-SMART-11: there is always a tenure")
+    }
+    /// Whether it is known who is in the present one.
+    pub(super) fn is_known(&self) -> bool {
+        self.founded || self.now().number() > MembershipId::FIRST
     }
     /// The one of this slot, as far as it is known.
     pub(super) fn of(&self, slot: Slot) -> &Tenure {

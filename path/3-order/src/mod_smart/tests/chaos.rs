@@ -3,7 +3,7 @@
 
 use super::liars::{How, Lies};
 use super::world::{Plan, World, replica};
-use crate::mod_smart::{ModSmart, ModSmartConfig};
+use crate::mod_smart::ModSmartConfig;
 use crate::{Input, Order};
 use quorate_types::Span;
 
@@ -26,13 +26,6 @@ pub(super) fn hasty(config: ModSmartConfig) -> ModSmartConfig {
 
 fn memory(config: ModSmartConfig) -> ModSmartConfig {
     ModSmartConfig { reload: false, ..config }
-}
-
-/// Somebody who knows what is to be signed, and takes part in nothing.
-pub(super) fn scribe(me: usize, world: &World) -> ModSmart {
-    let members = (0..world.members()).map(replica).collect();
-    let config = ModSmartConfig::new(replica(me), members, world.plan.model, 0);
-    ModSmart::new(config, Box::new(world.auth(me)))
 }
 
 pub(super) fn seeds(default: u64) -> std::ops::Range<u64> {

@@ -7,12 +7,13 @@
 use super::chaos;
 use super::world::{Plan, World, another, batch, encode, place, replica, value};
 use crate::auth::{Authenticator, Keyed};
-use crate::mod_smart::ModSmart;
-use quorate_types::{Digest, MembershipId, Random, ReplicaId, Slot, View};
+use crate::mod_smart::Statements;
+use crate::mod_smart::tenures::number_of;
+use quorate_types::{AgreedTime, ClusterId, Digest, InstanceId, Random, ReplicaId, Slot, View};
 use quorate_wire::mod_smart::{
     Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof, Signature, Signed,
 };
-use quorate_wire::{Batch, OrderMessage};
+use quorate_wire::{Batch, BatchHeader, Holds, Member, Membership, Memberships, OrderMessage, SystemCommand};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -81,8 +82,6 @@ pub(super) struct Lies {
     me: usize,
     members: usize,
     auth: Keyed,
-    /// Another instance of the protocol, whose statements it signs; it never runs.
-    scribe: ModSmart,
     /// What it has heard and said, to say it again.
     heard: Vec<ModSmartMessage>,
     /// Statements of others, by view.
@@ -100,7 +99,6 @@ impl Lies {
             me,
             members: world.members(),
             auth: world.auth(me),
-            scribe: chaos::scribe(me, world),
             heard: Vec::new(),
             collects: BTreeMap::new(),
             proofs: Vec::new(),
@@ -131,21 +129,45 @@ impl Lies {
 
     fn invent(&mut self) -> Batch {
         self.invented += 1;
+        if self.invented.is_multiple_of(4) {
+            return self.coup();
+        }
         batch(self.invented + ((self.me as u64) << 32), 3)
     }
 
+    /// Of the membership whose view it is, as far as it has views.
+    fn statements(&self, view: View) -> Statements {
+        let membership = number_of(view.max(View::FIRST));
+        Statements { cluster: ClusterId::new(0), membership, instance: InstanceId::new(1) }
+    }
+
     fn whole(&self, view: View, body: Body) -> Vec<u8> {
-        encode(&ModSmartMessage { membership: MembershipId::FIRST, view, body })
+        let membership = self.statements(view).membership;
+        encode(&ModSmartMessage { membership, view, body })
+    }
+
+    /// A membership without one of the others, which nobody ordered.
+    fn coup(&self) -> Batch {
+        let all: Vec<_> = (0..self.members).map(replica).collect();
+        let created = Memberships::created(&all).now().clone();
+        let mut members = created.members().to_vec();
+        members.remove(self.invented as usize / 4 % self.members);
+        members.push(Member::voter(replica(self.members)));
+        let now = Membership::new(created.number().next(), members).expect("a membership");
+        let change = Memberships::change(created, now).expect("the next one");
+        let (since, begins, leader) = (Slot::ZERO, View::FIRST, replica(self.me));
+        let header = BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 0, border: false };
+        SystemCommand::Holds(Holds { change, since, begins, leader }).batch(header)
     }
 
     fn sign_collect(&self, view: View, mut collect: Collect) -> Collect {
         collect.from = replica(self.me);
-        collect.signature = self.auth.sign(&self.scribe.collect_statement(view, &collect));
+        collect.signature = self.auth.sign(&self.statements(view).collect(view, &collect));
         collect
     }
 
     fn accept(&self, view: View, slot: Slot, digest: Digest) -> Body {
-        let signature = self.auth.sign(&self.scribe.accept_statement(view, slot, digest));
+        let signature = self.auth.sign(&self.statements(view).accept(view, slot, digest));
         Body::Accept { slot, digest, signature }
     }
 
@@ -173,7 +195,7 @@ impl Lies {
             How::FalseSync => self.false_sync(random, to, &message),
             How::FalseViews => {
                 let asked = view.plus(1 + random.below(3) * random.below(1 << 20));
-                let own = (replica(self.me), self.auth.sign(&self.scribe.stop_statement(asked)));
+                let own = (replica(self.me), self.auth.sign(&self.statements(asked).stop(asked)));
                 let forged =
                     |id: usize| (replica(id), if random.below(2) == 0 { own.1 } else { Signature::NONE });
                 let mut stops: Signed = (0..self.members).map(forged).collect();
@@ -191,7 +213,7 @@ impl Lies {
                     1 => Complaint::Leaves,
                     _ => Complaint::Slot(Slot::new(random.below(50))),
                 };
-                let signature = self.auth.sign(&self.scribe.stop_statement(asked));
+                let signature = self.auth.sign(&self.statements(asked).stop(asked));
                 vec![
                     honest(),
                     (
@@ -331,7 +353,7 @@ impl Lies {
                 collect.decided = slot;
                 (collect.lock, collect.writes) = (None, vec![]);
                 let digest = Digest::new([3; 32]);
-                let signature = self.auth.sign(&self.scribe.accept_statement(view, slot, digest));
+                let signature = self.auth.sign(&self.statements(view).accept(view, slot, digest));
                 let accepts = (0..self.members).map(|id| (replica(id), signature)).collect();
                 last = match random.below(3) {
                     0 => None,
@@ -426,7 +448,7 @@ impl Lies {
         };
         let mine = self.invent();
         let digest = value(&mine);
-        let own = self.auth.sign(&self.scribe.accept_statement(view, slot, digest));
+        let own = self.auth.sign(&self.statements(view).accept(view, slot, digest));
         let accepts: Signed = match random.below(3) {
             0 => vec![(replica(self.me), own)],
             1 => (0..self.members).map(|id| (replica(id), own)).collect(),
@@ -488,6 +510,16 @@ fn seven_replicas_survive_two_liars() {
         for seed in chaos::seeds(6) {
             let other = ALL[(at + seed as usize) % ALL.len()];
             chaos::schedule(seed, Plan::byzantine(7), &[how, other]);
+        }
+    }
+}
+
+/// Members come and go while one of those that began lies, also when it is a member no more, or only listens.
+#[test]
+fn changes_of_membership_survive_a_liar() {
+    for how in ALL {
+        for seed in chaos::seeds(10) {
+            chaos::schedule(seed, Plan { changes: true, ..Plan::byzantine(5) }, &[how]);
         }
     }
 }

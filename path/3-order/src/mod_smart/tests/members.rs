@@ -259,6 +259,30 @@ fn the_leader_tells_those_who_listen_and_knows_who_has_caught_up() {
     assert_eq!(one.order.status().there, [replica(1), replica(3)]);
 }
 
+/// Others may have decided the change, and more behind it, of which the old members know nothing.
+#[test]
+fn a_read_waits_while_a_change_is_open() {
+    let mut one = One::new(1, 3, Crash);
+    let confirmed = |effects: &[Effect]| effects.iter().any(|e| matches!(e, Effect::ReadConfirmed { .. }));
+    let failed = |effects: &[Effect]| effects.iter().any(|e| matches!(e, Effect::ReadFailed { read: 7 }));
+    let round = |effects: &[Effect]| {
+        let round = sent(effects, 0).iter().find_map(|body| match body {
+            Body::Alive { round, .. } => Some(*round),
+            _ => None,
+        });
+        round.expect("the leader asks whether it still leads")
+    };
+    let alive = round(&one.step(Input::Read(6)));
+    let reply = |round| Body::AliveReply { decided: Slot::ZERO, round };
+    assert!(confirmed(&one.hear(0, 1, reply(alive))), "usually one answer is enough");
+    let (change, batch) = first_change(3, &membership(2, &[1, 3, 4], &[]), 1);
+    one.step(Input::Membership(change));
+    let alive = round(&one.step(Input::Read(7)));
+    assert!(!confirmed(&one.hear(0, 1, reply(alive))));
+    let accept = one.accept(0, 1, 1, value(&batch));
+    assert!(failed(&one.hear(0, 1, accept)), "the new members are to be asked");
+}
+
 /// T17: who leaves answers until the new ones have everything.
 #[test]
 fn who_left_hears_and_answers() {
