@@ -15,14 +15,14 @@ impl ModSmart {
         let tenure = self.tenures.now();
         assert!(self.view >= tenure.begins, "INV-SMART-7: views begin with {}", tenure.begins);
         let of_it = is_view_of(self.view, tenure.number()) && tenure.since <= self.decided();
-        assert!(of_it, "INV-SMART-11: {} is a view of {}", self.view, tenure.number());
+        assert!(of_it, "INV-SMART-12: {} is a view of {}", self.view, tenure.number());
         assert!(
             self.members.is_bounded(self.voters.len()),
-            "INV-SMART-11: of each that listens a few numbers"
+            "INV-SMART-12: of each that listens a few numbers"
         );
         assert!(
             self.votes() || (self.open.taken(self.view).is_none() && self.own.is_empty()),
-            "INV-SMART-11: who is no member votes for nothing"
+            "INV-SMART-12: who is no member votes for nothing"
         );
         assert!(
             self.open.lock.is_none_or(|(view, _)| view <= self.view),

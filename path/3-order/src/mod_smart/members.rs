@@ -6,7 +6,7 @@
 //!
 //! A tenure is there when a slot of its own is decided: then a quorum of its members has all that was decided before, and who left may go.
 //!
-//! INV-SMART-11. Tests: tests/members.rs, tests/tenures.rs, tests/chaos.rs.
+//! INV-SMART-12. Tests: tests/members.rs, tests/tenures.rs, tests/chaos.rs.
 
 use super::tenures::{Tenure, Tenures, holds_of};
 use super::{ModSmart, Phase, reject};
@@ -253,8 +253,10 @@ impl ModSmart {
         self.gathered = Default::default();
         self.members.forget_followers();
         self.watch.enter(self.now, true);
+        self.enter_rates();
         self.fail_reads(out);
         self.phase = Phase::Normal { base: since.next(), forced: None, settled: since };
+        self.begin_rates();
     }
 
     /// Who votes, and how they are counted, follows from the tenure.

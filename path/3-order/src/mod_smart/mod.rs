@@ -12,7 +12,7 @@
 //! others), `tenures` and `members` (who takes part, and how that changes), `log` (decided slots), `delivery`, `checkpoints`, `persist` and
 //! `restore` (records), `reads`, `invariants`.
 //!
-//! Invariants: INV-SMART-1 to INV-SMART-11, see `invariants`. Tests: tests/ beside this file (`chaos` runs random schedules,
+//! Invariants: INV-SMART-1 to INV-SMART-12, see `invariants`. Tests: tests/ beside this file (`chaos` runs random schedules,
 //! `liars` adversaries), the common suite in check/script/tests/order_suite.rs.
 
 mod checkpoints;

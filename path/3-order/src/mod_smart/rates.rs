@@ -155,7 +155,7 @@ impl ModSmart {
     /// much: then it is not them. [mod_smart L142, L146]
     pub(super) fn rate_limit(&self) -> Option<Span> {
         let base = self.rates.quick()?.times(FACTOR).plus(self.config.timeout.divided(PARTS));
-        let rows = self.rates.streak / self.config.members.len().max(1) as u32;
+        let rows = self.rates.streak / self.voters.len().max(1) as u32;
         Some(base.times(1 << rows.min(DOUBLINGS_MAX)))
     }
 

@@ -10,7 +10,7 @@
 //! Who joins later does not know who began: what the first change says of them is so. The slot is the one that decided the tenure, the view its first one. There are two memberships where the anchor's slot is that slot: the
 //! one before decided it, and proves it.
 //!
-//! INV-SMART-11. Tests: tests/members.rs, tests/tenures.rs.
+//! INV-SMART-12. Tests: tests/members.rs, tests/tenures.rs.
 
 use super::persist::inconsistent;
 use super::rules;
@@ -101,7 +101,7 @@ fn first_view(members: &Memberships, instance: InstanceId, leader: ReplicaId) ->
 
 /// The anchor with which a cluster begins. [mod_smart L89]
 pub(crate) fn first_anchor() -> Anchor {
-    Anchor::decode(FIRST).expect("INV-SMART-11: a byte fits an anchor")
+    Anchor::decode(FIRST).expect("INV-SMART-12: a byte fits an anchor")
 }
 
 /// What a batch says about the membership of its instance, if it does.
@@ -141,7 +141,7 @@ impl Tenures {
     }
     /// The one of the slot after the last decided one.
     pub(super) fn now(&self) -> &Tenure {
-        self.list.last().expect("INV-SMART-11: there is always a tenure")
+        self.list.last().expect("INV-SMART-12: there is always a tenure")
     }
     /// Whether it is known who is in the present one.
     pub(super) fn is_known(&self) -> bool {
@@ -167,7 +167,7 @@ impl Tenures {
     fn push(&mut self, tenure: Tenure) {
         assert!(
             tenure.since > self.now().since && tenure.number() == self.now().number().next(),
-            "INV-SMART-11: one tenure follows the other, {:?}",
+            "INV-SMART-12: one tenure follows the other, {:?}",
             tenure.number()
         );
         self.list.push(tenure);
