@@ -1,6 +1,7 @@
 //! The control socket of `quorate dev`: one JSON document per line, a request and its response. `chaos` speaks through it.
 
 use crate::failure::{Failure, Outcome};
+use crate::lies::How;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -28,6 +29,8 @@ pub(crate) enum Action {
     Resume,
     /// Starts it; one that runs is stopped cleanly before.
     Restart,
+    /// Lets it lie, or no longer.
+    Lie(How),
     /// Does nothing; the response tells how all replicas are.
     List,
 }

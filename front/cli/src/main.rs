@@ -20,6 +20,7 @@ mod health;
 mod init;
 mod instances;
 mod kv;
+mod lies;
 mod log;
 mod member;
 mod ordering;

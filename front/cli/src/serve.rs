@@ -2,6 +2,7 @@
 
 use crate::etcd;
 use crate::failure::{Doing as _, Failure, Outcome};
+use crate::lies;
 use crate::log::{Levels, LogFormat};
 use crate::print;
 use quorate_etcd_grpc::Hub;
@@ -42,6 +43,9 @@ pub(crate) struct Args {
     /// Behave like a program that can work at this feature level at most: to test upgrades
     #[arg(long, value_name = "LEVEL", hide = true)]
     max_feature_level: Option<u32>,
+    /// Lie to members and clients as this file says, which may change: for `quorate chaos lie` in a cluster of `quorate dev`
+    #[arg(long, value_name = "FILE", hide = true, requires = "die_with_parent")]
+    lies: Option<PathBuf>,
     /// End when the process that started this one ends; PID names that process, in case it has ended already
     #[arg(long, value_name = "PID", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
     die_with_parent: Option<u32>,
@@ -89,6 +93,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let options = Options {
         sync_trace: args.sync_trace,
         feature_level_max: args.max_feature_level,
+        mouth: args.lies.map(|file| lies::mouth(&config, file)).transpose()?,
         ..Options::default()
     };
     let running = Replica::new(config, service).with(options).start().map_err(|why| match why {

@@ -3,6 +3,7 @@
 use crate::access::Permissions;
 use crate::effects::{Effect, Effects};
 use crate::node::Node;
+use crate::peers::Conn;
 use crate::problems::Situation;
 use crate::seats::Place;
 use crate::status::{LogStatus, MemberStatus, NodeStatus, PeerStatus, SeatsStatus};
@@ -280,6 +281,14 @@ impl Node {
     /// What a connection is, as far as the host has to know.
     pub fn place(&self, conn: ConnId) -> Place {
         self.peers.place(conn)
+    }
+
+    /// The member at the other end of a connection, if it is one.
+    pub fn member_at(&self, conn: ConnId) -> Option<ReplicaId> {
+        match self.peers.conn(conn)? {
+            Conn::Dialed { replica, .. } | Conn::To(replica, _) | Conn::From(replica, _) => Some(replica),
+            Conn::Stranger { .. } | Conn::Better(_) | Conn::Client(_) | Conn::Admin => None,
+        }
     }
 
     /// Whether there is room for more of clients that send much. `contended`: others, who send little, wait behind what is taken of

@@ -7,6 +7,7 @@ use crate::disk_thread::{Completion, DiskThreads, Mailbox};
 use crate::facts::Facts;
 use crate::health::Health;
 use crate::keeper_thread::KeeperThread;
+use crate::mouth::{Listener, Mouth, Speech};
 use crate::network::Network;
 use crate::throttle::Throttle;
 use crossbeam_channel::Receiver;
@@ -76,6 +77,8 @@ pub(crate) struct Parts {
     pub(crate) network: Arc<dyn Network>,
     /// What new connections show and trust; none where the configuration says `plain`.
     pub(crate) credentials: Option<Arc<Credentials>>,
+    /// What speaks in place of the node, if anything does.
+    pub(crate) mouth: Option<Box<dyn Mouth>>,
     pub(crate) clerk: Clerk,
     pub(crate) stop: Arc<AtomicBool>,
     /// Answers probes as long as the lane runs.
@@ -86,10 +89,17 @@ pub(crate) struct Parts {
 struct Home {
     node: Node,
     effects: Effects,
+    /// What speaks in its place, if anything does.
+    speech: Option<Speech>,
 }
 
 impl Core for Home {
     fn take(&mut self, now: Time, input: Input) {
+        if let (Some(speech), Input::Frame { conn, frame }) = (&mut self.speech, &input) {
+            let from = Listener { conn: *conn, member: self.node.member_at(*conn) };
+            let sayings = speech.mouth.hears(now, from, frame);
+            speech.note(now, sayings);
+        }
         self.node.step(now, input, &mut self.effects);
     }
 
@@ -153,6 +163,7 @@ impl Lane {
             limits,
             network,
             credentials,
+            mouth,
             etcd,
             clerk,
             stop,
@@ -164,7 +175,7 @@ impl Lane {
         let sockets = |poll| Sockets::new(poll, clock.clone(), limits, safe);
         let sides = Sides::start(others, sleeper, &mailbox, sockets)?;
         Ok(Self {
-            home: Home { node, effects: Effects::new() },
+            home: Home { node, effects: Effects::new(), speech: mouth.map(Speech::of) },
             sockets: sockets(poll),
             entry: Share::entry(),
             sides,
@@ -234,7 +245,9 @@ impl Lane {
             return reads;
         }
         let now = self.sockets.clock.now();
-        let deadline = self.home.node.deadline().into_iter().chain(self.sockets.look_at_slow()).min();
+        let later = self.home.speech.as_ref().and_then(Speech::deadline);
+        let deadlines = self.home.node.deadline().into_iter().chain(later);
+        let deadline = deadlines.chain(self.sockets.look_at_slow()).min();
         let wait = deadline.map(|at| Duration::from_nanos(at.since(now).nanos()));
         wait.into_iter().chain(reads).chain(self.accept_again).min()
     }
@@ -403,18 +416,10 @@ impl Lane {
         let now = self.sockets.clock.now();
         let mut effects = std::mem::take(&mut self.home.effects);
         let mut written: Vec<ConnId> = Vec::new();
+        self.say_due(now, &mut written);
         for effect in effects.drain() {
             match effect {
-                Effect::Send { conn, frame } => {
-                    if let Some(connection) = self.sockets.connections.get_mut(&conn) {
-                        connection.send(frame);
-                        if written.last() != Some(&conn) {
-                            written.push(conn);
-                        }
-                    } else {
-                        self.sides.send(conn, frame);
-                    }
-                }
+                Effect::Send { conn, frame } => self.say(now, conn, frame, &mut written),
                 Effect::Disk(work) => self.disk.submit(work),
                 Effect::Close(conn) => {
                     if !self.sides.close(conn) {
@@ -451,6 +456,33 @@ impl Lane {
         }
         self.sockets.write_all(now, written, &mut self.home);
         self.sides.flush();
+    }
+
+    /// Sends a frame, or what is said in its place.
+    fn say(&mut self, now: Time, conn: ConnId, frame: OutFrame, written: &mut Vec<ConnId>) {
+        let Some(speech) = &mut self.home.speech else { return self.send(conn, frame, written) };
+        let to = Listener { conn, member: self.home.node.member_at(conn) };
+        let sayings = speech.mouth.instead(now, to, frame);
+        speech.note(now, sayings);
+        self.say_due(now, written);
+    }
+
+    /// Sends what it is time for.
+    fn say_due(&mut self, now: Time, written: &mut Vec<ConnId>) {
+        while let Some((conn, frame)) = self.home.speech.as_mut().and_then(|speech| speech.due(now)) {
+            self.send(conn, frame, written);
+        }
+    }
+
+    fn send(&mut self, conn: ConnId, frame: OutFrame, written: &mut Vec<ConnId>) {
+        if let Some(connection) = self.sockets.connections.get_mut(&conn) {
+            connection.send(frame);
+            if written.last() != Some(&conn) {
+                written.push(conn);
+            }
+        } else {
+            self.sides.send(conn, frame);
+        }
     }
 
     fn record(&self, conn: ConnId, who: String, what: String, outcome: String) {

@@ -16,6 +16,7 @@ mod files;
 mod health;
 mod keeper_thread;
 mod lane;
+mod mouth;
 mod network;
 mod open_files;
 mod replica;
@@ -30,6 +31,7 @@ pub use config::{
 pub use directory::{DataDirectory, DirectoryError, Identity};
 pub use disk::{DelayedDisk, Disk, FileDisk};
 pub use files::{CheckpointFiles, FileError, MemoryFiles};
+pub use mouth::{Listener, Mouth, Saying};
 pub use network::{Network, SystemNetwork};
 pub use quorate_node::NodeStatus;
 pub use quorate_tls::{CredentialsError, TlsFiles};

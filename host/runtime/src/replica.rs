@@ -10,6 +10,7 @@ use crate::files::{CheckpointFiles, MemoryFiles};
 use crate::health::Health;
 use crate::keeper_thread::KeeperThread;
 use crate::lane::{Addresses, Lane, Parts, Sleeper, WAKER};
+use crate::mouth::Mouth;
 use crate::network::{Network, SystemNetwork};
 use crate::open_files;
 use bytes::Bytes;
@@ -114,6 +115,8 @@ pub struct Options {
     pub sync_trace: Option<PathBuf>,
     /// Behave like a program that can work at this feature level at most: for tests of upgrades.
     pub feature_level_max: Option<u32>,
+    /// What speaks in place of the replica: for tests of what others make of a replica that lies.
+    pub mouth: Option<Box<dyn Mouth>>,
 }
 
 /// A replica to be started.
@@ -183,8 +186,7 @@ impl Replica {
             Clerk::start(&config.data, watched, mailbox.clone()).map_err(io_error("starting a thread"))?;
         let errands = clerk.errands().cloned();
         let probed = health.as_ref().map(|health| health.attach(mailbox.clone()));
-        let stop = Arc::new(AtomicBool::new(false));
-        let asker = Asker(mailbox.clone());
+        let (stop, asker) = (Arc::new(AtomicBool::new(false)), Asker(mailbox.clone()));
         let lane = Lane::new(Parts {
             node,
             poll,
@@ -202,6 +204,7 @@ impl Replica {
             health,
             network,
             credentials,
+            mouth: options.mouth,
             clerk,
             stop: stop.clone(),
         })

@@ -29,15 +29,17 @@ mod votes;
 
 use crate::plan::{self, Plan};
 use crate::random::Rng;
+use crate::replica::{CLUSTER, START_TIME};
 use bytes::Bytes;
 pub use digests::{Twisted, twist};
+use quorate_order::auth::Keyed;
 use quorate_order::mod_smart::digest_of;
-use quorate_types::{ConnId, Digest, InstanceId, Slot, View};
+use quorate_types::{ConnId, Digest, InstanceId, ReplicaId, Slot, View};
 use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage};
 use quorate_wire::{FRAME_HEADER, Frame, FrameKind, OrderMessage, OutFrame, StateMessage};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-pub use voice::Voice;
+pub use voice::{Scene, Voice};
 
 /// No word of a node makes a liar say more than this.
 const SAYINGS_MAX: usize = 32;
@@ -199,7 +201,7 @@ impl Saying {
 }
 
 /// One kind of trick, with what it remembers.
-trait Plays: Debug {
+trait Plays: Debug + Send {
     /// What is said to this process in place of this.
     fn instead(&mut self, me: &mut Voice, to: usize, said: Said) -> Vec<Saying>;
 
@@ -268,7 +270,19 @@ pub struct Liar {
 impl Liar {
     /// As planned.
     pub fn new(plan: &Plan, liar: &plan::Liar) -> Self {
-        let mut me = Voice::new(plan, liar.who, Rng::of(plan.seed, 2000 + liar.who as u64));
+        let scene = Scene {
+            replicas: plan.replicas,
+            clients: plan.clients,
+            cluster: CLUSTER,
+            start_time: START_TIME,
+            auth: Box::new(Keyed::new(ReplicaId::new(liar.who as u16 + 1), plan.seed)),
+        };
+        Self::of(scene, liar, Rng::of(plan.seed, 2000 + liar.who as u64))
+    }
+
+    /// In a scene.
+    pub fn of(scene: Scene, liar: &plan::Liar, rng: Rng) -> Self {
+        let mut me = Voice::new(scene, liar.who, rng);
         let plays = liar.tricks.iter().map(|trick| player(*trick, &mut me)).collect();
         Self {
             me,

@@ -1,15 +1,13 @@
 //! What all tricks of a liar have: its key, its memory, and its randomness.
 
 use super::Said;
-use crate::plan::Plan;
 use crate::random::Rng;
-use crate::replica::CLUSTER;
 use bytes::Bytes;
-use quorate_order::auth::{Authenticator, Keyed};
+use quorate_order::auth::Authenticator;
 use quorate_order::mod_smart::Statements;
 use quorate_types::{
-    AgreedTime, Digest, InstanceId, ItemsBuilder, MembershipId, ReplicaId, RequestNumber, SessionId, Slot,
-    View,
+    AgreedTime, ClusterId, Digest, InstanceId, ItemsBuilder, MembershipId, ReplicaId, RequestNumber,
+    SessionId, Slot, View,
 };
 use quorate_wire::mod_smart::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof, Signature};
 use quorate_wire::{
@@ -48,16 +46,31 @@ pub struct Voice {
     pub collects: BTreeMap<(InstanceId, View), BTreeMap<ReplicaId, Collect>>,
     /// What was shown to be decided.
     pub proofs: VecDeque<(InstanceId, Proof)>,
-    auth: Keyed,
+    scene: Scene,
     invented: u64,
 }
 
+/// Where a liar is.
+#[derive(Debug)]
+pub struct Scene {
+    /// How many replicas there are.
+    pub replicas: usize,
+    /// How many clients.
+    pub clients: usize,
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// The agreed time when the liar's own time was 0, in nanoseconds.
+    pub start_time: u64,
+    /// What it signs with: its own key.
+    pub auth: Box<dyn Authenticator>,
+}
+
 impl Voice {
-    pub(super) fn new(plan: &Plan, who: usize, rng: Rng) -> Self {
+    pub(super) fn new(scene: Scene, who: usize, rng: Rng) -> Self {
         Self {
             who,
-            replicas: plan.replicas,
-            clients: plan.clients,
+            replicas: scene.replicas,
+            clients: scene.clients,
             rng,
             now: 0,
             healed: false,
@@ -65,7 +78,7 @@ impl Voice {
             requests: VecDeque::new(),
             collects: BTreeMap::new(),
             proofs: VecDeque::new(),
-            auth: Keyed::new(ReplicaId::new(who as u16 + 1), plan.seed),
+            scene,
             invented: 0,
         }
     }
@@ -137,12 +150,12 @@ impl Voice {
     }
 
     fn statements(&self, (instance, membership): (InstanceId, MembershipId)) -> Statements {
-        Statements { cluster: CLUSTER, membership, instance }
+        Statements { cluster: self.scene.cluster, membership, instance }
     }
 
     /// An ACCEPT of its own.
     pub fn accept(&self, of: (InstanceId, MembershipId), view: View, slot: Slot, digest: Digest) -> Body {
-        let signature = self.auth.sign(&self.statements(of).accept(view, slot, digest));
+        let signature = self.scene.auth.sign(&self.statements(of).accept(view, slot, digest));
         Body::Accept { slot, digest, signature }
     }
 
@@ -154,12 +167,12 @@ impl Voice {
         slot: Slot,
         digest: Digest,
     ) -> Signature {
-        self.auth.sign(&self.statements(of).accept(view, slot, digest))
+        self.scene.auth.sign(&self.statements(of).accept(view, slot, digest))
     }
 
     /// Its signature on a STOP.
     pub fn stops(&self, of: (InstanceId, MembershipId), asked: View) -> Signature {
-        self.auth.sign(&self.statements(of).stop(asked))
+        self.scene.auth.sign(&self.statements(of).stop(asked))
     }
 
     /// A STOP of its own.
@@ -170,7 +183,7 @@ impl Voice {
     /// The same statement, as its own.
     pub fn collect(&self, of: (InstanceId, MembershipId), view: View, mut collect: Collect) -> Collect {
         collect.from = self.id();
-        collect.signature = self.auth.sign(&self.statements(of).collect(view, &collect));
+        collect.signature = self.scene.auth.sign(&self.statements(of).collect(view, &collect));
         collect
     }
 
@@ -224,7 +237,7 @@ impl Voice {
     pub fn invent(&mut self) -> Batch {
         let request = self.request();
         let header = BatchHeader {
-            time: AgreedTime::from_nanos(crate::replica::START_TIME + self.now),
+            time: AgreedTime::from_nanos(self.scene.start_time + self.now),
             seed: self.rng.number(),
             count: 1,
             border: false,

@@ -6,6 +6,7 @@ use crate::admin::{self, Admin};
 use crate::cluster::{Cluster, ClusterArgs};
 use crate::control::{self, Action, ChildReport, Life, Request};
 use crate::failure::{Failure, Outcome};
+use crate::lies::How;
 use crate::print;
 use clap::ValueEnum;
 use probe::{Gap, Probe};
@@ -25,7 +26,9 @@ use std::time::Duration;
   quorate chaos pause leader      as if its machine hung
   quorate chaos resume 2
   quorate chaos kill all          nothing that was acknowledged is lost
-  quorate chaos restart all")]
+  quorate chaos restart all
+  quorate chaos lie 1 --how equivocate     in a cluster of `quorate dev --fault-model byzantine`
+  quorate chaos lie 1 --how none           what the others found out stays in `quorate status`")]
 pub(crate) struct Args {
     /// What to do
     #[arg(value_enum)]
@@ -33,6 +36,9 @@ pub(crate) struct Args {
     /// To whom: the number of a replica, several as in 1,2, leader, or all
     #[arg(value_name = "REPLICA")]
     target: Target,
+    /// With `lie`: how
+    #[arg(long, value_enum, value_name = "TRICK", required_if_eq("fault", "lie"))]
+    how: Option<How>,
     #[command(flatten)]
     cluster: ClusterArgs,
     /// Do not write meanwhile, and measure nothing
@@ -53,6 +59,8 @@ enum Fault {
     Resume,
     /// Start the process; one that runs is stopped cleanly before
     Restart,
+    /// Let it lie to the others and to clients, until it is told to lie no more
+    Lie,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +101,9 @@ struct Happened {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    if args.how.is_some() && args.fault != Fault::Lie {
+        return Err(Failure::usage("--how is for `quorate chaos lie`"));
+    }
     let cluster = Cluster::find(&args.cluster)?;
     let list = Request { action: Action::List, replicas: vec![] };
     // Before anything else: without a supervisor there is nothing to be done.
@@ -104,7 +115,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(probe) = &probe {
         probe.mark();
     }
-    let done = control::call(&cluster.directory, &Request { action: action(args.fault), replicas })?;
+    let done = control::call(&cluster.directory, &Request { action: action(args), replicas })?;
     let replicas = done.changed;
     if args.fault == Fault::Restart {
         wait_until_back(&admin, &replicas)?;
@@ -113,7 +124,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let gap = probe.map(|probe| probe.finish(majority));
     let leader_after = if majority { admin.wait_for_leader(LEADER) } else { None };
     let result = Happened { durability, replicas, leader_before, leader_after, gap, majority };
-    print::line(if args.json { json(&result) } else { text(args.fault, &result) })?;
+    print::line(if args.json { json(&result) } else { text(args, &result) })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -122,12 +133,13 @@ fn durability(admin: &Admin) -> Option<String> {
     answers.iter().find_map(|answer| answer.status.as_ref().ok().map(|status| status.log.shown()))
 }
 
-fn action(fault: Fault) -> Action {
-    match fault {
+fn action(args: &Args) -> Action {
+    match args.fault {
         Fault::Kill => Action::Kill,
         Fault::Pause => Action::Pause,
         Fault::Resume => Action::Resume,
         Fault::Restart => Action::Restart,
+        Fault::Lie => Action::Lie(args.how.unwrap_or(How::None)),
     }
 }
 
@@ -175,12 +187,15 @@ fn json(result: &Happened) -> String {
     .to_string()
 }
 
-fn text(fault: Fault, result: &Happened) -> String {
-    let done = match fault {
+fn text(args: &Args, result: &Happened) -> String {
+    let lies = args.how.filter(|how| *how != How::None);
+    let done = match args.fault {
         Fault::Kill => "killed",
         Fault::Pause => "paused",
         Fault::Resume => "resumed",
         Fault::Restart => "restarted",
+        Fault::Lie if lies.is_some() => "told to lie:",
+        Fault::Lie => "told to lie no more:",
     };
     let names: Vec<String> = result.replicas.iter().map(ToString::to_string).collect();
     let led = result.leader_before.is_some_and(|leader| result.replicas.contains(&leader.number()));
@@ -203,10 +218,11 @@ fn text(fault: Fault, result: &Happened) -> String {
         None if result.majority => lines.push("nobody leads now; see `quorate status`".into()),
         None => {}
     }
-    let back = match fault {
+    let back = match args.fault {
         Fault::Kill => Some("restart"),
         Fault::Pause => Some("resume"),
-        Fault::Resume | Fault::Restart => None,
+        Fault::Lie if lies.is_some() => Some("lie --how none"),
+        Fault::Resume | Fault::Restart | Fault::Lie => None,
     };
     lines.extend(back.map(|back| format!("undo it with `quorate chaos {back} {}`", names.join(","))));
     lines.join("\n")

@@ -22,6 +22,8 @@ pub(super) struct Replica {
     id: u16,
     config: PathBuf,
     log: PathBuf,
+    /// Where it reads how to lie, if it may.
+    lies: Option<PathBuf>,
     child: Option<Child>,
     life: Life,
 }
@@ -47,6 +49,7 @@ impl Replica {
             .arg("--config")
             .arg(&self.config)
             .arg(format!("--die-with-parent={}", std::process::id()))
+            .args(self.lies.iter().flat_map(|file| ["--lies".as_ref(), file.as_os_str()]))
             .stdin(Stdio::null())
             .stdout(out)
             .stderr(error)
@@ -78,12 +81,16 @@ impl Replica {
     fn objection(&self, action: Action) -> Option<String> {
         let id = self.id;
         match (action, self.life) {
-            (Action::Kill | Action::Pause | Action::Resume, Life::Killed | Life::Ended) => {
+            (Action::Kill | Action::Pause | Action::Resume | Action::Lie(_), Life::Killed | Life::Ended) => {
                 Some(format!("replica {id} is down: start it again with `quorate chaos restart {id}`"))
             }
             (Action::Pause, Life::Paused) => {
                 Some(format!("replica {id} is paused already: let it go on with `quorate chaos resume {id}`"))
             }
+            (Action::Lie(_), _) if self.lies.is_none() => Some(
+                "replicas lie only where that is survived: make another cluster with `quorate dev --fault-model byzantine --dir DIR`"
+                    .into(),
+            ),
             (Action::Resume, Life::Running) => Some(format!("replica {id} is not paused")),
             _ => None,
         }
@@ -107,6 +114,7 @@ impl Replica {
                 self.life = Life::Running;
                 self.signal(Signal::CONT)
             }
+            Action::Lie(how) => self.lies.as_ref().map_or(Ok(()), |file| how.tell(file)),
             Action::Restart => {
                 self.ask_to_stop();
                 self.stop_until(Instant::now() + STOP);
@@ -153,12 +161,14 @@ pub(super) struct Children {
 }
 
 impl Children {
-    /// Those of the cluster in `directory`, not started yet.
-    pub(super) fn new(directory: &Path, ids: impl Iterator<Item = u16>) -> Self {
+    /// Those of the cluster in `directory`, not started yet. `may_lie`: whether they can be told to lie. They begin without.
+    pub(super) fn new(directory: &Path, ids: impl Iterator<Item = u16>, may_lie: bool) -> Self {
         let replica = |id| {
             let place = replica_directory(directory, id);
-            let (config, log) = (place.join(REPLICA_FILE), place.join("log.txt"));
-            Replica { id, config, log, child: None, life: Life::Killed }
+            let (config, log, lies) = (place.join(REPLICA_FILE), place.join("log.txt"), place.join("lies"));
+            let _ = std::fs::remove_file(&lies);
+            let lies = Some(lies).filter(|_| may_lie);
+            Replica { id, config, log, lies, child: None, life: Life::Killed }
         };
         Self { replicas: ids.map(replica).collect() }
     }

@@ -54,7 +54,7 @@ impl Config {
                 ..RaftConfig::new(me, ids, seed)
             }),
             Protocol::ModSmart => OrderConfig::ModSmart {
-                keys: self.keys()?,
+                keys: self.signing_keys()?,
                 config: ModSmartConfig {
                     cluster: self.cluster_id()?,
                     heartbeat,

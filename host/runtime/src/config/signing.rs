@@ -120,7 +120,10 @@ impl Config {
     }
 
     /// With what this replica signs, and checks others.
-    pub(super) fn keys(&self) -> Result<Keys, ConfigError> {
+    ///
+    /// # Errors
+    /// When there is no such key, or none of this replica's, or of another one.
+    pub fn signing_keys(&self) -> Result<Keys, ConfigError> {
         let (FaultModel::Byzantine, Some(signing)) = (self.fault_model, &self.signing) else {
             return Ok(Keys::Trusting);
         };

@@ -77,7 +77,7 @@ fn replicas_that_sign_need_their_keys() {
     let directory = tempfile::tempdir().unwrap();
     let good = byzantine(directory.path());
     good.check_signing().unwrap();
-    assert!(matches!(good.keys().unwrap(), quorate_order::auth::Keys::Ed25519(_)));
+    assert!(matches!(good.signing_keys().unwrap(), quorate_order::auth::Keys::Ed25519(_)));
     let with = |change: fn(&mut Config)| {
         let mut config = good.clone();
         change(&mut config);
@@ -99,9 +99,15 @@ fn replicas_that_sign_need_their_keys() {
         assert!(why.contains(what), "{why}");
     }
     let other = with(|c| c.replica = 2);
-    assert!(other.keys().unwrap_err().to_string().contains("not the key that the members know replica 2 by"));
+    assert!(
+        other
+            .signing_keys()
+            .unwrap_err()
+            .to_string()
+            .contains("not the key that the members know replica 2 by")
+    );
     std::fs::write(directory.path().join("signing.key"), "12").unwrap();
-    assert!(good.keys().unwrap_err().to_string().contains("64 hexadecimal digits"));
+    assert!(good.signing_keys().unwrap_err().to_string().contains("64 hexadecimal digits"));
     assert_ne!(good.parameters(1), with(|c| c.members[2].key = c.members[1].key.clone()).parameters(1));
 }
 

@@ -1,0 +1,90 @@
+//! Replicas of a cluster of real processes that lie: clients go on, and the others say who it was where that can be shown.
+
+mod harness;
+
+use harness::{Cluster, quorate, wait_until};
+use std::time::{Duration, Instant};
+
+fn start() -> Cluster {
+    Cluster::start(&["--fault-model", "byzantine", "--service", "kv"])
+}
+
+fn lie(cluster: &Cluster, replica: u16, how: &str) {
+    let (id, undo) = (replica.to_string(), format!("chaos lie --how none {replica}"));
+    let said = cluster.ok(&["chaos", "lie", &id, "--how", how, "--no-probe"]);
+    assert!(said.contains("told to lie"), "{said}");
+    assert_eq!(said.contains(&undo), how != "none", "{said}");
+}
+
+/// Clients write and read, and none of them sees an error, or anything that was not written.
+fn go_on(cluster: &Cluster, round: &str) {
+    for number in 0..8 {
+        let value = format!("{round} {number}");
+        cluster.ok(&["kv", "put", "key", &value, "--timeout", "20"]);
+        assert_eq!(cluster.ok(&["kv", "get", "key", "--timeout", "20"]), value);
+    }
+}
+
+/// What honest replicas hold against this one.
+fn evidence(cluster: &Cluster, liar: u16) -> usize {
+    let status = cluster.status();
+    let others = status["replicas"].as_array().expect("a list").iter();
+    let suspects = others
+        .filter(|other| other["replica"] != liar)
+        .flat_map(|other| other["status"]["suspects"].as_array().cloned().unwrap_or_default());
+    suspects.inspect(|suspect| assert_eq!(suspect["replica"], liar, "{suspect}")).count()
+}
+
+/// Each way to lie, by whoever leads: the first one that the others can show is one that nobody else could have said.
+#[test]
+fn clients_go_on_while_a_replica_lies() {
+    let mut cluster = start();
+    let liar = cluster.wait_for_leader();
+    go_on(&cluster, "honest");
+    assert_eq!(evidence(&cluster, liar), 0);
+    lie(&cluster, liar, "views");
+    go_on(&cluster, "views");
+    wait_until("the others hold it against the liar", || evidence(&cluster, liar) >= 2);
+    let shown = cluster.run(&["status"]).out;
+    assert!(shown.contains(&format!("r{liar} did what no honest replica does")), "{shown}");
+    let tricks =
+        ["silent", "small", "equivocate", "forge", "censor", "votes", "complain", "replay", "corrupt"];
+    for how in tricks.into_iter().chain(["replies"]) {
+        lie(&cluster, liar, how);
+        go_on(&cluster, how);
+    }
+    lie(&cluster, liar, "none");
+    go_on(&cluster, "honest again");
+    cluster.wait_until_equal();
+    assert_eq!(cluster.ctrl_c(), Some(0));
+}
+
+/// A leader that is slow, but not late enough for anything to be overdue, is replaced in the time that is documented; with some more for a
+/// machine that does other things.
+#[test]
+fn a_slow_leader_is_replaced() {
+    let mut cluster = start();
+    for round in 0..10 {
+        go_on(&cluster, &round.to_string());
+    }
+    let slow = cluster.wait_for_leader();
+    lie(&cluster, slow, "slow");
+    let since = Instant::now();
+    while cluster.wait_for_leader() == slow {
+        assert!(since.elapsed() < Duration::from_secs(20), "it leads for ever");
+        cluster.ok(&["kv", "put", "key", "value", "--timeout", "20"]);
+    }
+    assert_eq!(cluster.ctrl_c(), Some(0));
+}
+
+/// Nobody is told to lie where nothing would hold it off; nor by a command line of an operator.
+#[test]
+fn where_nobody_may_lie_nobody_does() {
+    let mut cluster = Cluster::start(&["--service", "kv"]);
+    cluster.wait_for_leader();
+    cluster.run(&["chaos", "lie", "1", "--how", "silent"]).fails(1, &["--fault-model byzantine"]);
+    cluster.run(&["chaos", "lie", "1"]).fails(2, &["--how"]);
+    cluster.run(&["chaos", "kill", "1", "--how", "silent"]).fails(2, &["--how"]);
+    quorate(&["serve", "--config", "x", "--lies", "y"]).fails(2, &["--die-with-parent"]);
+    assert_eq!(cluster.ctrl_c(), Some(0));
+}
