@@ -8,6 +8,7 @@
 //! What waits for long is watched by the protocol. If that does not help, it is sent to all: the leader may never have heard of it.
 //! Tests: `vouching/tests.rs`, check/sim (`--fault-model byzantine`).
 
+mod openings;
 mod signed;
 
 pub(crate) use signed::is_plain;
@@ -19,6 +20,7 @@ use crate::node::Node;
 use crate::status::SuspectStatus;
 use crate::wants::Wants;
 use bytes::Bytes;
+use openings::Openings;
 use quorate_admit::{Heard, HeardLimits, Late, Owner};
 use quorate_execute::{Lookup, Outcome};
 use quorate_merge::Position;
@@ -106,6 +108,7 @@ pub(crate) struct Vouching {
     quorums: Quorums,
     heard: Heard,
     signed: Signed,
+    openings: Openings,
     /// By instance.
     held: Vec<Vec<Held>>,
     /// What the protocol watches for this replica, and through which instance it goes.
@@ -139,6 +142,7 @@ impl Vouching {
             quorums: Quorums::new(model, u32::try_from(members).unwrap_or(u32::MAX).max(1)),
             heard: Heard::new(limits),
             signed,
+            openings: Openings::default(),
             held: (0..instances).map(|_| Vec::new()).collect(),
             watched: BTreeMap::new(),
             woken: Vec::new(),
@@ -223,6 +227,7 @@ impl Vouching {
         for outcome in outcomes {
             match (outcome.opening, outcome.status) {
                 (Some(client), _) => {
+                    self.openings.opened(client, outcome.number);
                     if self.heard.opened(client, outcome.number, outcome.session) {
                         self.woken.push(outcome.session);
                     }
@@ -276,23 +281,18 @@ impl Node {
         let mut at = 0;
         for (header, body, whole) in Requests::new(payload).flatten() {
             let end = at + whole.len();
-            let to = match self.hear_one(
-                now,
-                (conn, client),
-                (&header, body),
-                payload.slice(at..end),
-                &mut answer,
-            ) {
-                true => Some(instance_of(&header, count)).filter(|to| self.instances[*to].order.leading()),
-                false => None,
-            };
-            let to = match to {
-                Some(to) if self.executor.key(header.session).is_some() => {
-                    self.give(now, to, Some(conn), &payload.slice(at..end), out);
-                    None
-                }
-                to => to,
-            };
+            let bytes = payload.slice(at..end);
+            let kept = self.hear_one(now, (conn, client), (&header, body), bytes.clone(), &mut answer);
+            if kept {
+                self.vouching.hear_opening(now, whole);
+            }
+            let to = Some(instance_of(&header, count));
+            let mut to = to.filter(|to| kept && self.instances[*to].order.leading());
+            // What has to be checked, or said by others, is not admitted at once.
+            let waits = self.executor.key(header.session).is_some() || !self.vouching.is_everywhere(whole);
+            if let Some(at) = to.take_if(|_| waits) {
+                self.give(now, at, Some(conn), &bytes, out);
+            }
             // Neighbours that go through the same instance are admitted together.
             run = match (run, to) {
                 (Some((to_before, from)), Some(to)) if to_before == to => Some((to, from)),
@@ -409,6 +409,7 @@ impl Node {
             }
         }
         self.check_given(now, out);
+        self.say_openings(now, out);
         let mut any = false;
         for at in 0..self.instances.len() {
             any |= self.vouch_in(at, now);
@@ -500,7 +501,11 @@ impl Node {
         }
         let executor = &self.executor;
         let next = |session| executor.last_number(session).map(RequestNumber::next);
-        let late: Vec<Late> = self.vouching.heard.late(now, LATE_AFTER, next).take(LATE_MAX).collect();
+        let late = self.vouching.heard.late(now, LATE_AFTER, next);
+        // No leader has to know of an opening that too few said.
+        let late = late.filter(|late| self.vouching.is_everywhere(&late.bytes));
+        let late: Vec<Late> = late.take(LATE_MAX).collect();
+        self.vouching.say_what_waits(now);
         let late = self.rightly_late(late);
         let count = self.instances.len();
         for late in late {
@@ -556,17 +561,13 @@ impl Node {
             Ok(_) => return self.reject(now, conn, "a member sends requests of clients".into(), out),
             Err(why) => return self.reject(now, conn, why.to_string(), out),
         };
-        let enough = self.vouching.quorums.f() as usize * 2 + 1;
         for (header, body, whole) in Requests::new(&bytes).flatten() {
             let fresh = match header.kind {
                 RequestKind::OpenSession => true,
                 _ => matches!(self.executor.lookup(header.session, header.number), Lookup::Fresh),
             };
             let fits = body.len() <= self.config.admission.request_bytes_max;
-            if fresh
-                && fits
-                && (self.vouching.heard.told(from, whole) >= enough || self.shows_itself(now, from, &header))
-            {
+            if fresh && fits && self.was_told_enough(now, from, &header, whole) {
                 self.admit_known(now, &bytes.slice_ref(whole), out);
             }
         }

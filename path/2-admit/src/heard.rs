@@ -400,6 +400,25 @@ impl Heard {
         self.told.get(whole).map_or(0, BTreeSet::len)
     }
 
+    /// How many members sent this on.
+    pub fn told_by(&self, whole: &[u8]) -> usize {
+        self.told.get(whole).map_or(0, BTreeSet::len)
+    }
+
+    /// How many openings of a client wait that have lower nonces than this, counted up to so many.
+    pub fn openings_before(&self, client: ClientId, nonce: RequestNumber, most: usize) -> usize {
+        self.openings.range((client, RequestNumber::ZERO)..(client, nonce)).take(most).count()
+    }
+
+    /// Of each client so many openings that wait, those with the lowest nonces.
+    pub fn first_openings(&self, of_client: usize) -> impl Iterator<Item = &Bytes> {
+        let mut of = (ClientId::new(0), 0);
+        self.openings.iter().filter_map(move |((client, _), asked)| {
+            of = if of.0 == *client { (*client, of.1 + 1) } else { (*client, 1) };
+            (of.1 <= of_client).then_some(&asked.bytes)
+        })
+    }
+
     /// All requests that wait of a session, in order.
     pub fn of_session(&self, session: SessionId) -> impl Iterator<Item = &Bytes> {
         let line = self.lines.get(session.index as usize).and_then(Option::as_ref);

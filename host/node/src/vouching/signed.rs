@@ -275,6 +275,9 @@ impl Node {
         out: &mut Effects,
     ) {
         let Some(Ok((header, ..))) = Requests::new(bytes).next() else { return };
+        if !self.vouching.is_everywhere(bytes) || self.vouching.is_opened(bytes) {
+            return;
+        }
         if self.executor.key(header.session).is_some() {
             self.vouching.signed.waiting.push((at, conn, bytes.clone()));
         } else {

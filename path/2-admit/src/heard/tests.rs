@@ -283,3 +283,21 @@ fn a_signed_copy_takes_the_place_of_the_one_before() {
     assert!(!knows(&heard, &later, b"read a") && heard.byte_len() == 0, "as if it had never come");
     heard.invariants();
 }
+
+/// Of each client the openings with the lowest nonces come first, and who told of one is counted.
+#[test]
+fn openings_have_their_turn() {
+    let mut heard = Heard::new(HeardLimits { bytes_max: 4096, client_bytes_max: 4096, window: 16 });
+    for (client, nonce) in [(MALLORY, 5), (ALICE, 9), (ALICE, 3), (ALICE, 6)] {
+        assert!(hear(&mut heard, Owner::Open(client), &opening(client, nonce)));
+    }
+    let before = |nonce| heard.openings_before(ALICE, RequestNumber::new(nonce), 2);
+    assert_eq!([3, 4, 6, 9, 10].map(before), [0, 1, 1, 2, 2], "counted up to two");
+    let first: Vec<Bytes> = heard.first_openings(2).cloned().collect();
+    assert_eq!(first, [opening(ALICE, 3), opening(ALICE, 6), opening(MALLORY, 5)]);
+    assert_eq!(heard.told_by(&first[0]), 0);
+    for member in [2, 2, 3] {
+        heard.told(ReplicaId::new(member), &first[0]);
+    }
+    assert_eq!((heard.told_by(&first[0]), heard.told_by(&first[1])), (2, 0));
+}
