@@ -117,7 +117,7 @@ fn the_old_members_decide_the_change_and_the_new_ones_what_follows() {
 
 /// Views of two memberships are never compared: a slot may have been decided in one view here and in another one there.
 #[test]
-fn a_membership_begins_in_a_view_of_its_own_wherever_its_slot_was_decided() {
+pub(super) fn a_membership_begins_in_a_view_of_its_own_wherever_its_slot_was_decided() {
     let now = membership(2, &[0, 1, 3], &[]);
     let (here, _) = after_change(0, Crash, 3, &now);
     let mut there = One::new(2, 3, Crash);
@@ -132,7 +132,7 @@ fn a_membership_begins_in_a_view_of_its_own_wherever_its_slot_was_decided() {
 
 /// T13: who proves a slot are those who voted on it, not those who vote now.
 #[test]
-fn a_slot_is_proven_by_its_own_membership() {
+pub(super) fn a_slot_is_proven_by_its_own_membership() {
     let now = membership(2, &[0, 1, 4, 5], &[]);
     let (one, batch) = after_change(0, Byzantine, 4, &now);
     // A checkpoint at the slot of the change brings no proof of it.
