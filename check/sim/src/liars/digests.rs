@@ -58,8 +58,8 @@ impl Plays for Digests {
             *held = me.rng.chance(500);
             let far = match me.rng.below(3) {
                 0 => u64::MAX,
-                1 => honest.number() + me.rng.below(1000),
-                _ => me.rng.below(honest.number() + 1),
+                1 => honest.number().saturating_add(me.rng.below(1000)),
+                _ => me.rng.below(honest.number().saturating_add(1)),
             };
             let digest = me.digest();
             more.push(Saying::now(
