@@ -44,6 +44,8 @@ const LOOK_EVERY: Span = Span::from_millis(50);
 const LATE_AFTER: Span = Span::from_millis(100);
 /// No more of it is watched with one look.
 const LATE_MAX: usize = 256;
+/// No more of it, and of what waits behind it, is given to a leader here once more with one look.
+const GIVEN_MAX: usize = 1024;
 /// Who says that a session is theirs that nobody opens is forgotten after this.
 const CLAIM_TIME: Span = Span::from_secs(30);
 /// The agreed time may run ahead of this replica's own by so much at once, and no faster than twice as fast for long.
@@ -494,6 +496,19 @@ impl Node {
         }
     }
 
+    /// What waits for long goes to its instance, if that leads here, and so does what waits behind it in its session: given one at a time it
+    /// would never catch up with what its client sends. How many did, of so many at most.
+    fn admit_from(&mut self, now: Time, late: &Late, most: usize, out: &mut Effects) -> usize {
+        if late.opener.is_some() {
+            self.admit_known(now, &late.bytes, out);
+            return 0;
+        }
+        let waits = self.vouching.heard.of_session(late.session).take(most);
+        let waits: Vec<Bytes> = waits.cloned().collect();
+        waits.iter().for_each(|bytes| self.admit_known(now, bytes, out));
+        waits.len()
+    }
+
     /// Looks at what waits for long: it is watched, and given to an instance that leads here once more.
     pub(crate) fn look_at_late(&mut self, now: Time, out: &mut Effects) {
         if self.vouching.look_at.is_none_or(|at| at > now) {
@@ -508,8 +523,9 @@ impl Node {
         self.vouching.say_what_waits(now);
         let late = self.rightly_late(late);
         let count = self.instances.len();
+        let mut given = 0;
         for late in late {
-            self.admit_known(now, &late.bytes, out);
+            given += self.admit_from(now, &late, GIVEN_MAX - given, out);
             let Some(Ok((header, ..))) = Requests::new(&late.bytes).next() else { continue };
             let digest = digest_of_request(&late.bytes);
             let at = instance_of(&header, count);

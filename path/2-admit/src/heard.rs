@@ -317,12 +317,35 @@ impl Heard {
             let Some(early) = self.early.remove(&key) else { continue };
             if key.1 != client {
                 self.drop_all(early);
-            } else if let Some(line) = self.line(Owner::Open(client), session) {
+            } else {
                 waits = !early.asked.is_empty();
-                line.asked = early.asked;
+                self.move_in(client, session, early);
             }
         }
         waits
+    }
+
+    /// What came before its session was known here stands with what has come since.
+    fn move_in(&mut self, client: ClientId, session: SessionId, mut early: Line) {
+        let window = usize::try_from(self.limits.window).unwrap_or(usize::MAX);
+        let Some(line) = self.line(Owner::Open(client), session) else { return };
+        // Nearly always nothing has.
+        std::mem::swap(&mut line.asked, &mut early.asked);
+        let mut gone = 0;
+        for asked in early.asked {
+            match line.place(asked.number) {
+                Ok(_) => gone += asked.cost(),
+                Err(at) => line.asked.insert(at, asked),
+            }
+        }
+        while line.asked.len() > window
+            && let Some(last) = line.asked.pop_back()
+        {
+            gone += last.cost();
+        }
+        if gone > 0 {
+            self.freed(client, gone);
+        }
     }
 
     /// This request, and all before it, were executed, or answered without that: their client knows, or asks again.

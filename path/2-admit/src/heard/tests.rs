@@ -158,6 +158,25 @@ fn who_claims_a_session_before_it_is_known_here_is_heard_only_if_it_is_theirs() 
     assert!(!knows(&heard, &opening(ALICE, 11)), "it is over");
 }
 
+/// What came before its session was known here, and what came since, but before this replica looked, are kept together.
+#[test]
+fn early_requests_stand_with_later_ones() {
+    let mut heard = Heard::new(LIMITS);
+    for early in 2..=4 {
+        hear(&mut heard, Owner::Claims(ALICE), &request(early, "early"));
+    }
+    for late in [1, 3, 5] {
+        hear(&mut heard, Owner::Open(ALICE), &request(late, "late"));
+    }
+    heard.opened(ALICE, number(99), SESSION);
+    heard.invariants();
+    let kept: Vec<Bytes> = heard.of_session(SESSION).cloned().collect();
+    let expected = [request(1, "late"), request(2, "early"), request(3, "early"), request(4, "early")];
+    assert_eq!(kept, expected, "in order, each once, and no more than a window");
+    heard.executed(SESSION, number(9));
+    assert_eq!(heard.byte_len(), 0);
+}
+
 #[test]
 fn one_member_that_sends_something_on_proves_nothing_and_two_do() {
     let mut heard = Heard::new(LIMITS);
