@@ -124,7 +124,13 @@ fn protocols_and_fault_models_that_do_not_go_together_are_refused() {
     let refused = [
         (changed(|c| c.fault_model = FaultModel::Byzantine), "fault_model"),
         (changed(|c| (c.protocol, c.reads.lease) = (Protocol::ModSmart, true)), "lease = false"),
-        (changed(|c| (c.protocol, c.membership, c.created) = (Protocol::ModSmart, 2, Some(1))), "backup"),
+        (
+            changed(|c| {
+                (c.protocol, c.fault_model) = (Protocol::ModSmart, FaultModel::Byzantine);
+                (c.membership, c.created) = (2, Some(1));
+            }),
+            "backup",
+        ),
     ];
     for (config, what) in refused {
         let why = config.check_protocol().expect_err(what).to_string();
@@ -134,6 +140,8 @@ fn protocols_and_fault_models_that_do_not_go_together_are_refused() {
         let config = changed(|c| c.protocol = protocol);
         assert!(config.check_protocol().is_ok());
         assert_eq!(toml::from_str(&config.to_toml()), Ok(config));
+        let joins = changed(|c| (c.protocol, c.membership, c.created) = (protocol, 2, Some(1)));
+        assert!(joins.check_protocol().is_ok(), "members come and go");
     }
 }
 
