@@ -327,6 +327,18 @@ impl Node {
         }
     }
 
+    /// The session that a client opened with this nonce, if that was executed. Who began with a checkpoint knows it by its state only; and who
+    /// remembers one that is over must not keep it from being opened anew: those who began later say nothing of it.
+    fn opened_by(&mut self, client: ClientId, nonce: RequestNumber) -> Option<SessionId> {
+        if let Some(session) = self.vouching.heard.opened_by(client, nonce) {
+            if self.executor.client(session).is_some() {
+                return Some(session);
+            }
+            self.vouching.heard.forget_opened(client, nonce);
+        }
+        self.executor.opened(client, nonce)
+    }
+
     /// Whether it was not executed yet, and is kept.
     fn hear_one(
         &mut self,
@@ -346,7 +358,7 @@ impl Node {
             return say(ReplyStatus::TooLarge, b"not executed: the request is over the size limit");
         }
         let owner = match header.kind {
-            RequestKind::OpenSession => match self.vouching.heard.opened_by(client, header.number) {
+            RequestKind::OpenSession => match self.opened_by(client, header.number) {
                 Some(session) => {
                     let (status, number) = (ReplyStatus::SessionOpened, header.number);
                     Reply { session, number, status, body: b"" }.write_to(answer);

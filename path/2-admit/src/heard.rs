@@ -300,6 +300,13 @@ impl Heard {
         self.opened.get(&(client, nonce)).copied()
     }
 
+    /// The session that this opened is over: it may open another one.
+    pub fn forget_opened(&mut self, client: ClientId, nonce: RequestNumber) {
+        if self.opened.remove(&(client, nonce)).is_some() {
+            self.opened_last.retain(|by| *by != (client, nonce));
+        }
+    }
+
     /// A session was opened, or that was refused; in the order of execution. Whether something waits that came before.
     pub fn opened(&mut self, client: ClientId, nonce: RequestNumber, session: SessionId) -> bool {
         if let Some(asked) = self.openings.remove(&(client, nonce)) {

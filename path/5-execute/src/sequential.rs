@@ -179,6 +179,10 @@ impl Executor {
     pub fn client(&self, session: SessionId) -> Option<ClientId> {
         self.sessions.client(session)
     }
+    /// The session that this client opened with this nonce, while it lives and has executed nothing.
+    pub fn opened(&self, client: ClientId, nonce: RequestNumber) -> Option<SessionId> {
+        self.sessions.opened(client, nonce.number())
+    }
     /// With what its requests are signed, while it lives and if they are.
     pub fn key(&self, session: SessionId) -> Option<SessionKey> {
         self.sessions.key(session)

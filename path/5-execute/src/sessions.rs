@@ -244,6 +244,12 @@ impl SessionTable {
         }
     }
 
+    /// The session that this client opened with this nonce, while it lives and has executed nothing.
+    pub fn opened(&self, client: ClientId, nonce: u64) -> Option<SessionId> {
+        let index = *self.openings.get(&(client, nonce))?;
+        Some(SessionId { index, generation: self.places[index as usize].generation })
+    }
+
     /// Opens a session, or finds the one that was opened by the same request. `None` when a cap is reached.
     pub fn open(
         &mut self,
@@ -252,8 +258,8 @@ impl SessionTable {
         key: Option<SessionKey>,
         now: AgreedTime,
     ) -> Option<SessionId> {
-        if let Some(index) = self.openings.get(&(client, nonce)) {
-            return Some(SessionId { index: *index, generation: self.places[*index as usize].generation });
+        if let Some(session) = self.opened(client, nonce) {
+            return Some(session);
         }
         let of_client = self.of_client(client);
         if self.live >= self.limits.sessions_max || of_client >= self.limits.sessions_per_client_max {

@@ -3,7 +3,7 @@
 mod support;
 
 use quorate_execute::{Lookup, SessionLimits};
-use quorate_types::{RequestNumber, SessionId, Span};
+use quorate_types::{ClientId, RequestNumber, SessionId, Span};
 use quorate_wire::ReplyStatus::{self, *};
 use support::{Ask, Replica, close, commands, empty, items, list, open};
 
@@ -50,13 +50,20 @@ fn a_place_is_given_out_again_under_another_generation() {
 fn a_session_that_executes_nothing_expires() {
     let mut replica = Replica::new(limits());
     let (kept, idle) = (replica.opened(1, 1), replica.opened(1, 2));
+    let opened = |replica: &Replica, nonce| replica.executor.opened(ClientId::new(1), number(nonce));
+    assert_eq!(
+        (opened(&replica, 1), opened(&replica, 2), opened(&replica, 3)),
+        (Some(kept), Some(idle), None)
+    );
     assert_eq!(replica.one(60, empty(kept, 1, 1)).status, Done);
+    assert_eq!(opened(&replica, 1), None, "its client knows that it is open");
     // Neither a repetition nor a gap keeps a session alive.
     let seen = replica.run(99, &[empty(idle, 7, 1), open(1, 2)]);
     assert_eq!((seen[0].status, seen[1].session), (ExpectedNumber, idle));
     let seen = replica.run(100, &[empty(idle, 1, 1), empty(kept, 1, 1)]);
     assert_eq!([seen[0].status, seen[1].status], [SessionExpired, Done]);
     assert_eq!(replica.executor.session_count(), 1);
+    assert_eq!(opened(&replica, 2), None, "it is over");
     replica.run(159, &[]);
     assert_eq!(replica.executor.session_count(), 1);
     // Time that goes back in a proposal does not go back.

@@ -259,6 +259,9 @@ fn an_opening_that_comes_late_waits_for_nothing() {
     for nonce in 0..2 * OPENED_MAX as u64 {
         heard.opened(MALLORY, number(nonce), SESSION);
     }
+    heard.forget_opened(MALLORY, number(2 * OPENED_MAX as u64 - 1));
+    assert_eq!(heard.opened_by(MALLORY, number(2 * OPENED_MAX as u64 - 1)), None, "its session is over");
+    heard.opened(MALLORY, number(2 * OPENED_MAX as u64 - 1), SESSION);
     assert_eq!((heard.opened.len(), heard.opened_last.len()), (OPENED_MAX, OPENED_MAX));
     // What nobody executes is forgotten, and heard again when it is sent again.
     hear(&mut heard, Owner::Open(ALICE), &opening(ALICE, 9));
