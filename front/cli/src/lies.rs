@@ -170,7 +170,10 @@ impl Lies {
     fn listen(&mut self, now: Time) {
         let how = self.told.now();
         if how != self.how {
-            tracing::warn!("this replica lies from now on: {}", how.name());
+            match how {
+                How::None => tracing::warn!("this replica lies no more"),
+                _ => tracing::warn!("this replica lies from now on: {}", how.name()),
+            }
             self.how = how;
             self.liar = how.trick().and_then(|trick| liar(&self.config, trick, now));
         }

@@ -247,7 +247,7 @@ impl Node {
             let (_, key) = read_opening(body);
             let Some(key) = key else {
                 if required {
-                    return Err("the replicas take signed requests only: write `sign_requests = true` in the client's configuration".into());
+                    return Err("the replicas take signed requests only: write authentication = \"signatures\" in client.toml".into());
                 }
                 continue;
             };

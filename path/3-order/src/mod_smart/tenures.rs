@@ -7,8 +7,8 @@
 //! ```text
 //! anchor   1 u8, as long as the cluster's first membership holds, else: 2 u8 | slot u64 | view u64 | memberships
 //! ```
-//! Who joins later does not know who began: what the first change says of them is so. The slot is the one that decided the tenure, the view its first one. There are two memberships where the anchor's slot is that slot: the
-//! one before decided it, and proves it.
+//! The slot is the one that decided the tenure, the view its first one. There are two memberships where the anchor's slot is that slot: the
+//! one before decided it, and proves it. Who joins later does not know who began: what the first change says of them is so.
 //!
 //! INV-SMART-12. Tests: tests/members.rs, tests/tenures.rs.
 
