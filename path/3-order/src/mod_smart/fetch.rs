@@ -17,16 +17,36 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// So many slots are asked for at once.
 const WINDOW: u16 = 32;
-/// An answer has so many bytes of batches at most, and one batch more.
+/// An answer ends with the batch that brings it over so many bytes.
 const ANSWER_BYTES: usize = 4 << 20;
+
+/// A question.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    last: Slot,
+    at: Time,
+    /// So many bytes of batches came since.
+    bytes: usize,
+}
+
+impl Asked {
+    fn up_to(last: Slot, at: Time) -> Self {
+        Self { last, at, bytes: 0 }
+    }
+
+    /// Whether all came that an answer can hold.
+    fn is_answered(&self, decided: Slot) -> bool {
+        decided >= self.last || self.bytes > ANSWER_BYTES
+    }
+}
 
 /// What is asked of whom.
 #[derive(Debug, Default)]
 pub(super) struct Fetching {
     /// The last slot that each member seems to have decided, where that is more than is decided here.
     sources: BTreeMap<ReplicaId, Slot>,
-    /// Up to which slot was asked last, and when, if that is not answered.
-    asked: Option<(Slot, Time)>,
+    /// What was asked last, if that is not answered.
+    asked: Option<Asked>,
     /// Of whom.
     last: Option<ReplicaId>,
     /// Who has only a checkpoint, and of which slot.
@@ -72,9 +92,7 @@ impl ModSmart {
         let decided = self.decided();
         let unproven = self.is_byzantine() && decided > Slot::ZERO && self.log.proof(decided).is_none();
         let fetching = &mut self.fetching;
-        if let Some((_, at)) = fetching.asked
-            && self.now.since(at) < self.config.repeat
-        {
+        if fetching.asked.is_some_and(|asked| self.now.since(asked.at) < self.config.repeat) {
             return;
         }
         let first = if unproven { decided } else { decided.next() };
@@ -96,7 +114,7 @@ impl ModSmart {
         let Some(to) = after.copied() else { return };
         let count = WINDOW.min(FETCH_MAX);
         fetching.looked = self.now;
-        fetching.asked = Some((first.plus(u64::from(count) - 1), self.now));
+        fetching.asked = Some(Asked::up_to(first.plus(u64::from(count) - 1), self.now));
         fetching.last = Some(to);
         fetching.tried.insert(to);
         self.send(out, to, Body::Fetch { slot: first, count }, None);
@@ -144,10 +162,16 @@ impl ModSmart {
             return self.log.set_floor_proof(proof);
         }
         self.fetching.hint(from, proof.slot, decided);
+        let bytes = batch.bytes().len();
         self.decide(proof, batch, out);
         self.fetching.came = self.now;
         self.progress(out);
-        if self.fetching.asked.is_some_and(|(last, _)| self.decided() >= last) {
+        let decided = self.decided();
+        let Some(asked) = &mut self.fetching.asked else { return };
+        asked.bytes += bytes;
+        if asked.is_answered(decided) {
+            // Who had as much as an answer holds may have more, and who does not vote hears of that seldom.
+            self.fetching.hint(from, decided.next(), decided);
             self.fetching.asked = None;
             self.fetch_on(out);
         }
@@ -170,7 +194,7 @@ impl ModSmart {
             // Nobody may have that proof any more. What follows is proven by itself.
             if self.fetching.sources.contains_key(&from) {
                 let count = WINDOW.min(FETCH_MAX);
-                self.fetching.asked = Some((decided.plus(u64::from(count)), self.now));
+                self.fetching.asked = Some(Asked::up_to(decided.plus(u64::from(count)), self.now));
                 self.send(out, from, Body::Fetch { slot: decided.next(), count }, None);
             }
             return;

@@ -144,36 +144,26 @@ impl ModSmart {
         if !later && !self.knows(from) && !self.is_member(from) {
             return reject(out, from, Reject::UnknownPeer);
         }
+        let theirs = decided_by(&body);
         match body {
             Body::Decision { proof, batch } => return self.on_decision(from, proof, batch, out),
             Body::Gone { slot, proof } => return self.on_gone(from, slot, proof, out),
             Body::Fetch { slot, count } => self.on_fetch(from, slot, count, out),
-            body if !later => self.show_next(from, &body, out),
+            _ if !later => self.show_next(from, theirs, out),
             _ => {}
         }
         if later {
             let decided = self.decided();
-            self.fetching.hint(from, decided.next(), decided);
+            self.fetching.hint(from, theirs.unwrap_or_default().max(decided.next()), decided);
             self.fetch_on(out);
         }
     }
 
     /// Whoever is in an earlier membership lacks the slot that ended it. [mod_smart L118]
-    fn show_next(&mut self, to: ReplicaId, body: &Body, out: &mut Effects) {
-        let decided = match body {
-            Body::Stop { decided, .. } | Body::Alive { decided, .. } | Body::AliveReply { decided, .. } => {
-                *decided
-            }
-            Body::StopData { collect, .. } => collect.decided,
-            Body::Propose { slot, .. } | Body::Write { slot, .. } | Body::Accept { slot, .. }
-                if *slot > Slot::ZERO =>
-            {
-                slot.previous()
-            }
-            _ => return,
-        };
-        if decided < self.decided() && self.helped.insert(to) {
-            self.on_fetch(to, decided.next(), 1, out);
+    fn show_next(&mut self, to: ReplicaId, theirs: Option<Slot>, out: &mut Effects) {
+        let Some(theirs) = theirs else { return };
+        if theirs < self.decided() && self.helped.insert(to) {
+            self.on_fetch(to, theirs.next(), 1, out);
         }
     }
 
@@ -331,5 +321,21 @@ impl ModSmart {
         let mut all: Vec<_> = voters.chain(self.hearers()).collect();
         all.sort_unstable();
         all
+    }
+}
+
+/// What the sender of this seems to have decided.
+fn decided_by(body: &Body) -> Option<Slot> {
+    match body {
+        Body::Stop { decided, .. } | Body::Alive { decided, .. } | Body::AliveReply { decided, .. } => {
+            Some(*decided)
+        }
+        Body::StopData { collect, .. } => Some(collect.decided),
+        Body::Propose { slot, .. } | Body::Write { slot, .. } | Body::Accept { slot, .. }
+            if *slot > Slot::ZERO =>
+        {
+            Some(slot.previous())
+        }
+        _ => None,
     }
 }

@@ -5,6 +5,7 @@ use crate::mod_smart::SLOT_MAX;
 use crate::{Effect, Input};
 use quorate_types::FaultModel::{Byzantine, Crash};
 use quorate_types::{Slot, Span};
+use quorate_wire::Batch;
 use quorate_wire::mod_smart::{ModSmartBody as Body, Proof};
 
 fn fetches(effects: &[Effect]) -> Vec<usize> {
@@ -31,6 +32,23 @@ fn what_others_seem_to_have_is_asked_for() {
         assert_eq!(decisions(&out), [(slot, some(slot))]);
     }
     assert_eq!(fetches(&one.pass(Span::from_millis(300))), [] as [usize; 0], "nothing is missing");
+}
+
+/// Whoever had as much as an answer holds is asked for more at once: a replica that waited for word of each next window would be slower
+/// than those whom it follows.
+#[test]
+fn a_full_answer_is_followed_by_the_next_question() {
+    let big = |slot: u64| super::world::batch(slot, 1 << 20);
+    for (count, batch) in [(32, some as fn(u64) -> Batch), (4, big)] {
+        let mut one = One::new(0, 4, Byzantine);
+        one.hear(1, 1, Body::Alive { decided: Slot::new(count), round: 1 });
+        assert_eq!(fetches(&one.pass(Span::from_millis(60))), [1]);
+        for slot in 1..=count {
+            let proof = one.proof(1, slot, &batch(slot), &[1, 2, 3]);
+            let out = one.hear(1, 1, Body::Decision { proof, batch: batch(slot) });
+            assert_eq!(fetches(&out).len(), usize::from(slot == count), "{slot} of {count}");
+        }
+    }
 }
 
 /// The proof is believed, not the member.
