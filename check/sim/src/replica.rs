@@ -80,8 +80,8 @@ pub struct Keeping {
     pub busy: bool,
     /// It has nothing left to do.
     pub idle: bool,
-    /// It had nothing left to do since it was asked for something else than a scrub: with scrubs that follow each other, all keepers
-    /// may never be idle at one time.
+    /// It had nothing left to do since it was asked for something of its own: with scrubs that follow each other, or a liar that never
+    /// stops fetching, all keepers may never be idle at one time.
     pub rested: bool,
     /// The process waits until it has, and what the process does then.
     pub rest: VecDeque<Effect>,
@@ -131,7 +131,9 @@ impl Keeping {
 
     /// Takes a job.
     pub fn submit(&mut self, job: KeeperJob, log_position: u64) {
-        self.rested &= matches!(job, KeeperJob::Scrub);
+        let passes =
+            matches!(job, KeeperJob::Scrub | KeeperJob::ReadManifest { .. } | KeeperJob::ReadChunk { .. });
+        self.rested &= passes;
         match &job {
             KeeperJob::Ahead { border, .. } => {
                 self.files.capturing = true;

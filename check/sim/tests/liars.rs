@@ -3,6 +3,7 @@
 use quorate_sim::SyncMode;
 use quorate_sim::campaign::{Campaign, run};
 use quorate_sim::liars::Trick;
+use quorate_sim::liars::clients::ClientTrick;
 use quorate_sim::plan::Liar;
 use quorate_sim::{Level, Plan, Profile, Report, World};
 use quorate_types::FaultModel;
@@ -80,6 +81,35 @@ fn a_slow_leader_is_not_slow_for_long() {
         for trick in [Trick::SlowLeader(150), Trick::SlowLeader(250), Trick::SlowLeader(550), Trick::Small] {
             let cost = last_answer(seed, Some(trick)).saturating_sub(quick) / MS;
             assert!(cost < 4000, "seed {seed}: {trick:?} costs {cost} ms");
+        }
+    }
+}
+
+/// Clients that do not sign, each of which asks one replica only, or that one something else: whoever leads, and proposes what it alone
+/// heard, finds no votes. Who does not lie is served all the same, also while a replica is silent.
+#[test]
+fn clients_that_each_tell_one_replica_something_stop_nobody() {
+    let profile = Profile {
+        replicas: Some(4),
+        fault_model: Some(FaultModel::Byzantine),
+        liars: Some(0),
+        faults: false,
+        instances: Some(1),
+        ..Profile::default()
+    };
+    let silent = Liar { who: 3, tricks: vec![Trick::Silent], often: 1000, since: 0 };
+    for seed in 1..=4 {
+        for (trick, liars) in [
+            (ClientTrick::Only as fn(u64) -> ClientTrick, vec![]),
+            (ClientTrick::Differs, vec![]),
+            (ClientTrick::Only, vec![silent.clone()]),
+            (ClientTrick::Differs, vec![silent.clone()]),
+        ] {
+            let mut plan = Plan::new(seed, &profile);
+            (plan.signs, plan.clients, plan.liars) = (false, 6, liars);
+            plan.lying_clients = (0..4).map(|replica| trick(1 << replica)).collect();
+            let report = World::new(plan, Level::Hash).run();
+            assert!(report.failure.is_none(), "seed {seed}, {:?}: {:?}", trick(0), report.failure);
         }
     }
 }

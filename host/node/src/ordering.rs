@@ -420,6 +420,9 @@ impl Node {
         }
         if self.vouching.is_on() {
             // Clients ask all replicas, whoever leads.
+            if leader.is_some() {
+                self.take_care(now, at);
+            }
             return;
         }
         for conn in self.peers.clients() {

@@ -8,6 +8,7 @@
 //! What waits for long is watched by the protocol. If that does not help, it is sent to all: the leader may never have heard of it.
 //! Tests: `vouching/tests.rs`, check/sim (`--fault-model byzantine`).
 
+mod care;
 mod openings;
 mod signed;
 
@@ -20,6 +21,7 @@ use crate::node::Node;
 use crate::status::SuspectStatus;
 use crate::wants::Wants;
 use bytes::Bytes;
+use care::{Care, Passing};
 use openings::Openings;
 use quorate_admit::{Heard, HeardLimits, Late, Owner};
 use quorate_execute::{Lookup, Outcome};
@@ -112,6 +114,9 @@ pub(crate) struct Vouching {
     signed: Signed,
     openings: Openings,
     /// By instance.
+    care: Vec<Care>,
+    passing: Passing,
+    /// By instance.
     held: Vec<Vec<Held>>,
     /// What the protocol watches for this replica, and through which instance it goes.
     watched: BTreeMap<Digest, (usize, Late)>,
@@ -145,6 +150,8 @@ impl Vouching {
             heard: Heard::new(limits),
             signed,
             openings: Openings::default(),
+            care: vec![Care::default(); instances],
+            passing: Passing::new(),
             held: (0..instances).map(|_| Vec::new()).collect(),
             watched: BTreeMap::new(),
             woken: Vec::new(),
@@ -288,10 +295,15 @@ impl Node {
             if kept {
                 self.vouching.hear_opening(now, whole);
             }
-            let to = Some(instance_of(&header, count));
-            let mut to = to.filter(|to| kept && self.instances[*to].order.leading());
+            let through = instance_of(&header, count);
+            if kept {
+                self.pass_on(now, through, self.instances[through].leader.1, &header, whole);
+            }
+            let mut to = Some(through).filter(|to| kept && self.instances[*to].order.leading());
             // What has to be checked, or said by others, is not admitted at once.
-            let waits = self.executor.key(header.session).is_some() || !self.vouching.is_everywhere(whole);
+            let waits = self.executor.key(header.session).is_some()
+                || !self.vouching.is_everywhere(whole)
+                || self.needs_care(now, through, &header, whole);
             if let Some(at) = to.take_if(|_| waits) {
                 self.give(now, at, Some(conn), &bytes, out);
             }
@@ -424,6 +436,7 @@ impl Node {
         }
         self.check_given(now, out);
         self.say_openings(now, out);
+        self.send_passing(out);
         let mut any = false;
         for at in 0..self.instances.len() {
             any |= self.vouch_in(at, now);
@@ -595,7 +608,12 @@ impl Node {
                 _ => matches!(self.executor.lookup(header.session, header.number), Lookup::Fresh),
             };
             let fits = body.len() <= self.config.admission.request_bytes_max;
-            if fresh && fits && self.was_told_enough(now, from, &header, whole) {
+            if !fresh || !fits {
+                continue;
+            }
+            let at = instance_of(&header, self.instances.len());
+            let enough = self.was_told_enough(now, from, &header, whole);
+            if enough || self.needs_care(now, at, &header, whole) {
                 self.admit_known(now, &bytes.slice_ref(whole), out);
             }
         }

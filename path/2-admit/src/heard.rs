@@ -17,10 +17,13 @@
 //! Source: Bessani, Sousa, Alchieri, "State Machine Replication for the Masses with BFT-SMaRt", DSN 2014 (clients send to all, requests are
 //! watched). What it leaves open, that a leader may alter a request, is closed by comparing. Tests: heard/tests.rs.
 
+mod told;
+
 use bytes::Bytes;
 use quorate_types::{ClientId, ReplicaId, RequestNumber, SessionId, Span, Time};
 use quorate_wire::{REQUEST_HEADER, RequestHeader, RequestKind, Requests};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
+use told::Told;
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +36,6 @@ pub struct HeardLimits {
     pub window: u64,
 }
 
-/// So many requests that members sent on are kept for each of them.
-const TOLD_MAX: usize = 1024;
 /// So many openings that were executed are known, the last ones.
 const OPENED_MAX: usize = 8192;
 /// What a request costs beside its bytes.
@@ -53,6 +54,8 @@ struct Asked {
     before: Option<RequestNumber>,
     /// No longer a part of a frame.
     own: bool,
+    /// Which members say that they heard the very same.
+    said: Vec<ReplicaId>,
 }
 
 impl Asked {
@@ -66,13 +69,13 @@ impl Asked {
 
     /// Its client sent it once more. A copy that names a higher number as the lowest that is unanswered takes its place: who had no room for
     /// the first one knows that one only.
-    fn renew(&mut self, header: &RequestHeader, bytes: Bytes) {
+    fn renew(&mut self, header: &RequestHeader, bytes: Bytes, said: Vec<ReplicaId>) {
         let Some((old, body)) = self.parts() else { return };
         let lowest = old.lowest_unanswered;
         let same = RequestHeader { lowest_unanswered: lowest, ..*header } == old
             && bytes.get(REQUEST_HEADER..).is_some_and(|rest| rest.starts_with(body));
         if same && header.lowest_unanswered > lowest {
-            (self.before, self.bytes, self.own) = (Some(lowest), bytes, false);
+            (self.before, self.bytes, self.own, self.said) = (Some(lowest), bytes, false, said);
         }
     }
 
@@ -92,6 +95,8 @@ struct Line {
     session: SessionId,
     client: ClientId,
     asked: VecDeque<Asked>,
+    /// Of all that waits up to here enough members said that they heard it, too.
+    sure: RequestNumber,
 }
 
 impl Line {
@@ -146,16 +151,13 @@ pub struct Heard {
     opened_last: VecDeque<(ClientId, RequestNumber)>,
     client_bytes: BTreeMap<ClientId, usize>,
     bytes: usize,
-    /// What members sent on, and which of them.
-    told: BTreeMap<Bytes, BTreeSet<ReplicaId>>,
-    told_by: BTreeMap<ReplicaId, Told>,
+    /// What members sent on that does not wait here.
+    told: Told,
 }
 
-/// What one member sent on, oldest first.
-#[derive(Debug, Default)]
-struct Told {
-    requests: VecDeque<Bytes>,
-    bytes: usize,
+/// Who opens a session by this.
+fn opener(body: &[u8]) -> ClientId {
+    ClientId::new(body.first_chunk::<8>().map_or(0, |id| u64::from_le_bytes(*id)))
 }
 
 impl Heard {
@@ -170,8 +172,7 @@ impl Heard {
             opened_last: VecDeque::new(),
             client_bytes: BTreeMap::new(),
             bytes: 0,
-            told: BTreeMap::new(),
-            told_by: BTreeMap::new(),
+            told: Told::new(),
         }
     }
 
@@ -185,7 +186,8 @@ impl Heard {
     /// waits behind it in its session makes room for it: that could never leave before.
     pub fn hear(&mut self, now: Time, owner: Owner, header: &RequestHeader, bytes: Bytes) -> bool {
         let (Owner::Open(client) | Owner::Claims(client)) = owner;
-        let asked = Asked { number: header.number, since: now, bytes, before: None, own: false };
+        let said = self.told.members(&bytes);
+        let asked = Asked { number: header.number, since: now, bytes, before: None, own: false, said };
         let cost = asked.cost();
         let of_client = self.client_bytes.get(&client).copied().unwrap_or(0);
         // When all together ask for too much, everybody has an equal share.
@@ -206,11 +208,14 @@ impl Heard {
             let Some(line) = self.line(owner, header.session) else { return false };
             match line.place(header.number) {
                 Ok(at) => {
-                    line.asked[at].renew(header, asked.bytes);
+                    line.asked[at].renew(header, asked.bytes, asked.said);
                     return true;
                 }
                 Err(at) if at >= window => return false,
-                Err(at) => line.asked.insert(at, asked),
+                Err(at) => {
+                    line.sure = line.sure.min(header.number.previous());
+                    line.asked.insert(at, asked);
+                }
             }
             let last = if line.asked.len() > window { line.asked.pop_back() } else { None };
             if let Some(last) = last {
@@ -248,7 +253,7 @@ impl Heard {
     }
 
     fn line(&mut self, owner: Owner, session: SessionId) -> Option<&mut Line> {
-        let new = |client| Line { session, client, asked: VecDeque::new() };
+        let new = |client| Line { session, client, asked: VecDeque::new(), sure: RequestNumber::ZERO };
         let client = match owner {
             Owner::Claims(client) => {
                 let key = (session, client);
@@ -335,9 +340,11 @@ impl Heard {
     /// What came before its session was known here stands with what has come since.
     fn move_in(&mut self, client: ClientId, session: SessionId, mut early: Line) {
         let window = usize::try_from(self.limits.window).unwrap_or(usize::MAX);
+        early.asked.iter_mut().for_each(|asked| asked.said = self.told.members(&asked.bytes));
         let Some(line) = self.line(Owner::Open(client), session) else { return };
         // Nearly always nothing has.
         std::mem::swap(&mut line.asked, &mut early.asked);
+        line.sure = RequestNumber::ZERO;
         let mut gone = 0;
         for asked in early.asked {
             match line.place(asked.number) {
@@ -386,8 +393,7 @@ impl Heard {
     /// `one_honest`: so many members that one of them does not lie.
     pub fn knows(&self, header: &RequestHeader, body: &[u8], whole: &[u8], one_honest: usize) -> bool {
         let heard = self.find(header, body).map(|(_, asked)| asked);
-        heard.is_some_and(|asked| asked.is(header, body, whole))
-            || (!self.told.is_empty() && self.told.get(whole).is_some_and(|by| by.len() >= one_honest))
+        heard.is_some_and(|asked| asked.is(header, body, whole)) || self.told.count(whole) >= one_honest
     }
 
     /// Whose request this is, and since when it waits here, if its client sent it.
@@ -397,7 +403,7 @@ impl Heard {
 
     fn find(&self, header: &RequestHeader, body: &[u8]) -> Option<(ClientId, &Asked)> {
         if header.kind == RequestKind::OpenSession {
-            let client = ClientId::new(body.first_chunk::<8>().map_or(0, |id| u64::from_le_bytes(*id)));
+            let client = opener(body);
             return self.openings.get(&(client, header.number)).map(|asked| (client, asked));
         }
         let line = self.lines.get(header.session.index as usize).and_then(Option::as_ref);
@@ -406,33 +412,54 @@ impl Heard {
         Some((line.client, asked))
     }
 
-    /// A member sends on what it heard of a client. How many members did so by now. Each has a share of its own, of which the oldest goes.
-    pub fn told(&mut self, by: ReplicaId, whole: &[u8]) -> usize {
-        let kept = self.told_by.entry(by).or_default();
-        if !self.told.get(whole).is_some_and(|members| members.contains(&by)) {
-            let whole = Bytes::copy_from_slice(whole);
-            kept.bytes += whole.len() + COST;
-            kept.requests.push_back(whole.clone());
-            self.told.entry(whole).or_default().insert(by);
-        }
-        while kept.requests.len() > TOLD_MAX
-            || (kept.bytes > self.limits.client_bytes_max && kept.requests.len() > 1)
-        {
-            let Some(oldest) = kept.requests.pop_front() else { break };
-            kept.bytes -= oldest.len() + COST;
-            if let Some(members) = self.told.get_mut(&oldest) {
-                members.remove(&by);
-                if members.is_empty() {
-                    self.told.remove(&oldest);
-                }
+    /// A member sends on what it heard of a client. How many members did so by now.
+    pub fn told(&mut self, now: Time, by: ReplicaId, whole: &[u8]) -> usize {
+        if let Some(asked) = self.find_same(whole) {
+            if !asked.said.contains(&by) {
+                asked.said.push(by);
             }
+            return asked.said.len();
         }
-        self.told.get(whole).map_or(0, BTreeSet::len)
+        self.told.tell(now, by, whole, self.limits.client_bytes_max)
+    }
+
+    /// What waits here and is this, byte for byte.
+    fn find_same(&mut self, whole: &[u8]) -> Option<&mut Asked> {
+        let (header, body, _) = Requests::new(whole).flatten().next()?;
+        let asked = if header.kind == RequestKind::OpenSession {
+            self.openings.get_mut(&(opener(body), header.number))?
+        } else {
+            let line = self.lines.get_mut(header.session.index as usize)?.as_mut();
+            let line = line.filter(|line| line.session == header.session)?;
+            let at = line.place(header.number).ok()?;
+            &mut line.asked[at]
+        };
+        (asked.bytes == whole).then_some(asked)
+    }
+
+    /// What waits of a session, in order, of which so many members say that they heard it: what was not known to be so, or this number again.
+    pub fn sure(&mut self, session: SessionId, number: RequestNumber, members: usize) -> Vec<Bytes> {
+        let line = self.lines.get_mut(session.index as usize).and_then(Option::as_mut);
+        let Some(line) = line.filter(|line| line.session == session) else { return Vec::new() };
+        let first = line.place(line.sure.next()).unwrap_or_else(|at| at);
+        let is_sure = |asked: &&Asked| asked.said.len() >= members;
+        let new: Vec<&Asked> = line.asked.iter().skip(first).take_while(is_sure).collect();
+        if let Some(last) = new.last() {
+            line.sure = last.number;
+            return new.into_iter().map(|asked| asked.bytes.clone()).collect();
+        }
+        let known = (number <= line.sure).then(|| line.place(number).ok()).flatten();
+        known.map(|at| line.asked[at].bytes.clone()).into_iter().collect()
     }
 
     /// How many members sent this on.
     pub fn told_by(&self, whole: &[u8]) -> usize {
-        self.told.get(whole).map_or(0, BTreeSet::len)
+        let request = Requests::new(whole).flatten().next();
+        let asked = request.and_then(|(header, body, _)| self.find(&header, body)).map(|(_, asked)| asked);
+        match asked.filter(|asked| asked.bytes == whole) {
+            Some(asked) => asked.said.len(),
+            None => self.told.count(whole),
+        }
     }
 
     /// How many openings of a client wait that have lower nonces than this, counted up to so many.
@@ -498,6 +525,7 @@ impl Heard {
     /// Now and then: forgets what sessions asked that are over, and what nobody will open, and takes what waits for long out of the
     /// frames that it came with. `is_over`: whether a session is over; `known`: whether it is open here.
     pub fn tidy(&mut self, now: Time, is_over: impl Fn(SessionId) -> bool, claim_time: Span) {
+        self.told.tidy(now, claim_time);
         let over = |line: &Line| is_over(line.session) || line.asked.is_empty();
         for place in 0..self.lines.len() {
             if let Some(line) = self.lines[place].take_if(|line| over(line)) {

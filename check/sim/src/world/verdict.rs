@@ -52,7 +52,7 @@ impl World {
             Phase::CatchUp => {
                 // Who was removed and hears nobody leads on for that long.
                 let noticed = self.plan.heal_at + 2 * self.plan.timing.2 * MS;
-                return self.last_border.2 && self.now >= noticed;
+                return self.last_border.2 && self.now >= noticed && self.untrimmed().is_none();
             }
             Phase::Liveness | Phase::Reads => {}
         }
@@ -113,6 +113,7 @@ impl World {
                 None => open.push(format!("{name} does not run: {:?}", replica.halt)),
             }
         }
+        open.extend(self.untrimmed().map(|failure| failure.text));
         open
     }
 
@@ -165,6 +166,20 @@ impl World {
         // What rots can be the only one that there is, and nobody else has that border's.
         let any = status.checkpoints.durable_seq > 0 && !self.has_rot(who);
         self.checkpoints.at_rest(name, &replica.keeping.files, any)?;
+        self.trims(who)
+    }
+
+    /// A replica of the present members that does not lie, and has not given up yet what its log need not keep.
+    fn untrimmed(&self) -> Option<Failure> {
+        let honest = self.current().into_iter().filter(|who| !self.plan.is_liar(*who));
+        let failed = |who: usize| self.trims(who).err();
+        honest.filter(|_| self.plan.log.sync != SyncMode::Memory).find_map(failed)
+    }
+
+    /// Whether a replica keeps no more of its log than it may.
+    fn trims(&self, who: usize) -> Result<(), Failure> {
+        let replica = &self.replicas[who];
+        let Some(node) = &replica.node else { return Ok(()) };
         // A liar that begins to fetch and does not go on has the log kept for it, as far as the configuration allows.
         let mut held = node.holds_back_for().map(|by| usize::from(by.number()) - 1);
         if held.any(|by| self.plan.is_liar(by)) {
@@ -181,7 +196,13 @@ impl World {
         let before = replica.keeping.written.iter().rev().nth(1).map_or(0, |(_, position)| *position);
         // Of several instances each has what it decided ahead of the global log in its own log already.
         let ahead = if self.plan.instances > 1 || self.plan.resizes { 128 << 10 } else { 0 };
-        checkpoints::trimmed(name, first, status.log.position, before, 3 * size + (64 << 10) + ahead)
+        checkpoints::trimmed(
+            &self.trace.name(who),
+            first,
+            node.status().log.position,
+            before,
+            3 * size + (64 << 10) + ahead,
+        )
     }
 }
 

@@ -59,7 +59,7 @@ impl Openings {
 }
 
 /// Who opens a session with a key, and with which nonce.
-fn opening(bytes: &[u8]) -> Option<(ClientId, RequestNumber)> {
+pub(super) fn opening(bytes: &[u8]) -> Option<(ClientId, RequestNumber)> {
     let (header, body, _) = Requests::new(bytes).flatten().next()?;
     let (client, key) = read_opening(body);
     (header.kind == RequestKind::OpenSession && key.is_some()).then_some((client, header.number))
@@ -138,7 +138,7 @@ impl Node {
         header: &RequestHeader,
         whole: &[u8],
     ) -> bool {
-        let told = self.vouching.heard.told(from, whole);
+        let told = self.vouching.heard.told(now, from, whole);
         self.vouching.told_opening(now, whole, told);
         if opening(whole).is_some() {
             return self.vouching.is_everywhere(whole);

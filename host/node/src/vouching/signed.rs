@@ -278,7 +278,9 @@ impl Node {
         if !self.vouching.is_everywhere(bytes) || self.vouching.is_opened(bytes) {
             return;
         }
-        if self.executor.key(header.session).is_some() {
+        if self.needs_care(now, at, &header, bytes) {
+            self.give_with_care(now, at, &header, bytes, out);
+        } else if self.executor.key(header.session).is_some() {
             self.vouching.signed.waiting.push((at, conn, bytes.clone()));
         } else {
             self.admit(now, at, None, bytes, out);

@@ -181,19 +181,23 @@ fn early_requests_stand_with_later_ones() {
 fn one_member_that_sends_something_on_proves_nothing_and_two_do() {
     let mut heard = Heard::new(LIMITS);
     let (a, b) = (ReplicaId::new(1), ReplicaId::new(2));
-    assert_eq!(heard.told(a, &request(1, "x")), 1);
-    assert_eq!(heard.told(a, &request(1, "x")), 1, "twice the same one");
-    assert_eq!(heard.told(b, &request(1, "y")), 1, "another request");
+    assert_eq!(heard.told(Time::ZERO, a, &request(1, "x")), 1);
+    assert_eq!(heard.told(Time::ZERO, a, &request(1, "x")), 1, "twice the same one");
+    assert_eq!(heard.told(Time::ZERO, b, &request(1, "y")), 1, "another request");
     assert!(!knows(&heard, &request(1, "x")));
-    assert_eq!(heard.told(b, &request(1, "x")), 2);
+    assert_eq!(heard.told(Time::ZERO, b, &request(1, "x")), 2);
     assert!(knows(&heard, &request(1, "x")));
     // A liar pushes out what it said itself, nothing else.
     for n in 0..2000 {
-        heard.told(b, &request(n, "z"));
+        heard.told(Time::ZERO, b, &request(n, "z"));
     }
-    assert_eq!(heard.told(a, &request(1, "x")), 1);
-    let kept = &heard.told_by[&b];
-    assert!(kept.bytes <= LIMITS.client_bytes_max && kept.requests.len() == heard.told.len() - 1);
+    assert_eq!(heard.told(Time::ZERO, a, &request(1, "x")), 1);
+    let (count, bytes) = heard.told.share(b);
+    assert!(bytes <= LIMITS.client_bytes_max && count > 1);
+    // Nobody waits for what was told long ago.
+    heard.tidy(Time::ZERO.plus(Span::from_secs(31)), |_| false, Span::from_secs(30));
+    assert_eq!((heard.told.share(a), heard.told.share(b)), ((0, 0), (0, 0)));
+    assert_eq!(heard.told_by(&request(1, "x")), 0);
 }
 
 #[test]
@@ -319,7 +323,40 @@ fn openings_have_their_turn() {
     assert_eq!(first, [opening(ALICE, 3), opening(ALICE, 6), opening(MALLORY, 5)]);
     assert_eq!(heard.told_by(&first[0]), 0);
     for member in [2, 2, 3] {
-        heard.told(ReplicaId::new(member), &first[0]);
+        heard.told(Time::ZERO, ReplicaId::new(member), &first[0]);
     }
     assert_eq!((heard.told_by(&first[0]), heard.told_by(&first[1])), (2, 0));
+}
+
+/// What enough members heard as well may be proposed with care, in order, whatever comes first: their word or the request.
+#[test]
+fn what_enough_members_heard_is_sure_in_order() {
+    let mut heard = Heard::new(LIMITS);
+    let members = [1, 2].map(ReplicaId::new);
+    let tell = |heard: &mut Heard, n: u64, by: usize| heard.told(Time::ZERO, members[by], &request(n, "x"));
+    let sure = |heard: &mut Heard, n: u64| {
+        let all = heard.sure(SESSION, number(n), 2);
+        all.iter()
+            .map(|bytes| {
+                Requests::new(bytes).flatten().next().map(|(header, ..)| header.number.number()).unwrap()
+            })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!((tell(&mut heard, 1, 0), tell(&mut heard, 1, 1)), (1, 2), "before it came");
+    for n in [1, 2, 4] {
+        assert!(hear(&mut heard, Owner::Open(ALICE), &request(n, "x")));
+    }
+    assert_eq!(heard.told_by(&request(1, "x")), 2);
+    assert_eq!((tell(&mut heard, 4, 0), tell(&mut heard, 4, 1)), (1, 2));
+    assert_eq!(sure(&mut heard, 4), [1], "what comes before is not sure");
+    assert_eq!((tell(&mut heard, 2, 0), sure(&mut heard, 2)), (1, vec![]), "one may lie");
+    heard.told(Time::ZERO, members[1], &request(2, "y"));
+    assert_eq!(sure(&mut heard, 2), [] as [u64; 0], "something else");
+    tell(&mut heard, 2, 1);
+    assert_eq!(sure(&mut heard, 2), [2, 4], "it comes now, and what waited for it");
+    assert_eq!(sure(&mut heard, 1), [1], "once more");
+    assert!(hear(&mut heard, Owner::Open(ALICE), &request(3, "x")), "late");
+    assert_eq!(sure(&mut heard, 3), [] as [u64; 0], "it is sure by itself only");
+    assert_eq!(sure(&mut heard, 2), [2]);
+    heard.invariants();
 }

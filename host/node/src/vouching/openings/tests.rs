@@ -58,7 +58,7 @@ fn two_others_and_itself_are_enough_and_fewer_are_not() {
     assert_eq!(said(&mut vouching), [1]);
     for (member, everywhere) in [(1, false), (2, true), (3, true)] {
         assert!(!vouching.is_everywhere(&bytes));
-        let told = vouching.heard.told(ReplicaId::new(member), &bytes);
+        let told = vouching.heard.told(at(0), ReplicaId::new(member), &bytes);
         vouching.told_opening(at(1), &bytes, told);
         assert_eq!(vouching.is_everywhere(&bytes), everywhere, "r{member}");
         if everywhere {
@@ -78,7 +78,7 @@ fn who_did_not_hear_it_says_it_after_enough_others() {
     let mut vouching = vouching();
     let (bytes, other) = (keyed(ALICE, 1), request(ALICE, 1, Some(SessionKey::new([2; 32]))));
     for (member, told) in [(1, &[][..]), (2, &[1])] {
-        let count = vouching.heard.told(ReplicaId::new(member), &bytes);
+        let count = vouching.heard.told(at(0), ReplicaId::new(member), &bytes);
         vouching.told_opening(at(0), &bytes, count);
         assert_eq!(said(&mut vouching), told);
     }
