@@ -72,6 +72,7 @@ pub(super) fn plan_liars(plan: &mut Plan, profile: &Profile) {
     plan.signs = rng_of_signers.chance(400);
     if profile.liars != Some(0) {
         plan_clients(plan, &mut rng, &mut rng_of_signers);
+        plan_crowd(plan, &mut Rng::of(plan.seed, 23));
     }
     spare_honest(plan, f.saturating_sub(count));
     if !plan.liars.is_empty() {
@@ -110,6 +111,22 @@ fn plan_clients(plan: &mut Plan, rng: &mut Rng, rng_of_signers: &mut Rng) {
             trick => trick,
         };
         plan.lying_clients.push(trick);
+        plan.clients += 1;
+    }
+}
+
+/// Now and then each replica has a client that tells it what nobody else hears, or something else than the others.
+fn plan_crowd(plan: &mut Plan, rng: &mut Rng) {
+    if !rng.chance(100) {
+        return;
+    }
+    for replica in 0..plan.replicas {
+        let bits = 1 << replica;
+        plan.lying_clients.push(rng.pick(&[
+            ClientTrick::Some(bits),
+            ClientTrick::Only(bits),
+            ClientTrick::Differs(bits),
+        ]));
         plan.clients += 1;
     }
 }
