@@ -21,7 +21,7 @@ use crate::node::Node;
 use crate::status::SuspectStatus;
 use crate::wants::Wants;
 use bytes::Bytes;
-use care::{Care, Passing};
+use care::Care;
 use openings::Openings;
 use quorate_admit::{Heard, HeardLimits, Late, Owner};
 use quorate_execute::{Lookup, Outcome};
@@ -115,7 +115,9 @@ pub(crate) struct Vouching {
     openings: Openings,
     /// By instance.
     care: Vec<Care>,
-    passing: Passing,
+    /// What is said at the end of the turn, and what was lately.
+    saying: Vec<u8>,
+    said: BTreeMap<Digest, Time>,
     /// By instance.
     held: Vec<Vec<Held>>,
     /// What the protocol watches for this replica, and through which instance it goes.
@@ -151,7 +153,8 @@ impl Vouching {
             signed,
             openings: Openings::default(),
             care: vec![Care::default(); instances],
-            passing: Passing::new(),
+            saying: Vec::new(),
+            said: BTreeMap::new(),
             held: (0..instances).map(|_| Vec::new()).collect(),
             watched: BTreeMap::new(),
             woken: Vec::new(),
@@ -296,9 +299,6 @@ impl Node {
                 self.vouching.hear_opening(now, whole);
             }
             let through = instance_of(&header, count);
-            if kept {
-                self.pass_on(now, through, self.instances[through].leader.1, &header, whole);
-            }
             let mut to = Some(through).filter(|to| kept && self.instances[*to].order.leading());
             // What has to be checked, or said by others, is not admitted at once.
             let waits = self.executor.key(header.session).is_some()
@@ -395,11 +395,15 @@ impl Node {
         if !permitted {
             return say(ReplyStatus::Forbidden, b"not executed: this client may not use these keys");
         }
-        if self.vouching.heard.hear(now, owner, header, whole.clone()) {
-            return true;
-        }
         let opens = header.kind == RequestKind::OpenSession;
         let own = owner == Owner::Open(client) && (!opens || read_opening(body).0 == client);
+        let kept = self.vouching.heard.hear(now, owner, header, whole.clone());
+        if kept || own {
+            self.say_heard(now, header, &whole);
+        }
+        if kept {
+            return true;
+        }
         for held in self.vouching.held.iter_mut().flatten().filter(|_| own) {
             held.see(header, &whole);
         }
@@ -436,7 +440,7 @@ impl Node {
         }
         self.check_given(now, out);
         self.say_openings(now, out);
-        self.send_passing(out);
+        self.send_saying(out);
         let mut any = false;
         for at in 0..self.instances.len() {
             any |= self.vouch_in(at, now);
@@ -544,8 +548,11 @@ impl Node {
         let late = self.vouching.heard.late(now, LATE_AFTER, next);
         // No leader has to know of an opening that too few said.
         let late = late.filter(|late| self.vouching.is_everywhere(&late.bytes));
+        // Nor of anything while care is taken.
+        let late = late.filter(|late| self.is_due(now, &late.bytes));
         let late: Vec<Late> = late.take(LATE_MAX).collect();
         self.vouching.say_what_waits(now);
+        self.say_again(now);
         let late = self.rightly_late(late);
         let count = self.instances.len();
         let mut given = 0;
@@ -558,12 +565,11 @@ impl Node {
                 self.step_in(at, now, OrderInput::Watch(digest));
             }
         }
-        let heard = &self.vouching.heard;
         let over: Vec<(Digest, usize)> = self
             .vouching
             .watched
             .iter()
-            .filter(|(_, (_, late))| !heard.waits(late))
+            .filter(|(_, (_, late))| !self.vouching.heard.waits(late) || !self.is_due(now, &late.bytes))
             .map(|(digest, (at, _))| (*digest, *at))
             .collect();
         for (digest, at) in over {

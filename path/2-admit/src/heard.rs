@@ -452,14 +452,15 @@ impl Heard {
         known.map(|at| line.asked[at].bytes.clone()).into_iter().collect()
     }
 
+    fn same(&self, whole: &[u8]) -> Option<&Asked> {
+        let (header, body, _) = Requests::new(whole).flatten().next()?;
+        let (_, asked) = self.find(&header, body)?;
+        (asked.bytes == whole).then_some(asked)
+    }
+
     /// How many members sent this on.
     pub fn told_by(&self, whole: &[u8]) -> usize {
-        let request = Requests::new(whole).flatten().next();
-        let asked = request.and_then(|(header, body, _)| self.find(&header, body)).map(|(_, asked)| asked);
-        match asked.filter(|asked| asked.bytes == whole) {
-            Some(asked) => asked.said.len(),
-            None => self.told.count(whole),
-        }
+        self.same(whole).map_or_else(|| self.told.count(whole), |asked| asked.said.len())
     }
 
     /// How many openings of a client wait that have lower nonces than this, counted up to so many.

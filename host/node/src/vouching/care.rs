@@ -2,12 +2,12 @@
 //!
 //! A client that does not sign may tell each replica something else, or only one of them anything. A leader that proposes what nobody else heard
 //! finds no votes and loses its office; with a few such clients each one would, one after the other, and nobody would be served. So
-//! when a view ends, all take care in the next one: whoever hears a request passes it on to the leader at once, and the leader proposes what
-//! it heard itself and 2f others passed on, or 2f+1 did. f+1 of those are honest, and vote for it. What fewer heard waits; a session's requests
-//! wait for those before them.
+//! when a view ends, all take care in the next one: whoever hears a request says so to all, and says it, too, once f+1 did; a leader proposes
+//! what 2f+1 said, itself among them: f+1 of these are honest, so that everybody can come to vouch. What fewer said waits, and a session's
+//! requests wait for those before them; nobody calls a leader slow for that. It is what `openings` does for openings with a key.
 //!
-//! Care costs a message for each request and replica, so it ends: after a second, and each time that it was not enough after twice that.
-//! Then a few lying clients can take a leader's office once in a minute. What clients sign needs none. Tests: check/sim
+//! Care costs a message for each request and pair of replicas, so it ends: after a second, and each time that it was not enough after twice
+//! that. Then a few lying clients can take a leader's office once in a minute. What clients sign needs none. Tests: check/sim
 //! (`tests/liars.rs`), path/2-admit.
 
 use super::Vouching;
@@ -15,17 +15,21 @@ use super::openings::opening;
 use crate::effects::Effects;
 use crate::node::Node;
 use bytes::Bytes;
-use quorate_types::{ReplicaId, Span, Time, View};
+use quorate_order::mod_smart::digest_of_request;
+use quorate_types::{Span, Time, View};
 use quorate_wire::{FrameKind, OutFrame, RequestHeader, RequestKind, Requests};
-use std::collections::BTreeMap;
 
 /// Care lasts so long at first.
 const CARE_FIRST: Span = Span::from_secs(1);
 /// And no longer than this.
 const CARE_MAX: Span = Span::from_secs(60);
-/// Of what waits already no more requests, or bytes, are passed on to a new leader.
-const PASSED_MAX: usize = 4096;
-const PASSED_BYTES: usize = 4 << 20;
+/// Of what waits already no more requests, or bytes, are said at the beginning of a view.
+const SAID_MAX: usize = 4096;
+const SAID_BYTES: usize = 4 << 20;
+/// And once more after so long.
+const SAY_AGAIN: Span = Span::from_secs(1);
+/// So many requests are known to have been said lately.
+const KNOWN_MAX: usize = 1 << 14;
 /// They leave in frames of about this size.
 const FRAME_BYTES: usize = 256 << 10;
 
@@ -35,6 +39,8 @@ pub(super) struct Care {
     view: View,
     span: Span,
     until: Time,
+    /// When all that waits was said last.
+    said: Time,
 }
 
 impl Care {
@@ -46,9 +52,6 @@ impl Care {
     }
 }
 
-/// What is to be passed on at the end of the turn, by leader.
-pub(super) type Passing = BTreeMap<ReplicaId, Vec<u8>>;
-
 impl Vouching {
     /// Whether a leader here takes care.
     fn is_careful(&self, now: Time, at: usize) -> bool {
@@ -56,20 +59,24 @@ impl Vouching {
     }
 
     /// Whether a leader elsewhere does: replicas do not enter a view at one moment.
-    fn passes_on(&self, now: Time, at: usize) -> bool {
+    fn helps_to_care(&self, now: Time, at: usize) -> bool {
         let late = |care: &Care| care.until.plus(Span::from_nanos(care.span.nanos() / 4));
         self.care.get(at).is_some_and(|care| now < late(care))
     }
 
-    /// What may be proposed now, of a session that this request belongs to: as much of it as others heard, too, and was not known to be so.
+    /// How many replicas have to say that they heard a request.
+    fn enough(&self) -> usize {
+        2 * self.quorums.f() as usize + 1
+    }
+
+    /// What may be proposed now, of a session that this request belongs to: as much of it as enough said, and was not known to be so.
     fn sure(&mut self, header: &RequestHeader, whole: &Bytes) -> Vec<Bytes> {
-        let others = 2 * self.quorums.f() as usize;
-        let told = self.heard.told_by(whole);
-        if header.kind == RequestKind::OpenSession {
-            return if told >= others { vec![whole.clone()] } else { Vec::new() };
-        }
-        let mut sure = self.heard.sure(header.session, header.number, others);
-        if sure.is_empty() && told > others {
+        let enough = self.enough();
+        let mut sure = match header.kind {
+            RequestKind::OpenSession => Vec::new(),
+            _ => self.heard.sure(header.session, header.number, enough),
+        };
+        if sure.is_empty() && self.heard.told_by(whole) >= enough {
             sure.push(whole.clone());
         }
         sure
@@ -90,54 +97,87 @@ impl Node {
 
     /// A new view of an instance has its leader.
     pub(crate) fn take_care(&mut self, now: Time, at: usize) {
-        let (view, leader) = self.instances[at].leader;
+        let (view, _) = self.instances[at].leader;
         let Some(care) = self.vouching.care.get_mut(at) else { return };
         // The first view follows no other.
         if view == View::FIRST || view == care.view {
             return;
         }
         care.begin(now, view);
-        let waiting: Vec<Bytes> = self.vouching.heard.all().take(PASSED_MAX).cloned().collect();
-        let mut bytes = 0;
+        self.say_waiting(now, at);
+    }
+
+    /// Says what waits and goes through an instance.
+    fn say_waiting(&mut self, now: Time, at: usize) {
+        if let Some(care) = self.vouching.care.get_mut(at) {
+            care.said = now;
+        }
+        let waiting: Vec<Bytes> = self.vouching.heard.all().take(SAID_MAX).cloned().collect();
         for whole in &waiting {
             let Some(Ok((header, ..))) = Requests::new(whole).next() else { continue };
-            if super::instance_of(&header, self.instances.len()) == at && bytes < PASSED_BYTES {
-                bytes += whole.len();
-                self.pass_on(now, at, leader, &header, whole);
+            if super::instance_of(&header, self.instances.len()) == at
+                && self.vouching.saying.len() < SAID_BYTES
+            {
+                self.say_heard(now, &header, whole);
             }
         }
     }
 
-    /// A client asks this, and somebody else leads: that has to know that this replica heard it.
-    pub(super) fn pass_on(
-        &mut self,
-        now: Time,
-        at: usize,
-        leader: Option<ReplicaId>,
-        header: &RequestHeader,
-        whole: &[u8],
-    ) {
-        let other = leader.filter(|leader| *leader != self.config.members.me());
-        let passes = self.vouching.passes_on(now, at);
-        if let Some(leader) = other.filter(|_| passes && !self.speaks_for_itself(header, whole)) {
-            self.vouching.passing.entry(leader).or_default().extend_from_slice(whole);
+    /// Now and then what waits is said once more: connections break.
+    pub(super) fn say_again(&mut self, now: Time) {
+        self.vouching.said.retain(|_, said| now.since(*said) <= SAY_AGAIN);
+        for at in 0..self.instances.len() {
+            let said = self.vouching.care.get(at).map_or(now, |care| care.said);
+            if now.since(said) > SAY_AGAIN && self.vouching.helps_to_care(now, at) {
+                self.say_waiting(now, at);
+            }
         }
     }
 
-    /// At the end of a turn: what is passed on leaves.
-    pub(super) fn send_passing(&mut self, out: &mut Effects) {
-        for (to, bytes) in std::mem::take(&mut self.vouching.passing) {
-            let Some(conn) = self.peers.to(to) else { continue };
-            let (mut from, mut end) = (0, 0);
-            for (.., whole) in Requests::new(&bytes).flatten() {
-                end += whole.len();
-                if end - from >= FRAME_BYTES {
-                    out.send(conn, OutFrame::new(FrameKind::Requests, &bytes[from..end], vec![]));
-                    from = end;
-                }
+    /// A client asked this of this replica: where care is taken, all have to know. Not everything that is sent again is said again at once.
+    pub(super) fn say_heard(&mut self, now: Time, header: &RequestHeader, whole: &[u8]) {
+        let at = super::instance_of(header, self.instances.len());
+        if !self.vouching.helps_to_care(now, at) || self.speaks_for_itself(header, whole) {
+            return;
+        }
+        let digest = digest_of_request(whole);
+        let said = self.vouching.said.get(&digest);
+        if said.is_some_and(|said| now.since(*said) <= SAY_AGAIN) {
+            return;
+        }
+        if self.vouching.said.len() < KNOWN_MAX {
+            self.vouching.said.insert(digest, now);
+        }
+        self.vouching.heard.told(now, self.config.members.me(), whole);
+        self.vouching.saying.extend_from_slice(whole);
+    }
+
+    /// So many members say that they heard this. One of f+1 is honest: this replica says so, too, if it can remember that.
+    pub(super) fn say_told(&mut self, now: Time, header: &RequestHeader, whole: &[u8], members: usize) {
+        let one_honest = self.vouching.quorums.one_correct() as usize;
+        if members >= one_honest && self.vouching.said.len() < KNOWN_MAX {
+            self.say_heard(now, header, whole);
+        }
+    }
+
+    /// At the end of a turn: what is said leaves.
+    pub(super) fn send_saying(&mut self, out: &mut Effects) {
+        let bytes = std::mem::take(&mut self.vouching.saying);
+        let (mut from, mut end) = (0, 0);
+        let mut frames = Vec::new();
+        for (.., whole) in Requests::new(&bytes).flatten() {
+            end += whole.len();
+            if end - from >= FRAME_BYTES {
+                frames.push(&bytes[from..end]);
+                from = end;
             }
-            if from < end {
-                out.send(conn, OutFrame::new(FrameKind::Requests, &bytes[from..end], vec![]));
+        }
+        frames.extend(Some(&bytes[from..end]).filter(|rest| !rest.is_empty()));
+        let members: Vec<_> =
+            self.config.members.all().iter().filter_map(|m| self.peers.to(m.replica)).collect();
+        for frame in frames {
+            for conn in &members {
+                out.send(*conn, OutFrame::new(FrameKind::Requests, frame, vec![]));
             }
         }
     }
@@ -154,5 +194,15 @@ impl Node {
         for bytes in self.vouching.sure(header, whole) {
             self.admit(now, at, None, &bytes, out);
         }
+    }
+
+    /// Whether this replica may call a leader slow for leaving this out.
+    pub(super) fn is_due(&self, now: Time, whole: &[u8]) -> bool {
+        let Some(Ok((header, ..))) = Requests::new(whole).next() else { return false };
+        let at = super::instance_of(&header, self.instances.len());
+        let enough = self.vouching.enough();
+        self.vouching.heard.told_by(whole) >= enough
+            || !self.vouching.helps_to_care(now, at)
+            || self.speaks_for_itself(&header, whole)
     }
 }

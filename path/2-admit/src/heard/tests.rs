@@ -193,7 +193,7 @@ fn one_member_that_sends_something_on_proves_nothing_and_two_do() {
     }
     assert_eq!(heard.told(Time::ZERO, a, &request(1, "x")), 1);
     let (count, bytes) = heard.told.share(b);
-    assert!(bytes <= LIMITS.client_bytes_max && count > 1);
+    assert!(bytes <= told::TOLD_BYTES && count > 1);
     // Nobody waits for what was told long ago.
     heard.tidy(Time::ZERO.plus(Span::from_secs(31)), |_| false, Span::from_secs(30));
     assert_eq!((heard.told.share(a), heard.told.share(b)), ((0, 0), (0, 0)));

@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// So many requests are kept of each member.
 const TOLD_MAX: usize = 4096;
+/// Or so many bytes, if that is more than what one client may have.
+pub(super) const TOLD_BYTES: usize = 64 << 10;
 
 /// Requests, and who told of them. Each member has a share of its own, of which the oldest goes.
 #[derive(Debug)]
@@ -36,7 +38,7 @@ impl Told {
             share.requests.push_back((now, whole.clone()));
             self.by_request.entry(whole).or_default().insert(by);
         }
-        while share.requests.len() > TOLD_MAX || (share.bytes > bytes_max && share.requests.len() > 1) {
+        while share.requests.len() > TOLD_MAX || (share.bytes > bytes_max.max(TOLD_BYTES) && share.requests.len() > 1) {
             Self::drop_oldest(&mut self.by_request, by, share);
         }
         self.count(whole)
