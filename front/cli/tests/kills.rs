@@ -39,8 +39,20 @@ fn killed_and_paused_replicas_lose_and_repeat_nothing_with_four_instances_on_fou
     kill_and_pause(&mut cluster, random::number("QUORATE_KILLS", 20), &mut random);
 }
 
+/// Four replicas that trust no single one of them: three go on without any one.
+#[test]
+fn killed_and_paused_replicas_lose_and_repeat_nothing_where_one_may_lie() {
+    let mut random = Random::from_environment("kills of byzantine");
+    for instances in [1, 4] {
+        let mut cluster = Cluster::byzantine("kills-byzantine", instances, &mut random);
+        cluster.heal();
+        cluster.wait_for_leader();
+        kill_and_pause(&mut cluster, random::number("QUORATE_KILLS", 20), &mut random);
+    }
+}
+
 fn kill_and_pause(cluster: &mut Cluster, wanted: u64, random: &mut Random) {
-    let plan = Plan::default();
+    let plan = Plan { replicas: cluster.all().len() as u64, ..Plan::default() };
     let mut load = Load::start(cluster, plan, random);
     load.wait_for_progress(100, cluster);
     let (mut kills, mut leaders, mut rounds) = (0, 0, 0);
@@ -63,8 +75,8 @@ fn kill_and_pause(cluster: &mut Cluster, wanted: u64, random: &mut Random) {
             cluster.kill(at);
             kills += 1;
         }
-        if cluster.count(Life::Up) >= 2 && random.percent(50) {
-            // Two of three go on.
+        if cluster.count(Life::Up) >= cluster.quorum() && random.percent(50) {
+            // Those go on.
             load.wait_for_progress(20, cluster);
         } else {
             nap(random, 20, 600);
@@ -95,14 +107,14 @@ fn choose(cluster: &mut Cluster, random: &mut Random, round: u64) -> Victims {
     let leader = cluster.leader();
     let first = match leader {
         Some(leader) if round.is_multiple_of(2) => leader,
-        _ => random.below(REPLICAS as u64) as usize,
+        _ => cluster.any(random),
     };
     let more = match random.below(100) {
         0..70 => 0,
         70..88 => 1,
         _ => 2,
     };
-    let replicas: Vec<usize> = (0..=more).map(|step| (first + step) % REPLICAS).collect();
+    let replicas: Vec<usize> = (0..=more).map(|step| (first + step) % cluster.all().len()).collect();
     let leader = leader.is_some_and(|leader| replicas.contains(&leader));
     Victims { replicas, leader }
 }
@@ -111,7 +123,7 @@ fn choose(cluster: &mut Cluster, random: &mut Random, round: u64) -> Victims {
 fn pause(cluster: &mut Cluster, random: &mut Random) {
     let at = match cluster.leader() {
         Some(leader) if random.percent(50) => leader,
-        _ => random.below(REPLICAS as u64) as usize,
+        _ => cluster.any(random),
     };
     cluster.pause(at);
     nap(random, 50, 1500);
@@ -135,7 +147,7 @@ fn outlast_the_leader(cluster: &mut Cluster, load: &Load, random: &mut Random) {
 /// The leader is left without followers and killed, too; then those go on without it. What it decided alone would be lost.
 fn leave_the_leader_alone(cluster: &mut Cluster, load: &Load, random: &mut Random) -> u64 {
     let leader = cluster.wait_for_leader();
-    let others: Vec<usize> = (0..REPLICAS).filter(|at| *at != leader).collect();
+    let others: Vec<usize> = cluster.all().into_iter().filter(|at| *at != leader).collect();
     others.iter().for_each(|at| cluster.kill(*at));
     nap(random, 20, 400);
     cluster.kill(leader);
@@ -143,12 +155,12 @@ fn leave_the_leader_alone(cluster: &mut Cluster, load: &Load, random: &mut Rando
     load.wait_for_progress(40, cluster);
     cluster.heal();
     load.wait_for_progress(20, cluster);
-    3
+    others.len() as u64 + 1
 }
 
 /// Starts a replica and kills it while it reads its log back, or soon after.
 fn kill_while_it_starts(cluster: &mut Cluster, random: &mut Random) -> u64 {
-    let down = (0..REPLICAS).find(|at| cluster.life(*at) == Life::Down);
+    let down = cluster.all().into_iter().find(|at| cluster.life(*at) == Life::Down);
     let Some(at) = down else { return 0 };
     cluster.start(at);
     nap(random, 0, 120);

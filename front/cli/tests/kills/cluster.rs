@@ -51,6 +51,7 @@ pub(crate) struct Cluster {
     pub(super) processes: Vec<Process>,
     pub(super) admin: BlockingClient,
     mounts: Vec<Tmpfs>,
+    quorum: usize,
 }
 
 impl Cluster {
@@ -67,7 +68,13 @@ impl Cluster {
         random: &mut Random,
     ) -> Self {
         let counts = ["--instances", &instances.to_string(), "--lanes", &lanes.to_string()];
-        Self::made(name, segment_mib, &counts, random)
+        Self::made(name, segment_mib, REPLICAS, &counts, random)
+    }
+
+    /// Four replicas, one of which may do anything, with so many instances.
+    pub(crate) fn byzantine(name: &str, instances: u16, random: &mut Random) -> Self {
+        let arguments = ["--fault-model", "byzantine", "--instances", &instances.to_string()];
+        Self::made(name, 20, 4, &arguments, random)
     }
 
     /// One that serves clients of etcd, without certificates; and where it does.
@@ -75,15 +82,15 @@ impl Cluster {
         let first = ports_in_a_row(random);
         let arguments = ["--service", "etcd", "--plain", "--etcd-port", &first.to_string()];
         let addresses = (first..).take(REPLICAS).map(|port| format!("127.0.0.1:{port}")).collect();
-        (Self::made(name, 20, &arguments, random), addresses)
+        (Self::made(name, 20, REPLICAS, &arguments, random), addresses)
     }
 
     /// With these arguments for `init` besides.
-    fn made(name: &str, segment_mib: u64, arguments: &[&str], random: &mut Random) -> Self {
+    fn made(name: &str, segment_mib: u64, replicas: usize, arguments: &[&str], random: &mut Random) -> Self {
         let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let directory = tempfile::Builder::new().prefix(&format!("{name}-")).tempdir_in(place).unwrap();
-        let ports = ports(random);
-        let members: Vec<(ReplicaId, String)> = (1..=REPLICAS as u16)
+        let ports = ports(replicas, random);
+        let members: Vec<(ReplicaId, String)> = (1..=replicas as u16)
             .zip(ports)
             .map(|(id, port)| (ReplicaId::new(id), format!("127.0.0.1:{port}")))
             .collect();
@@ -98,7 +105,7 @@ impl Cluster {
             .output()
             .unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        for replica in 1..=REPLICAS {
+        for replica in 1..=replicas {
             let file = root.join(format!("replica-{replica}/replica.toml"));
             let text = std::fs::read_to_string(&file).unwrap();
             let mode = "mode = \"group\"\n";
@@ -107,8 +114,10 @@ impl Cluster {
                 .unwrap();
         }
         let admin = admin(&root);
-        let processes = (0..REPLICAS).map(|_| Process::new()).collect();
-        Self { directory, members, processes, admin, mounts: Vec::new() }
+        let processes = (0..replicas).map(|_| Process::new()).collect();
+        // Also with Byzantine faults: three of four.
+        let quorum = replicas / 2 + 1;
+        Self { directory, members, processes, admin, mounts: Vec::new(), quorum }
     }
 
     /// Made and started, and somebody leads.
@@ -289,6 +298,17 @@ impl Cluster {
         self.admin.status(self.replica(at)).ok().and_then(|text| serde_json::from_str(&text).ok())
     }
 
+    /// One of the members.
+    pub(crate) fn any(&self, random: &mut Random) -> usize {
+        let all = self.all();
+        all[random.below(all.len() as u64) as usize]
+    }
+
+    /// How many of those that it began with have to be up so that they serve.
+    pub(crate) fn quorum(&self) -> usize {
+        self.quorum
+    }
+
     /// Who leads: a replica that says so itself, in the highest view of those that do.
     pub(crate) fn leader(&self) -> Option<usize> {
         let leading = self.all().into_iter().filter_map(|at| {
@@ -384,13 +404,13 @@ pub(crate) fn wait(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 /// Ports that no outgoing connection takes while their replica is down: below the range that the system picks from.
-pub(super) fn ports(random: &mut Random) -> Vec<u16> {
+pub(super) fn ports(count: usize, random: &mut Random) -> Vec<u16> {
     // Tests that run at the same time with the same seed must not meet, in one process or in several.
     static CLUSTERS: AtomicU64 = AtomicU64::new(0);
     let cluster = CLUSTERS.fetch_add(1, Ordering::Relaxed);
     let mut random = Random::new(random.next() ^ u64::from(std::process::id()) << 32 ^ cluster << 20);
     let mut ports = Vec::new();
-    while ports.len() < REPLICAS {
+    while ports.len() < count {
         let port = random.between(12_000, 31_000) as u16;
         if !ports.contains(&port) && TcpListener::bind(("127.0.0.1", port)).is_ok() {
             ports.push(port);

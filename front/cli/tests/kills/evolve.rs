@@ -60,7 +60,7 @@ impl Cluster {
 
     /// A new replica becomes a member, as a learner; not started yet.
     pub(crate) fn join(&mut self, random: &mut Random) -> usize {
-        let (at, port) = (self.processes.len(), ports(random)[0]);
+        let (at, port) = (self.processes.len(), ports(1, random)[0]);
         let (id, address) = (ReplicaId::new(at as u16 + 1), format!("127.0.0.1:{port}"));
         self.ok(&["member", "add", &id.number().to_string(), "--address", &address]);
         self.members.push((id, address));

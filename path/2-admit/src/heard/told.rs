@@ -38,7 +38,9 @@ impl Told {
             share.requests.push_back((now, whole.clone()));
             self.by_request.entry(whole).or_default().insert(by);
         }
-        while share.requests.len() > TOLD_MAX || (share.bytes > bytes_max.max(TOLD_BYTES) && share.requests.len() > 1) {
+        while share.requests.len() > TOLD_MAX
+            || (share.bytes > bytes_max.max(TOLD_BYTES) && share.requests.len() > 1)
+        {
             Self::drop_oldest(&mut self.by_request, by, share);
         }
         self.count(whole)
