@@ -455,10 +455,11 @@ impl Client {
     }
 }
 
-/// What a client is to do. Who lies does little: each of its requests may cost the office of a leader that believes it.
+/// What a client is to do.
 fn workload(plan: &Plan, number: u32) -> Workload {
-    let few = if plan.client_trick(number as usize - 1).is_some() { 8 } else { u32::MAX };
-    let operations = plan.workload.operations.min(few);
+    let lies = plan.client_trick(number as usize - 1).is_some();
+    let most = if lies { plan.workload.of_liars } else { u32::MAX };
+    let operations = plan.workload.operations.min(most);
     Workload { operations, ..plan.workload.clone() }
 }
 

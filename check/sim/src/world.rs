@@ -188,6 +188,12 @@ impl World {
         self.clients.iter().flat_map(|client| &client.done).filter_map(|done| done.ret).max().unwrap_or(0)
     }
 
+    /// The highest view of the first instance that a replica is in.
+    pub fn view(&self) -> u64 {
+        let nodes = self.replicas.iter().filter_map(|replica| replica.node.as_ref());
+        nodes.map(|node| node.status().view).max().unwrap_or(0)
+    }
+
     /// What happened.
     pub fn trace(&self) -> &Trace {
         &self.trace

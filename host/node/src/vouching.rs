@@ -118,6 +118,9 @@ pub(crate) struct Vouching {
     /// What is said at the end of the turn, and what was lately.
     saying: Vec<u8>,
     said: BTreeMap<Digest, Time>,
+    /// When each member said last what it had heard; until when that is a reason to do so as well.
+    tellers: BTreeMap<ReplicaId, Time>,
+    helps_until: Time,
     /// By instance.
     held: Vec<Vec<Held>>,
     /// What the protocol watches for this replica, and through which instance it goes.
@@ -155,6 +158,8 @@ impl Vouching {
             care: vec![Care::default(); instances],
             saying: Vec::new(),
             said: BTreeMap::new(),
+            tellers: BTreeMap::new(),
+            helps_until: Time::ZERO,
             held: (0..instances).map(|_| Vec::new()).collect(),
             watched: BTreeMap::new(),
             woken: Vec::new(),
@@ -398,10 +403,8 @@ impl Node {
         let opens = header.kind == RequestKind::OpenSession;
         let own = owner == Owner::Open(client) && (!opens || read_opening(body).0 == client);
         let kept = self.vouching.heard.hear(now, owner, header, whole.clone());
-        if kept || own {
-            self.say_heard(now, header, &whole);
-        }
         if kept {
+            self.say_held(now, header, &whole);
             return true;
         }
         for held in self.vouching.held.iter_mut().flatten().filter(|_| own) {
@@ -429,7 +432,12 @@ impl Node {
         }
         for session in std::mem::take(&mut self.vouching.woken) {
             let bytes: Vec<Bytes> = self.vouching.heard.of_session(session).cloned().collect();
-            bytes.iter().for_each(|bytes| self.admit_known(now, bytes, out));
+            for bytes in &bytes {
+                if let Some((header, ..)) = Requests::new(bytes).flatten().next() {
+                    self.say_held(now, &header, bytes);
+                }
+                self.admit_known(now, bytes, out);
+            }
         }
         for at in std::mem::take(&mut self.vouching.began) {
             if self.instances[at].order.leading() {
@@ -611,7 +619,11 @@ impl Node {
         for (header, body, whole) in Requests::new(&bytes).flatten() {
             let fresh = match header.kind {
                 RequestKind::OpenSession => true,
-                _ => matches!(self.executor.lookup(header.session, header.number), Lookup::Fresh),
+                // Who tells of it may be further than this replica.
+                _ => matches!(
+                    self.executor.lookup(header.session, header.number),
+                    Lookup::Fresh | Lookup::UnknownSession
+                ),
             };
             let fits = body.len() <= self.config.admission.request_bytes_max;
             if !fresh || !fits {

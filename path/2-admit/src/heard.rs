@@ -68,15 +68,17 @@ impl Asked {
     }
 
     /// Its client sent it once more. A copy that names a higher number as the lowest that is unanswered takes its place: who had no room for
-    /// the first one knows that one only.
-    fn renew(&mut self, header: &RequestHeader, bytes: Bytes, said: Vec<ReplicaId>) {
-        let Some((old, body)) = self.parts() else { return };
+    /// the first one knows that one only. Whether it does.
+    fn renew(&mut self, header: &RequestHeader, bytes: Bytes, said: Vec<ReplicaId>) -> bool {
+        let Some((old, body)) = self.parts() else { return false };
         let lowest = old.lowest_unanswered;
         let same = RequestHeader { lowest_unanswered: lowest, ..*header } == old
             && bytes.get(REQUEST_HEADER..).is_some_and(|rest| rest.starts_with(body));
-        if same && header.lowest_unanswered > lowest {
+        let renews = same && header.lowest_unanswered > lowest;
+        if renews {
             (self.before, self.bytes, self.own, self.said) = (Some(lowest), bytes, false, said);
         }
+        renews
     }
 
     /// Whether this is what its client sent, now or the time before.
@@ -208,7 +210,9 @@ impl Heard {
             let Some(line) = self.line(owner, header.session) else { return false };
             match line.place(header.number) {
                 Ok(at) => {
-                    line.asked[at].renew(header, asked.bytes, asked.said);
+                    if line.asked[at].renew(header, asked.bytes, asked.said) {
+                        line.sure = line.sure.min(header.number.previous());
+                    }
                     return true;
                 }
                 Err(at) if at >= window => return false,
@@ -437,19 +441,45 @@ impl Heard {
         (asked.bytes == whole).then_some(asked)
     }
 
-    /// What waits of a session, in order, of which so many members say that they heard it: what was not known to be so, or this number again.
-    pub fn sure(&mut self, session: SessionId, number: RequestNumber, members: usize) -> Vec<Bytes> {
+    /// What waits of a session and is sure now: so many members say that they heard it, and everything from number `due` up to there. What was
+    /// not known to be sure, and `number` once more; in order.
+    pub fn sure(
+        &mut self,
+        session: SessionId,
+        due: RequestNumber,
+        number: RequestNumber,
+        members: usize,
+    ) -> Vec<Bytes> {
         let line = self.lines.get_mut(session.index as usize).and_then(Option::as_mut);
         let Some(line) = line.filter(|line| line.session == session) else { return Vec::new() };
-        let first = line.place(line.sure.next()).unwrap_or_else(|at| at);
-        let is_sure = |asked: &&Asked| asked.said.len() >= members;
-        let new: Vec<&Asked> = line.asked.iter().skip(first).take_while(is_sure).collect();
-        if let Some(last) = new.last() {
-            line.sure = last.number;
-            return new.into_iter().map(|asked| asked.bytes.clone()).collect();
+        let again = if number >= due && number <= line.sure { line.place(number).ok() } else { None };
+        let mut sure: Vec<Bytes> = again.map(|at| line.asked[at].bytes.clone()).into_iter().collect();
+        let mut next = line.sure.next().max(due);
+        let first = line.place(next).unwrap_or_else(|at| at);
+        for asked in line.asked.iter().skip(first) {
+            if asked.number != next || asked.said.len() < members {
+                break;
+            }
+            sure.push(asked.bytes.clone());
+            (line.sure, next) = (next, next.next());
         }
-        let known = (number <= line.sure).then(|| line.place(number).ok()).flatten();
-        known.map(|at| line.asked[at].bytes.clone()).into_iter().collect()
+        sure
+    }
+
+    /// Nothing was given to a leader here yet.
+    pub fn begin_anew(&mut self) {
+        self.lines.iter_mut().flatten().for_each(|line| line.sure = RequestNumber::ZERO);
+    }
+
+    /// Of each client so many openings that wait, and of each session so many requests, the first ones.
+    pub fn firsts(&self, of_each: usize) -> impl Iterator<Item = &Bytes> {
+        let lines = self.lines.iter().flatten().flat_map(move |line| line.asked.iter().take(of_each));
+        self.first_openings(of_each).chain(lines.map(|asked| &asked.bytes))
+    }
+
+    /// Whether this waits here, byte for byte, and came from its client.
+    pub fn holds(&self, whole: &[u8]) -> bool {
+        self.same(whole).is_some()
     }
 
     fn same(&self, whole: &[u8]) -> Option<&Asked> {

@@ -16,6 +16,8 @@ pub enum ClientTrick {
     Only(u64),
     /// Sends other bytes under the same number to some replicas, as bits.
     Differs(u64),
+    /// Sends two requests under each number, to some replicas the second one only, as bits.
+    Both(u64),
     /// Sends its requests in the session of another client, too.
     Others,
     /// Sends everything many times.
@@ -48,6 +50,11 @@ pub fn instead(
         ClientTrick::Only(_) => vec![frame],
         ClientTrick::Differs(mask) if mask >> to & 1 == 1 => vec![changed(&frame, differ)],
         ClientTrick::Differs(_) => vec![frame],
+        ClientTrick::Both(mask) if mask >> to & 1 == 1 => vec![changed(&frame, differ)],
+        ClientTrick::Both(_) => {
+            let second = changed(&frame, differ);
+            vec![frame, second]
+        }
         ClientTrick::Others => {
             let Some(session) = (!sessions.is_empty()).then(|| rng.pick(sessions)) else {
                 return vec![frame];

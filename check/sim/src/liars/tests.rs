@@ -189,6 +189,8 @@ fn clients_lie_by_replica() {
     let differs = to(ClientTrick::Differs(0b01), 0);
     assert_ne!(differs, to(ClientTrick::Differs(0b01), 1));
     assert_eq!(differs[0].to_vec().len(), frame.len());
+    assert_eq!(to(ClientTrick::Both(0b01), 0), differs);
+    assert_eq!(to(ClientTrick::Both(0b01), 1), vec![frame.clone(), differs[0].clone()]);
     let stolen = to(ClientTrick::Others, 0);
     assert_eq!(
         (clients::session_of(&stolen[0]), stolen[1].clone()),

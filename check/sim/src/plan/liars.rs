@@ -126,6 +126,7 @@ fn plan_crowd(plan: &mut Plan, rng: &mut Rng) {
             ClientTrick::Some(bits),
             ClientTrick::Only(bits),
             ClientTrick::Differs(bits),
+            ClientTrick::Both(bits),
         ]));
         plan.clients += 1;
     }

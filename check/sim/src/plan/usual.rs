@@ -10,6 +10,8 @@ use quorate_log::{LogConfig, SyncMode};
 pub struct Workload {
     /// Operations of each client.
     pub operations: u32,
+    /// Of one that lies, at most: each may cost the office of a leader that believes it.
+    pub of_liars: u32,
     /// How many of them one client has open at once, at most.
     pub at_once: usize,
     /// The most commands in one call.
@@ -72,6 +74,7 @@ pub(super) fn workload(rng: &mut Rng, heal_at: u64, length: u32) -> Workload {
     }
     Workload {
         operations,
+        of_liars: 8,
         at_once: rng.pick(&[1, 2, 8]),
         batch: rng.pick(&[1, 1, 4]),
         keys: rng.range(1, 5),

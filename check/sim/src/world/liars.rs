@@ -22,6 +22,10 @@ impl World {
             return self.say_this(who, conn, frame);
         }
         let Some(to) = self.other_end(who, conn) else { return };
+        if self.plan.is_liar(to) {
+            // Liars do not deceive each other: what one adds to what it hears the next one would add to, without end.
+            return self.say_this(who, conn, frame);
+        }
         let healed = self.now >= self.plan.heal_at;
         let Some(liar) = self.liars.get_mut(&who) else { return };
         let sayings = liar.instead((self.now, healed), (to, conn), frame);
@@ -68,7 +72,7 @@ impl World {
         if !self.plan.is_liar(who) {
             return;
         }
-        let Some(from) = self.other_end(who, id) else { return };
+        let Some(from) = self.other_end(who, id).filter(|from| !self.plan.is_liar(*from)) else { return };
         let now = self.now;
         let Some(liar) = self.liars.get_mut(&who) else { return };
         for saying in liar.hears(now, from, frame) {

@@ -16,7 +16,7 @@ use crate::effects::Effects;
 use crate::node::Node;
 use bytes::Bytes;
 use quorate_order::mod_smart::digest_of_request;
-use quorate_types::{Span, Time, View};
+use quorate_types::{ReplicaId, Span, Time, View};
 use quorate_wire::{FrameKind, OutFrame, RequestHeader, RequestKind, Requests};
 
 /// Care lasts so long at first.
@@ -26,6 +26,8 @@ const CARE_MAX: Span = Span::from_secs(60);
 /// Of what waits already no more requests, or bytes, are said at the beginning of a view.
 const SAID_MAX: usize = 4096;
 const SAID_BYTES: usize = 4 << 20;
+/// Of each session, or client that opens some.
+const SAID_OF_EACH: usize = 64;
 /// And once more after so long.
 const SAY_AGAIN: Span = Span::from_secs(1);
 /// So many requests are known to have been said lately.
@@ -61,7 +63,9 @@ impl Vouching {
     /// Whether a leader elsewhere does: replicas do not enter a view at one moment.
     fn helps_to_care(&self, now: Time, at: usize) -> bool {
         let late = |care: &Care| care.until.plus(Span::from_nanos(care.span.nanos() / 4));
-        self.care.get(at).is_some_and(|care| now < late(care))
+        self.care
+            .get(at)
+            .is_some_and(|care| now < late(care) || (care.view > View::FIRST && now < self.helps_until))
     }
 
     /// How many replicas have to say that they heard a request.
@@ -69,17 +73,13 @@ impl Vouching {
         2 * self.quorums.f() as usize + 1
     }
 
-    /// What may be proposed now, of a session that this request belongs to: as much of it as enough said, and was not known to be so.
-    fn sure(&mut self, header: &RequestHeader, whole: &Bytes) -> Vec<Bytes> {
-        let enough = self.enough();
-        let mut sure = match header.kind {
-            RequestKind::OpenSession => Vec::new(),
-            _ => self.heard.sure(header.session, header.number, enough),
-        };
-        if sure.is_empty() && self.heard.told_by(whole) >= enough {
-            sure.push(whole.clone());
+    /// Members say unasked what they heard: f+1 of them take care, for a moment this replica helps.
+    fn is_told(&mut self, now: Time, from: ReplicaId) {
+        self.tellers.insert(from, now);
+        let lately = self.tellers.values().filter(|told| now.since(**told) <= CARE_FIRST).count();
+        if lately >= self.quorums.one_correct() as usize {
+            self.helps_until = now.plus(CARE_FIRST);
         }
-        sure
     }
 }
 
@@ -104,6 +104,7 @@ impl Node {
             return;
         }
         care.begin(now, view);
+        self.vouching.heard.begin_anew();
         self.say_waiting(now, at);
     }
 
@@ -112,13 +113,17 @@ impl Node {
         if let Some(care) = self.vouching.care.get_mut(at) {
             care.said = now;
         }
-        let waiting: Vec<Bytes> = self.vouching.heard.all().take(SAID_MAX).cloned().collect();
-        for whole in &waiting {
-            let Some(Ok((header, ..))) = Requests::new(whole).next() else { continue };
-            if super::instance_of(&header, self.instances.len()) == at
-                && self.vouching.saying.len() < SAID_BYTES
-            {
-                self.say_heard(now, &header, whole);
+        let instances = self.instances.len();
+        let concerns = |bytes: &&Bytes| {
+            let Some(Ok((header, ..))) = Requests::new(bytes).next() else { return false };
+            super::instance_of(&header, instances) == at && !self.speaks_for_itself(&header, bytes)
+        };
+        let waiting = self.vouching.heard.firsts(SAID_OF_EACH).filter(concerns);
+        let waiting: Vec<Bytes> = waiting.take(SAID_MAX).cloned().collect();
+        for whole in waiting {
+            let Some(Ok((header, ..))) = Requests::new(&whole).next() else { continue };
+            if self.vouching.saying.len() < SAID_BYTES {
+                self.say_held(now, &header, &whole);
             }
         }
     }
@@ -134,8 +139,24 @@ impl Node {
         }
     }
 
-    /// A client asked this of this replica: where care is taken, all have to know. Not everything that is sent again is said again at once.
-    pub(super) fn say_heard(&mut self, now: Time, header: &RequestHeader, whole: &[u8]) {
+    /// A client asked this of this replica, which holds it now: where care is taken, all have to know. Nobody says what it does not hold: who claims
+    /// a session that is not open here may not be whose it is, and of two requests with one number only one is heard.
+    pub(super) fn say_held(&mut self, now: Time, header: &RequestHeader, whole: &[u8]) {
+        if self.vouching.heard.holds(whole) {
+            self.say(now, header, whole);
+        }
+    }
+
+    /// So many members say that they heard this. One of f+1 is honest: this replica says so, too, if it can remember that.
+    pub(super) fn say_told(&mut self, now: Time, header: &RequestHeader, whole: &[u8], members: usize) {
+        let one_honest = self.vouching.quorums.one_correct() as usize;
+        if members >= one_honest && self.vouching.said.len() < KNOWN_MAX {
+            self.say(now, header, whole);
+        }
+    }
+
+    /// Not everything that is sent again is said again at once.
+    fn say(&mut self, now: Time, header: &RequestHeader, whole: &[u8]) {
         let at = super::instance_of(header, self.instances.len());
         if !self.vouching.helps_to_care(now, at) || self.speaks_for_itself(header, whole) {
             return;
@@ -152,12 +173,21 @@ impl Node {
         self.vouching.saying.extend_from_slice(whole);
     }
 
-    /// So many members say that they heard this. One of f+1 is honest: this replica says so, too, if it can remember that.
-    pub(super) fn say_told(&mut self, now: Time, header: &RequestHeader, whole: &[u8], members: usize) {
-        let one_honest = self.vouching.quorums.one_correct() as usize;
-        if members >= one_honest && self.vouching.said.len() < KNOWN_MAX {
-            self.say_heard(now, header, whole);
+    /// A member says that it heard this of a client; so many did.
+    pub(super) fn on_said(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        (header, whole): (&RequestHeader, &[u8]),
+        members: usize,
+    ) {
+        let at = super::instance_of(header, self.instances.len());
+        let helped = self.vouching.helps_to_care(now, at);
+        self.vouching.is_told(now, from);
+        if !helped && self.vouching.helps_to_care(now, at) {
+            self.say_waiting(now, at);
         }
+        self.say_told(now, header, whole, members);
     }
 
     /// At the end of a turn: what is said leaves.
@@ -191,8 +221,21 @@ impl Node {
         whole: &Bytes,
         out: &mut Effects,
     ) {
-        for bytes in self.vouching.sure(header, whole) {
-            self.admit(now, at, None, &bytes, out);
+        let enough = self.vouching.enough();
+        let mut sure = match header.kind {
+            RequestKind::OpenSession => Vec::new(),
+            _ => {
+                let due = self.executor.last_number(header.session).unwrap_or_default().next();
+                self.vouching.heard.sure(header.session, due, header.number, enough)
+            }
+        };
+        if sure.is_empty() && !self.vouching.heard.holds(whole) || header.kind == RequestKind::OpenSession {
+            sure.extend((self.vouching.heard.told_by(whole) >= enough).then(|| whole.clone()));
+        }
+        if self.executor.key(header.session).is_some() {
+            sure.into_iter().for_each(|bytes| self.vouching.check_later(at, bytes));
+        } else if !sure.is_empty() {
+            self.admit(now, at, None, &sure.concat(), out);
         }
     }
 

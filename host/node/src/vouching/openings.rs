@@ -143,7 +143,7 @@ impl Node {
         if opening(whole).is_some() {
             return self.vouching.is_everywhere(whole);
         }
-        self.say_told(now, header, whole, told);
+        self.on_said(now, from, (header, whole), told);
         told > 2 * self.vouching.quorums.f() as usize || self.shows_itself(now, from, header)
     }
 }

@@ -143,6 +143,11 @@ impl Signed {
 }
 
 impl Vouching {
+    /// What goes to an instance once its signature is checked.
+    pub(super) fn check_later(&mut self, at: usize, bytes: Bytes) {
+        self.signed.waiting.push((at, None, bytes));
+    }
+
     /// How many signatures of clients were checked.
     pub(crate) const fn signatures_checked(&self) -> u64 {
         self.signed.checked

@@ -151,6 +151,10 @@ fn who_claims_a_session_before_it_is_known_here_is_heard_only_if_it_is_theirs() 
     hear(&mut heard, Owner::Claims(MALLORY), &request(1, "forged"));
     hear(&mut heard, Owner::Claims(ALICE), &request(1, "real"));
     assert!(!knows(&heard, &request(1, "real")), "nobody knows yet whose it is");
+    assert!(
+        !heard.holds(&request(1, "real")) && !heard.holds(&request(1, "forged")),
+        "nor says that it heard it"
+    );
     assert!(heard.opened(ALICE, number(11), SESSION), "something waits");
     heard.invariants();
     assert!(knows(&heard, &request(1, "real")));
@@ -335,7 +339,7 @@ fn what_enough_members_heard_is_sure_in_order() {
     let members = [1, 2].map(ReplicaId::new);
     let tell = |heard: &mut Heard, n: u64, by: usize| heard.told(Time::ZERO, members[by], &request(n, "x"));
     let sure = |heard: &mut Heard, n: u64| {
-        let all = heard.sure(SESSION, number(n), 2);
+        let all = heard.sure(SESSION, number(1), number(n), 2);
         all.iter()
             .map(|bytes| {
                 Requests::new(bytes).flatten().next().map(|(header, ..)| header.number.number()).unwrap()
@@ -353,10 +357,41 @@ fn what_enough_members_heard_is_sure_in_order() {
     heard.told(Time::ZERO, members[1], &request(2, "y"));
     assert_eq!(sure(&mut heard, 2), [] as [u64; 0], "something else");
     tell(&mut heard, 2, 1);
-    assert_eq!(sure(&mut heard, 2), [2, 4], "it comes now, and what waited for it");
+    assert_eq!(sure(&mut heard, 2), [2], "and not what waits behind a gap");
     assert_eq!(sure(&mut heard, 1), [1], "once more");
     assert!(hear(&mut heard, Owner::Open(ALICE), &request(3, "x")), "late");
-    assert_eq!(sure(&mut heard, 3), [] as [u64; 0], "it is sure by itself only");
-    assert_eq!(sure(&mut heard, 2), [2]);
+    assert_eq!(sure(&mut heard, 3), [] as [u64; 0], "nobody else heard it");
+    assert_eq!((tell(&mut heard, 3, 0), tell(&mut heard, 3, 1)), (1, 2));
+    assert_eq!(sure(&mut heard, 3), [3, 4]);
+    heard.begin_anew();
+    assert_eq!(sure(&mut heard, 4), [1, 2, 3, 4]);
     heard.invariants();
+}
+
+/// A copy that only its leader has is not what others heard.
+#[test]
+fn a_copy_that_has_more_answers_is_not_sure_for_the_first() {
+    let copy = |lowest: u64| {
+        let header = RequestHeader {
+            session: SESSION,
+            number: number(5),
+            lowest_unanswered: number(lowest),
+            kind: RequestKind::Query,
+            len: 1,
+            proof: RequestProof::None,
+        };
+        let mut bytes = Vec::new();
+        header.write_to(&mut bytes);
+        bytes.push(1);
+        Bytes::from(bytes)
+    };
+    let mut heard = Heard::new(LIMITS);
+    assert!(hear(&mut heard, Owner::Open(ALICE), &copy(1)));
+    for member in [1, 2] {
+        heard.told(Time::ZERO, ReplicaId::new(member), &copy(1));
+    }
+    assert_eq!(heard.sure(SESSION, number(5), number(5), 2), [copy(1)]);
+    assert!(hear(&mut heard, Owner::Open(ALICE), &copy(2)));
+    assert!(heard.holds(&copy(2)) && !heard.holds(&copy(1)));
+    assert_eq!(heard.sure(SESSION, number(5), number(5), 2), [] as [Bytes; 0]);
 }

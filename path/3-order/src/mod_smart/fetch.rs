@@ -112,11 +112,15 @@ impl ModSmart {
         others.retain(|id| *id != self.config.me);
         let after = others.iter().find(|id| Some(**id) > fetching.last).or(others.first());
         let Some(to) = after.copied() else { return };
-        let count = WINDOW.min(FETCH_MAX);
-        fetching.looked = self.now;
-        fetching.asked = Some(Asked::up_to(first.plus(u64::from(count) - 1), self.now));
         fetching.last = Some(to);
         fetching.tried.insert(to);
+        self.ask(to, first, out);
+    }
+
+    fn ask(&mut self, to: ReplicaId, first: Slot, out: &mut Effects) {
+        let count = WINDOW.min(FETCH_MAX);
+        self.fetching.looked = self.now;
+        self.fetching.asked = Some(Asked::up_to(first.plus(u64::from(count) - 1), self.now));
         self.send(out, to, Body::Fetch { slot: first, count }, None);
     }
 
@@ -158,22 +162,24 @@ impl ModSmart {
         if proof.digest != digest_of(&batch) || !self.proves(&proof) {
             return reject(out, from, Reject::NotAllowed("a decision without a proof"));
         }
+        if let Some(asked) = &mut self.fetching.asked {
+            asked.bytes += batch.bytes().len();
+        }
         if floor {
             return self.log.set_floor_proof(proof);
         }
         self.fetching.hint(from, proof.slot, decided);
-        let bytes = batch.bytes().len();
         self.decide(proof, batch, out);
         self.fetching.came = self.now;
         self.progress(out);
         let decided = self.decided();
-        let Some(asked) = &mut self.fetching.asked else { return };
-        asked.bytes += bytes;
-        if asked.is_answered(decided) {
-            // Who had as much as an answer holds may have more, and who does not vote hears of that seldom.
-            self.fetching.hint(from, decided.next(), decided);
+        if self.fetching.asked.is_some_and(|asked| asked.is_answered(decided)) {
             self.fetching.asked = None;
             self.fetch_on(out);
+            if self.fetching.asked.is_none() {
+                // Who had as much as an answer holds may have more, and who does not vote hears of that seldom.
+                self.ask(from, decided.next(), out);
+            }
         }
     }
 
@@ -193,9 +199,7 @@ impl ModSmart {
             proof.into_iter().for_each(|proof| self.log.set_floor_proof(proof));
             // Nobody may have that proof any more. What follows is proven by itself.
             if self.fetching.sources.contains_key(&from) {
-                let count = WINDOW.min(FETCH_MAX);
-                self.fetching.asked = Some(Asked::up_to(decided.plus(u64::from(count)), self.now));
-                self.send(out, from, Body::Fetch { slot: decided.next(), count }, None);
+                self.ask(from, decided.next(), out);
             }
             return;
         }

@@ -48,6 +48,12 @@ fn a_full_answer_is_followed_by_the_next_question() {
             let out = one.hear(1, 1, Body::Decision { proof, batch: batch(slot) });
             assert_eq!(fetches(&out).len(), usize::from(slot == count), "{slot} of {count}");
         }
+        // Once, if there is none.
+        for _ in 0..10 {
+            let out = one.pass(Span::from_millis(200));
+            assert_eq!(fetches(&out), [] as [usize; 0]);
+            one.hear(1, 1, Body::Alive { decided: Slot::new(count), round: 1 });
+        }
     }
 }
 
