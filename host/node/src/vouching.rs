@@ -121,6 +121,8 @@ pub(crate) struct Vouching {
     /// When each member said last what it had heard; until when that is a reason to do so as well.
     tellers: BTreeMap<ReplicaId, Time>,
     helps_until: Time,
+    /// When the first request came.
+    born: Option<Time>,
     /// By instance.
     held: Vec<Vec<Held>>,
     /// What the protocol watches for this replica, and through which instance it goes.
@@ -160,6 +162,7 @@ impl Vouching {
             said: BTreeMap::new(),
             tellers: BTreeMap::new(),
             helps_until: Time::ZERO,
+            born: None,
             held: (0..instances).map(|_| Vec::new()).collect(),
             watched: BTreeMap::new(),
             woken: Vec::new(),
@@ -292,6 +295,7 @@ impl Node {
         if let Err(text) = bound.and_then(|()| self.check_openings(client, payload)) {
             return self.reject(now, conn, text, out);
         }
+        self.vouching.born.get_or_insert(now);
         self.vouching.look_at.get_or_insert(now.plus(LOOK_EVERY));
         let (count, mut run, mut answer) =
             (self.instances.len(), None, std::mem::take(&mut self.turn.answer));
@@ -618,7 +622,7 @@ impl Node {
         };
         for (header, body, whole) in Requests::new(&bytes).flatten() {
             let fresh = match header.kind {
-                RequestKind::OpenSession => true,
+                RequestKind::OpenSession => self.opened_by(read_opening(body).0, header.number).is_none(),
                 // Who tells of it may be further than this replica.
                 _ => matches!(
                     self.executor.lookup(header.session, header.number),

@@ -319,6 +319,7 @@ impl Heard {
     /// A session was opened, or that was refused; in the order of execution. Whether something waits that came before.
     pub fn opened(&mut self, client: ClientId, nonce: RequestNumber, session: SessionId) -> bool {
         if let Some(asked) = self.openings.remove(&(client, nonce)) {
+            self.told.forget(&asked.bytes);
             self.freed(client, asked.cost());
         }
         if session == SessionId::NONE {

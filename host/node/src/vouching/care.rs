@@ -23,6 +23,8 @@ use quorate_wire::{FrameKind, OutFrame, RequestHeader, RequestKind, Requests};
 const CARE_FIRST: Span = Span::from_secs(1);
 /// And no longer than this.
 const CARE_MAX: Span = Span::from_secs(60);
+/// No leader takes care for longer that began before this replica started.
+const YOUNG: Span = Span::from_secs(75);
 /// Of what waits already no more requests, or bytes, are said at the beginning of a view.
 const SAID_MAX: usize = 4096;
 const SAID_BYTES: usize = 4 << 20;
@@ -46,11 +48,18 @@ pub(super) struct Care {
 }
 
 impl Care {
-    /// Another view began.
+    /// Another view began. Those between that one and the last failed, too, whether this replica saw that or not.
     pub(super) fn begin(&mut self, now: Time, view: View) {
-        let soon = self.span != Span::ZERO && now <= self.until.plus(self.span);
-        self.span = if soon { self.span.times(2).min(CARE_MAX) } else { CARE_FIRST };
+        let views = view.number().saturating_sub(self.view.number());
+        let soon = self.span != Span::ZERO && (views > 1 || now <= self.until.plus(self.span));
+        let longer = self.span.times(1 << views.min(6)).min(CARE_MAX);
+        self.span = if soon { longer } else { CARE_FIRST };
         (self.view, self.until) = (view, now.plus(self.span));
+    }
+
+    #[cfg(test)]
+    pub(super) const fn span(&self) -> Span {
+        self.span
     }
 }
 
@@ -61,7 +70,7 @@ impl Vouching {
     }
 
     /// Whether a leader elsewhere does: replicas do not enter a view at one moment.
-    fn helps_to_care(&self, now: Time, at: usize) -> bool {
+    pub(super) fn helps_to_care(&self, now: Time, at: usize) -> bool {
         let late = |care: &Care| care.until.plus(Span::from_nanos(care.span.nanos() / 4));
         self.care
             .get(at)
@@ -73,8 +82,13 @@ impl Vouching {
         2 * self.quorums.f() as usize + 1
     }
 
-    /// Members say unasked what they heard: f+1 of them take care, for a moment this replica helps.
-    fn is_told(&mut self, now: Time, from: ReplicaId) {
+    /// Members say what they heard. Who started lately may not know that they take care: where f+1 do, it helps for a moment. Who knows goes by
+    /// what it knows: else those who help would keep each other at it.
+    pub(super) fn is_told(&mut self, now: Time, from: ReplicaId) {
+        let young = now.since(*self.born.get_or_insert(now)) <= YOUNG;
+        if !young {
+            return;
+        }
         self.tellers.insert(from, now);
         let lately = self.tellers.values().filter(|told| now.since(**told) <= CARE_FIRST).count();
         if lately >= self.quorums.one_correct() as usize {
@@ -229,8 +243,12 @@ impl Node {
                 self.vouching.heard.sure(header.session, due, header.number, enough)
             }
         };
-        if sure.is_empty() && !self.vouching.heard.holds(whole) || header.kind == RequestKind::OpenSession {
-            sure.extend((self.vouching.heard.told_by(whole) >= enough).then(|| whole.clone()));
+        let alone = match header.kind {
+            RequestKind::OpenSession => true,
+            _ => self.executor.last_number(header.session).unwrap_or_default().next() == header.number,
+        };
+        if sure.is_empty() && alone && self.vouching.heard.told_by(whole) >= enough {
+            sure.push(whole.clone());
         }
         if self.executor.key(header.session).is_some() {
             sure.into_iter().for_each(|bytes| self.vouching.check_later(at, bytes));

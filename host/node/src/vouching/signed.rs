@@ -308,12 +308,15 @@ impl Node {
             keyed.iter().map(|(key, (.., bytes))| (*key, &bytes[..])).collect();
         let verdicts = self.vouching.signed.check(&requests);
         let mut runs: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
-        let mut wrong: Vec<(Option<ConnId>, SessionId, RequestNumber)> = Vec::new();
+        let mut wrong: Vec<(Option<ConnId>, bool, SessionId, RequestNumber)> = Vec::new();
+        let heard = &self.vouching.heard;
         for ((_, (at, conn, bytes)), right) in keyed.iter().zip(verdicts) {
             if right {
                 runs.entry(*at).or_default().extend_from_slice(bytes);
             } else if let Some((header, ..)) = Requests::new(bytes).flatten().next() {
-                wrong.push((*conn, header.session, header.number));
+                // What a member sends on under this number may be wrong where what came from the client is not.
+                let forget = heard.holds(bytes);
+                wrong.push((*conn, forget, header.session, header.number));
             }
         }
         for (at, run) in runs {
@@ -321,8 +324,10 @@ impl Node {
                 self.admit(now, at, None, &run, out);
             }
         }
-        for (conn, session, number) in wrong {
-            self.vouching.heard.forget(session, number);
+        for (conn, forget, session, number) in wrong {
+            if forget {
+                self.vouching.heard.forget(session, number);
+            }
             if let Some(conn) = conn.filter(|conn| self.peers.conn(*conn).is_some()) {
                 self.reject(
                     now,

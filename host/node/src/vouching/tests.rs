@@ -2,7 +2,7 @@
 
 use super::*;
 use quorate_order::auth::RequestChecks;
-use quorate_types::{AgreedTime, ClusterId, ItemsBuilder};
+use quorate_types::{AgreedTime, ClusterId, ItemsBuilder, View};
 use quorate_wire::{BatchHeader, RequestProof, write_request};
 
 pub(super) const LIMITS: HeardLimits = HeardLimits { bytes_max: 4096, client_bytes_max: 1024, window: 16 };
@@ -151,4 +151,34 @@ fn a_batch_waits_since_half_of_its_clients_sent_theirs() {
     let many: Vec<_> = (1..=500).map(|at| (if at % 2 == 0 { 1 } else { 3 }, 1)).collect();
     assert_eq!(since(&many, 1 << 16), waited(30, true), "not all are looked at, and those stand for all");
     assert_eq!(since(&many, 1 << 18), waited(30, false));
+}
+
+/// Care lasts twice as long with each view that follows soon, also with those that this replica did not see.
+#[test]
+fn care_grows_with_views_that_fail() {
+    let spans = |views: &[(u64, u64)]| {
+        let mut care = Care::default();
+        let begin = |&(seconds, view): &(u64, u64)| {
+            care.begin(at(seconds), View::new(view));
+            care.span().nanos() / 1_000_000_000
+        };
+        views.iter().map(begin).collect::<Vec<_>>()
+    };
+    assert_eq!(spans(&[(10, 2), (11, 3), (13, 4), (18, 5), (99, 6)]), [1, 2, 4, 8, 1]);
+    assert_eq!(spans(&[(10, 2), (11, 5), (90, 40)]), [1, 8, 60], "what was not seen failed as well");
+}
+
+/// Who started lately helps those who take care; who knows how long they do goes by that, or all would keep each other at it.
+#[test]
+fn who_started_lately_helps_while_enough_say_what_they_heard() {
+    let mut vouching = Vouching::new(FaultModel::Byzantine, 4, 1, LIMITS, signed());
+    vouching.care[0].begin(at(1), View::new(2));
+    let helps = |vouching: &mut Vouching, seconds, from| {
+        vouching.is_told(at(seconds), ReplicaId::new(from));
+        vouching.helps_to_care(at(seconds), 0)
+    };
+    assert!(!helps(&mut vouching, 10, 2), "one may lie");
+    assert!(helps(&mut vouching, 10, 3));
+    assert!(!vouching.helps_to_care(at(12), 0), "for a moment");
+    assert!(!helps(&mut vouching, 90, 2) && !helps(&mut vouching, 90, 3), "it has seen for itself");
 }

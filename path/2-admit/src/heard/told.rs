@@ -66,6 +66,11 @@ impl Told {
         }
     }
 
+    /// It was executed.
+    pub(super) fn forget(&mut self, whole: &[u8]) {
+        self.by_request.remove(whole);
+    }
+
     pub(super) fn count(&self, whole: &[u8]) -> usize {
         self.by_request.get(whole).map_or(0, BTreeSet::len)
     }
