@@ -237,6 +237,11 @@ fn a_lost_disk_is_replaced() {
     let lost = servers.remove(0);
     assert_eq!(lost.stop().code, Some(0));
     std::fs::remove_dir_all(made.data(1)).expect("removed");
+    // It may have led.
+    wait_until("one of the others leads", || {
+        let directory = directory.to_str().expect("UTF-8");
+        quorate(&["kv", "put", "other", "value", "--dir", directory, "--timeout", "3"]).code == Some(0)
+    });
     let address = format!("127.0.0.1:{}", free_ports(1)[0]);
     std::thread::scope(|scope| {
         let replaced = scope.spawn(|| {
