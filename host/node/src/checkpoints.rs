@@ -19,7 +19,7 @@ use quorate_state::checkpoint::Image;
 use quorate_state::store::Version;
 use quorate_state::transfer::{Fetch, Serve};
 use quorate_types::{ConnId, Digest, MembershipId, RecordId, ReplicaId, Seq, Slot, Time, planted};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Versions at borders that are not agreed yet are kept up to this many: a replica that has diverged compares them.
 const RECENT_MAX: usize = 2;
@@ -140,8 +140,11 @@ pub(crate) struct Checkpoints {
     pub(crate) trimming: Option<Trimming>,
     /// The keeper was told to give up its checkpoints above these seqs, and did not say yet that it did.
     pub(crate) giving_up: VecDeque<Seq>,
-    /// A border that this replica works at: its seq.
-    pub(crate) writing: Option<Seq>,
+    /// The borders that this replica's keeper is to write, or works at: their seqs. It skips those that come while it writes.
+    pub(crate) writing: BTreeSet<Seq>,
+    /// What was stable at those borders, and at those of the durable ones: a slow disk writes while many borders come, and what the members
+    /// say is known of the newest only.
+    stable: BTreeMap<Seq, Digest>,
     /// The last border executed here, and its digest once it is known.
     pub(crate) last: Option<(Seq, Option<Digest>)>,
     /// Somebody needs a border, and when one was asked for last.
@@ -191,7 +194,8 @@ impl Checkpoints {
             forgotten: Seq::ZERO,
             trimming: None,
             giving_up: VecDeque::new(),
-            writing: None,
+            writing: BTreeSet::new(),
+            stable: BTreeMap::new(),
             last: None,
             wanted: false,
             asked_at: None,
@@ -267,6 +271,33 @@ impl Checkpoints {
         self.own.push_back(own);
     }
 
+    /// A member said what it has. What is stable stays so.
+    pub(crate) fn note_stable(&mut self) {
+        let kept: Vec<Seq> = self.own.iter().map(|own| own.seq).chain(self.writing.iter().copied()).collect();
+        self.stable.retain(|seq, _| kept.contains(seq));
+        for seq in kept {
+            if let Some(digest) =
+                self.agreement.agreed(seq).filter(|digest| self.agreement.is_stable(seq, *digest))
+            {
+                self.stable.insert(seq, digest);
+            }
+        }
+    }
+
+    /// The first of them that the members agree on, as far as this replica knows. One that differs from what is agreed is of no use, and
+    /// those before it may be all that there is to start from.
+    fn vouched<'a>(&self, mut newest_first: impl Iterator<Item = &'a Own>) -> Option<Own> {
+        let agreement = &self.agreement;
+        if !agreement.trusts_one() {
+            // Only what others can agree on without this replica.
+            let was = |own: &Own| self.stable.get(&own.seq) == Some(&own.digest);
+            return newest_first.find(|own| agreement.is_stable(own.seq, own.digest) || was(own)).copied();
+        }
+        let (agreed, _) = agreement.newest()?;
+        let sound = |own: &&Own| agreement.agreed(own.seq).is_none_or(|digest| digest == own.digest);
+        newest_first.find(|own| own.seq <= agreed && sound(own)).copied()
+    }
+
     /// The checkpoint up to which the log may be trimmed: never the newest, and an agreed one, unless the log since the last
     /// agreed one is too long.
     ///
@@ -274,7 +305,7 @@ impl Checkpoints {
     pub(crate) fn trim_to(&self, log: (u64, u64), log_bytes_max: u64, damaged: bool) -> Option<Own> {
         let newest = self.own.back()?.seq;
         let older = |own: &&Own| damaged || own.seq < newest;
-        let vouched = vouched(self.own.iter().rev().filter(older), &self.agreement);
+        let vouched = self.vouched(self.own.iter().rev().filter(older));
         // In bytes the log may not grow without end, agreed or not: with crash faults a replica may trust its own disk. With Byzantine faults
         // nobody could be told to trust it, too, and the disk fills up instead.
         if !self.agreement.trusts_one() {
@@ -331,7 +362,7 @@ impl Checkpoints {
             last_digest: self.last.and_then(|(_, digest)| Some(digest?.to_string())),
             agreed_seq: self.agreement.newest().map_or(0, |(seq, _)| seq.number()),
             durable_seq: self.own.back().map_or(0, |own| own.seq.number()),
-            writing: self.writing.map(Seq::number),
+            writing: self.writing.first().map(|seq| seq.number()),
             trimmed: self.trimmed.number(),
             diverged: self.diverged.as_ref().map(|diverged| diverged.seq.number()),
             transfer: self.transfer(now),
@@ -412,18 +443,6 @@ impl Checkpoints {
         let fetch = self.fetching.as_ref().and_then(|fetching| fetching.fetch.deadline());
         [fetch, self.serve.deadline(), self.repairs.deadline(), self.install_at].into_iter().flatten().min()
     }
-}
-
-/// The first of them that the members agree on, as far as this replica knows. One that differs from what is agreed is of no use, and
-/// those before it may be all that there is to start from.
-fn vouched<'a>(mut newest_first: impl Iterator<Item = &'a Own>, agreement: &Agreement) -> Option<Own> {
-    if !agreement.trusts_one() {
-        // Only what others can agree on without this replica.
-        return newest_first.find(|own| agreement.is_stable(own.seq, own.digest)).copied();
-    }
-    let (agreed, _) = agreement.newest()?;
-    let sound = |own: &&Own| agreement.agreed(own.seq).is_none_or(|digest| digest == own.digest);
-    newest_first.find(|own| own.seq <= agreed && sound(own)).copied()
 }
 
 /// A number that is neither a member's nor an operator's, unless there are too many operators.

@@ -16,6 +16,7 @@ mod checkpoints;
 mod clients;
 mod config;
 mod effects;
+mod gathering;
 mod holds;
 mod levels;
 mod links;

@@ -418,7 +418,7 @@ impl Node {
     /// something is lacking that only a checkpoint brings.
     fn holds_up(&self, instance: &Instance) -> bool {
         let lacks = !self.checkpoints.sound() || self.checkpoints.fetching.is_some();
-        let full = instance.order.settled() && self.merge.room(instance.id) == 0;
+        let full = instance.order.settled() && self.merge.lags(instance.id);
         instance.order.leading() && self.merge.expects(instance.id) && (lacks || full)
     }
 

@@ -1,6 +1,7 @@
 //! The instances: what their protocols want done is done here; what they decide goes to the merge (`merging.rs`).
 
 use crate::effects::{Effect, Effects, Event};
+use crate::gathering::Gathering;
 use crate::node::Node;
 use crate::records::RecordMap;
 use crate::stays::Birth;
@@ -60,6 +61,8 @@ pub(crate) struct Instance {
     pub(crate) id: InstanceId,
     /// What clients want of it, while it leads here.
     pub(crate) admission: Admission,
+    /// How long it waits for them, if it agrees on one slot at a time.
+    pub(crate) gathering: Gathering,
     pub(crate) order: Box<dyn Order>,
     /// How often it left the cluster and came back.
     pub(crate) stay: u64,
@@ -101,6 +104,7 @@ impl Instance {
         Self {
             id,
             admission: Admission::new(admission),
+            gathering: Gathering::default(),
             order,
             stay: 0,
             birth: None,
@@ -146,7 +150,10 @@ impl Instance {
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {
-        if self.started { self.order.deadline() } else { None }
+        if !self.started {
+            return None;
+        }
+        [self.order.deadline(), self.gathering.deadline()].into_iter().flatten().min()
     }
 
     /// Whether what a message makes us persist has room. Entries without room are dropped as if lost on the way, while votes,
@@ -410,6 +417,7 @@ impl Node {
         }
         instance.leader = (view, leader);
         instance.admission.reset();
+        instance.gathering.reset();
         instance.settled_at = None;
         instance.spread.began(now);
         let id = instance.id;

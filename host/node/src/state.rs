@@ -124,7 +124,7 @@ impl Node {
         let writing = self.checkpoints.borders.writes(border);
         let write = writing.map(|writing| if writing.full { Kind::Full } else { Kind::Differential });
         if write.is_some() {
-            self.checkpoints.writing = Some(seq);
+            self.checkpoints.writing.insert(seq);
         }
         let stops = writing.is_some_and(|writing| writing.stops);
         out.push(Effect::Keep(KeeperWork { job: Job::Border { image, write }, stops }));
@@ -175,15 +175,13 @@ impl Node {
     fn on_keeper_failed(&mut self, what: String, out: &mut Effects) {
         let text = format!("a checkpoint could not be written or read: {what}");
         self.checkpoints.trouble = Some(text.clone());
-        self.checkpoints.writing = None;
+        self.checkpoints.writing.clear();
         out.event(Event::State { text, bad: true });
         self.install_later();
     }
 
     fn not_written(&mut self, seq: Seq, trouble: Option<String>, out: &mut Effects) {
-        if self.checkpoints.writing == Some(seq) {
-            self.checkpoints.writing = None;
-        }
+        self.checkpoints.writing.remove(&seq);
         let Some(text) = trouble else {
             // Execution went on by the log meanwhile, and its next border pushed the fetched checkpoint out.
             if self.checkpoints.installing.as_ref().is_some_and(|installing| installing.image.seq == seq) {
@@ -204,9 +202,7 @@ impl Node {
     }
 
     fn on_written(&mut self, now: Time, seq: Seq, digest: Digest, out: &mut Effects) {
-        if self.checkpoints.writing == Some(seq) {
-            self.checkpoints.writing = None;
-        }
+        self.checkpoints.writing.retain(|other| *other > seq);
         self.checkpoints.trouble = None;
         self.checkpoints.written(Own { seq, digest, log_position: self.log.position() });
         if self.checkpoints.installing.as_ref().is_some_and(|installing| installing.image.seq == seq) {
@@ -344,6 +340,7 @@ impl Node {
     }
 
     pub(crate) fn on_verdicts(&mut self, now: Time, verdicts: Vec<Verdict>, out: &mut Effects) {
+        self.checkpoints.note_stable();
         for verdict in verdicts {
             match verdict {
                 Verdict::Agreed { seq, .. } => {
@@ -718,7 +715,7 @@ impl Node {
     fn ask_due(&self) -> Option<Time> {
         let nothing = |fetching: &Fetching| self.checkpoints.agreement.offers(fetching.at_least).is_empty();
         let nothing = self.checkpoints.fetching.as_ref().is_some_and(nothing);
-        let replaces = self.checkpoints.rotten.any_whole() && self.checkpoints.writing.is_none();
+        let replaces = self.checkpoints.rotten.any_whole() && self.checkpoints.writing.is_empty();
         (nothing || replaces).then(|| self.checkpoints.asked_at.map_or(Time::ZERO, |at| at.plus(ASK_AGAIN)))
     }
 

@@ -4,6 +4,7 @@
 use crate::answers::Answers;
 use crate::effects::{Effect, Effects, Event};
 use crate::node::Node;
+use crate::ordering::Instance;
 use crate::vouching::AHEAD_MAX;
 use bytes::Bytes;
 use quorate_log::{Log, LogEffect, SyncMode};
@@ -168,10 +169,14 @@ impl Node {
     }
 
     fn propose_waiting(&mut self, at: usize, now: Time, out: &mut Effects) {
+        if self.gathers(at, now) {
+            return;
+        }
         while self.instances[at].admission.waiting_bytes() > 0 && self.may_propose(at) {
             let instance = &self.instances[at];
             let (batches, bytes) = instance.order.in_flight();
-            let few = batches < self.config.batches_in_flight_max;
+            let few_max = if instance.order.one_at_a_time() { 1 } else { self.config.batches_in_flight_max };
+            let few = batches < few_max;
             let large = instance.admission.is_full() && bytes < self.config.bytes_in_flight_max;
             if (!few && !large) || instance.order.holds_back() {
                 break;
@@ -179,12 +184,26 @@ impl Node {
             let time = self.propose_time(now);
             let seed = self.turn.draw();
             let Some(batch) = self.instances[at].admission.seal(time, seed) else { break };
+            self.instances[at].gathering.proposed(now, batch.header().count);
             self.propose_in(at, now, batch, out);
         }
         let instance = &self.instances[at];
         if instance.admission.waiting_bytes() > 0 && instance.order.leading() {
             self.merge.waits_for_room(instance.id);
         }
+    }
+
+    /// Whether the next batch of this instance waits for more of those who asked lately.
+    fn gathers(&mut self, at: usize, now: Time) -> bool {
+        let wanted = self.merge.is_wanted(self.instances[at].id);
+        let Instance { order, admission, gathering, .. } = &mut self.instances[at];
+        gathering.stop();
+        if !order.one_at_a_time() || !order.leading() || order.in_flight().0 > 0 {
+            return false;
+        }
+        let waiting = admission.waiting();
+        gathering.idle(now, waiting);
+        !admission.is_full() && !wanted && gathering.waits(now, waiting)
     }
 
     /// The last agreed time, extended by this replica's monotonic clock.

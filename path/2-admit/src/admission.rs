@@ -328,6 +328,11 @@ impl Admission {
         self.open.len() + self.full_bytes
     }
 
+    /// Requests admitted and not sealed.
+    pub fn waiting(&self) -> u32 {
+        self.full.iter().fold(self.count, |all, (_, count)| all.saturating_add(*count))
+    }
+
     /// Whether a batch is large enough to go whatever else is in flight.
     pub fn is_full(&self) -> bool {
         !self.full.is_empty()

@@ -202,6 +202,11 @@ pub trait Order: Send + std::fmt::Debug {
     /// Whether it leads and may propose; the cheap part of [`Order::status`].
     fn leading(&self) -> bool;
 
+    /// Whether a slot begins only once the one before is decided: to hand over a batch early gains nothing.
+    fn one_at_a_time(&self) -> bool {
+        false
+    }
+
     /// Whether it leads, and everything that was decided before its view was handed on: what execution does not know by
     /// now does not exist.
     fn settled(&self) -> bool;

@@ -80,6 +80,22 @@ impl<T> Merge<T> {
         led.map_or(0, |(at, bounds)| self.locals[at].lead.map_or(0, |lead| lead.room(&bounds)))
     }
 
+    /// Whether work of others waits for what an instance that is led here proposes next.
+    pub fn is_wanted(&self, instance: InstanceId) -> bool {
+        let led = self.led(instance);
+        led.is_some_and(|(at, bounds)| self.locals[at].lead.is_some_and(|lead| lead.is_wanted(&bounds)))
+    }
+
+    /// Whether others wait for more of an instance that is led here than may be proposed: they executed what this replica did not. Where
+    /// everybody waits for the same leader nobody wants so much, and who led here instead could propose no more.
+    pub fn lags(&self, instance: InstanceId) -> bool {
+        let Some((at, bounds)) = self.led(instance) else { return false };
+        let wanted = bounds.wanted.number().max(self.wanted_early.needs(at));
+        let stuck =
+            |lead: Proposer| lead.is_settled() && lead.room(&bounds) == 0 && lead.tail().number() < wanted;
+        self.locals[at].lead.is_some_and(stuck)
+    }
+
     /// Work waits for an instance that is led here, whose window is used up with nothing under way: what the window waits for is wanted.
     /// Mostly what used it up wants that already. But it may be no-ops alone, for work that its leader lost. [merge L10]
     pub fn waits_for_room(&mut self, instance: InstanceId) {

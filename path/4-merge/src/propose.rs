@@ -86,6 +86,12 @@ impl Proposer {
         self.tail.max(bounds.decided.number())
     }
 
+    /// Whether somebody waits for more slots than it has proposed.
+    pub fn is_wanted(&self, bounds: &Bounds) -> bool {
+        let tail = self.tail_by(bounds);
+        self.settled && bounds.wanted.number().min(bounds.limit(tail)) > tail
+    }
+
     /// It proposes a batch, which will have this slot if it stays in office.
     ///
     /// # Panics

@@ -1,6 +1,6 @@
 //! Under which numbers operators are served; which checkpoints are kept.
 
-use super::{Agreement, Checkpoints, Installing, OPERATORS_MAX, Own, Why, free_number, vouched};
+use super::{Agreement, Checkpoints, Installing, OPERATORS_MAX, Own, Why, free_number};
 use crate::members::tests::joins;
 use crate::system::tests::system;
 use quorate_state::checkpoint::Image;
@@ -33,10 +33,13 @@ fn a_checkpoint_that_differs_from_what_is_agreed_vouches_for_nothing() {
         }
     }
     let all = [own(2, right(2)), own(4, right(4)), own(6, Digest::new([99; 32])), own(8, right(8))];
-    let chosen = |upto: usize| vouched(all[..upto].iter().rev(), &agreement).map(|own| own.seq.number());
+    let mut checkpoints = Checkpoints::new(&joins());
+    checkpoints.agreement = agreement;
+    let chosen = |upto: usize| checkpoints.vouched(all[..upto].iter().rev()).map(|own| own.seq.number());
     assert_eq!(chosen(4), Some(4), "not 8, which is not agreed on yet, and not 6, which differs");
     assert_eq!(chosen(1), Some(2), "what was agreed on long ago is not known any more");
-    assert_eq!(vouched(all.iter().rev(), &Agreement::new(replicas[0], &replicas, FaultModel::Crash)), None);
+    checkpoints.agreement = Agreement::new(replicas[0], &replicas, FaultModel::Crash);
+    assert_eq!(checkpoints.vouched(all.iter().rev()), None);
 }
 
 /// A replica that fetched the checkpoint of 1000, which there was no room for, and goes on by the log meanwhile.
@@ -100,4 +103,37 @@ fn with_byzantine_faults_only_what_a_quorum_reported_is_trimmed_to() {
         drop(checkpoints.agreement.heard(replicas[1], Seq::new(20), right(20), true));
         assert_eq!(to(&checkpoints, 9000), Some(20), "{model:?}");
     }
+}
+
+/// A slow disk: so many borders come while it writes that nobody knows any more what was said of the one that it writes.
+#[test]
+fn what_was_stable_while_it_was_written_is_trimmed_to() {
+    let replicas: Vec<ReplicaId> = (1..=4).map(ReplicaId::new).collect();
+    let right = |seq: u64| Digest::new([seq as u8; 32]);
+    for (noted, to) in [(true, Some(10)), (false, None)] {
+        let mut checkpoints = Checkpoints::new(&joins());
+        checkpoints.agreement = Agreement::new(replicas[3], &replicas, FaultModel::Byzantine);
+        checkpoints.writing.extend([10, 90].map(Seq::new));
+        for seq in 10..=90 {
+            for from in &replicas[..3] {
+                drop(checkpoints.agreement.heard(*from, Seq::new(seq), right(seq), false));
+                if noted {
+                    checkpoints.note_stable();
+                }
+            }
+        }
+        for seq in [10, 90] {
+            checkpoints.written(Own { seq: Seq::new(seq), digest: right(seq), log_position: 0 });
+            checkpoints.writing.remove(&Seq::new(seq));
+            checkpoints.note_stable();
+        }
+        assert_eq!(checkpoints.trim_to((0, 0), u64::MAX, false).map(|own| own.seq.number()), to);
+    }
+    let mut checkpoints = Checkpoints::new(&joins());
+    checkpoints.agreement = Agreement::new(replicas[3], &replicas, FaultModel::Byzantine);
+    checkpoints.stable.insert(Seq::new(10), right(10));
+    for seq in [10, 20] {
+        checkpoints.written(Own { seq: Seq::new(seq), digest: right(99), log_position: 0 });
+    }
+    assert_eq!(checkpoints.trim_to((0, 0), u64::MAX, false), None, "another digest than the stable one");
 }

@@ -61,7 +61,6 @@ impl Config {
                     timeout: Span::from_millis(low),
                     timeout_max: Span::from_millis(high.saturating_mul(4)),
                     repeat: Span::from_millis(low / 3),
-                    batches_ahead: self.limits.batches_in_flight,
                     cache_bytes,
                     reload,
                     ..ModSmartConfig::new(me, ids, self.fault_model, seed)

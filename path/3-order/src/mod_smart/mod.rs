@@ -91,8 +91,6 @@ pub struct ModSmartConfig {
     pub timeout_max: Span,
     /// How long a message may stay without effect before it is sent again.
     pub repeat: Span,
-    /// So many batches that are not full a leader seals while others are under way.
-    pub batches_ahead: usize,
     /// Bytes of decided batches kept in memory, at most, where they can be read back.
     pub cache_bytes: usize,
     /// Whether [`Effect::Load`] works. Without it (memory mode) everything after the last checkpoint stays in memory.
@@ -113,7 +111,6 @@ impl ModSmartConfig {
             timeout: Span::from_millis(300),
             timeout_max: Span::from_millis(2400),
             repeat: Span::from_millis(100),
-            batches_ahead: 2,
             cache_bytes: 64 << 20,
             reload: true,
         }
@@ -516,6 +513,10 @@ impl Order for ModSmart {
 
     fn memberships(&self) -> Vec<Arc<Memberships>> {
         self.tenures.all().iter().map(|tenure| tenure.members.clone()).collect()
+    }
+
+    fn one_at_a_time(&self) -> bool {
+        true
     }
 
     fn leading(&self) -> bool {

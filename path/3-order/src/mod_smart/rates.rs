@@ -25,6 +25,8 @@ const PARTS: u64 = 8;
 const SHARE: u64 = 4;
 /// So many decisions are remembered, to see for how many of them a request was left out.
 const DECIDED_MAX: usize = 256;
+/// What comes here while a slot is under way may come to the leader only when the next one is. [mod_smart L141]
+const PASSED: usize = 2;
 /// A time-out's worth of late time is forgotten in so many time-outs, and a doubling of the limit comes back by one step.
 const CALM: u64 = 200;
 /// Limits double so often at most.
@@ -73,10 +75,10 @@ impl Rates {
     }
 
     /// Since when the leader could have proposed what waited. What has come while slots were under way, or sealed, waits for those: for
-    /// `ahead` with room left, and all that are full. [mod_smart L141]
-    fn could_since(&self, waited: Waited, ahead: usize) -> Time {
+    /// [`PASSED`] with room left, and all that are full. [mod_smart L141]
+    fn could_since(&self, waited: Waited) -> Time {
         let after = self.roomy.partition_point(|at| *at <= waited.since);
-        let passed = self.roomy.get(after + ahead.max(1) - 1).copied();
+        let passed = self.roomy.get(after + PASSED - 1).copied();
         let free = passed.filter(|_| !waited.full).unwrap_or(self.decided);
         waited.since.max(free).max(self.began)
     }
@@ -168,7 +170,7 @@ impl ModSmart {
         self.rates.took = Some(Took { slot, at: now, full });
         let Some((waited, limit)) = waited.zip(self.rate_limit()) else { return };
         if self.leader() != self.config.me {
-            let since = self.rates.could_since(waited, self.config.batches_ahead);
+            let since = self.rates.could_since(waited);
             let most = limit.times(4).max(self.config.timeout);
             self.rates.count(since, now, limit, most);
         }

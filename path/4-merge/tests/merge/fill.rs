@@ -256,3 +256,24 @@ fn an_early_question_is_kept() {
     merge.settled(instance(0));
     assert_eq!(merge.fill(instance(0)), Some(Slot::new(2)));
 }
+
+/// A leader without room leads as well as anybody, while nobody else got further: all wait for the same one.
+#[test]
+fn a_leader_lags_when_others_want_what_it_may_not_propose() {
+    let mut merge = merge(2, 2);
+    merge.leader(instance(0), Leader::Here);
+    merge.leader(instance(1), Leader::Elsewhere);
+    merge.settled(instance(0));
+    give(&mut merge, 0, Rec::Work(1));
+    give(&mut merge, 0, Rec::Work(2));
+    pull(&mut merge);
+    merge.waits_for_room(instance(0));
+    assert_eq!(merge.room(instance(0)), 0, "slot 1 of the other one is lacking");
+    assert!(!merge.lags(instance(0)), "who led here instead could propose no more");
+    merge.asked(Position { slot: Slot::new(4), instance: instance(1) });
+    assert!(merge.lags(instance(0)), "somebody has the slot that is lacking here");
+    give(&mut merge, 1, Rec::Work(4));
+    pull(&mut merge);
+    assert!(merge.room(instance(0)) > 0);
+    assert!(!merge.lags(instance(0)), "it can go on");
+}

@@ -1,0 +1,86 @@
+//! How long a leader whose protocol agrees on one slot at a time waits for company before it begins the next one.
+//!
+//! A slot costs the same for one request as for a hundred: messages between all replicas, and a signature from each of them. Clients that
+//! wait for an answer ask again as soon as they have it. If the leader went on at once, those that the last slot answered would always come
+//! too late for the next one, and slots would stay small. So it waits until about as many requests are there as the last slot had and
+//! waited behind it; no longer than that slot took, and only as long as waiting pays: where those clients come later, or not at all, it soon
+//! hardly waits any more. One client by itself never waits. What fills a batch goes at once. Tests: `gathering/tests.rs`.
+
+use quorate_types::{Span, Time};
+
+/// Waiting in vain halves the patience down to this part of what a slot takes.
+const LEAST_PART: u64 = 16;
+
+/// What a leader knows of its clients' pace; times on its own clock, counts in requests.
+#[derive(Debug, Default)]
+pub(crate) struct Gathering {
+    /// The slot under way: how many requests it has, and when it was proposed.
+    under_way: Option<(u32, Time)>,
+    /// When the last one was decided, how long it had taken, and what waited then.
+    since: Time,
+    took: Span,
+    waited_then: u32,
+    /// How many of those who ask are expected to be there soon.
+    expected: u32,
+    /// How long they are waited for.
+    patience: Option<Span>,
+    /// Until when the next slot waits.
+    until: Option<Time>,
+    /// It waited.
+    waited: bool,
+}
+
+impl Gathering {
+    /// Leadership begins or ends.
+    pub(crate) fn reset(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.until
+    }
+
+    /// Nothing is waited for until [`Gathering::waits`] says so.
+    pub(crate) fn stop(&mut self) {
+        self.until = None;
+    }
+
+    /// No slot is under way, and so many requests wait.
+    pub(crate) fn idle(&mut self, now: Time, waiting: u32) {
+        if let Some((count, at)) = self.under_way.take() {
+            (self.since, self.took) = (now, now.since(at));
+            (self.expected, self.waited_then) = (count.saturating_add(waiting), waiting);
+        }
+    }
+
+    /// A batch of so many requests begins its slot.
+    pub(crate) fn proposed(&mut self, now: Time, count: u32) {
+        if std::mem::take(&mut self.waited) {
+            self.learn(count);
+        }
+        self.under_way = Some((count, now));
+    }
+
+    /// Whether they wait for company.
+    pub(crate) fn waits(&mut self, now: Time, waiting: u32) -> bool {
+        let patience = self.patience.unwrap_or(self.took).min(self.took);
+        let until = self.since.plus(patience);
+        // The last few would hold up all the others.
+        let waits = waiting > 0 && waiting < self.expected - self.expected / 8 && until > now;
+        self.until = waits.then_some(until);
+        self.waited |= waits;
+        waits
+    }
+
+    /// So many are together after waiting: did at least half of those come that were waited for?
+    fn learn(&mut self, count: u32) {
+        let wanted = self.expected - self.waited_then;
+        let came = count.saturating_sub(self.waited_then);
+        let (before, least) = (self.patience.unwrap_or(self.took).nanos(), self.took.nanos() / LEAST_PART);
+        let next = if came >= wanted.div_ceil(2) { before.saturating_mul(2) } else { before / 2 };
+        self.patience = Some(Span::from_nanos(next.clamp(least, self.took.nanos())));
+    }
+}
+
+#[cfg(test)]
+mod tests;
