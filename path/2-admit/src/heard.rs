@@ -472,10 +472,22 @@ impl Heard {
         self.lines.iter_mut().flatten().for_each(|line| line.sure = RequestNumber::ZERO);
     }
 
-    /// Of each client so many openings that wait, and of each session so many requests, the first ones.
-    pub fn firsts(&self, of_each: usize) -> impl Iterator<Item = &Bytes> {
-        let lines = self.lines.iter().flatten().flat_map(move |line| line.asked.iter().take(of_each));
-        self.first_openings(of_each).chain(lines.map(|asked| &asked.bytes))
+    /// No more than `most` of what waits and is meant: of each client so many openings, half of all at most; of each session the first
+    /// request, then of each the second, and so on up to so many. Who asks for much keeps nobody else's out.
+    pub fn firsts(&self, of_each: usize, most: usize, is_meant: impl Fn(&Bytes) -> bool) -> Vec<Bytes> {
+        let openings = self.first_openings(of_each).filter(|bytes| is_meant(bytes));
+        let mut all: Vec<Bytes> = openings.take(most / 2).cloned().collect();
+        let mut lines: Vec<&Line> = self.lines.iter().flatten().collect();
+        for rank in 0..of_each {
+            lines.retain(|line| line.asked.len() > rank);
+            if lines.is_empty() || all.len() >= most {
+                break;
+            }
+            let ranked = lines.iter().filter_map(|line| line.asked.get(rank)).map(|asked| &asked.bytes);
+            let room = most - all.len();
+            all.extend(ranked.filter(|bytes| is_meant(bytes)).take(room).cloned());
+        }
+        all
     }
 
     /// Whether this waits here, byte for byte, and came from its client.

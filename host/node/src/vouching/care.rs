@@ -128,12 +128,11 @@ impl Node {
             care.said = now;
         }
         let instances = self.instances.len();
-        let concerns = |bytes: &&Bytes| {
+        let concerns = |bytes: &Bytes| {
             let Some(Ok((header, ..))) = Requests::new(bytes).next() else { return false };
             super::instance_of(&header, instances) == at && !self.speaks_for_itself(&header, bytes)
         };
-        let waiting = self.vouching.heard.firsts(SAID_OF_EACH).filter(concerns);
-        let waiting: Vec<Bytes> = waiting.take(SAID_MAX).cloned().collect();
+        let waiting = self.vouching.heard.firsts(SAID_OF_EACH, SAID_MAX, concerns);
         for whole in waiting {
             let Some(Ok((header, ..))) = Requests::new(&whole).next() else { continue };
             if self.vouching.saying.len() < SAID_BYTES {

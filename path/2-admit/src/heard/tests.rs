@@ -395,3 +395,25 @@ fn a_copy_that_has_more_answers_is_not_sure_for_the_first() {
     assert!(heard.holds(&copy(2)) && !heard.holds(&copy(1)));
     assert_eq!(heard.sure(SESSION, number(5), number(5), 2), [] as [Bytes; 0]);
 }
+
+/// Who has much waiting does not take the room of who has little.
+#[test]
+fn the_first_of_each_session_come_before_the_second_of_any() {
+    let mut heard = Heard::new(HeardLimits { bytes_max: 1 << 20, client_bytes_max: 1 << 20, window: 64 });
+    let of = |index: u32, n: u64| {
+        let mut out = Vec::new();
+        let session = SessionId { index, generation: 1 };
+        write_request(&mut out, session, number(n), number(n), &ItemsBuilder::new());
+        Bytes::from(out)
+    };
+    for (index, count) in [(0, 9), (1, 9), (2, 1)] {
+        (1..=count).for_each(|n| assert!(hear(&mut heard, Owner::Open(MALLORY), &of(index, n))));
+    }
+    (1..=9).for_each(|nonce| assert!(hear(&mut heard, Owner::Open(ALICE), &opening(ALICE, nonce))));
+    let all = heard.firsts(2, 6, |_| true);
+    let openings = [opening(ALICE, 1), opening(ALICE, 2)];
+    assert_eq!(all, [&openings[..], &[of(0, 1), of(1, 1), of(2, 1), of(0, 2)]].concat());
+    assert_eq!(heard.firsts(8, 4, |_| true)[2..], [of(0, 1), of(1, 1)], "openings have half");
+    assert_eq!(heard.firsts(8, 99, |bytes| *bytes == of(2, 1)), [of(2, 1)]);
+    assert_eq!(heard.firsts(64, 99, |_| true).len(), 9 + 9 + 9 + 1);
+}
