@@ -6,12 +6,14 @@ use quorate_sim::{Plan, Profile, planted};
 
 /// Every bug is found within so many seeds; docs/testing.md has the table.
 const SEEDS: u64 = 20_000;
+/// But those that tests of their own pin, and that need more luck: the same page says which tests.
+const PINNED: [&str; 2] = ["older-view-by-counting", "two-changes-at-once"];
 
 /// One test: the bug in force is the whole process's.
 #[test]
 fn every_planted_bug_is_found_and_shrinks() {
     let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    for bug in planted::BUGS {
+    for bug in planted::BUGS.iter().filter(|bug| !PINNED.contains(&bug.name)) {
         let found = planted::hunt(*bug, Profile::default(), SEEDS, jobs);
         let Some((checker, seed)) = found.by else { panic!("{} is not found in {SEEDS} seeds", bug.name) };
         println!("{}", planted::line(&found));
