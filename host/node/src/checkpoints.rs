@@ -289,8 +289,10 @@ impl Checkpoints {
     fn vouched<'a>(&self, mut newest_first: impl Iterator<Item = &'a Own>) -> Option<Own> {
         let agreement = &self.agreement;
         if !agreement.trusts_one() {
-            // Only what others can agree on without this replica.
-            let was = |own: &Own| self.stable.get(&own.seq) == Some(&own.digest);
+            // Only what others can agree on without this replica; or could, if there is a later one for whoever is behind.
+            let held = |own: &Own| agreement.own_report(own.seq).is_some_and(|said| said.held);
+            let offers = self.own.iter().any(|own| held(own) && agreement.is_stable(own.seq, own.digest));
+            let was = |own: &Own| offers && self.stable.get(&own.seq) == Some(&own.digest);
             return newest_first.find(|own| agreement.is_stable(own.seq, own.digest) || was(own)).copied();
         }
         let (agreed, _) = agreement.newest()?;

@@ -31,7 +31,7 @@ pub(crate) struct Gathering {
 }
 
 impl Gathering {
-    /// Leadership begins or ends.
+    /// Leadership begins or ends, or pauses.
     pub(crate) fn reset(&mut self) {
         *self = Self::default();
     }
@@ -58,12 +58,14 @@ impl Gathering {
         if std::mem::take(&mut self.waited) {
             self.learn(count);
         }
-        self.under_way = Some((count, now));
+        // Full batches may go behind a slot that is under way.
+        let before = self.under_way.map_or(0, |(count, _)| count);
+        self.under_way = Some((before.saturating_add(count), now));
     }
 
-    /// Whether they wait for company.
-    pub(crate) fn waits(&mut self, now: Time, waiting: u32) -> bool {
-        let patience = self.patience.unwrap_or(self.took).min(self.took);
+    /// Whether they wait for company. `most`: no longer than this, whatever the last slot took: somebody may have held it up.
+    pub(crate) fn waits(&mut self, now: Time, waiting: u32, most: Span) -> bool {
+        let patience = self.patience.unwrap_or(self.took).min(self.took).min(most);
         let until = self.since.plus(patience);
         // The last few would hold up all the others.
         let waits = waiting > 0 && waiting < self.expected - self.expected / 8 && until > now;

@@ -175,7 +175,6 @@ impl Node {
     fn on_keeper_failed(&mut self, what: String, out: &mut Effects) {
         let text = format!("a checkpoint could not be written or read: {what}");
         self.checkpoints.trouble = Some(text.clone());
-        self.checkpoints.writing.clear();
         out.event(Event::State { text, bad: true });
         self.install_later();
     }

@@ -18,6 +18,8 @@ use std::collections::VecDeque;
 const PREPARE_RETRY: Span = Span::from_millis(500);
 /// Bytes that admission answers in a turn by itself: small requests must not fill the memory with large answers.
 const ANSWER_BYTES: usize = 8 << 20;
+/// No slot waits for company for longer than this part of two time-outs: what any leader may add to a slot. [mod_smart L142]
+const GATHERING_PART: u64 = 16;
 /// How long written data stays without a sync in async mode.
 const SYNC_DELAY: Span = Span::from_millis(50);
 
@@ -197,13 +199,18 @@ impl Node {
     fn gathers(&mut self, at: usize, now: Time) -> bool {
         let wanted = self.merge.is_wanted(self.instances[at].id);
         let Instance { order, admission, gathering, .. } = &mut self.instances[at];
+        if !order.one_at_a_time() || !order.leading() {
+            gathering.reset();
+            return false;
+        }
         gathering.stop();
-        if !order.one_at_a_time() || !order.leading() || order.in_flight().0 > 0 {
+        if order.in_flight().0 > 0 {
             return false;
         }
         let waiting = admission.waiting();
         gathering.idle(now, waiting);
-        !admission.is_full() && !wanted && gathering.waits(now, waiting)
+        let most = self.config.order.patience().divided(GATHERING_PART);
+        !admission.is_full() && !wanted && gathering.waits(now, waiting, most)
     }
 
     /// The last agreed time, extended by this replica's monotonic clock.

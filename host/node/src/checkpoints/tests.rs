@@ -127,7 +127,10 @@ fn what_was_stable_while_it_was_written_is_trimmed_to() {
             checkpoints.writing.remove(&Seq::new(seq));
             checkpoints.note_stable();
         }
-        assert_eq!(checkpoints.trim_to((0, 0), u64::MAX, false).map(|own| own.seq.number()), to);
+        let trims = |checkpoints: &Checkpoints| checkpoints.trim_to((0, 0), u64::MAX, false);
+        assert_eq!(trims(&checkpoints), None, "nobody was told of a checkpoint to fetch instead of the log");
+        drop(checkpoints.agreement.own(Seq::new(90), right(90), true));
+        assert_eq!(trims(&checkpoints).map(|own| own.seq.number()), to);
     }
     let mut checkpoints = Checkpoints::new(&joins());
     checkpoints.agreement = Agreement::new(replicas[3], &replicas, FaultModel::Byzantine);

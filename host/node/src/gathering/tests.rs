@@ -13,6 +13,7 @@ struct Run {
 }
 
 const SLOT: u64 = 1000;
+const LONG: Span = Span::from_secs(1);
 
 fn at(us: u64) -> Time {
     Time::from_nanos(us * 1000)
@@ -41,7 +42,7 @@ fn run(clients: u64, back: u64, apart: u64, gathers: bool) -> Run {
         }
         let count = waiting.len() as u32;
         gathering.idle(at(now), count);
-        if count > 0 && !(gathers && gathering.waits(at(now), count)) {
+        if count > 0 && !(gathers && gathering.waits(at(now), count, LONG)) {
             gathering.proposed(at(now), count);
             ends = Some(now + SLOT);
             under_way.append(&mut waiting);
@@ -82,9 +83,9 @@ fn a_few_that_stay_away_hold_up_nobody() {
     let mut gathering = Gathering::default();
     gathering.proposed(at(0), 100);
     gathering.idle(at(SLOT), 1);
-    assert!(gathering.waits(at(SLOT), 1), "100 were answered, and will come");
+    assert!(gathering.waits(at(SLOT), 1, LONG), "100 were answered, and will come");
     assert!(gathering.deadline().is_some_and(|until| until <= at(2 * SLOT)));
-    assert!(!gathering.waits(at(SLOT + 100), 90), "nine in ten are there");
+    assert!(!gathering.waits(at(SLOT + 100), 90, LONG), "nine in ten are there");
     assert_eq!(gathering.deadline(), None);
 }
 
@@ -96,17 +97,30 @@ fn what_waits_in_vain_waits_less() {
         gathering.proposed(at(now), 10);
         now += SLOT;
         gathering.idle(at(now), 2);
-        assert!(gathering.waits(at(now), 2));
+        assert!(gathering.waits(at(now), 2, LONG));
         let until = gathering.deadline().expect("it waits");
         waits.push(until.since(at(now)));
         now = until.nanos() / 1000 + 1;
-        assert!(!gathering.waits(at(now), 2), "only as long as it said");
+        assert!(!gathering.waits(at(now), 2, LONG), "only as long as it said");
         gathering.proposed(at(now), 2);
         now += SLOT;
         gathering.idle(at(now), 0);
-        assert!(!gathering.waits(at(now), 0), "nobody is there to wait");
+        assert!(!gathering.waits(at(now), 0, LONG), "nobody is there to wait");
     }
     assert_eq!(waits.first(), Some(&Span::from_nanos(SLOT * 1000)), "as long as a slot takes, at first");
     assert!(waits.windows(2).all(|pair| pair[1] <= pair[0]), "{waits:?}");
     assert!(waits.last().is_some_and(|last| *last <= Span::from_nanos(SLOT * 125)), "{waits:?}");
+}
+
+/// A slot that somebody held up, and batches behind it.
+#[test]
+fn no_wait_is_longer_than_it_may_be() {
+    let mut gathering = Gathering::default();
+    gathering.proposed(at(0), 10);
+    gathering.proposed(at(10), 20);
+    gathering.idle(at(900 * SLOT), 1);
+    assert!(gathering.waits(at(900 * SLOT), 25, Span::from_millis(2)), "30 were answered, and one waits");
+    assert_eq!(gathering.deadline(), Some(at(902 * SLOT)), "not for as long as that took");
+    gathering.reset();
+    assert!(!gathering.waits(at(901 * SLOT), 1, LONG), "it leads anew");
 }
