@@ -9,12 +9,14 @@
 //! batch    0             8       16      20              24
 //!          | agreed time | seed  | count | what u8, zeros | requests ...
 //! ```
-//! `length` is that of the body. `proof` is 0 for none, and 1 for a signature of 64 bytes behind the body ([`RequestProof`]).
+//! `length` is that of the body. `proof` is 0 for none, 1 for a signature of 64 bytes behind the body, and 16 + n for tags of n members
+//! there ([`RequestProof`]): the number of the keys that made them (u64), then 8 bytes for each member, by growing ids.
 //!
 //! `what` is 0; 1 where the state after the batch is to be a checkpoint; 2 in a no-op, which holds nothing else than the last slot
 //! that it stands for, in the place of the seed.
 
 use crate::frame::Payload;
+use crate::keys::{KEY_ID_BYTES, MACS_MAX, MACS_MIN, TAG_BYTES};
 use crate::members::SystemCommand;
 use bytes::Bytes;
 use quorate_types::{AgreedTime, ClientId, Items, Reject, RequestNumber, SessionId, SessionKey, Slot};
@@ -61,21 +63,45 @@ impl RequestKind {
 /// What stands behind the body of a request, and shows who asked it to those who did not hear it themselves. It is a part of the request's
 /// bytes, and not of what is executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
 pub enum RequestProof {
     /// Nothing.
     #[default]
-    None = 0,
+    None,
     /// A signature of the header and the body, by the key of the session.
-    Signature = 1,
+    Signature,
+    /// A tag of the header and the body for each member, under a key that it shares with the client.
+    Macs {
+        /// How many members; 4 to 64.
+        members: u8,
+    },
 }
 
+/// The number of a proof that has tags for no members.
+const MACS: u8 = 16;
+
 impl RequestProof {
+    /// Tags for so many members, if a request can have them.
+    pub const fn macs(members: usize) -> Option<Self> {
+        if members >= MACS_MIN && members <= MACS_MAX {
+            Some(Self::Macs { members: members as u8 })
+        } else {
+            None
+        }
+    }
+    /// Its number on the wire.
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Signature => 1,
+            Self::Macs { members } => MACS + members,
+        }
+    }
     /// The proof with this number.
     pub const fn from_number(number: u8) -> Option<Self> {
         match number {
             0 => Some(Self::None),
             1 => Some(Self::Signature),
+            MACS.. => Self::macs((number - MACS) as usize),
             _ => None,
         }
     }
@@ -84,6 +110,7 @@ impl RequestProof {
         match self {
             Self::None => 0,
             Self::Signature => SIGNATURE_BYTES,
+            Self::Macs { members } => KEY_ID_BYTES + members as usize * TAG_BYTES,
         }
     }
 }
@@ -144,7 +171,7 @@ impl RequestHeader {
         bytes[16..24].copy_from_slice(&self.lowest_unanswered.number().to_le_bytes());
         bytes[24..28].copy_from_slice(&self.len.to_le_bytes());
         bytes[28] = self.kind as u8;
-        bytes[29] = self.proof as u8;
+        bytes[29] = self.proof.number();
         bytes
     }
 

@@ -12,6 +12,7 @@
 use crate::batch::{REQUEST_HEADER, RequestHeader, RequestKind, RequestProof, Requests};
 use crate::codec::{Put, Reader};
 use crate::frame::{Frame, FrameKind, OutFrame};
+use crate::keys::{SharedKey, read_keys};
 use crate::membership::Memberships;
 use bytes::Bytes;
 use quorate_types::{ItemsBuilder, Reject, ReplicaId, RequestNumber, Seq, SessionId, View};
@@ -26,6 +27,8 @@ pub enum ClientMessage {
     Requests(Bytes),
     /// Reads; walk them with [`ReadRequest::walk`].
     Reads(Bytes),
+    /// The keys that it shares with this replica.
+    Keys(Vec<SharedKey>),
 }
 
 impl ClientMessage {
@@ -46,6 +49,7 @@ impl ClientMessage {
                 ReadRequest::walk(&frame.payload).try_for_each(|read| read.map(drop))?;
                 Ok(Self::Reads(frame.payload))
             }
+            FrameKind::Keys => read_keys(frame.payload).map(Self::Keys),
             _ => Err(Reject::NotAllowed("this kind of frame from a client")),
         }
     }

@@ -3,8 +3,8 @@
 
 use crate::{
     Batch, ClientMessage, Frame, FrameKind, FrameReader, Hello, MemberRequest, Memberships, OrderMessage,
-    Refusal, ReplicaMessage, StateMessage, Welcome, caught_up_frame, fill_frame, read_caught_up, read_fill,
-    read_instances_request, read_room, read_upgrade_request, room_frame,
+    Refusal, ReplicaMessage, StateMessage, Welcome, caught_up_frame, fill_frame, keys_frame, read_caught_up,
+    read_fill, read_instances_request, read_keys, read_room, read_upgrade_request, room_frame,
 };
 use bytes::Bytes;
 
@@ -75,6 +75,11 @@ fn payload(frame: Frame) {
         FrameKind::Room => {
             if let Ok(room) = read_room(&frame.payload) {
                 assert_eq!(read_room(&reread(&room_frame(room).to_vec())), Ok(room));
+            }
+        }
+        FrameKind::Keys => {
+            if let Ok(keys) = read_keys(frame.payload) {
+                assert_eq!(read_keys(reread(&keys_frame(&keys).to_vec())), Ok(keys));
             }
         }
         FrameKind::Requests | FrameKind::Reads => drop(ClientMessage::decode(frame)),

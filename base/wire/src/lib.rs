@@ -13,6 +13,7 @@ mod fill;
 mod frame;
 pub mod fuzzing;
 mod handshake;
+mod keys;
 mod members;
 mod membership;
 pub mod mod_smart;
@@ -37,6 +38,7 @@ pub use handshake::{
     FEATURE_LEVEL, FEATURE_LEVEL_MIN, FORMAT_MAX, FORMAT_MIN, Hello, LINKS_MAX, Link, Refusal, RefusalReason,
     Role, Welcome,
 };
+pub use keys::{KEY_ID_BYTES, RequestTagger, RequestTags, SharedKey, TAG_BYTES, keys_frame, read_keys};
 pub use members::{
     Holds, MemberRequest, SystemCommand, instances_request, members_frame, read_instances_request,
     read_upgrade_request, upgrade_request,

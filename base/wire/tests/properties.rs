@@ -4,7 +4,7 @@
 mod common;
 
 use bytes::Bytes;
-use common::{batch, read_whole, request, samples, signed, signed_opening};
+use common::{batch, read_whole, request, samples, signed, signed_opening, tagged};
 use proptest::prelude::*;
 use quorate_types::{
     ClientId, ClusterId, Digest, Incarnation, InstanceId, MembershipId, Reject, ReplicaId, RequestNumber,
@@ -12,11 +12,11 @@ use quorate_types::{
 };
 use quorate_wire::raft::{AppendOutcome, ENTRIES_MAX, Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_wire::{
-    Batch, CHUNKS_MAX, ClientMessage, Frame, FrameKind, FrameReader, Hello, LINKS_MAX, Link, MANIFEST_MAX,
-    OrderMessage, OutFrame, REQUEST_HEADER, ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal,
-    RefusalReason, RefusedWhy, Reply, ReplyStatus, RequestHeader, RequestKind, RequestProof, Requests, Role,
-    SIGNATURE_BYTES, StateMessage, Welcome, fuzzing, read_opening, read_reply_header, write_opening,
-    write_read_request,
+    Batch, CHUNKS_MAX, ClientMessage, Frame, FrameKind, FrameReader, Hello, KEY_ID_BYTES, LINKS_MAX, Link,
+    MANIFEST_MAX, OrderMessage, OutFrame, REQUEST_HEADER, ReadConsistency, ReadReply, ReadRequest,
+    ReadStatus, Refusal, RefusalReason, RefusedWhy, Reply, ReplyStatus, RequestHeader, RequestKind,
+    RequestProof, Requests, Role, SIGNATURE_BYTES, SharedKey, StateMessage, TAG_BYTES, Welcome, fuzzing,
+    keys_frame, read_keys, read_opening, read_reply_header, write_opening, write_read_request,
 };
 
 use std::sync::Arc;
@@ -30,13 +30,17 @@ fn replica() -> impl Strategy<Value = ReplicaId> {
 fn a_batch() -> impl Strategy<Value = Batch> {
     let command = "[a-z]{0,12}";
     let requests =
-        prop::collection::vec((any::<u64>(), prop::collection::vec(command, 0..4), any::<bool>()), 0..4);
+        prop::collection::vec((any::<u64>(), prop::collection::vec(command, 0..4), any::<u8>()), 0..4);
     requests.prop_map(|requests| {
         let requests: Vec<Vec<u8>> = requests
             .iter()
-            .map(|(number, commands, signs)| {
+            .map(|(number, commands, proof)| {
                 let plain = request(*number, &commands.iter().map(String::as_str).collect::<Vec<_>>());
-                if *signs { signed(&plain) } else { plain }
+                match proof % 3 {
+                    0 => plain,
+                    1 => signed(&plain),
+                    _ => tagged(&plain, 4 + usize::from(*proof) % 61),
+                }
             })
             .collect();
         batch(&requests)
@@ -450,12 +454,13 @@ fn announced_bodies_are_compared_with_what_is_there() {
 fn proofs_are_compared_with_what_is_there() {
     let walk =
         |bytes: &[u8]| Requests::new(bytes).map(|request| request.map(drop)).collect::<Result<Vec<_>, _>>();
-    for intact in [signed(&request(7, &["put a 1"])), signed_opening()] {
+    let plain = request(7, &["put a 1"]);
+    for intact in [signed(&plain), signed_opening(), tagged(&plain, 4), tagged(&plain, 64)] {
         assert!(walk(&intact).is_ok());
         for len in 1..intact.len() {
             assert_eq!(walk(&intact[..len]), Err(Reject::Malformed("request: cut off")), "{len} bytes");
         }
-        for proof in 2..=u8::MAX {
+        for proof in (2..20).chain(81..=u8::MAX) {
             let mut bytes = intact.clone();
             bytes[29] = proof;
             assert_eq!(walk(&bytes), Err(Reject::Malformed("request: proof")));
@@ -472,6 +477,8 @@ fn proofs_are_compared_with_what_is_there() {
         (RequestProof::Signature, 8, false),
         (RequestProof::Signature, 39, false),
         (RequestProof::Signature, 40, true),
+        (RequestProof::Macs { members: 4 }, 8, true),
+        (RequestProof::Macs { members: 4 }, 40, false),
     ] {
         let mut bytes = Vec::new();
         RequestHeader { proof, len, ..header }.write_to(&mut bytes);
@@ -479,6 +486,40 @@ fn proofs_are_compared_with_what_is_there() {
         bytes.extend(std::iter::repeat_n(7, proof.byte_len()));
         assert_eq!(walk(&bytes).is_ok(), fits, "{proof:?} of {len} bytes");
     }
+}
+
+/// A request says for how many members it has tags, and a number that is no cluster's is none.
+#[test]
+fn tags_are_counted() {
+    for members in 0..=300 {
+        let proof = RequestProof::macs(members);
+        assert_eq!(proof.is_some(), (4..=64).contains(&members), "{members}");
+        let Some(proof) = proof else { continue };
+        assert_eq!(proof.byte_len(), KEY_ID_BYTES + members * TAG_BYTES);
+        assert_eq!(RequestProof::from_number(proof.number()), Some(proof));
+    }
+    let known: Vec<u8> =
+        (0..=u8::MAX).filter(|number| RequestProof::from_number(*number).is_some()).collect();
+    assert_eq!(known, [0, 1].into_iter().chain(20..=80).collect::<Vec<u8>>());
+}
+
+/// Keys come as they were sent: one to four, whole, and never shown.
+#[test]
+fn keys_come_whole() {
+    let key = |id: u64| SharedKey { id, secret: [id as u8 ^ 0x5a; 32] };
+    for count in 0..=5 {
+        let keys: Vec<SharedKey> = (0..count).map(key).collect();
+        let payload = payload_of(&keys_frame(&keys));
+        assert_eq!(
+            read_keys(payload.clone()).ok(),
+            Some(keys).filter(|_| (1..=4).contains(&count)),
+            "{count}"
+        );
+        for len in (0..payload.len()).filter(|len| len % 40 != 0) {
+            assert!(read_keys(payload.slice(..len)).is_err(), "{len} bytes");
+        }
+    }
+    assert_eq!(format!("{:?}", key(7)), "SharedKey(0000000000000007)");
 }
 
 /// What is signed is the header and the body; and who opens a session, with which key, is read as it was written.

@@ -28,6 +28,8 @@ pub(crate) enum AuthenticationWord {
     Links,
     /// Clients sign every request
     Signatures,
+    /// Clients that do not attack tag every request for each replica, and send to the leader first
+    Macs,
 }
 
 /// A fault model, on the command line.
@@ -64,6 +66,7 @@ impl From<AuthenticationWord> for Authentication {
         match word {
             AuthenticationWord::Links => Self::Links,
             AuthenticationWord::Signatures => Self::Signatures,
+            AuthenticationWord::Macs => Self::Macs,
         }
     }
 }

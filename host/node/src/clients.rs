@@ -43,6 +43,7 @@ impl Node {
                     self.on_read(now, conn, &read);
                 }
             }
+            Ok(ClientMessage::Keys(keys)) => self.vouching.learn_keys(client, &keys),
             Err(why) => self.reject(now, conn, why.to_string(), out),
         }
     }
@@ -144,7 +145,7 @@ impl Node {
                 return Err("ordered queries are for clusters that survive Byzantine faults".into());
             }
             if !is_plain(&header) && !self.vouching.is_on() {
-                return Err("signed requests are for clusters that survive Byzantine faults".into());
+                return Err("requests with proofs are for clusters that survive Byzantine faults".into());
             }
             // What can not be bound is over a limit and is answered by nobody; its client asks again.
             if header.kind == RequestKind::OpenSession {

@@ -11,6 +11,7 @@
 mod care;
 mod openings;
 mod signed;
+mod tags;
 
 pub(crate) use signed::is_plain;
 
@@ -35,10 +36,11 @@ use quorate_types::{
 };
 use quorate_wire::{
     Batch, ClientMessage, Frame, FrameKind, OutFrame, Reply, ReplyStatus, RequestHeader, RequestKind,
-    Requests, read_opening, write_position,
+    Requests, SharedKey, read_opening, write_position,
 };
 use signed::Signed;
 use std::collections::{BTreeMap, BTreeSet};
+use tags::Tags;
 
 /// What clients asked is looked through this often.
 const LOOK_EVERY: Span = Span::from_millis(50);
@@ -73,6 +75,8 @@ struct Held {
     together: bool,
     /// The signature of the next one is wrong: it has to be heard.
     wrong: Option<usize>,
+    /// The tag of this one was wrong when so many keys were known.
+    wrong_tag: Option<(usize, u64)>,
     /// Where its requests stand, once that was needed.
     places: BTreeMap<(SessionId, RequestNumber), usize>,
 }
@@ -80,7 +84,7 @@ struct Held {
 impl Held {
     fn new(slot: Slot, digest: Digest, batch: Batch) -> Self {
         let (seen, places) = (BTreeSet::new(), BTreeMap::new());
-        Self { slot, digest, batch, known: 0, seen, together: false, wrong: None, places }
+        Self { slot, digest, batch, known: 0, seen, together: false, wrong: None, wrong_tag: None, places }
     }
 
     /// A client sends this, and there is no room to keep it.
@@ -112,6 +116,7 @@ pub(crate) struct Vouching {
     quorums: Quorums,
     heard: Heard,
     signed: Signed,
+    tags: Tags,
     openings: Openings,
     /// By instance.
     care: Vec<Care>,
@@ -147,7 +152,10 @@ impl Vouching {
         let checks = config.order.request_checks();
         let signed = Signed::new(checks, config.members.cluster(), config.signed_only);
         let members = config.members.all().len();
-        Self::new(config.order.fault_model(), members, usize::from(config.instances), limits, signed)
+        let all = config.members.all().iter().map(|member| member.replica);
+        let tags = Tags::new(config.members.cluster(), config.members.me(), all);
+        let model = config.order.fault_model();
+        Self { tags, ..Self::new(model, members, usize::from(config.instances), limits, signed) }
     }
 
     fn new(model: FaultModel, members: usize, instances: usize, limits: HeardLimits, signed: Signed) -> Self {
@@ -155,6 +163,7 @@ impl Vouching {
             model,
             quorums: Quorums::new(model, u32::try_from(members).unwrap_or(u32::MAX).max(1)),
             heard: Heard::new(limits),
+            tags: Tags::new(signed.cluster(), ReplicaId::new(0), std::iter::empty()),
             signed,
             openings: Openings::default(),
             care: vec![Care::default(); instances],
@@ -224,6 +233,13 @@ impl Vouching {
         Some(Waited { since, full: bytes * 2 >= room })
     }
 
+    /// A client names the keys of its tags.
+    pub(crate) fn learn_keys(&mut self, client: ClientId, keys: &[SharedKey]) {
+        if self.is_on() {
+            self.tags.learn(client, keys);
+        }
+    }
+
     pub(crate) fn began_to_lead(&mut self, at: usize) {
         if self.is_on() && !self.began.contains(&at) {
             self.began.push(at);
@@ -269,6 +285,7 @@ impl Vouching {
     pub(crate) fn invariants(&self) {
         self.heard.invariants();
         self.signed.invariants();
+        self.tags.invariants();
     }
 }
 

@@ -30,8 +30,17 @@ impl ClientCore {
 
     /// Bytes of a request beside its body.
     pub(crate) fn around(&self) -> usize {
-        let signs = self.byzantine() && self.config.signer.is_some();
-        REQUEST_HEADER + if signs { RequestProof::Signature.byte_len() } else { 0 }
+        REQUEST_HEADER + self.proof().byte_len()
+    }
+
+    /// What stands behind the bodies of requests.
+    pub(crate) fn proof(&self) -> RequestProof {
+        match &self.tagging {
+            _ if !self.byzantine() => RequestProof::None,
+            _ if self.config.signer.is_some() => RequestProof::Signature,
+            Some(tagging) => tagging.proof(),
+            None => RequestProof::None,
+        }
     }
 
     /// How many copies of a request a refusal takes back: the one that it answers; none of many copies to many replicas.
@@ -211,15 +220,16 @@ impl ClientCore {
         true
     }
 
-    /// A member says who leads. Only shown, and only what f+1 say.
-    pub(crate) fn noticed(&mut self, from: usize, view: View, leader: Option<ReplicaId>) {
+    /// A member says who leads. What f+1 say is shown, and who gets requests first.
+    pub(crate) fn noticed(&mut self, now: Time, from: usize, view: View, leader: Option<ReplicaId>) {
         self.links[from].notice = Some((view, leader));
         let says = |notice| self.links.iter().filter(|link| link.notice == Some(notice)).count() as u32;
         let known = self.links.iter().filter_map(|link| link.notice);
         let known = known.filter(|notice| says(*notice) >= self.needed).max_by_key(|(view, _)| *view);
         if let Some((view, leader)) = known {
             let leader = leader.and_then(|id| self.links.iter().position(|link| link.replica == id));
-            self.known = Known { view, leader };
+            let before = std::mem::replace(&mut self.known, Known { view, leader });
+            self.leads_now(now, before);
         }
     }
 

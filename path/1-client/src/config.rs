@@ -1,7 +1,7 @@
 //! What a client may be told; the defaults suit a cluster in one or a few data centres.
 
 use quorate_types::{ClientId, ClusterId, FaultModel, Span};
-use quorate_wire::RequestSigner;
+use quorate_wire::{RequestSigner, RequestTagger};
 use std::sync::Arc;
 
 /// What a client signs its requests with.
@@ -16,6 +16,18 @@ impl PartialEq for Signer {
 
 impl Eq for Signer {}
 
+/// What a client makes the keys for its requests' tags from.
+#[derive(Clone, Debug)]
+pub struct Macs(pub Arc<dyn RequestTagger>);
+
+impl PartialEq for Macs {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Macs {}
+
 /// The settings of one client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -29,6 +41,13 @@ pub struct Config {
     /// Signs all requests where replicas may lie, so that who did not hear one from this client can vouch for it. It must not have signed
     /// for another client.
     pub signer: Option<Signer>,
+    /// Puts a tag for each replica under all requests where replicas may lie, unless they are signed: replicas that did not hear a request
+    /// vouch for it, too, as long as this client does not lie. No two clients may have the same.
+    pub macs: Option<Macs>,
+    /// How long the keys of tags last.
+    pub keys_last: Span,
+    /// With tags: requests go to the leader first, and to all others after so long without an answer. Without, to all at once.
+    pub leader_first: Option<Span>,
     /// Everything random follows from it: nonces and the jitter of waiting times. Two clients must not share one.
     pub seed: u64,
     /// The first wait before a replica is dialed again.
@@ -69,6 +88,9 @@ impl Config {
             cluster: None,
             fault_model: FaultModel::Crash,
             signer: None,
+            macs: None,
+            keys_last: Span::from_secs(600),
+            leader_first: None,
             seed,
             dial_back_off_min: Span::from_millis(20),
             dial_back_off_max: Span::from_secs(1),

@@ -13,10 +13,12 @@
 use crate::back_off::back_off;
 use crate::config::Config;
 use crate::effects::{Effect, Effects, Input};
+use crate::first::First;
 use crate::link::{Link, LinkState};
 use crate::reads::Reads;
 use crate::session::{NEVER, Session};
 use crate::sessions::Sessions;
+use crate::tagging::Tagging;
 use crate::votes::Held;
 use bytes::Bytes;
 use quorate_types::{ClusterId, ConnId, MembershipId, Quorums, Random, ReplicaId, Span, Time, View, planted};
@@ -86,6 +88,10 @@ pub struct ClientCore {
     /// The place of the session in which reads are ordered.
     pub(crate) query_session: Option<u32>,
     pub(crate) queued_bytes: usize,
+    /// Whether requests go to the leader first.
+    pub(crate) first: First,
+    /// What makes the tags under requests.
+    pub(crate) tagging: Option<Tagging>,
     pub(crate) stats: Stats,
     pub(crate) stopped: bool,
 }
@@ -128,6 +134,8 @@ impl ClientCore {
             held: Held::new(members.len(), config.queue_bytes_max),
             query_session: None,
             queued_bytes: 0,
+            first: First::default(),
+            tagging: Tagging::of(&config, &sorted),
             stats: Stats::default(),
             stopped: false,
             config,
@@ -286,6 +294,7 @@ impl ClientCore {
         link.problem = Some(why);
         if was_up {
             self.reads_lost(now, index);
+            self.first_lost(index);
         }
     }
 
@@ -312,7 +321,7 @@ impl ClientCore {
     fn greeted(&mut self, now: Time, link: usize, conn: ConnId, frame: Frame, out: &mut Effects) {
         match frame.kind {
             FrameKind::Welcome => match self.check_welcome(link, frame.payload) {
-                Ok(welcome) => self.welcomed(now, link, conn, &welcome),
+                Ok(welcome) => self.welcomed(now, link, conn, &welcome, out),
                 Err(why) => self.drop_link(now, link, why, out),
             },
             FrameKind::Refusal => match Refusal::decode(frame.payload) {
@@ -346,7 +355,7 @@ impl ClientCore {
         }
     }
 
-    fn welcomed(&mut self, now: Time, index: usize, conn: ConnId, welcome: &Welcome) {
+    fn welcomed(&mut self, now: Time, index: usize, conn: ConnId, welcome: &Welcome, out: &mut Effects) {
         if !self.byzantine() {
             self.cluster = Some(welcome.cluster);
         }
@@ -358,6 +367,7 @@ impl ClientCore {
         link.refused = false;
         if self.byzantine() {
             self.joined(index);
+            self.send_keys(index, out);
         }
         self.heard_of_leader(now, index, welcome.view, welcome.leader);
         self.reads.hurry(now);
@@ -432,7 +442,7 @@ impl ClientCore {
     /// a replica that is cut off must not keep us from a leader that works.
     pub(crate) fn heard_of_leader(&mut self, now: Time, from: usize, view: View, leader: Option<ReplicaId>) {
         if self.byzantine() {
-            return self.noticed(from, view, leader);
+            return self.noticed(now, from, view, leader);
         }
         let leader =
             leader.and_then(|id| self.links.iter().position(|link| link.replica == id && !link.left));

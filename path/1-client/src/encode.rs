@@ -4,7 +4,7 @@ use crate::config::Signer;
 use bytes::Bytes;
 use quorate_types::{ClientId, RequestNumber, SessionId, SessionKey};
 use quorate_wire::{
-    FrameKind, OutFrame, REQUEST_HEADER, ReadRequest, RequestHeader, RequestKind, RequestProof,
+    FrameKind, OutFrame, REQUEST_HEADER, ReadRequest, RequestHeader, RequestKind, RequestProof, RequestTags,
     write_opening, write_read_request,
 };
 
@@ -22,26 +22,24 @@ pub(crate) struct FrameWriter {
     shared: Vec<(usize, Bytes)>,
     shared_bytes: usize,
     signer: Option<Signer>,
+    /// What stands behind each request's body.
+    proof: RequestProof,
 }
 
 impl FrameWriter {
     pub(crate) const fn new(kind: FrameKind) -> Self {
-        Self { kind, buffer: Vec::new(), shared: Vec::new(), shared_bytes: 0, signer: None }
+        let (signer, proof) = (None, RequestProof::None);
+        Self { kind, buffer: Vec::new(), shared: Vec::new(), shared_bytes: 0, signer, proof }
     }
 
-    /// The same; requests are signed.
-    pub(crate) fn signed(kind: FrameKind, signer: Option<Signer>) -> Self {
-        Self { signer, ..Self::new(kind) }
-    }
-
-    /// What stands behind each request's body.
-    const fn proof(&self) -> RequestProof {
-        if self.signer.is_some() { RequestProof::Signature } else { RequestProof::None }
+    /// A frame of requests with this proof; `signer`: whose signatures, if that is signatures.
+    pub(crate) fn proving(proof: RequestProof, signer: Option<Signer>) -> Self {
+        Self { signer, proof, ..Self::new(FrameKind::Requests) }
     }
 
     /// Bytes of a request with a body of so many.
     pub(crate) const fn request_len(&self, body: usize) -> usize {
-        REQUEST_HEADER + body + self.proof().byte_len()
+        REQUEST_HEADER + body + self.proof.byte_len()
     }
 
     /// Bytes of a request that opens a session.
@@ -57,17 +55,40 @@ impl FrameWriter {
         self.buffer.is_empty()
     }
 
-    /// Appends one request.
+    /// Appends one request without tags.
     pub(crate) fn request(
         &mut self,
         session: SessionId,
-        number: RequestNumber,
-        lowest_unanswered: RequestNumber,
+        (number, lowest): (RequestNumber, RequestNumber),
         kind: RequestKind,
         body: &Bytes,
     ) {
+        let proof = if self.signer.is_some() { self.proof } else { RequestProof::None };
+        self.proven(session, (number, lowest), kind, body, (proof, None));
+    }
+
+    /// Appends one request; `tags`: what its tags are made with.
+    pub(crate) fn tagged(
+        &mut self,
+        session: SessionId,
+        numbers: (RequestNumber, RequestNumber),
+        kind: RequestKind,
+        body: &Bytes,
+        tags: &dyn RequestTags,
+    ) {
+        self.proven(session, numbers, kind, body, (self.proof, Some(tags)));
+    }
+
+    fn proven(
+        &mut self,
+        session: SessionId,
+        (number, lowest_unanswered): (RequestNumber, RequestNumber),
+        kind: RequestKind,
+        body: &Bytes,
+        (proof, tags): (RequestProof, Option<&dyn RequestTags>),
+    ) {
         let len = u32::try_from(body.len()).expect("INV-CLIENT-4: a body over the frame limit was refused");
-        let header = RequestHeader { session, number, lowest_unanswered, kind, len, proof: self.proof() };
+        let header = RequestHeader { session, number, lowest_unanswered, kind, len, proof };
         self.buffer.reserve(REQUEST_HEADER);
         header.write_to(&mut self.buffer);
         if body.len() < SHARE_MIN {
@@ -79,13 +100,16 @@ impl FrameWriter {
         if let Some(Signer(signer)) = &self.signer {
             self.buffer.extend_from_slice(&signer.sign(&header.bytes(), body));
         }
+        if let Some(tags) = tags {
+            tags.write(&header.bytes(), body, &mut self.buffer);
+        }
     }
 
-    /// Appends a request that opens a session.
+    /// Appends a request that opens a session. It has no tags: replicas have to hear it from its client in any case.
     pub(crate) fn opening(&mut self, nonce: u64, client: ClientId) {
         let (number, key) = (RequestNumber::new(nonce), self.signer.as_ref().map(|signer| signer.0.key()));
         let body = Bytes::from(write_opening(client, key));
-        self.request(SessionId::NONE, number, number, RequestKind::OpenSession, &body);
+        self.request(SessionId::NONE, (number, number), RequestKind::OpenSession, &body);
     }
 
     /// Appends one read.

@@ -11,8 +11,9 @@
 //! equal ones; reads are ordered like commands.
 //!
 //! Start with `core.rs` (connections and the leader), then `session.rs` (one session's queue), `sessions.rs` and `sending.rs`. For
-//! Byzantine faults: `votes.rs` (when an answer counts), `byzantine.rs` (what answers do), `spread.rs` (sending to all), `queries.rs`.
-//! Tests: tests/core.rs, tests/cluster.rs, tests/byzantine.rs, tests/liars.rs.
+//! Byzantine faults: `votes.rs` (when an answer counts), `byzantine.rs` (what answers do), `spread.rs` (sending to all), `first.rs` (to the leader first),
+//! `tagging.rs`, `queries.rs`.
+//! Tests: tests/core.rs, tests/cluster.rs, tests/byzantine.rs, tests/liars.rs, tests/first.rs.
 
 mod back_off;
 mod byzantine;
@@ -21,6 +22,7 @@ mod core;
 mod effects;
 mod encode;
 mod error;
+mod first;
 mod link;
 mod queries;
 mod reads;
@@ -28,9 +30,10 @@ mod sending;
 mod session;
 mod sessions;
 mod spread;
+mod tagging;
 mod votes;
 
-pub use config::{Config, Signer};
+pub use config::{Config, Macs, Signer};
 pub use core::{ClientCore, Stats};
 pub use effects::{CallId, Completion, Effect, Effects, Input, ReadConsistency, SessionHandle};
 pub use error::Error;

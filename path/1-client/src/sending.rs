@@ -61,7 +61,7 @@ impl ClientCore {
                 return false;
             }
             let (number, lowest) = (RequestNumber::new(number), RequestNumber::new(base));
-            writer.request(id, number, lowest, entry.kind, &entry.body);
+            writer.request(id, (number, lowest), entry.kind, &entry.body);
             session.mark_sent(now);
         }
         self.sent_something(now, index);
@@ -105,7 +105,7 @@ impl ClientCore {
             self.suspect_at = Some(now.plus(self.config.suspect_after));
         }
         if let Some(session) = self.sessions.places[index as usize].session.as_ref() {
-            let due = self.resend_at(session);
+            let due = self.resend_at(session).min(self.alone_until(session));
             self.sessions.due = self.sessions.due.min(due);
         }
     }
@@ -126,7 +126,7 @@ impl ClientCore {
             }
             let mut writer = FrameWriter::new(FrameKind::Requests);
             let nonce = RequestNumber::new(self.probe_nonce);
-            writer.request(SessionId::NONE, nonce, nonce, RequestKind::Empty, &Bytes::new());
+            writer.request(SessionId::NONE, (nonce, nonce), RequestKind::Empty, &Bytes::new());
             self.send(link, writer.finish(), out);
         }
     }

@@ -41,6 +41,15 @@ pub(crate) struct TooLarge {
     pub(crate) copies: u32,
 }
 
+/// What else than its body has to be the same in all copies of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fixed {
+    /// The lowest unanswered number that they name.
+    pub(crate) lowest: u64,
+    /// The epoch of the keys that made their tags, if they have any.
+    pub(crate) epoch: u64,
+}
+
 /// One request.
 #[derive(Debug)]
 pub(crate) struct Entry {
@@ -56,8 +65,8 @@ pub(crate) struct Entry {
     /// It was over a limit, and an empty one took its place.
     pub(crate) too_large: Option<TooLarge>,
     pub(crate) done: bool,
-    /// The lowest unanswered number that all copies of it name, once one was sent to several replicas: they compare the bytes.
-    pub(crate) lowest: Option<u64>,
+    /// What is the same in all copies of it, once one was sent where replicas compare the bytes.
+    pub(crate) fixed: Option<Fixed>,
     /// Of a query: everything up to this seq was executed before it was asked.
     pub(crate) seen: Seq,
     /// What the members answered so far, where one answer is not enough.
@@ -75,7 +84,7 @@ impl Entry {
             refused: None,
             too_large: None,
             done: false,
-            lowest: None,
+            fixed: None,
             seen: Seq::ZERO,
             votes: Votes::default(),
         }
@@ -97,7 +106,7 @@ impl Entry {
     pub(crate) fn make_empty(&mut self) {
         let told = self.too_large.as_ref().is_some_and(|too_large| too_large.outcome_unknown);
         assert!(!self.may_run() || told, "INV-CLIENT-3: what may run keeps its number and its body");
-        self.lowest = None;
+        self.fixed = None;
         self.kind = RequestKind::Empty;
         self.body = Bytes::new();
         self.refused = None;
@@ -165,6 +174,10 @@ pub(crate) struct Session {
     pub(crate) queries: bool,
     /// The members, as bits, that say it is over; where one such word is not enough.
     pub(crate) expired: u64,
+    /// The members, as bits, that got something of it over the present connection, and so send its replies there.
+    pub(crate) met: u64,
+    /// From which number on, and before which, something went to the leader only (`first.rs`).
+    pub(crate) alone: Option<(u64, u64)>,
 }
 
 impl Session {
@@ -188,6 +201,8 @@ impl Session {
             resends: 0,
             queries: false,
             expired: 0,
+            met: 0,
+            alone: None,
         }
     }
 
@@ -243,17 +258,31 @@ impl Session {
         self.high
     }
 
-    /// The next entry to send is about to be, to many: the lowest unanswered number that all its copies name.
-    pub(crate) fn fix_lowest(&mut self) -> u64 {
-        let (base, at) = (self.base, (self.sent - self.base) as usize);
-        self.entries.get_mut(at).map_or(base, |entry| *entry.lowest.get_or_insert(base))
+    /// The next entry to send is about to be, with keys of this epoch if it never was: what all its copies say.
+    pub(crate) fn fix(&mut self, epoch: u64) -> Fixed {
+        let at = (self.sent - self.base) as usize;
+        let now = Fixed { lowest: self.base, epoch };
+        self.entries.get_mut(at).map_or(now, |entry| *entry.fixed.get_or_insert(now))
     }
 
     /// Later copies of this request name the lowest unanswered number of then.
     pub(crate) fn renew_lowest(&mut self, number: u64) {
         if let Some(entry) = self.sent_entry(number) {
-            entry.lowest = None;
+            entry.fixed = None;
         }
+    }
+
+    /// Since which number something is under way that only the leader got.
+    pub(crate) fn alone(&self) -> Option<u64> {
+        let (from, to) = self.alone.filter(|_| self.in_flight())?;
+        (to > self.base).then_some(from.max(self.base))
+    }
+
+    /// The entry that was marked as sent last went to the leader only.
+    pub(crate) fn sent_alone(&mut self) {
+        let number = self.sent.saturating_sub(1);
+        let from = self.alone().map_or(number, |from| from.min(number));
+        self.alone = Some((from, self.sent));
     }
 
     /// The earliest deadline in the queue.
@@ -296,6 +325,7 @@ impl Session {
     /// Sends again from this number on.
     pub(crate) fn rewind(&mut self, number: u64) {
         self.sent = self.sent.min(number.max(self.base));
+        self.alone = self.alone.map(|(from, to)| (from, to.min(self.sent)));
         if let Phase::Opening(opening) = &mut self.phase {
             opening.sent = false;
         }

@@ -614,6 +614,7 @@ impl ClientCore {
     /// Looks at one session's timers; returns when to look again.
     fn session_due(&mut self, now: Time, index: u32, detail: &mut Option<String>, out: &mut Effects) -> Time {
         self.give_up_late(now, index, detail, out);
+        self.look_at_alone(now, index);
         let (ttl, window) = (self.config.session_ttl, self.config.window);
         let Some(session) = self.sessions.places[index as usize].session.as_ref() else { return NEVER };
         let resend = self.resend_at(session) <= now;
@@ -656,7 +657,7 @@ impl ClientCore {
             self.sessions.mark_dirty(index);
         }
         let Some(session) = self.sessions.places[index as usize].session.as_ref() else { return NEVER };
-        due.min(idle_due).min(self.resend_at(session))
+        due.min(idle_due).min(self.resend_at(session)).min(self.alone_until(session))
     }
 
     /// Tells the callers whose time is up.

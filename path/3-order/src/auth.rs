@@ -1,8 +1,8 @@
 //! Authentication of what replicas say, as a part that can be replaced without touching a protocol.
 //!
 //! Two needs, kept apart. What must convince somebody who did not receive it himself is signed: an [`Authenticator`] makes and
-//! checks such signatures. What only its receiver must believe carries a tag per receiver ([`Macs`]), which is hundreds of
-//! times cheaper and convinces nobody else. Where TLS protects the links and nobody lies, neither is needed ([`Trusting`]).
+//! checks such signatures. What only its receiver must believe is said over a link, which TLS protects. Where nobody lies nothing is
+//! signed ([`Trusting`]).
 //!
 //! | | makes | checks | for |
 //! | --- | --- | --- | --- |
@@ -10,7 +10,8 @@
 //! | [`Keyed`] | short keyed hashes | by knowing everybody's key | simulators and tests: cheap and deterministic |
 //! | [`Trusting`] | nothing | nothing | crash faults |
 //!
-//! Clients that sign do so with keys of their own ([`ClientKey`]), checked by [`RequestChecks`].
+//! Clients that sign do so with keys of their own ([`ClientKey`]), checked by [`RequestChecks`]. Those that trust themselves put a tag for each
+//! replica under their requests ([`ClientMacs`]), which is hundreds of times cheaper and convinces its receiver only.
 //!
 //! Tests: auth/tests.rs.
 
@@ -21,7 +22,7 @@ mod requests;
 
 pub use ed25519::{Ed25519, PublicKey};
 pub use keyed::Keyed;
-pub use macs::{Macs, TAG_BYTES, Tag};
+pub use macs::{ClientMacs, Tag, is_tag, tag_at};
 pub use requests::{ClientKey, KeyedClient, RequestChecks, RequestClaim, request_statement};
 
 use quorate_types::ReplicaId;

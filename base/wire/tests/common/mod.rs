@@ -11,9 +11,10 @@ use quorate_wire::{
     Batch, BatchHeader, ClientMessage, Frame, FrameKind, Hello, LeaderNotice, Link, Member, MemberRequest,
     MemberRole, Membership, Memberships, OrderMessage, OutFrame, ReadConsistency, ReadReply, ReadRequest,
     ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage, Reply, ReplyStatus, RequestHeader,
-    RequestKind, RequestProof, Requests, Role, SIGNATURE_BYTES, StateMessage, Welcome, caught_up_frame,
-    fill_frame, read_caught_up, read_fill, read_instances_request, read_reply_header, read_room,
-    read_upgrade_request, room_frame, write_opening, write_read_request, write_request,
+    RequestKind, RequestProof, Requests, Role, SIGNATURE_BYTES, SharedKey, StateMessage, Welcome,
+    caught_up_frame, fill_frame, keys_frame, read_caught_up, read_fill, read_instances_request,
+    read_reply_header, read_room, read_upgrade_request, room_frame, write_opening, write_read_request,
+    write_request,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -92,12 +93,23 @@ pub(crate) fn signed(request: &[u8]) -> Vec<u8> {
     out
 }
 
+/// The same request with tags for so many members: with bytes that stand for them.
+pub(crate) fn tagged(request: &[u8], members: usize) -> Vec<u8> {
+    let (header, body, _) = Requests::new(request).next().expect("one").expect("a sound one");
+    let proof = RequestProof::macs(members).expect("so many have tags");
+    let mut out = Vec::new();
+    RequestHeader { proof, ..header }.write_to(&mut out);
+    out.extend_from_slice(body);
+    out.extend((0..proof.byte_len()).map(|at| at as u8 ^ 0x70));
+    out
+}
+
 /// A session is opened with a key.
 pub(crate) fn signed_opening() -> Vec<u8> {
     let key = SessionKey::new(std::array::from_fn(|at| at as u8));
     let body = write_opening(ClientId::new(77), Some(key));
     let mut out = request_of(RequestKind::OpenSession, SessionId::NONE, 0xabce, &body);
-    out[29] = RequestProof::Signature as u8;
+    out[29] = RequestProof::Signature.number();
     out.extend([7; SIGNATURE_BYTES]);
     out
 }
@@ -362,6 +374,20 @@ fn requests(list: &mut Vec<Sample>) {
         FrameKind::Requests,
         &[signed_opening(), signed(&request(1, &["put a 1"]))].concat(),
     );
+    let opening = request_of(RequestKind::OpenSession, SessionId::NONE, 0xabcf, &77u64.to_le_bytes());
+    add(
+        "requests_tagged",
+        "A session is opened; then what is asked in it has tags for four members.",
+        FrameKind::Requests,
+        &[tagged(&opening, 4), tagged(&request(1, &["put a 1"]), 4)].concat(),
+    );
+    let key = |id: u64| SharedKey { id, secret: std::array::from_fn(|at| at as u8 ^ id as u8) };
+    let frame = keys_frame(&[key(0x0102_0304_0506_0708), key(9)]);
+    list.push(Sample {
+        name: "keys".into(),
+        story: "A client's keys for this replica, the one before among them.",
+        frame,
+    });
 }
 
 fn clients(list: &mut Vec<Sample>) {
@@ -476,7 +502,7 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
             vec![format!("{instance} {line}")]
         }
         FrameKind::State => vec![format!("{:?}", StateMessage::decode(frame.payload)?)],
-        FrameKind::Requests | FrameKind::Reads => match ClientMessage::decode(frame)? {
+        FrameKind::Requests | FrameKind::Reads | FrameKind::Keys => match ClientMessage::decode(frame)? {
             ClientMessage::Requests(bytes) => Requests::new(&bytes)
                 .map(|r| {
                     // Programs of level 1 knew of no proofs.
@@ -486,6 +512,9 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
                 .collect::<Result<_, _>>()?,
             ClientMessage::Reads(bytes) => {
                 ReadRequest::walk(&bytes).map(|r| r.map(|r| format!("{r:?}"))).collect::<Result<_, _>>()?
+            }
+            ClientMessage::Keys(keys) => {
+                keys.iter().map(|key| format!("{key:?} {}", text(&key.secret))).collect()
             }
         },
         FrameKind::Replies | FrameKind::ReadReplies | FrameKind::Leader => {

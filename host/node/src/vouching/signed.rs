@@ -69,6 +69,10 @@ impl Signed {
         }
     }
 
+    pub(super) const fn cluster(&self) -> ClusterId {
+        self.cluster
+    }
+
     /// What is known of the signature under a request of a session with this key.
     fn known(&self, key: SessionKey, header: &RequestHeader, whole: &[u8]) -> Known {
         if planted("signature-unchecked") {
@@ -167,7 +171,9 @@ impl Vouching {
                     Lookup::Ended | Lookup::Done { .. } | Lookup::Forgotten => true,
                     Lookup::Fresh => {
                         self.heard_it(held, &header, body, whole)
-                            || (by_signature && self.is_signed(executor, held, &header, whole))
+                            || (by_signature
+                                && (self.is_tagged(executor, held, &header, whole)
+                                    || self.is_signed(executor, held, &header, whole)))
                     }
                 },
             };

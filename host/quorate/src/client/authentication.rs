@@ -2,11 +2,14 @@
 
 use super::BuildError;
 use aws_lc_rs::rand;
-use quorate_client::{Config, Signer};
-use quorate_order::auth::ClientKey;
-use quorate_types::{ClusterId, FaultModel};
+use quorate_client::{Config, Macs, Signer};
+use quorate_order::auth::{ClientKey, ClientMacs};
+use quorate_types::{FaultModel, Span};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+
+/// So long the leader has requests for itself.
+const LEADER_FIRST: Span = Span::from_millis(250);
 
 /// See the module. It matters only where replicas may lie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +20,8 @@ pub enum Authentication {
     Links,
     /// It signs each request, with a key that it makes when it starts.
     Signatures,
+    /// It puts a tag for each replica under each request, and sends to the leader first. For clients that do not attack the cluster.
+    Macs,
 }
 
 impl Authentication {
@@ -25,6 +30,7 @@ impl Authentication {
         match self {
             Self::Links => "links",
             Self::Signatures => "signatures",
+            Self::Macs => "macs",
         }
     }
 
@@ -35,20 +41,25 @@ impl Authentication {
         }
         if config.fault_model != FaultModel::Byzantine {
             return Err(BuildError::Authentication(
-                "with fault_model = \"crash\" nobody checks signatures: leave it out, or write \"links\"",
+                "with fault_model = \"crash\" nobody checks who asked: leave it out, or write \"links\"",
             ));
         }
         let Some(cluster) = config.cluster else {
-            return Err(BuildError::Authentication("a signature is for one cluster: name it"));
+            return Err(BuildError::Authentication("a signature, or a tag, is for one cluster: name it"));
         };
-        config.signer = Some(signer(cluster)?);
+        if self == Self::Macs {
+            config.macs = Some(Macs(Arc::new(ClientMacs::new(cluster, secret()?))));
+            config.leader_first = Some(LEADER_FIRST);
+        } else {
+            config.signer = Some(Signer(Arc::new(ClientKey::new(cluster, secret()?))));
+        }
         Ok(())
     }
 }
 
-/// A key that nobody had before.
-fn signer(cluster: ClusterId) -> Result<Signer, BuildError> {
+/// What nobody had before.
+fn secret() -> Result<[u8; 32], BuildError> {
     let mut secret = [0; 32];
     rand::fill(&mut secret).map_err(|_| BuildError::Authentication("the system gives no randomness"))?;
-    Ok(Signer(Arc::new(ClientKey::new(cluster, secret))))
+    Ok(secret)
 }

@@ -338,6 +338,7 @@ impl World {
             return self.answer(conn, answer);
         }
         match ClientMessage::decode(frame).expect("well formed") {
+            ClientMessage::Keys(_) => panic!("nobody looks at tags here"),
             ClientMessage::Requests(payload) => self.requests(conn, replica, &payload),
             ClientMessage::Reads(payload) => self.reads(conn, replica, &payload),
         }

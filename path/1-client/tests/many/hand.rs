@@ -20,6 +20,8 @@ pub struct Got {
     pub lowest: u64,
     pub kind: RequestKind,
     pub body: Vec<u8>,
+    /// What stands behind the body.
+    pub proof: Vec<u8>,
 }
 
 pub struct Hand {
@@ -36,6 +38,8 @@ pub struct Hand {
     /// What each got since it was last taken.
     pub got: Vec<Vec<Got>>,
     pub reads: Vec<Vec<u64>>,
+    /// The keys that each was told.
+    pub keys: Vec<Vec<quorate_wire::SharedKey>>,
     pub done: BTreeMap<u64, Result<Completion, Error>>,
     pub cluster: u64,
 }
@@ -66,6 +70,7 @@ impl Hand {
             stuck: BTreeSet::new(),
             got: vec![vec![]; replicas],
             reads: vec![vec![]; replicas],
+            keys: vec![vec![]; replicas],
             done: BTreeMap::new(),
             cluster: 9,
         }
@@ -183,16 +188,18 @@ impl Hand {
         match ClientMessage::decode(frame(out)).expect("well formed") {
             ClientMessage::Requests(payload) => {
                 for request in Requests::new(&payload) {
-                    let (header, body, _) = request.expect("well formed");
+                    let (header, body, whole) = request.expect("well formed");
                     self.got[replica].push(Got {
                         session: header.session,
                         number: header.number.number(),
                         lowest: header.lowest_unanswered.number(),
                         kind: header.kind,
                         body: body.to_vec(),
+                        proof: header.split(whole).1.to_vec(),
                     });
                 }
             }
+            ClientMessage::Keys(keys) => self.keys[replica].extend(keys),
             ClientMessage::Reads(payload) => {
                 let reads = ReadRequest::walk(&payload).map(|read| read.expect("well formed").read);
                 self.reads[replica].extend(reads);

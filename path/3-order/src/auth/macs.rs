@@ -1,89 +1,112 @@
-//! Tags that convince one receiver: BLAKE3 keyed with a key that only the two ends know.
+//! Tags under requests: they convince one replica each, and cost next to nothing. BLAKE3, keyed with what only a client and a replica know.
 //!
-//! A vector of them, one per receiver, goes with a message to many. Each receiver can check its own and no other, so what one of them
-//! accepts proves nothing to the rest: whoever sends may have made the others' tags wrong on purpose. Protocols sign what has to be
-//! shown to third parties, and never rest anything on a tag that somebody else is said to have accepted.
+//! A client makes a secret when it starts. From it follow its keys, of each epoch one for each replica, and a number by which replicas know
+//! them; it tells each replica its own over the link that says who is who. A request carries a tag for every replica, so that a
+//! leader's proposal shows each of them that the client asked this. Each can check its own and no other: what one accepts proves nothing
+//! to the rest, since a client may make some of its tags wrong on purpose.
 //!
-//! Keys are replaced while messages are under way: the one before the present key is still taken until the next replacement.
-//! Tests: auth/tests.rs.
+//! Tagged is the request's statement ([`request_statement`]), hashed once, and the receiver. Tests: auth/tests/macs.rs.
 
-use quorate_types::ReplicaId;
-use std::collections::BTreeMap;
+use super::requests::request_statement;
+use quorate_types::{ClusterId, Digest, ReplicaId};
+use quorate_wire::{KEY_ID_BYTES, REQUEST_HEADER, RequestTagger, RequestTags, SharedKey, TAG_BYTES};
 use std::fmt;
 
-/// Bytes of a tag.
-pub const TAG_BYTES: usize = 16;
-
-/// What shows one receiver that the sender knows their common key.
+/// What shows one replica that a client asked something.
 pub type Tag = [u8; TAG_BYTES];
 
-/// The key of one link, in one direction each.
-struct Link {
-    present: [u8; 32],
-    before: Option<[u8; 32]>,
+/// The tag of a statement for this replica.
+fn tag(secret: &[u8; 32], to: ReplicaId, statement: &Digest) -> Tag {
+    // Both together are shorter than a block.
+    let mut message = [0; 34];
+    message[..32].copy_from_slice(statement.bytes());
+    message[32..].copy_from_slice(&to.number().to_le_bytes());
+    let hash = blake3::keyed_hash(secret, &message);
+    let mut tag = [0; TAG_BYTES];
+    tag.copy_from_slice(&hash.as_bytes()[..TAG_BYTES]);
+    tag
 }
 
-/// This replica's keys for its links with the others.
-pub struct Macs {
-    me: ReplicaId,
-    links: BTreeMap<ReplicaId, Link>,
+/// Whether a client that shares this secret with replica `to` made the tag, of this statement. Takes the same time wherever they differ.
+pub fn is_tag(secret: &[u8; 32], to: ReplicaId, statement: &Digest, found: &Tag) -> bool {
+    let right = tag(secret, to, statement);
+    let differences = right.iter().zip(found).map(|(a, b)| a ^ b);
+    differences.fold(0, |all, difference| all | difference) == 0
 }
 
-impl fmt::Debug for Macs {
-    /// Without the keys.
+/// The number of the keys that made these tags, and the one for the replica in this place. `proof`: what stands behind the body.
+pub fn tag_at(proof: &[u8], place: usize) -> Option<(u64, Tag)> {
+    let (id, tags) = proof.split_first_chunk::<KEY_ID_BYTES>()?;
+    let tag = tags.chunks_exact(TAG_BYTES).nth(place)?.first_chunk()?;
+    Some((u64::from_le_bytes(*id), *tag))
+}
+
+/// What a client makes its keys from, for one cluster.
+#[derive(Clone)]
+pub struct ClientMacs {
+    cluster: ClusterId,
+    secret: [u8; 32],
+}
+
+impl ClientMacs {
+    /// Of 32 random bytes that nobody else knows, and no other client has.
+    pub const fn new(cluster: ClusterId, secret: [u8; 32]) -> Self {
+        Self { cluster, secret }
+    }
+
+    fn derived(&self, what: &'static str, epoch: u64, replica: ReplicaId) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new_derive_key(what);
+        hasher.update(&self.secret);
+        hasher.update(&self.cluster.bits().to_le_bytes());
+        hasher.update(&epoch.to_le_bytes());
+        hasher.update(&replica.number().to_le_bytes());
+        *hasher.finalize().as_bytes()
+    }
+}
+
+impl fmt::Debug for ClientMacs {
+    /// Without the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Macs of {} with {:?}", self.me, self.links.keys())
+        write!(f, "ClientMacs({})", self.cluster)
     }
 }
 
-impl Macs {
-    /// Without any key: nothing can be sent or taken yet.
-    pub const fn new(me: ReplicaId) -> Self {
-        Self { me, links: BTreeMap::new() }
+impl RequestTagger for ClientMacs {
+    fn keys(&self, epoch: u64, replicas: &[ReplicaId]) -> Box<dyn RequestTags> {
+        // Several clients may have one name, so that their keys must not have one number.
+        let id = self.derived("quorate 2026 number of tag keys", epoch, ReplicaId::new(0));
+        let id = id.first_chunk().map_or(0, |id| u64::from_le_bytes(*id));
+        let secret = |replica| self.derived("quorate 2026 tag key", epoch, replica);
+        let keys = replicas.iter().map(|replica| (*replica, secret(*replica))).collect();
+        Box::new(EpochKeys { cluster: self.cluster, id, keys })
     }
+}
 
-    /// The two ends agreed on this secret from now on. The secret before it is still taken for what is under way.
-    pub fn agree(&mut self, peer: ReplicaId, secret: [u8; 32]) {
-        let before = self.links.remove(&peer).map(|link| link.present);
-        self.links.insert(peer, Link { present: secret, before });
+/// A client's keys of one epoch.
+struct EpochKeys {
+    cluster: ClusterId,
+    id: u64,
+    /// By growing ids of the replicas.
+    keys: Vec<(ReplicaId, [u8; 32])>,
+}
+
+impl fmt::Debug for EpochKeys {
+    /// Without the secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EpochKeys({:016x})", self.id)
     }
+}
 
-    /// Nothing under the secret before the present one is taken any more.
-    pub fn retire(&mut self, peer: ReplicaId) {
-        if let Some(link) = self.links.get_mut(&peer) {
-            link.before = None;
+impl RequestTags for EpochKeys {
+    fn shared_with(&self, replica: ReplicaId) -> Option<SharedKey> {
+        let (_, secret) = self.keys.iter().find(|(of, _)| *of == replica)?;
+        Some(SharedKey { id: self.id, secret: *secret })
+    }
+    fn write(&self, header: &[u8; REQUEST_HEADER], body: &[u8], out: &mut Vec<u8>) {
+        let statement = request_statement(self.cluster, header, body);
+        out.extend_from_slice(&self.id.to_le_bytes());
+        for (replica, secret) in &self.keys {
+            out.extend_from_slice(&tag(secret, *replica, &statement));
         }
-    }
-
-    /// The direction is part of what is hashed: a message can not be sent back to where it came from.
-    fn tag_of(secret: &[u8; 32], from: ReplicaId, to: ReplicaId, message: &[u8]) -> blake3::Hash {
-        let mut hasher = blake3::Hasher::new_keyed(secret);
-        hasher.update(&from.number().to_le_bytes());
-        hasher.update(&to.number().to_le_bytes());
-        hasher.update(message);
-        hasher.finalize()
-    }
-
-    /// The tag of a message to this receiver; none without a key.
-    pub fn tag(&self, to: ReplicaId, message: &[u8]) -> Option<Tag> {
-        let link = self.links.get(&to)?;
-        let hash = Self::tag_of(&link.present, self.me, to, message);
-        hash.as_bytes().first_chunk().copied()
-    }
-
-    /// The tags of a message to all of these, in their order; none without all keys.
-    pub fn vector(&self, to: &[ReplicaId], message: &[u8]) -> Option<Vec<Tag>> {
-        to.iter().map(|to| self.tag(*to, message)).collect()
-    }
-
-    /// Whether this sender made the tag for us. Takes the same time wherever the tags differ.
-    pub fn check(&self, from: ReplicaId, message: &[u8], tag: &Tag) -> bool {
-        let Some(link) = self.links.get(&from) else { return false };
-        let fits = |secret: &[u8; 32]| {
-            let hash = Self::tag_of(secret, from, self.me, message);
-            let differences = hash.as_bytes().iter().zip(tag).map(|(a, b)| a ^ b);
-            differences.fold(0, |all, difference| all | difference) == 0
-        };
-        fits(&link.present) || link.before.as_ref().is_some_and(fits)
     }
 }

@@ -1,5 +1,6 @@
 //! Signatures and tags: what is taken, what is refused, and that checking many gives the verdict of checking each.
 
+mod macs;
 mod requests;
 
 use super::*;
@@ -163,41 +164,4 @@ fn signatures_at_the_edge_get_one_verdict() {
     assert!(!each(&real(2), &claims) && !real(2).verify_all(&claims));
     let claims: Vec<Claim<'_>> = (0..5).map(|_| (id(1), &b"x"[..], &good)).collect();
     assert!(each(&real(2), &claims) && real(2).verify_all(&claims));
-}
-
-#[test]
-fn a_tag_convinces_its_receiver_and_nobody_else() {
-    let (mut one, mut two, mut three) = (Macs::new(id(1)), Macs::new(id(2)), Macs::new(id(3)));
-    assert_eq!(one.tag(id(2), b"m"), None, "no key, no tag");
-    for (peer, macs, key) in [(id(2), &mut one, 12), (id(1), &mut two, 12)] {
-        macs.agree(peer, [key; 32]);
-    }
-    one.agree(id(3), [13; 32]);
-    three.agree(id(1), [13; 32]);
-    let vector = one.vector(&[id(2), id(3)], b"m").expect("all keys are there");
-    assert!(two.check(id(1), b"m", &vector[0]) && three.check(id(1), b"m", &vector[1]));
-    assert!(!two.check(id(1), b"m", &vector[1]), "another's tag");
-    assert!(!two.check(id(1), b"n", &vector[0]), "another message");
-    assert!(!two.check(id(3), b"m", &vector[0]), "from nobody known");
-    assert!(!one.check(id(2), b"m", &vector[0]), "sent back");
-    assert_eq!(one.vector(&[id(2), id(4)], b"m"), None);
-}
-
-#[test]
-fn keys_are_replaced_while_messages_are_under_way() {
-    let (mut one, mut two) = (Macs::new(id(1)), Macs::new(id(2)));
-    one.agree(id(2), [1; 32]);
-    two.agree(id(1), [1; 32]);
-    let old = one.tag(id(2), b"m").expect("a key");
-    two.agree(id(1), [2; 32]);
-    assert!(two.check(id(1), b"m", &old), "under way while the key changed");
-    one.agree(id(2), [2; 32]);
-    let new = one.tag(id(2), b"m").expect("a key");
-    assert!(two.check(id(1), b"m", &new) && new != old);
-    two.retire(id(1));
-    assert!(!two.check(id(1), b"m", &old), "the old key is out of use");
-    assert!(two.check(id(1), b"m", &new));
-    two.agree(id(1), [3; 32]);
-    two.agree(id(1), [4; 32]);
-    assert!(!two.check(id(1), b"m", &new), "two keys ago");
 }

@@ -1,0 +1,121 @@
+//! Requests with tags: one that is right for this replica is as good as having heard the request.
+//!
+//! Clients that trust themselves send requests to the leader first (docs/decisions/0021). Its proposal shows each replica by a tag whose
+//! requests these are; the key for that came over the client's own link. A replica that lacks the key, or finds its tag wrong, waits until it
+//! hears the request or f+1 others vote. As with signatures, tags count for nothing where it matters what a client may do.
+//! Tests: `vouching/tags/tests.rs`.
+
+use super::{Held, Vouching};
+use quorate_execute::Executor;
+use quorate_order::auth::{is_tag, request_statement, tag_at};
+use quorate_types::{ClientId, ClusterId, ReplicaId, planted};
+use quorate_wire::{RequestHeader, RequestProof, SharedKey};
+use std::collections::BTreeMap;
+
+/// No more keys of one client are known; processes may share a name.
+const OF_CLIENT_MAX: usize = 256;
+/// No more keys are known of all.
+const KEYS_MAX: usize = 1 << 16;
+
+/// The keys that clients share with this replica.
+#[derive(Debug)]
+pub(super) struct Tags {
+    cluster: ClusterId,
+    me: ReplicaId,
+    /// Where this replica's tags stand, of how many.
+    place: usize,
+    members: usize,
+    /// By client and number: the key, and how many came before.
+    keys: BTreeMap<(ClientId, u64), (SharedKey, u64)>,
+    by_age: BTreeMap<u64, (ClientId, u64)>,
+    /// How many came so far.
+    came: u64,
+}
+
+impl Tags {
+    /// For this member of these.
+    pub(super) fn new(cluster: ClusterId, me: ReplicaId, members: impl Iterator<Item = ReplicaId>) -> Self {
+        let (mut place, mut count) = (0, 0);
+        for member in members {
+            count += 1;
+            place += usize::from(member < me);
+        }
+        let (keys, by_age) = (BTreeMap::new(), BTreeMap::new());
+        Self { cluster, me, place, members: count, keys, by_age, came: 0 }
+    }
+
+    /// A client names keys over its own connection. The oldest make room.
+    pub(super) fn learn(&mut self, client: ClientId, keys: &[SharedKey]) {
+        for key in keys {
+            let name = (client, key.id);
+            if let Some((_, age)) = self.keys.insert(name, (*key, self.came)) {
+                self.by_age.remove(&age);
+            }
+            self.by_age.insert(self.came, name);
+            self.came += 1;
+        }
+        let own = |tags: &Self| -> Vec<u64> {
+            let of_client = tags.keys.range((client, 0)..=(client, u64::MAX));
+            of_client.map(|(_, (_, age))| *age).collect()
+        };
+        let mut ages = own(self);
+        if ages.len() > OF_CLIENT_MAX {
+            ages.sort_unstable();
+            ages[..ages.len() - OF_CLIENT_MAX].iter().for_each(|age| self.forget(*age));
+        }
+        while self.keys.len() > KEYS_MAX
+            && let Some((age, _)) = self.by_age.first_key_value()
+        {
+            self.forget(*age);
+        }
+    }
+
+    fn forget(&mut self, age: u64) {
+        if let Some(name) = self.by_age.remove(&age) {
+            self.keys.remove(&name);
+        }
+    }
+
+    pub(super) fn invariants(&self) {
+        let bounded = self.keys.len() <= KEYS_MAX && self.keys.len() == self.by_age.len();
+        assert!(bounded, "INV-HEARD-4 {} keys of tags are known", self.keys.len());
+    }
+
+    /// Whether this client made the tag for this replica.
+    fn is_right(&self, client: ClientId, header: &RequestHeader, whole: &[u8]) -> bool {
+        let RequestProof::Macs { members } = header.proof else { return false };
+        let (about, proof) = header.split(whole);
+        let Some((id, tag)) = tag_at(proof, self.place) else { return false };
+        if usize::from(members) != self.members {
+            return false;
+        }
+        let Some((key, _)) = self.keys.get(&(client, id)) else { return false };
+        planted("tags-unchecked")
+            || is_tag(&key.secret, self.me, &request_statement(self.cluster, about, b""), &tag)
+    }
+}
+
+impl Vouching {
+    /// Whether the next request of a proposal has a right tag for this replica. A wrong one is not looked at again until a key comes.
+    pub(super) fn is_tagged(
+        &self,
+        executor: &Executor,
+        held: &mut Held,
+        header: &RequestHeader,
+        whole: &[u8],
+    ) -> bool {
+        let looked = Some((held.known, self.tags.came));
+        if !matches!(header.proof, RequestProof::Macs { .. }) || held.wrong_tag == looked {
+            return false;
+        }
+        let client = executor.client(header.session);
+        let right = client.is_some_and(|client| self.tags.is_right(client, header, whole));
+        if !right {
+            held.wrong_tag = looked;
+        }
+        right
+    }
+}
+
+#[cfg(test)]
+mod tests;
