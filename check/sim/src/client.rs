@@ -8,11 +8,12 @@ use crate::replica::CLUSTER;
 use crate::service::{APPEND, LIST};
 use bytes::Bytes;
 use quorate_client::{
-    CallId, ClientCore, Completion, Config, Effects, Error, Input, ReadConsistency, SessionHandle, Signer,
+    CallId, ClientCore, Completion, Config, Effects, Error, Input, Macs, ReadConsistency, SessionHandle,
+    Signer,
 };
 use quorate_history::{Answer, Event, Op, Outcome};
 use quorate_kv::{Condition, KvCommand, KvQuery, KvReply, Operation};
-use quorate_order::auth::KeyedClient;
+use quorate_order::auth::{ClientMacs, KeyedClient};
 use quorate_types::{ClientId, FaultModel, Items, ItemsBuilder, ReplicaId, Seq, SessionId, Span, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -119,6 +120,14 @@ impl Client {
             signer: plan
                 .signs
                 .then(|| Signer(Arc::new(KeyedClient::new(CLUSTER, plan.seed, u64::from(number))))),
+            macs: plan.tags.then(|| {
+                let mut secret = [0; 32];
+                secret[..8].copy_from_slice(&plan.seed.to_le_bytes());
+                secret[8..12].copy_from_slice(&number.to_le_bytes());
+                Macs(Arc::new(ClientMacs::new(CLUSTER, secret)))
+            }),
+            leader_first: plan.tags.then_some(Span::from_millis(250)),
+            keys_last: Span::from_millis(500),
             fault_model: plan.fault_model,
             session_ttl: Span::from_millis(plan.sessions.0),
             window: (plan.sessions.1 - 1) as u32,

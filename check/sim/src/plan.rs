@@ -369,6 +369,8 @@ pub struct Plan {
     pub lying_clients: Vec<ClientTrick>,
     /// Whether clients sign their requests.
     pub signs: bool,
+    /// Clients put a tag for each replica under their requests, and send to the leader first.
+    pub tags: bool,
     /// How many instances order batches.
     pub instances: u16,
     /// How many lanes a replica has at most.
@@ -456,6 +458,7 @@ impl Plan {
             liars: Vec::new(),
             lying_clients: Vec::new(),
             signs: false,
+            tags: false,
             instances: 1,
             lanes: 1,
             resizes: false,

@@ -163,6 +163,7 @@ impl State {
                 vec![OutFrame::new(FrameKind::TransferReply, text.as_bytes(), vec![])]
             }
             _ => match ClientMessage::decode(frame).expect("well formed") {
+                ClientMessage::Keys(_) => vec![],
                 ClientMessage::Requests(payload) => self.requests(replica, &payload),
                 ClientMessage::Reads(payload) => self.reads(&payload),
             },

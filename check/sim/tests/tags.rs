@@ -1,0 +1,46 @@
+//! Clients that put tags under their requests and send to the leader first, with replicas that lie and without.
+
+use quorate_sim::{Level, Plan, Profile, World};
+use quorate_types::FaultModel;
+
+fn plan(seed: u64, calm: bool) -> Plan {
+    let usual =
+        Profile { fault_model: Some(FaultModel::Byzantine), instances: Some(1), ..Profile::default() };
+    let profile =
+        if calm { Profile { replicas: Some(4), faults: false, liars: Some(0), ..usual } } else { usual };
+    let mut plan = Plan::new(seed, &profile);
+    (plan.signs, plan.tags) = (false, true);
+    plan
+}
+
+/// The requests that replicas got of clients, about, and the highest view.
+fn run(plan: Plan) -> (usize, u64) {
+    let mut world = World::new(plan, Level::All);
+    let report = world.run();
+    assert!(report.failure.is_none(), "seed {}: {:?}", report.seed, report.failure);
+    let text = world.trace().text();
+    let views = text.lines().filter_map(|line| {
+        let view = line.split_once("Leader { view: ")?.1;
+        view.split(',').next()?.parse().ok()
+    });
+    let frames = text.lines().filter(|line| line.contains("send") && line.contains("Requests")).count();
+    (frames, views.max().unwrap_or(0))
+}
+
+/// What only the leader gets is vouched for by the others, and hardly sent to them.
+#[test]
+fn what_only_the_leader_gets_is_vouched_for() {
+    for seed in [1, 2, 3, 5] {
+        let tagged = run(plan(seed, true));
+        let all = run(Plan { tags: false, ..plan(seed, true) });
+        assert_eq!(tagged.1, 1, "seed {seed}: the first leader stays");
+        assert!(tagged.0 * 3 < all.0 * 2, "seed {seed}: {tagged:?} and {all:?}");
+    }
+}
+
+#[test]
+fn with_faults_and_liars_nothing_is_lost() {
+    for seed in 1..=40 {
+        run(plan(seed, false));
+    }
+}
