@@ -101,7 +101,9 @@ impl ClientCore {
             return;
         }
         self.tell_all_everything(before.leader);
-        if before.view > View::ZERO {
+        // Of the first one that it hears of it knows nothing bad.
+        let newer = before.view > View::ZERO && self.known.view > before.view;
+        if newer || before.leader.is_some() {
             self.first = First { from: now.plus(PAUSE_FIRST), pause: PAUSE_FIRST };
         }
     }
