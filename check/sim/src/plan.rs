@@ -434,8 +434,7 @@ pub struct Plan {
 impl Plan {
     /// The plan of this seed.
     pub fn new(seed: u64, profile: &Profile) -> Self {
-        let fault_model = profile.model();
-        let byzantine = fault_model == FaultModel::Byzantine;
+        let (fault_model, byzantine) = (profile.model(), profile.model() == FaultModel::Byzantine);
         let protocol = if byzantine { Protocol::ModSmart } else { profile.protocol.unwrap_or_default() };
         let profile = &profile.of(protocol);
         let mut rng = Rng::of(seed, 1);
