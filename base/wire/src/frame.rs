@@ -66,6 +66,8 @@ kinds! {
     ReadReplies = 35,
     /// Who leads, from a replica to its clients, whenever it changes and whenever a request came to the wrong replica.
     Leader = 36,
+    /// How the replica is to answer requests, from a client.
+    AnswerMode = 38,
     /// An operator asks how the replica is.
     StatusRequest = 48,
     /// The answer, a JSON document.

@@ -77,7 +77,7 @@ fn payload(frame: Frame) {
                 assert_eq!(read_room(&reread(&room_frame(room).to_vec())), Ok(room));
             }
         }
-        FrameKind::Requests | FrameKind::Reads => drop(ClientMessage::decode(frame)),
+        FrameKind::Requests | FrameKind::Reads | FrameKind::AnswerMode => drop(ClientMessage::decode(frame)),
         FrameKind::Replies | FrameKind::ReadReplies | FrameKind::Leader => {
             drop(ReplicaMessage::decode(frame))
         }

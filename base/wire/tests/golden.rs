@@ -139,6 +139,7 @@ fn what_programs_of_level_1_sent_is_read() {
         FrameKind::CaughtUp,
         FrameKind::InstancesRequest,
         FrameKind::InstancesReply,
+        FrameKind::AnswerMode,
     ];
     let known = FrameKind::ALL.iter().filter(|kind| !later.contains(kind));
     assert_eq!(kinds, known.copied().collect(), "every kind of that time is there");

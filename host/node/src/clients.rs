@@ -43,6 +43,11 @@ impl Node {
                     self.on_read(now, conn, &read);
                 }
             }
+            Ok(ClientMessage::AnswerMode(mode)) if self.vouching.is_on() => self.routes.set_mode(conn, mode),
+            Ok(ClientMessage::AnswerMode(_)) => {
+                let text = "only replicas that may lie are told how to answer: this cluster survives crashes";
+                self.reject(now, conn, text.into(), out);
+            }
             Err(why) => self.reject(now, conn, why.to_string(), out),
         }
     }

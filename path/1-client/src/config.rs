@@ -29,6 +29,9 @@ pub struct Config {
     /// Signs all requests where replicas may lie, so that who did not hear one from this client can vouch for it. It must not have signed
     /// for another client.
     pub signer: Option<Signer>,
+    /// Where replicas may lie: so many members more than the f+1 that are needed answer each request. One that hangs is noticed after some
+    /// 50 ms, and costs those who wait for it that; where a spare one answers, it costs nothing, and each request an answer more.
+    pub spare_repliers: u32,
     /// Everything random follows from it: nonces and the jitter of waiting times. Two clients must not share one.
     pub seed: u64,
     /// The first wait before a replica is dialed again.
@@ -69,6 +72,7 @@ impl Config {
             cluster: None,
             fault_model: FaultModel::Crash,
             signer: None,
+            spare_repliers: 0,
             seed,
             dial_back_off_min: Span::from_millis(20),
             dial_back_off_max: Span::from_secs(1),

@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::effects::{Effect, Effects, Input};
 use crate::link::{Link, LinkState};
 use crate::reads::Reads;
+use crate::repliers::Repliers;
 use crate::session::{NEVER, Session};
 use crate::sessions::Sessions;
 use crate::votes::Held;
@@ -83,6 +84,7 @@ pub struct ClientCore {
     /// So many equal answers are true, where one is not enough.
     pub(crate) needed: u32,
     pub(crate) held: Held,
+    pub(crate) repliers: Repliers,
     /// The place of the session in which reads are ordered.
     pub(crate) query_session: Option<u32>,
     pub(crate) queued_bytes: usize,
@@ -126,6 +128,7 @@ impl ClientCore {
                 Quorums::new(config.fault_model, members.len() as u32).one_correct()
             },
             held: Held::new(members.len(), config.queue_bytes_max),
+            repliers: Repliers::default(),
             query_session: None,
             queued_bytes: 0,
             stats: Stats::default(),
@@ -173,6 +176,7 @@ impl ClientCore {
         self.flush_reads(out);
         if self.byzantine() {
             self.announce_leader(out);
+            self.appoint(now, out);
             return self.flush_to_all(now, out);
         }
         self.follow_leader(now, out);
@@ -188,7 +192,12 @@ impl ClientCore {
         }
         let links = self.links.iter().filter_map(Link::due);
         let own = [self.target_hold, self.suspect_at, self.probe_at].into_iter().flatten();
-        links.chain(own).chain([self.sessions.due, self.reads.due]).min().filter(|due| *due != NEVER)
+        links
+            .chain(own)
+            .chain(self.repliers.due())
+            .chain([self.sessions.due, self.reads.due])
+            .min()
+            .filter(|due| *due != NEVER)
     }
 
     /// The members that it knows.
@@ -285,6 +294,7 @@ impl ClientCore {
         out.push(Effect::Problem { replica: link.replica, text: why.clone() });
         link.problem = Some(why);
         if was_up {
+            self.repliers.changed();
             self.reads_lost(now, index);
         }
     }
@@ -358,6 +368,7 @@ impl ClientCore {
         link.refused = false;
         if self.byzantine() {
             self.joined(index);
+            self.repliers.changed();
         }
         self.heard_of_leader(now, index, welcome.view, welcome.leader);
         self.reads.hurry(now);
@@ -527,6 +538,7 @@ impl ClientCore {
         if self.suspect_at.is_some_and(|at| at <= now) {
             self.suspect(now, out);
         }
+        self.repliers_due(now);
         if self.sessions.due <= now {
             self.sessions_due(now, out);
         }

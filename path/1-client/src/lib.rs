@@ -24,6 +24,7 @@ mod error;
 mod link;
 mod queries;
 mod reads;
+mod repliers;
 mod sending;
 mod session;
 mod sessions;

@@ -8,12 +8,12 @@ use quorate_types::{
 };
 use quorate_wire::raft::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_wire::{
-    Batch, BatchHeader, ClientMessage, Frame, FrameKind, Hello, LeaderNotice, Link, Member, MemberRequest,
-    MemberRole, Membership, Memberships, OrderMessage, OutFrame, ReadConsistency, ReadReply, ReadRequest,
-    ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage, Reply, ReplyStatus, RequestHeader,
-    RequestKind, RequestProof, Requests, Role, SIGNATURE_BYTES, StateMessage, Welcome, caught_up_frame,
-    fill_frame, read_caught_up, read_fill, read_instances_request, read_reply_header, read_room,
-    read_upgrade_request, room_frame, write_opening, write_read_request, write_request,
+    AnswerMode, Batch, BatchHeader, ClientMessage, Frame, FrameKind, Hello, LeaderNotice, Link, Member,
+    MemberRequest, MemberRole, Membership, Memberships, OrderMessage, OutFrame, ReadConsistency, ReadReply,
+    ReadRequest, ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage, Reply, ReplyStatus,
+    RequestHeader, RequestKind, RequestProof, Requests, Role, SIGNATURE_BYTES, StateMessage, Welcome,
+    caught_up_frame, fill_frame, read_caught_up, read_fill, read_instances_request, read_reply_header,
+    read_room, read_upgrade_request, room_frame, write_opening, write_read_request, write_request,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -391,6 +391,11 @@ fn clients(list: &mut Vec<Sample>) {
         answers.extend_from_slice(body);
     }
     add("read_replies", "One read reply of each status.", FrameKind::ReadReplies, &answers);
+    let names = [AnswerMode::Full, AnswerMode::Digests, AnswerMode::Silent];
+    for (name, mode) in ["answers_full", "answers_digests", "answers_silent"].into_iter().zip(names) {
+        let story = "How a replica is to answer a client.";
+        add(name, story, FrameKind::AnswerMode, &mode.frame().to_vec()[16..]);
+    }
     add("status_request", "An operator asks.", FrameKind::StatusRequest, b"");
     add("status", "The answer is a JSON document.", FrameKind::Status, br#"{"replica":1}"#);
     add("transfer_request", "An operator asks the leader to hand over.", FrameKind::TransferRequest, b"");
@@ -476,7 +481,8 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
             vec![format!("{instance} {line}")]
         }
         FrameKind::State => vec![format!("{:?}", StateMessage::decode(frame.payload)?)],
-        FrameKind::Requests | FrameKind::Reads => match ClientMessage::decode(frame)? {
+        FrameKind::Requests | FrameKind::Reads | FrameKind::AnswerMode => match ClientMessage::decode(frame)?
+        {
             ClientMessage::Requests(bytes) => Requests::new(&bytes)
                 .map(|r| {
                     // Programs of level 1 knew of no proofs.
@@ -487,6 +493,7 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
             ClientMessage::Reads(bytes) => {
                 ReadRequest::walk(&bytes).map(|r| r.map(|r| format!("{r:?}"))).collect::<Result<_, _>>()?
             }
+            ClientMessage::AnswerMode(mode) => vec![format!("{mode:?}")],
         },
         FrameKind::Replies | FrameKind::ReadReplies | FrameKind::Leader => {
             match ReplicaMessage::decode(frame)? {

@@ -340,6 +340,7 @@ impl World {
         match ClientMessage::decode(frame).expect("well formed") {
             ClientMessage::Requests(payload) => self.requests(conn, replica, &payload),
             ClientMessage::Reads(payload) => self.reads(conn, replica, &payload),
+            ClientMessage::AnswerMode(mode) => panic!("{mode:?}: one answer is enough here"),
         }
     }
 

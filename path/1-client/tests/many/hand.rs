@@ -7,8 +7,8 @@ use quorate_client::{
 };
 use quorate_types::{ConnId, ReplicaId, RequestNumber, Seq, SessionId, Span, Time};
 use quorate_wire::{
-    ClientMessage, Frame, FrameKind, OutFrame, ReadRequest, Refusal, RefusalReason, Reply, ReplyStatus,
-    RequestKind, Requests,
+    AnswerMode, ClientMessage, Frame, FrameKind, OutFrame, ReadRequest, Refusal, RefusalReason, Reply,
+    ReplyStatus, RequestKind, Requests,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,6 +36,8 @@ pub struct Hand {
     /// What each got since it was last taken.
     pub got: Vec<Vec<Got>>,
     pub reads: Vec<Vec<u64>>,
+    /// How each was told to answer.
+    pub modes: Vec<Option<AnswerMode>>,
     pub done: BTreeMap<u64, Result<Completion, Error>>,
     pub cluster: u64,
 }
@@ -66,6 +68,7 @@ impl Hand {
             stuck: BTreeSet::new(),
             got: vec![vec![]; replicas],
             reads: vec![vec![]; replicas],
+            modes: vec![None; replicas],
             done: BTreeMap::new(),
             cluster: 9,
         }
@@ -193,6 +196,7 @@ impl Hand {
                     });
                 }
             }
+            ClientMessage::AnswerMode(mode) => self.modes[replica] = Some(mode),
             ClientMessage::Reads(payload) => {
                 let reads = ReadRequest::walk(&payload).map(|read| read.expect("well formed").read);
                 self.reads[replica].extend(reads);
