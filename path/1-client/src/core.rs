@@ -18,6 +18,7 @@ use crate::reads::Reads;
 use crate::repliers::Repliers;
 use crate::session::{NEVER, Session};
 use crate::sessions::Sessions;
+use crate::unordered::Unordered;
 use crate::votes::Held;
 use bytes::Bytes;
 use quorate_types::{ClusterId, ConnId, MembershipId, Quorums, Random, ReplicaId, Span, Time, View, planted};
@@ -44,6 +45,10 @@ pub struct Stats {
     pub resends: u64,
     /// Answers that differ from what the same member said of the same request before: it lies.
     pub contradictions: u64,
+    /// Reads that a quorum answered alike, without being ordered.
+    pub reads_unordered: u64,
+    /// Reads that no quorum answered alike, or not in time, and that were ordered then.
+    pub reads_asked_again: u64,
 }
 
 /// Who leads, as far as was heard.
@@ -85,6 +90,7 @@ pub struct ClientCore {
     pub(crate) needed: u32,
     pub(crate) held: Held,
     pub(crate) repliers: Repliers,
+    pub(crate) unordered: Unordered,
     /// The place of the session in which reads are ordered.
     pub(crate) query_session: Option<u32>,
     pub(crate) queued_bytes: usize,
@@ -104,6 +110,7 @@ impl ClientCore {
         assert!(sorted.windows(2).all(|pair| pair[0] != pair[1]), "a member is named once");
         let mut random = Random::new(config.seed);
         let probe_nonce = random.next();
+        let quorums = Quorums::new(config.fault_model, members.len() as u32);
         Self {
             cluster: config.cluster,
             random,
@@ -122,13 +129,10 @@ impl ClientCore {
             membership: (MembershipId::FIRST, true),
             sessions: Sessions::default(),
             reads: Reads::default(),
-            needed: if planted("reply-of-one") {
-                1
-            } else {
-                Quorums::new(config.fault_model, members.len() as u32).one_correct()
-            },
+            needed: if planted("reply-of-one") { 1 } else { quorums.one_correct() },
             held: Held::new(members.len(), config.queue_bytes_max),
             repliers: Repliers::default(),
+            unordered: Unordered::new(quorums, members.len(), config.queue_bytes_max),
             query_session: None,
             queued_bytes: 0,
             stats: Stats::default(),
@@ -234,7 +238,10 @@ impl ClientCore {
             "INV-CLIENT-7: every connection has a number of its own"
         );
         let held: usize = self.sessions.live().map(Session::held).sum();
-        assert!(held == self.held.total(), "INV-CLIENT-10: what is kept of answers is counted");
+        assert!(
+            held == self.held.total() && self.reads.held() == self.unordered.held().total(),
+            "INV-CLIENT-10: what is kept of answers is counted"
+        );
     }
 
     pub(crate) fn link_of(&self, conn: ConnId) -> Option<usize> {
@@ -248,6 +255,7 @@ impl ClientCore {
         self.stopped = true;
         self.queued_bytes -= self.sessions.stop(&mut self.held, out);
         self.queued_bytes -= self.reads.stop(out);
+        self.unordered.release_all();
         for link in &mut self.links {
             if let Some(conn) = link.conn() {
                 out.push(Effect::Close(conn));

@@ -29,6 +29,7 @@ mod sending;
 mod session;
 mod sessions;
 mod spread;
+mod unordered;
 mod votes;
 
 pub use config::{Config, Signer};

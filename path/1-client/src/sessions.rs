@@ -293,6 +293,7 @@ impl ClientCore {
             }
         }
         self.queued_bytes -= self.reads.fail_all(&error(), out);
+        self.unordered.release_all();
     }
 }
 

@@ -40,7 +40,7 @@ impl Held {
     }
 
     /// One answer always fits, however large.
-    fn take(&mut self, from: usize, bytes: usize) -> bool {
+    pub(crate) fn take(&mut self, from: usize, bytes: usize) -> bool {
         let Some(held) = self.bytes.get_mut(from) else { return false };
         let fits = bytes == 0 || *held == 0 || *held + bytes <= self.max;
         if fits {
@@ -49,10 +49,14 @@ impl Held {
         fits
     }
 
-    fn give(&mut self, from: usize, bytes: usize) {
+    pub(crate) fn give(&mut self, from: usize, bytes: usize) {
         if let Some(held) = self.bytes.get_mut(from) {
             *held -= bytes;
         }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.bytes.fill(0);
     }
 
     pub(crate) fn total(&self) -> usize {
@@ -287,7 +291,7 @@ fn body_len(reply: &Reply<'_>) -> usize {
 }
 
 /// The body to keep. A small part of a large frame is copied: a liar may pack one answer of use into each large frame.
-fn keep(body: &[u8], payload: &Bytes) -> Bytes {
+pub(crate) fn keep(body: &[u8], payload: &Bytes) -> Bytes {
     if payload.len() > PINNED_MAX && body.len() < payload.len() / 8 {
         Bytes::copy_from_slice(body)
     } else {

@@ -165,6 +165,7 @@ impl State {
             _ => match ClientMessage::decode(frame).expect("well formed") {
                 ClientMessage::Requests(payload) => self.requests(replica, &payload),
                 ClientMessage::Reads(payload) => self.reads(&payload),
+                ClientMessage::AnswerMode(mode) => panic!("{mode:?}: one answer is enough here"),
             },
         }
     }

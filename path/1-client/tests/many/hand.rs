@@ -7,8 +7,8 @@ use quorate_client::{
 };
 use quorate_types::{ConnId, ReplicaId, RequestNumber, Seq, SessionId, Span, Time};
 use quorate_wire::{
-    AnswerMode, ClientMessage, Frame, FrameKind, OutFrame, ReadRequest, Refusal, RefusalReason, Reply,
-    ReplyStatus, RequestKind, Requests,
+    AnswerMode, ClientMessage, Frame, FrameKind, OutFrame, ReadRequest, ReadStatus, Refusal, RefusalReason,
+    Reply, ReplyStatus, RequestKind, Requests, read_reply_header,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -234,6 +234,14 @@ impl Hand {
     /// It answers a request of [`SESSION`] with one reply.
     pub fn done(&mut self, replica: usize, number: u64, reply: &[u8]) {
         self.say(replica, SESSION, number, ReplyStatus::Done, &list(&[reply]));
+    }
+
+    /// It answers a read.
+    pub fn answer(&mut self, replica: usize, read: u64, seq: u64, status: ReadStatus, body: &[u8]) {
+        let mut payload = Vec::new();
+        read_reply_header(&mut payload, read, Seq::new(seq), status, body.len());
+        payload.extend_from_slice(body);
+        self.frame_from(replica, Frame { kind: FrameKind::ReadReplies, payload: payload.into() });
     }
 
     pub fn refuse(&mut self, replica: usize, number: u64, status: ReplyStatus) {

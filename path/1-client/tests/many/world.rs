@@ -8,8 +8,8 @@ use quorate_types::{
     ConnId, FaultModel, Items, Quorums, Random, ReplicaId, RequestNumber, Seq, SessionId, Span, Time, View,
 };
 use quorate_wire::{
-    AnswerMode, ClientMessage, Frame, FrameKind, FrameReader, LeaderNotice, OutFrame, Reply, ReplyStatus,
-    RequestHeader, RequestKind, Requests, write_position,
+    AnswerMode, ClientMessage, Frame, FrameKind, FrameReader, LeaderNotice, OutFrame, ReadRequest,
+    ReadStatus, Reply, ReplyStatus, RequestHeader, RequestKind, Requests, read_reply_header, write_position,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -248,7 +248,10 @@ impl World {
                     state.mode = mode;
                     continue;
                 }
-                ClientMessage::Reads(_) => continue,
+                ClientMessage::Reads(reads) => {
+                    self.reads(conn, replica, &reads);
+                    continue;
+                }
             };
             if self.liars.contains(&replica) {
                 self.lie(conn, &payload);
@@ -389,6 +392,31 @@ impl World {
                 answer(ReplyStatus::Done, &list(&[]))
             }
             _ => answer(ReplyStatus::Done, &list(&[])),
+        }
+    }
+
+    /// Whoever did not execute yet what was decided when a read came does not answer it here. Liars answer anything.
+    fn reads(&mut self, conn: ConnId, replica: usize, payload: &[u8]) {
+        let executed = self.servers[replica].executed;
+        let lies = self.liars.contains(&replica);
+        if !lies && executed < self.log.len() {
+            return;
+        }
+        for read in ReadRequest::walk(payload) {
+            let read = read.expect("well formed");
+            let status = match self.random.below(if lies { 9 } else { 1 }) {
+                1 => ReadStatus::Forbidden,
+                2 => ReadStatus::TooLarge,
+                3 => ReadStatus::NoLeader,
+                _ => ReadStatus::Done,
+            };
+            let place =
+                if lies { self.random.below(self.ran.len() as u64 + 2) } else { self.ran.len() as u64 };
+            let (seq, body) = (Seq::new(if lies { u64::MAX } else { executed as u64 }), place.to_le_bytes());
+            let mut payload = Vec::new();
+            read_reply_header(&mut payload, read.read, seq, status, body.len());
+            payload.extend_from_slice(&body);
+            self.say(conn, &OutFrame::new(FrameKind::ReadReplies, &payload, vec![]));
         }
     }
 
