@@ -8,10 +8,10 @@
 //! session expired is reported as such and never repeated.
 //!
 //! Where replicas may do anything ([`Config::fault_model`]), requests go to all of them, and an answer is true once f+1 of them gave
-//! equal ones; reads are ordered like commands.
+//! equal ones; a read's answer is true once a quorum gave it, or when f+1 gave it in the order of commands.
 //!
 //! Start with `core.rs` (connections and the leader), then `session.rs` (one session's queue), `sessions.rs` and `sending.rs`. For
-//! Byzantine faults: `votes.rs` (when an answer counts), `byzantine.rs` (what answers do), `spread.rs` (sending to all), `queries.rs`.
+//! Byzantine faults: `votes.rs` (when an answer counts), `byzantine.rs` (what answers do), `spread.rs` (sending to all), `unordered.rs` and `queries.rs`.
 //! Tests: tests/core.rs, tests/cluster.rs, tests/byzantine.rs, tests/liars.rs.
 
 mod back_off;

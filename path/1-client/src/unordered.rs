@@ -142,6 +142,7 @@ impl ClientCore {
         let equal = |answer: &&Answer| answer.status == reply.status && answer.body[..] == *reply.body;
         let count = answers.iter().filter(equal).count();
         if count >= self.unordered.quorum {
+            assert!(count as u32 >= self.needed, "INV-CLIENT-11: a quorum says so");
             let mut seqs: Vec<Seq> = answers.iter().filter(equal).map(|answer| answer.seq).collect();
             seqs.sort_unstable_by(|one, next| next.cmp(one));
             let seq = seqs.get(self.unordered.one_correct - 1).copied().unwrap_or_default();

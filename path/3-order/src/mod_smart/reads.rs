@@ -183,7 +183,12 @@ impl ModSmart {
     /// [mod_smart L95-L97, L148]
     pub(super) fn on_read(&mut self, read: u64, out: &mut Effects) {
         if self.is_byzantine() {
-            return out.push(Effect::ReadConfirmed { read, slot: self.accepted_to() });
+            // Who does not vote may know nothing of what others accepted.
+            let slot = self.accepted_to();
+            return out.push(match self.votes() {
+                true => Effect::ReadConfirmed { read, slot },
+                false => Effect::ReadFailed { read },
+            });
         }
         if self.leads() {
             return self.wait_at_leader(Asker::Here(read), out);
