@@ -9,6 +9,7 @@
 //!              | read | seq        | status | zero | length | reply ...
 //! ```
 
+use crate::answers::AnswerMode;
 use crate::batch::{REQUEST_HEADER, RequestHeader, RequestKind, RequestProof, Requests};
 use crate::codec::{Put, Reader};
 use crate::frame::{Frame, FrameKind, OutFrame};
@@ -29,6 +30,8 @@ pub enum ClientMessage {
     Reads(Bytes),
     /// The keys that it shares with this replica.
     Keys(Vec<SharedKey>),
+    /// How the replica is to answer requests from now on.
+    AnswerMode(AnswerMode),
 }
 
 impl ClientMessage {
@@ -50,6 +53,7 @@ impl ClientMessage {
                 Ok(Self::Reads(frame.payload))
             }
             FrameKind::Keys => read_keys(frame.payload).map(Self::Keys),
+            FrameKind::AnswerMode => AnswerMode::decode(&frame.payload).map(Self::AnswerMode),
             _ => Err(Reject::NotAllowed("this kind of frame from a client")),
         }
     }
@@ -143,6 +147,8 @@ pub enum ReplyStatus {
     /// No reply, but the last thing in a frame of replies: everything up to the seq `number` was executed when they left, what they
     /// answer included. Without a session or a body.
     Position = 11,
+    /// Executed; the body is the digest of the list of replies ([`reply_digest`](crate::reply_digest)), which another replica sends.
+    DoneDigest = 12,
 }
 
 impl ReplyStatus {
@@ -160,6 +166,7 @@ impl ReplyStatus {
             9 => Some(Self::ReplyForgotten),
             10 => Some(Self::Forbidden),
             11 => Some(Self::Position),
+            12 => Some(Self::DoneDigest),
             _ => None,
         }
     }

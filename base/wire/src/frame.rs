@@ -68,6 +68,8 @@ kinds! {
     Leader = 36,
     /// The keys of a client and this replica, under which its requests have tags.
     Keys = 37,
+    /// How the replica is to answer requests, from a client.
+    AnswerMode = 38,
     /// An operator asks how the replica is.
     StatusRequest = 48,
     /// The answer, a JSON document.

@@ -82,7 +82,7 @@ fn payload(frame: Frame) {
                 assert_eq!(read_keys(reread(&keys_frame(&keys).to_vec())), Ok(keys));
             }
         }
-        FrameKind::Requests | FrameKind::Reads => drop(ClientMessage::decode(frame)),
+        FrameKind::Requests | FrameKind::Reads | FrameKind::AnswerMode => drop(ClientMessage::decode(frame)),
         FrameKind::Replies | FrameKind::ReadReplies | FrameKind::Leader => {
             drop(ReplicaMessage::decode(frame))
         }

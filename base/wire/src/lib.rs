@@ -4,6 +4,7 @@
 //! check every length before they use it, allocate nothing that a peer merely announced, and never panic
 //! (`fuzzing` is what the fuzz targets call).
 
+mod answers;
 mod batch;
 mod caught_up;
 mod client;
@@ -23,6 +24,7 @@ mod room;
 mod state;
 mod verified;
 
+pub use answers::{AnswerMode, DIGEST_ABOVE, reply_digest};
 pub use batch::{
     Batch, BatchHeader, REQUEST_HEADER, RequestHeader, RequestKind, RequestProof, RequestSigner, Requests,
     SIGNATURE_BYTES, read_opening, write_opening,

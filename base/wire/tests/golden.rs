@@ -140,6 +140,7 @@ fn what_programs_of_level_1_sent_is_read() {
         FrameKind::InstancesRequest,
         FrameKind::InstancesReply,
         FrameKind::Keys,
+        FrameKind::AnswerMode,
     ];
     let known = FrameKind::ALL.iter().filter(|kind| !later.contains(kind));
     assert_eq!(kinds, known.copied().collect(), "every kind of that time is there");

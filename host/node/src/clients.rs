@@ -44,6 +44,11 @@ impl Node {
                 }
             }
             Ok(ClientMessage::Keys(keys)) => self.vouching.learn_keys(client, &keys),
+            Ok(ClientMessage::AnswerMode(mode)) if self.vouching.is_on() => self.routes.set_mode(conn, mode),
+            Ok(ClientMessage::AnswerMode(_)) => {
+                let text = "only replicas that may lie are told how to answer: this cluster survives crashes";
+                self.reject(now, conn, text.into(), out);
+            }
             Err(why) => self.reject(now, conn, why.to_string(), out),
         }
     }

@@ -348,7 +348,8 @@ impl Node {
             let at = usize::from(id.number()).saturating_sub(1);
             self.instances.get(at).is_some_and(|instance| instance.leader.1.is_some())
         };
-        let through = self.merge.read_through(has_leader);
+        // Where each replica says for itself how far it accepted, all have to speak of the same instance.
+        let through = if self.vouching.is_on() { None } else { self.merge.read_through(has_leader) };
         let at = through.map_or(FIRST, |id| usize::from(id.number()).saturating_sub(1));
         self.step_in(at, now, OrderInput::Read(group));
     }

@@ -386,9 +386,15 @@ impl Node {
         whole: Bytes,
         answer: &mut Vec<u8>,
     ) -> bool {
+        let mode = self.routes.mode(conn);
         let mut say = |status, body: &[u8]| {
-            if answer.len() < ANSWER_BYTES {
-                Reply { session: header.session, number: header.number, status, body }.write_to(answer);
+            let reply = Reply { session: header.session, number: header.number, status, body };
+            let (decided, mut digest) = (status == ReplyStatus::Done, [0; Digest::BYTES]);
+            let shaped = if decided { mode.shape(reply, &mut digest) } else { Some(reply) };
+            if answer.len() < ANSWER_BYTES
+                && let Some(reply) = shaped
+            {
+                reply.write_to(answer);
             }
             false
         };

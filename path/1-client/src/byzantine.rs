@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::session::{Phase, TooLarge};
 use crate::votes::{Tally, is_final};
 use bytes::Bytes;
-use quorate_types::{FaultModel, ReplicaId, Seq, SessionId, Time, View};
+use quorate_types::{Digest, FaultModel, ReplicaId, Seq, SessionId, Time, View};
 use quorate_wire::{REQUEST_HEADER, Reply, ReplyStatus, RequestKind, RequestProof};
 
 impl ClientCore {
@@ -60,6 +60,9 @@ impl ClientCore {
         if reply.status == ReplyStatus::Position {
             return self.executed(from, reply);
         }
+        if reply.status == ReplyStatus::DoneDigest && reply.body.len() != Digest::BYTES {
+            return false;
+        }
         if reply.status == ReplyStatus::SessionOpened || reply.session == SessionId::NONE {
             return self.vote_on_opening(now, from, reply, payload, out);
         }
@@ -75,7 +78,24 @@ impl ClientCore {
             return number < session.high();
         };
         match entry.votes.add(from, reply, payload, needed, &mut self.held) {
+            Tally::Counts if is_final(reply) => {
+                let (since, liars) = (entry.votes.since, entry.votes.others(reply));
+                let taken = if reply.status == ReplyStatus::DoneDigest {
+                    let body = entry.votes.whole(reply);
+                    let whole = Reply { status: ReplyStatus::Done, body: &body, ..*reply };
+                    self.agreed(now, index, from, &whole, &body, out)
+                } else {
+                    self.agreed(now, index, from, reply, payload, out)
+                };
+                self.judged(now, since, liars);
+                taken
+            }
             Tally::Counts => self.agreed(now, index, from, reply, payload, out),
+            Tally::Begins => {
+                entry.votes.since = now;
+                self.begun(now, index, number);
+                true
+            }
             Tally::Waits => true,
             Tally::Contradicts => {
                 self.stats.contradictions += 1;
@@ -196,7 +216,7 @@ impl ClientCore {
         match opening.votes.add(from, reply, payload, needed, &mut self.held) {
             Tally::Counts if opens => self.opened(now, reply, out),
             Tally::Counts => self.open_refused(now, from, reply, out),
-            Tally::Waits => true,
+            Tally::Waits | Tally::Begins => true,
             Tally::Contradicts => false,
         }
     }

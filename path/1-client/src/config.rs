@@ -48,6 +48,12 @@ pub struct Config {
     pub keys_last: Span,
     /// With tags: requests go to the leader first, and to all others after so long without an answer. Without, to all at once.
     pub leader_first: Option<Span>,
+    /// Where replicas may lie: so many members more than the f+1 that are needed answer each request. One that hangs is noticed after some
+    /// 50 ms, and costs those who wait for it that; where a spare one answers, it costs nothing, and each request an answer more.
+    pub spare_repliers: u32,
+    /// Where replicas may lie: reads are ordered like commands. If not, all replicas are asked, and only what no quorum answers alike is
+    /// ordered.
+    pub ordered_reads: bool,
     /// Everything random follows from it: nonces and the jitter of waiting times. Two clients must not share one.
     pub seed: u64,
     /// The first wait before a replica is dialed again.
@@ -91,6 +97,8 @@ impl Config {
             macs: None,
             keys_last: Span::from_secs(600),
             leader_first: None,
+            spare_repliers: 0,
+            ordered_reads: false,
             seed,
             dial_back_off_min: Span::from_millis(20),
             dial_back_off_max: Span::from_secs(1),

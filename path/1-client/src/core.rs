@@ -16,9 +16,11 @@ use crate::effects::{Effect, Effects, Input};
 use crate::first::First;
 use crate::link::{Link, LinkState};
 use crate::reads::Reads;
+use crate::repliers::Repliers;
 use crate::session::{NEVER, Session};
 use crate::sessions::Sessions;
 use crate::tagging::Tagging;
+use crate::unordered::Unordered;
 use crate::votes::Held;
 use bytes::Bytes;
 use quorate_types::{ClusterId, ConnId, MembershipId, Quorums, Random, ReplicaId, Span, Time, View, planted};
@@ -45,6 +47,10 @@ pub struct Stats {
     pub resends: u64,
     /// Answers that differ from what the same member said of the same request before: it lies.
     pub contradictions: u64,
+    /// Reads that a quorum answered alike, without being ordered.
+    pub reads_unordered: u64,
+    /// Reads that no quorum answered alike, or not in time, and that were ordered then.
+    pub reads_asked_again: u64,
 }
 
 /// Who leads, as far as was heard.
@@ -85,6 +91,8 @@ pub struct ClientCore {
     /// So many equal answers are true, where one is not enough.
     pub(crate) needed: u32,
     pub(crate) held: Held,
+    pub(crate) repliers: Repliers,
+    pub(crate) unordered: Unordered,
     /// The place of the session in which reads are ordered.
     pub(crate) query_session: Option<u32>,
     pub(crate) queued_bytes: usize,
@@ -108,6 +116,7 @@ impl ClientCore {
         assert!(sorted.windows(2).all(|pair| pair[0] != pair[1]), "a member is named once");
         let mut random = Random::new(config.seed);
         let probe_nonce = random.next();
+        let quorums = Quorums::new(config.fault_model, members.len() as u32);
         Self {
             cluster: config.cluster,
             random,
@@ -126,12 +135,10 @@ impl ClientCore {
             membership: (MembershipId::FIRST, true),
             sessions: Sessions::default(),
             reads: Reads::default(),
-            needed: if planted("reply-of-one") {
-                1
-            } else {
-                Quorums::new(config.fault_model, members.len() as u32).one_correct()
-            },
+            needed: if planted("reply-of-one") { 1 } else { quorums.one_correct() },
             held: Held::new(members.len(), config.queue_bytes_max),
+            repliers: Repliers::default(),
+            unordered: Unordered::new(quorums, members.len(), config.queue_bytes_max),
             query_session: None,
             queued_bytes: 0,
             first: First::default(),
@@ -181,6 +188,7 @@ impl ClientCore {
         self.flush_reads(out);
         if self.byzantine() {
             self.announce_leader(out);
+            self.appoint(now, out);
             return self.flush_to_all(now, out);
         }
         self.follow_leader(now, out);
@@ -196,7 +204,12 @@ impl ClientCore {
         }
         let links = self.links.iter().filter_map(Link::due);
         let own = [self.target_hold, self.suspect_at, self.probe_at].into_iter().flatten();
-        links.chain(own).chain([self.sessions.due, self.reads.due]).min().filter(|due| *due != NEVER)
+        links
+            .chain(own)
+            .chain(self.repliers.due())
+            .chain([self.sessions.due, self.reads.due])
+            .min()
+            .filter(|due| *due != NEVER)
     }
 
     /// The members that it knows.
@@ -233,7 +246,10 @@ impl ClientCore {
             "INV-CLIENT-7: every connection has a number of its own"
         );
         let held: usize = self.sessions.live().map(Session::held).sum();
-        assert!(held == self.held.total(), "INV-CLIENT-10: what is kept of answers is counted");
+        assert!(
+            held == self.held.total() && self.reads.held() == self.unordered.held().total(),
+            "INV-CLIENT-10: what is kept of answers is counted"
+        );
     }
 
     pub(crate) fn link_of(&self, conn: ConnId) -> Option<usize> {
@@ -247,6 +263,7 @@ impl ClientCore {
         self.stopped = true;
         self.queued_bytes -= self.sessions.stop(&mut self.held, out);
         self.queued_bytes -= self.reads.stop(out);
+        self.unordered.release_all();
         for link in &mut self.links {
             if let Some(conn) = link.conn() {
                 out.push(Effect::Close(conn));
@@ -293,6 +310,7 @@ impl ClientCore {
         out.push(Effect::Problem { replica: link.replica, text: why.clone() });
         link.problem = Some(why);
         if was_up {
+            self.repliers.changed();
             self.reads_lost(now, index);
             self.first_lost(index);
         }
@@ -368,6 +386,7 @@ impl ClientCore {
         if self.byzantine() {
             self.joined(index);
             self.send_keys(index, out);
+            self.repliers.changed();
         }
         self.heard_of_leader(now, index, welcome.view, welcome.leader);
         self.reads.hurry(now);
@@ -537,6 +556,7 @@ impl ClientCore {
         if self.suspect_at.is_some_and(|at| at <= now) {
             self.suspect(now, out);
         }
+        self.repliers_due(now);
         if self.sessions.due <= now {
             self.sessions_due(now, out);
         }

@@ -8,11 +8,11 @@
 //! session expired is reported as such and never repeated.
 //!
 //! Where replicas may do anything ([`Config::fault_model`]), requests go to all of them, and an answer is true once f+1 of them gave
-//! equal ones; reads are ordered like commands.
+//! equal ones; a read's answer is true once a quorum gave it, or when f+1 gave it in the order of commands.
 //!
 //! Start with `core.rs` (connections and the leader), then `session.rs` (one session's queue), `sessions.rs` and `sending.rs`. For
 //! Byzantine faults: `votes.rs` (when an answer counts), `byzantine.rs` (what answers do), `spread.rs` (sending to all), `first.rs` (to the leader first),
-//! `tagging.rs`, `queries.rs`.
+//! `tagging.rs`, `repliers.rs` (who answers), `unordered.rs` and `queries.rs` (reads).
 //! Tests: tests/core.rs, tests/cluster.rs, tests/byzantine.rs, tests/liars.rs, tests/first.rs.
 
 mod back_off;
@@ -26,11 +26,13 @@ mod first;
 mod link;
 mod queries;
 mod reads;
+mod repliers;
 mod sending;
 mod session;
 mod sessions;
 mod spread;
 mod tagging;
+mod unordered;
 mod votes;
 
 pub use config::{Config, Macs, Signer};

@@ -4,9 +4,10 @@
 
 use crate::back_off::back_off;
 use crate::config::Config;
+use crate::repliers::{LATE_DOUBLINGS, LATE_FOR};
 use crate::spread::Missed;
-use quorate_types::Random;
-use quorate_types::{ConnId, ReplicaId, Seq, Time, View};
+use quorate_types::{ConnId, Random, ReplicaId, Seq, Span, Time, View};
+use quorate_wire::AnswerMode;
 
 /// A connection that lasted so many dial time-outs was a good one: the waits start small again.
 const GOOD_AFTER: u64 = 1;
@@ -44,6 +45,12 @@ pub(crate) struct Link {
     pub(crate) notice: Option<(View, Option<ReplicaId>)>,
     /// How far it says that it executed; as well.
     pub(crate) executed: Seq,
+    /// How it was told to answer, on this connection, and since when it answers so much (`repliers.rs`).
+    pub(crate) told: Option<(AnswerMode, Time)>,
+    /// Others answer in its place until then.
+    pub(crate) late_until: Time,
+    /// How often it was late of late, and when it was last.
+    lates: (u32, Time),
 }
 
 impl Link {
@@ -62,7 +69,24 @@ impl Link {
             missed: Missed::new(),
             notice: None,
             executed: Seq::ZERO,
+            told: None,
+            late_until: Time::ZERO,
+            lates: (0, Time::ZERO),
         }
+    }
+
+    /// Others answer in its place for a while, and those first that were late longer ago; `last`: until when anybody is late. Whether that
+    /// is news.
+    pub(crate) fn be_late(&mut self, now: Time, last: Time) -> bool {
+        let (times, before) = self.lates;
+        if before == now {
+            return false; // many requests say so
+        }
+        let long = |times: u32| LATE_FOR.times(1 << times.min(LATE_DOUBLINGS));
+        let times = if now.since(before) > long(times).times(2) { 0 } else { times };
+        self.late_until = now.plus(long(times)).max(last.plus(Span::from_nanos(1)));
+        self.lates = (times.saturating_add(1), now);
+        true
     }
 
     /// The connection, welcomed or not.
@@ -106,6 +130,7 @@ impl Link {
         self.reads.clear();
         self.missed.clear();
         self.notice = None;
+        self.told = None;
         retry_at
     }
 }

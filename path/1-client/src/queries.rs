@@ -1,4 +1,4 @@
-//! Reads where replicas may lie: ordered like commands, and answered by f+1 in the same way.
+//! Reads where replicas may lie and no quorum answered alike (`unordered.rs`): ordered like commands, and answered by f+1 in the same way.
 //!
 //! They are asked in a session of the core's own, which is opened with the first of them. Asking changes nothing, so what is unanswered
 //! when that session ends is asked again in another one, and nobody is told. It is not kept alive: who reads seldom opens it anew.

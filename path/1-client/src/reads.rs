@@ -17,6 +17,7 @@ use crate::effects::{CallId, Completion, Effects, ReadConsistency};
 use crate::encode::{FrameWriter, READ_HEADER};
 use crate::error::Error;
 use crate::session::{NEVER, cost};
+use crate::unordered::{self, Answer};
 use bytes::Bytes;
 use quorate_types::{ReplicaId, Seq, Span, Time, planted};
 use quorate_wire::{FrameKind, ReadConsistency as Asked, ReadReply, ReadRequest, ReadStatus};
@@ -31,25 +32,27 @@ const SLOW_FOR: Span = Span::from_secs(1);
 type Links = u64;
 
 #[derive(Debug)]
-struct Read {
-    call: CallId,
-    reader: u64,
-    seen: Seq,
-    consistency: ReadConsistency,
+pub(crate) struct Read {
+    pub(crate) call: CallId,
+    pub(crate) reader: u64,
+    pub(crate) seen: Seq,
+    pub(crate) consistency: ReadConsistency,
     /// Only this link.
-    pinned: Option<usize>,
-    query: Bytes,
-    deadline: Time,
+    pub(crate) pinned: Option<usize>,
+    pub(crate) query: Bytes,
+    pub(crate) deadline: Time,
     /// Where it waits for an answer.
-    on: Links,
+    pub(crate) on: Links,
     /// Where it was tried in this round.
-    tried: Links,
-    attempt: u32,
-    refused: Option<ReadStatus>,
+    pub(crate) tried: Links,
+    pub(crate) attempt: u32,
+    pub(crate) refused: Option<ReadStatus>,
     /// When it was last sent.
-    asked: Time,
+    pub(crate) asked: Time,
     /// When to do something about it.
-    due: Time,
+    pub(crate) due: Time,
+    /// Of a read that all are asked (`unordered.rs`): what they answered.
+    pub(crate) answers: Option<Vec<Answer>>,
 }
 
 /// All reads of a client.
@@ -86,7 +89,11 @@ impl Reads {
 
     /// A replica is there that was not: reads that found none are looked at again.
     pub(crate) fn hurry(&mut self, now: Time) {
-        for read in self.reads.values_mut().filter(|read| read.on == 0 && read.refused.is_none()) {
+        for read in self
+            .reads
+            .values_mut()
+            .filter(|read| read.on == 0 && read.refused.is_none() && read.answers.is_none())
+        {
             read.due = now;
             self.due = now;
         }
@@ -116,6 +123,28 @@ impl Reads {
                 self.seen.get(&reader).copied().unwrap_or_default().max(self.written)
             }
         }
+    }
+
+    /// Keeps a read, and returns its number.
+    pub(crate) fn insert(&mut self, read: Read) -> u64 {
+        let id = self.next;
+        self.next += 1;
+        self.due = self.due.min(read.due);
+        self.reads.insert(id, read);
+        id
+    }
+
+    pub(crate) fn get_mut(&mut self, id: u64) -> Option<&mut Read> {
+        self.reads.get_mut(&id)
+    }
+
+    pub(crate) fn remove(&mut self, id: u64) -> Option<Read> {
+        self.reads.remove(&id)
+    }
+
+    /// Bytes of answers that are kept.
+    pub(crate) fn held(&self) -> usize {
+        self.reads.values().map(unordered::kept).sum()
     }
 
     pub(crate) fn check(&self) -> (usize, usize) {
@@ -161,7 +190,7 @@ impl ClientCore {
             Err(error) => return out.complete(Some(call), Err(error)),
         };
         if self.byzantine() && !(pinned.is_some() && consistency == ReadConsistency::Weak) {
-            return self.ordered_read(now, call, query, deadline, out);
+            return self.read_of_many(now, call, reader, query, deadline, out);
         }
         self.queued_bytes += cost(query.len());
         let deadline = deadline.unwrap_or(NEVER);
@@ -180,10 +209,9 @@ impl ClientCore {
             refused: None,
             asked: now,
             due: now,
+            answers: None,
         };
-        let id = self.reads.next;
-        self.reads.next += 1;
-        self.reads.reads.insert(id, read);
+        let id = self.reads.insert(read);
         self.place_read(now, id);
     }
 
@@ -315,6 +343,9 @@ impl ClientCore {
         if read.on & (1 << from) == 0 {
             return false;
         }
+        if read.answers.is_some() {
+            return self.answer_of_one(now, from, reply, payload, out);
+        }
         if matches!(reply.status, ReadStatus::TooLarge | ReadStatus::Forbidden)
             || (reply.status == ReadStatus::Done
                 && (reply.seq >= read.seen || planted("session-read-goes-back")))
@@ -349,13 +380,13 @@ impl ClientCore {
         out.complete(Some(read.call), Ok(Completion::Read { seq: reply.seq, body }));
     }
 
-    /// The connection is gone: what waited there only goes elsewhere at once.
+    /// The connection is gone: what waited there only goes elsewhere at once. What all were asked is looked at when it is due.
     pub(crate) fn reads_lost(&mut self, now: Time, link: usize) {
         let mut homeless = Vec::new();
         for (id, read) in &mut self.reads.reads {
             if read.on & (1 << link) != 0 {
                 read.on &= !(1 << link);
-                if read.on == 0 {
+                if read.on == 0 && read.answers.is_none() {
                     homeless.push(*id);
                 }
             }
@@ -397,9 +428,14 @@ impl ClientCore {
                 Some(ReadStatus::Overloaded) => Error::Overloaded { outcome_unknown: false },
                 _ => Error::DeadlineExceeded { outcome_unknown: false, detail: self.detail() },
             };
-            self.reads.reads.remove(&id);
+            if let Some(read) = self.reads.remove(id) {
+                self.unordered.release(&read);
+            }
             self.queued_bytes -= freed;
             return out.complete(Some(call), Err(error));
+        }
+        if read.answers.is_some() {
+            return self.ask_in_order(now, id, out);
         }
         for (index, link) in self.links.iter_mut().enumerate() {
             // Silent since it was asked: others are asked first for a while.

@@ -293,6 +293,7 @@ impl ClientCore {
             }
         }
         self.queued_bytes -= self.reads.fail_all(&error(), out);
+        self.unordered.release_all();
     }
 }
 
@@ -357,7 +358,10 @@ impl ClientCore {
                 let forbidden = reply.status == ReplyStatus::Forbidden;
                 self.too_large(now, index, number, (reply.body, forbidden), out)
             }
-            ReplyStatus::SessionOpened | ReplyStatus::SessionLimit | ReplyStatus::Position => false,
+            ReplyStatus::SessionOpened
+            | ReplyStatus::SessionLimit
+            | ReplyStatus::Position
+            | ReplyStatus::DoneDigest => false,
         }
     }
 
@@ -637,6 +641,10 @@ impl ClientCore {
             session.progress = now;
             dirty = true;
         }
+        if resend {
+            self.ask_all(now);
+        }
+        let Some(session) = self.sessions.places[index as usize].session.as_mut() else { return NEVER };
         let mut idle_due = NEVER;
         if matches!(session.phase, Phase::Open) && !session.waits() && !session.queries {
             idle_due = session.progress.plus(ttl.divided(3));

@@ -8,6 +8,9 @@
 //! - A refusal is a member's word about now. Its newest word counts, until it says something final. What f+1 refused in the same way
 //!   takes effect once, and is forgotten then; the next time f+1 must say it again.
 //!
+//! A member may send the digest of a long answer instead of it (`repliers.rs`). It stands by the answer as well as who sends it whole, and
+//! the answer counts when enough stand by it and one of them sent it whole.
+//!
 //! Votes on one request are one group for each answer. The first group lies in the request's entry, so that two equal answers cost no
 //! allocation. What a member makes us keep is bounded ([`Held`]): a vote that does not fit is not counted, and comes again when
 //! the request is sent again.
@@ -17,8 +20,8 @@
 //! Tests: tests/byzantine.rs, votes/tests.rs.
 
 use bytes::Bytes;
-use quorate_types::SessionId;
-use quorate_wire::{Reply, ReplyStatus};
+use quorate_types::{Digest, SessionId, Time};
+use quorate_wire::{Reply, ReplyStatus, reply_digest};
 
 /// A body is kept as a slice of the frame that it came in, unless that keeps more than this alive for little of it.
 const PINNED_MAX: usize = 64 << 10;
@@ -37,19 +40,23 @@ impl Held {
     }
 
     /// One answer always fits, however large.
-    fn take(&mut self, from: usize, bytes: usize) -> bool {
+    pub(crate) fn take(&mut self, from: usize, bytes: usize) -> bool {
         let Some(held) = self.bytes.get_mut(from) else { return false };
-        let fits = *held == 0 || *held + bytes <= self.max;
+        let fits = bytes == 0 || *held == 0 || *held + bytes <= self.max;
         if fits {
             *held += bytes;
         }
         fits
     }
 
-    fn give(&mut self, from: usize, bytes: usize) {
+    pub(crate) fn give(&mut self, from: usize, bytes: usize) {
         if let Some(held) = self.bytes.get_mut(from) {
             *held -= bytes;
         }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.bytes.fill(0);
     }
 
     pub(crate) fn total(&self) -> usize {
@@ -66,14 +73,55 @@ struct Group {
     kept_for: usize,
     session: SessionId,
     status: ReplyStatus,
+    /// Empty as long as only the digest is known.
     body: Bytes,
+    /// The body is here.
+    whole: bool,
+    /// The body's, once it is needed.
+    digest: Option<Digest>,
     last: bool,
 }
 
 impl Group {
-    fn is(&self, reply: &Reply<'_>) -> bool {
-        self.status == reply.status && self.session == reply.session && self.body[..] == *reply.body
+    fn new(bit: u64, from: usize, reply: &Reply<'_>, payload: &Bytes) -> Self {
+        let (session, last) = (reply.session, is_final(reply));
+        let whole = reply.status != ReplyStatus::DoneDigest;
+        let status = if whole { reply.status } else { ReplyStatus::Done };
+        let body = if whole { keep(reply.body, payload) } else { Bytes::new() };
+        let digest = if whole { None } else { digest_in(reply) };
+        Self { members: bit, kept_for: from, session, status, body, whole, digest, last }
     }
+
+    fn is(&mut self, reply: &Reply<'_>) -> bool {
+        let by_digest = reply.status == ReplyStatus::DoneDigest;
+        let status = if by_digest { ReplyStatus::Done } else { reply.status };
+        if self.session != reply.session || self.status != status {
+            return false;
+        }
+        match (self.whole, by_digest) {
+            (true, false) => self.body[..] == *reply.body,
+            (true, true) => Some(self.digest()) == digest_in(reply),
+            (false, true) => self.digest == digest_in(reply),
+            (false, false) => self.digest == Some(reply_digest(reply.body)),
+        }
+    }
+
+    fn digest(&mut self) -> Digest {
+        *self.digest.get_or_insert_with(|| reply_digest(&self.body))
+    }
+
+    /// A member that stands by this sends it whole.
+    fn fill(&mut self, from: usize, reply: &Reply<'_>, payload: &Bytes, held: &mut Held) {
+        let whole = reply.status != ReplyStatus::DoneDigest;
+        if !self.whole && whole && held.take(from, reply.body.len()) {
+            (self.kept_for, self.body, self.whole) = (from, keep(reply.body, payload), true);
+        }
+    }
+}
+
+/// The digest that a reply consists of.
+fn digest_in(reply: &Reply<'_>) -> Option<Digest> {
+    reply.body.try_into().ok().map(Digest::new)
 }
 
 /// What became of a vote.
@@ -81,8 +129,10 @@ impl Group {
 pub(crate) enum Tally {
     /// Enough members say so: it is true.
     Counts,
-    /// More are needed.
+    /// More are needed, or somebody who sends it whole.
     Waits,
+    /// The same; it is the first word of what execution decided.
+    Begins,
     /// This member said something else before, and can not take it back.
     Contradicts,
 }
@@ -92,12 +142,14 @@ pub(crate) enum Tally {
 pub(crate) struct Votes {
     first: Option<Group>,
     others: Vec<Group>,
+    /// When the first one came.
+    pub(crate) since: Time,
 }
 
 /// Whether a reply tells what execution decided about its request.
 pub(crate) fn is_final(reply: &Reply<'_>) -> bool {
     match reply.status {
-        ReplyStatus::Done | ReplyStatus::ReplyForgotten => true,
+        ReplyStatus::Done | ReplyStatus::DoneDigest | ReplyStatus::ReplyForgotten => true,
         ReplyStatus::TooLarge => reply.body.starts_with(b"executed"),
         _ => false,
     }
@@ -114,21 +166,31 @@ impl Votes {
         held: &mut Held,
     ) -> Tally {
         let (bit, last) = (1 << from, is_final(reply));
-        if let Some(before) = self.groups().find(|group| group.last && group.members & bit != 0) {
-            return if last && !before.is(reply) { Tally::Contradicts } else { Tally::Waits };
+        if let Some(before) = self.groups_mut().find(|group| group.last && group.members & bit != 0) {
+            if !last {
+                return Tally::Waits;
+            }
+            if !before.is(reply) {
+                return Tally::Contradicts;
+            }
+            // Who gave the digest may give the answer itself later.
+            let lacked = !before.whole;
+            before.fill(from, reply, payload, held);
+            let counts = lacked && before.whole && before.members.count_ones() >= needed;
+            return if counts { Tally::Counts } else { Tally::Waits };
         }
+        let begins = last && self.groups().all(|group| !group.last);
         self.groups_mut().for_each(|group| group.members &= !bit);
-        let mut votes = self.join(bit, reply);
-        if votes == 0 && (needed <= 1 || held.take(from, reply.body.len())) {
-            votes = 1;
+        let (mut votes, mut whole) = self.join(bit, from, reply, payload, held);
+        if votes == 0 && (needed <= 1 || held.take(from, body_len(reply))) {
+            (votes, whole) = (1, reply.status != ReplyStatus::DoneDigest);
             if needed > 1 {
-                let (session, status, body) = (reply.session, reply.status, keep(reply.body, payload));
-                self.found(Group { members: bit, kept_for: from, session, status, body, last });
+                self.found(Group::new(bit, from, reply, payload));
             }
         }
         self.drop_groups(held, |group| group.members == 0);
-        if votes < needed {
-            return Tally::Waits;
+        if votes < needed || !whole {
+            return if begins && votes > 0 { Tally::Begins } else { Tally::Waits };
         }
         if !last {
             self.drop_groups(held, |group| group.is(reply));
@@ -144,11 +206,21 @@ impl Votes {
         self.first.iter_mut().chain(&mut self.others)
     }
 
-    /// Joins those who said the same; how many there are then.
-    fn join(&mut self, bit: u64, reply: &Reply<'_>) -> u32 {
-        let Some(group) = self.groups_mut().find(|group| group.is(reply)) else { return 0 };
+    /// Joins those who said the same; how many there are then, and whether one of them said it whole.
+    fn join(
+        &mut self,
+        bit: u64,
+        from: usize,
+        reply: &Reply<'_>,
+        payload: &Bytes,
+        held: &mut Held,
+    ) -> (u32, bool) {
+        let Some(group) = self.groups_mut().find_map(|group| group.is(reply).then_some(group)) else {
+            return (0, false);
+        };
         group.members |= bit;
-        group.members.count_ones()
+        group.fill(from, reply, payload, held);
+        (group.members.count_ones(), group.whole)
     }
 
     fn found(&mut self, group: Group) {
@@ -159,11 +231,11 @@ impl Votes {
         }
     }
 
-    fn drop_groups(&mut self, held: &mut Held, over: impl Fn(&Group) -> bool) {
+    fn drop_groups(&mut self, held: &mut Held, mut over: impl FnMut(&mut Group) -> bool) {
         if let Some(group) = self.first.take_if(|group| over(group)) {
             held.give(group.kept_for, group.body.len());
         }
-        self.others.retain(|group| {
+        self.others.retain_mut(|group| {
             let over = over(group);
             if over {
                 held.give(group.kept_for, group.body.len());
@@ -177,6 +249,31 @@ impl Votes {
         self.drop_groups(held, |_| true);
     }
 
+    /// What those stand by who said this, whole; empty if nobody sent it.
+    pub(crate) fn whole(&mut self, reply: &Reply<'_>) -> Bytes {
+        let group = self.groups_mut().find_map(|group| group.is(reply).then_some(group));
+        group.map(|group| group.body.clone()).unwrap_or_default()
+    }
+
+    /// The members, as bits, that said what execution decided.
+    pub(crate) fn decided(&self) -> u64 {
+        self.groups().filter(|group| group.last).fold(0, |all, group| all | group.members)
+    }
+
+    /// The members, as bits, that said of it something else than this.
+    pub(crate) fn others(&mut self, reply: &Reply<'_>) -> u64 {
+        if self.others.is_empty() {
+            return 0; // nearly always all say the same
+        }
+        let others = self.groups_mut().filter_map(|group| (group.last && !group.is(reply)).then_some(group));
+        others.fold(0, |all, group| all | group.members)
+    }
+
+    /// Whether so many stand by an answer that nobody sent whole.
+    pub(crate) fn lacks(&self, needed: u32) -> bool {
+        self.groups().any(|group| !group.whole && group.members.count_ones() >= needed)
+    }
+
     /// How many members stand by the answer that most of them gave.
     pub(crate) fn most(&self) -> u32 {
         self.groups().map(|group| group.members.count_ones()).max().unwrap_or(0)
@@ -188,8 +285,13 @@ impl Votes {
     }
 }
 
+/// Bytes that are kept of a reply.
+fn body_len(reply: &Reply<'_>) -> usize {
+    if reply.status == ReplyStatus::DoneDigest { 0 } else { reply.body.len() }
+}
+
 /// The body to keep. A small part of a large frame is copied: a liar may pack one answer of use into each large frame.
-fn keep(body: &[u8], payload: &Bytes) -> Bytes {
+pub(crate) fn keep(body: &[u8], payload: &Bytes) -> Bytes {
     if payload.len() > PINNED_MAX && body.len() < payload.len() / 8 {
         Bytes::copy_from_slice(body)
     } else {

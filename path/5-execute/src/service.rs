@@ -21,8 +21,8 @@ pub trait Service: Send {
     /// are answered with an error of its own; they are in the log already, and every replica sees them.
     fn execute(&mut self, command: &[u8], ctx: &Context, reply: &mut ReplySink<'_>);
 
-    /// Answers a read, weak or strong, from the state as it is. Where replicas may lie, reads are ordered like commands: then equal
-    /// states must give equal answers, too.
+    /// Answers a read, weak or strong, from the state as it is. Where replicas may lie their answers are compared: then equal states must give
+    /// equal answers, too.
     fn query(&self, query: &[u8], ctx: &Context, reply: &mut ReplySink<'_>);
 
     /// Writes the state. Equal states must give equal bytes, whatever way led to them.

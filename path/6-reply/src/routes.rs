@@ -7,8 +7,8 @@
 //! Tests: `routes/tests.rs`.
 
 use quorate_execute::Outcomes;
-use quorate_types::{ClientId, ConnId, RequestNumber, SessionId};
-use quorate_wire::{Reply, ReplyStatus};
+use quorate_types::{ClientId, ConnId, Digest, RequestNumber, SessionId};
+use quorate_wire::{AnswerMode, Reply, ReplyStatus};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What bounds the routes.
@@ -47,6 +47,8 @@ struct Bound {
 struct Line {
     conn: ConnId,
     openings: u32,
+    /// How its client wants to be answered, if it said so.
+    mode: Option<AnswerMode>,
     /// This turn's replies that are in no finished frame yet.
     buffer: Vec<u8>,
 }
@@ -162,7 +164,8 @@ impl Routes {
 
     /// Hands this batch's replies to the connections that wait for them, if they are here. `own`: this replica proposed the batch. Nobody
     /// else says of a request that it was not taken: a client counts such words, one for each copy that it sent (INV-CLIENT-3).
-    /// `answers`: whether it is this replica's part to answer this session; openings are answered by all.
+    /// `answers`: whether it is this replica's part to answer this session, where its client did not say how it wants to be answered;
+    /// openings are answered by all.
     pub fn route(&mut self, outcomes: &Outcomes, own: bool, answers: impl Fn(SessionId) -> bool) {
         for (outcome, reply) in outcomes.replies() {
             let refused = matches!(reply.status, ReplyStatus::ExpectedNumber | ReplyStatus::Overloaded);
@@ -175,18 +178,39 @@ impl Routes {
                     self.bind(outcome.session, conn);
                 }
                 self.answer(conn, &reply);
-            } else if answers(outcome.session) {
-                self.answer_session(&reply);
+            } else {
+                self.answer_session(&reply, &answers);
             }
         }
     }
 
-    /// A reply to the connection that its session is bound to, if there is one.
-    pub fn answer_session(&mut self, reply: &Reply<'_>) {
+    /// A reply to the connection that its session is bound to, if there is one, as its client wants it.
+    fn answer_session(&mut self, reply: &Reply<'_>, answers: impl Fn(SessionId) -> bool) {
         let Some(bound) = self.sessions.get(reply.session.index as usize) else { return };
-        if bound.generation == reply.session.generation && self.line(bound).is_some() {
-            self.append(bound.line, reply);
+        if bound.generation != reply.session.generation {
+            return;
         }
+        let Some(line) = self.line(bound) else { return };
+        let (mode, mut digest) = (line.mode, [0; Digest::BYTES]);
+        let shaped = match mode {
+            Some(mode) => mode.shape(*reply, &mut digest),
+            None => Some(*reply).filter(|_| answers(reply.session)),
+        };
+        if let Some(reply) = shaped {
+            self.append(bound.line, &reply);
+        }
+    }
+
+    /// The client on this connection wants to be answered so from now on.
+    pub fn set_mode(&mut self, conn: ConnId, mode: AnswerMode) {
+        let line = self.line_of(conn);
+        self.lines[line as usize].mode = Some(mode);
+    }
+
+    /// How the client on this connection wants to be answered: whole, if it did not say.
+    pub fn mode(&self, conn: ConnId) -> AnswerMode {
+        let line = self.by_conn.get(&conn).map(|line| &self.lines[*line as usize]);
+        line.and_then(|line| line.mode).unwrap_or(AnswerMode::Full)
     }
 
     /// A reply to this connection, which must be open, also when nothing was bound to it: what admission answers itself.
@@ -239,7 +263,7 @@ impl Routes {
         if let Some(line) = self.by_conn.get(&conn) {
             return *line;
         }
-        let fresh = Line { conn, openings: 0, buffer: Vec::new() };
+        let fresh = Line { conn, openings: 0, mode: None, buffer: Vec::new() };
         let index = self.vacant.pop().unwrap_or(self.lines.len() as u32);
         match self.lines.get_mut(index as usize) {
             Some(line) => *line = fresh,

@@ -8,11 +8,11 @@ use quorate_types::{
 };
 use quorate_wire::raft::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_wire::{
-    Batch, BatchHeader, ClientMessage, Frame, FrameKind, Hello, LeaderNotice, Link, Member, MemberRequest,
-    MemberRole, Membership, Memberships, OrderMessage, OutFrame, ReadConsistency, ReadReply, ReadRequest,
-    ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage, Reply, ReplyStatus, RequestHeader,
-    RequestKind, RequestProof, Requests, Role, SIGNATURE_BYTES, SharedKey, StateMessage, Welcome,
-    caught_up_frame, fill_frame, keys_frame, read_caught_up, read_fill, read_instances_request,
+    AnswerMode, Batch, BatchHeader, ClientMessage, Frame, FrameKind, Hello, LeaderNotice, Link, Member,
+    MemberRequest, MemberRole, Membership, Memberships, OrderMessage, OutFrame, ReadConsistency, ReadReply,
+    ReadRequest, ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage, Reply, ReplyStatus,
+    RequestHeader, RequestKind, RequestProof, Requests, Role, SIGNATURE_BYTES, SharedKey, StateMessage,
+    Welcome, caught_up_frame, fill_frame, keys_frame, read_caught_up, read_fill, read_instances_request,
     read_reply_header, read_room, read_upgrade_request, room_frame, write_opening, write_read_request,
     write_request,
 };
@@ -417,6 +417,11 @@ fn clients(list: &mut Vec<Sample>) {
         answers.extend_from_slice(body);
     }
     add("read_replies", "One read reply of each status.", FrameKind::ReadReplies, &answers);
+    let names = [AnswerMode::Full, AnswerMode::Digests, AnswerMode::Silent];
+    for (name, mode) in ["answers_full", "answers_digests", "answers_silent"].into_iter().zip(names) {
+        let story = "How a replica is to answer a client.";
+        add(name, story, FrameKind::AnswerMode, &mode.frame().to_vec()[16..]);
+    }
     add("status_request", "An operator asks.", FrameKind::StatusRequest, b"");
     add("status", "The answer is a JSON document.", FrameKind::Status, br#"{"replica":1}"#);
     add("transfer_request", "An operator asks the leader to hand over.", FrameKind::TransferRequest, b"");
@@ -502,21 +507,24 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
             vec![format!("{instance} {line}")]
         }
         FrameKind::State => vec![format!("{:?}", StateMessage::decode(frame.payload)?)],
-        FrameKind::Requests | FrameKind::Reads | FrameKind::Keys => match ClientMessage::decode(frame)? {
-            ClientMessage::Requests(bytes) => Requests::new(&bytes)
-                .map(|r| {
-                    // Programs of level 1 knew of no proofs.
-                    let shown = |h: &RequestHeader| format!("{h:?}").replace(", proof: None", "");
-                    r.map(|(h, body, _)| format!("{} {}", shown(&h), text(body)))
-                })
-                .collect::<Result<_, _>>()?,
-            ClientMessage::Reads(bytes) => {
-                ReadRequest::walk(&bytes).map(|r| r.map(|r| format!("{r:?}"))).collect::<Result<_, _>>()?
+        FrameKind::Requests | FrameKind::Reads | FrameKind::Keys | FrameKind::AnswerMode => {
+            match ClientMessage::decode(frame)? {
+                ClientMessage::Requests(bytes) => Requests::new(&bytes)
+                    .map(|r| {
+                        // Programs of level 1 knew of no proofs.
+                        let shown = |h: &RequestHeader| format!("{h:?}").replace(", proof: None", "");
+                        r.map(|(h, body, _)| format!("{} {}", shown(&h), text(body)))
+                    })
+                    .collect::<Result<_, _>>()?,
+                ClientMessage::Reads(bytes) => ReadRequest::walk(&bytes)
+                    .map(|r| r.map(|r| format!("{r:?}")))
+                    .collect::<Result<_, _>>()?,
+                ClientMessage::Keys(keys) => {
+                    keys.iter().map(|key| format!("{key:?} {}", text(&key.secret))).collect()
+                }
+                ClientMessage::AnswerMode(mode) => vec![format!("{mode:?}")],
             }
-            ClientMessage::Keys(keys) => {
-                keys.iter().map(|key| format!("{key:?} {}", text(&key.secret))).collect()
-            }
-        },
+        }
         FrameKind::Replies | FrameKind::ReadReplies | FrameKind::Leader => {
             match ReplicaMessage::decode(frame)? {
                 ReplicaMessage::Members(members) => vec![format!("{members:?}")],

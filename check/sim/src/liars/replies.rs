@@ -2,16 +2,17 @@
 
 use super::{Plays, Said, Saying, Voice};
 use bytes::Bytes;
-use quorate_types::{ReplicaId, RequestNumber, Seq, SessionId, View};
+use quorate_types::{Digest, ReplicaId, RequestNumber, Seq, SessionId, View};
 use quorate_wire::{
     FRAME_HEADER, FrameKind, LeaderNotice, ReadReply, ReadStatus, Reply, ReplyStatus, read_reply_header,
+    reply_digest,
 };
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Replies;
 
-const STATUSES: [ReplyStatus; 11] = [
+const STATUSES: [ReplyStatus; 12] = [
     ReplyStatus::Done,
     ReplyStatus::SessionOpened,
     ReplyStatus::SessionExpired,
@@ -23,6 +24,7 @@ const STATUSES: [ReplyStatus; 11] = [
     ReplyStatus::ReplyForgotten,
     ReplyStatus::Forbidden,
     ReplyStatus::Position,
+    ReplyStatus::DoneDigest,
 ];
 
 fn flipped(me: &mut Voice, body: &[u8]) -> Vec<u8> {
@@ -37,7 +39,7 @@ fn flipped(me: &mut Voice, body: &[u8]) -> Vec<u8> {
 fn wrong(me: &mut Voice, reply: Reply<'_>, out: &mut Vec<u8>) {
     let mut body = reply.body.to_vec();
     let (mut session, mut number, mut status) = (reply.session, reply.number, reply.status);
-    match me.rng.below(7) {
+    match me.rng.below(9) {
         0 | 1 => body = flipped(me, &body),
         2 => status = me.rng.pick(&STATUSES),
         3 => number = RequestNumber::new(number.number().wrapping_add(me.rng.below(3)).wrapping_sub(1)),
@@ -46,6 +48,12 @@ fn wrong(me: &mut Voice, reply: Reply<'_>, out: &mut Vec<u8>) {
             // Executed long ago, it says, or never.
             let expected = me.rng.below(100).to_le_bytes().to_vec();
             (status, body) = (ReplyStatus::ExpectedNumber, expected);
+        }
+        6 => body = vec![0; Digest::BYTES],
+        7 => {
+            // The right digest of an answer that nobody has, or of the true one.
+            let lie = if me.rng.below(2) == 0 { body.clone() } else { flipped(me, &body) };
+            (status, body) = (ReplyStatus::DoneDigest, reply_digest(&lie).bytes().to_vec());
         }
         _ => body.clear(),
     }

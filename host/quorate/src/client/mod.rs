@@ -49,8 +49,8 @@ use tls::ClientTls;
 
 /// How to read.
 ///
-/// Where replicas may lie ([`ClientBuilder::fault_model`]) all reads are as strong as strong ones, ordered like commands, and answered by f+1
-/// replicas in the same way; except weak ones of one [replica](Self::replica), which are its own word.
+/// Where replicas may lie ([`ClientBuilder::fault_model`]) all reads are as strong as strong ones: a quorum answers them alike, or they
+/// are ordered like commands, and f+1 replicas answer alike; except weak ones of one [replica](Self::replica), which are its own word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadOptions {
     /// How up to date the answer must be.

@@ -166,6 +166,7 @@ impl State {
                 ClientMessage::Keys(_) => vec![],
                 ClientMessage::Requests(payload) => self.requests(replica, &payload),
                 ClientMessage::Reads(payload) => self.reads(&payload),
+                ClientMessage::AnswerMode(mode) => panic!("{mode:?}: one answer is enough here"),
             },
         }
     }

@@ -4,7 +4,7 @@ use super::{Held, Tally, Votes};
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_types::{RequestNumber, SessionId};
-use quorate_wire::{Reply, ReplyStatus};
+use quorate_wire::{Reply, ReplyStatus, reply_digest};
 
 const SAID: [(ReplyStatus, &[u8]); 6] = [
     (ReplyStatus::Done, b"a"),
@@ -53,7 +53,9 @@ proptest! {
             }
             stands[from] = Some(said);
             let count = stands.iter().filter(|stand| **stand == Some(said)).count() as u32;
-            prop_assert_eq!(tally, if count >= needed { Tally::Counts } else { Tally::Waits });
+            let begins = is_final(said) && stands.iter().flatten().filter(|stand| is_final(**stand)).count() == 1;
+            let waits = if begins { Tally::Begins } else { Tally::Waits };
+            prop_assert_eq!(tally, if count >= needed { Tally::Counts } else { waits });
             if count >= needed && is_final(said) {
                 break;
             }
@@ -72,7 +74,7 @@ proptest! {
 #[test]
 fn two_equal_answers_cost_no_list() {
     let (mut votes, mut held) = (Votes::default(), Held::new(4, 1 << 20));
-    assert_eq!(add(&mut votes, &mut held, 0, 1, 2), Tally::Waits);
+    assert_eq!(add(&mut votes, &mut held, 0, 1, 2), Tally::Begins);
     assert_eq!(add(&mut votes, &mut held, 2, 1, 2), Tally::Counts);
     assert_eq!((votes.others.capacity(), votes.held()), (0, 2));
 }
@@ -81,10 +83,68 @@ fn two_equal_answers_cost_no_list() {
 #[test]
 fn a_full_member_has_no_vote() {
     let (mut votes, mut held) = (Votes::default(), Held::new(4, 3));
-    assert_eq!(add(&mut votes, &mut held, 0, 1, 2), Tally::Waits);
+    assert_eq!(add(&mut votes, &mut held, 0, 1, 2), Tally::Begins);
     let mut second = Votes::default();
     assert_eq!(add(&mut second, &mut held, 0, 1, 2), Tally::Waits);
     assert_eq!((second.held(), held.total()), (0, 2));
-    assert_eq!(add(&mut second, &mut held, 1, 1, 2), Tally::Waits, "the vote that did not fit was not one");
+    assert_eq!(add(&mut second, &mut held, 1, 1, 2), Tally::Begins, "the vote that did not fit was not one");
     assert_eq!(add(&mut second, &mut held, 2, 1, 2), Tally::Counts);
+}
+
+/// What member `from` says of one request: the answer `said`, whole or by its digest.
+fn say(votes: &mut Votes, held: &mut Held, from: usize, said: u8, whole: bool) -> Tally {
+    let body = Bytes::from(vec![said; 300]);
+    let digest = Bytes::copy_from_slice(reply_digest(&body).bytes());
+    let (status, body) = if whole { (ReplyStatus::Done, body) } else { (ReplyStatus::DoneDigest, digest) };
+    let number = RequestNumber::new(1);
+    votes.add(from, &Reply { session: SessionId::NONE, number, status, body: &body }, &body, 2, held)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// An answer counts when two stand by it and one of them gave it whole, in whichever order; what is handed on is the answer.
+    #[test]
+    fn digests_count_with_one_whole_answer(
+        words in proptest::collection::vec((0..5usize, 0..3u8, any::<bool>()), 1..40),
+    ) {
+        let (mut votes, mut held) = (Votes::default(), Held::new(5, 1 << 20));
+        let mut stands: [Option<u8>; 5] = [None; 5];
+        let mut whole = [false; 3];
+        for (from, said, is_whole) in words {
+            let tally = say(&mut votes, &mut held, from, said, is_whole);
+            if stands[from].is_some_and(|before| before != said) {
+                prop_assert_eq!(tally, Tally::Contradicts);
+                continue;
+            }
+            let first = stands == [None; 5];
+            let again = stands[from].is_some();
+            stands[from] = Some(said);
+            let lacked = !whole[usize::from(said)];
+            whole[usize::from(said)] |= is_whole;
+            let count = stands.iter().filter(|stand| **stand == Some(said)).count();
+            let counts = count >= 2 && whole[usize::from(said)] && (!again || lacked);
+            let waits = if first { Tally::Begins } else { Tally::Waits };
+            prop_assert_eq!(tally, if counts { Tally::Counts } else { waits });
+            prop_assert_eq!(votes.held(), held.total());
+            prop_assert_eq!(votes.lacks(2), (0..3).any(|said| {
+                stands.iter().filter(|stand| **stand == Some(said)).count() >= 2 && !whole[usize::from(said)]
+            }));
+            if counts {
+                let digest = reply_digest(&[said; 300]);
+                let number = RequestNumber::new(1);
+                let reply = Reply {
+                    session: SessionId::NONE, number, status: ReplyStatus::DoneDigest, body: digest.bytes(),
+                };
+                prop_assert_eq!(votes.whole(&reply), vec![said; 300]);
+                let others = votes.others(&reply);
+                for (from, stand) in stands.iter().enumerate() {
+                    prop_assert_eq!(others & 1 << from != 0, stand.is_some_and(|stand| stand != said));
+                }
+                break;
+            }
+        }
+        votes.clear(&mut held);
+        prop_assert_eq!(held.total(), 0);
+    }
 }

@@ -341,6 +341,7 @@ impl World {
             ClientMessage::Keys(_) => panic!("nobody looks at tags here"),
             ClientMessage::Requests(payload) => self.requests(conn, replica, &payload),
             ClientMessage::Reads(payload) => self.reads(conn, replica, &payload),
+            ClientMessage::AnswerMode(mode) => panic!("{mode:?}: one answer is enough here"),
         }
     }
 

@@ -7,8 +7,8 @@ use quorate_client::{
 };
 use quorate_types::{ConnId, ReplicaId, RequestNumber, Seq, SessionId, Span, Time};
 use quorate_wire::{
-    ClientMessage, Frame, FrameKind, OutFrame, ReadRequest, Refusal, RefusalReason, Reply, ReplyStatus,
-    RequestKind, Requests,
+    AnswerMode, ClientMessage, Frame, FrameKind, OutFrame, ReadRequest, ReadStatus, Refusal, RefusalReason,
+    Reply, ReplyStatus, RequestKind, Requests, read_reply_header,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,6 +40,8 @@ pub struct Hand {
     pub reads: Vec<Vec<u64>>,
     /// The keys that each was told.
     pub keys: Vec<Vec<quorate_wire::SharedKey>>,
+    /// How each was told to answer.
+    pub modes: Vec<Option<AnswerMode>>,
     pub done: BTreeMap<u64, Result<Completion, Error>>,
     pub cluster: u64,
 }
@@ -71,6 +73,7 @@ impl Hand {
             got: vec![vec![]; replicas],
             reads: vec![vec![]; replicas],
             keys: vec![vec![]; replicas],
+            modes: vec![None; replicas],
             done: BTreeMap::new(),
             cluster: 9,
         }
@@ -200,6 +203,7 @@ impl Hand {
                 }
             }
             ClientMessage::Keys(keys) => self.keys[replica].extend(keys),
+            ClientMessage::AnswerMode(mode) => self.modes[replica] = Some(mode),
             ClientMessage::Reads(payload) => {
                 let reads = ReadRequest::walk(&payload).map(|read| read.expect("well formed").read);
                 self.reads[replica].extend(reads);
@@ -237,6 +241,14 @@ impl Hand {
     /// It answers a request of [`SESSION`] with one reply.
     pub fn done(&mut self, replica: usize, number: u64, reply: &[u8]) {
         self.say(replica, SESSION, number, ReplyStatus::Done, &list(&[reply]));
+    }
+
+    /// It answers a read.
+    pub fn answer(&mut self, replica: usize, read: u64, seq: u64, status: ReadStatus, body: &[u8]) {
+        let mut payload = Vec::new();
+        read_reply_header(&mut payload, read, Seq::new(seq), status, body.len());
+        payload.extend_from_slice(body);
+        self.frame_from(replica, Frame { kind: FrameKind::ReadReplies, payload: payload.into() });
     }
 
     pub fn refuse(&mut self, replica: usize, number: u64, status: ReplyStatus) {

@@ -8,8 +8,8 @@ use quorate_types::{
     ConnId, FaultModel, Items, Quorums, Random, ReplicaId, RequestNumber, Seq, SessionId, Span, Time, View,
 };
 use quorate_wire::{
-    ClientMessage, Frame, FrameKind, FrameReader, LeaderNotice, OutFrame, Reply, ReplyStatus, RequestHeader,
-    RequestKind, Requests, write_position,
+    AnswerMode, ClientMessage, Frame, FrameKind, FrameReader, LeaderNotice, OutFrame, ReadRequest,
+    ReadStatus, Reply, ReplyStatus, RequestHeader, RequestKind, Requests, read_reply_header, write_position,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,6 +21,7 @@ struct Conn {
     replica: usize,
     reader: FrameReader,
     welcomed: bool,
+    mode: AnswerMode,
 }
 
 enum Event {
@@ -187,7 +188,8 @@ impl World {
                 if self.down.contains(&replica) {
                     return self.later(conn.number(), true, Event::Fail(conn));
                 }
-                self.conns.insert(conn, Conn { replica, reader: FrameReader::new(1 << 24), welcomed: false });
+                let (reader, mode) = (FrameReader::new(1 << 24), AnswerMode::Full);
+                self.conns.insert(conn, Conn { replica, reader, welcomed: false, mode });
                 self.later(conn.number(), true, Event::Connect(conn));
             }
             Effect::Close(conn) => drop(self.conns.remove(&conn)),
@@ -240,8 +242,17 @@ impl World {
                 self.later(conn.number(), true, Event::ToClient(conn, frame));
                 continue;
             }
-            let ClientMessage::Requests(payload) = ClientMessage::decode(frame).expect("well formed") else {
-                continue;
+            let payload = match ClientMessage::decode(frame).expect("well formed") {
+                ClientMessage::Requests(payload) => payload,
+                ClientMessage::AnswerMode(mode) => {
+                    state.mode = mode;
+                    continue;
+                }
+                ClientMessage::Keys(_) => continue,
+                ClientMessage::Reads(reads) => {
+                    self.reads(conn, replica, &reads);
+                    continue;
+                }
             };
             if self.liars.contains(&replica) {
                 self.lie(conn, &payload);
@@ -262,6 +273,24 @@ impl World {
 
     // The honest.
 
+    /// An answer that execution gave, as the client wants it.
+    fn answer_as_asked(&mut self, conn: ConnId, answer: &Answer, executed: usize) {
+        let Some(mode) = self.conns.get(&conn).map(|conn| conn.mode) else { return };
+        let (session, number, status, body) = answer;
+        let reply = Reply {
+            session: *session,
+            number: RequestNumber::new(*number),
+            status: *status,
+            body: &body[..],
+        };
+        let mut digest = [0; 32];
+        if *status == ReplyStatus::SessionOpened {
+            self.answer(conn, answer, executed);
+        } else if let Some(reply) = mode.shape(reply, &mut digest) {
+            self.answer(conn, &(*session, *number, reply.status, reply.body.to_vec()), executed);
+        }
+    }
+
     fn take(&mut self, conn: ConnId, replica: usize, payload: &[u8]) {
         let mut refused = BTreeSet::new();
         for request in Requests::new(payload) {
@@ -277,7 +306,7 @@ impl World {
             if let Some(at) = at {
                 if at < executed {
                     let answer = self.log[at].1.clone();
-                    self.answer(conn, &answer, executed);
+                    self.answer_as_asked(conn, &answer, executed);
                 }
                 continue;
             }
@@ -318,7 +347,7 @@ impl World {
             self.servers[replica].store.remove(&key);
             let conn = self.conns.iter().find(|(_, conn)| conn.replica == replica && conn.welcomed);
             if let Some(conn) = conn.map(|(conn, _)| *conn) {
-                self.answer(conn, &answer, self.servers[replica].executed);
+                self.answer_as_asked(conn, &answer, self.servers[replica].executed);
             }
         }
     }
@@ -367,6 +396,31 @@ impl World {
         }
     }
 
+    /// Whoever did not execute yet what was decided when a read came does not answer it here. Liars answer anything.
+    fn reads(&mut self, conn: ConnId, replica: usize, payload: &[u8]) {
+        let executed = self.servers[replica].executed;
+        let lies = self.liars.contains(&replica);
+        if !lies && executed < self.log.len() {
+            return;
+        }
+        for read in ReadRequest::walk(payload) {
+            let read = read.expect("well formed");
+            let status = match self.random.below(if lies { 9 } else { 1 }) {
+                1 => ReadStatus::Forbidden,
+                2 => ReadStatus::TooLarge,
+                3 => ReadStatus::NoLeader,
+                _ => ReadStatus::Done,
+            };
+            let place =
+                if lies { self.random.below(self.ran.len() as u64 + 2) } else { self.ran.len() as u64 };
+            let (seq, body) = (Seq::new(if lies { u64::MAX } else { executed as u64 }), place.to_le_bytes());
+            let mut payload = Vec::new();
+            read_reply_header(&mut payload, read.read, seq, status, body.len());
+            payload.extend_from_slice(&body);
+            self.say(conn, &OutFrame::new(FrameKind::ReadReplies, &payload, vec![]));
+        }
+    }
+
     // The liars. They say the same, so that as many as there may be stand by each lie.
 
     fn lie(&mut self, conn: ConnId, payload: &[u8]) {
@@ -375,7 +429,7 @@ impl World {
             let (session, number) = key(&header);
             let opening = header.kind == RequestKind::OpenSession;
             for _ in 0..self.random.below(4) {
-                let lie = self.random.below(if opening { 4 } else { 12 });
+                let lie = self.random.below(if opening { 4 } else { 14 });
                 let answer = self.one_lie(lie, opening, session, number);
                 self.answer(conn, &answer, usize::MAX);
             }
@@ -415,7 +469,12 @@ impl World {
             7 => return (session, number, ReplyStatus::ExpectedNumber, 1u64.to_le_bytes().to_vec()),
             8 => return (session, number, ReplyStatus::ExpectedNumber, u64::MAX.to_le_bytes().to_vec()),
             9 => return (session, number, ReplyStatus::Done, list(&[])),
-            10 => return (session, number + 1, ReplyStatus::Done, list(&[b"lie"])),
+            10 => {
+                let digest = quorate_wire::reply_digest(&list(&[b"lie"]));
+                return (session, number, ReplyStatus::DoneDigest, digest.bytes().to_vec());
+            }
+            11 => return (session, number, ReplyStatus::DoneDigest, b"short".to_vec()),
+            12 => return (session, number + 1, ReplyStatus::Done, list(&[b"lie"])),
             _ => return (session, number, ReplyStatus::Done, list(&[b"lie"])),
         };
         (session, number, status, vec![])

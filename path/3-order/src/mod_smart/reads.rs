@@ -2,13 +2,14 @@
 //!
 //! A read is confirmed with the highest slot that was proposed or adopted in the leader's view: another replica may have decided that
 //! before the leader does. A quorum that answers a heartbeat sent after the read arrived shows that no later view decided anything
-//! before. With Byzantine faults no leader's word is enough, and reads are ordered. [mod_smart L93-L99]
+//! before. With Byzantine faults no leader's word is enough: a client asks all, and each member waits for what it accepted itself
+//! ([0020](../../../../docs/decisions/0020-reads-that-are-not-ordered.md)). [mod_smart L93-L99, L148]
 //!
 //! Tests: the common suite.
 
 use super::{ModSmart, Phase};
 use crate::{Effect, Effects};
-use quorate_types::{ReplicaId, Slot, Time};
+use quorate_types::{ReplicaId, Slot, Time, planted};
 use quorate_wire::mod_smart::ModSmartBody as Body;
 use std::collections::BTreeMap;
 
@@ -171,10 +172,23 @@ impl ModSmart {
         }
     }
 
-    /// [mod_smart L95-L97]
+    /// The highest slot that this replica may have accepted, in any view, or knows as decided. What somebody honest decided before, a quorum
+    /// accepted; who asks a quorum asks one of those who did, and do not lie. [mod_smart L148]
+    fn accepted_to(&self) -> Slot {
+        let locked = self.open.lock.is_some() && !planted("read-at-once");
+        let accepted = if locked { self.decided().next() } else { self.decided() };
+        accepted.max(self.log.delivered())
+    }
+
+    /// [mod_smart L95-L97, L148]
     pub(super) fn on_read(&mut self, read: u64, out: &mut Effects) {
         if self.is_byzantine() {
-            return out.push(Effect::ReadFailed { read });
+            // Who does not vote may know nothing of what others accepted.
+            let slot = self.accepted_to();
+            return out.push(match self.votes() {
+                true => Effect::ReadConfirmed { read, slot },
+                false => Effect::ReadFailed { read },
+            });
         }
         if self.leads() {
             return self.wait_at_leader(Asker::Here(read), out);

@@ -6,7 +6,9 @@ use quorate_execute::{
     SessionLimits,
 };
 use quorate_types::{AgreedTime, ClientId, ConnId, ItemsBuilder, RequestNumber, SessionId};
-use quorate_wire::{Batch, BatchHeader, Reply, ReplyStatus, RequestHeader, RequestKind, RequestProof};
+use quorate_wire::{
+    AnswerMode, Batch, BatchHeader, Reply, ReplyStatus, RequestHeader, RequestKind, RequestProof,
+};
 use std::collections::BTreeMap;
 
 /// Answers each command with itself.
@@ -255,4 +257,35 @@ fn a_refused_opening_is_answered() {
     assert!(world.routes.bind_opening(ClientId::new(1), RequestNumber::new(1), conn(1)));
     world.open(1, 1);
     assert_eq!(world.turn()[&conn(1)], [vec![(SessionId::NONE, 1, ReplyStatus::SessionLimit, 0)]]);
+}
+
+/// The client of a connection says how it wants to be answered: that holds for all sessions there, until it says something else, or
+/// connects again.
+#[test]
+fn a_client_is_answered_as_it_asked() {
+    let mut world = World::new(RouteLimits::default());
+    world.routes.bind_opening(ClientId::new(7), RequestNumber::new(1), conn(3));
+    world.routes.set_mode(conn(3), AnswerMode::Silent);
+    world.open(7, 1);
+    let session = id(0, 1);
+    assert_eq!(world.turn()[&conn(3)][0][0].2, ReplyStatus::SessionOpened, "openings are answered by all");
+    let mut number = 0;
+    let mut ask = |world: &mut World, len: usize| {
+        number += 1;
+        world.say(session, number, len);
+        world.turn().remove(&conn(3)).map(|frames| (frames[0][0].2, frames[0][0].3))
+    };
+    assert_eq!(ask(&mut world, 8), None);
+    world.routes.set_mode(conn(3), AnswerMode::Digests);
+    let small = ask(&mut world, 8).expect("an answer");
+    assert_eq!(small.0, ReplyStatus::Done, "a digest would save nothing");
+    assert_eq!(ask(&mut world, 1000), Some((ReplyStatus::DoneDigest, 32)));
+    world.routes.set_mode(conn(3), AnswerMode::Full);
+    let whole = ask(&mut world, 1000).expect("an answer");
+    assert!(whole.0 == ReplyStatus::Done && whole.1 > 1000);
+    world.routes.set_mode(conn(3), AnswerMode::Silent);
+    world.routes.unbind_conn(conn(3));
+    assert_eq!(world.routes.mode(conn(3)), AnswerMode::Full);
+    world.routes.bind(session, conn(3));
+    assert_eq!(ask(&mut world, 8).map(|(status, _)| status), Some(ReplyStatus::Done));
 }

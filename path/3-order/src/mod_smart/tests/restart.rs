@@ -319,3 +319,35 @@ fn what_leads_to_the_checkpoint_was_not_forgotten() {
     one.step(Input::Trim { slot: Slot::new(2) });
     assert_eq!((forgotten(4, &one.disk), forgotten(2, &one.disk)), (2, 2));
 }
+
+/// Who accepted a slot may be one of the quorum that decided it: reads wait for it here, in a later view and in the next life, too.
+/// [mod_smart L148]
+#[test]
+fn reads_wait_for_what_was_accepted() {
+    let confirmed = |one: &mut One| {
+        let effects = one.step(Input::Read(7));
+        let slots = effects.iter().filter_map(|effect| match effect {
+            Effect::ReadConfirmed { read: 7, slot } => Some(slot.number()),
+            _ => None,
+        });
+        slots.collect::<Vec<u64>>()
+    };
+    let mut one = One::new(0, 4, Byzantine);
+    one.decide(1, 1, 1, &some(1));
+    assert_eq!(confirmed(&mut one), [1]);
+    let digest = value(&some(7));
+    one.hear(1, 1, propose(2, 7));
+    one.hear(1, 1, Body::Write { slot: Slot::new(2), digest });
+    assert_eq!(
+        confirmed(&mut one),
+        [1],
+        "nobody decides it without what this replica did not send yet, or others did"
+    );
+    one.hear(2, 1, Body::Write { slot: Slot::new(2), digest });
+    assert_eq!(confirmed(&mut one), [2]);
+    let mut again = One::restored(0, 4, Byzantine, one.disk);
+    assert_eq!(confirmed(&mut again), [2]);
+    let stops = again.stops(2, &[1, 2, 3]);
+    again.hear(3, 2, Body::Certificate { stops });
+    assert_eq!(confirmed(&mut again), [2]);
+}
