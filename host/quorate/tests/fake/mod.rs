@@ -4,11 +4,11 @@
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
 use quorate::client::{ClusterId, ReplicaId, Seq};
-use quorate_types::{Incarnation, Items, ItemsBuilder, RequestNumber, SessionId, View};
+use quorate_types::{Digest, Incarnation, Items, ItemsBuilder, RequestNumber, SessionId, View};
 use quorate_wire::{
-    ClientMessage, Frame, FrameKind, FrameReader, Hello, LeaderNotice, OutFrame, ReadReply, ReadRequest,
-    ReadStatus, Refusal, RefusalReason, Reply, ReplyStatus, RequestHeader, RequestKind, Requests, Role,
-    Welcome, read_reply_header,
+    AnswerMode, ClientMessage, Frame, FrameKind, FrameReader, Hello, LeaderNotice, OutFrame, ReadReply,
+    ReadRequest, ReadStatus, Refusal, RefusalReason, Reply, ReplyStatus, RequestHeader, RequestKind,
+    Requests, Role, Welcome, read_reply_header,
 };
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -45,6 +45,11 @@ pub struct State {
 impl State {
     pub fn connections(&self) -> usize {
         self.conns.len()
+    }
+
+    /// How many requests of sessions there were.
+    pub fn ordered(&self) -> u64 {
+        self.sessions.values().map(|session| session.last).sum()
     }
 }
 
@@ -106,7 +111,7 @@ fn serve(state: &Mutex<State>, replica: usize, mut stream: TcpStream) {
         conn
     };
     let mut reader = FrameReader::new(16 << 20);
-    let mut role = None;
+    let (mut role, mut mode) = (None, AnswerMode::Full);
     let mut room = vec![0; 64 << 10];
     'connection: while let Ok(read) = stream.read(&mut room) {
         if read == 0 {
@@ -117,7 +122,7 @@ fn serve(state: &Mutex<State>, replica: usize, mut stream: TcpStream) {
             // One lock for all, as if this were one machine; it also keeps notices out of the middle of answers.
             let mut state = state.lock().expect("no panic");
             let answer = if let Some(role) = role {
-                state.frame(replica, role, frame)
+                state.frame(replica, role, &mut mode, frame)
             } else {
                 let hello = Hello::decode(frame.payload).expect("a hello");
                 role = Some(hello.role);
@@ -151,7 +156,7 @@ impl State {
         .frame()
     }
 
-    fn frame(&mut self, replica: usize, role: Role, frame: Frame) -> Vec<OutFrame> {
+    fn frame(&mut self, replica: usize, role: Role, mode: &mut AnswerMode, frame: Frame) -> Vec<OutFrame> {
         match (role, frame.kind) {
             (Role::Admin, FrameKind::StatusRequest) => {
                 let text = format!("{{\"replica\":{}}}", replica + 1);
@@ -164,14 +169,17 @@ impl State {
             }
             _ => match ClientMessage::decode(frame).expect("well formed") {
                 ClientMessage::Keys(_) => vec![],
-                ClientMessage::Requests(payload) => self.requests(replica, &payload),
-                ClientMessage::Reads(payload) => self.reads(&payload),
-                ClientMessage::AnswerMode(mode) => panic!("{mode:?}: one answer is enough here"),
+                ClientMessage::Requests(payload) => self.requests(replica, *mode, &payload),
+                ClientMessage::Reads(payload) => self.reads(replica, &payload),
+                ClientMessage::AnswerMode(wanted) => {
+                    *mode = wanted;
+                    vec![]
+                }
             },
         }
     }
 
-    fn requests(&mut self, replica: usize, payload: &[u8]) -> Vec<OutFrame> {
+    fn requests(&mut self, replica: usize, mode: AnswerMode, payload: &[u8]) -> Vec<OutFrame> {
         self.requests_frames += 1;
         if self.leader != replica && self.liar.is_none() {
             return vec![LeaderNotice { view: View::new(self.view), leader: Some(id(self.leader)) }.frame()];
@@ -187,7 +195,10 @@ impl State {
                 lie.push(b"lie");
                 lie.write_to(&mut body);
             }
-            Reply { session, number, status, body: &body }.write_to(&mut answer);
+            let reply = Reply { session, number, status, body: &body };
+            if let Some(reply) = mode.shape(reply, &mut [0; Digest::BYTES]) {
+                reply.write_to(&mut answer);
+            }
         }
         vec![OutFrame::new(FrameKind::Replies, &answer, vec![])]
     }
@@ -232,7 +243,7 @@ impl State {
         answer(ReplyStatus::Done, out)
     }
 
-    fn reads(&self, payload: &[u8]) -> Vec<OutFrame> {
+    fn reads(&self, replica: usize, payload: &[u8]) -> Vec<OutFrame> {
         let mut answer = Vec::new();
         for read in ReadRequest::walk(payload) {
             let read = read.expect("well formed");
@@ -240,7 +251,7 @@ impl State {
                 read: read.read,
                 seq: Seq::new(self.seq),
                 status: ReadStatus::Done,
-                body: read.query,
+                body: if self.liar == Some(replica) { b"lie" } else { read.query },
             };
             read_reply_header(&mut answer, reply.read, reply.seq, reply.status, reply.body.len());
             answer.extend_from_slice(reply.body);
