@@ -110,6 +110,7 @@ pub const BUGS: &[Bug] = &[
         "signature-unchecked",
         "a replica takes whatever is said to be asked in a session with a key for signed",
     ),
+    byzantine("tag-unchecked", "a replica takes whatever names a key of its client's for tagged"),
     byzantine("smart-votes-unvouched", "a replica votes for what its host does not vouch for"),
     byzantine("members-of-one", "a replica takes another one's word for who the members are"),
     byzantine("gap-of-one", "a leader fills its instance as far as one replica wants"),

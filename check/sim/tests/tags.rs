@@ -36,13 +36,13 @@ fn run(plan: Plan) -> (usize, u64) {
 #[test]
 fn what_only_the_leader_gets_is_vouched_for() {
     let (mut tagged, mut all) = (0, 0);
-    for seed in [1, 8] {
+    for seed in 1..=12 {
         let (frames, view) = run(plan(seed, true));
-        assert_eq!(view, 1, "seed {seed}: the first leader stays");
-        let to_all = run(Plan { tags: false, ..plan(seed, true) }).0;
+        let (to_all, usual) = run(Plan { tags: false, ..plan(seed, true) });
+        assert!(view <= usual, "seed {seed}: no leader gives way for it");
         (tagged, all) = (tagged + frames, all + to_all);
     }
-    assert!(tagged * 3 < all * 2, "{tagged} frames of requests, and {all} when all get them");
+    assert!(tagged * 2 < all, "{tagged} frames of requests, and {all} when all get them");
 }
 
 #[test]

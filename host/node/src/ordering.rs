@@ -427,9 +427,12 @@ impl Node {
             self.vouching.began_to_lead(at);
         }
         if self.vouching.is_on() {
-            // Clients ask all replicas, whoever leads.
+            // Clients ask all replicas, whoever leads, and some of them the leader first.
             if leader.is_some() {
                 self.take_care(now, at);
+            }
+            for conn in self.peers.clients() {
+                out.send(conn, self.leader_notice(conn).frame());
             }
             return;
         }

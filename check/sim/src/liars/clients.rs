@@ -5,7 +5,7 @@
 use crate::random::Rng;
 use bytes::Bytes;
 use quorate_types::SessionId;
-use quorate_wire::{FRAME_HEADER, FrameKind, OutFrame, REQUEST_HEADER, RequestKind, Requests};
+use quorate_wire::{FRAME_HEADER, FrameKind, OutFrame, REQUEST_HEADER, RequestHeader, RequestKind, Requests};
 
 /// A way to lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +60,8 @@ pub fn instead(
                 return vec![frame];
             };
             let number = rng.below(40);
-            let stolen = changed(&frame, |kind, request| {
-                if kind != RequestKind::OpenSession {
+            let stolen = changed(&frame, |header, request| {
+                if header.kind != RequestKind::OpenSession {
                     request[..8].copy_from_slice(&session.number().to_le_bytes());
                     request[8..16].copy_from_slice(&number.to_le_bytes());
                 }
@@ -80,10 +80,12 @@ pub fn session_of(frame: &OutFrame) -> Option<SessionId> {
     last.map(|(header, ..)| header.session).filter(|session| *session != SessionId::NONE)
 }
 
-/// The last byte of a value is another one.
-fn differ(kind: RequestKind, request: &mut [u8]) {
-    if kind == RequestKind::Commands
-        && let Some(last) = request.get_mut(VALUE_AT..).and_then(<[u8]>::last_mut)
+/// The last byte of a value is another one; or of what proves whose request it is, where that stands behind every second one.
+fn differ(header: &RequestHeader, request: &mut [u8]) {
+    let proof = if header.number.number().is_multiple_of(2) { 0 } else { header.proof.byte_len() };
+    let end = request.len() - proof;
+    if header.kind == RequestKind::Commands
+        && let Some(last) = request[..end].get_mut(VALUE_AT..).and_then(<[u8]>::last_mut)
     {
         *last ^= 1;
     }
@@ -98,13 +100,13 @@ fn openings(frame: &OutFrame) -> Option<OutFrame> {
     (!left.is_empty()).then(|| OutFrame::new(FrameKind::Requests, &left, vec![]))
 }
 
-fn changed(frame: &OutFrame, change: impl Fn(RequestKind, &mut [u8])) -> OutFrame {
+fn changed(frame: &OutFrame, change: impl Fn(&RequestHeader, &mut [u8])) -> OutFrame {
     let payload = Bytes::from(frame.to_vec()).slice(FRAME_HEADER..);
     let mut out = Vec::with_capacity(payload.len());
     for (header, _, whole) in Requests::new(&payload).flatten() {
         let at = out.len();
         out.extend_from_slice(whole);
-        change(header.kind, &mut out[at..]);
+        change(&header, &mut out[at..]);
     }
     OutFrame::new(FrameKind::Requests, &out, vec![])
 }

@@ -4,7 +4,7 @@ use super::voice::{rebuilt, requests_of};
 use super::{Plays, Said, Saying, Voice};
 use quorate_types::{InstanceId, MembershipId, Slot, View};
 use quorate_wire::mod_smart::ModSmartBody as Body;
-use quorate_wire::{Batch, BatchHeader, RequestKind, Requests, SystemCommand};
+use quorate_wire::{Batch, BatchHeader, RequestHeader, RequestKind, Requests, SystemCommand};
 use std::collections::BTreeMap;
 
 /// Alters requests, and makes some up; for all alike, or for half of them.
@@ -13,8 +13,12 @@ pub(super) struct Forge {
     forged: BTreeMap<(InstanceId, View, Slot), Batch>,
 }
 
+fn header_of(request: &[u8]) -> Option<RequestHeader> {
+    Requests::new(request).flatten().next().map(|(header, ..)| header)
+}
+
 fn is_command(request: &[u8]) -> bool {
-    Requests::new(request).flatten().next().is_some_and(|(header, ..)| header.kind == RequestKind::Commands)
+    header_of(request).is_some_and(|header| header.kind == RequestKind::Commands)
 }
 
 fn forged(me: &mut Voice, batch: &Batch) -> Batch {
@@ -29,9 +33,11 @@ fn forged(me: &mut Voice, batch: &Batch) -> Batch {
     }
     match me.rng.below(10) {
         0..=3 if !commands.is_empty() => {
-            // The command's last byte: nothing but the value changes.
+            // The command's last byte, and so nothing but the value; or the last one of its proof, if it has one.
             let which = me.rng.below(commands.len() as u64) as usize;
-            if let Some(last) = commands[which].last_mut() {
+            let proof = header_of(commands[which]).map_or(0, |header| header.proof.byte_len());
+            let behind = if proof > 0 && me.rng.chance(700) { proof } else { 0 };
+            if let Some(last) = commands[which].iter_mut().rev().nth(behind) {
                 *last ^= 1;
             }
         }
@@ -104,8 +110,7 @@ impl Censor {
     }
 
     fn leaves_out(&self, request: &[u8]) -> bool {
-        let header = Requests::new(request).flatten().next().map(|(header, ..)| header);
-        header.is_some_and(|header| u64::from(header.session.index) % 2 == self.of)
+        header_of(request).is_some_and(|header| u64::from(header.session.index) % 2 == self.of)
     }
 }
 

@@ -46,6 +46,9 @@ impl Plan {
         if self.signs {
             words += ", clients sign";
         }
+        if self.tags {
+            words += ", clients put tags under requests";
+        }
         if !self.lying_clients.is_empty() {
             words += &format!(", clients lie: {:?}", self.lying_clients);
         }
@@ -70,6 +73,7 @@ pub(super) fn plan_liars(plan: &mut Plan, profile: &Profile) {
     }
     let mut rng_of_signers = Rng::of(plan.seed, 22);
     plan.signs = rng_of_signers.chance(400);
+    plan.tags = !plan.signs && Rng::of(plan.seed, 24).chance(400);
     if profile.liars != Some(0) {
         plan_clients(plan, &mut rng, &mut rng_of_signers);
         plan_crowd(plan, &mut Rng::of(plan.seed, 23));
