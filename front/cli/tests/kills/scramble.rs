@@ -15,6 +15,7 @@ const LEN: usize = 24;
 const COUNT: usize = 28;
 /// Those of a record, and the kinds VOTE and FLOOR.
 const RECORD: u64 = 24;
+const INSTANCE: usize = 12;
 const KIND: usize = 14;
 const KINDS_WITH_VOTE: [u8; 2] = [2, 3];
 
@@ -165,14 +166,17 @@ impl Damage {
         let blocks = blocks(&file, end);
         // So many blocks come behind it that one of them knows that it was synced.
         let early = blocks.len().saturating_sub(10);
-        let votes = blocks.iter().rposition(|block| has_vote(&file, block)).expect("it voted");
+        let votes = blocks.iter().rposition(|block| has(&file, block, is_vote)).expect("it voted");
         let there = match spot {
             // The very first block is what all numbers begin with.
             Spot::BeforeVote => 1..votes.min(early),
             Spot::BehindVotes => votes + 1..early,
             Spot::Anywhere => 0..early,
         };
-        let there: Vec<Block> = blocks[there].iter().filter(|block| block.records > 0).copied().collect();
+        // What the node notes once, of itself and the others, no later vote makes good: that replica does not start.
+        let lasting = |block: &Block| spot == Spot::BeforeVote && has(&file, block, is_of_the_node);
+        let fits = |block: &&Block| block.records > 0 && !lasting(block);
+        let there: Vec<Block> = blocks[there].iter().filter(fits).copied().collect();
         let block = there[random.below(there.len() as u64) as usize];
         // Behind the checksum and the length of the first record, inside what it says of itself and of its command.
         let offset = if random.percent(50) { random.below(60) } else { HEADER + 12 + random.below(24) };
@@ -191,15 +195,25 @@ impl Damage {
     }
 }
 
-/// Whether a block's records say view and vote (docs/formats/log.md, docs/protocols/raft.md).
-fn has_vote(file: &File, block: &Block) -> bool {
+/// Whether a block has such records (docs/formats/log.md).
+fn has(file: &File, block: &Block, fits: impl Fn(&[u8; RECORD as usize]) -> bool) -> bool {
     let mut at = block.at + HEADER;
     (0..block.records).any(|_| {
         let mut head = [0; RECORD as usize];
         file.read_exact_at(&mut head, at).unwrap();
         at += RECORD + u64::from(u32::from_le_bytes(*head[4..].first_chunk().unwrap()));
-        KINDS_WITH_VOTE.contains(&head[KIND])
+        fits(&head)
     })
+}
+
+/// Whether it says view and vote (docs/protocols/raft.md).
+fn is_vote(head: &[u8; RECORD as usize]) -> bool {
+    !is_of_the_node(head) && KINDS_WITH_VOTE.contains(&head[KIND])
+}
+
+/// Whether it is of no instance.
+fn is_of_the_node(head: &[u8; RECORD as usize]) -> bool {
+    head[INSTANCE..INSTANCE + 2] == [0, 0]
 }
 
 fn byte(path: &Path, at: u64) -> u8 {

@@ -74,25 +74,36 @@ fn read_back(cluster: &Cluster, load: &Load, client: &BlockingClient, keys: u64)
     events
 }
 
-/// All replicas executed the same and hold the same.
+/// All replicas executed the same and hold the same. What a caller gave up on may still be executed, and then they are read again.
 fn same_state(cluster: &mut Cluster, client: &BlockingClient) -> BTreeMap<String, String> {
-    let executed = cluster.wait_until_even();
-    let scan_of = |at: usize, options: ReadOptions| {
-        scan(client, ReadOptions { replica: Some(cluster.replica(at)), ..options })
-    };
-    let state = scan_of(cluster.all()[0], ReadOptions::STRONG);
-    for at in cluster.all() {
-        let other = scan_of(at, ReadOptions::WEAK);
-        let differs = state.iter().find(|(key, value)| other.get(*key) != Some(value));
+    let mut executed = cluster.wait_until_even();
+    for _ in 0..100 {
+        let states: Vec<_> = cluster.all().into_iter().map(|at| state_of(cluster, client, at)).collect();
+        let before = std::mem::replace(&mut executed, cluster.wait_until_even());
+        if before == executed {
+            return the_same(executed, states);
+        }
+    }
+    panic!("nobody writes, and replicas execute more and more: {executed}");
+}
+
+fn state_of(cluster: &Cluster, client: &BlockingClient, at: usize) -> BTreeMap<String, String> {
+    scan(client, ReadOptions { replica: Some(cluster.replica(at)), ..ReadOptions::WEAK })
+}
+
+/// What all of them hold, which is the same.
+fn the_same(executed: u64, mut states: Vec<BTreeMap<String, String>>) -> BTreeMap<String, String> {
+    for (at, other) in states.iter().enumerate() {
+        let differs = states[0].iter().find(|(key, value)| other.get(*key) != Some(value));
         assert!(
-            other.len() == state.len() && differs.is_none(),
+            other.len() == states[0].len() && differs.is_none(),
             "replica {} differs at seq {executed}: {} and {} keys, {differs:?}",
             at + 1,
             other.len(),
-            state.len()
+            states[0].len()
         );
     }
-    state
+    states.swap_remove(0)
 }
 
 /// Everything in the store.
