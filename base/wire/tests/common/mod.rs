@@ -525,22 +525,7 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
                 ClientMessage::AnswerMode(mode) => vec![format!("{mode:?}")],
             }
         }
-        FrameKind::Replies | FrameKind::ReadReplies | FrameKind::Leader => {
-            match ReplicaMessage::decode(frame)? {
-                ReplicaMessage::Members(members) => vec![format!("{members:?}")],
-                ReplicaMessage::Replies(bytes) => Reply::walk(&bytes)
-                    .map(|r| {
-                        r.map(|r| format!("{:?} {:?} {:?} {}", r.session, r.number, r.status, text(r.body)))
-                    })
-                    .collect::<Result<_, _>>()?,
-                ReplicaMessage::ReadReplies(bytes) => ReadReply::walk(&bytes)
-                    .map(|r| {
-                        r.map(|r| format!("read {} {:?} {:?} {}", r.read, r.seq, r.status, text(r.body)))
-                    })
-                    .collect::<Result<_, _>>()?,
-                ReplicaMessage::Leader(notice) => vec![format!("{notice:?}")],
-            }
-        }
+        FrameKind::Replies | FrameKind::ReadReplies | FrameKind::Leader => replica_lines(frame)?,
         FrameKind::Fill => vec![format!("{:?}", read_fill(&frame.payload)?)],
         FrameKind::Room => vec![format!("{:?}", read_room(&frame.payload)?)],
         FrameKind::StatusRequest
@@ -561,6 +546,20 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
         FrameKind::UpgradeRequest => vec![format!("level {}", read_upgrade_request(frame.payload)?)],
         FrameKind::Members => vec![format!("{:?}", Memberships::decode(frame.payload)?)],
         FrameKind::MemberRequest => vec![format!("{:?}", MemberRequest::decode(frame.payload)?)],
+    })
+}
+
+/// What a replica says to a client.
+fn replica_lines(frame: Frame) -> Result<Vec<String>, Reject> {
+    Ok(match ReplicaMessage::decode(frame)? {
+        ReplicaMessage::Members(members) => vec![format!("{members:?}")],
+        ReplicaMessage::Replies(bytes) => Reply::walk(&bytes)
+            .map(|r| r.map(|r| format!("{:?} {:?} {:?} {}", r.session, r.number, r.status, text(r.body))))
+            .collect::<Result<_, _>>()?,
+        ReplicaMessage::ReadReplies(bytes) => ReadReply::walk(&bytes)
+            .map(|r| r.map(|r| format!("read {} {:?} {:?} {}", r.read, r.seq, r.status, text(r.body))))
+            .collect::<Result<_, _>>()?,
+        ReplicaMessage::Leader(notice) => vec![format!("{notice:?}")],
     })
 }
 
