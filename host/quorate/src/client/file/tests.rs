@@ -46,13 +46,13 @@ fn who_signs_has_a_key_of_its_own() {
     assert!(!plain.to_toml().contains("authentication"), "files are as they were");
     let file = parse("fault_model = \"byzantine\"\nauthentication = \"signatures\"\n").expect("usable");
     assert_eq!(file.authentication, Authentication::Signatures);
-    let file = parse("fault_model = \"byzantine\"\nauthentication = \"macs\"\n").expect("usable");
-    assert_eq!(file.authentication, Authentication::Macs);
+    let tagging = parse("fault_model = \"byzantine\"\nauthentication = \"macs\"\n").expect("usable");
+    assert_eq!(tagging.authentication, Authentication::Macs);
     let mut config = quorate_client::Config::new(quorate_types::ClientId::new(1), 1);
-    assert!(file.authentication.prepare(&mut config).is_err(), "where replicas only crash nobody checks");
+    assert!(tagging.authentication.prepare(&mut config).is_err(), "where replicas only crash nobody checks");
     config.fault_model = quorate_types::FaultModel::Byzantine;
     config.cluster = Some(quorate_types::ClusterId::new(7));
-    file.authentication.prepare(&mut config).expect("it is prepared");
+    tagging.authentication.prepare(&mut config).expect("it is prepared");
     assert!(config.macs.is_some() && config.leader_first.is_some() && config.signer.is_none());
     let why = parse("authentication = \"signatures\"\n").expect_err("nobody checks");
     assert!(why.contains("leave it out"), "{why}");
