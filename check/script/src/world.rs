@@ -348,7 +348,7 @@ impl World {
                     None => self.send_own(id, to, message),
                 },
                 Effect::Decided { slot, batch } => self.note_decided(id, slot, batch),
-                Effect::LeaderChanged { view, leader } => {
+                Effect::LeaderChanged { view, leader, .. } => {
                     if leader == Some(id) {
                         let first = *self.leaders.entry(view).or_insert(id);
                         assert_eq!(first, id, "INV-SCRIPT-2: {view} has two leaders");

@@ -371,6 +371,8 @@ pub struct Plan {
     pub signs: bool,
     /// Clients put a tag for each replica under their requests, and send to the leader first.
     pub tags: bool,
+    /// So many slots a leader leads at a time; 0: as many as it likes.
+    pub turn_slots: u64,
     /// How many instances order batches.
     pub instances: u16,
     /// How many lanes a replica has at most.
@@ -458,6 +460,7 @@ impl Plan {
             lying_clients: Vec::new(),
             signs: false,
             tags: false,
+            turn_slots: 0,
             instances: 1,
             lanes: 1,
             resizes: false,
@@ -516,6 +519,9 @@ impl Plan {
         plan_instances(self, profile);
         if self.protocol == Protocol::Raft {
             plan_leases(self, &mut Rng::of(seed, 9));
+        } else {
+            let mut rng = Rng::of(seed, 25);
+            self.turn_slots = if rng.chance(300) { rng.pick(&[1, 3, 10, 50, 200]) } else { 0 };
         }
         plan_upgrades(self, profile);
         plan_liars(self, profile);
@@ -527,14 +533,22 @@ impl Plan {
         Quorums::new(self.fault_model, self.replicas as u32).f() as usize
     }
 
+    fn turns_in_words(&self) -> String {
+        match self.turn_slots {
+            0 => String::new(),
+            slots => format!(", turns of {slots} slots"),
+        }
+    }
+
     /// One line for people.
     pub fn summary(&self) -> String {
         format!(
-            "{} replicas{} ({}, {} faults){}{}{}, {} clients{}, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
+            "{} replicas{} ({}, {} faults{}){}{}{}, {} clients{}, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
             self.founders,
             if self.replicas > self.founders { " that come and go" } else { "" },
             self.protocol.name(),
             self.fault_model.name(),
+            self.turns_in_words(),
             self.lanes_in_words(),
             if self.resizes { " and then other numbers of them" } else { "" },
             if self.lease.is_some() { " with leases" } else { "" },

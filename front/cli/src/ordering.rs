@@ -19,6 +19,9 @@ pub(crate) struct OrderArgs {
     /// With byzantine faults: how clients show who asked to replicas that did not hear them [default: links]
     #[arg(long, value_enum)]
     authentication: Option<AuthenticationWord>,
+    /// With mod-smart: after so many slots the next replica leads; 0: who leads stays as long as it does well [default: 0]
+    #[arg(long, value_name = "SLOTS")]
+    turn_slots: Option<u64>,
 }
 
 /// How requests show who asked them, on the command line.
@@ -59,6 +62,8 @@ pub(crate) struct OrderChoice {
     pub(crate) protocol: Protocol,
     #[serde(default)]
     pub(crate) authentication: Authentication,
+    #[serde(default)]
+    pub(crate) turn_slots: u64,
 }
 
 impl From<AuthenticationWord> for Authentication {
@@ -105,6 +110,15 @@ impl OrderArgs {
                     "where replicas only crash nobody checks who asked: leave --authentication out, or say --fault-model byzantine",
                 ))
             }
+            protocol
+                if protocol != Some(ProtocolWord::ModSmart)
+                    && !byzantine
+                    && self.turn_slots.is_some_and(|slots| slots > 0) =>
+            {
+                Err(Failure::usage(
+                    "with the protocol raft leaders take no turns: leave --turn-slots out, or say --protocol mod-smart",
+                ))
+            }
             None if byzantine => {
                 let usual = OrderChoice { protocol: Protocol::ModSmart, ..OrderChoice::default() };
                 Ok(self.over(usual))
@@ -123,7 +137,8 @@ impl OrderArgs {
         let fault_model = self.fault_model.map_or(before.fault_model, FaultModel::from);
         let protocol = self.protocol.map_or(before.protocol, Protocol::from);
         let authentication = self.authentication.map_or(before.authentication, Authentication::from);
-        OrderChoice { fault_model, protocol, authentication }
+        let turn_slots = self.turn_slots.unwrap_or(before.turn_slots);
+        OrderChoice { fault_model, protocol, authentication, turn_slots }
     }
 }
 
@@ -133,7 +148,12 @@ impl OrderChoice {
         match self.protocol {
             Protocol::Raft => String::new(),
             protocol => {
-                format!("protocol = \"{}\"\nfault_model = \"{}\"\n", protocol.name(), self.fault_model.name())
+                let (protocol, model) = (protocol.name(), self.fault_model.name());
+                let turns = match self.turn_slots {
+                    0 => String::new(),
+                    slots => format!("turn_slots = {slots}\n"),
+                };
+                format!("protocol = \"{protocol}\"\nfault_model = \"{model}\"\n{turns}")
             }
         }
     }
@@ -143,8 +163,12 @@ impl fmt::Display for OrderChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {} faults", self.protocol.name(), self.fault_model.name())?;
         match self.authentication {
-            Authentication::Links => Ok(()),
-            other => write!(f, ", requests authenticated by {}", other.name()),
+            Authentication::Links => {}
+            other => write!(f, ", requests authenticated by {}", other.name())?,
+        }
+        match self.turn_slots {
+            0 => Ok(()),
+            slots => write!(f, ", leaders take turns of {slots} slots"),
         }
     }
 }

@@ -299,7 +299,9 @@ impl Node {
             OrderEffect::Examine { slot, digest, batch } => self.on_examine(at, slot, digest, batch),
             OrderEffect::Overdue { request } => self.on_overdue(request, out),
             OrderEffect::Members { memberships, .. } => self.on_members(at, memberships),
-            OrderEffect::LeaderChanged { view, leader } => self.on_leader_changed(at, now, view, leader, out),
+            OrderEffect::LeaderChanged { view, leader, in_turn } => {
+                self.on_leader_changed(at, now, (view, leader), in_turn, out);
+            }
             OrderEffect::ReadConfirmed { read, slot } => self.on_read_confirmed(at, read, slot),
             OrderEffect::ReadFailed { read } => self.on_read_failed(read),
             OrderEffect::Load { load, records } => self.on_load(at, load, &records, out),
@@ -406,8 +408,8 @@ impl Node {
         &mut self,
         at: usize,
         now: Time,
-        view: View,
-        leader: Option<ReplicaId>,
+        (view, leader): (View, Option<ReplicaId>),
+        in_turn: bool,
         out: &mut Effects,
     ) {
         let many = self.instances.len() > 1;
@@ -429,7 +431,7 @@ impl Node {
         if self.vouching.is_on() {
             // Clients ask all replicas, whoever leads, and some of them the leader first.
             if leader.is_some() {
-                self.take_care(now, at);
+                self.take_care(now, at, in_turn);
             }
             for conn in self.peers.clients() {
                 out.send(conn, self.leader_notice(conn).frame());

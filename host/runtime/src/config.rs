@@ -289,6 +289,9 @@ pub struct Config {
     /// How replicas agree.
     #[serde(default)]
     pub protocol: Protocol,
+    /// After so many slots of an instance the next replica leads it; 0: who leads goes on as long as it does well.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub turn_slots: u64,
     /// How many ordering instances share the work.
     #[serde(default = "one")]
     pub instances: u16,
@@ -384,6 +387,10 @@ fn one() -> u16 {
     1
 }
 
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 fn is_one(number: &u16) -> bool {
     *number == 1
 }
@@ -403,6 +410,7 @@ impl Config {
             data,
             fault_model: FaultModel::default(),
             protocol: Protocol::default(),
+            turn_slots: 0,
             instances: one(),
             lanes: one(),
             service: kv(),

@@ -13,12 +13,13 @@ impl Plays for Complains {
         let mut list = vec![Saying::now(to, said.clone())];
         if let Said::Order(instance, message) = said {
             let asked = message.view.plus(1 + me.rng.below(3));
-            let why = match me.rng.below(6) {
+            let why = match me.rng.below(7) {
                 0 => Complaint::Silence,
                 1 => Complaint::Leaves,
                 2 => Complaint::Joined,
                 3 => Complaint::Request(me.digest()),
                 4 => Complaint::Rate,
+                5 => Complaint::Turn,
                 _ => Complaint::Slot(Slot::new(me.rng.below(50))),
             };
             let decided = Slot::new(me.rng.below(40));

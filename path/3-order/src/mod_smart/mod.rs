@@ -8,7 +8,7 @@
 //! docs/protocols/mod_smart.md, with the deviations and what is not implemented; `[mod_smart L1]` (who leads) names a line there.
 //!
 //! Where to look: `normal` (PROPOSE, WRITE, ACCEPT), `examine` (whether clients sent it), `stops` (complaints, STOP, views), `sync` (STOP-DATA, SYNC), `rules` (what binds
-//! a view), `statements` (what is signed, and its checks), `watch` (who waits for what), `rates` (slow leaders), `fetch` (decided slots from
+//! a view), `statements` (what is signed, and its checks), `watch` (who waits for what), `rates` (slow leaders), `turns` (leaders that take turns), `fetch` (decided slots from
 //! others), `tenures` and `members` (who takes part, and how that changes), `log` (decided slots), `delivery`, `checkpoints`, `persist` and
 //! `restore` (records), `reads`, `invariants`.
 //!
@@ -32,6 +32,7 @@ mod statements;
 mod stops;
 mod sync;
 mod tenures;
+mod turns;
 mod watch;
 
 pub use persist::{RECORD_DECIDED, RECORD_FLOOR, RECORD_LOCKED, RECORD_VIEW, RECORD_WROTE};
@@ -60,6 +61,7 @@ use std::sync::Arc;
 use stops::Stops;
 use sync::Gathered;
 use tenures::{Tenures, number_of};
+use turns::Turns;
 use watch::Watch;
 
 /// No view is higher: a peer that names an absurd one is refused instead of followed to the end of the numbers.
@@ -89,6 +91,8 @@ pub struct ModSmartConfig {
     pub timeout: Span,
     /// To how much that grows, at most, while leader after leader fails.
     pub timeout_max: Span,
+    /// So many slots a leader leads, then the next one does; 0: as long as nobody complains.
+    pub turn_slots: u64,
     /// How long a message may stay without effect before it is sent again.
     pub repeat: Span,
     /// Bytes of decided batches kept in memory, at most, where they can be read back.
@@ -110,6 +114,7 @@ impl ModSmartConfig {
             heartbeat: Span::from_millis(50),
             timeout: Span::from_millis(300),
             timeout_max: Span::from_millis(2400),
+            turn_slots: 0,
             repeat: Span::from_millis(100),
             cache_bytes: 64 << 20,
             reload: true,
@@ -165,6 +170,7 @@ pub struct ModSmart {
     gathered: Gathered,
     watch: Watch,
     rates: Rates,
+    turns: Turns,
     fetching: Fetching,
     reads: Reads,
     /// Who was shown a certificate, or asked for one, since the last tick.
@@ -220,6 +226,7 @@ impl ModSmart {
             gathered: Gathered::default(),
             watch: Watch::default(),
             rates: Rates::default(),
+            turns: Turns::default(),
             fetching: Fetching::default(),
             reads: Reads::default(),
             shown: BTreeSet::new(),
@@ -297,7 +304,8 @@ impl ModSmart {
         let news = leader != self.announced.1 || (leader.is_some() && self.view != self.announced.0);
         if news {
             self.announced = (self.view, leader);
-            out.push(Effect::LeaderChanged { view: self.view, leader });
+            let in_turn = self.was_whole_turn();
+            out.push(Effect::LeaderChanged { view: self.view, leader, in_turn });
         }
     }
 
@@ -470,6 +478,7 @@ impl Order for ModSmart {
         if first {
             self.deliver(out);
         }
+        self.end_turn(out);
         self.leave_if_idle(out);
         self.announce(out);
         self.tell_members(out);
@@ -520,7 +529,7 @@ impl Order for ModSmart {
     }
 
     fn leading(&self) -> bool {
-        self.leads() && self.stops.leaving.is_none()
+        self.leads() && self.stops.leaving.is_none() && !self.turn_is_full()
     }
 
     fn settled(&self) -> bool {

@@ -110,7 +110,12 @@ impl ModSmart {
         let Phase::Normal { base, forced: None, .. } = &self.phase else { return };
         let slot = self.decided().next();
         let fresh = self.tallies.get(&slot).is_none_or(|tally| tally.proposal.is_none());
-        if !self.is_mine() || slot < *base || !fresh || self.open.taken(self.view).is_some() {
+        if !self.is_mine()
+            || self.turn_is_over()
+            || slot < *base
+            || !fresh
+            || self.open.taken(self.view).is_some()
+        {
             return;
         }
         let Some(batch) = self.own_proposal().or_else(|| self.queue.pop_front()) else { return };

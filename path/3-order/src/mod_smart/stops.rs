@@ -99,7 +99,7 @@ impl ModSmart {
     pub(super) fn ask_for_view(&mut self, out: &mut Effects) {
         let own = self.complaint().map(|why| {
             let target = self.stops.leaving.map(|leaving| leaving.target).filter(|view| *view > self.view);
-            (target.unwrap_or(self.view.next()), why)
+            (target.unwrap_or(self.view_after(why)), why)
         });
         let joined = self.view_to_join(own.is_some());
         let wanted = match (own, joined) {
@@ -175,6 +175,7 @@ impl ModSmart {
     pub(super) fn install(&mut self, view: View, stops: Signed, out: &mut Effects) {
         assert!(view > self.view, "INV-SMART-7: views only grow, from {} to {view}", self.view);
         let left = self.barred || self.stops.left() || self.stops.says_leaves(self.leader());
+        self.note_turn();
         self.view = view;
         self.certificate = stops;
         self.barred = false;
@@ -186,7 +187,7 @@ impl ModSmart {
         self.stops.heard.retain(|_, heard| heard.asked > view);
         (self.stops.asking, self.stops.leaving) = (None, None);
         self.members.forget_followers();
-        self.watch.enter(self.now, left);
+        self.watch.enter(self.now, left || self.was_whole_turn());
         self.enter_rates();
         self.fail_reads(out);
         self.enter_synchronization(out);

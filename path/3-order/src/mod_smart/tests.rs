@@ -17,4 +17,5 @@ mod rules;
 mod stops;
 mod sync;
 mod tenures;
+mod turns;
 mod world;

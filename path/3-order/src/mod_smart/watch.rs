@@ -149,7 +149,7 @@ impl ModSmart {
         self.watch.heard.insert(from, self.now);
     }
 
-    /// Whether something is late enough to be a reason to ask for another leader. [mod_smart L61-L64, L145]
+    /// Whether something is late enough to be a reason to ask for another leader. [mod_smart L61-L64, L145, L150]
     pub(super) fn complaint(&self) -> Option<Complaint> {
         if self.barred || self.stops.left() {
             return Some(Complaint::Leaves);
@@ -171,7 +171,8 @@ impl ModSmart {
         if silent && waits {
             return Some(Complaint::Silence);
         }
-        self.is_slow().then_some(Complaint::Rate)
+        let turn = self.turn_is_over().then_some(Complaint::Turn);
+        self.is_slow().then_some(Complaint::Rate).or(turn)
     }
 
     /// Whether this replica has a reason of its own to doubt the leader, if not yet to complain: with crash faults nobody joins

@@ -1,0 +1,71 @@
+//! Leaders that take turns, in whole replicas: nobody who asks notices.
+
+use quorate_sim::{Level, Plan, Profile, World};
+use quorate_types::{FaultModel, Protocol};
+use std::collections::{BTreeMap, BTreeSet};
+
+fn plan(seed: u64, fault_model: FaultModel, instances: u16, turn_slots: u64) -> Plan {
+    let replicas = if fault_model == FaultModel::Crash { 3 } else { 4 };
+    let profile = Profile {
+        fault_model: Some(fault_model),
+        protocol: Some(Protocol::ModSmart),
+        replicas: Some(replicas),
+        instances: Some(instances),
+        faults: false,
+        liars: (fault_model == FaultModel::Byzantine).then_some(0),
+        ..Profile::default()
+    };
+    let mut plan = Plan::new(seed, &profile);
+    // Slots enough for several rounds.
+    (plan.admission, plan.in_flight, plan.sessions) = ((1, 1 << 20), (1, 64 << 10), (60_000, 1024));
+    plan.lying_clients.clear();
+    plan.clients = 3;
+    let work = &mut plan.workload;
+    (work.operations, work.at_once, work.pause) = (200, 2, 0);
+    (work.shares, work.deadlines, work.batch) = ([1, 0, 0, 0, 0, 0, 0, 0], 0, 1);
+    plan.turn_slots = turn_slots;
+    plan
+}
+
+/// The views that began, with their leaders, and how many commands were executed.
+fn run(plan: Plan) -> (BTreeMap<u64, BTreeSet<String>>, usize) {
+    let mut world = World::new(plan, Level::Events);
+    let report = world.run();
+    assert!(report.failure.is_none(), "seed {}: {:?}", report.seed, report.failure);
+    let mut views = BTreeMap::<u64, BTreeSet<String>>::new();
+    for line in world.trace().text().lines() {
+        let Some((_, rest)) = line.split_once("Leader { view: ") else { continue };
+        let Some((view, rest)) = rest.split_once(", leader: Some(") else { continue };
+        let leader = rest.split_once(')').map_or("", |(leader, _)| leader);
+        views.entry(view.parse().expect("a number")).or_default().insert(leader.to_owned());
+    }
+    (views, report.commands)
+}
+
+#[test]
+fn every_replica_has_its_turn() {
+    for model in [FaultModel::Crash, FaultModel::Byzantine] {
+        for seed in 1..=5 {
+            let (views, commands) = run(plan(seed, model, 1, 5));
+            let (usual, as_many) = run(plan(seed, model, 1, 0));
+            assert_eq!(commands, as_many, "{model:?}, seed {seed}");
+            let replicas = if model == FaultModel::Crash { 3 } else { 4 };
+            let leaders: BTreeSet<_> = views.values().flatten().collect();
+            assert_eq!(leaders.len(), replicas, "{model:?}, seed {seed}: {views:?}");
+            assert!(views.len() > usual.len() + 2 * replicas, "{model:?}, seed {seed}: {} views", views.len());
+            assert!(views.values().all(|leaders| leaders.len() == 1), "{views:?}");
+        }
+    }
+}
+
+#[test]
+fn with_several_instances_too() {
+    for model in [FaultModel::Crash, FaultModel::Byzantine] {
+        for seed in 1..=3 {
+            let (views, commands) = run(plan(seed, model, 4, 3));
+            let (_, as_many) = run(plan(seed, model, 4, 0));
+            assert_eq!(commands, as_many, "{model:?}, seed {seed}");
+            assert!(views.len() > 4, "{model:?}, seed {seed}: {views:?}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Leaders that take turns.
+
+use super::chaos::{hasty, schedule, seeds};
+use super::liars::How;
+use super::one::{One, sent, some};
+use super::world::{Plan, World};
+use crate::Effect;
+use crate::mod_smart::ModSmartConfig;
+use quorate_types::FaultModel::{Byzantine, Crash};
+use quorate_types::Span;
+use quorate_wire::mod_smart::{Complaint, ModSmartBody as Body};
+use std::collections::BTreeMap;
+
+fn turning(config: ModSmartConfig) -> ModSmartConfig {
+    ModSmartConfig { turn_slots: 3, ..config }
+}
+
+fn turning_at_once(config: ModSmartConfig) -> ModSmartConfig {
+    ModSmartConfig { turn_slots: 1, ..hasty(config) }
+}
+
+fn plans() -> [Plan; 4] {
+    [Plan::crash(3), Plan::crash(5), Plan::byzantine(4), Plan::byzantine(7)]
+        .map(|plan| Plan { configure: turning, ..plan })
+}
+
+/// So many requests, one after the other; who led each of their views.
+fn led(world: &mut World, count: usize) -> BTreeMap<u64, usize> {
+    let mut led = BTreeMap::new();
+    for _ in 0..count {
+        let before = world.decided.len();
+        world.ask(10);
+        let on = |world: &World| world.decided.len() > before;
+        assert!(world.run_until(Span::from_secs(20), on), "{}", world.describe());
+        led.extend(world.leader().map(|leader| (world.view(leader), leader)));
+    }
+    led
+}
+
+/// All lead in turn, three slots each; nobody waits for a time-out.
+#[test]
+fn leaders_take_turns() {
+    for plan in plans() {
+        let mut world = World::new(1, plan);
+        let turns = led(&mut world, 6 * plan.members);
+        let views = (0..plan.members).map(|at| world.view(at)).max().unwrap_or_default();
+        assert_eq!(views, 2 * plan.members as u64 + 1, "every three slots a view, {}", world.describe());
+        for (view, leader) in turns {
+            assert_eq!(leader, view as usize % plan.members, "in their order");
+        }
+        assert!(world.now.since(quorate_types::Time::ZERO) < Span::from_secs(10), "{:?}", world.now);
+        assert_eq!(world.overdue, 0, "nothing was late");
+    }
+}
+
+/// Nothing is decided, so nothing turns.
+#[test]
+fn nobody_turns_without_work() {
+    for plan in plans() {
+        let mut world = World::new(1, plan);
+        world.run(Span::from_secs(20));
+        assert!((0..plan.members).all(|at| world.view(at) == 1));
+    }
+}
+
+/// Who is down costs a time-out once, and is passed over then; when it led again, by chance, it is back.
+#[test]
+fn who_failed_is_passed_over() {
+    for plan in plans() {
+        for seed in 0..5 {
+            let mut world = World::new(seed, plan);
+            led(&mut world, 4);
+            world.crash(0);
+            let first = led(&mut world, 3 * plan.members);
+            let (views, late) = (world.leader().map_or(0, |at| world.view(at)), world.overdue);
+            let more = led(&mut world, 12 * plan.members);
+            assert!(first.values().chain(more.values()).all(|leader| *leader != 0));
+            assert_eq!(world.overdue, late, "nothing waits for it, {}", world.describe());
+            let rounds = 4 * plan.members as u64;
+            let end = world.leader().map_or(0, |at| world.view(at));
+            assert!(end > views + rounds, "it has no turns, and the views are counted: {views} to {end}");
+        }
+    }
+}
+
+/// A leader that has led enough proposes no more, whoever asks.
+#[test]
+fn a_turn_is_so_many_slots() {
+    for model in [Crash, Byzantine] {
+        let mut one = One::fresh(0, 4, model);
+        one.config.turn_slots = 3;
+        let mut one = One::begun(one, 0, 4, model, Vec::new());
+        let mut asked = Vec::new();
+        for slot in 1..=3 {
+            assert_eq!(asked, [], "{slot} belongs to the turn");
+            asked = stops(&one.decide(1, slot, 1, &some(slot)));
+        }
+        assert_eq!(asked, [(2, Complaint::Turn)], "{model:?}");
+        assert!(one.order.leader() != one.order.config.me && one.order.view.number() == 1);
+        let rest = one.pass(Span::from_millis(400));
+        assert!(stops(&rest).contains(&(2, Complaint::Turn)), "until it happens");
+    }
+}
+
+fn stops(effects: &[Effect]) -> Vec<(u64, Complaint)> {
+    let stop = |body| match body {
+        Body::Stop { asked, why, .. } => Some((asked.number(), why)),
+        _ => None,
+    };
+    sent(effects, 2).into_iter().filter_map(stop).collect()
+}
+
+/// Those that say early that a turn is over are not enough; only with the word of an honest one others join them.
+#[test]
+fn liars_end_no_turn() {
+    let mut one = One::new(0, 7, Byzantine);
+    for from in [2, 3] {
+        let stop = one.stop(from, 2, Complaint::Turn);
+        assert_eq!(stops(&one.hear(from, 1, stop)), []);
+    }
+    assert_eq!(one.order.view.number(), 1);
+}
+
+/// The usual random schedules, and those with adversaries, where views change all the time anyway.
+#[test]
+fn turns_survive_crashes_and_liars() {
+    for configure in [turning as fn(ModSmartConfig) -> ModSmartConfig, turning_at_once] {
+        for plan in [Plan::crash(3), Plan::crash(4), Plan::byzantine(4), Plan::byzantine(7)] {
+            seeds(30).for_each(|seed| drop(schedule(seed, Plan { configure, ..plan }, &[])));
+        }
+        let plan = Plan { configure, ..Plan::byzantine(4) };
+        seeds(30).for_each(|seed| drop(schedule(seed, plan, &[How::All])));
+        let plan = Plan { changes: true, ..Plan { configure, ..Plan::crash(3) } };
+        seeds(30).for_each(|seed| drop(schedule(seed, plan, &[])));
+    }
+}
