@@ -89,7 +89,7 @@ pub enum Complaint {
     /// What the group could do: the leader is too slow, as measured here.
     Rate,
     /// The leader led all that it may at a time.
-    Turn,
+    Rotation,
     /// For nothing: so many others complain that one of them is right.
     Joined,
     /// For nothing: it leads, and wants to be replaced.
@@ -581,7 +581,7 @@ fn put_complaint(out: &mut Vec<u8>, why: Complaint) {
         Complaint::Joined => out.put_u8(4),
         Complaint::Leaves => out.put_u8(5),
         Complaint::Rate => out.put_u8(6),
-        Complaint::Turn => out.put_u8(7),
+        Complaint::Rotation => out.put_u8(7),
     }
 }
 
@@ -593,7 +593,7 @@ fn read_complaint(r: &mut Reader) -> Result<Complaint, Reject> {
         4 => Complaint::Joined,
         5 => Complaint::Leaves,
         6 => Complaint::Rate,
-        7 => Complaint::Turn,
+        7 => Complaint::Rotation,
         _ => return Err(Reject::Malformed("complaint")),
     })
 }

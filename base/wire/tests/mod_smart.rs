@@ -71,7 +71,7 @@ fn complaint() -> impl Strategy<Value = Complaint> {
         Just(Complaint::Joined),
         Just(Complaint::Leaves),
         Just(Complaint::Rate),
-        Just(Complaint::Turn),
+        Just(Complaint::Rotation),
     ]
 }
 

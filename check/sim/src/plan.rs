@@ -202,7 +202,7 @@ pub enum Fault {
         /// For how long.
         time: u64,
     },
-    /// Somebody needs a border before its turn.
+    /// Somebody needs a border before its shift.
     WantBorder {
         /// Whom it asks.
         who: usize,
@@ -372,7 +372,7 @@ pub struct Plan {
     /// Clients put a tag for each replica under their requests, and send to the leader first.
     pub tags: bool,
     /// So many slots a leader leads at a time; 0: as many as it likes.
-    pub turn_slots: u64,
+    pub rotate_after: u64,
     /// How many instances order batches.
     pub instances: u16,
     /// How many lanes a replica has at most.
@@ -460,7 +460,7 @@ impl Plan {
             lying_clients: Vec::new(),
             signs: false,
             tags: false,
-            turn_slots: 0,
+            rotate_after: 0,
             instances: 1,
             lanes: 1,
             resizes: false,
@@ -521,7 +521,7 @@ impl Plan {
             plan_leases(self, &mut Rng::of(seed, 9));
         } else {
             let mut rng = Rng::of(seed, 25);
-            self.turn_slots = if rng.chance(300) { rng.pick(&[1, 3, 10, 50, 200]) } else { 0 };
+            self.rotate_after = if rng.chance(300) { rng.pick(&[1, 3, 10, 50, 200]) } else { 0 };
         }
         plan_upgrades(self, profile);
         plan_liars(self, profile);
@@ -533,10 +533,10 @@ impl Plan {
         Quorums::new(self.fault_model, self.replicas as u32).f() as usize
     }
 
-    fn turns_in_words(&self) -> String {
-        match self.turn_slots {
+    fn rotation_in_words(&self) -> String {
+        match self.rotate_after {
             0 => String::new(),
-            slots => format!(", turns of {slots} slots"),
+            slots => format!(", rotating after {slots} slots"),
         }
     }
 
@@ -548,7 +548,7 @@ impl Plan {
             if self.replicas > self.founders { " that come and go" } else { "" },
             self.protocol.name(),
             self.fault_model.name(),
-            self.turns_in_words(),
+            self.rotation_in_words(),
             self.lanes_in_words(),
             if self.resizes { " and then other numbers of them" } else { "" },
             if self.lease.is_some() { " with leases" } else { "" },

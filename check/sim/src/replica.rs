@@ -300,7 +300,7 @@ fn order_config(plan: &Plan, me: ReplicaId, ids: Vec<ReplicaId>, seed: u64) -> O
                 timeout: Span::from_millis(election_min),
                 timeout_max: Span::from_millis(election_max * 4),
                 repeat: Span::from_millis(election_min / 3),
-                turn_slots: plan.turn_slots,
+                rotate_after: plan.rotate_after,
                 cache_bytes,
                 reload: !memory,
                 ..ModSmartConfig::new(me, ids, plan.fault_model, seed)

@@ -60,7 +60,7 @@ fn busy(seed: u64) -> Plan {
     (plan.timing, plan.in_flight) = ((50, 300, 600), (2, 1 << 20));
     (plan.net.delay, plan.net.jitter, plan.net.bandwidth, plan.net.spike) =
         ((MS / 10, MS / 5), MS / 10, None, 0);
-    (plan.disk, plan.heal_at, plan.clients, plan.turn_slots) = ((MS / 10, MS), 100 * MS, 6, 0);
+    (plan.disk, plan.heal_at, plan.clients, plan.rotate_after) = ((MS / 10, MS), 100 * MS, 6, 0);
     let work = &mut plan.workload;
     (work.operations, work.at_once, work.pause, work.padding) = (800, 2, MS, 0);
     (work.shares, work.deadlines, work.batch) = ([1, 0, 0, 0, 0, 0, 0, 0], 0, 1);

@@ -24,7 +24,7 @@ fn plan(seed: u64, signs: bool, trick: ClientTrick) -> Plan {
     (plan.admission, plan.in_flight, plan.sessions) = ((1024, 1 << 20), (4, 64 << 10), (60_000, 1024));
     // And there is time enough for what was passed on by others.
     plan.timing = (50, 500, 1000);
-    (plan.signs, plan.tags, plan.turn_slots) = (signs, false, 0);
+    (plan.signs, plan.tags, plan.rotate_after) = (signs, false, 0);
     plan.lying_clients = vec![trick];
     plan.clients += 1;
     plan

@@ -14,7 +14,7 @@ fn plan(seed: u64, calm: bool) -> Plan {
         // There is room for whatever is asked, and nobody lies.
         (plan.admission, plan.in_flight, plan.sessions) = ((1024, 1 << 20), (4, 64 << 10), (60_000, 1024));
         plan.lying_clients.clear();
-        plan.turn_slots = 0;
+        plan.rotate_after = 0;
     }
     plan
 }

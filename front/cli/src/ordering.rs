@@ -21,7 +21,7 @@ pub(crate) struct OrderArgs {
     authentication: Option<AuthenticationWord>,
     /// With mod-smart: after so many slots the next replica leads; 0: who leads stays as long as it does well [default: 0]
     #[arg(long, value_name = "SLOTS")]
-    turn_slots: Option<u64>,
+    rotate_after: Option<u64>,
 }
 
 /// How requests show who asked them, on the command line.
@@ -63,7 +63,7 @@ pub(crate) struct OrderChoice {
     #[serde(default)]
     pub(crate) authentication: Authentication,
     #[serde(default)]
-    pub(crate) turn_slots: u64,
+    pub(crate) rotate_after: u64,
 }
 
 impl From<AuthenticationWord> for Authentication {
@@ -113,10 +113,10 @@ impl OrderArgs {
             protocol
                 if protocol != Some(ProtocolWord::ModSmart)
                     && !byzantine
-                    && self.turn_slots.is_some_and(|slots| slots > 0) =>
+                    && self.rotate_after.is_some_and(|slots| slots > 0) =>
             {
                 Err(Failure::usage(
-                    "with the protocol raft leaders take no turns: leave --turn-slots out, or say --protocol mod-smart",
+                    "with the protocol raft leaders do not rotate: leave --rotate-after out, or say --protocol mod-smart",
                 ))
             }
             None if byzantine => {
@@ -137,8 +137,8 @@ impl OrderArgs {
         let fault_model = self.fault_model.map_or(before.fault_model, FaultModel::from);
         let protocol = self.protocol.map_or(before.protocol, Protocol::from);
         let authentication = self.authentication.map_or(before.authentication, Authentication::from);
-        let turn_slots = self.turn_slots.unwrap_or(before.turn_slots);
-        OrderChoice { fault_model, protocol, authentication, turn_slots }
+        let rotate_after = self.rotate_after.unwrap_or(before.rotate_after);
+        OrderChoice { fault_model, protocol, authentication, rotate_after }
     }
 }
 
@@ -149,11 +149,11 @@ impl OrderChoice {
             Protocol::Raft => String::new(),
             protocol => {
                 let (protocol, model) = (protocol.name(), self.fault_model.name());
-                let turns = match self.turn_slots {
+                let rotation = match self.rotate_after {
                     0 => String::new(),
-                    slots => format!("turn_slots = {slots}\n"),
+                    slots => format!("rotate_after = {slots}\n"),
                 };
-                format!("protocol = \"{protocol}\"\nfault_model = \"{model}\"\n{turns}")
+                format!("protocol = \"{protocol}\"\nfault_model = \"{model}\"\n{rotation}")
             }
         }
     }
@@ -166,9 +166,9 @@ impl fmt::Display for OrderChoice {
             Authentication::Links => {}
             other => write!(f, ", requests authenticated by {}", other.name())?,
         }
-        match self.turn_slots {
+        match self.rotate_after {
             0 => Ok(()),
-            slots => write!(f, ", leaders take turns of {slots} slots"),
+            slots => write!(f, ", leaders rotate after {slots} slots"),
         }
     }
 }

@@ -446,7 +446,7 @@ impl Node {
 
     /// When to look next whether an instance that leads here is another replica's.
     pub(crate) fn spread_at(&self) -> Option<Time> {
-        if self.instances.len() == 1 || self.config.order.takes_turns() {
+        if self.instances.len() == 1 || self.config.order.rotates() {
             return None;
         }
         let led = self.instances.iter().filter(|instance| {

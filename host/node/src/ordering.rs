@@ -299,8 +299,8 @@ impl Node {
             OrderEffect::Examine { slot, digest, batch } => self.on_examine(at, slot, digest, batch),
             OrderEffect::Overdue { request } => self.on_overdue(request, out),
             OrderEffect::Members { memberships, .. } => self.on_members(at, memberships),
-            OrderEffect::LeaderChanged { view, leader, in_turn } => {
-                self.on_leader_changed(at, now, (view, leader), in_turn, out);
+            OrderEffect::LeaderChanged { view, leader, rotated } => {
+                self.on_leader_changed(at, now, (view, leader), rotated, out);
             }
             OrderEffect::ReadConfirmed { read, slot } => self.on_read_confirmed(at, read, slot),
             OrderEffect::ReadFailed { read } => self.on_read_failed(read),
@@ -409,7 +409,7 @@ impl Node {
         at: usize,
         now: Time,
         (view, leader): (View, Option<ReplicaId>),
-        in_turn: bool,
+        rotated: bool,
         out: &mut Effects,
     ) {
         let many = self.instances.len() > 1;
@@ -431,7 +431,7 @@ impl Node {
         if self.vouching.is_on() {
             // Clients ask all replicas, whoever leads, and some of them the leader first.
             if leader.is_some() {
-                self.take_care(now, at, in_turn);
+                self.take_care(now, at, rotated);
             }
             for conn in self.peers.clients() {
                 out.send(conn, self.leader_notice(conn).frame());

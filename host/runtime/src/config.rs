@@ -291,7 +291,7 @@ pub struct Config {
     pub protocol: Protocol,
     /// After so many slots of an instance the next replica leads it; 0: who leads goes on as long as it does well.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub turn_slots: u64,
+    pub rotate_after: u64,
     /// How many ordering instances share the work.
     #[serde(default = "one")]
     pub instances: u16,
@@ -410,7 +410,7 @@ impl Config {
             data,
             fault_model: FaultModel::default(),
             protocol: Protocol::default(),
-            turn_slots: 0,
+            rotate_after: 0,
             instances: one(),
             lanes: one(),
             service: kv(),

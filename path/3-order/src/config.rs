@@ -80,8 +80,8 @@ impl OrderConfig {
     }
 
     /// Whether leaders change although nothing is wrong.
-    pub fn takes_turns(&self) -> bool {
-        matches!(self, Self::ModSmart { config, .. } if config.turn_slots > 0)
+    pub fn rotates(&self) -> bool {
+        matches!(self, Self::ModSmart { config, .. } if config.rotate_after > 0)
     }
 
     /// Whether members can join and leave while it runs.

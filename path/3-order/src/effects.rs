@@ -53,7 +53,7 @@ pub enum Effect {
         /// Who leads in it.
         leader: Option<ReplicaId>,
         /// Whether the leader before had led all that it may at a time: nothing failed.
-        in_turn: bool,
+        rotated: bool,
     },
     /// A strong read may run once everything up to this slot is executed.
     ReadConfirmed {

@@ -60,7 +60,7 @@ pub(crate) fn messages() -> Vec<(&'static str, &'static str, ModSmartMessage)> {
         ("stop_joined", "Others complain.", stop(Complaint::Joined)),
         ("stop_leaves", "The leader gives up.", stop(Complaint::Leaves)),
         ("stop_rate", "The leader is slow.", stop(Complaint::Rate)),
-        ("stop_turn", "The leader's turn is over.", stop(Complaint::Turn)),
+        ("stop_rotation", "The leader's shift is over.", stop(Complaint::Rotation)),
         ("certificate", "Why there is a view 5.", Body::Certificate { stops: signed(&[1, 2, 3]) }),
         (
             "stop_data",

@@ -77,7 +77,7 @@ fn complaint(why: Complaint) -> String {
         Complaint::Joined => "joined".into(),
         Complaint::Leaves => "leaves".into(),
         Complaint::Rate => "rate".into(),
-        Complaint::Turn => "turn".into(),
+        Complaint::Rotation => "rotation".into(),
     }
 }
 

@@ -19,7 +19,7 @@ impl Plays for Complains {
                 2 => Complaint::Joined,
                 3 => Complaint::Request(me.digest()),
                 4 => Complaint::Rate,
-                5 => Complaint::Turn,
+                5 => Complaint::Rotation,
                 _ => Complaint::Slot(Slot::new(me.rng.below(50))),
             };
             let decided = Slot::new(me.rng.below(40));

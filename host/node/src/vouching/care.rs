@@ -109,15 +109,15 @@ impl Node {
         opening(whole).is_some() || signed()
     }
 
-    /// A new view of an instance has its leader. `in_turn`: nothing failed in the one before.
-    pub(crate) fn take_care(&mut self, now: Time, at: usize, in_turn: bool) {
+    /// A new view of an instance has its leader. `rotated`: nothing failed in the one before.
+    pub(crate) fn take_care(&mut self, now: Time, at: usize, rotated: bool) {
         let (view, _) = self.instances[at].leader;
         let Some(care) = self.vouching.care.get_mut(at) else { return };
         // The first view follows no other.
         if view == View::FIRST || view == care.view {
             return;
         }
-        if in_turn {
+        if rotated {
             care.view = view;
             return;
         }

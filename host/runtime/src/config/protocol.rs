@@ -20,8 +20,8 @@ impl Config {
             (Protocol::ModSmart, _) if self.reads.lease => invalid(
                 "reads: leases are known to the protocol \"raft\" only: write lease = false, or leave it out",
             ),
-            (Protocol::Raft, _) if self.turn_slots > 0 => {
-                invalid("turn_slots: leaders take turns with the protocol \"mod-smart\" only: leave it out")
+            (Protocol::Raft, _) if self.rotate_after > 0 => {
+                invalid("rotate_after: leaders rotate with the protocol \"mod-smart\" only: leave it out")
             }
             (_, FaultModel::Byzantine) if self.membership > 1 => invalid(
                 "membership: nobody joins a cluster that survives \"byzantine\" faults later: make a new cluster from a backup \
@@ -64,7 +64,7 @@ impl Config {
                     timeout: Span::from_millis(low),
                     timeout_max: Span::from_millis(high.saturating_mul(4)),
                     repeat: Span::from_millis(low / 3),
-                    turn_slots: self.turn_slots,
+                    rotate_after: self.rotate_after,
                     cache_bytes,
                     reload,
                     ..ModSmartConfig::new(me, ids, self.fault_model, seed)

@@ -240,7 +240,7 @@ impl ModSmart {
         self.queue.clear();
         self.open = Default::default();
         self.stops.forget();
-        self.turns.begin();
+        self.rotation.begin();
         self.gathered = Default::default();
         self.members.forget_followers();
         self.watch.enter(self.now, true);

@@ -8,7 +8,7 @@
 //! docs/protocols/mod_smart.md, with the deviations and what is not implemented; `[mod_smart L1]` (who leads) names a line there.
 //!
 //! Where to look: `normal` (PROPOSE, WRITE, ACCEPT), `examine` (whether clients sent it), `stops` (complaints, STOP, views), `sync` (STOP-DATA, SYNC), `rules` (what binds
-//! a view), `statements` (what is signed, and its checks), `watch` (who waits for what), `rates` (slow leaders), `turns` (leaders that take turns), `fetch` (decided slots from
+//! a view), `statements` (what is signed, and its checks), `watch` (who waits for what), `rates` (slow leaders), `rotation` (leaders that rotate), `fetch` (decided slots from
 //! others), `tenures` and `members` (who takes part, and how that changes), `log` (decided slots), `delivery`, `checkpoints`, `persist` and
 //! `restore` (records), `reads`, `invariants`.
 //!
@@ -27,12 +27,12 @@ mod persist;
 mod rates;
 mod reads;
 mod restore;
+mod rotation;
 mod rules;
 mod statements;
 mod stops;
 mod sync;
 mod tenures;
-mod turns;
 mod watch;
 
 pub use persist::{RECORD_DECIDED, RECORD_FLOOR, RECORD_LOCKED, RECORD_VIEW, RECORD_WROTE};
@@ -55,13 +55,13 @@ use quorate_wire::{Batch, Memberships, OrderMessage, Verified};
 use rates::Rates;
 use reads::Reads;
 use restore::Replay;
+use rotation::Rotation;
 pub use statements::{Statements, digest_of, digest_of_request};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use stops::Stops;
 use sync::Gathered;
 use tenures::{Tenures, number_of};
-use turns::Turns;
 use watch::Watch;
 
 /// No view is higher: a peer that names an absurd one is refused instead of followed to the end of the numbers.
@@ -92,7 +92,7 @@ pub struct ModSmartConfig {
     /// To how much that grows, at most, while leader after leader fails.
     pub timeout_max: Span,
     /// So many slots a leader leads, then the next one does; 0: as long as nobody complains.
-    pub turn_slots: u64,
+    pub rotate_after: u64,
     /// How long a message may stay without effect before it is sent again.
     pub repeat: Span,
     /// Bytes of decided batches kept in memory, at most, where they can be read back.
@@ -114,7 +114,7 @@ impl ModSmartConfig {
             heartbeat: Span::from_millis(50),
             timeout: Span::from_millis(300),
             timeout_max: Span::from_millis(2400),
-            turn_slots: 0,
+            rotate_after: 0,
             repeat: Span::from_millis(100),
             cache_bytes: 64 << 20,
             reload: true,
@@ -170,7 +170,7 @@ pub struct ModSmart {
     gathered: Gathered,
     watch: Watch,
     rates: Rates,
-    turns: Turns,
+    rotation: Rotation,
     fetching: Fetching,
     reads: Reads,
     /// Who was shown a certificate, or asked for one, since the last tick.
@@ -226,7 +226,7 @@ impl ModSmart {
             gathered: Gathered::default(),
             watch: Watch::default(),
             rates: Rates::default(),
-            turns: Turns::default(),
+            rotation: Rotation::default(),
             fetching: Fetching::default(),
             reads: Reads::default(),
             shown: BTreeSet::new(),
@@ -304,8 +304,8 @@ impl ModSmart {
         let news = leader != self.announced.1 || (leader.is_some() && self.view != self.announced.0);
         if news {
             self.announced = (self.view, leader);
-            let in_turn = self.was_whole_turn();
-            out.push(Effect::LeaderChanged { view: self.view, leader, in_turn });
+            let rotated = self.was_whole_shift();
+            out.push(Effect::LeaderChanged { view: self.view, leader, rotated });
         }
     }
 
@@ -478,7 +478,7 @@ impl Order for ModSmart {
         if first {
             self.deliver(out);
         }
-        self.end_turn(out);
+        self.end_shift(out);
         self.leave_if_idle(out);
         self.announce(out);
         self.tell_members(out);
@@ -529,7 +529,7 @@ impl Order for ModSmart {
     }
 
     fn leading(&self) -> bool {
-        self.leads() && self.stops.leaving.is_none() && !self.turn_is_full()
+        self.leads() && self.stops.leaving.is_none() && !self.shift_is_full()
     }
 
     fn settled(&self) -> bool {

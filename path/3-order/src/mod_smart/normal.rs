@@ -111,7 +111,7 @@ impl ModSmart {
         let slot = self.decided().next();
         let fresh = self.tallies.get(&slot).is_none_or(|tally| tally.proposal.is_none());
         if !self.is_mine()
-            || self.turn_is_over()
+            || self.shift_is_over()
             || slot < *base
             || !fresh
             || self.open.taken(self.view).is_some()

@@ -175,7 +175,7 @@ impl ModSmart {
     pub(super) fn install(&mut self, view: View, stops: Signed, out: &mut Effects) {
         assert!(view > self.view, "INV-SMART-7: views only grow, from {} to {view}", self.view);
         let left = self.barred || self.stops.left() || self.stops.says_leaves(self.leader());
-        self.note_turn();
+        self.note_shift();
         self.view = view;
         self.certificate = stops;
         self.barred = false;
@@ -187,7 +187,7 @@ impl ModSmart {
         self.stops.heard.retain(|_, heard| heard.asked > view);
         (self.stops.asking, self.stops.leaving) = (None, None);
         self.members.forget_followers();
-        self.watch.enter(self.now, left || self.was_whole_turn());
+        self.watch.enter(self.now, left || self.was_whole_shift());
         self.enter_rates();
         self.fail_reads(out);
         self.enter_synchronization(out);

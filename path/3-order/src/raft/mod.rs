@@ -221,7 +221,7 @@ impl Raft {
             self.leader != self.announced.1 || (self.leader.is_some() && self.view != self.announced.0);
         if news {
             self.announced = (self.view, self.leader);
-            out.push(Effect::LeaderChanged { view: self.view, leader: self.leader, in_turn: false });
+            out.push(Effect::LeaderChanged { view: self.view, leader: self.leader, rotated: false });
         }
     }
 

@@ -1,10 +1,10 @@
-//! Leaders that take turns, in whole replicas: nobody who asks notices.
+//! Leaders that rotate, in whole replicas: nobody who asks notices.
 
 use quorate_sim::{Level, Plan, Profile, World};
 use quorate_types::{FaultModel, Protocol};
 use std::collections::{BTreeMap, BTreeSet};
 
-fn plan(seed: u64, fault_model: FaultModel, instances: u16, turn_slots: u64) -> Plan {
+fn plan(seed: u64, fault_model: FaultModel, instances: u16, rotate_after: u64) -> Plan {
     let replicas = if fault_model == FaultModel::Crash { 3 } else { 4 };
     let profile = Profile {
         fault_model: Some(fault_model),
@@ -23,7 +23,7 @@ fn plan(seed: u64, fault_model: FaultModel, instances: u16, turn_slots: u64) -> 
     let work = &mut plan.workload;
     (work.operations, work.at_once, work.pause) = (200, 2, 0);
     (work.shares, work.deadlines, work.batch) = ([1, 0, 0, 0, 0, 0, 0, 0], 0, 1);
-    plan.turn_slots = turn_slots;
+    plan.rotate_after = rotate_after;
     plan
 }
 
@@ -43,7 +43,7 @@ fn run(plan: Plan) -> (BTreeMap<u64, BTreeSet<String>>, usize) {
 }
 
 #[test]
-fn every_replica_has_its_turn() {
+fn every_replica_has_its_shift() {
     for model in [FaultModel::Crash, FaultModel::Byzantine] {
         for seed in 1..=5 {
             let (views, commands) = run(plan(seed, model, 1, 5));
@@ -52,7 +52,11 @@ fn every_replica_has_its_turn() {
             let replicas = if model == FaultModel::Crash { 3 } else { 4 };
             let leaders: BTreeSet<_> = views.values().flatten().collect();
             assert_eq!(leaders.len(), replicas, "{model:?}, seed {seed}: {views:?}");
-            assert!(views.len() > usual.len() + 2 * replicas, "{model:?}, seed {seed}: {} views", views.len());
+            assert!(
+                views.len() > usual.len() + 2 * replicas,
+                "{model:?}, seed {seed}: {} views",
+                views.len()
+            );
             assert!(views.values().all(|leaders| leaders.len() == 1), "{views:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! Leaders that take turns.
+//! Leaders that rotate.
 
 use super::chaos::{hasty, schedule, seeds};
 use super::liars::How;
@@ -11,17 +11,17 @@ use quorate_types::Span;
 use quorate_wire::mod_smart::{Complaint, ModSmartBody as Body};
 use std::collections::BTreeMap;
 
-fn turning(config: ModSmartConfig) -> ModSmartConfig {
-    ModSmartConfig { turn_slots: 3, ..config }
+fn rotating(config: ModSmartConfig) -> ModSmartConfig {
+    ModSmartConfig { rotate_after: 3, ..config }
 }
 
-fn turning_at_once(config: ModSmartConfig) -> ModSmartConfig {
-    ModSmartConfig { turn_slots: 1, ..hasty(config) }
+fn rotating_at_once(config: ModSmartConfig) -> ModSmartConfig {
+    ModSmartConfig { rotate_after: 1, ..hasty(config) }
 }
 
 fn plans() -> [Plan; 4] {
     [Plan::crash(3), Plan::crash(5), Plan::byzantine(4), Plan::byzantine(7)]
-        .map(|plan| Plan { configure: turning, ..plan })
+        .map(|plan| Plan { configure: rotating, ..plan })
 }
 
 /// So many requests, one after the other; who led each of their views.
@@ -39,13 +39,13 @@ fn led(world: &mut World, count: usize) -> BTreeMap<u64, usize> {
 
 /// All lead in turn, three slots each; nobody waits for a time-out.
 #[test]
-fn leaders_take_turns() {
+fn leaders_rotate() {
     for plan in plans() {
         let mut world = World::new(1, plan);
-        let turns = led(&mut world, 6 * plan.members);
+        let shifts = led(&mut world, 6 * plan.members);
         let views = (0..plan.members).map(|at| world.view(at)).max().unwrap_or_default();
         assert_eq!(views, 2 * plan.members as u64 + 1, "every three slots a view, {}", world.describe());
-        for (view, leader) in turns {
+        for (view, leader) in shifts {
             assert_eq!(leader, view as usize % plan.members, "in their order");
         }
         assert!(world.now.since(quorate_types::Time::ZERO) < Span::from_secs(10), "{:?}", world.now);
@@ -53,9 +53,9 @@ fn leaders_take_turns() {
     }
 }
 
-/// Nothing is decided, so nothing turns.
+/// Nothing is decided, so nobody rotates.
 #[test]
-fn nobody_turns_without_work() {
+fn nobody_rotates_without_work() {
     for plan in plans() {
         let mut world = World::new(1, plan);
         world.run(Span::from_secs(20));
@@ -78,27 +78,27 @@ fn who_failed_is_passed_over() {
             assert_eq!(world.overdue, late, "nothing waits for it, {}", world.describe());
             let rounds = 4 * plan.members as u64;
             let end = world.leader().map_or(0, |at| world.view(at));
-            assert!(end > views + rounds, "it has no turns, and the views are counted: {views} to {end}");
+            assert!(end > views + rounds, "it has no shifts, and the views are counted: {views} to {end}");
         }
     }
 }
 
 /// A leader that has led enough proposes no more, whoever asks.
 #[test]
-fn a_turn_is_so_many_slots() {
+fn a_shift_is_so_many_slots() {
     for model in [Crash, Byzantine] {
         let mut one = One::fresh(0, 4, model);
-        one.config.turn_slots = 3;
+        one.config.rotate_after = 3;
         let mut one = One::begun(one, 0, 4, model, Vec::new());
         let mut asked = Vec::new();
         for slot in 1..=3 {
-            assert_eq!(asked, [], "{slot} belongs to the turn");
+            assert_eq!(asked, [], "{slot} belongs to the shift");
             asked = stops(&one.decide(1, slot, 1, &some(slot)));
         }
-        assert_eq!(asked, [(2, Complaint::Turn)], "{model:?}");
+        assert_eq!(asked, [(2, Complaint::Rotation)], "{model:?}");
         assert!(one.order.leader() != one.order.config.me && one.order.view.number() == 1);
         let rest = one.pass(Span::from_millis(400));
-        assert!(stops(&rest).contains(&(2, Complaint::Turn)), "until it happens");
+        assert!(stops(&rest).contains(&(2, Complaint::Rotation)), "until it happens");
     }
 }
 
@@ -110,12 +110,12 @@ fn stops(effects: &[Effect]) -> Vec<(u64, Complaint)> {
     sent(effects, 2).into_iter().filter_map(stop).collect()
 }
 
-/// Those that say early that a turn is over are not enough; only with the word of an honest one others join them.
+/// Those that say early that a shift is over are not enough; only with the word of an honest one others join them.
 #[test]
-fn liars_end_no_turn() {
+fn liars_end_no_shift() {
     let mut one = One::new(0, 7, Byzantine);
     for from in [2, 3] {
-        let stop = one.stop(from, 2, Complaint::Turn);
+        let stop = one.stop(from, 2, Complaint::Rotation);
         assert_eq!(stops(&one.hear(from, 1, stop)), []);
     }
     assert_eq!(one.order.view.number(), 1);
@@ -123,8 +123,8 @@ fn liars_end_no_turn() {
 
 /// The usual random schedules, and those with adversaries, where views change all the time anyway.
 #[test]
-fn turns_survive_crashes_and_liars() {
-    for configure in [turning as fn(ModSmartConfig) -> ModSmartConfig, turning_at_once] {
+fn shifts_survive_crashes_and_liars() {
+    for configure in [rotating as fn(ModSmartConfig) -> ModSmartConfig, rotating_at_once] {
         for plan in [Plan::crash(3), Plan::crash(4), Plan::byzantine(4), Plan::byzantine(7)] {
             seeds(30).for_each(|seed| drop(schedule(seed, Plan { configure, ..plan }, &[])));
         }
