@@ -438,8 +438,7 @@ impl Plan {
     pub fn new(seed: u64, profile: &Profile) -> Self {
         let (fault_model, byzantine) = (profile.model(), profile.model() == FaultModel::Byzantine);
         let protocol = if byzantine { Protocol::ModSmart } else { profile.protocol.unwrap_or_default() };
-        let profile = &profile.of(protocol);
-        let mut rng = Rng::of(seed, 1);
+        let (profile, mut rng) = (&profile.of(protocol), Rng::of(seed, 1));
         let usual = rng.pick(&[1, 2, 3, 3, 3, 3, 3, 4, 5, 5, 5, 7]);
         let chosen = if byzantine { Rng::of(seed, 20).pick(&[4, 4, 4, 5, 7]) } else { usual };
         let (founders, spares) = joiners(seed, profile, profile.replicas.unwrap_or(chosen));
