@@ -10,7 +10,8 @@
 //!   [`WAIT_MIN`] at least. Whoever has not answered by then is late: others answer in its place, until it gets another chance; the more
 //!   often it is late, the later that is. So the nearest ones answer in the end, wherever replicas stand.
 //! - When repliers differ, all are asked, and who said something else than f+1 did is late for long.
-//! - Where too few are never late, those answer whose last chance is the longest ago. Where that does not help, all are asked.
+//! - Where too few are never late, those answer whose last chance is the longest ago. Where that does not help, all are asked, and nobody
+//!   looks again before the request is sent again.
 //!
 //! Who comes first differs from client to client, so that all members have the same work.
 //!
@@ -139,6 +140,8 @@ impl ClientCore {
         let place = place.filter(|place| place.generation == begun.generation);
         let Some(session) = place.and_then(|place| place.session.as_mut()) else { return };
         let Some(entry) = session.sent_entry(begun.number) else { return };
+        let tries = begun.tries + 1;
+        entry.votes.rests = usize::from(tries) > self.links.len();
         let (answered, lacks) = (entry.votes.decided(), entry.votes.lacks(needed));
         let last = self.links.iter().map(|link| link.late_until).max().unwrap_or_default();
         let mut owing = false;
@@ -156,12 +159,20 @@ impl ClientCore {
             }
         }
         // They differ, or nobody does better than those that are late.
-        let tries = begun.tries + 1;
         if !owing || usize::from(tries) > self.links.len() {
             self.ask_all(now);
         }
         if usize::from(tries) <= self.links.len() {
             self.repliers.begun.push_back(Begun { since: now, tries, ..begun });
+        }
+    }
+
+    /// A session's requests are sent again: what was looked at in vain before is looked at once more. Who is to answer may be somebody else by
+    /// now, and lie.
+    pub(crate) fn look_again(&mut self, now: Time, index: u32) {
+        let Some(session) = self.sessions.at(index) else { return };
+        for number in session.take_resting() {
+            self.begun(now, index, number);
         }
     }
 

@@ -241,6 +241,18 @@ impl Session {
         self.entries.get_mut((number - self.base) as usize).filter(|entry| !entry.done)
     }
 
+    /// The numbers of those for which others were asked to answer in vain; they rest no more.
+    pub(crate) fn take_resting(&mut self) -> Vec<u64> {
+        let base = self.base;
+        let resting = (base..).zip(&mut self.entries).filter(|(_, entry)| !entry.done && entry.votes.rests);
+        resting
+            .map(|(number, entry)| {
+                entry.votes.rests = false;
+                number
+            })
+            .collect()
+    }
+
     /// The entry with this number, if it is on its way: it was sent, is not answered, and is not about to be sent again.
     pub(crate) fn under_way(&self, number: u64) -> Option<&Entry> {
         if number < self.base || number >= self.sent {

@@ -643,6 +643,7 @@ impl ClientCore {
         }
         if resend {
             self.ask_all(now);
+            self.look_again(now, index);
         }
         let Some(session) = self.sessions.places[index as usize].session.as_mut() else { return NEVER };
         let mut idle_due = NEVER;

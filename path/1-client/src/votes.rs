@@ -144,6 +144,8 @@ pub(crate) struct Votes {
     others: Vec<Group>,
     /// When the first one came.
     pub(crate) since: Time,
+    /// Others were asked in vain, and nobody looks any more (`repliers.rs`).
+    pub(crate) rests: bool,
 }
 
 /// Whether a reply tells what execution decided about its request.

@@ -217,3 +217,27 @@ fn a_request_without_any_answer_makes_all_answer() {
     assert_eq!(told(&hand, Silent), Vec::<usize>::new());
     hand.advance(Span::from_secs(12));
 }
+
+/// All were late for long, and asked in vain. Who is first again then, and lies, is looked at again when the request is sent again.
+#[test]
+fn who_lies_once_all_were_asked_in_vain_is_found_out() {
+    let (mut hand, handle) = session();
+    let liar = only(&told(&hand, Full));
+    hand.call(1, handle, b"x");
+    hand.done(liar, 1, b"lie");
+    // The others are cut off for a while.
+    for _ in 0..70 {
+        hand.advance(Span::from_secs(2));
+    }
+    for _ in 0..20 {
+        for member in (0..4).filter(|member| *member != liar) {
+            if hand.modes[member] == Some(Full) {
+                hand.done(member, 1, &long());
+            } else if hand.modes[member] == Some(Digests) {
+                digest(&mut hand, member, 1, &long());
+            }
+        }
+        hand.advance(Span::from_millis(500));
+    }
+    hand.replied(1, &long());
+}
