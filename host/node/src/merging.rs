@@ -13,7 +13,7 @@ use crate::ordering::Instance;
 use crate::status::{InstanceStatus, InstancesStatus};
 use quorate_merge::{Decided, Delivered, INSTANCES_MAX, Position, ReadEnd, RecordIndex, SLOT_MAX};
 use quorate_order::Input as OrderInput;
-use quorate_types::{ClientId, ConnId, Halt, InstanceId, ReplicaId, Seq, Slot, Span, Time};
+use quorate_types::{ClientId, ConnId, Halt, InstanceId, ReplicaId, Seq, SessionId, Slot, Span, Time};
 use quorate_wire::{Batch, ReplyStatus, fill_frame, read_fill};
 use std::collections::BTreeMap;
 
@@ -143,10 +143,12 @@ impl Node {
             let own = self.vouching.is_on() || self.proposed_here(at);
             let (replies, members) = (self.vouching.repliers(), self.config.members.all().len());
             let place = self.config.members.place();
-            self.routes.route(&self.outcomes, own, |session| {
-                // Who asks again is answered by all.
-                (place + members - session.index as usize % members) % members < replies
-            });
+            // Who asks again is answered by all.
+            let answers =
+                |session: SessionId| (place + members - session.index as usize % members) % members < replies;
+            let executor = &self.executor;
+            let owns = Some(executor).filter(|_| self.vouching.is_on() && executor.has_own_replies());
+            self.routes.route(&self.outcomes, own, answers, owns);
         }
         self.heard_executed();
         self.rank_new_clients();

@@ -415,7 +415,11 @@ impl Node {
                 Lookup::UnknownSession => Owner::Claims(client),
                 Lookup::Ended => return say(ReplyStatus::SessionExpired, b""),
                 Lookup::Forgotten => return say(ReplyStatus::ReplyForgotten, b""),
-                Lookup::Done { status, body } => return say(status, body),
+                Lookup::Done { status, body } => {
+                    let own = Some(body).filter(|_| status == ReplyStatus::Done);
+                    let own = own.and_then(|body| self.executor.own_replies(body));
+                    return say(status, own.as_deref().unwrap_or(body));
+                }
             },
         };
         let limits = self.access.of(self.peers.identity(conn));

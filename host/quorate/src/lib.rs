@@ -13,8 +13,8 @@ pub use client::{BlockingClient, Client, Error, TlsFiles};
 pub use local::LocalCluster;
 pub use quorate_execute::{
     BatchReplies, CheckpointError, CheckpointSink, CheckpointSource, Context, InStore, KeyUse, ObjectService,
-    ReplySink, Service, Store, Tracked, Typed, TypedError, TypedService, checkpoint_tracked, decode_reply,
-    encode_command, restore_tracked,
+    OwnReplies, ReplySink, Service, Store, Tracked, Typed, TypedError, TypedService, checkpoint_tracked,
+    decode_reply, encode_command, restore_tracked,
 };
 pub use quorate_runtime::{
     Clock, Config, ConfigError, Disk, Durability, MemberConfig, Network, Options, Replica, Running,

@@ -1,11 +1,12 @@
 //! A whole cluster in one process, on real sockets and a real disk: for a service's own tests, and for trying things out.
 
+use aws_lc_rs::rand;
 use quorate_execute::Service;
 use quorate_runtime::{
     Config, DataDirectory, DirectoryError, Durability, Identity, MemberConfig, Options, Replica, Running,
-    StartError,
+    SigningConfig, SigningKey, StartError,
 };
-use quorate_types::{ClusterId, Incarnation, ReplicaId};
+use quorate_types::{ClusterId, FaultModel, Incarnation, ReplicaId};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -35,7 +36,8 @@ impl LocalCluster {
         Self::start_with(directory, replicas, service, |_| {}, |_| Options::default())
     }
 
-    /// The same, with the configuration of each replica changed by `configure`, and its parts replaced by `options`.
+    /// The same, with the configuration of each replica changed by `configure`, and its parts replaced by `options`. For Byzantine faults set
+    /// `fault_model` and `protocol`, of four replicas or more; their keys are made then.
     ///
     /// # Errors
     /// Why the cluster can not be set up or a replica does not start.
@@ -48,6 +50,7 @@ impl LocalCluster {
     ) -> Result<Self, StartError> {
         let mut configs = set_up(directory, replicas)?;
         configs.iter_mut().for_each(configure);
+        make_keys(directory, &mut configs)?;
         let running = configs.iter().map(|_| None).collect();
         let mut cluster = Self { configs, running, service: Box::new(service) };
         for id in 1..=replicas {
@@ -145,6 +148,30 @@ fn set_up(directory: &Path, replicas: u16) -> Result<Vec<Config>, StartError> {
         configs.push(config);
     }
     Ok(configs)
+}
+
+/// With Byzantine faults each replica signs: a key for each that was given none.
+fn make_keys(directory: &Path, configs: &mut [Config]) -> Result<(), StartError> {
+    let signs = |config: &Config| config.fault_model == FaultModel::Byzantine && config.signing.is_none();
+    if !configs.iter().all(signs) {
+        return Ok(());
+    }
+    let io = |what| move |why| StartError::Io { what, why };
+    let mut public = Vec::new();
+    for config in configs.iter_mut() {
+        let mut secret = [0; 32];
+        rand::fill(&mut secret).map_err(|_| io("making a key")(std::io::ErrorKind::Unsupported.into()))?;
+        let (secret, path) =
+            (SigningKey::new(secret), directory.join(format!("replica-{}.key", config.replica)));
+        std::fs::write(&path, secret.to_text()).map_err(io("writing a key"))?;
+        config.signing = Some(SigningConfig { key: path });
+        public.push((config.replica, secret.public()));
+    }
+    for member in configs.iter_mut().flat_map(|config| &mut config.members) {
+        member.key =
+            public.iter().find(|(replica, _)| *replica == member.replica).map(|(_, key)| key.clone());
+    }
+    Ok(())
 }
 
 /// Randomness of the system: every state of the standard hasher has keys of its own.

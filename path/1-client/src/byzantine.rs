@@ -60,7 +60,8 @@ impl ClientCore {
         if reply.status == ReplyStatus::Position {
             return self.executed(from, reply);
         }
-        if reply.status == ReplyStatus::DoneDigest && reply.body.len() != Digest::BYTES {
+        let fits = reply.body.len() == Digest::BYTES && self.config.combiner.is_none();
+        if reply.status == ReplyStatus::DoneDigest && !fits {
             return false;
         }
         if reply.status == ReplyStatus::SessionOpened || reply.session == SessionId::NONE {
@@ -77,10 +78,16 @@ impl ClientCore {
             // Others answered faster.
             return number < session.high();
         };
-        match entry.votes.add(from, reply, payload, needed, &mut self.held) {
+        let combiner = self.config.combiner.as_ref();
+        match entry.votes.add(from, reply, payload, (needed, combiner), &mut self.held) {
             Tally::Counts if is_final(reply) => {
-                let (since, liars) = (entry.votes.since, entry.votes.others(reply));
-                let taken = if reply.status == ReplyStatus::DoneDigest {
+                let (since, liars) = (entry.votes.since, entry.votes.others(reply, combiner));
+                let taken = if let (Some(combiner), ReplyStatus::Done) = (combiner, reply.status) {
+                    // One of them may only seem to say the same.
+                    let Some(body) = entry.votes.combined(reply, combiner) else { return true };
+                    let whole = Reply { body: &body, ..*reply };
+                    self.agreed(now, index, from, &whole, &body, out)
+                } else if reply.status == ReplyStatus::DoneDigest {
                     let body = entry.votes.whole(reply);
                     let whole = Reply { status: ReplyStatus::Done, body: &body, ..*reply };
                     self.agreed(now, index, from, &whole, &body, out)
@@ -213,7 +220,7 @@ impl ClientCore {
         }
         let Some(session) = self.sessions.places[index as usize].session.as_mut() else { return false };
         let Phase::Opening(opening) = &mut session.phase else { return false };
-        match opening.votes.add(from, reply, payload, needed, &mut self.held) {
+        match opening.votes.add(from, reply, payload, (needed, None), &mut self.held) {
             Tally::Counts if opens => self.opened(now, reply, out),
             Tally::Counts => self.open_refused(now, from, reply, out),
             Tally::Waits | Tally::Begins => true,

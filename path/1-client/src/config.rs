@@ -1,5 +1,6 @@
 //! What a client may be told; the defaults suit a cluster in one or a few data centres.
 
+use crate::combiner::Combines;
 use quorate_types::{ClientId, ClusterId, FaultModel, Span};
 use quorate_wire::{RequestSigner, RequestTagger};
 use std::sync::Arc;
@@ -51,6 +52,9 @@ pub struct Config {
     /// Where replicas may lie: so many members more than the f+1 that are needed answer each request. One that hangs is noticed after some
     /// 50 ms, and costs those who wait for it that; where a spare one answers, it costs nothing, and each request an answer more.
     pub spare_repliers: u32,
+    /// Where replicas may lie: compares replies, and puts them together, in another way than byte by byte. f+1 replicas answer whole then, and
+    /// all reads are ordered.
+    pub combiner: Option<Combines>,
     /// Where replicas may lie: reads are ordered like commands. If not, all replicas are asked, and only what no quorum answers alike is
     /// ordered.
     pub ordered_reads: bool,
@@ -98,6 +102,7 @@ impl Config {
             keys_last: Span::from_secs(600),
             leader_first: None,
             spare_repliers: 0,
+            combiner: None,
             ordered_reads: false,
             seed,
             dial_back_off_min: Span::from_millis(20),

@@ -11,12 +11,13 @@
 //! equal ones; a read's answer is true once a quorum gave it, or when f+1 gave it in the order of commands.
 //!
 //! Start with `core.rs` (connections and the leader), then `session.rs` (one session's queue), `sessions.rs` and `sending.rs`. For
-//! Byzantine faults: `votes.rs` (when an answer counts), `byzantine.rs` (what answers do), `spread.rs` (sending to all), `first.rs` (to the leader first),
+//! Byzantine faults: `votes.rs` (when an answer counts), `combiner.rs` (other ways to compare), `byzantine.rs` (what answers do), `spread.rs` (sending to all), `first.rs` (to the leader first),
 //! `tagging.rs`, `repliers.rs` (who answers), `unordered.rs` and `queries.rs` (reads).
 //! Tests: tests/core.rs, tests/cluster.rs, tests/byzantine.rs, tests/liars.rs, tests/first.rs.
 
 mod back_off;
 mod byzantine;
+mod combiner;
 mod config;
 mod core;
 mod effects;
@@ -35,6 +36,7 @@ mod tagging;
 mod unordered;
 mod votes;
 
+pub use combiner::{Combiner, Combines};
 pub use config::{Config, Macs, Signer};
 pub use core::{ClientCore, Stats};
 pub use effects::{CallId, Completion, Effect, Effects, Input, ReadConsistency, SessionHandle};

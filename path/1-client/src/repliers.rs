@@ -195,6 +195,8 @@ impl ClientCore {
         for (rank, link) in ranked.into_iter().enumerate() {
             let mode = match rank {
                 0 => AnswerMode::Full,
+                // Who puts answers together needs them all.
+                _ if rank < asked && self.config.combiner.is_some() => AnswerMode::Full,
                 _ if rank < asked => AnswerMode::Digests,
                 _ => AnswerMode::Silent,
             };

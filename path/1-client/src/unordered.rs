@@ -94,7 +94,8 @@ impl ClientCore {
         let up = self.links.iter().enumerate().filter(|(_, link)| link.up().is_some());
         let on = up.fold(0u64, |all, (index, _)| all | 1 << index);
         let many = on.count_ones() as usize >= self.unordered.quorum;
-        if self.config.ordered_reads || !many || self.unordered.ordered_until > now {
+        let ordered = self.config.ordered_reads || self.config.combiner.is_some();
+        if ordered || !many || self.unordered.ordered_until > now {
             return self.ordered_read(now, call, query, deadline, out);
         }
         self.queued_bytes += cost(query.len());

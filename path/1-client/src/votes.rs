@@ -11,6 +11,8 @@
 //! A member may send the digest of a long answer instead of it (`repliers.rs`). It stands by the answer as well as who sends it whole, and
 //! the answer counts when enough stand by it and one of them sent it whole.
 //!
+//! A client that compares in a way of its own ([`Combines`]) keeps the answer of each member of a group, and digests count for nothing.
+//!
 //! Votes on one request are one group for each answer. The first group lies in the request's entry, so that two equal answers cost no
 //! allocation. What a member makes us keep is bounded ([`Held`]): a vote that does not fit is not counted, and comes again when
 //! the request is sent again.
@@ -19,6 +21,7 @@
 //! INV-CLIENT-10: what is kept of answers is counted, and bounded for each member.
 //! Tests: tests/byzantine.rs, votes/tests.rs.
 
+use crate::combiner::Combines;
 use bytes::Bytes;
 use quorate_types::{Digest, SessionId, Time};
 use quorate_wire::{Reply, ReplyStatus, reply_digest};
@@ -75,6 +78,8 @@ struct Group {
     status: ReplyStatus,
     /// Empty as long as only the digest is known.
     body: Bytes,
+    /// Those of others that say the same in other bytes, with whose they are; with a combiner only.
+    own: Vec<(usize, Bytes)>,
     /// The body is here.
     whole: bool,
     /// The body's, once it is needed.
@@ -89,14 +94,17 @@ impl Group {
         let status = if whole { reply.status } else { ReplyStatus::Done };
         let body = if whole { keep(reply.body, payload) } else { Bytes::new() };
         let digest = if whole { None } else { digest_in(reply) };
-        Self { members: bit, kept_for: from, session, status, body, whole, digest, last }
+        Self { members: bit, kept_for: from, session, status, body, own: Vec::new(), whole, digest, last }
     }
 
-    fn is(&mut self, reply: &Reply<'_>) -> bool {
+    fn is(&mut self, reply: &Reply<'_>, combiner: Option<&Combines>) -> bool {
         let by_digest = reply.status == ReplyStatus::DoneDigest;
         let status = if by_digest { ReplyStatus::Done } else { reply.status };
         if self.session != reply.session || self.status != status {
             return false;
+        }
+        if let (Some(combiner), ReplyStatus::Done) = (combiner, self.status) {
+            return !by_digest && combiner.same(&self.body, reply.body);
         }
         match (self.whole, by_digest) {
             (true, false) => self.body[..] == *reply.body,
@@ -108,6 +116,25 @@ impl Group {
 
     fn digest(&mut self) -> Digest {
         *self.digest.get_or_insert_with(|| reply_digest(&self.body))
+    }
+
+    /// A member that stands by this does so in its own words. Whether there is room for them.
+    fn keep_own(&mut self, from: usize, reply: &Reply<'_>, payload: &Bytes, held: &mut Held) -> bool {
+        let known = self.kept_for == from || self.own.iter().any(|(of, _)| *of == from);
+        let fits = known || held.take(from, reply.body.len());
+        if fits && !known {
+            self.own.push((from, keep(reply.body, payload)));
+        }
+        fits
+    }
+
+    fn give(&self, held: &mut Held) {
+        held.give(self.kept_for, self.body.len());
+        self.own.iter().for_each(|(from, body)| held.give(*from, body.len()));
+    }
+
+    fn held(&self) -> usize {
+        self.body.len() + self.own.iter().map(|(_, body)| body.len()).sum::<usize>()
     }
 
     /// A member that stands by this sends it whole.
@@ -164,7 +191,7 @@ impl Votes {
         from: usize,
         reply: &Reply<'_>,
         payload: &Bytes,
-        needed: u32,
+        (needed, combiner): (u32, Option<&Combines>),
         held: &mut Held,
     ) -> Tally {
         let (bit, last) = (1 << from, is_final(reply));
@@ -172,7 +199,7 @@ impl Votes {
             if !last {
                 return Tally::Waits;
             }
-            if !before.is(reply) {
+            if !before.is(reply, combiner) {
                 return Tally::Contradicts;
             }
             // Who gave the digest may give the answer itself later.
@@ -183,7 +210,7 @@ impl Votes {
         }
         let begins = last && self.groups().all(|group| !group.last);
         self.groups_mut().for_each(|group| group.members &= !bit);
-        let (mut votes, mut whole) = self.join(bit, from, reply, payload, held);
+        let (mut votes, mut whole) = self.join(from, reply, payload, combiner, held);
         if votes == 0 && (needed <= 1 || held.take(from, body_len(reply))) {
             (votes, whole) = (1, reply.status != ReplyStatus::DoneDigest);
             if needed > 1 {
@@ -195,7 +222,7 @@ impl Votes {
             return if begins && votes > 0 { Tally::Begins } else { Tally::Waits };
         }
         if !last {
-            self.drop_groups(held, |group| group.is(reply));
+            self.drop_groups(held, |group| group.is(reply, combiner));
         }
         Tally::Counts
     }
@@ -211,16 +238,20 @@ impl Votes {
     /// Joins those who said the same; how many there are then, and whether one of them said it whole.
     fn join(
         &mut self,
-        bit: u64,
         from: usize,
         reply: &Reply<'_>,
         payload: &Bytes,
+        combiner: Option<&Combines>,
         held: &mut Held,
     ) -> (u32, bool) {
-        let Some(group) = self.groups_mut().find_map(|group| group.is(reply).then_some(group)) else {
+        let Some(group) = self.groups_mut().find_map(|group| group.is(reply, combiner).then_some(group))
+        else {
             return (0, false);
         };
-        group.members |= bit;
+        if combiner.is_some() && group.last && !group.keep_own(from, reply, payload, held) {
+            return (0, false);
+        }
+        group.members |= 1 << from;
         group.fill(from, reply, payload, held);
         (group.members.count_ones(), group.whole)
     }
@@ -235,12 +266,12 @@ impl Votes {
 
     fn drop_groups(&mut self, held: &mut Held, mut over: impl FnMut(&mut Group) -> bool) {
         if let Some(group) = self.first.take_if(|group| over(group)) {
-            held.give(group.kept_for, group.body.len());
+            group.give(held);
         }
         self.others.retain_mut(|group| {
             let over = over(group);
             if over {
-                held.give(group.kept_for, group.body.len());
+                group.give(held);
             }
             !over
         });
@@ -253,8 +284,16 @@ impl Votes {
 
     /// What those stand by who said this, whole; empty if nobody sent it.
     pub(crate) fn whole(&mut self, reply: &Reply<'_>) -> Bytes {
-        let group = self.groups_mut().find_map(|group| group.is(reply).then_some(group));
+        let group = self.groups_mut().find_map(|group| group.is(reply, None).then_some(group));
         group.map(|group| group.body.clone()).unwrap_or_default()
+    }
+
+    /// What a combiner makes of the answers of those who said the same as this.
+    pub(crate) fn combined(&mut self, reply: &Reply<'_>, combiner: &Combines) -> Option<Bytes> {
+        let group = self.groups_mut().find_map(|group| group.is(reply, Some(combiner)).then_some(group))?;
+        let bodies: Vec<&Bytes> =
+            std::iter::once(&group.body).chain(group.own.iter().map(|(_, body)| body)).collect();
+        combiner.combine(&bodies)
     }
 
     /// The members, as bits, that said what execution decided.
@@ -263,11 +302,12 @@ impl Votes {
     }
 
     /// The members, as bits, that said of it something else than this.
-    pub(crate) fn others(&mut self, reply: &Reply<'_>) -> u64 {
+    pub(crate) fn others(&mut self, reply: &Reply<'_>, combiner: Option<&Combines>) -> u64 {
         if self.others.is_empty() {
             return 0; // nearly always all say the same
         }
-        let others = self.groups_mut().filter_map(|group| (group.last && !group.is(reply)).then_some(group));
+        let others =
+            self.groups_mut().filter_map(|group| (group.last && !group.is(reply, combiner)).then_some(group));
         others.fold(0, |all, group| all | group.members)
     }
 
@@ -283,7 +323,7 @@ impl Votes {
 
     /// Bytes of answers that are kept.
     pub(crate) fn held(&self) -> usize {
-        self.groups().map(|group| group.body.len()).sum()
+        self.groups().map(Group::held).sum()
     }
 }
 

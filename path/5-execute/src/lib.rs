@@ -106,7 +106,7 @@ pub use outcomes::{Outcome, Outcomes};
 pub use quorate_state::store::{Store, Version};
 pub use quorate_types::Random;
 pub use sequential::Executor;
-pub use service::{BatchReplies, KeyUse, ReplySink, ReplyTooLarge, Service};
+pub use service::{BatchReplies, KeyUse, OwnReplies, ReplySink, ReplyTooLarge, Service};
 pub use sessions::{Lookup, SessionLimits, SessionTable, Verdict};
 pub use tracked::{Tracked, checkpoint_tracked, restore_tracked};
 pub use typed::{Typed, TypedError, TypedService, decode_reply, encode_command};

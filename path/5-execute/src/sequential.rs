@@ -86,6 +86,25 @@ impl Executor {
         out.push_opening(client, nonce, self.sessions.open(client, nonce.number(), key, self.time));
     }
 
+    /// Whether this replica makes replies its own before they leave.
+    pub fn has_own_replies(&self) -> bool {
+        self.service.own_replies().is_some()
+    }
+
+    /// The list of replies as this replica sends it; `None` if that is how it is.
+    pub fn own_replies(&self, list: &[u8]) -> Option<Vec<u8>> {
+        let owns = self.service.own_replies()?;
+        let mut own = ItemsBuilder::new();
+        for reply in Items::parse(list).ok()?.iter() {
+            let mut bytes = Vec::new();
+            owns.own(reply, &mut bytes);
+            own.push(&bytes);
+        }
+        let mut bytes = Vec::new();
+        own.write_to(&mut bytes);
+        (bytes.len() as u64 <= self.sessions.limits().reply_bytes_per_request_max).then_some(bytes)
+    }
+
     /// Whether a request makes room, or is needed to ask for that: sessions are small.
     pub fn frees(&self, kind: RequestKind, body: &[u8]) -> bool {
         match kind {

@@ -71,6 +71,11 @@ pub trait Service: Send {
         false
     }
 
+    /// What makes replies differ from replica to replica on their way out, if anything does.
+    fn own_replies(&self) -> Option<&dyn OwnReplies> {
+        None
+    }
+
     /// The store that holds the whole state, when there is one ([`InStore`](crate::InStore) has one). Its versions are then the
     /// state's; [`Self::checkpoint`] and [`Self::restore`] are not used for it.
     fn store(&self) -> Option<&Store> {
@@ -87,6 +92,16 @@ pub trait Service: Send {
     fn tracked(&mut self) -> Option<&mut dyn Tracked> {
         None
     }
+}
+
+/// Replies that each replica makes its own on their way to a client that survives Byzantine faults; say, the share of a secret that this
+/// replica can decrypt. What is executed, kept and compared between replicas stays the same everywhere. Clients need a way to compare
+/// such replies (`Combiner`). Only where replicas may lie; with crash faults a client takes the reply of one.
+pub trait OwnReplies {
+    /// Writes what this replica says for a reply of [`Service::execute`], or of [`Service::query`] where that was ordered. Called each time that the
+    /// reply leaves, any number of times. If the replies of one request get longer than `reply_bytes_per_request_max` together, they
+    /// leave as they were.
+    fn own(&self, reply: &[u8], own: &mut Vec<u8>);
 }
 
 /// Keys that a command or query uses.

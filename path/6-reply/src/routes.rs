@@ -6,7 +6,7 @@
 //! each connection that has any, are cut where a frame would get too large, and leave once a turn.
 //! Tests: `routes/tests.rs`.
 
-use quorate_execute::Outcomes;
+use quorate_execute::{Executor, Outcomes};
 use quorate_types::{ClientId, ConnId, Digest, RequestNumber, SessionId};
 use quorate_wire::{AnswerMode, Reply, ReplyStatus};
 use std::collections::{BTreeMap, BTreeSet};
@@ -165,8 +165,14 @@ impl Routes {
     /// Hands this batch's replies to the connections that wait for them, if they are here. `own`: this replica proposed the batch. Nobody
     /// else says of a request that it was not taken: a client counts such words, one for each copy that it sent (INV-CLIENT-3).
     /// `answers`: whether it is this replica's part to answer this session, where its client did not say how it wants to be answered;
-    /// openings are answered by all.
-    pub fn route(&mut self, outcomes: &Outcomes, own: bool, answers: impl Fn(SessionId) -> bool) {
+    /// openings are answered by all. `owns`: what makes replies this replica's own, if anything does.
+    pub fn route(
+        &mut self,
+        outcomes: &Outcomes,
+        own: bool,
+        answers: impl Fn(SessionId) -> bool,
+        owns: Option<&Executor>,
+    ) {
         for (outcome, reply) in outcomes.replies() {
             let refused = matches!(reply.status, ReplyStatus::ExpectedNumber | ReplyStatus::Overloaded);
             if refused && !own {
@@ -179,22 +185,30 @@ impl Routes {
                 }
                 self.answer(conn, &reply);
             } else {
-                self.answer_session(&reply, &answers);
+                self.answer_session(reply, &answers, owns);
             }
         }
     }
 
     /// A reply to the connection that its session is bound to, if there is one, as its client wants it.
-    fn answer_session(&mut self, reply: &Reply<'_>, answers: impl Fn(SessionId) -> bool) {
+    fn answer_session(
+        &mut self,
+        reply: Reply<'_>,
+        answers: impl Fn(SessionId) -> bool,
+        owns: Option<&Executor>,
+    ) {
         let Some(bound) = self.sessions.get(reply.session.index as usize) else { return };
         if bound.generation != reply.session.generation {
             return;
         }
         let Some(line) = self.line(bound) else { return };
         let (mode, mut digest) = (line.mode, [0; Digest::BYTES]);
+        let owns = owns.filter(|_| reply.status == ReplyStatus::Done && mode != Some(AnswerMode::Silent));
+        let own = owns.and_then(|executor| executor.own_replies(reply.body));
+        let reply = Reply { body: own.as_deref().unwrap_or(reply.body), ..reply };
         let shaped = match mode {
-            Some(mode) => mode.shape(*reply, &mut digest),
-            None => Some(*reply).filter(|_| answers(reply.session)),
+            Some(mode) => mode.shape(reply, &mut digest),
+            None => Some(reply).filter(|_| answers(reply.session)),
         };
         if let Some(reply) = shaped {
             self.append(bound.line, &reply);

@@ -2,7 +2,7 @@
 
 use super::tls::ClientTls;
 use super::{Authentication, BlockingClient, Client, ClientFile, ClientFileError, thread};
-use quorate_client::Config;
+use quorate_client::{Combiner, Combines, Config};
 use quorate_tls::{CredentialsError, TlsFiles};
 use quorate_types::{ClientId, ClusterId, FaultModel, ReplicaId, Span};
 use std::fmt;
@@ -27,6 +27,8 @@ pub enum BuildError {
     Credentials(CredentialsError),
     /// How requests show who asked them.
     Authentication(&'static str),
+    /// How replies are compared.
+    Combiner(&'static str),
 }
 
 impl fmt::Display for BuildError {
@@ -34,6 +36,7 @@ impl fmt::Display for BuildError {
         match self {
             Self::Members(why) => write!(f, "the list of members is of no use: {why}"),
             Self::Credentials(why) => write!(f, "{why}"),
+            Self::Combiner(why) => write!(f, "the combiner: {why}"),
             Self::Authentication(why) => write!(f, "the authentication of requests: {why}"),
             Self::Io(error) => write!(f, "the client's thread can not be started: {error}"),
         }
@@ -42,8 +45,8 @@ impl fmt::Display for BuildError {
 
 impl std::error::Error for BuildError {}
 
-/// Describes a client. Only the members are needed.
-#[derive(Clone, Debug)]
+/// Describes a client. Only the members are needed. A copy describes the same, with randomness of its own.
+#[derive(Debug)]
 pub struct ClientBuilder {
     config: Config,
     members: Vec<(ReplicaId, String)>,
@@ -51,6 +54,19 @@ pub struct ClientBuilder {
     tls: Option<TlsFiles>,
     admin_tls: Option<TlsFiles>,
     authentication: Authentication,
+}
+
+impl Clone for ClientBuilder {
+    fn clone(&self) -> Self {
+        Self {
+            // Of two clients with the same seed the second one would open the first one's sessions.
+            config: Config { seed: random(), ..self.config.clone() },
+            members: self.members.clone(),
+            tls: self.tls.clone(),
+            admin_tls: self.admin_tls.clone(),
+            ..*self
+        }
+    }
 }
 
 impl Default for ClientBuilder {
@@ -128,6 +144,12 @@ impl ClientBuilder {
         self.config.fault_model = model;
         self
     }
+    /// Compares the replies of replicas, and puts them together, in another way than byte by byte; with Byzantine faults only.
+    #[must_use]
+    pub fn combiner(mut self, combiner: impl Combiner + 'static) -> Self {
+        self.config.combiner = Some(Combines(Arc::new(combiner)));
+        self
+    }
     /// Who this client is; random if not given. Caps on sessions hold per client.
     #[must_use]
     pub const fn client_id(mut self, client: ClientId) -> Self {
@@ -187,6 +209,11 @@ impl ClientBuilder {
         }
         if ids.windows(2).any(|pair| pair[0] == pair[1]) || ids[0].number() == 0 {
             return Err(BuildError::Members("each has an id of its own, from 1"));
+        }
+        if self.config.combiner.is_some() && self.config.fault_model == FaultModel::Crash {
+            return Err(BuildError::Combiner(
+                "with crash faults the answer of one replica is the answer: leave it out, or say FaultModel::Byzantine",
+            ));
         }
         let load = |files: Option<TlsFiles>| files.map(ClientTls::load).transpose();
         let tls = load(self.tls).map_err(BuildError::Credentials)?;

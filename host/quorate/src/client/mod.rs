@@ -28,7 +28,7 @@ pub use builder::{BuildError, ClientBuilder};
 pub use commands::{Commands, Encoded, Replies};
 pub use completions::{Completed, CompletionQueue};
 pub use file::{ClientFile, ClientFileError, ClientFiles};
-pub use quorate_client::{Error, ReadConsistency};
+pub use quorate_client::{Combiner, Error, ReadConsistency};
 pub use quorate_tls::{Credentials, CredentialsError, TlsFiles};
 pub use quorate_types::{ClientId, ClusterId, FaultModel, ReplicaId, Seq};
 pub use session::{CallFuture, Session};

@@ -27,7 +27,7 @@ fn add(votes: &mut Votes, held: &mut Held, from: usize, said: usize, needed: u32
         from,
         &Reply { session: SessionId::NONE, number, status, body: &payload },
         &payload,
-        needed,
+        (needed, None),
         held,
     )
 }
@@ -97,7 +97,7 @@ fn say(votes: &mut Votes, held: &mut Held, from: usize, said: u8, whole: bool) -
     let digest = Bytes::copy_from_slice(reply_digest(&body).bytes());
     let (status, body) = if whole { (ReplyStatus::Done, body) } else { (ReplyStatus::DoneDigest, digest) };
     let number = RequestNumber::new(1);
-    votes.add(from, &Reply { session: SessionId::NONE, number, status, body: &body }, &body, 2, held)
+    votes.add(from, &Reply { session: SessionId::NONE, number, status, body: &body }, &body, (2, None), held)
 }
 
 proptest! {
@@ -137,12 +137,65 @@ proptest! {
                     session: SessionId::NONE, number, status: ReplyStatus::DoneDigest, body: digest.bytes(),
                 };
                 prop_assert_eq!(votes.whole(&reply), vec![said; 300]);
-                let others = votes.others(&reply);
+                let others = votes.others(&reply, None);
                 for (from, stand) in stands.iter().enumerate() {
                     prop_assert_eq!(others & 1 << from != 0, stand.is_some_and(|stand| stand != said));
                 }
                 break;
             }
+        }
+        votes.clear(&mut held);
+        prop_assert_eq!(held.total(), 0);
+    }
+}
+
+/// The first byte is what counts, the second one the member's own; what is put together are the own ones, in the order in which they came.
+#[derive(Debug)]
+struct Own;
+
+impl crate::combiner::Combiner for Own {
+    fn same(&self, one: &[u8], other: &[u8]) -> bool {
+        one.first() == other.first()
+    }
+    fn combine(&self, replies: &[&[u8]]) -> Option<Vec<u8>> {
+        Some(replies.iter().map(|reply| reply[1]).collect())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Each member says the same in its own words, or something else: as many as needed stand by it, and the words of all of them are there.
+    #[test]
+    fn own_words_count_as_the_same(
+        needed in 2..4u32,
+        words in proptest::collection::vec((0..7usize, 0..3u8), 1..40),
+    ) {
+        let combiner = crate::Combines(std::sync::Arc::new(Own));
+        let (mut votes, mut held) = (Votes::default(), Held::new(7, 1 << 20));
+        let mut stands: Vec<(usize, u8)> = Vec::new();
+        for (from, said) in words {
+            let mut items = quorate_types::ItemsBuilder::new();
+            items.push(&[said, from as u8]);
+            let mut body = Vec::new();
+            items.write_to(&mut body);
+            let body = Bytes::from(body);
+            let (session, number) = (SessionId::NONE, RequestNumber::new(1));
+            let reply = Reply { session, number, status: ReplyStatus::Done, body: &body };
+            let tally = votes.add(from, &reply, &body, (needed, Some(&combiner)), &mut held);
+            if let Some((_, before)) = stands.iter().find(|(of, _)| *of == from) {
+                prop_assert_eq!(tally, if *before == said { Tally::Waits } else { Tally::Contradicts });
+                continue;
+            }
+            stands.push((from, said));
+            let same: Vec<u8> =
+                stands.iter().filter(|(_, other)| *other == said).map(|(of, _)| *of as u8).collect();
+            let waits = if stands.len() == 1 { Tally::Begins } else { Tally::Waits };
+            prop_assert_eq!(tally, if same.len() as u32 >= needed { Tally::Counts } else { waits });
+            prop_assert_eq!(votes.held(), held.total());
+            let combined = votes.combined(&reply, &combiner).expect("they combine");
+            let lists = quorate_types::Items::parse(&combined).expect("a list");
+            prop_assert_eq!(lists.iter().collect::<Vec<_>>(), [&same[..]]);
         }
         votes.clear(&mut held);
         prop_assert_eq!(held.total(), 0);

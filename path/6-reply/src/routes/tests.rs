@@ -2,8 +2,8 @@
 
 use super::{RouteLimits, Routes};
 use quorate_execute::{
-    CheckpointError, CheckpointSink, CheckpointSource, Context, Executor, Outcomes, ReplySink, Service,
-    SessionLimits,
+    CheckpointError, CheckpointSink, CheckpointSource, Context, Executor, Outcomes, OwnReplies, ReplySink,
+    Service, SessionLimits,
 };
 use quorate_types::{AgreedTime, ClientId, ConnId, ItemsBuilder, RequestNumber, SessionId};
 use quorate_wire::{
@@ -19,11 +19,20 @@ impl Service for Mirror {
         reply.write(command);
     }
     fn query(&self, _: &[u8], _: &Context, _: &mut ReplySink<'_>) {}
+    fn own_replies(&self) -> Option<&dyn OwnReplies> {
+        Some(self)
+    }
     fn checkpoint(&self, _: &mut dyn CheckpointSink) -> Result<(), CheckpointError> {
         Ok(())
     }
     fn restore(&mut self, _: &mut dyn CheckpointSource) -> Result<(), CheckpointError> {
         Ok(())
+    }
+}
+
+impl OwnReplies for Mirror {
+    fn own(&self, reply: &[u8], own: &mut Vec<u8>) {
+        own.extend([reply, &[7; 500]].concat());
     }
 }
 
@@ -70,6 +79,10 @@ impl World {
     }
     /// The same, of a batch that was proposed here or elsewhere.
     fn turn_of(&mut self, own: bool) -> Got {
+        self.turn_with(own, false)
+    }
+    /// The same where replies leave as this replica's own.
+    fn turn_with(&mut self, own: bool, owns: bool) -> Got {
         let mut requests = vec![];
         Batch::begin(&mut requests);
         std::mem::swap(&mut requests, &mut self.requests);
@@ -81,7 +94,7 @@ impl World {
         };
         let batch = Batch::seal(requests, header);
         self.executor.execute(self.executor.seq().next(), &batch, &mut self.out);
-        self.routes.route(&self.out, own, |_| true);
+        self.routes.route(&self.out, own, |_| true, Some(&self.executor).filter(|_| owns));
         self.drain()
     }
     fn drain(&mut self) -> Got {
@@ -288,4 +301,26 @@ fn a_client_is_answered_as_it_asked() {
     assert_eq!(world.routes.mode(conn(3)), AnswerMode::Full);
     world.routes.bind(session, conn(3));
     assert_eq!(ask(&mut world, 8).map(|(status, _)| status), Some(ReplyStatus::Done));
+}
+
+/// What execution gave leaves as this replica's own, whole or by its digest; openings are no replies.
+#[test]
+fn replies_leave_as_the_replicas_own() {
+    let mut world = World::new(RouteLimits::default());
+    world.routes.bind_opening(ClientId::new(7), RequestNumber::new(1), conn(3));
+    world.open(7, 1);
+    assert_eq!(world.turn_with(true, true)[&conn(3)][0][0].3, 0);
+    let session = id(0, 1);
+    world.say(session, 1, 8);
+    let plain = world.turn()[&conn(3)][0][0];
+    let mut number = 1;
+    let mut ask = |world: &mut World, mode| {
+        number += 1;
+        world.routes.set_mode(conn(3), mode);
+        world.say(session, number, 8);
+        world.turn_with(true, true).remove(&conn(3)).map(|frames| (frames[0][0].2, frames[0][0].3))
+    };
+    assert_eq!(ask(&mut world, AnswerMode::Full), Some((ReplyStatus::Done, plain.3 + 500)));
+    assert_eq!(ask(&mut world, AnswerMode::Digests), Some((ReplyStatus::DoneDigest, 32)));
+    assert_eq!(ask(&mut world, AnswerMode::Silent), None);
 }
