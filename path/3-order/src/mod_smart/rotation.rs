@@ -70,11 +70,17 @@ impl ModSmart {
         }
     }
 
+    /// The complaint at the end of a shift. Who leads is let go at once, also by those that do not rotate. [mod_smart L150]
+    pub(super) fn rotates(&self) -> Option<Complaint> {
+        let mine = self.leader() == self.config.me;
+        self.shift_is_over().then_some(if mine { Complaint::Leaves } else { Complaint::Rotation })
+    }
+
     /// The view for which to ask. [mod_smart L150-L151]
     pub(super) fn view_after(&self, why: Complaint) -> View {
         let next = self.view.next();
-        let stuck = self.rotation.over.is_some_and(|over| self.now.since(over) >= self.config.repeat);
-        if why != Complaint::Rotation || stuck {
+        let fresh = self.rotation.over.is_some_and(|over| self.now.since(over) < self.config.repeat);
+        if Some(why) != self.rotates() || !fresh {
             return next;
         }
         let round = self.voters.len() as u64;
@@ -87,8 +93,8 @@ impl ModSmart {
         let leader = self.leader();
         self.rotation.over = None;
         self.rotation.whole = self.shift_is_over();
-        let why = self.complaint().filter(|why| *why != Complaint::Leaves && self.config.rotate_after > 0);
-        if why.is_none() {
+        let blames = self.complaint().is_some_and(|why| why != Complaint::Leaves);
+        if self.config.rotate_after == 0 || !(self.rotation.whole || blames) {
             return;
         }
         self.rotation.passed_over.retain(|id| *id != leader);

@@ -171,8 +171,7 @@ impl ModSmart {
         if silent && waits {
             return Some(Complaint::Silence);
         }
-        let over = self.shift_is_over().then_some(Complaint::Rotation);
-        self.is_slow().then_some(Complaint::Rate).or(over)
+        self.is_slow().then_some(Complaint::Rate).or(self.rotates())
     }
 
     /// Whether this replica has a reason of its own to doubt the leader, if not yet to complain: with crash faults nobody joins

@@ -3,7 +3,7 @@
 use super::chaos::{hasty, schedule, seeds};
 use super::liars::How;
 use super::one::{One, sent, some};
-use super::world::{Plan, World};
+use super::world::{Plan, World, replica};
 use crate::Effect;
 use crate::mod_smart::ModSmartConfig;
 use quorate_types::FaultModel::{Byzantine, Crash};
@@ -50,6 +50,24 @@ fn leaders_rotate() {
         }
         assert!(world.now.since(quorate_types::Time::ZERO) < Span::from_secs(10), "{:?}", world.now);
         assert_eq!(world.overdue, 0, "nothing was late");
+    }
+}
+
+/// The option comes to one replica after the other, and nobody waits for a leader that has it, or has not.
+#[test]
+fn who_has_the_option_alone_holds_up_nobody() {
+    let some: [fn(ModSmartConfig) -> ModSmartConfig; 3] = [
+        |config| ModSmartConfig { rotate_after: 3 * u64::from(config.me == replica(1)), ..config },
+        |config| ModSmartConfig { rotate_after: 3 * u64::from(config.me != replica(1)), ..config },
+        |config| ModSmartConfig { rotate_after: 2 + u64::from(config.me.number()), ..config },
+    ];
+    for configure in some {
+        for plan in plans() {
+            let mut world = World::new(1, Plan { configure, ..plan });
+            let led = led(&mut world, 30);
+            assert_eq!(world.overdue, 0, "{led:?}, {}", world.describe());
+            assert!(led.len() > 1, "{}", world.describe());
+        }
     }
 }
 
