@@ -112,6 +112,7 @@ impl Node {
     /// A new view of an instance has its leader. `rotated`: nothing failed in the one before.
     pub(crate) fn take_care(&mut self, now: Time, at: usize, rotated: bool) {
         let (view, _) = self.instances[at].leader;
+        let rotates = self.config.order.rotates();
         let Some(care) = self.vouching.care.get_mut(at) else { return };
         // The first view follows no other.
         if view == View::FIRST || view == care.view {
@@ -120,6 +121,10 @@ impl Node {
         if rotated {
             care.view = view;
             return;
+        }
+        if rotates {
+            // Views that this replica did not see need not have failed.
+            care.view = View::new(view.number() - 1);
         }
         care.begin(now, view);
         self.vouching.heard.begin_anew();

@@ -241,6 +241,7 @@ impl ModSmart {
         self.open = Default::default();
         self.stops.forget();
         self.rotation.begin();
+        self.rates.forget_leaders();
         self.gathered = Default::default();
         self.members.forget_followers();
         self.watch.enter(self.now, true);

@@ -304,7 +304,7 @@ impl ModSmart {
         let news = leader != self.announced.1 || (leader.is_some() && self.view != self.announced.0);
         if news {
             self.announced = (self.view, leader);
-            let rotated = self.was_whole_shift();
+            let rotated = self.follows_whole_shift();
             out.push(Effect::LeaderChanged { view: self.view, leader, rotated });
         }
     }

@@ -10,8 +10,8 @@
 
 use super::ModSmart;
 use crate::Waited;
-use quorate_types::{Slot, Span, Time};
-use std::collections::VecDeque;
+use quorate_types::{ReplicaId, Slot, Span, Time};
+use std::collections::{BTreeMap, VecDeque};
 
 /// So many decisions tell what the group can do.
 const SPANS_MAX: usize = 32;
@@ -57,6 +57,8 @@ pub(super) struct Rates {
     late_until: Time,
     /// How much more time than a part of it was late.
     late: Span,
+    /// The same of those whose shifts were whole, for their next ones.
+    kept: BTreeMap<ReplicaId, Span>,
     /// It was too much.
     slow: bool,
     /// So many views ended for that, without enough calm between.
@@ -140,8 +142,13 @@ impl Rates {
         }
     }
 
-    pub(super) fn is_bounded(&self) -> bool {
-        self.spans.len() <= SPANS_MAX && self.roomy.len() <= DECIDED_MAX
+    /// Others lead from now on.
+    pub(super) fn forget_leaders(&mut self) {
+        self.kept.clear();
+    }
+
+    pub(super) fn is_bounded(&self, members: usize) -> bool {
+        self.kept.len() <= members && self.spans.len() <= SPANS_MAX && self.roomy.len() <= DECIDED_MAX
     }
 }
 
@@ -182,6 +189,15 @@ impl ModSmart {
 
     pub(super) fn enter_rates(&mut self) {
         self.rates.enter(self.now);
+        self.rates.late = self.rates.kept.remove(&self.leader()).unwrap_or_default();
+    }
+
+    /// A leader ends its shift, and leads again later: not with an empty bucket. [mod_smart L144]
+    pub(super) fn keep_rates(&mut self) {
+        let (leader, late) = (self.leader(), self.rates.late);
+        if !self.rates.slow {
+            self.rates.kept.insert(leader, late);
+        }
     }
 
     pub(super) fn begin_rates(&mut self) {

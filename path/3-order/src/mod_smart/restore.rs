@@ -108,11 +108,6 @@ impl ModSmart {
             Record::Wrote(slot, view, digest, batch) => {
                 self.restore_view(view)?;
                 self.restore_batch(slot, digest, batch, id);
-                // Of earlier slots, and after a gap, the record that holds it may be gone.
-                let whole = slot > self.replay.anchor && !self.replay.gap;
-                if whole && !self.open.batches.contains_key(&digest) {
-                    return Err(inconsistent(format!("a vote on {slot} without its batch")));
-                }
                 self.open.note_write(view, digest);
             }
             Record::Locked(slot, view, digest, batch) => {
@@ -311,6 +306,11 @@ impl ModSmart {
         }
         if !self.go_on_before_checkpoint() {
             self.go_on_after_checkpoint();
+        }
+        // Of decided slots, and after a gap, the record that holds it may be gone.
+        let whole = self.open.writes.iter().all(|write| self.open.batches.contains_key(&write.1));
+        if !whole && !self.replay.gap {
+            return Err(inconsistent(format!("a vote on {} without its batch", self.log.last().next())));
         }
         self.restore_tenures()?;
         if let Some(cleared) = self.replay.floor.take() {

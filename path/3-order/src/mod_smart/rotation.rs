@@ -12,25 +12,70 @@
 
 use super::{ModSmart, Phase};
 use crate::Effects;
-use quorate_types::{ReplicaId, Time, View};
+use quorate_types::{ReplicaId, Slot, Time, View};
 use quorate_wire::mod_smart::Complaint;
 use std::collections::VecDeque;
+
+/// For so many whole shifts of others somebody leads none, next time for twice as many; so that who is well again is back at some time.
+const PASSED_FIRST: u32 = 64;
+const PASSED_MAX: u32 = 1 << 14;
+
+/// Somebody whose view failed.
+#[derive(Clone, Copy, Debug)]
+struct PassedOver {
+    who: ReplicaId,
+    /// For so many shifts from now on, and from when it failed.
+    left: u32,
+    of: u32,
+}
+
+/// What is known of the view before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Before {
+    /// Its first slot, if it began here.
+    begun: Option<Slot>,
+    /// This replica complained of it.
+    failed: bool,
+    /// Its leader gave its office up.
+    left: bool,
+}
 
 /// How this replica sees whose shift it is.
 #[derive(Debug, Default)]
 pub(super) struct Rotation {
     /// Since when the shift of this view is over.
     over: Option<Time>,
-    /// Whether the view before this one was a whole shift.
+    /// Whether the view before this one was a whole shift, as far as was known when this one was entered.
     whole: bool,
+    before: Before,
     /// Those whose views failed, the last one last.
-    passed_over: VecDeque<ReplicaId>,
+    passed_over: VecDeque<PassedOver>,
 }
 
 impl Rotation {
     /// Others vote from now on, and nothing failed.
     pub(super) fn begin(&mut self) {
         *self = Self::default();
+    }
+
+    fn passes_over(&self, who: ReplicaId) -> bool {
+        self.passed_over.iter().any(|passed| passed.who == who && passed.left > 0)
+    }
+
+    /// Somebody led a whole shift.
+    fn led(&mut self, who: ReplicaId) {
+        self.passed_over.retain(|passed| passed.who != who);
+        self.passed_over.iter_mut().for_each(|passed| passed.left = passed.left.saturating_sub(1));
+    }
+
+    fn failed(&mut self, who: ReplicaId, f: u32) {
+        let before = self.passed_over.iter().find(|passed| passed.who == who).map(|passed| passed.of);
+        let of = before.map_or(PASSED_FIRST, |of| of.saturating_mul(2).min(PASSED_MAX));
+        self.passed_over.retain(|passed| passed.who != who);
+        self.passed_over.push_back(PassedOver { who, left: of, of });
+        while !self.is_bounded(f) {
+            self.passed_over.pop_front();
+        }
     }
 
     pub(super) fn is_bounded(&self, f: u32) -> bool {
@@ -57,7 +102,7 @@ impl ModSmart {
         self.shift_is_used_by(self.proposed_and_open().0 as u64)
     }
 
-    /// Whether the view before was left because its shift was over.
+    /// Whether the view before was left because its shift was over, as far as was known on entering this one.
     pub(super) const fn was_whole_shift(&self) -> bool {
         self.rotation.whole
     }
@@ -66,6 +111,8 @@ impl ModSmart {
     pub(super) fn end_shift(&mut self, out: &mut Effects) {
         if self.rotation.over.is_none() && self.shift_is_over() {
             self.rotation.over = Some(self.now);
+            // Whom an operator wanted to lead waits for its shift.
+            self.stops.leaving = None;
             self.ask_for_view(out);
         }
     }
@@ -84,25 +131,42 @@ impl ModSmart {
             return next;
         }
         let round = self.voters.len() as u64;
-        let able = |view: &View| !self.rotation.passed_over.contains(&self.leader_of(*view));
+        let able = |view: &View| !self.rotation.passes_over(self.leader_of(*view));
         (1..=round).map(|step| self.view.plus(step)).find(able).unwrap_or(next)
     }
 
-    /// A view ends. Who only lacks slots, or joined others, blames nobody. [mod_smart L152]
-    pub(super) fn note_shift(&mut self) {
-        let leader = self.leader();
+    /// A view ends, and this one is entered. Who only lacks slots, or joined others, blames nobody. [mod_smart L152]
+    pub(super) fn note_shift(&mut self, left: bool, entered: View) {
+        let blames =
+            self.complaint().is_some_and(|why| !matches!(why, Complaint::Leaves | Complaint::Rotation));
+        let over = self.shift_is_over() || self.stops.say_rotates(entered, self.quorums.one_correct());
+        let begun = match &self.phase {
+            Phase::Normal { base, .. } => Some(*base),
+            Phase::Syncing => None,
+        };
+        let rotates = self.config.rotate_after > 0;
         self.rotation.over = None;
-        self.rotation.whole = self.shift_is_over();
-        let blames = self.complaint().is_some_and(|why| why != Complaint::Leaves);
-        if self.config.rotate_after == 0 || !(self.rotation.whole || blames) {
+        self.rotation.whole = rotates && over;
+        self.rotation.before = Before { begun, failed: blames && !self.shift_is_over(), left };
+        if !rotates {
             return;
         }
-        self.rotation.passed_over.retain(|id| *id != leader);
-        if !self.rotation.whole {
-            self.rotation.passed_over.push_back(leader);
+        let (leader, f) = (self.leader(), self.quorums.f());
+        if self.rotation.whole {
+            self.watch.shift_was_whole();
+            self.keep_rates();
+            self.rotation.led(leader);
+        } else if blames {
+            self.rotation.failed(leader, f);
         }
-        while !self.rotation.is_bounded(self.quorums.f()) {
-            self.rotation.passed_over.pop_front();
-        }
+    }
+
+    /// Whether nothing failed before this view: its first slot tells all alike how much was decided in the one before, also those who did not
+    /// see that yet. Who does not know when that began does not know better, and blames nobody. [mod_smart L153]
+    pub(super) fn follows_whole_shift(&self) -> bool {
+        let Phase::Normal { base, .. } = &self.phase else { return false };
+        let Before { begun, failed, left } = self.rotation.before;
+        let enough = |begun: Slot| base.since(begun) >= self.config.rotate_after;
+        self.config.rotate_after > 0 && (left || begun.map_or(!failed, enough))
     }
 }

@@ -44,6 +44,11 @@ impl Stops {
     fn says_leaves(&self, leader: ReplicaId) -> bool {
         self.heard.get(&leader).is_some_and(|heard| heard.why == Complaint::Leaves)
     }
+    /// Whether so many ask for this view since the shift before it is over.
+    pub(super) fn say_rotates(&self, view: View, needed: u32) -> bool {
+        let says = |heard: &&Heard| heard.asked == view && heard.why == Complaint::Rotation;
+        self.heard.values().filter(says).count() >= needed as usize
+    }
     /// Whether the leader has finished and wants to go.
     pub(super) fn left(&self) -> bool {
         self.leaving.is_some_and(|leaving| leaving.asked)
@@ -103,7 +108,8 @@ impl ModSmart {
         });
         let joined = self.view_to_join(own.is_some());
         let wanted = match (own, joined) {
-            (Some((view, why)), Some((join, _))) => Some((view.max(join), why)),
+            // Whoever asks for more than it would by itself only joins: else a few could keep each other there, beside the rest.
+            (Some((view, _)), Some(joined)) if joined.0 > view => Some(joined),
             (own, joined) => own.or(joined),
         };
         let last = views_to(self.membership_number());
@@ -175,7 +181,7 @@ impl ModSmart {
     pub(super) fn install(&mut self, view: View, stops: Signed, out: &mut Effects) {
         assert!(view > self.view, "INV-SMART-7: views only grow, from {} to {view}", self.view);
         let left = self.barred || self.stops.left() || self.stops.says_leaves(self.leader());
-        self.note_shift();
+        self.note_shift(left, view);
         self.view = view;
         self.certificate = stops;
         self.barred = false;
@@ -187,7 +193,8 @@ impl ModSmart {
         self.stops.heard.retain(|_, heard| heard.asked > view);
         (self.stops.asking, self.stops.leaving) = (None, None);
         self.members.forget_followers();
-        self.watch.enter(self.now, left || self.was_whole_shift());
+        let whole = self.was_whole_shift();
+        self.watch.enter(self.now, left || whole);
         self.enter_rates();
         self.fail_reads(out);
         self.enter_synchronization(out);
@@ -232,7 +239,7 @@ impl ModSmart {
 
     /// The leader is to hand over. [mod_smart L71]
     pub(super) fn on_transfer(&mut self, target: Option<ReplicaId>) {
-        if !self.leads() || self.stops.leaving.is_some() || self.voters.len() == 1 {
+        if !self.leads() || self.stops.leaving.is_some() || self.voters.len() == 1 || self.shift_is_over() {
             return;
         }
         let n = self.voters.len() as u64;

@@ -86,6 +86,11 @@ impl Watch {
         self.failures = 0;
     }
 
+    /// All that a leader may lead at a time was decided: as good as it gets. [mod_smart L66]
+    pub(super) fn shift_was_whole(&mut self) {
+        self.failures = self.failures.saturating_sub(1);
+    }
+
     /// Another view begins: all start waiting anew. It is no failure if the leader of the one before gave its office up. [mod_smart L65]
     pub(super) fn enter(&mut self, now: Time, left: bool) {
         if self.good == 0 && !left {

@@ -3,12 +3,13 @@
 use super::chaos::{hasty, schedule, seeds};
 use super::liars::How;
 use super::one::{One, sent, some};
-use super::world::{Plan, World, replica};
-use crate::Effect;
+use super::world::{Plan, World, encode, replica};
+use crate::auth::Authenticator;
 use crate::mod_smart::ModSmartConfig;
+use crate::{Effect, Input, Order};
 use quorate_types::FaultModel::{Byzantine, Crash};
-use quorate_types::Span;
-use quorate_wire::mod_smart::{Complaint, ModSmartBody as Body};
+use quorate_types::{MembershipId, Span, View};
+use quorate_wire::mod_smart::{Complaint, ModSmartBody as Body, ModSmartMessage};
 use std::collections::BTreeMap;
 
 fn rotating(config: ModSmartConfig) -> ModSmartConfig {
@@ -67,7 +68,113 @@ fn who_has_the_option_alone_holds_up_nobody() {
             let led = led(&mut world, 30);
             assert_eq!(world.overdue, 0, "{led:?}, {}", world.describe());
             assert!(led.len() > 1, "{}", world.describe());
+            if plan.model == Crash {
+                assert_eq!(unwatched(&mut world, 20), 20, "{}", world.describe());
+            }
         }
+    }
+}
+
+/// So many requests, which nobody watches, as with crash faults.
+fn unwatched(world: &mut World, count: usize) -> usize {
+    let before = world.decided.len();
+    for _ in 0..count {
+        let request = world.ask(10);
+        (0..world.members()).for_each(|at| world.step(at, Input::Unwatch(request)));
+        world.run(Span::from_secs(1));
+    }
+    world.decided.len() - before
+}
+
+/// Two liars that say of a shift's end what others ask for, to some of them only, do not keep those apart who disagree on who is passed over.
+#[test]
+fn liars_do_not_split_those_who_pass_over_others() {
+    let mut world = World::new(3, Plan { configure: rotating, ..Plan::byzantine(7) });
+    let step = |world: &mut World| {
+        let before = world.decided.len();
+        world.ask(10);
+        assert!(world.run_until(Span::from_secs(20), |world| world.decided.len() > before));
+        world.run(Span::from_millis(30));
+    };
+    while world.view(0) != 6 || !world.is_normal(0) {
+        step(&mut world);
+    }
+    // 6 leaves 0 out for a while, which alone passes it over from then on.
+    world.cut.insert((6, 0));
+    world.run(Span::from_millis(500));
+    while world.view(0) == 6 {
+        step(&mut world);
+    }
+    world.cut.clear();
+    while world.view(0) != 12 {
+        step(&mut world);
+    }
+    world.crash(3);
+    world.crash(6);
+    let (decided, before) = (world.order(0).decided(), world.decided.len());
+    for _ in 0..500 {
+        if world.pending.is_empty() {
+            world.ask(10);
+        }
+        if world.view(0) == 12 && world.view(1) == 12 {
+            for (liar, to) in [(3, 0), (3, 1), (6, 0), (6, 1)] {
+                let signature = world.auth(liar).sign(&world.order(0).stop_statement(View::new(14)));
+                let (asked, why) = (View::new(14), Complaint::Rotation);
+                let body = Body::Stop { asked, why, decided, signature };
+                let (membership, view) = (MembershipId::new(1), world.order(0).view);
+                world.send(liar, to, encode(&ModSmartMessage { membership, view, body }));
+            }
+        }
+        world.run(Span::from_millis(20));
+    }
+    assert!(world.decided.len() > before + 50, "{}", world.describe());
+}
+
+/// Who is not shown the last slot of a shift, and leads next, knows all the same that nothing failed.
+#[test]
+fn all_agree_on_whether_a_shift_was_whole() {
+    for seed in 0..20 {
+        let mut world = World::new(seed, Plan { configure: rotating, ..Plan::byzantine(4) });
+        led(&mut world, 2);
+        world.run(Span::from_millis(50));
+        world.cut.insert((1, 2));
+        world.ask(10);
+        let all = |world: &World| (0..4).all(|at| world.view(at) == 2 && world.is_normal(at));
+        assert!(world.run_until(Span::from_secs(5), all), "{}", world.describe());
+        assert!((0..4).all(|at| world.order(at).follows_whole_shift()), "seed {seed}");
+    }
+}
+
+/// Time-outs that have grown come down, however short shifts are.
+#[test]
+fn patience_comes_down_in_short_shifts() {
+    let configure: fn(ModSmartConfig) -> ModSmartConfig =
+        |config| ModSmartConfig { rotate_after: 1, ..config };
+    let mut world = World::new(1, Plan { configure, ..Plan::byzantine(4) });
+    // Views are entered, and nothing is decided in them.
+    world.served = false;
+    world.ask(10);
+    world.run(Span::from_secs(30));
+    assert!((0..4).all(|at| world.order(at).patience() > Span::from_millis(1000)), "it has grown");
+    world.served = true;
+    led(&mut world, 60);
+    assert!((0..4).all(|at| world.order(at).patience() <= Span::from_millis(300)));
+}
+
+/// What an operator asked for in the middle of a shift does not hold up its end.
+#[test]
+fn a_shift_ends_while_the_leader_hands_over() {
+    for to in [None, Some(replica(0))] {
+        let mut world = World::new(1, Plan { configure: rotating, ..Plan::byzantine(4) });
+        led(&mut world, 2);
+        world.crash(3);
+        world.ask(10);
+        world.serve();
+        world.step(1, Input::Transfer(to));
+        led(&mut world, 1);
+        let before = world.now;
+        led(&mut world, 3);
+        assert!(world.now.since(before) < Span::from_millis(1500), "{:?}", world.now.since(before));
     }
 }
 
@@ -128,10 +235,32 @@ fn stops(effects: &[Effect]) -> Vec<(u64, Complaint)> {
     sent(effects, 2).into_iter().filter_map(stop).collect()
 }
 
+/// Who leads proposes no more than its shift has, whatever it is given.
+#[test]
+fn a_leader_proposes_no_more_than_its_shift() {
+    let mut one = One::fresh(1, 4, Byzantine);
+    one.config.rotate_after = 2;
+    let mut one = One::begun(one, 1, 4, Byzantine, Vec::new());
+    let proposed = |effects: &[Effect]| {
+        sent(effects, 2).iter().filter(|body| matches!(body, Body::Propose { .. })).count()
+    };
+    assert!(one.order.leading());
+    assert_eq!(proposed(&one.step(Input::Propose(some(1)))), 1);
+    assert!(one.order.leading(), "one more");
+    one.decide(1, 1, 1, &some(1));
+    assert_eq!(proposed(&one.step(Input::Propose(some(2)))), 1);
+    assert!(!one.order.leading(), "its shift is full");
+    assert_eq!(proposed(&one.step(Input::Propose(some(3)))), 0);
+    let out = one.decide(1, 2, 1, &some(2));
+    assert_eq!((proposed(&out), stops(&out)), (0, vec![(2, Complaint::Leaves)]));
+}
+
 /// Those that say early that a shift is over are not enough; only with the word of an honest one others join them.
 #[test]
 fn liars_end_no_shift() {
-    let mut one = One::new(0, 7, Byzantine);
+    let mut one = One::fresh(0, 7, Byzantine);
+    one.config.rotate_after = 3;
+    let mut one = One::begun(one, 0, 7, Byzantine, Vec::new());
     for from in [2, 3] {
         let stop = one.stop(from, 2, Complaint::Rotation);
         assert_eq!(stops(&one.hear(from, 1, stop)), []);
