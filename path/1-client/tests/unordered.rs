@@ -36,6 +36,17 @@ fn is_ordered(hand: &mut Hand) -> bool {
     hand.take().iter().all(|got| got.iter().any(|got| got.kind == RequestKind::OpenSession))
 }
 
+/// `read-of-few` is found: alone, since a bug is in force in the whole process.
+#[cfg(planted)]
+#[test]
+#[ignore = "a bug is in force in the whole process: run it alone"]
+fn few_answers_are_seen_not_to_be_enough() {
+    quorate_types::plant(Some("read-of-few"));
+    let found = std::panic::catch_unwind(three_equal_answers_of_four_count);
+    quorate_types::plant(None);
+    assert!(found.is_err());
+}
+
 #[test]
 fn three_equal_answers_of_four_count() {
     let mut hand = hand(4);

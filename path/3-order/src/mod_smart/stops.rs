@@ -109,7 +109,10 @@ impl ModSmart {
         let joined = self.view_to_join(own.is_some());
         let wanted = match (own, joined) {
             // Whoever asks for more than it would by itself only joins: else a few could keep each other there, beside the rest.
-            (Some((view, _)), Some(joined)) if joined.0 > view => Some(joined),
+            (Some((view, _)), Some(joined)) if joined.0 > view && !planted("smart-lifted-keeps-reason") => {
+                Some(joined)
+            }
+            (Some((view, why)), Some(joined)) => Some((view.max(joined.0), why)),
             (own, joined) => own.or(joined),
         };
         let last = views_to(self.membership_number());

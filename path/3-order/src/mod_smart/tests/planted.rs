@@ -4,7 +4,7 @@
 use super::chaos::schedule;
 use super::liars::{ALL, How};
 use super::world::Plan;
-use super::{checkpoints, examine, fetch, members, normal, restart, rules, stops, sync};
+use super::{checkpoints, examine, fetch, members, normal, restart, rotation, rules, stops, sync};
 use quorate_types::plant;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -24,7 +24,7 @@ fn hasty(how: How) {
 /// Each bug, with the tests that are to fail.
 type Bug = (&'static str, fn());
 
-const BUGS: [Bug; 30] = [
+const BUGS: [Bug; 33] = [
     ("smart-first-view-is-none", rules::a_lock_of_the_first_view_binds),
     ("smart-first-view-is-none", rules::no_history_of_four_with_a_liar_decides_two_values),
     ("smart-first-view-is-none", rules::no_history_of_three_without_lies_decides_two_values),
@@ -52,6 +52,9 @@ const BUGS: [Bug; 30] = [
     ("smart-stops-stand-for-ever", stops::complaints_do_not_stand_for_ever),
     ("smart-view-by-few", stops::where_nobody_lies_who_hears_the_leader_stays),
     ("smart-join-one", stops::more_than_f_complaints_are_joined),
+    ("smart-lifted-keeps-reason", rotation::who_is_lifted_only_joins),
+    ("smart-all-have-shifts", rotation::who_failed_is_passed_over),
+    ("read-at-once", restart::reads_wait_for_what_was_accepted),
     ("smart-proof-of-any-membership", members::a_slot_is_proven_by_its_own_membership),
     ("smart-views-go-on", members::a_membership_begins_in_a_view_of_its_own_wherever_its_slot_was_decided),
     ("smart-views-go-on", || schedules(Plan { changes: true, ..Plan::crash(3) }, &[])),

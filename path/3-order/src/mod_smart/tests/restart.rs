@@ -340,7 +340,7 @@ fn what_leads_to_the_checkpoint_was_not_forgotten() {
 /// Who accepted a slot may be one of the quorum that decided it: reads wait for it here, in a later view and in the next life, too.
 /// [mod_smart L148]
 #[test]
-fn reads_wait_for_what_was_accepted() {
+pub(super) fn reads_wait_for_what_was_accepted() {
     let confirmed = |one: &mut One| {
         let effects = one.step(Input::Read(7));
         let slots = effects.iter().filter_map(|effect| match effect {

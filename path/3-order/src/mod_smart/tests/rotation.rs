@@ -190,7 +190,7 @@ fn nobody_rotates_without_work() {
 
 /// Who is down costs a time-out once, and is passed over then; when it led again, by chance, it is back.
 #[test]
-fn who_failed_is_passed_over() {
+pub(super) fn who_failed_is_passed_over() {
     for plan in plans() {
         for seed in 0..5 {
             let mut world = World::new(seed, plan);
@@ -253,6 +253,22 @@ fn a_leader_proposes_no_more_than_its_shift() {
     assert_eq!(proposed(&one.step(Input::Propose(some(3)))), 0);
     let out = one.decide(1, 2, 1, &some(2));
     assert_eq!((proposed(&out), stops(&out)), (0, vec![(2, Complaint::Leaves)]));
+}
+
+/// Who asks for more than its own reason asks for, since enough others do, only joins them: else two that were lifted, and liars, would keep each
+/// other there.
+#[test]
+pub(super) fn who_is_lifted_only_joins() {
+    let mut one = One::fresh(0, 7, Byzantine);
+    one.config.rotate_after = 1;
+    let mut one = One::begun(one, 0, 7, Byzantine, Vec::new());
+    assert_eq!(stops(&one.decide(1, 1, 1, &some(1))), [(2, Complaint::Rotation)]);
+    let mut asked = Vec::new();
+    for from in [3, 4, 5] {
+        let stop = one.stop(from, 3, Complaint::Rotation);
+        asked.extend(stops(&one.hear(from, 1, stop)));
+    }
+    assert_eq!(asked, [(3, Complaint::Joined)]);
 }
 
 /// Those that say early that a shift is over are not enough; only with the word of an honest one others join them.
