@@ -202,7 +202,7 @@ pub enum Fault {
         /// For how long.
         time: u64,
     },
-    /// Somebody needs a border before its shift.
+    /// Somebody needs a border before its turn.
     WantBorder {
         /// Whom it asks.
         who: usize,

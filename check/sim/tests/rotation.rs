@@ -62,6 +62,22 @@ fn every_replica_has_its_shift() {
     }
 }
 
+/// Nothing failed, so no leader takes care (docs/decisions/0018): replicas do not tell each other what their clients asked.
+#[test]
+fn a_shift_that_is_over_makes_nobody_careful() {
+    let told = |rotate_after| {
+        let mut world = World::new(plan(1, FaultModel::Byzantine, 1, rotate_after), Level::All);
+        let report = world.run();
+        assert!(report.failure.is_none(), "{:?}", report.failure);
+        let text = world.trace().text();
+        let of_replicas = text
+            .lines()
+            .filter(|line| line.split_whitespace().nth(1).is_some_and(|who| who.starts_with('r')));
+        of_replicas.filter(|line| line.contains("send") && line.contains("Requests")).count()
+    };
+    assert_eq!(told(5), told(0));
+}
+
 #[test]
 fn with_several_instances_too() {
     for model in [FaultModel::Crash, FaultModel::Byzantine] {
