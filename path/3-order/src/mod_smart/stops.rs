@@ -277,14 +277,23 @@ impl ModSmart {
         }
     }
 
-    /// The connection to the leader closed: with crash faults it is probably dead. [mod_smart L63]
+    /// The connection to the leader closed: with crash faults it is probably dead. Where replicas may lie a complaint costs more, since
+    /// others join it, so that an honest leader has the time of one heartbeat to connect again. [mod_smart L63]
     pub(super) fn on_disconnected(&mut self, peer: ReplicaId) {
         self.members.connected.remove(&peer);
         self.fetching.lose(peer);
-        if self.config.model == FaultModel::Crash && peer == self.leader() {
-            self.watch.lose_leader();
-            self.tick = self.now;
+        if peer != self.leader() || planted("smart-closed-is-nothing") {
+            return;
         }
+        match self.config.model {
+            FaultModel::Crash => self.watch.lose_leader(),
+            FaultModel::Byzantine => {
+                // A little less than that: the next tick but one is to see it.
+                let grace = self.config.heartbeat.times(3).divided(4);
+                self.watch.expect_leader(self.now, self.patience(), grace);
+            }
+        }
+        self.tick = self.now;
     }
 
     /// A life begins. Who led its view in an earlier one does not know what it proposed, and asks to be replaced. [mod_smart L8]

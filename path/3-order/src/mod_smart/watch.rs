@@ -81,6 +81,13 @@ impl Watch {
         self.leader_heard = Time::ZERO;
     }
 
+    /// The leader has only this grace left of the patience to be heard again.
+    pub(super) fn expect_leader(&mut self, now: Time, patience: Span, grace: Span) {
+        let spent = patience.nanos().saturating_sub(grace.nanos());
+        let at = Time::from_nanos(now.nanos().saturating_sub(spent));
+        self.leader_heard = self.leader_heard.min(at);
+    }
+
     /// What failed for want of a peer may work now.
     pub(super) fn forget_failures(&mut self) {
         self.failures = 0;

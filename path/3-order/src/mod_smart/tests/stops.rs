@@ -1,7 +1,7 @@
 //! Complaints, and views that come of them.
 
 use super::one::{One, rejected, sent, some};
-use super::world::{Plan, World, request_of};
+use super::world::{Plan, World, replica, request_of};
 use crate::{Effect, Input, Order};
 use quorate_types::FaultModel::{Byzantine, Crash};
 use quorate_types::{Slot, Span};
@@ -34,6 +34,25 @@ fn a_silent_leader_is_complained_about() {
         assert!(asked(&out, 2).contains(&(2, Complaint::Silence)), "{model:?}");
         assert_eq!(asked(&alive(&mut one, 1, 1, 400), 2), [], "it lives again");
     }
+}
+
+/// A process that dies closes its connections. An honest leader that lost one is heard again after a heartbeat.
+#[test]
+pub(super) fn a_leader_whose_connection_closed_has_a_heartbeat_to_come_back() {
+    for model in [Crash, Byzantine] {
+        let mut one = One::new(0, 4, model);
+        alive(&mut one, 1, 1, 200);
+        one.step(Input::Disconnected(replica(1)));
+        let out = one.pass(Span::from_millis(90));
+        assert!(asked(&out, 2).contains(&(2, Complaint::Silence)), "{model:?}: it does not come back");
+    }
+    let mut one = One::new(0, 4, Byzantine);
+    alive(&mut one, 1, 1, 200);
+    one.step(Input::Disconnected(replica(1)));
+    one.step(Input::Connected(replica(1)));
+    assert_eq!(asked(&alive(&mut one, 1, 1, 1000), 2), [], "it came back");
+    one.step(Input::Disconnected(replica(2)));
+    assert_eq!(asked(&alive(&mut one, 1, 1, 1000), 2), [], "it is not the leader");
 }
 
 /// One may lie; of two one is right.
