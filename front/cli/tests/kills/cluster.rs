@@ -79,8 +79,14 @@ impl Cluster {
 
     /// One that serves clients of etcd, without certificates; and where it does.
     pub(crate) fn of_etcd(name: &str, random: &mut Random) -> (Self, Vec<String>) {
-        let first = ports_in_a_row(random);
-        let arguments = ["--service", "etcd", "--plain", "--etcd-port", &first.to_string()];
+        Self::of_etcd_with(name, &[], random)
+    }
+
+    /// The same, with these arguments for `init` besides.
+    pub(crate) fn of_etcd_with(name: &str, more: &[&str], random: &mut Random) -> (Self, Vec<String>) {
+        let first = ports_in_a_row(random).to_string();
+        let arguments = [&["--service", "etcd", "--plain", "--etcd-port", &first], more].concat();
+        let first: u16 = first.parse().expect("a port");
         let addresses = (first..).take(REPLICAS).map(|port| format!("127.0.0.1:{port}")).collect();
         (Self::made(name, 20, REPLICAS, &arguments, random), addresses)
     }
@@ -404,7 +410,7 @@ pub(crate) fn wait(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 /// Ports that no outgoing connection takes while their replica is down: below the range that the system picks from.
-pub(super) fn ports(count: usize, random: &mut Random) -> Vec<u16> {
+pub(crate) fn ports(count: usize, random: &mut Random) -> Vec<u16> {
     // Tests that run at the same time with the same seed must not meet, in one process or in several.
     static CLUSTERS: AtomicU64 = AtomicU64::new(0);
     let cluster = CLUSTERS.fetch_add(1, Ordering::Relaxed);

@@ -7,6 +7,7 @@ pub(crate) mod chains;
 pub(crate) mod cluster;
 pub(crate) mod evolve;
 pub(crate) mod gaps;
+pub(crate) mod links;
 pub(crate) mod load;
 pub(crate) mod random;
 pub(crate) mod recorder;
