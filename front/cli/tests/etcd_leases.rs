@@ -31,6 +31,9 @@ const TTLS: [i64; 12] = [2, 2, 2, 2, 3, 3, 5, 5, 10, 20, 40, 60];
 /// All are down for so long, once: more than most leases last.
 const OUTAGE_MS: u64 = 15_000;
 
+/// The times of leaders of several instances differ by so much at most.
+const APART_MAX: Duration = Duration::from_millis(500);
+
 struct Load {
     shared: Arc<Shared>,
     runtime: Runtime,
@@ -94,7 +97,7 @@ fn keep_and_give_up(protocol: &str, instances: u16) {
     cluster.wait_for_leader();
     let mut load = Load::start(&addresses, &mut random);
     load.wait_for_renewals(20, &mut cluster);
-    let mut timeline = Timeline::new();
+    let mut timeline = Timeline::new(if instances > 1 { APART_MAX } else { Duration::ZERO });
     let kills = random::number("QUORATE_KILLS", 6);
     for kill in 1..=kills {
         one_fault(&mut cluster, &links, &mut timeline, &mut random);
@@ -149,15 +152,15 @@ fn an_outage(cluster: &mut Cluster, load: &Load, timeline: &mut Timeline, random
     let stays = random.below(REPLICAS as u64) as usize;
     let other = (stays + 1) % REPLICAS;
     timeline.disturbed();
-    timeline.goes_down();
     (0..REPLICAS).filter(|at| *at != stays).for_each(|at| cluster.kill(at));
+    timeline.goes_down();
     if random.percent(25) {
         cluster.kill(stays);
     }
     nap(random, OUTAGE_MS, OUTAGE_MS + 1000);
+    timeline.comes_up();
     cluster.heal();
     cluster.wait_for_leader();
-    timeline.comes_up();
     for leader in [other, stays, other] {
         timeline.disturbed();
         cluster.make_leader(leader);

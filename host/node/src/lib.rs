@@ -14,6 +14,7 @@ mod answers;
 mod borders;
 mod checkpoints;
 mod clients;
+mod clock;
 mod config;
 mod effects;
 mod gathering;

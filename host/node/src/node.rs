@@ -2,6 +2,7 @@
 
 use crate::access::Access;
 use crate::checkpoints::{Checkpoints, Own, Why};
+use crate::clock::Clock;
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event, Input};
 use crate::levels::{LEVEL, Levels};
@@ -26,9 +27,7 @@ use quorate_merge::{INSTANCES_MAX, Merge};
 use quorate_order::{Input as OrderInput, Stored};
 use quorate_reply::{ReadPath, RouteLimits, Routes};
 use quorate_state::transfer::Kept;
-use quorate_types::{
-    AgreedTime, ClientId, ConnId, Halt, MembershipId, RecordId, ReplicaId, Seq, Slot, Time, View,
-};
+use quorate_types::{ClientId, ConnId, Halt, MembershipId, RecordId, ReplicaId, Seq, Slot, Time, View};
 use quorate_wire::{Batch, Frame, FrameKind, Hello, Memberships, Refusal, RefusalReason, Role, StateMessage};
 use std::collections::BTreeMap;
 
@@ -71,8 +70,8 @@ pub struct Node {
     /// A damaged checkpoint, until its repair begins.
     damaged: Option<Damaged>,
     pub(crate) counts: Counts,
-    /// The last agreed time that this replica extends, and when it learned it.
-    pub(crate) clock: (AgreedTime, Time),
+    /// Agreed time, as this replica extends it.
+    pub(crate) clock: Clock,
 }
 
 /// What `status` counts since the start of the process.
@@ -301,7 +300,7 @@ impl Restoring {
             damaged: recovered.damaged,
             partial: recovered.partial,
             counts: Counts::default(),
-            clock: (config.start_time, Time::ZERO),
+            clock: Clock::new(config.start_time, Time::ZERO),
             instances,
             merge,
             bindings: Bindings::default(),
@@ -339,7 +338,7 @@ impl Node {
 
     /// Begins: dials the others, starts the protocol. What recovery rewrote is synced by now.
     pub fn start(&mut self, now: Time, out: &mut Effects) {
-        self.clock = (self.executor.time(), now);
+        self.clock = Clock::new(self.executor.time(), now);
         if let Some(Damaged { seq, objects, .. }) = self.damaged.take() {
             self.begin_fetch(now, seq, Why::Damaged, Some(objects), None, out);
         }
@@ -495,6 +494,7 @@ impl Node {
             self.scrubs.next,
             raise,
             self.tick_at(),
+            self.overdue_at(),
             self.vouching.deadline(),
         ]
         .into_iter()
@@ -729,6 +729,7 @@ impl Node {
         self.scrub_in_turn(now, out);
         self.turn.on_deadline(now, &mut self.log);
         self.look_at_late(now, out);
+        self.watch_deadline(now, out);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::effects::{Effect, Effects, Event};
 use crate::gathering::Gathering;
+use crate::merging::FIRST;
 use crate::node::Node;
 use crate::records::RecordMap;
 use crate::stays::Birth;
@@ -418,6 +419,10 @@ impl Node {
             return;
         }
         instance.leader = (view, leader);
+        if at == FIRST {
+            self.clock.led(now, leader.is_some(), self.time_rule());
+        }
+        let instance = &mut self.instances[at];
         instance.admission.reset();
         instance.gathering.reset();
         instance.settled_at = None;

@@ -7,11 +7,24 @@
 use crate::effects::Effects;
 use crate::merging::FIRST;
 use crate::node::Node;
-use quorate_types::{Span, Time};
+use quorate_order::Input as OrderInput;
+use quorate_types::{AgreedTime, Digest, Span, Time, planted};
 use quorate_wire::{Batch, BatchHeader};
 
+/// Without a batch for so long the time is ordered, as long as there is a deadline.
+const EVERY: Span = Span::from_secs(5);
 /// A batch that was not executed after so long is no reason to wait on: it may be lost.
 const AGAIN: Span = Span::from_millis(200);
+
+/// Clocks differ, and a leader may have taken its office a moment ago.
+const GRACE: Span = Span::from_secs(1);
+
+/// Under which name a deadline is watched: no request has it, since theirs are hashes.
+fn name_of(due: AgreedTime) -> Digest {
+    let mut name = [0; 32];
+    name[..8].copy_from_slice(&due.nanos().to_le_bytes());
+    Digest::new(name)
+}
 
 impl Node {
     /// Whether this replica would order a batch for the time alone: it leads, and nothing else is under way.
@@ -27,11 +40,37 @@ impl Node {
     /// When the service's deadline passes by this replica's extension of the agreed time, if it is this replica that says so.
     pub(crate) fn tick_at(&self) -> Option<Time> {
         let due = self.executor.next_deadline().filter(|_| self.may_tick())?;
-        let (agreed, at) = self.clock;
-        let passes = at.plus(due.since(agreed));
+        // In an idle cluster each start would lose the time since the last batch.
+        let passes = self.clock.reaches(due.min(self.executor.time().plus(EVERY)));
         // The one before was not executed yet.
         let before = self.turn.ticked.filter(|(time, _)| self.executor.time() < *time);
         Some(before.map_or(passes, |(_, since)| passes.max(since.plus(AGAIN))))
+    }
+
+    /// When a deadline has passed for so long that whoever leads has to be asked why. Where nobody lies a leader that lives orders it.
+    pub(crate) fn overdue_at(&self) -> Option<Time> {
+        if !self.vouching.is_on() {
+            return None;
+        }
+        let due = self.executor.next_deadline();
+        match self.turn.overdue {
+            Some(before) => (due != Some(before)).then_some(self.now),
+            None => due.map(|due| self.clock.reaches(due).plus(GRACE)),
+        }
+    }
+
+    /// A deadline that nobody orders is waited for like a request of a client.
+    pub(crate) fn watch_deadline(&mut self, now: Time, out: &mut Effects) {
+        if self.overdue_at().is_none_or(|at| at > now) || planted("deadlines-unwatched") {
+            return;
+        }
+        if let Some(before) = self.turn.overdue.take() {
+            self.step_in(FIRST, now, OrderInput::Unwatch(name_of(before)));
+        } else if let Some(due) = self.executor.next_deadline() {
+            self.turn.overdue = Some(due);
+            self.step_in(FIRST, now, OrderInput::Watch(name_of(due)));
+        }
+        self.after_order(now, out);
     }
 
     pub(crate) fn tick(&mut self, now: Time, out: &mut Effects) {

@@ -2,6 +2,7 @@
 //! leave and blocks are written. Nothing here runs per command.
 
 use crate::answers::Answers;
+use crate::clock::Rule;
 use crate::effects::{Effect, Effects, Event};
 use crate::node::Node;
 use crate::ordering::Instance;
@@ -26,10 +27,10 @@ const SYNC_DELAY: Span = Span::from_millis(50);
 /// What one turn leaves to the next.
 pub(crate) struct Turn {
     random: Random,
-    /// The last time proposed: proposals never go back, even when batches overlap.
-    proposed: AgreedTime,
     /// The time of the last batch that was ordered for a deadline of the service, and when.
     pub(crate) ticked: Option<(AgreedTime, Time)>,
+    /// The service's deadline that is past, while nobody orders that; its leader is complained about.
+    pub(crate) overdue: Option<AgreedTime>,
     /// When to look for room again, or to sync.
     pub(crate) retry: Option<Time>,
     /// The last segment that was asked for could not be made.
@@ -54,8 +55,8 @@ impl Turn {
     pub(crate) fn new(seed: u64, reads: &ReadLimits) -> Self {
         Self {
             random: Random::new(seed ^ 0x74_75_72_6e),
-            proposed: AgreedTime::ZERO,
             ticked: None,
+            overdue: None,
             retry: None,
             disk_full: false,
             handed_over: None,
@@ -213,24 +214,30 @@ impl Node {
         !admission.is_full() && !wanted && gathering.waits(now, waiting, most)
     }
 
-    /// The last agreed time, extended by this replica's monotonic clock.
+    /// The time of a batch that is proposed now. Once this replica knows all that was ordered before, it extends its own proposals.
     pub(crate) fn propose_time(&mut self, now: Time) -> AgreedTime {
-        let (agreed, at) = self.clock;
-        self.turn.proposed = self.turn.proposed.max(agreed.plus(now.since(at)));
-        self.turn.proposed
+        if self.first().order.settled() {
+            self.clock.propose();
+        }
+        self.clock.read(now)
     }
 
-    /// A batch was executed: if its time is ahead of this replica's own extension, that goes on from there.
+    /// A batch was executed, or a checkpoint: its time is agreed.
     pub(crate) fn learn_time(&mut self, now: Time) {
-        let (agreed, at) = self.clock;
-        let (own, executed) = (agreed.plus(now.since(at)), self.executor.time());
+        let (own, executed) = (self.clock.read(now), self.executor.time());
         if executed > own {
             self.vouching.pulled(now, executed.since(own));
-            self.clock = (executed, now);
-        } else if self.vouching.is_on() && own.since(executed) > AHEAD_MAX {
-            // Others would hold back their votes for what this one proposes.
-            self.clock = (executed, now);
-            self.turn.proposed = executed;
+        }
+        self.clock.executed(now, executed, self.time_rule());
+    }
+
+    /// How the time of batches is taken here.
+    pub(crate) fn time_rule(&self) -> Rule {
+        Rule {
+            liars: self.vouching.is_on(),
+            many: self.instances.len() > 1,
+            patience: self.config.order.patience(),
+            off: AHEAD_MAX,
         }
     }
 

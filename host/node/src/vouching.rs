@@ -54,6 +54,8 @@ const GIVEN_MAX: usize = 1024;
 const CLAIM_TIME: Span = Span::from_secs(30);
 /// The agreed time may run ahead of this replica's own by so much at once, and no faster than twice as fast for long.
 pub(crate) const AHEAD_MAX: Span = Span::from_secs(10);
+/// And behind it by so much: a leader must not hold time back.
+const BEHIND_MAX: Span = Span::from_secs(5);
 /// Proposals of one instance that wait for a word; the protocol asks about few slots at a time.
 const HELD_MAX: usize = 8;
 /// So many requests of a batch tell how long it waited.
@@ -515,9 +517,11 @@ impl Node {
         if let Some(target) = held.batch.no_op_target() {
             return self.instances.len() > 1 && self.merge.is_needed(self.instances[at].id, target);
         }
-        let (agreed, since) = self.clock;
-        let ahead = held.batch.header().time.since(agreed.plus(now.since(since)));
-        if !self.vouching.may_be_ahead(now, ahead) {
+        let (own, time) = (self.clock.read(now), held.batch.header().time);
+        let behind = own.since(time);
+        // Who is further off than that may be off itself.
+        let held_back = behind > BEHIND_MAX && behind <= AHEAD_MAX && !planted("time-held-back");
+        if held_back || !self.vouching.may_be_ahead(now, time.since(own)) {
             return false;
         }
         let by_signature = self.signatures_count();

@@ -10,14 +10,16 @@ const LATE_EACH: Duration = Duration::from_secs(4);
 
 #[derive(Default)]
 pub(crate) struct Timeline {
+    early: Duration,
     faults: Vec<Instant>,
     /// Without a majority; the last one may go on.
     outages: Vec<(Instant, Option<Instant>)>,
 }
 
 impl Timeline {
-    pub(crate) fn new() -> Self {
-        Self::default()
+    /// `early`: so much sooner than its time a lease may end.
+    pub(crate) fn new(early: Duration) -> Self {
+        Self { early, ..Self::default() }
     }
 
     pub(crate) fn disturbed(&mut self) {
@@ -49,7 +51,7 @@ impl Timeline {
         let name = format!("lease {:x} of {} s", told.id, told.ttl_s);
         if let Some(gone) = told.gone {
             let lived = self.passed(told.called, gone);
-            if lived < ttl {
+            if lived + self.early < ttl {
                 return Some(format!("{name} ended {lived:?} after its last renewal was called"));
             }
         }

@@ -427,7 +427,9 @@ pub(crate) fn ports(count: usize, random: &mut Random) -> Vec<u16> {
 
 /// The first of as many as there are replicas, above those of [`ports`] and below the range that the system picks from.
 fn ports_in_a_row(random: &mut Random) -> u16 {
-    let mut random = Random::new(random.next() ^ u64::from(std::process::id()) << 32);
+    static CLUSTERS: AtomicU64 = AtomicU64::new(0);
+    let cluster = CLUSTERS.fetch_add(1, Ordering::Relaxed);
+    let mut random = Random::new(random.next() ^ u64::from(std::process::id()) << 32 ^ cluster << 20);
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     loop {
         let first = random.between(31_100, 32_600) as u16;

@@ -1,0 +1,107 @@
+//! Agreed time as this replica extends it: what it would propose as the time of a batch, and what it expects of others.
+//!
+//! The lag of agreed time behind real time never shrinks: between two batches agreed time advances by no more than real time did. So a
+//! replica extends the time of the last batch that it executed, from the moment at which it executed that, and who leads extends its own
+//! proposals. Time without a leader counts if it is short, and does not if it is long: nobody could renew anything.
+//! docs/protocols/merge.md, "Agreed time", has the rule and its argument. Tests: clock/tests.rs, front/cli/tests/etcd_leases.rs.
+
+use quorate_types::{AgreedTime, Span, Time, planted};
+
+/// With several instances batches of one leader overtake those of another one: a replica's own extension stays, as long as what it executes is
+/// no further behind it.
+const JITTER: Span = Span::from_millis(500);
+/// Where replicas may lie, what is executed slows the own extension down by such a part of the time that passed at most.
+const SLOWER: u64 = 10;
+
+/// An extension of agreed time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    /// Agreed time was this
+    agreed: AgreedTime,
+    /// at this moment of the own clock.
+    at: Time,
+    /// Since when nobody is known to lead.
+    unled: Option<Time>,
+    /// This replica leads, and has proposed as its leader.
+    proposes: bool,
+}
+
+/// How a replica takes what it executes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rule {
+    /// Others may lie: the time of their batches has to stay near the own extension.
+    pub(crate) liars: bool,
+    /// Several leaders propose.
+    pub(crate) many: bool,
+    /// A leader that is silent for so long is given up. A gap without one that is longer than twice that counts for nothing.
+    pub(crate) patience: Span,
+    /// An own extension that is off by more is wrong itself.
+    pub(crate) off: Span,
+}
+
+impl Clock {
+    /// A life begins: time goes on from what was executed in an earlier one.
+    pub(crate) fn new(agreed: AgreedTime, now: Time) -> Self {
+        Self { agreed, at: now, unled: Some(now), proposes: false }
+    }
+
+    /// What it is now.
+    pub(crate) fn read(&self, now: Time) -> AgreedTime {
+        self.agreed.plus(now.since(self.at))
+    }
+
+    /// When it will be that time.
+    pub(crate) fn reaches(&self, time: AgreedTime) -> Time {
+        self.at.plus(time.since(self.agreed))
+    }
+
+    /// Who leads is known, or not any more; `own`: it is this replica, which does not lead from before.
+    pub(crate) fn led(&mut self, now: Time, leader: bool, rule: Rule) {
+        self.proposes = false;
+        match (leader, self.unled) {
+            (false, None) => self.unled = Some(now),
+            (true, Some(since)) => {
+                let gap = now.since(since);
+                if gap > rule.patience.times(2) && !planted("time-of-outages") {
+                    // It was noticed late that nobody led.
+                    self.at = self.at.plus(gap).plus(rule.patience).min(now);
+                }
+                self.unled = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// This replica leads, knows all that was ordered before, and proposes: its extension is the cluster's from now on.
+    pub(crate) fn propose(&mut self) {
+        self.proposes = true;
+    }
+
+    /// A batch was executed, of this time.
+    pub(crate) fn executed(&mut self, now: Time, executed: AgreedTime, rule: Rule) {
+        let own = self.read(now);
+        if executed >= own {
+            (self.agreed, self.at) = (executed, now);
+            return;
+        }
+        let behind = own.since(executed);
+        if planted("time-leaps") {
+            return;
+        }
+        if rule.liars && behind <= rule.off {
+            // Who leads must not hold time back by saying so.
+            let less = Span::from_nanos(behind.nanos().min(now.since(self.at).nanos() / SLOWER));
+            if !self.proposes {
+                (self.agreed, self.at) = (AgreedTime::from_nanos(own.nanos() - less.nanos()), now);
+            }
+            return;
+        }
+        let jitter = if rule.many { JITTER } else { Span::ZERO };
+        if !self.proposes && behind > jitter {
+            (self.agreed, self.at) = (executed, now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

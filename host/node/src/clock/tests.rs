@@ -1,0 +1,87 @@
+use super::{Clock, Rule};
+use quorate_types::{AgreedTime, Span, Time};
+
+const CRASH: Rule =
+    Rule { liars: false, many: false, patience: Span::from_millis(400), off: Span::from_secs(10) };
+const LIARS: Rule = Rule { liars: true, ..CRASH };
+
+fn at(millis: u64) -> Time {
+    Time::from_nanos(millis * 1_000_000)
+}
+
+fn agreed(millis: u64) -> AgreedTime {
+    AgreedTime::from_nanos(millis * 1_000_000)
+}
+
+/// A replica that was executed the time 0 at its time 0, and follows.
+fn follower(rule: Rule) -> Clock {
+    let mut clock = Clock::new(agreed(0), at(0));
+    clock.led(at(0), true, rule);
+    clock
+}
+
+/// The others were away, and one of them leads now. It saw less time pass, and neither goes on where this one would have.
+#[test]
+fn the_lag_behind_real_time_never_shrinks() {
+    let mut clock = follower(CRASH);
+    clock.executed(at(16_000), agreed(100), CRASH);
+    assert_eq!(clock.read(at(16_000)), agreed(100), "it would have said 16 s");
+    clock.led(at(17_000), true, CRASH);
+    clock.propose();
+    assert_eq!(clock.read(at(17_500)), agreed(1_600));
+}
+
+/// What a batch takes until it is executed is nothing that a leader loses.
+#[test]
+fn a_leader_goes_on_from_its_own_proposals() {
+    let mut clock = follower(CRASH);
+    clock.propose();
+    for round in 1..100 {
+        clock.executed(at(round * 100), agreed(round * 100 - 90), CRASH);
+        assert_eq!(clock.read(at(round * 100)), agreed(round * 100));
+    }
+    clock.led(at(10_000), false, CRASH);
+    clock.led(at(10_001), true, CRASH);
+    clock.executed(at(10_100), agreed(9_990), CRASH);
+    assert_eq!(clock.read(at(10_100)), agreed(9_990), "it leads no more");
+}
+
+#[test]
+fn a_long_time_without_a_leader_does_not_count() {
+    let mut clock = follower(CRASH);
+    clock.led(at(1_000), false, CRASH);
+    clock.led(at(1_500), true, CRASH);
+    assert_eq!(clock.read(at(1_500)), agreed(1_500), "a short one does");
+    clock.led(at(2_000), false, CRASH);
+    clock.led(at(2_100), false, CRASH);
+    clock.led(at(17_000), true, CRASH);
+    assert_eq!(clock.read(at(17_000)), agreed(1_600));
+    assert_eq!(clock.read(at(17_300)), agreed(1_900));
+    assert_eq!(clock.reaches(agreed(1_900)), at(17_300));
+}
+
+/// With several leaders those that are a little behind slow nobody down.
+#[test]
+fn batches_of_several_leaders_are_a_little_apart() {
+    let rule = Rule { many: true, ..CRASH };
+    let mut clock = follower(rule);
+    clock.executed(at(1_000), agreed(800), rule);
+    assert_eq!(clock.read(at(1_000)), agreed(1_000));
+    clock.executed(at(1_000), agreed(1_100), rule);
+    assert_eq!(clock.read(at(1_000)), agreed(1_100));
+    clock.executed(at(3_000), agreed(2_000), rule);
+    assert_eq!(clock.read(at(3_000)), agreed(2_000), "that is not the way that batches take");
+}
+
+/// A leader that says again and again that no time passes slows an honest replica by a tenth.
+#[test]
+fn where_replicas_may_lie_none_holds_time_back() {
+    let mut clock = follower(LIARS);
+    for round in 1..=500 {
+        clock.executed(at(round * 10), agreed(0), LIARS);
+    }
+    assert!(clock.read(at(5_000)) >= agreed(4_500), "{:?}", clock.read(at(5_000)));
+    // It may be wrong itself.
+    clock.executed(at(20_000), agreed(1), LIARS);
+    assert_eq!(clock.read(at(20_000)), agreed(1));
+}
