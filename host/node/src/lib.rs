@@ -17,6 +17,7 @@ mod clients;
 mod clock;
 mod config;
 mod effects;
+mod gaps;
 mod gathering;
 mod holds;
 mod levels;

@@ -134,6 +134,8 @@ pub(crate) struct Vouching {
     held: Vec<Vec<Held>>,
     /// What the protocol watches for this replica, and through which instance it goes.
     watched: BTreeMap<Digest, (usize, Late)>,
+    /// The place that the merge waits for, which is watched, too.
+    pub(crate) gap: Option<Position>,
     /// Sessions of which something came before they were open here.
     woken: Vec<SessionId>,
     /// Instances that this replica began to lead: what it heard goes there.
@@ -176,6 +178,7 @@ impl Vouching {
             born: None,
             held: (0..instances).map(|_| Vec::new()).collect(),
             watched: BTreeMap::new(),
+            gap: None,
             woken: Vec::new(),
             began: Vec::new(),
             look_at: None,
@@ -598,12 +601,17 @@ impl Node {
         self.say_again(now);
         let late = self.rightly_late(late);
         let count = self.instances.len();
+        self.watch_gap(now);
+        let unmerged: Vec<_> = (0..count).map(|at| self.only_unmerged(at)).collect();
         let mut given = 0;
         for late in late {
             given += self.admit_from(now, &late, GIVEN_MAX - given, out);
             let Some(Ok((header, ..))) = Requests::new(&late.bytes).next() else { continue };
             let digest = digest_of_request(&late.bytes);
             let at = instance_of(&header, count);
+            if unmerged[at].contains(&(header.session, header.number)) {
+                continue;
+            }
             if self.vouching.watched.insert(digest, (at, late)).is_none() {
                 self.step_in(at, now, OrderInput::Watch(digest));
             }
@@ -622,7 +630,8 @@ impl Node {
         let executor = &self.executor;
         let is_over = |session| matches!(executor.lookup(session, RequestNumber::FIRST), Lookup::Ended);
         self.vouching.heard.tidy(now, is_over, CLAIM_TIME);
-        let idle = self.vouching.heard.byte_len() == 0 && self.vouching.watched.is_empty();
+        let waits = !self.vouching.watched.is_empty() || self.vouching.gap.is_some();
+        let idle = self.vouching.heard.byte_len() == 0 && !waits;
         self.vouching.look_at = (!idle).then(|| now.plus(LOOK_EVERY));
         self.after_order(now, out);
     }

@@ -232,6 +232,16 @@ impl<T> Merge<T> {
         }
     }
 
+    /// The batches of an instance that are decided and wait for others.
+    pub fn held(&self, instance: InstanceId) -> impl Iterator<Item = &T> {
+        let local = self.index(instance).ok().map(|at| &self.locals[at]);
+        local
+            .into_iter()
+            .flat_map(|local| &local.queue)
+            .filter_map(|item| item.payload.as_ref())
+            .map(|held| &held.0)
+    }
+
     /// Whether an instance may hand on more. Who has nothing here always may, and so may whom the merge waits for.
     pub fn is_open(&self, instance: InstanceId) -> bool {
         self.index(instance).is_ok_and(|at| self.locals[at].bytes < self.config.held_bytes_max.max(1))

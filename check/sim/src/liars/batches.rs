@@ -2,9 +2,10 @@
 
 use super::voice::{rebuilt, requests_of};
 use super::{Plays, Said, Saying, Voice};
-use quorate_types::{AgreedTime, Slot};
+use quorate_types::{AgreedTime, InstanceId, Slot, View};
 use quorate_wire::mod_smart::ModSmartBody as Body;
 use quorate_wire::{Batch, BatchHeader};
+use std::collections::BTreeSet;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -51,6 +52,31 @@ impl Plays for Borders {
             rebuilt(BatchHeader { border: true, ..batch.header() }, &requests_of(batch))
         });
         vec![Saying::now(to, said)]
+    }
+}
+
+/// No no-ops, and no votes for them.
+#[derive(Debug, Default)]
+pub(super) struct FillsNothing {
+    kept: BTreeSet<(InstanceId, View, Slot)>,
+}
+
+impl Plays for FillsNothing {
+    fn instead(&mut self, _me: &mut Voice, to: usize, said: Said) -> Vec<Saying> {
+        let keeps = match &said {
+            Said::Order(instance, message) => match &message.body {
+                Body::Propose { slot, batch } if batch.no_op_target().is_some() => {
+                    self.kept.insert((*instance, message.view, *slot));
+                    true
+                }
+                Body::Write { slot, .. } | Body::Accept { slot, .. } => {
+                    self.kept.contains(&(*instance, message.view, *slot))
+                }
+                _ => false,
+            },
+            _ => false,
+        };
+        if keeps { vec![] } else { vec![Saying::now(to, said)] }
     }
 }
 

@@ -93,6 +93,8 @@ pub enum Trick {
     Borders,
     /// Proposes no-ops for slots far ahead.
     NoOps,
+    /// Proposes no no-ops, and votes for none of its own: others wait for an instance that it leads and where nobody asks for anything.
+    FillsNothing,
     /// Reports wrong digests of its state, and of borders that never were.
     Digests,
     /// Sends wrong parts of its checkpoints.
@@ -241,6 +243,7 @@ fn player(trick: Trick, me: &mut Voice) -> Box<dyn Plays> {
         Trick::Times => Box::new(batches::Times),
         Trick::Borders => Box::new(batches::Borders),
         Trick::NoOps => Box::new(batches::NoOps),
+        Trick::FillsNothing => Box::new(batches::FillsNothing::default()),
         Trick::Digests => Box::new(digests::Digests),
         Trick::Transfers(lie) => Box::new(digests::Transfers(lie)),
         Trick::Flood => Box::new(floods::Flood),
