@@ -80,6 +80,11 @@ impl Fetching {
         self.gone.remove(&peer);
     }
 
+    /// Whether somebody said that what is missing is only in a checkpoint.
+    pub(super) fn awaits_checkpoint(&self) -> bool {
+        !self.gone.is_empty()
+    }
+
     /// Whether somebody seems to have what is missing who was not asked for it.
     fn can_ask_more(&self) -> bool {
         self.sources.keys().any(|id| !self.tried.contains(id))

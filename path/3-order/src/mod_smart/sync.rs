@@ -146,14 +146,44 @@ impl ModSmart {
         let shown = gathered.last.as_ref().map_or(Slot::ZERO, |proof| proof.slot);
         if let Some(proof) = last.filter(|proof| proof.slot > shown) {
             self.fetching.hint(collect.from, proof.slot, self.log.last());
-            gathered.last = Some(proof);
+            gathered.last = Some(proof.clone());
+            self.learn_who_has(&proof);
         }
+        let gathered = &mut self.gathered;
         let named =
             |digest: &Digest| collect.writes.iter().chain(&collect.lock).any(|(_, value)| value == digest);
         let batches = batches.into_iter().map(|batch| (digest_of(&batch), batch));
         gathered.batches.insert(collect.from, batches.filter(|(digest, _)| named(digest)).collect());
         gathered.collects.insert(collect.from, collect);
+        if let Some(proof) = self.gathered.last.clone()
+            && self.decide_shown(&proof, out)
+        {
+            return;
+        }
         self.begin_view(out);
+    }
+
+    /// A view begins after what is shown to be decided: so whoever has its batch decides it at once, and the others get it from
+    /// there. Who showed it may keep it, or be dead. Whether that ended our view. [mod_smart L154]
+    fn decide_shown(&mut self, proof: &Proof, out: &mut Effects) -> bool {
+        if proof.slot != self.decided().next() || planted("smart-shown-is-not-had") {
+            return false;
+        }
+        let own = self.open.batches.get(&proof.digest).map(|(batch, _)| batch);
+        let Some(batch) = own.or_else(|| self.gathered.batch(proof.digest)).cloned() else { return false };
+        let view = self.view;
+        self.decide(proof.clone(), batch, out);
+        self.view != view
+    }
+
+    /// Whoever accepted what is shown to be decided has it, once it hears of that. [mod_smart L154]
+    fn learn_who_has(&mut self, proof: &Proof) {
+        let decided = self.decided();
+        for (id, _) in &proof.accepts {
+            if *id != self.config.me {
+                self.fetching.hint(*id, proof.slot, decided);
+            }
+        }
     }
 
     /// The last slot that all these together show to be decided. Where nobody lies, saying so shows it. [mod_smart L47]
@@ -214,7 +244,11 @@ impl ModSmart {
         match self.check_sync(&collects, last.as_ref(), value.as_ref()) {
             Ok(decided) => {
                 if let Some(proof) = last {
+                    if self.decide_shown(&proof, out) {
+                        return;
+                    }
                     self.fetching.hint(from, proof.slot, self.decided());
+                    self.learn_who_has(&proof);
                 }
                 self.fetching.hint(from, decided, self.decided());
                 self.adopt(decided, value, out);

@@ -9,7 +9,7 @@
 use super::statements::digest_of_request;
 use super::{ModSmart, Phase};
 use crate::{Effect, Effects};
-use quorate_types::{Digest, FaultModel, ReplicaId, Span, Time};
+use quorate_types::{Digest, FaultModel, ReplicaId, Span, Time, planted};
 use quorate_wire::Batch;
 use quorate_wire::mod_smart::Complaint;
 use std::collections::BTreeMap;
@@ -196,6 +196,18 @@ impl ModSmart {
             || self.complaint().is_some()
     }
 
+    /// Who lacks a slot before the view's first one can neither vote nor lead there: that it comes is waited for like for a proposal. A
+    /// checkpoint takes its time, and is no leader's concern. [mod_smart L64]
+    fn watch_the_base(&mut self) {
+        if let Phase::Normal { base, .. } = &self.phase
+            && self.decided().next() < *base
+            && !self.fetching.awaits_checkpoint()
+            && !planted("smart-nothing-to-wait-for")
+        {
+            self.watch.slot_is_open(self.now);
+        }
+    }
+
     /// [mod_smart L61-L64]
     pub(super) fn look_at_the_clock(&mut self, out: &mut Effects) {
         let (now, patience) = (self.now, self.patience());
@@ -205,6 +217,7 @@ impl ModSmart {
                 out.push(Effect::Overdue { request: *request });
             }
         }
+        self.watch_the_base();
         self.look_at_rates();
         self.ask_for_view(out);
     }

@@ -9,7 +9,7 @@ use super::world::{Plan, World, another, batch, encode, place, replica, value};
 use crate::auth::{Authenticator, Keyed};
 use crate::mod_smart::Statements;
 use crate::mod_smart::tenures::number_of;
-use quorate_types::{AgreedTime, ClusterId, Digest, InstanceId, Random, ReplicaId, Slot, View};
+use quorate_types::{AgreedTime, ClusterId, Digest, InstanceId, Random, ReplicaId, Slot, Span, View};
 use quorate_wire::mod_smart::{
     Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof, Signature, Signed,
 };
@@ -50,11 +50,14 @@ pub(super) enum How {
     Huge,
     /// Changes bytes at random.
     Mutate,
+    /// Lets a quorum accept what it proposes, keeps its own accept and what is decided with it to itself, and shows the proof when a view
+    /// changes, before anybody else can say anything.
+    KeepsProofs,
     /// Any of these, each time another.
     All,
 }
 
-pub(super) const ALL: [How; 16] = [
+pub(super) const ALL: [How; 17] = [
     How::Silent,
     How::Selective,
     How::Equivocate,
@@ -70,6 +73,7 @@ pub(super) const ALL: [How; 16] = [
     How::Complains,
     How::Huge,
     How::Mutate,
+    How::KeepsProofs,
     How::All,
 ];
 
@@ -227,8 +231,26 @@ impl Lies {
             }
             How::Huge => vec![honest(), (to, self.huge(random, view))],
             How::Mutate => vec![(to, mutated(random, encode(&message)))],
+            How::KeepsProofs => self.keep_proofs(to, &message),
             How::Selective | How::All => vec![honest()],
         }
+    }
+
+    /// The first members after it, as many as a quorum needs besides it, hear what it proposes.
+    fn keep_proofs(&self, to: usize, message: &ModSmartMessage) -> Vec<(usize, Vec<u8>)> {
+        let quorum = (self.members + (self.members - 1) / 3 + 1).div_ceil(2);
+        let near = (to + self.members - self.me) % self.members < quorum;
+        let kept = match &message.body {
+            Body::Propose { .. } | Body::Write { .. } => !near,
+            Body::Accept { .. } | Body::Decision { .. } | Body::Gone { .. } => true,
+            _ => false,
+        };
+        if kept { vec![] } else { vec![(to, encode(message))] }
+    }
+
+    /// Whether neither a disk nor the way to others takes it any time.
+    pub(super) fn is_fast(&self) -> bool {
+        self.how == How::KeepsProofs
     }
 
     fn replay(&self, random: &mut Random, to: usize, message: &ModSmartMessage) -> Vec<(usize, Vec<u8>)> {
@@ -543,6 +565,22 @@ fn one_liar_too_many_is_seen() {
             catch_unwind(AssertUnwindSafe(|| chaos::schedule(*seed, plan, hows))).is_err()
         });
         assert!(seen.is_some(), "{} liars of {members} are not seen", hows.len());
+    }
+}
+
+/// One that keeps what proves a decision, and shows it in each view, stops nobody: what is shown can be had.
+#[test]
+pub(super) fn who_keeps_a_proof_stops_nobody() {
+    for seed in chaos::seeds(20) {
+        let mut world = World::new(seed, Plan::byzantine(4));
+        // It leads the first view.
+        world.lies[1] = Some(Lies::new(How::KeepsProofs, 1, &world));
+        for _ in 0..5 {
+            world.ask(100);
+        }
+        let done = world.run_until(Span::from_secs(20), World::is_done);
+        assert!(done, "seed {seed}: {}", world.describe());
+        assert!((0..4).all(|at| world.view(at) <= 4), "seed {seed}: {}", world.describe());
     }
 }
 

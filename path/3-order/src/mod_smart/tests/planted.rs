@@ -54,6 +54,8 @@ const BUGS: [Bug; 36] = [
     ("smart-stops-stand-for-ever", stops::complaints_do_not_stand_for_ever),
     ("smart-view-by-few", stops::where_nobody_lies_who_hears_the_leader_stays),
     ("smart-closed-is-nothing", stops::a_leader_whose_connection_closed_has_a_heartbeat_to_come_back),
+    ("smart-shown-is-not-had", super::liars::who_keeps_a_proof_stops_nobody),
+    ("smart-nothing-to-wait-for", stops::who_lacks_the_slot_before_its_view_complains),
     ("smart-join-one", stops::more_than_f_complaints_are_joined),
     ("smart-lifted-keeps-reason", rotation::who_is_lifted_only_joins),
     ("smart-all-have-shifts", rotation::who_failed_is_passed_over),
@@ -82,5 +84,5 @@ fn every_bug_is_found() {
     assert!(missed.is_empty(), "not found: {missed:?}");
     restart::a_vote_is_not_cast_twice();
     checkpoints::the_proof_of_the_last_slot_stays();
-    assert_eq!(ALL.len(), 16);
+    assert_eq!(ALL.len(), 17);
 }

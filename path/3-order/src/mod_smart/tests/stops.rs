@@ -55,6 +55,20 @@ pub(super) fn a_leader_whose_connection_closed_has_a_heartbeat_to_come_back() {
     assert_eq!(asked(&alive(&mut one, 1, 1, 1000), 2), [], "it is not the leader");
 }
 
+/// The view began after a slot that a dead member had decided alone: nobody has it, and the leader, who lives, can not go on either.
+#[test]
+pub(super) fn who_lacks_the_slot_before_its_view_complains() {
+    let mut one = One::new(0, 3, Crash);
+    let stops = one.stops(2, &[1, 2]);
+    let collects = vec![one.collect(1, 2, 1, None, &[]), one.collect(2, 2, 0, None, &[])];
+    one.hear(2, 2, Body::Sync { stops, collects, last: None, value: None });
+    assert!(asked(&alive(&mut one, 2, 2, 2000), 2).contains(&(3, Complaint::Slot(Slot::new(1)))));
+    // Somebody has a checkpoint: that takes its time.
+    one.hear(2, 2, Body::Gone { slot: Slot::new(1), proof: None });
+    one.step(Input::Installed { slot: Slot::new(1), anchor: crate::mod_smart::first_anchor() });
+    assert_eq!(asked(&alive(&mut one, 2, 2, 2000), 2), [], "the view can go on");
+}
+
 /// One may lie; of two one is right.
 #[test]
 pub(super) fn more_than_f_complaints_are_joined() {

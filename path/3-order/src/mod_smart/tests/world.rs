@@ -258,6 +258,11 @@ impl World {
         self.sequence += 1;
         self.events.insert((self.now.plus(after), self.sequence), event);
     }
+    /// How long something takes a replica.
+    fn takes(&mut self, at: usize, max: Span) -> Span {
+        let span = self.random_span(max);
+        if self.lies[at].as_ref().is_some_and(Lies::is_fast) { Span::ZERO } else { span }
+    }
     fn random_span(&mut self, max: Span) -> Span {
         Span::from_nanos(self.random.below(max.nanos().max(1)))
     }
@@ -390,7 +395,7 @@ impl World {
         }
         if !self.machines[at].syncing && !self.machines[at].unsynced.is_empty() {
             self.machines[at].syncing = true;
-            let span = self.random_span(self.sync_max);
+            let span = self.takes(at, self.sync_max);
             self.schedule(span, Event::Synced { at, life });
         }
         let Some(order) = &self.machines[at].order else { return };
@@ -423,12 +428,12 @@ impl World {
             },
             Effect::Decided { slot, batch } => self.note_decided(at, slot, batch),
             Effect::Load { load, records } => {
-                let (life, span) = (self.machines[at].life, self.random_span(self.sync_max));
+                let (life, span) = (self.machines[at].life, self.takes(at, self.sync_max));
                 self.schedule(span, Event::Loaded { at, life, load, records });
             }
             Effect::Behind { slot } => {
                 if !std::mem::replace(&mut self.machines[at].fetching, true) {
-                    let (life, span) = (self.machines[at].life, self.random_span(self.sync_max));
+                    let (life, span) = (self.machines[at].life, self.takes(at, self.sync_max));
                     self.schedule(span, Event::Fetched { at, life, slot: slot.number() });
                 }
             }
@@ -496,7 +501,7 @@ impl World {
         let copies = 1 + u64::from(self.random.below(1000) < self.doubled);
         for _ in 0..copies {
             if from != to && self.random.below(1000) >= self.lost && !self.cut.contains(&(from, to)) {
-                let span = self.random_span(self.delay_max);
+                let span = self.takes(from, self.delay_max);
                 self.schedule(span, Event::Arrive { from, to, bytes: bytes.clone() });
             }
         }
