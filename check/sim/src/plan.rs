@@ -4,6 +4,7 @@
 //! reaches states that a run with all of them never does. The faults are a plain list, so that a failing run can be made
 //! smaller by leaving some out.
 
+mod beginning;
 mod instances;
 mod leases;
 mod liars;
@@ -16,6 +17,7 @@ use crate::liars::clients::ClientTrick;
 use crate::net::NetPlan;
 use crate::random::Rng;
 use crate::service::{Kind, ServiceConfig};
+use beginning::plan_beginning;
 use instances::plan_instances;
 use leases::plan_leases;
 pub use liars::Liar;
@@ -381,6 +383,8 @@ pub struct Plan {
     pub resizes: bool,
     /// How far instances may run ahead of the global log.
     pub window: u64,
+    /// Whether it begins with what a backup of another cluster holds.
+    pub restored: bool,
     /// How many clients.
     pub clients: usize,
     /// The log's sizes and durability.
@@ -464,6 +468,7 @@ impl Plan {
             lanes: 1,
             resizes: false,
             window: 256,
+            restored: false,
             clients,
             log,
             net,
@@ -525,6 +530,7 @@ impl Plan {
         plan_upgrades(self, profile);
         plan_liars(self, profile);
         spare_witnesses(self);
+        plan_beginning(self);
     }
 
     /// How many replicas may be lost, or lie.
@@ -532,19 +538,13 @@ impl Plan {
         Quorums::new(self.fault_model, self.replicas as u32).f() as usize
     }
 
-    fn rotation_in_words(&self) -> String {
-        match self.rotate_after {
-            0 => String::new(),
-            slots => format!(", rotating after {slots} slots"),
-        }
-    }
-
     /// One line for people.
     pub fn summary(&self) -> String {
         format!(
-            "{} replicas{} ({}, {} faults{}){}{}{}, {} clients{}, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
+            "{} replicas{}{} ({}, {} faults{}){}{}{}, {} clients{}, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
             self.founders,
             if self.replicas > self.founders { " that come and go" } else { "" },
+            if self.restored { " with a backup" } else { "" },
             self.protocol.name(),
             self.fault_model.name(),
             self.rotation_in_words(),

@@ -2,11 +2,12 @@
 //!
 //! A safety phase in which the faults of the plan happen, then healing, then a liveness phase in which the workload must finish.
 //! `world/replicas.rs`, `world/lanes.rs`, `world/keeping.rs` and `world/clients.rs` drive the processes, `world/faults.rs` breaks things,
-//! `world/liars.rs` lets some lie, `world/members.rs` lets replicas come and go, `world/upgrades.rs` replaces their programs, `world/verdict.rs` judges.
+//! `world/backup.rs` gives them a state to begin with, `world/liars.rs` lets some lie, `world/members.rs` lets replicas come and go, `world/upgrades.rs` replaces their programs, `world/verdict.rs` judges.
 //!
 //! INV-SIM-1 (writes go to prepared segments) and INV-SIM-2 (replies are of the kind that was asked for) are about the
 //! simulator and its workload itself.
 
+mod backup;
 mod clients;
 mod faults;
 mod keeping;
@@ -138,6 +139,7 @@ impl World {
 
     /// Runs to the end.
     pub fn run(&mut self) -> Report {
+        self.restore_backup();
         for who in
             (0..self.processes.len()).filter(|who| !(self.plan.founders..self.plan.replicas).contains(who))
         {

@@ -24,7 +24,7 @@ fn hasty(how: How) {
 /// Each bug, with the tests that are to fail.
 type Bug = (&'static str, fn());
 
-const BUGS: [Bug; 36] = [
+const BUGS: [Bug; 38] = [
     ("smart-first-view-is-none", rules::a_lock_of_the_first_view_binds),
     ("smart-first-view-is-none", rules::no_history_of_four_with_a_liar_decides_two_values),
     ("smart-first-view-is-none", rules::no_history_of_three_without_lies_decides_two_values),
