@@ -5,6 +5,7 @@
 //! smaller by leaving some out.
 
 mod beginning;
+mod dead;
 mod instances;
 mod leases;
 mod liars;
@@ -18,6 +19,7 @@ use crate::net::NetPlan;
 use crate::random::Rng;
 use crate::service::{Kind, ServiceConfig};
 use beginning::plan_beginning;
+use dead::plan_dead;
 use instances::plan_instances;
 use leases::plan_leases;
 pub use liars::Liar;
@@ -529,6 +531,7 @@ impl Plan {
         }
         plan_upgrades(self, profile);
         plan_liars(self, profile);
+        plan_dead(self, profile);
         spare_witnesses(self);
         plan_beginning(self);
     }

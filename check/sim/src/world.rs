@@ -19,6 +19,7 @@ mod upgrades;
 mod verdict;
 
 use crate::checks::agreement::Agreement;
+use crate::checks::answers::Answers;
 use crate::checks::checkpoints::Checkpoints;
 use crate::checks::instances::Instances;
 use crate::checks::levels::Levels;
@@ -88,6 +89,7 @@ pub struct World {
     rng: Rng,
     agreement: Agreement,
     once: Once,
+    answers: Answers,
     states: States,
     checkpoints: Checkpoints,
     members: Members,
@@ -125,6 +127,7 @@ impl World {
             rng: Rng::of(plan.seed, 5),
             agreement: Agreement::default(),
             once: Once::default(),
+            answers: Answers::default(),
             states: States::default(),
             checkpoints: Checkpoints::default(),
             members: Members::default(),
@@ -256,6 +259,9 @@ impl World {
             if let Err(failure) = self.look_at_suspects(who) {
                 self.fail(failure);
             }
+        }
+        if let Err(failure) = self.look_at_answers() {
+            self.fail(failure);
         }
         if let Err(failure) = self.look_at_members() {
             self.fail(failure);

@@ -34,8 +34,7 @@ impl Plan {
         plan.workload.operations = 0;
         (plan.window, plan.service, plan.sessions) = (self.window, self.service, self.sessions);
         let made_with = self.upgrades.made_with;
-        plan.upgrades =
-            Upgrades { made_with, able: vec![FEATURE_LEVEL], raise_after: None, careless: false };
+        plan.upgrades = Upgrades { made_with, able: vec![FEATURE_LEVEL], raise_after: None, careless: false };
         plan
     }
 }
