@@ -450,8 +450,7 @@ impl Plan {
         let (founders, spares) = joiners(seed, profile, profile.replicas.unwrap_or(chosen));
         let clients = rng.range(1, 4) as usize;
         let (log, net) = (log_plan(&mut rng, profile), net_plan(&mut rng));
-        let heal_at = rng.range(2_000, 8_000) * MS;
-        let heartbeat = rng.pick(&[20, 50]);
+        let (heal_at, heartbeat) = (rng.range(2_000, 8_000) * MS, rng.pick(&[20, 50]));
         let election = heartbeat * rng.range(5, 8);
         // Time-outs that lie close together split votes.
         let election_max = if rng.chance(300) { election + rng.range(1, 10) } else { election * 2 };
