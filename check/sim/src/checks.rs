@@ -14,10 +14,12 @@
 //! | `members` | INV-SIM-MEMBERS: a membership's number means the same to all, no change stays open, and only members lead in the end |
 //! | `instances` | INV-SIM-INSTANCES: a border of the number of instances is the same for all, and none stays open |
 //! | `levels` | INV-SIM-LEVELS: the feature level follows from the seq, and is raised only when every member can do it |
+//! | `answers` | INV-SIM-ANSWERS: once faults are over, and while somebody waits, the time from one answer to the next is bounded |
 //! | `progress` | INV-SIM-PROGRESS: once faults are over, everything that was asked ends in time |
 
 pub mod acked;
 pub mod agreement;
+pub mod answers;
 pub mod asked;
 pub mod bounded;
 pub mod checkpoints;

@@ -4,6 +4,8 @@
 //! reaches states that a run with all of them never does. The faults are a plain list, so that a failing run can be made
 //! smaller by leaving some out.
 
+mod beginning;
+mod dead;
 mod instances;
 mod leases;
 mod liars;
@@ -16,6 +18,8 @@ use crate::liars::clients::ClientTrick;
 use crate::net::NetPlan;
 use crate::random::Rng;
 use crate::service::{Kind, ServiceConfig};
+use beginning::plan_beginning;
+use dead::plan_dead;
 use instances::plan_instances;
 use leases::plan_leases;
 pub use liars::Liar;
@@ -381,6 +385,8 @@ pub struct Plan {
     pub resizes: bool,
     /// How far instances may run ahead of the global log.
     pub window: u64,
+    /// Whether it begins with what a backup of another cluster holds.
+    pub restored: bool,
     /// How many clients.
     pub clients: usize,
     /// The log's sizes and durability.
@@ -444,8 +450,7 @@ impl Plan {
         let (founders, spares) = joiners(seed, profile, profile.replicas.unwrap_or(chosen));
         let clients = rng.range(1, 4) as usize;
         let (log, net) = (log_plan(&mut rng, profile), net_plan(&mut rng));
-        let heal_at = rng.range(2_000, 8_000) * MS;
-        let heartbeat = rng.pick(&[20, 50]);
+        let (heal_at, heartbeat) = (rng.range(2_000, 8_000) * MS, rng.pick(&[20, 50]));
         let election = heartbeat * rng.range(5, 8);
         // Time-outs that lie close together split votes.
         let election_max = if rng.chance(300) { election + rng.range(1, 10) } else { election * 2 };
@@ -464,6 +469,7 @@ impl Plan {
             lanes: 1,
             resizes: false,
             window: 256,
+            restored: false,
             clients,
             log,
             net,
@@ -524,7 +530,9 @@ impl Plan {
         }
         plan_upgrades(self, profile);
         plan_liars(self, profile);
+        plan_dead(self, profile);
         spare_witnesses(self);
+        plan_beginning(self);
     }
 
     /// How many replicas may be lost, or lie.
@@ -532,19 +540,13 @@ impl Plan {
         Quorums::new(self.fault_model, self.replicas as u32).f() as usize
     }
 
-    fn rotation_in_words(&self) -> String {
-        match self.rotate_after {
-            0 => String::new(),
-            slots => format!(", rotating after {slots} slots"),
-        }
-    }
-
     /// One line for people.
     pub fn summary(&self) -> String {
         format!(
-            "{} replicas{} ({}, {} faults{}){}{}{}, {} clients{}, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
+            "{} replicas{}{} ({}, {} faults{}){}{}{}, {} clients{}, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
             self.founders,
             if self.replicas > self.founders { " that come and go" } else { "" },
+            if self.restored { " with a backup" } else { "" },
             self.protocol.name(),
             self.fault_model.name(),
             self.rotation_in_words(),

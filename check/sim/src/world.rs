@@ -2,11 +2,12 @@
 //!
 //! A safety phase in which the faults of the plan happen, then healing, then a liveness phase in which the workload must finish.
 //! `world/replicas.rs`, `world/lanes.rs`, `world/keeping.rs` and `world/clients.rs` drive the processes, `world/faults.rs` breaks things,
-//! `world/liars.rs` lets some lie, `world/members.rs` lets replicas come and go, `world/upgrades.rs` replaces their programs, `world/verdict.rs` judges.
+//! `world/backup.rs` gives them a state to begin with, `world/liars.rs` lets some lie, `world/members.rs` lets replicas come and go, `world/upgrades.rs` replaces their programs, `world/verdict.rs` judges.
 //!
 //! INV-SIM-1 (writes go to prepared segments) and INV-SIM-2 (replies are of the kind that was asked for) are about the
 //! simulator and its workload itself.
 
+mod backup;
 mod clients;
 mod faults;
 mod keeping;
@@ -18,6 +19,7 @@ mod upgrades;
 mod verdict;
 
 use crate::checks::agreement::Agreement;
+use crate::checks::answers::Answers;
 use crate::checks::checkpoints::Checkpoints;
 use crate::checks::instances::Instances;
 use crate::checks::levels::Levels;
@@ -87,6 +89,7 @@ pub struct World {
     rng: Rng,
     agreement: Agreement,
     once: Once,
+    answers: Answers,
     states: States,
     checkpoints: Checkpoints,
     members: Members,
@@ -124,6 +127,7 @@ impl World {
             rng: Rng::of(plan.seed, 5),
             agreement: Agreement::default(),
             once: Once::default(),
+            answers: Answers::default(),
             states: States::default(),
             checkpoints: Checkpoints::default(),
             members: Members::default(),
@@ -138,6 +142,7 @@ impl World {
 
     /// Runs to the end.
     pub fn run(&mut self) -> Report {
+        self.restore_backup();
         for who in
             (0..self.processes.len()).filter(|who| !(self.plan.founders..self.plan.replicas).contains(who))
         {
@@ -254,6 +259,9 @@ impl World {
             if let Err(failure) = self.look_at_suspects(who) {
                 self.fail(failure);
             }
+        }
+        if let Err(failure) = self.look_at_answers() {
+            self.fail(failure);
         }
         if let Err(failure) = self.look_at_members() {
             self.fail(failure);

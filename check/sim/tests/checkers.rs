@@ -5,7 +5,7 @@ use quorate_node::SuspectStatus;
 use quorate_sim::checks::agreement::Agreement;
 use quorate_sim::checks::members::Members;
 use quorate_sim::checks::once::Once;
-use quorate_sim::checks::{acked, asked, bounded, leases, linear, progress, reads, suspects};
+use quorate_sim::checks::{acked, answers, asked, bounded, leases, linear, progress, reads, suspects};
 use quorate_sim::client::{Done, Way};
 use quorate_sim::service::Row;
 use quorate_types::{MembershipId, ReplicaId, View};
@@ -193,6 +193,17 @@ fn bounded_and_progress_see_too_much_and_too_little() {
     assert_eq!(progress::patient(&why("the session expired; open a new one")), Ok(()));
     assert!(progress::patient(&why("no answer in time")).is_err());
     assert_eq!(progress::patient(&Done { patient: false, ..why("no answer in time") }), Ok(()));
+}
+
+#[test]
+fn answers_sees_silence() {
+    let (mut answers, second) = (answers::Answers::default(), 1_000_000_000);
+    let end = answers::SILENCE_MAX;
+    assert_eq!(answers.look(5 * end, 3, false), Ok(()), "nobody waits");
+    assert_eq!(answers.look(6 * end, 3, true), Ok(()));
+    assert_eq!(answers.look(6 * end + second, 4, true), Ok(()), "somebody was answered");
+    assert_eq!(answers.look(7 * end + second, 4, true), Ok(()));
+    assert!(answers.look(7 * end + 2 * second, 4, true).is_err());
 }
 
 #[test]

@@ -160,7 +160,7 @@ impl OrderConfig {
 pub fn anchor_anew(protocol: Protocol, slot: Slot, anchor: &Anchor) -> Anchor {
     match protocol {
         Protocol::Raft => raft::anchor_anew(slot, anchor),
-        Protocol::ModSmart => crate::mod_smart::first_anchor(),
+        Protocol::ModSmart => crate::mod_smart::first_anchor(slot),
     }
 }
 

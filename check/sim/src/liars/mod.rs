@@ -14,6 +14,7 @@ mod digests;
 mod equivocate;
 mod floods;
 mod huge;
+mod keeps;
 mod members;
 mod mutate;
 mod proofs;
@@ -109,9 +110,15 @@ pub enum Trick {
     Members,
     /// Changes bytes at random.
     Mutate,
+    /// Keeps its own accepts to itself, and with them the proofs of what only it knows to be decided, but for who leads the next view.
+    KeepsProofs,
+    /// Takes part in changes of views only.
+    KeepsAllButViews,
+    /// Keeps some kinds of messages of some instances from some, for ever or for a while.
+    KeepsSome,
 }
 
-/// All of them.
+/// All of them, but for [`KEEPERS`].
 pub const TRICKS: [Trick; 32] = [
     Trick::Silent,
     Trick::Selective,
@@ -146,6 +153,16 @@ pub const TRICKS: [Trick; 32] = [
     Trick::Members,
     Trick::Mutate,
 ];
+
+/// Those that keep things back.
+pub const KEEPERS: [Trick; 3] = [Trick::KeepsProofs, Trick::KeepsAllButViews, Trick::KeepsSome];
+
+impl Trick {
+    /// Whether it needs no disk: what its node says waits for nothing.
+    pub fn is_fast(self) -> bool {
+        matches!(self, Self::KeepsProofs | Self::KeepsAllButViews)
+    }
+}
 
 /// What a frame says.
 #[derive(Clone, Debug, PartialEq)]
@@ -251,6 +268,9 @@ fn player(trick: Trick, me: &mut Voice) -> Box<dyn Plays> {
         Trick::Replies => Box::new(replies::Replies),
         Trick::Members => Box::new(members::Members),
         Trick::Mutate => Box::new(mutate::Mutate),
+        Trick::KeepsProofs => Box::new(keeps::Keeps::Proofs),
+        Trick::KeepsAllButViews => Box::new(keeps::Keeps::AllButViews),
+        Trick::KeepsSome => Box::new(keeps::Keeps::some(me)),
     }
 }
 

@@ -31,6 +31,13 @@ impl Plan {
         if rng.chance(300) { 1 + rng.below(u64::from(self.lanes)) as u16 } else { self.lanes }
     }
 
+    pub(super) fn rotation_in_words(&self) -> String {
+        match self.rotate_after {
+            0 => String::new(),
+            slots => format!(", rotating after {slots} slots"),
+        }
+    }
+
     pub(super) fn lanes_in_words(&self) -> String {
         match (self.instances, self.lanes) {
             (1, 1) => String::new(),

@@ -2,7 +2,7 @@
 
 use super::{Fault, Plan, Profile};
 use crate::liars::clients::ClientTrick;
-use crate::liars::{TRICKS, Trick};
+use crate::liars::{KEEPERS, TRICKS, Trick};
 use crate::random::Rng;
 use quorate_types::FaultModel;
 use std::collections::BTreeSet;
@@ -24,6 +24,12 @@ impl Plan {
     /// Whether a replica lies.
     pub fn is_liar(&self, who: usize) -> bool {
         self.liars.iter().any(|liar| liar.who == who)
+    }
+
+    /// Whether it is a liar without a disk.
+    pub fn is_fast(&self, who: usize) -> bool {
+        let fast = |liar: &Liar| liar.tricks.iter().any(|trick| trick.is_fast());
+        self.liars.iter().any(|liar| liar.who == who && fast(liar))
     }
 
     /// What a client does that lies; they come behind the others.
@@ -71,6 +77,7 @@ pub(super) fn plan_liars(plan: &mut Plan, profile: &Profile) {
         let who = left.remove(rng.below(left.len() as u64) as usize);
         plan.liars.push(liar(who, plan.heal_at, &mut rng));
     }
+    plan_keepers(plan, &mut Rng::of(plan.seed, 29));
     let mut rng_of_signers = Rng::of(plan.seed, 22);
     plan.signs = rng_of_signers.chance(400);
     plan.tags = !plan.signs && Rng::of(plan.seed, 24).chance(400);
@@ -95,6 +102,16 @@ fn liar(who: usize, heal_at: u64, rng: &mut Rng) -> Liar {
     };
     let since = if rng.chance(700) { 0 } else { rng.below(heal_at) };
     Liar { who, tricks, often, since }
+}
+
+/// Some keep things back instead.
+fn plan_keepers(plan: &mut Plan, rng: &mut Rng) {
+    for liar in &mut plan.liars {
+        if rng.chance(250) {
+            liar.tricks = vec![rng.pick(&KEEPERS)];
+            liar.often = rng.pick(&[1000, 1000, 700]);
+        }
+    }
 }
 
 fn plan_clients(plan: &mut Plan, rng: &mut Rng, rng_of_signers: &mut Rng) {

@@ -410,7 +410,7 @@ impl World {
     /// Lets the writer and the helper begin what waits.
     pub(super) fn run_disk(&mut self, who: usize) {
         let life = self.processes[who].life;
-        let (low, high) = self.plan.disk;
+        let (low, high) = if self.plan.is_fast(who) { (1, 1) } else { self.plan.disk };
         let replica = &mut self.replicas[who];
         if replica.at_disk.is_empty() && !replica.jobs.is_empty() {
             replica.begin_writing();

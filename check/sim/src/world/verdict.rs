@@ -64,6 +64,15 @@ impl World {
         self.clients.iter().all(|client| client.lies() || is_far(client) || self.is_lost(client))
     }
 
+    /// Whether clients are answered, once nothing else fails.
+    pub(super) fn look_at_answers(&mut self) -> Result<(), Failure> {
+        let honest = || self.clients.iter().filter(|client| !client.lies() && !self.is_lost(client));
+        let open = |client: &Client| client.done.iter().any(|done| done.outcome.is_none());
+        let waits = self.phase != Phase::Safety && honest().any(open);
+        let count = self.clients.iter().flat_map(|client| &client.done).filter(|done| done.outcome.is_some());
+        self.answers.look(self.now, count.count(), waits)
+    }
+
     fn enter(&mut self, phase: Phase, name: &'static str) {
         self.trace.line(Level::Events, self.now, None, "phase", || name.to_owned());
         self.phase = phase;

@@ -262,9 +262,10 @@ impl ModSmart {
         let slot = self.log.floor();
         let mut head = slot.number().to_le_bytes().to_vec();
         head.extend_from_slice(&self.view.number().to_le_bytes());
-        // The first tenure goes without saying.
-        let later = self.tenures.of(slot.next()).number() > MembershipId::FIRST;
-        let anchor = self.tenures.anchor(slot).filter(|_| later);
+        // That a cluster began empty goes without saying.
+        let tenure = self.tenures.of(slot.next());
+        let told = tenure.number() > MembershipId::FIRST || tenure.is_of_state();
+        let anchor = self.tenures.anchor(slot).filter(|_| told);
         head.push(u8::from(cleared) * CLEARED + u8::from(anchor.is_some()) * WITH_TENURE);
         let mut payload = Vec::new();
         put_part(&mut payload, |out| write_signed(out, &self.certificate));

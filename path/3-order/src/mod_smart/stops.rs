@@ -312,6 +312,10 @@ impl ModSmart {
         } else {
             self.barred = self.leader() == self.config.me && !planted("smart-leads-again");
         }
+        if self.tenures.now().is_of_state() && self.floor_records.is_empty() {
+            // A later checkpoint may be lost, or name another membership: before all votes the log says where it begins.
+            self.persist_floor(false, out);
+        }
         if self.view == begins {
             self.phase = Phase::Normal { base: since.next(), forced: None, settled: since };
         } else {

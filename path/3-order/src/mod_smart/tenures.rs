@@ -5,9 +5,11 @@
 //! view. docs/protocols/mod_smart.md L110-L116.
 //!
 //! ```text
-//! anchor   1 u8, as long as the cluster's first membership holds, else: 2 u8 | slot u64 | view u64 | memberships
+//! anchor   1 u8, as long as the first membership of a cluster that began empty holds
+//!        | 3 u8 | slot u64, the same of a cluster that began with a state
+//!        | 2 u8 | slot u64 | view u64 | memberships, later
 //! ```
-//! The slot is the one that decided the tenure, the view its first one. There are two memberships where the anchor's slot is that slot: the
+//! The slot is the one that decided the tenure, or the last one of the state; the view its first one. There are two memberships where the anchor's slot is that slot: the
 //! one before decided it, and proves it. Who joins later does not know who began: what the first change says of them is so.
 //!
 //! INV-SMART-12. Tests: tests/members.rs, tests/tenures.rs.
@@ -27,8 +29,10 @@ use std::sync::Arc;
 const TENURE_BITS: u32 = 40;
 /// There are no more memberships: their views would reach beyond [`super::VIEW_MAX`].
 const NUMBER_MAX: u64 = 1 << 22;
-/// The anchor of the first tenure.
+/// The anchor of the first tenure of a cluster that began empty.
 const FIRST: &[u8] = &[1];
+/// With which byte the anchor of another first tenure begins.
+const FOUNDED: u8 = 3;
 /// With which byte an anchor begins that names a later one.
 const LATER: u8 = 2;
 /// Where replicas may lie, fewer than these survive no liar.
@@ -61,10 +65,14 @@ pub(super) struct Tenure {
 }
 
 impl Tenure {
-    /// With which a cluster of these members began.
+    /// With which a cluster of these members began, empty.
     fn first(members: &[ReplicaId]) -> Self {
         let members = Arc::new(Memberships::created(members));
         Self { members, since: Slot::ZERO, begins: View::FIRST }
+    }
+    /// Whether a cluster began with it, with a state: no log says where.
+    pub(super) fn is_of_state(&self) -> bool {
+        self.number() == MembershipId::FIRST && self.since > Slot::ZERO
     }
     pub(super) fn number(&self) -> MembershipId {
         self.members.now().number()
@@ -99,9 +107,23 @@ fn first_view(members: &Memberships, instance: InstanceId, leader: ReplicaId) ->
     (0..voters.len() as u64).map(|step| from.plus(step)).find(led).unwrap_or(from)
 }
 
-/// The anchor with which a cluster begins. [mod_smart L89]
-pub(crate) fn first_anchor() -> Anchor {
-    Anchor::decode(FIRST).expect("INV-SMART-12: a byte fits an anchor")
+/// The anchor with which a cluster begins whose state reaches to this slot. [mod_smart L89]
+pub(crate) fn first_anchor(since: Slot) -> Anchor {
+    let mut bytes = FIRST.to_vec();
+    if since > Slot::ZERO && !planted("smart-founded-at-zero") {
+        bytes = vec![FOUNDED];
+        bytes.extend_from_slice(&since.number().to_le_bytes());
+    }
+    Anchor::decode(&bytes).expect("INV-SMART-12: nine bytes fit an anchor")
+}
+
+/// The slot that the anchor of a first tenure names.
+fn founded_at(anchor: &[u8]) -> Option<Slot> {
+    match anchor.split_first()? {
+        _ if anchor == FIRST => Some(Slot::ZERO),
+        (&FOUNDED, slot) => Some(Slot::new(u64::from_le_bytes(slot.try_into().ok()?))),
+        _ => None,
+    }
 }
 
 /// What a batch says about the membership of its instance, if it does.
@@ -222,7 +244,7 @@ impl Tenures {
         let after = self.list.partition_point(|tenure| tenure.since <= slot);
         let tenure = self.list.get(after.max(1) - 1)?;
         if tenure.number() == MembershipId::FIRST {
-            return Anchor::decode(FIRST).ok();
+            return (tenure.since <= slot).then(|| first_anchor(tenure.since));
         }
         let memberships = match after.checked_sub(2).filter(|_| tenure.since == slot) {
             Some(before) => {
@@ -247,7 +269,9 @@ impl Tenures {
         let other = || inconsistent("the checkpoint is of another protocol");
         let bytes = anchor.encode();
         let Some((&LATER, bytes)) = bytes.split_first() else {
-            return if bytes == FIRST { Ok(created.clone()) } else { Err(other()) };
+            let since = founded_at(bytes).filter(|since| *since <= slot).ok_or_else(other)?;
+            let first = Tenure { since, ..created.list[0].clone() };
+            return Ok(created.of_list(vec![first]));
         };
         let (number, rest) = bytes.split_at_checked(16).ok_or_else(other)?;
         let word = |at: usize| {

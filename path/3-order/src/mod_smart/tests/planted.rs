@@ -4,7 +4,7 @@
 use super::chaos::schedule;
 use super::liars::{ALL, How};
 use super::world::Plan;
-use super::{checkpoints, examine, fetch, members, normal, restart, rotation, rules, stops, sync};
+use super::{checkpoints, examine, fetch, founded, members, normal, restart, rotation, rules, stops, sync};
 use quorate_types::plant;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -24,7 +24,7 @@ fn hasty(how: How) {
 /// Each bug, with the tests that are to fail.
 type Bug = (&'static str, fn());
 
-const BUGS: [Bug; 36] = [
+const BUGS: [Bug; 38] = [
     ("smart-first-view-is-none", rules::a_lock_of_the_first_view_binds),
     ("smart-first-view-is-none", rules::no_history_of_four_with_a_liar_decides_two_values),
     ("smart-first-view-is-none", rules::no_history_of_three_without_lies_decides_two_values),
@@ -37,6 +37,8 @@ const BUGS: [Bug; 36] = [
     ("smart-collect-of-any-view", sync::statements_that_do_not_hold_are_refused),
     ("smart-sync-unchecked", sync::a_sync_shows_what_it_says),
     ("smart-sync-unchecked", || hasty(How::FalseSync)),
+    ("smart-founded-at-zero", founded::a_state_that_all_began_with_needs_no_proof),
+    ("smart-founded-at-zero", founded::a_cluster_with_a_state_survives_its_first_leader),
     ("smart-accept-unsigned", normal::accepts_bind_slot_view_value_and_signer),
     ("smart-anybody-proposes", normal::only_the_leader_proposes_and_only_once),
     ("smart-second-proposal", normal::only_the_leader_proposes_and_only_once),

@@ -65,7 +65,7 @@ pub(super) fn who_lacks_the_slot_before_its_view_complains() {
     assert!(asked(&alive(&mut one, 2, 2, 2000), 2).contains(&(3, Complaint::Slot(Slot::new(1)))));
     // Somebody has a checkpoint: that takes its time.
     one.hear(2, 2, Body::Gone { slot: Slot::new(1), proof: None });
-    one.step(Input::Installed { slot: Slot::new(1), anchor: crate::mod_smart::first_anchor() });
+    one.step(Input::Installed { slot: Slot::new(1), anchor: crate::mod_smart::first_anchor(Slot::ZERO) });
     assert_eq!(asked(&alive(&mut one, 2, 2, 2000), 2), [], "the view can go on");
 }
 

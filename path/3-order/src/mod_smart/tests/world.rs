@@ -9,7 +9,7 @@ mod changes;
 use super::liars::Lies;
 use crate::auth::{Authenticator, Ed25519, Keyed, Trusting};
 use crate::mod_smart::statements::{digest_of, digest_of_request};
-use crate::mod_smart::{ModSmart, ModSmartConfig, Phase};
+use crate::mod_smart::{ModSmart, ModSmartConfig, Phase, first_anchor};
 use crate::{Anchor, Effect, Effects, Input, Order, Random, Stored};
 use changes::Changes;
 use quorate_types::{
@@ -123,12 +123,14 @@ pub(super) struct Plan {
     pub(super) late: bool,
     /// Whether replicas join and leave.
     pub(super) changes: bool,
+    /// The last slot of the state that all begin with.
+    pub(super) state: u64,
 }
 
 impl Plan {
     pub(super) fn crash(members: usize) -> Self {
         let (model, configure) = (FaultModel::Crash, (|config| config) as fn(_) -> _);
-        Self { members, model, configure, real: false, late: false, changes: false }
+        Self { members, model, configure, real: false, late: false, changes: false, state: 0 }
     }
     pub(super) fn byzantine(members: usize) -> Self {
         Self { model: FaultModel::Byzantine, ..Self::crash(members) }
@@ -197,8 +199,24 @@ impl World {
             served: true,
             changes: Changes::new(plan.members),
         };
+        world.begin_with_state();
         (0..plan.members).for_each(|at| world.start(at));
         world
+    }
+
+    /// All were given the same checkpoint, and have no log.
+    fn begin_with_state(&mut self) {
+        let slot = self.plan.state;
+        if slot == 0 {
+            return;
+        }
+        self.decided = (1..=slot).map(|slot| batch(slot | 1 << 40, 0)).collect();
+        let anchor = first_anchor(Slot::new(slot));
+        self.anchors.insert(slot, anchor.clone());
+        for machine in &mut self.machines {
+            machine.checkpoints.push((slot, anchor.clone()));
+            machine.begins_after = slot;
+        }
     }
 
     pub(super) fn members(&self) -> usize {

@@ -1,0 +1,33 @@
+//! INV-SIM-ANSWERS: once faults are over, and as long as somebody waits, the time from one answer to the next is bounded: also while liars
+//! lie, and without those that are gone.
+
+use super::Failure;
+
+/// So many nanoseconds nobody need wait for any answer.
+pub const SILENCE_MAX: u64 = 20_000_000_000;
+
+/// When the last answer came.
+#[derive(Debug, Default)]
+pub struct Answers {
+    count: usize,
+    since: u64,
+}
+
+impl Answers {
+    /// So many answers came in all up to now; whether somebody waits.
+    ///
+    /// # Errors
+    /// When nobody got any for too long.
+    pub fn look(&mut self, now: u64, count: usize, waits: bool) -> Result<(), Failure> {
+        if !waits || count != self.count {
+            (self.count, self.since) = (count, now);
+        }
+        let silence = now - self.since;
+        if silence <= SILENCE_MAX {
+            return Ok(());
+        }
+        let text =
+            format!("nobody was answered for {:.1} s although nothing else fails", silence as f64 / 1e9);
+        Err(Failure::new("answers", text))
+    }
+}

@@ -1,0 +1,84 @@
+//! Keeps things to itself that others need: what it accepts and what proves a decision; all but what changes of views need; or some kinds of
+//! messages, of some instances, from some, for ever or for a while.
+
+use super::{Plays, Said, Saying, Voice};
+use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage};
+
+/// The longest time, in nanoseconds, for which something is kept that is said in the end.
+const LATER_MAX: u64 = 8_000_000_000;
+/// How many kinds [`kind`] tells apart.
+const KINDS: u64 = 11;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) enum Keeps {
+    /// A quorum hears what it proposes and writes. Nobody hears what it accepts, or what is decided with that, but who leads the next view.
+    Proofs,
+    /// It works for nothing but the next view.
+    AllButViews,
+    /// Kinds, receivers and instances as bits; for how long.
+    Some { kinds: u64, victims: u64, instances: u64, later: Option<u64> },
+}
+
+impl Keeps {
+    pub(super) fn some(me: &mut Voice) -> Self {
+        let one = 1 << me.rng.below(KINDS);
+        let kinds = if me.rng.chance(500) { one } else { one | me.rng.number() };
+        let victims = if me.rng.chance(500) { u64::MAX } else { me.rng.number() | 1 << me.other() };
+        let instances = if me.rng.chance(500) { u64::MAX } else { me.rng.number() };
+        let later = me.rng.chance(500).then(|| me.rng.spread(50_000_000, LATER_MAX));
+        Self::Some { kinds, victims, instances, later }
+    }
+}
+
+fn kind(body: &Body) -> u64 {
+    match body {
+        Body::Propose { .. } => 0,
+        Body::Write { .. } => 1,
+        Body::Accept { .. } => 2,
+        Body::Stop { .. } => 3,
+        Body::Certificate { .. } => 4,
+        Body::StopData { .. } => 5,
+        Body::Sync { .. } => 6,
+        Body::Decision { .. } => 7,
+        Body::Gone { .. } => 8,
+        Body::Fetch { .. } => 9,
+        _ => KINDS - 1,
+    }
+}
+
+/// Whether this one is among the first behind it that make a quorum with it.
+fn is_near(me: &Voice, to: usize) -> bool {
+    let faulty = (me.replicas - 1) / 3;
+    (to + me.replicas - me.who) % me.replicas < (me.replicas + faulty + 1).div_ceil(2)
+}
+
+impl Plays for Keeps {
+    fn instead(&mut self, me: &mut Voice, to: usize, said: Said) -> Vec<Saying> {
+        let Said::Order(instance, ModSmartMessage { body, .. }) = &said else {
+            return vec![Saying::now(to, said)];
+        };
+        let (kept, later) = match self {
+            Self::Proofs => {
+                let kept = match kind(body) {
+                    0 | 1 => !is_near(me, to),
+                    2 | 7 | 8 => true,
+                    _ => false,
+                };
+                (kept, None)
+            }
+            Self::AllButViews => (!(3..=6).contains(&kind(body)), None),
+            Self::Some { kinds, victims, instances, later } => {
+                let bits = [(*kinds, kind(body)), (*victims, to as u64 % 64), {
+                    (*instances, u64::from(instance.number()) % 64)
+                }];
+                (bits.into_iter().all(|(set, bit)| set >> bit & 1 == 1), *later)
+            }
+        };
+        match (kept, later) {
+            (false, _) => vec![Saying::now(to, said)],
+            (true, Some(after)) => vec![Saying { to, after, said }],
+            (true, None) => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Which clusters begin with the state of another one: what a backup holds, restored for other replicas, perhaps with another protocol.
+
+use super::{MS, Plan, Profile, Upgrades};
+use crate::random::Rng;
+use quorate_log::SyncMode;
+use quorate_types::Protocol;
+use quorate_wire::FEATURE_LEVEL;
+
+/// From a generator of its own, after all else was drawn. What is in memory only is gone when a process ends, and so is a state.
+pub(super) fn plan_beginning(plan: &mut Plan) {
+    plan.restored = Rng::of(plan.seed, 27).chance(150) && plan.log.sync != SyncMode::Memory;
+}
+
+impl Plan {
+    /// The cluster that was there before: one replica of as many instances, to which nothing happened. Its clients wrote nothing, so that
+    /// all that is read in the new one was written there.
+    #[must_use]
+    pub fn before(&self) -> Self {
+        let protocol = Rng::of(self.seed, 28).pick(&[Protocol::Raft, Protocol::ModSmart]);
+        let profile = Profile {
+            replicas: Some(1),
+            protocol: Some(protocol),
+            faults: false,
+            sync: Some(SyncMode::Group),
+            changes: Some(false),
+            instances: Some(self.instances),
+            resizes: Some(false),
+            lanes: Some(1),
+            upgrades: Some(false),
+            ..Profile::default()
+        };
+        let mut plan = Self::new(self.seed ^ 1 << 63, &profile);
+        (plan.restored, plan.clients, plan.heal_at) = (false, 1, 200 * MS);
+        plan.workload.operations = 0;
+        (plan.window, plan.service, plan.sessions) = (self.window, self.service, self.sessions);
+        let made_with = self.upgrades.made_with;
+        plan.upgrades = Upgrades { made_with, able: vec![FEATURE_LEVEL], raise_after: None, careless: false };
+        plan
+    }
+}

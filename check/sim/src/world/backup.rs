@@ -1,0 +1,48 @@
+//! Clusters that begin with the state of another one, as `quorate backup restore` makes them.
+
+use super::World;
+use crate::plan::Plan;
+use crate::replica::CLUSTER;
+use crate::trace::Level;
+use quorate_node::System;
+use quorate_state::checkpoint::{Image, Job, Keeper, Report, Step};
+use quorate_types::ReplicaId;
+
+/// Runs the cluster that was there before to its end; what one of its replicas has at rest.
+///
+/// # Panics
+/// When that cluster did not end well, which has nothing to do with the one that is to be made.
+fn backup(plan: &Plan) -> Image {
+    let mut world = World::new(plan.before(), Level::Hash);
+    let report = world.run();
+    assert!(report.failure.is_none(), "the cluster of the backup fails: {:?}", report.failure);
+    let (_, opened) =
+        Keeper::open(&mut world.replicas[0].keeping.files, false).expect("its checkpoints can be opened");
+    opened.image.expect("it ends with a border")
+}
+
+impl World {
+    /// Gives all founders the same checkpoint, if the plan says so.
+    pub(super) fn restore_backup(&mut self) {
+        if !self.plan.restored {
+            return;
+        }
+        let image = backup(&self.plan);
+        let mut system = System::decode(&image.system).expect("the system part of a checkpoint");
+        let founders: Vec<ReplicaId> = (1..=self.plan.founders as u16).map(ReplicaId::new).collect();
+        system.begin_anew(CLUSTER, self.plan.protocol, &founders);
+        let image = Image { system: system.encode(), ..image };
+        for replica in &mut self.replicas[..self.plan.founders] {
+            let files = &mut replica.keeping.files;
+            let (mut keeper, _) = Keeper::open(files, false).expect("an empty directory");
+            keeper.submit(Job::Install { image: image.clone() });
+            let mut written = false;
+            while !written {
+                let step = keeper.step(files);
+                written = keeper.reports().any(|report| matches!(report, Report::Written { .. }));
+                assert!(written || step != Step::Idle, "a checkpoint is written in an empty directory");
+            }
+            drop(files.take_published());
+        }
+    }
+}

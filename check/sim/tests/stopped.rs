@@ -1,0 +1,91 @@
+//! What might stop a cluster for good, and does not: liars that keep things back, replicas that never come back, a beginning with a backup.
+
+use quorate_sim::campaign::{Campaign, run};
+use quorate_sim::liars::{KEEPERS, Trick};
+use quorate_sim::plan::Liar;
+use quorate_sim::{Fault, Level, Plan, Profile, SyncMode, World};
+use quorate_types::{FaultModel, Protocol};
+
+const MS: u64 = 1_000_000;
+
+/// Replicas without other faults, and clients that always wait for something.
+fn busy(seed: u64, model: FaultModel, instances: u16) -> Plan {
+    let profile = Profile {
+        replicas: Some(if model == FaultModel::Crash { 3 } else { 4 }),
+        protocol: Some(Protocol::ModSmart),
+        fault_model: Some(model),
+        liars: (model == FaultModel::Byzantine).then_some(0),
+        faults: false,
+        instances: Some(instances),
+        sync: Some(SyncMode::Group),
+        ..Profile::default()
+    };
+    let mut plan = Plan::new(seed, &profile);
+    (plan.timing, plan.in_flight) = ((50, 300, 600), (2, 1 << 20));
+    (plan.net.delay, plan.net.jitter, plan.net.bandwidth, plan.net.spike) =
+        ((MS / 10, MS / 5), MS / 10, None, 0);
+    (plan.disk, plan.heal_at, plan.clients, plan.rotate_after) = ((MS / 10, MS), 100 * MS, 6, 0);
+    plan.restored = false;
+    let work = &mut plan.workload;
+    (work.operations, work.at_once, work.pause, work.padding) = (300, 2, MS, 0);
+    (work.shares, work.deadlines, work.batch) = ([1, 0, 0, 0, 0, 0, 0, 0], 0, 1);
+    plan
+}
+
+/// When the last client has its last answer, in milliseconds.
+fn last_answer(plan: Plan) -> u64 {
+    let what = format!("{}, {:?}", plan.summary(), plan.faults);
+    let mut world = World::new(plan, Level::Hash);
+    let report = world.run();
+    assert!(report.failure.is_none(), "{what}: {:?}", report.failure);
+    world.last_answer() / MS
+}
+
+/// Whoever keeps its accepts and its proofs, or all but what changes of views need, costs its office and no more, whether it leads or not.
+#[test]
+fn who_keeps_things_back_stops_nobody() {
+    for seed in 1..=4 {
+        let quick = last_answer(busy(seed, FaultModel::Byzantine, 1));
+        for (who, trick) in [1, 2].into_iter().flat_map(|who| KEEPERS.map(|trick| (who, trick))) {
+            let mut plan = busy(seed, FaultModel::Byzantine, 1);
+            plan.liars = vec![Liar { who, tricks: vec![trick], often: 1000, since: 0 }];
+            let cost = last_answer(plan).saturating_sub(quick);
+            println!("seed {seed}: r{} {trick:?} costs {cost} ms", who + 1);
+            assert!(trick == Trick::KeepsSome || cost < 6000, "seed {seed}: {trick:?} costs {cost} ms");
+        }
+    }
+}
+
+/// A cluster was made from a backup; its first leader dies before anything is written, and stays away.
+#[test]
+fn a_cluster_with_a_backup_loses_its_first_leader() {
+    for (seed, model) in (1..=4).flat_map(|seed| [(seed, FaultModel::Crash), (seed, FaultModel::Byzantine)]) {
+        for instances in [1, 3] {
+            let mut plan = busy(seed, model, instances);
+            plan.restored = true;
+            // The view begins with the second.
+            plan.faults = vec![(0, Fault::Lose { who: 1 })];
+            plan.log_bytes_max = 1 << 30;
+            let last = last_answer(plan);
+            assert!(last < 15_000, "seed {seed}, {model:?}, {instances}: {last} ms");
+        }
+    }
+}
+
+/// With everything else that happens: from a backup, without those that never come back, with liars that keep things back.
+#[test]
+fn random_seeds_are_not_stopped() {
+    let crash = Profile { protocol: Some(Protocol::ModSmart), ..Profile::default() };
+    let byzantine = Profile { fault_model: Some(FaultModel::Byzantine), ..Profile::default() };
+    for profile in [Profile::default(), crash, byzantine] {
+        let count = std::env::var("QUORATE_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(80);
+        let campaign = Campaign { profile, first: 5001, count, jobs: 2, failures_max: 10 };
+        let summary = run(&campaign, |_, _| {});
+        let told: Vec<String> = summary
+            .failures
+            .iter()
+            .map(|report| format!("seed {}: {:?}", report.seed, report.failure))
+            .collect();
+        assert!(told.is_empty(), "{profile:?}:\n{}", told.join("\n"));
+    }
+}
