@@ -407,6 +407,8 @@ pub struct Plan {
     pub drift: u64,
     /// In so many of 1000 cases a fault is aimed at the leader.
     pub aim: u64,
+    /// Whether messages cost time.
+    pub costs: bool,
     /// When checkpoints are made, and how.
     pub borders: BorderConfig,
     /// How much log a replica keeps at most since the last agreed checkpoint.
@@ -444,8 +446,7 @@ impl Plan {
         let (founders, spares) = joiners(seed, profile, profile.replicas.unwrap_or(chosen));
         let clients = rng.range(1, 4) as usize;
         let (log, net) = (log_plan(&mut rng, profile), net_plan(&mut rng));
-        let heal_at = rng.range(2_000, 8_000) * MS;
-        let heartbeat = rng.pick(&[20, 50]);
+        let (heal_at, heartbeat) = (rng.range(2_000, 8_000) * MS, rng.pick(&[20, 50]));
         let election = heartbeat * rng.range(5, 8);
         // Time-outs that lie close together split votes.
         let election_max = if rng.chance(300) { election + rng.range(1, 10) } else { election * 2 };
@@ -461,6 +462,7 @@ impl Plan {
             tags: false,
             rotate_after: 0,
             instances: 1,
+            costs: false,
             lanes: 1,
             resizes: false,
             window: 256,

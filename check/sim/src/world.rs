@@ -8,6 +8,7 @@
 //! simulator and its workload itself.
 
 mod clients;
+mod costs;
 mod faults;
 mod keeping;
 mod lanes;
@@ -38,6 +39,7 @@ use crate::trace::{Arrow, Level, Trace};
 use quorate_types::{ConnId, ReplicaId};
 use std::collections::BTreeMap;
 
+pub use costs::At;
 pub use lanes::Lanes;
 
 const MS: u64 = 1_000_000;

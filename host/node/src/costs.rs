@@ -1,9 +1,9 @@
 //! How members share the lane's time: by what their messages cost, however few bytes they are. A signature that fails costs as much
 //! as one that holds, and is the loss of who sent it (decision 0029).
 //!
-//! In one turn a member is read for a slice of time. What it took beyond that it owes: it has less in the next turns, or nothing, while others are served. Where nobody else
-//! has anything to be read it waits for nobody. A member that lately did what no honest one does gets one part in [`SUSPECT`] of the time,
-//! whoever else is there, in small pieces. Tests: `costs/tests.rs`.
+//! In one turn a member is read for a slice of time. What it took beyond that it owes: it has less in the next turns, or nothing, while others
+//! are served. Where nobody else has anything to be read it waits for nobody. A member that lately did what no honest one does gets one part
+//! in [`SUSPECT`] of the time, whoever else is there, in small pieces. Tests: `costs/tests.rs`.
 
 use quorate_types::{ConnId, Span, Time, planted};
 use std::collections::BTreeMap;

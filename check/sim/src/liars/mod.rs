@@ -10,6 +10,7 @@ mod batches;
 pub mod clients;
 mod collects;
 mod complaints;
+mod costly;
 mod digests;
 mod equivocate;
 mod floods;
@@ -107,9 +108,11 @@ pub enum Trick {
     Members,
     /// Changes bytes at random.
     Mutate,
+    /// Many signatures that fail with each word.
+    Costly,
 }
 
-/// All of them.
+/// All of them that are drawn for any liar; `plan/liars.rs` draws the rest by itself.
 pub const TRICKS: [Trick; 32] = [
     Trick::Silent,
     Trick::Selective,
@@ -248,6 +251,7 @@ fn player(trick: Trick, me: &mut Voice) -> Box<dyn Plays> {
         Trick::Replies => Box::new(replies::Replies),
         Trick::Members => Box::new(members::Members),
         Trick::Mutate => Box::new(mutate::Mutate),
+        Trick::Costly => Box::new(costly::Costly),
     }
 }
 
