@@ -15,7 +15,7 @@ pub const FORMAT_MAX: u16 = 1;
 pub const FEATURE_LEVEL_MIN: u32 = 1;
 /// The highest feature level that this program can work at. A cluster works at the level that was agreed on in its log, which is raised
 /// once all members can do more (docs/operations/upgrades.md). Level 2: checkpoints hold the level.
-pub const FEATURE_LEVEL: u32 = 3;
+pub const FEATURE_LEVEL: u32 = 4;
 
 /// Roles on the wire: a member's first connection, and further ones.
 const PEER: u8 = 1;

@@ -9,6 +9,7 @@
 //! | `linear` | INV-SIM-LINEAR: what clients saw is linearizable, list by list and key by key |
 //! | `reads` | INV-SIM-READS: a read's answer is the state at the seq that it names, and one reader never goes back |
 //! | `leases` | INV-SIM-LEASE: while a leader answers reads by its lease nobody leads a higher view |
+//! | `borders` | INV-SIM-BORDERS: borders keep their distance, whoever asks for them |
 //! | `bounded` | INV-SIM-BOUNDED: queues stay under their limits |
 //! | `checkpoints` | INV-SIM-CHECKPOINT: digests and files at equal borders are equal, what is at rest is agreed on, logs are trimmed |
 //! | `members` | INV-SIM-MEMBERS: a membership's number means the same to all, no change stays open, and only members lead in the end |
@@ -21,6 +22,7 @@ pub mod acked;
 pub mod agreement;
 pub mod answers;
 pub mod asked;
+pub mod borders;
 pub mod bounded;
 pub mod checkpoints;
 pub mod instances;

@@ -413,6 +413,8 @@ pub struct Plan {
     pub drift: u64,
     /// In so many of 1000 cases a fault is aimed at the leader.
     pub aim: u64,
+    /// Whether messages cost time.
+    pub costs: bool,
     /// When checkpoints are made, and how.
     pub borders: BorderConfig,
     /// How much log a replica keeps at most since the last agreed checkpoint.
@@ -466,6 +468,7 @@ impl Plan {
             tags: false,
             rotate_after: 0,
             instances: 1,
+            costs: false,
             lanes: 1,
             resizes: false,
             window: 256,

@@ -115,6 +115,7 @@ pub const BUGS: &[Bug] = &[
     byzantine("members-of-one", "a replica takes another one's word for who the members are"),
     byzantine("gap-of-one", "a leader fills its instance as far as one replica wants"),
     byzantine("reply-of-one", "a client takes one replica's word"),
+    byzantine("border-whenever-asked", "a border comes whenever a leader asks for one"),
     byzantine("read-at-once", "a replica answers reads from before what it accepted"),
     byzantine("read-of-few", "a client takes what f+1 answer to a read that is not ordered"),
     byzantine("digest-of-one", "one replica's digest counts as agreed, where it may be a lie"),

@@ -4,6 +4,7 @@ use crate::clock::Clock;
 use crate::world::Lanes;
 use bytes::Bytes;
 use quorate_log::{DiskFull, Rot, ScrubOk, SyncId, WriteId};
+use quorate_node::Costs;
 use quorate_state::checkpoint::Report;
 use quorate_types::{ConnId, ReplicaId, Time};
 use quorate_wire::Frame;
@@ -67,6 +68,12 @@ pub struct Process {
     pub turn: bool,
     /// When its timer is set to, in virtual time.
     pub wake: Option<u64>,
+    /// Where messages cost time: what those that it read have cost, in nanoseconds.
+    pub cost: u64,
+    /// How members share its turns there.
+    pub costs: Costs,
+    /// What members sent and it did not read yet.
+    pub unread: BTreeMap<ConnId, VecDeque<Arrival>>,
     /// It is busy until then.
     pub busy: u64,
     /// Its lanes beside the main one.
@@ -88,6 +95,9 @@ impl Process {
             next_conn: 2,
             turn: false,
             wake: None,
+            cost: 0,
+            costs: Costs::default(),
+            unread: BTreeMap::new(),
             busy: 0,
             lanes: Lanes::default(),
         }
@@ -103,6 +113,8 @@ impl Process {
         self.inbox.clear();
         self.conns.clear();
         self.lanes = Lanes::default();
+        self.costs = Costs::default();
+        self.unread.clear();
         self.next_conn = 2;
         self.turn = false;
         self.wake = None;

@@ -9,6 +9,7 @@ use crate::files::SimFiles;
 use crate::plan::{Lie, Phase, Plan};
 use crate::random::Rng;
 use crate::service::{CORRUPTED, Tap, Watched};
+use crate::world::At;
 use bytes::Bytes;
 use quorate_admit::{AdmissionLimits, Member, Members};
 use quorate_execute::SessionLimits;
@@ -102,6 +103,8 @@ pub struct Keeping {
     pub written: Vec<(u64, u64)>,
     /// Borders whose checkpoints it was asked to write, with where the log stood.
     pub asked: VecDeque<(u64, u64)>,
+    /// The last border that it executed.
+    pub border: Option<At>,
     /// Where the log stood when a border was reached for the first time; later lives reach it again with a log that goes on behind it.
     first_asked: BTreeMap<u64, u64>,
 }
@@ -125,6 +128,7 @@ impl Keeping {
             strange: BTreeSet::new(),
             written: Vec::new(),
             asked: VecDeque::new(),
+            border: None,
             first_asked: BTreeMap::new(),
         }
     }

@@ -9,6 +9,7 @@
 
 mod backup;
 mod clients;
+mod costs;
 mod faults;
 mod keeping;
 mod lanes;
@@ -40,6 +41,7 @@ use crate::trace::{Arrow, Level, Trace};
 use quorate_types::{ConnId, ReplicaId};
 use std::collections::BTreeMap;
 
+pub use costs::At;
 pub use lanes::Lanes;
 
 const MS: u64 = 1_000_000;

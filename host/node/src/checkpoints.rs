@@ -173,7 +173,7 @@ impl Checkpoints {
             debug_assert!(nothing.is_empty(), "nothing was heard yet");
         }
         Self {
-            borders: Borders::new(config.borders, config.members.created(), place),
+            borders: Borders::new(config.borders, config.members.created(), place, config.start_time),
             agreement,
             fetching: None,
             installing: None,

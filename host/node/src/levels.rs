@@ -29,6 +29,9 @@ pub(crate) const IN_CHECKPOINTS: u32 = 2;
 /// From this level on the membership changes where there are several instances, and their number does.
 pub(crate) const WITH_INSTANCES: u32 = 3;
 
+/// From this level on borders that somebody asks for come only so often.
+pub(crate) const WITH_FEW_BORDERS: u32 = 4;
+
 /// What a replica is told about feature levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LevelConfig {

@@ -268,7 +268,7 @@ impl Restoring {
                 let why = format!("the checkpoint of seq {} can not be restored: {error}", image.seq);
                 Halt::CheckpointUnusable { why }
             })?;
-            checkpoints.borders.resume(image.border, image.objects.bytes());
+            checkpoints.borders.resume(image.border, executor.time(), image.objects.bytes());
             checkpoints.base = image.seq;
         }
         // Where the checkpoint is damaged, its level comes with what is fetched.

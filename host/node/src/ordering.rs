@@ -308,7 +308,7 @@ impl Node {
             OrderEffect::Load { load, records } => self.on_load(at, load, &records, out),
             OrderEffect::Rejected { from, why } => {
                 self.counts.rejected += 1;
-                self.vouching.note(from, &why);
+                self.vouching.note(now, from, &why);
                 out.event(Event::Refused {
                     text: format!("{from} sent what the protocol does not know: {why}"),
                 });

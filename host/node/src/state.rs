@@ -3,9 +3,10 @@
 //!
 //! Sources: deterministic fuzzy checkpoints (000, section 5.2), state transfer (003, section 2.3.2). Docs: docs/protocols/state.md.
 
-use crate::borders::Point;
+use crate::borders::{Executed, Point};
 use crate::checkpoints::{Diverged, Fetching, Installing, Own, Why};
 use crate::effects::{Effect, Effects, Event, KeeperWork, Unneeded};
+use crate::levels::WITH_FEW_BORDERS;
 use crate::merging::FIRST;
 use crate::node::Node;
 use crate::ordering::Instance;
@@ -39,8 +40,13 @@ impl Node {
         if self.checkpoints.borders.nears() {
             self.executor.prepare_image(COPY_BYTES);
         }
-        let asked = batch.header().border;
-        match self.checkpoints.borders.executed(batch.bytes().len() as u64, asked) {
+        let executed = Executed {
+            bytes: batch.bytes().len() as u64,
+            asks: batch.header().border,
+            bounded: self.level() >= WITH_FEW_BORDERS,
+            time: self.executor.time(),
+        };
+        match self.checkpoints.borders.executed(executed) {
             None => {}
             // What this replica has now is not what is agreed on: nobody needs a checkpoint of it.
             Some(_) if self.checkpoints.diverged.is_some() => {}
@@ -603,7 +609,7 @@ impl Node {
         self.roster = system.roster.clone();
         self.take_level(system.level);
         self.meet_borders();
-        self.checkpoints.borders.resume(image.border, image.objects.bytes());
+        self.checkpoints.borders.resume(image.border, self.executor.time(), image.objects.bytes());
         self.checkpoints.diverged = None;
         self.checkpoints.base = seq;
         self.checkpoints.last = Some((seq, Some(digest)));
@@ -709,13 +715,14 @@ impl Node {
         }
     }
 
-    /// When to ask for a border again: this replica fetches and finds nothing to fetch, or one is lost. Whoever was asked
-    /// may not have led, or ordered one just before.
+    /// When to ask for a border again: this replica fetches and finds nothing to fetch, one is lost, or one was asked for too early. Whoever
+    /// was asked may not have led, or ordered one just before.
     fn ask_due(&self) -> Option<Time> {
         let nothing = |fetching: &Fetching| self.checkpoints.agreement.offers(fetching.at_least).is_empty();
         let nothing = self.checkpoints.fetching.as_ref().is_some_and(nothing);
         let replaces = self.checkpoints.rotten.any_whole() && self.checkpoints.writing.is_empty();
-        (nothing || replaces).then(|| self.checkpoints.asked_at.map_or(Time::ZERO, |at| at.plus(ASK_AGAIN)))
+        (nothing || replaces || self.checkpoints.borders.is_owed())
+            .then(|| self.checkpoints.asked_at.map_or(Time::ZERO, |at| at.plus(ASK_AGAIN)))
     }
 
     pub(crate) fn state_deadline(&self) -> Option<Time> {

@@ -50,6 +50,8 @@ const LATE_AFTER: Span = Span::from_millis(100);
 const LATE_MAX: usize = 256;
 /// No more of it, and of what waits behind it, is given to a leader here once more with one look.
 const GIVEN_MAX: usize = 1024;
+/// A member that did what no honest one does is suspected for so long after the last time.
+const SUSPECTED_FOR: Span = Span::from_secs(10);
 /// Who says that a session is theirs that nobody opens is forgotten after this.
 const CLAIM_TIME: Span = Span::from_secs(30);
 /// The agreed time may run ahead of this replica's own by so much at once, and no faster than twice as fast for long.
@@ -107,8 +109,9 @@ impl Held {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Evidence {
     count: u64,
-    /// The last of it.
+    /// The last of it, and when that was.
     what: String,
+    at: Time,
 }
 
 /// See the module.
@@ -208,10 +211,11 @@ impl Vouching {
         Ok(())
     }
 
-    pub(crate) fn note(&mut self, from: ReplicaId, what: &Reject) {
+    pub(crate) fn note(&mut self, now: Time, from: ReplicaId, what: &Reject) {
         let evidence = self.evidence.entry(from).or_default();
         evidence.count += 1;
         evidence.what = what.to_string();
+        evidence.at = now;
     }
 
     /// A member wants everything up to this place. How far an honest one does, as far as is known.
@@ -681,10 +685,20 @@ impl Node {
         }
     }
 
+    /// Whether the member at the other end of a connection did what no honest one does, and was not silent about it for long since: the
+    /// host gives it a small part of its time.
+    pub fn suspects_lately(&self, now: Time, conn: ConnId) -> bool {
+        self.vouching.is_on()
+            && self
+                .member_at(conn)
+                .and_then(|member| self.vouching.evidence.get(&member))
+                .is_some_and(|evidence| now.since(evidence.at) < SUSPECTED_FOR)
+    }
+
     /// Members that did what no honest one does.
     pub(crate) fn suspects(&self) -> Vec<SuspectStatus> {
         let evidence = self.vouching.evidence.iter().filter(|_| self.vouching.is_on());
-        let suspect = |(id, Evidence { count, what }): (&ReplicaId, &Evidence)| SuspectStatus {
+        let suspect = |(id, Evidence { count, what, .. }): (&ReplicaId, &Evidence)| SuspectStatus {
             replica: id.number(),
             times: *count,
             what: what.clone(),

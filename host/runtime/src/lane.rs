@@ -13,7 +13,7 @@ use crate::throttle::Throttle;
 use crossbeam_channel::Receiver;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
-use quorate_node::{Effect, Effects, Event, Input, KeeperWork, Node, Place};
+use quorate_node::{Effect, Effects, Event, Input, KeeperWork, Node, Place, Share};
 use quorate_tls::{Credentials, Session};
 use quorate_types::{ConnId, Halt, ReplicaId, Time};
 use quorate_wire::{FrameKind, OutFrame};
@@ -42,7 +42,7 @@ pub(crate) use pressure::{LaneLimits, UNSENT_TIMES};
 pub(crate) use queue::Sleeper;
 
 pub(crate) use addresses::Addresses;
-use door::Share;
+use door::ENTRY;
 use pressure::BufferStatus;
 use side::LaneStatus;
 use sides::Sides;
@@ -118,6 +118,10 @@ impl Core for Home {
     fn place(&self, conn: ConnId) -> Place {
         self.node.place(conn)
     }
+
+    fn suspects(&self, now: Time, conn: ConnId) -> bool {
+        self.node.suspects_lately(now, conn)
+    }
 }
 
 /// The main lane.
@@ -177,7 +181,7 @@ impl Lane {
         Ok(Self {
             home: Home { node, effects: Effects::new(), speech: mouth.map(Speech::of) },
             sockets: sockets(poll),
-            entry: Share::entry(),
+            entry: Share::one_in(ENTRY),
             sides,
             listener,
             disk,

@@ -10,6 +10,7 @@ mod batches;
 pub mod clients;
 mod collects;
 mod complaints;
+mod costly;
 mod digests;
 mod equivocate;
 mod floods;
@@ -116,9 +117,11 @@ pub enum Trick {
     KeepsAllButViews,
     /// Keeps some kinds of messages of some instances from some, for ever or for a while.
     KeepsSome,
+    /// Many signatures that fail with each word.
+    Costly,
 }
 
-/// All of them, but for [`KEEPERS`].
+/// All of them that are drawn for any liar: but for [`KEEPERS`], and what `plan/liars.rs` draws by itself.
 pub const TRICKS: [Trick; 32] = [
     Trick::Silent,
     Trick::Selective,
@@ -271,6 +274,7 @@ fn player(trick: Trick, me: &mut Voice) -> Box<dyn Plays> {
         Trick::KeepsProofs => Box::new(keeps::Keeps::Proofs),
         Trick::KeepsAllButViews => Box::new(keeps::Keeps::AllButViews),
         Trick::KeepsSome => Box::new(keeps::Keeps::some(me)),
+        Trick::Costly => Box::new(costly::Costly),
     }
 }
 

@@ -49,6 +49,9 @@ impl Plan {
                 liar.tricks
             );
         }
+        if self.costs {
+            words += ", messages cost time";
+        }
         if self.signs {
             words += ", clients sign";
         }
@@ -85,10 +88,26 @@ pub(super) fn plan_liars(plan: &mut Plan, profile: &Profile) {
         plan_clients(plan, &mut rng, &mut rng_of_signers);
         plan_crowd(plan, &mut Rng::of(plan.seed, 23));
     }
+    plan_costs(plan, &mut Rng::of(plan.seed, 26));
     spare_honest(plan, f.saturating_sub(count));
     if !plan.liars.is_empty() {
         // As where disks are lost: what is trimmed to a checkpoint that nobody else vouches for is lost to the others.
         plan.log_bytes_max = 1 << 30;
+    }
+}
+
+/// In some runs messages cost time, and the first of those who lie makes the most of it; or asks for borders where they are far apart.
+fn plan_costs(plan: &mut Plan, rng: &mut Rng) {
+    plan.costs = rng.chance(300);
+    let Some(liar) = plan.liars.first_mut().filter(|_| plan.costs) else { return };
+    match rng.below(3) {
+        0 => (liar.tricks, liar.often) = (vec![Trick::Costly], rng.pick(&[300, 1000])),
+        1 => {
+            (liar.tricks, liar.often) = (vec![Trick::Borders], 1000);
+            plan.borders.interval_bytes = rng.range(8, 32) << 20;
+            plan.borders.interval_bytes_max = plan.borders.interval_bytes;
+        }
+        _ => {}
     }
 }
 

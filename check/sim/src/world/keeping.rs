@@ -25,9 +25,18 @@ impl World {
         {
             self.fail(failure);
         }
+        let border = match &work.job {
+            Job::Border { image, .. } => Some(image.seq.number()),
+            _ => None,
+        };
+        if let Some(seq) = border
+            && !self.plan.is_liar(who)
+            && let Err(failure) = self.look_at_border_rate(who, seq)
+        {
+            self.fail(failure);
+        }
         let replica = &mut self.replicas[who];
-        let border = matches!(work.job, Job::Border { .. });
-        let node = replica.node.as_ref().filter(|_| border);
+        let node = replica.node.as_ref().filter(|_| border.is_some());
         let position = node.map_or(0, |node| node.status().log.position);
         replica.keeping.submit(work.job, position);
         // The lane does nothing more until the keeper has nothing left to do.

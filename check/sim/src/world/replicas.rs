@@ -1,5 +1,6 @@
 //! Drives the nodes, as host/runtime does, and their disks.
 
+use super::costs::price;
 use super::{MS, Phase, World};
 use crate::checks::{Failure, asked, leases};
 use crate::client::Client;
@@ -128,9 +129,12 @@ impl World {
         // between an earlier look at the clock and now.
         let earlier = self.processes[who].glimpse.take().filter(|_| planted("stale-lease-after-a-pause"));
         let local = earlier.unwrap_or_else(|| self.processes[who].clock.read(self.now));
-        for arrival in arrived {
-            self.replica_arrival(who, local, arrival);
-        }
+        let waits = if self.plan.costs {
+            self.read_by_cost(who, local, arrived)
+        } else {
+            arrived.into_iter().for_each(|arrival| self.replica_arrival(who, local, arrival));
+            None
+        };
         if self.replicas[who].node.as_ref()?.deadline().is_some_and(|deadline| deadline <= local) {
             self.step(who, local, Input::Deadline);
         }
@@ -141,8 +145,10 @@ impl World {
         if self.processes[who].waits {
             return None;
         }
-        let deadline = self.replicas[who].node.as_ref()?.deadline()?;
-        Some(self.processes[who].clock.when(self.now, deadline))
+        let waits = waits.map(|wait| self.now + wait);
+        let deadline = self.replicas[who].node.as_ref()?.deadline();
+        let deadline = deadline.map(|deadline| self.processes[who].clock.when(self.now, deadline));
+        waits.into_iter().chain(deadline).min()
     }
 
     /// A replica that stood like that in its instances before may have answered reads by a lease.
@@ -167,7 +173,7 @@ impl World {
         }
     }
 
-    fn replica_arrival(&mut self, who: usize, local: Time, arrival: Arrival) {
+    pub(super) fn replica_arrival(&mut self, who: usize, local: Time, arrival: Arrival) {
         match arrival {
             Arrival::Accepted(conn) => self.step(who, local, Input::Accepted { conn, from: None }),
             Arrival::Dialed(conn, replica, link) => {
@@ -224,6 +230,7 @@ impl World {
                 Ok(None) => break false,
                 Err(_) => break true,
                 Ok(Some(frame)) => {
+                    self.processes[who].cost += price(&frame);
                     let handshake = matches!(frame.kind, FrameKind::Hello | FrameKind::Welcome);
                     self.trace.line(Level::All, self.now, Some(who), "frame", || show(id, &frame));
                     node.step(local, Input::Frame { conn: id, frame }, effects);

@@ -11,14 +11,26 @@ fn config(mode: CheckpointMode) -> BorderConfig {
     }
 }
 
+const START: AgreedTime = AgreedTime::from_nanos(1 << 60);
+
+fn new(config: BorderConfig, members: usize, place: usize) -> Borders {
+    Borders::new(config, members, place, START)
+}
+
+/// A batch of so many bytes, so many milliseconds after the start.
+fn batch(bytes: u64, asks: bool, millis: u64) -> Executed {
+    let time = AgreedTime::from_nanos(START.nanos() + millis * 1_000_000);
+    Executed { bytes, asks, bounded: true, time }
+}
+
 /// The points that a run of batches of 488 bytes passes: each counts 1000.
 fn points(borders: &mut Borders, batches: usize) -> Vec<(usize, Point)> {
-    (1..=batches).filter_map(|at| Some((at, borders.executed(488, false)?))).collect()
+    (1..=batches).filter_map(|at| Some((at, borders.executed(batch(488, false, 0))?))).collect()
 }
 
 #[test]
 fn capturing_begins_before_each_border_that_is_captured() {
-    let mut borders = Borders::new(config(CheckpointMode::Full), 3, 0);
+    let mut borders = new(config(CheckpointMode::Full), 3, 0);
     let expected =
         [(7, Point::Ahead(1)), (10, Point::Border(1)), (17, Point::Ahead(2)), (20, Point::Border(2))];
     assert_eq!(points(&mut borders, 20), expected);
@@ -26,7 +38,7 @@ fn capturing_begins_before_each_border_that_is_captured() {
 
 #[test]
 fn only_full_checkpoints_are_captured_ahead() {
-    let mut borders = Borders::new(config(CheckpointMode::Differential), 3, 0);
+    let mut borders = new(config(CheckpointMode::Differential), 3, 0);
     let ahead: Vec<u64> = points(&mut borders, 100)
         .into_iter()
         .filter_map(|(_, point)| match point {
@@ -42,14 +54,13 @@ fn only_full_checkpoints_are_captured_ahead() {
 #[test]
 fn with_every_border_full_there_are_no_differences() {
     let every = BorderConfig { full_every: 1, ..config(CheckpointMode::Differential) };
-    let borders = Borders::new(every, 3, 0);
+    let borders = new(every, 3, 0);
     assert!((1..9).all(|border| borders.writes(border) == Some(Writing { full: true, stops: false })));
 }
 
 #[test]
 fn staggered_replicas_take_turns() {
-    let all: Vec<Borders> =
-        (0..3).map(|place| Borders::new(config(CheckpointMode::Staggered), 3, place)).collect();
+    let all: Vec<Borders> = (0..3).map(|place| new(config(CheckpointMode::Staggered), 3, place)).collect();
     for border in 1..20 {
         assert_eq!(all.iter().filter(|borders| borders.writes(border).is_some()).count(), 1);
     }
@@ -59,31 +70,70 @@ fn staggered_replicas_take_turns() {
     assert_eq!(borders, 10);
 }
 
+/// Who asks with every batch gets one for each share of the interval, and no more. [decision 0029]
 #[test]
-fn a_batch_can_ask_for_a_border_and_the_next_interval_begins_there() {
-    let mut borders = Borders::new(config(CheckpointMode::StopAndCopy), 3, 0);
-    assert_eq!(points(&mut borders, 5), []);
-    assert_eq!(borders.executed(488, true), Some(Point::Border(1)));
+pub(crate) fn whoever_asks_gets_few_borders() {
+    for mode in [CheckpointMode::StopAndCopy, CheckpointMode::Staggered, CheckpointMode::Differential] {
+        let mut borders = new(config(mode), 3, 0);
+        let asked = |at: usize| {
+            let point = borders.executed(batch(488, true, 0));
+            matches!(point, Some(Point::Border(_))).then_some(at)
+        };
+        let reached: Vec<usize> = (1..=20).filter_map(asked).collect();
+        assert_eq!(reached, [4, 8, 12, 16, 20], "{mode:?}: 3333 bytes of 10000");
+    }
+}
+
+#[test]
+fn what_is_asked_for_early_comes_later_and_the_next_interval_begins_there() {
+    let mut borders = new(config(CheckpointMode::StopAndCopy), 3, 0);
+    assert_eq!(borders.executed(batch(488, true, 0)), None);
+    assert!(borders.is_owed());
+    assert_eq!(points(&mut borders, 3), [(3, Point::Border(1))]);
+    assert!(!borders.is_owed());
     assert_eq!(points(&mut borders, 10), [(10, Point::Border(2))]);
+    // As it was before.
+    let before = |asks| Executed { bounded: false, ..batch(488, asks, 0) };
+    assert_eq!(borders.executed(before(true)), Some(Point::Border(3)));
+    assert_eq!(borders.executed(before(true)), Some(Point::Border(4)));
+}
+
+/// Nothing is written, and a replica needs one.
+#[test]
+fn an_idle_cluster_has_borders_too() {
+    let large = BorderConfig {
+        interval_bytes: 256 << 20,
+        interval_bytes_max: 1 << 30,
+        ..config(CheckpointMode::Full)
+    };
+    let mut borders = new(large, 4, 0);
+    let reached: Vec<u64> =
+        (1..=33).filter(|second| borders.executed(batch(88, true, second * 1000)).is_some()).collect();
+    assert_eq!(reached, [8, 16, 24, 32], "64 MiB at 8 MiB a second");
+    // One was long ago.
+    borders.resume(7, START, 0);
+    assert_eq!(borders.executed(batch(88, true, 9000)), Some(Point::Border(8)));
+    // Time alone brings none, and time that goes back counts for nothing.
+    assert_eq!(borders.executed(batch(88, false, 90_000)), None);
+    assert_eq!(borders.executed(batch(88, false, 0)), None);
 }
 
 #[test]
 fn a_restarted_replica_has_the_same_borders() {
-    let mut whole = Borders::new(config(CheckpointMode::Differential), 3, 0);
+    let mut whole = new(config(CheckpointMode::Differential), 3, 0);
     let all = points(&mut whole, 60);
-    let mut resumed = Borders::new(config(CheckpointMode::Differential), 3, 0);
-    resumed.resume(2, 0);
+    let mut resumed = new(config(CheckpointMode::Differential), 3, 0);
+    resumed.resume(2, START, 0);
     let rest: Vec<_> = points(&mut resumed, 40).into_iter().map(|(at, point)| (at + 20, point)).collect();
     assert_eq!(all.iter().filter(|(at, _)| *at > 20).copied().collect::<Vec<_>>(), rest);
 }
 
 #[test]
 fn the_interval_follows_the_state_within_its_bounds() {
-    let mut borders =
-        Borders::new(BorderConfig { state_percent: 200, ..config(CheckpointMode::StopAndCopy) }, 3, 0);
+    let mut borders = new(BorderConfig { state_percent: 200, ..config(CheckpointMode::StopAndCopy) }, 3, 0);
     let next = |borders: &mut Borders, state_bytes| {
         let reached = points(borders, 40)[0].0;
-        borders.resume(1, state_bytes);
+        borders.resume(1, START, state_bytes);
         reached
     };
     assert_eq!(next(&mut borders, 4_000), 10, "nothing is known of the state yet");
@@ -94,8 +144,7 @@ fn the_interval_follows_the_state_within_its_bounds() {
     // What the state takes is known from the last border on, not from one moment to the next.
     borders.measured(9_000);
     assert_eq!(points(&mut borders, 18), [(18, Point::Border(2))]);
-    let mut staggered =
-        Borders::new(BorderConfig { state_percent: 200, ..config(CheckpointMode::Staggered) }, 3, 0);
+    let mut staggered = new(BorderConfig { state_percent: 200, ..config(CheckpointMode::Staggered) }, 3, 0);
     staggered.measured(9_000);
     assert_eq!(points(&mut staggered, 6), [(6, Point::Border(1))]);
 }

@@ -80,8 +80,8 @@ fn what_there_is_no_room_for_is_seen_by_the_proposal_that_waits() {
 #[test]
 fn evidence_is_counted_by_member() {
     let mut vouching = Vouching::new(FaultModel::Byzantine, 4, 1, LIMITS, signed());
-    vouching.note(ReplicaId::new(2), &Reject::NotAllowed("one"));
-    vouching.note(ReplicaId::new(2), &Reject::NotAllowed("two"));
+    vouching.note(at(1), ReplicaId::new(2), &Reject::NotAllowed("one"));
+    vouching.note(at(1), ReplicaId::new(2), &Reject::NotAllowed("two"));
     let evidence = &vouching.evidence[&ReplicaId::new(2)];
     assert_eq!(evidence.count, 2);
     assert!(evidence.what.contains("two"));

@@ -5,6 +5,7 @@
 //! while it has none, as much as they need. Where connections come from take turns, those with the addresses of members first: a crowd
 //! at the door does not keep a replica out. Tests: `door/tests.rs`.
 
+use quorate_node::Share;
 use quorate_types::{ConnId, Span, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -12,9 +13,7 @@ use std::net::IpAddr;
 /// One part in so many of a busy lane's time is for handshakes.
 const HANDSHAKES: u64 = 8;
 /// The same for taking in connections: with less, the kernel's queue is full while a crowd comes, and others wait for seconds.
-const ENTRY: u64 = 6;
-/// Nobody takes longer, unless the machine slept or the clock jumped.
-const TOOK_MAX: Span = Span::from_millis(20);
+pub(crate) const ENTRY: u64 = 6;
 
 /// Connections that wait to be read.
 #[derive(Debug)]
@@ -25,36 +24,6 @@ pub(crate) struct Door {
     turns: VecDeque<IpAddr>,
     members: BTreeSet<IpAddr>,
     handshakes: Share,
-}
-
-/// Something that gets no more than one part in so many of a busy lane's time.
-#[derive(Debug)]
-pub(crate) struct Share {
-    parts: u64,
-    /// From when to when it gets nothing. Outside of that, even before, the clock may have jumped.
-    closed: Option<(Time, Time)>,
-}
-
-impl Share {
-    fn one_in(parts: u64) -> Self {
-        Self { parts, closed: None }
-    }
-
-    /// For taking connections in.
-    pub(crate) fn entry() -> Self {
-        Self::one_in(ENTRY)
-    }
-
-    /// It took so long; `busy`: there is other work.
-    pub(crate) fn served(&mut self, now: Time, took: Span, busy: bool) {
-        self.closed = busy.then(|| (now, now.plus(took.min(TOOK_MAX).times(self.parts - 1))));
-    }
-
-    /// How long it has to wait, if it has to.
-    pub(crate) fn opens_in(&self, now: Time) -> Option<Span> {
-        let closed = self.closed.filter(|(since, until)| (*since..*until).contains(&now));
-        closed.map(|(_, until)| until.since(now))
-    }
 }
 
 impl Default for Door {

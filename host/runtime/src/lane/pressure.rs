@@ -87,6 +87,7 @@ impl Sockets {
     pub(super) fn forget(&mut self, conn: ConnId, connection: &Connection) {
         self.pressure.held -= connection.counted;
         self.pressure.slow.remove(&conn);
+        self.costs.forget(conn);
     }
 
     /// Something was written, or could not be: notes who is slow, and cuts who has far too much waiting.

@@ -1,4 +1,4 @@
-//! Whom the lane reads, and how much of each: members whenever something is there, strangers at the pace of the door, clients in the
+//! Whom the lane reads, and how much of each: members whenever something is there, each for its share of the time (`quorate_node::Costs`), strangers at the pace of the door, clients in the
 //! order that is fair to them.
 
 use super::sockets::{CLOSING, Core, Sockets};
@@ -10,8 +10,6 @@ use quorate_wire::{FrameKind, Refusal, RefusalReason};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A member's share of a turn.
-const MEMBER_BYTES: usize = 2 << 20;
 /// As much of clients in one turn, and of one connection at once; less while small ones wait beside large ones.
 const CLIENT_BYTES: usize = 2 << 20;
 const PIECE_BYTES: usize = 256 << 10;
@@ -44,11 +42,32 @@ impl Sockets {
             return; // they stay where they stand
         }
         for conn in std::mem::take(&mut self.first) {
-            self.busy = true;
-            self.read_and_queue(now, conn, MEMBER_BYTES, core);
+            if self.costs.may(now, conn) {
+                self.busy = true;
+                self.read_member(now, conn, core);
+            } else if self.connections.contains_key(&conn) {
+                self.first.push(conn);
+            }
         }
+        self.costs.turned();
         self.read_clients(now, core);
         self.read_strangers(now, core);
+    }
+
+    /// Reads one that comes first for as long as it may have the lane in this turn.
+    fn read_member(&mut self, now: Time, conn: ConnId, core: &mut impl Core) {
+        let (mut had, mut more) = (self.costs.begin(conn), true);
+        let mut before = self.clock.now();
+        while more && had.may_have_more() {
+            let (bytes, unread) = self.read(now, conn, self.costs.piece(conn), core);
+            let after = self.clock.now();
+            self.costs.read(conn, &mut had, bytes, after.since(before));
+            (before, more) = (after, unread);
+        }
+        if self.connections.contains_key(&conn) {
+            self.costs.served(before, conn, had, core.suspects(before, conn));
+        }
+        self.queue_again(conn, more);
     }
 
     fn read_clients(&mut self, now: Time, core: &mut impl Core) {
@@ -84,6 +103,10 @@ impl Sockets {
 
     fn read_and_queue(&mut self, now: Time, conn: ConnId, bytes: usize, core: &mut impl Core) {
         let (_, more) = self.read(now, conn, bytes, core);
+        self.queue_again(conn, more);
+    }
+
+    fn queue_again(&mut self, conn: ConnId, more: bool) {
         if more && let Some(connection) = self.connections.get_mut(&conn) {
             connection.queued = false;
             self.wants_read(conn);
@@ -96,7 +119,8 @@ impl Sockets {
             return None;
         }
         let now = self.clock.now();
-        if !self.first.is_empty() || self.fair.has_light() {
+        let first = self.first.iter().map(|conn| self.costs.opens_in(now, *conn)).min();
+        if first == Some(Span::ZERO) || self.fair.has_light() {
             return Some(Duration::ZERO);
         }
         let contended = self.fair.is_contended(now);
@@ -104,7 +128,7 @@ impl Sockets {
         let heavy = (self.fair.has_heavy() && core.takes_more(contended))
             .then(|| if contended { self.pace.wait(now) } else { Span::ZERO });
         let door = self.door.opens(now).map(|at| at.since(now));
-        heavy.into_iter().chain(door).min().map(|wait| Duration::from_nanos(wait.nanos()))
+        first.into_iter().chain(heavy).chain(door).min().map(|wait| Duration::from_nanos(wait.nanos()))
     }
 
     /// Reads a connection, about so many bytes of it. How many there were, and whether more may be left.

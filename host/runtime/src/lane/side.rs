@@ -225,6 +225,11 @@ impl Core for Away {
     fn place(&self, _: ConnId) -> Place {
         Place::Stranger
     }
+
+    // What a message costs shows on the main lane only.
+    fn suspects(&self, _: Time, _: ConnId) -> bool {
+        false
+    }
 }
 
 struct SideLane {

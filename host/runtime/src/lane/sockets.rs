@@ -11,7 +11,7 @@ use crate::connection::{Class, Connection, READ_MAX};
 use crate::throttle::Throttle;
 use mio::event::Event;
 use mio::{Interest, Poll, Token};
-use quorate_node::{Input, Place};
+use quorate_node::{Costs, Input, Place};
 use quorate_types::{ConnId, Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -38,6 +38,8 @@ pub(super) trait Core {
     fn takes_any(&self) -> bool;
     /// What a connection is, as far as is known.
     fn place(&self, conn: ConnId) -> Place;
+    /// Whether the member at the other end lately did what no honest one does.
+    fn suspects(&self, now: Time, conn: ConnId) -> bool;
 }
 
 /// The connections of a lane.
@@ -48,6 +50,8 @@ pub(super) struct Sockets {
     pub(super) connections: BTreeMap<ConnId, Connection>,
     /// Members that have something to be read, and connections that are being closed.
     pub(super) first: Vec<ConnId>,
+    /// What members cost.
+    pub(super) costs: Costs,
     pub(super) fair: Fair,
     pub(super) pace: Pace,
     pub(super) door: Door,
@@ -71,6 +75,7 @@ impl Sockets {
             limits,
             connections: BTreeMap::new(),
             first: Vec::new(),
+            costs: Costs::default(),
             fair: Fair::default(),
             pace: Pace::default(),
             door: Door::default(),

@@ -10,7 +10,7 @@ use super::statements::digest_of;
 use super::tenures::number_of;
 use super::{ModSmart, SLOT_MAX, reject};
 use crate::Effects;
-use quorate_types::{Reject, ReplicaId, Slot, Time, View};
+use quorate_types::{Reject, ReplicaId, Slot, Span, Time, View, planted};
 use quorate_wire::Batch;
 use quorate_wire::mod_smart::{FETCH_MAX, ModSmartBody as Body, Proof};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +19,13 @@ use std::collections::{BTreeMap, BTreeSet};
 const WINDOW: u16 = 32;
 /// An answer ends with the batch that brings it over so many bytes.
 const ANSWER_BYTES: usize = 4 << 20;
+
+/// Answers to one member take no more than so many bytes in a second, whatever it asks.
+const GIVE_RATE: u64 = 64 << 20;
+/// Beside what it may have at once: two answers.
+const GIVE_AHEAD: Span = Span::from_millis(125);
+/// A question costs as much as so many bytes, whatever comes of it.
+const QUESTION_BYTES: usize = 4 << 10;
 
 /// A question.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +47,17 @@ impl Asked {
     }
 }
 
+/// What one member was given. [mod_smart L73]
+#[derive(Clone, Copy, Debug)]
+struct Given {
+    /// What it asked last, and when.
+    slot: Slot,
+    count: u16,
+    at: Time,
+    /// By then all that it was given would have been sent at [`GIVE_RATE`].
+    paid: Time,
+}
+
 /// What is asked of whom.
 #[derive(Debug, Default)]
 pub(super) struct Fetching {
@@ -57,6 +75,8 @@ pub(super) struct Fetching {
     looked: Time,
     /// When a slot came last.
     came: Time,
+    /// Who asked here.
+    given: BTreeMap<ReplicaId, Given>,
 }
 
 impl Fetching {
@@ -85,6 +105,34 @@ impl Fetching {
         !self.gone.is_empty()
     }
 
+    /// Whether a member gets an answer now: not to the same question within `repeat`, and at a rate. [mod_smart L73]
+    fn gives(&mut self, to: ReplicaId, (slot, count): (Slot, u16), now: Time, repeat: Span) -> bool {
+        if planted("smart-answers-floods") {
+            return true;
+        }
+        let given = self.given.entry(to).or_insert(Given { slot: Slot::ZERO, count: 0, at: now, paid: now });
+        let again = given.slot == slot && given.count >= count && now.since(given.at) < repeat;
+        if again || given.paid > now.plus(GIVE_AHEAD) {
+            return false;
+        }
+        (given.slot, given.count, given.at) = (slot, count, now);
+        self.charge(to, QUESTION_BYTES, now);
+        true
+    }
+
+    /// It was sent so many bytes.
+    pub(super) fn charge(&mut self, to: ReplicaId, bytes: usize, now: Time) {
+        if let Some(given) = self.given.get_mut(&to) {
+            let nanos = (bytes as u64).saturating_mul(1_000_000_000) / GIVE_RATE;
+            given.paid = given.paid.max(now).plus(Span::from_nanos(nanos));
+        }
+    }
+
+    /// Whoever asked nothing for a while is as good as one that never did.
+    fn forget_askers(&mut self, now: Time, repeat: Span) {
+        self.given.retain(|_, given| given.paid > now || now.since(given.at) < repeat);
+    }
+
     /// Whether somebody seems to have what is missing who was not asked for it.
     fn can_ask_more(&self) -> bool {
         self.sources.keys().any(|id| !self.tried.contains(id))
@@ -97,6 +145,7 @@ impl ModSmart {
         let decided = self.decided();
         let unproven = self.is_byzantine() && decided > Slot::ZERO && self.log.proof(decided).is_none();
         let fetching = &mut self.fetching;
+        fetching.forget_askers(self.now, self.config.repeat);
         if fetching.asked.is_some_and(|asked| self.now.since(asked.at) < self.config.repeat) {
             return;
         }
@@ -134,6 +183,9 @@ impl ModSmart {
         if slot > self.decided() || slot == Slot::ZERO {
             return;
         }
+        if !self.fetching.gives(from, (slot, count), self.now, self.config.repeat) {
+            return;
+        }
         let floor = self.log.floor();
         if slot <= floor {
             let proof = self.log.proof(floor).cloned();
@@ -147,6 +199,7 @@ impl ModSmart {
                 return self.load(next, last, Purpose::Answer(from), out);
             };
             bytes += batch.bytes().len();
+            self.fetching.charge(from, batch.bytes().len(), self.now);
             let body = Body::Decision { proof: proof.clone(), batch: batch.clone() };
             self.send(out, from, body, None);
             if bytes > ANSWER_BYTES {

@@ -168,6 +168,8 @@ pub struct ModSmart {
     queue: VecDeque<Batch>,
     stops: Stops,
     gathered: Gathered,
+    /// The value with whose batch the next STOP-DATA begins, where not all fit into the one before.
+    next_batch: Option<Digest>,
     watch: Watch,
     rates: Rates,
     rotation: Rotation,
@@ -224,6 +226,7 @@ impl ModSmart {
             queue: VecDeque::new(),
             stops: Stops::default(),
             gathered: Gathered::default(),
+            next_batch: None,
             watch: Watch::default(),
             rates: Rates::default(),
             rotation: Rotation::default(),

@@ -326,7 +326,10 @@ impl ModSmart {
                         self.log.set_delivered(proof.slot);
                     }
                 }
-                Purpose::Answer(to) => self.send(out, to, Body::Decision { proof, batch }, None),
+                Purpose::Answer(to) => {
+                    self.fetching.charge(to, batch.bytes().len(), self.now);
+                    self.send(out, to, Body::Decision { proof, batch }, None);
+                }
                 Purpose::Nothing => {}
             }
         }

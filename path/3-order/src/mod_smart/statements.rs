@@ -144,11 +144,15 @@ impl ModSmart {
         let mut digests: Vec<_> = collect.writes.iter().map(|(_, digest)| digest).collect();
         digests.sort_unstable();
         let once = digests.is_sorted_by(|one, next| one < next);
-        let signed =
-            self.auth.verify(collect.from, &self.collect_statement(view, collect), &collect.signature);
+        let signed = self.collect_is_signed(view, collect);
         self.is_member(collect.from)
             && (signed || planted("smart-collect-unsigned"))
             && ((sensible && once) || planted("smart-collect-of-any-view"))
+    }
+
+    /// Whether its sender said it on entering this view. Who restarts in a view that has begun may have voted in it already.
+    pub(super) fn collect_is_signed(&self, view: View, collect: &Collect) -> bool {
+        self.auth.verify(collect.from, &self.collect_statement(view, collect), &collect.signature)
     }
 
     pub(super) fn is_member(&self, id: ReplicaId) -> bool {

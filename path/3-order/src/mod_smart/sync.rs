@@ -12,10 +12,13 @@ use super::rules::{Verdict, judge};
 use super::statements::digest_of;
 use super::{ModSmart, Phase, SLOT_MAX, reject};
 use crate::Effects;
-use quorate_types::{Digest, Reject, ReplicaId, Slot, View, planted};
+use quorate_types::{Digest, Reject, ReplicaId, Slot, Time, View, planted};
 use quorate_wire::Batch;
 use quorate_wire::mod_smart::{Collect, ModSmartBody as Body, Proof, Signature, Signed};
 use std::collections::BTreeMap;
+
+/// A STOP-DATA ends before the batch that would bring it over so many bytes, unless that is the first.
+const BATCH_BYTES: usize = 4 << 20;
 
 /// What a leader knows of the view that it is to begin, and how it began it.
 #[derive(Debug, Default)]
@@ -25,8 +28,9 @@ pub(super) struct Gathered {
     last: Option<Proof>,
     /// The values that each of them named.
     batches: BTreeMap<ReplicaId, Vec<(Digest, Batch)>>,
-    /// The SYNC of this view, for who lacks it.
+    /// The SYNC of this view, for who lacks it, and when each member got it again.
     sync: Option<Body>,
+    resent: BTreeMap<ReplicaId, Time>,
     bound: Option<Digest>,
 }
 
@@ -41,7 +45,7 @@ impl Gathered {
     }
     /// No more is kept than for each member a statement and its values.
     pub(super) fn is_bounded(&self, members: usize) -> bool {
-        self.collects.len() <= members && self.batches.len() <= members
+        self.collects.len() <= members && self.batches.len() <= members && self.resent.len() <= members
     }
 }
 
@@ -58,6 +62,7 @@ impl ModSmart {
     /// The view was entered, or a life begins in it. [mod_smart L45]
     pub(super) fn enter_synchronization(&mut self, out: &mut Effects) {
         self.gathered = Gathered::default();
+        self.next_batch = None;
         if !self.votes() {
             return;
         }
@@ -89,9 +94,27 @@ impl ModSmart {
         self.open.batches.values().map(|(batch, _)| batch.clone()).collect()
     }
 
-    fn send_stop_data(&self, collect: Collect, out: &mut Effects) {
+    /// As many of them as one message takes, and always one: the next ones the next time, so that the leader gets each. [mod_smart L45]
+    pub(super) fn next_batches(&mut self) -> Vec<Batch> {
+        let all = &self.open.batches;
+        let begin = self.next_batch.filter(|_| !planted("smart-same-batches"));
+        let begin = begin.or(self.open.lock.map(|lock| lock.1)).unwrap_or(Digest::new([0; 32]));
+        let (mut list, mut bytes) = (Vec::new(), 0);
+        self.next_batch = None;
+        for (digest, (batch, _)) in all.range(begin..).chain(all.range(..begin)) {
+            bytes += batch.bytes().len();
+            if bytes > BATCH_BYTES && !list.is_empty() && !planted("smart-stop-data-without-end") {
+                self.next_batch = Some(*digest);
+                break;
+            }
+            list.push(batch.clone());
+        }
+        list
+    }
+
+    fn send_stop_data(&mut self, collect: Collect, out: &mut Effects) {
         let last = self.of_tenure(self.log.proof(self.decided()).cloned());
-        let body = Body::StopData { collect, last, batches: self.own_batches() };
+        let body = Body::StopData { collect, last, batches: self.next_batches() };
         let after = (!planted("smart-stop-data-before-sync")).then_some(self.records);
         self.send(out, self.leader(), body, after);
     }
@@ -117,7 +140,15 @@ impl ModSmart {
             return;
         }
         if let Some(sync) = &self.gathered.sync {
+            let lately = |at: &Time| self.now.since(*at) < self.config.repeat;
+            if self.gathered.resent.get(&from).is_some_and(lately) && !planted("smart-answers-floods") {
+                return;
+            }
+            if collect.from != from || !self.collect_is_signed(self.view, &collect) {
+                return reject(out, from, Reject::NotAllowed("a statement that does not hold"));
+            }
             // It did not get it, or restarted.
+            self.gathered.resent.insert(from, self.now);
             return self.send(out, from, sync.clone(), None);
         }
         if collect.from != from || collect.decided > SLOT_MAX || !self.collect_holds(self.view, &collect) {

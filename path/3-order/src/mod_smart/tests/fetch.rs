@@ -147,6 +147,35 @@ fn decided_slots_are_given_to_whoever_asks() {
     assert_eq!(sent(&one.hear(3, 1, Body::Fetch { slot: Slot::new(u64::MAX), count: 3 }), 3), []);
 }
 
+/// Whoever asks again and again, for the same or for others, gets no more than a share of what this replica can send.
+#[test]
+pub(super) fn a_flood_of_questions_gets_few_answers() {
+    let mut one = One::new(0, 4, Byzantine);
+    let big = |slot: u64| super::world::batch(slot, 1 << 20);
+    (1..=40).for_each(|slot| drop(one.decide(1, slot, 1, &big(slot))));
+    let bytes = |out: &[Effect]| -> usize {
+        let size = |body: &Body| match body {
+            Body::Decision { batch, .. } => batch.bytes().len(),
+            _ => 0,
+        };
+        sent(out, 3).iter().map(size).sum()
+    };
+    let fetch = |slot, count| Body::Fetch { slot: Slot::new(slot), count };
+    assert!(bytes(&one.hear(3, 1, fetch(1, 32))) > 4 << 20);
+    assert_eq!(bytes(&one.hear(3, 1, fetch(1, 32))), 0, "it is on its way");
+    assert_eq!(bytes(&one.hear(3, 1, fetch(1, 1))), 0, "it is on its way");
+    assert!(bytes(&one.hear(3, 1, fetch(6, 32))) > 4 << 20, "the next ones are another question");
+    let mut given = 0;
+    for round in 0..1000 {
+        one.now = one.now.plus(Span::from_millis(1));
+        given += bytes(&one.hear(3, 1, fetch(1 + round % 30, 32)));
+    }
+    assert!((32 << 20..80 << 20).contains(&given), "{given} bytes in a second");
+    assert!(!sent(&one.hear(2, 1, fetch(1, 1)), 2).is_empty(), "another one has its own share");
+    one.now = one.now.plus(Span::from_secs(1));
+    assert!(bytes(&one.hear(3, 1, fetch(1, 1))) > 1 << 20);
+}
+
 /// One that says that only a checkpoint helps may lie; two do not both, and one that shows it does not.
 #[test]
 fn a_checkpoint_is_asked_for_when_that_is_certain() {

@@ -293,7 +293,7 @@ fn who_left_hears_and_answers() {
     one.step(Input::Propose(some(1)));
     let effects = one.hear_in(2, 3, view, Body::Fetch { slot: Slot::FIRST, count: 9 });
     assert!(matches!(&sent(&effects, 3)[..], [Body::Decision { batch: one, .. }] if *one == batch));
-    let effects = one.hear_in(1, 3, 1, Body::Fetch { slot: Slot::FIRST, count: 9 });
+    let effects = one.hear_in(1, 3, 1, Body::Fetch { slot: Slot::FIRST, count: 10 });
     assert_eq!(sent(&effects, 3).len(), 1, "also those who do not know yet that they vote");
     let leader: ReplicaId = one.order.leader();
     let proof = proof_in(&one, 2, view, 2, &some(3), &[]);

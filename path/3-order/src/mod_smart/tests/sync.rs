@@ -1,12 +1,12 @@
 //! STOP-DATA and SYNC: what a new leader takes, what its followers take from it.
 
 use super::one::{One, decisions, rejected, sent, some};
-use super::world::{Plan, World, value};
+use super::world::{Plan, World, batch, value};
 use crate::Effect;
 use quorate_types::FaultModel::{Byzantine, Crash};
-use quorate_types::{Slot, Span};
-use quorate_wire::Batch;
-use quorate_wire::mod_smart::{Collect, ModSmartBody as Body, Proof, Signature};
+use quorate_types::{InstanceId, MembershipId, Slot, Span, View};
+use quorate_wire::mod_smart::{Collect, ModSmartBody as Body, ModSmartMessage, Proof, Signature, WRITES_MAX};
+use quorate_wire::{Batch, MEMBERS_MAX, OrderMessage};
 
 /// Member 2 leads view 2, with four members.
 fn leader() -> One {
@@ -117,6 +117,82 @@ fn the_sync_is_sent_again() {
     }
     let said = one.collect(3, 2, 0, None, &[]);
     assert_eq!(syncs(&one.hear(3, 2, stop_data(said, None, &[])), 3), [None]);
+}
+
+/// Who asks for it again and again gets it once in a while, and whoever says what does not hold gets nothing.
+#[test]
+pub(super) fn a_flood_of_questions_gets_few_syncs() {
+    let mut one = leader();
+    for from in [0, 3] {
+        let said = one.collect(from, 2, 0, None, &[]);
+        one.hear(from, 2, stop_data(said, None, &[]));
+    }
+    let foreign = one.collect(1, 2, 0, None, &[]);
+    let out = one.hear(3, 2, stop_data(foreign, None, &[]));
+    assert_eq!((rejected(&out), syncs(&out, 3).len()), (1, 0), "what does not hold is not answered");
+    let mut count = [0; 2];
+    for _ in 0..100 {
+        for (at, from) in [(0, 3), (1, 0)] {
+            let said = one.collect(from, 2, 0, None, &[]);
+            count[at] += syncs(&one.hear(from, 2, stop_data(said, None, &[])), from).len();
+        }
+    }
+    assert_eq!(count, [1, 1], "each by itself");
+    one.now = one.now.plus(one.order.config.repeat);
+    let said = one.collect(3, 2, 0, None, &[]);
+    assert_eq!(syncs(&one.hear(3, 2, stop_data(said, None, &[])), 3), [None], "it is lost again");
+}
+
+/// The frame's limit: what a member wrote in as many views as it remembers, each as large as a batch can be, arrives piece by piece.
+#[test]
+pub(super) fn what_was_written_in_many_views_fits_into_frames() {
+    const FRAME: usize = 17 << 20;
+    let large = |number: u64| batch(number, 16 << 20);
+    let mut one = One::new(0, 4, Byzantine);
+    let values: Vec<Batch> = (0..WRITES_MAX as u64).map(large).collect();
+    for (view, batch) in (1..).zip(&values) {
+        let digest = value(batch);
+        one.order.open.note_write(View::new(view), digest);
+        let record = one.order.records;
+        one.order.open.batches.insert(digest, (batch.clone(), record));
+    }
+    let locked = value(&values[3]);
+    one.order.open.lock = Some((View::new(4), locked));
+    let (mut shown, mut first) = (std::collections::BTreeSet::new(), None);
+    for _ in 0..WRITES_MAX {
+        let batches = one.order.next_batches();
+        first = first.or(batches.first().map(value));
+        shown.extend(batches.iter().map(value));
+        let writes = one.order.open.writes.clone();
+        let writes: Vec<_> = writes.iter().map(|(view, digest)| (view.number(), *digest)).collect();
+        let collect = one.collect(0, 17, 0, Some((4, locked)), &writes);
+        let members: Vec<usize> = (0..4).collect();
+        let body = Body::StopData { collect, last: Some(one.proof(1, 1, &some(1), &members)), batches };
+        assert!(frame_bytes(body) <= FRAME);
+    }
+    assert_eq!((first, shown.len()), (Some(locked), WRITES_MAX), "the lock first, and each of them");
+}
+
+/// The same of a SYNC, with as many members as there can be.
+#[test]
+fn a_sync_of_all_members_fits_into_a_frame() {
+    let one = One::new(0, 4, Byzantine);
+    let value = |number: u64| super::world::value(&some(number));
+    let writes: Vec<_> = (0..WRITES_MAX as u64).map(|number| (number + 1, value(number))).collect();
+    let collect = one.collect(1, 17, 0, Some((3, value(2))), &writes);
+    let collects: Vec<Collect> = vec![collect; MEMBERS_MAX];
+    let signed = |signature| vec![(super::world::replica(1), signature); MEMBERS_MAX];
+    let last = one.proof(1, 1, &some(1), &[1]);
+    let last = Proof { accepts: signed(last.accepts[0].1), ..last };
+    let stops = signed(one.stops(2, &[1])[0].1);
+    let body = Body::Sync { stops, collects, last: Some(last), value: Some(batch(1, 16 << 20)) };
+    assert!(frame_bytes(body) <= 17 << 20);
+}
+
+fn frame_bytes(body: Body) -> usize {
+    let (membership, view) = (MembershipId::FIRST, View::new(17));
+    let message = ModSmartMessage { membership, view, body };
+    OrderMessage::ModSmart(Box::new(message)).frame(InstanceId::new(1)).to_vec().len()
 }
 
 fn follower() -> One {

@@ -1,0 +1,35 @@
+//! INV-SIM-BORDERS: from one border to the next a share of the interval is written, or as much time passes as counts for that, whoever leads.
+
+use super::Failure;
+use crate::plan::Plan;
+use crate::replica::REQUEST_MAX;
+use quorate_types::AgreedTime;
+
+/// A second counts like so many bytes.
+const SECOND_BYTES: u64 = 8 << 20;
+/// What a batch counts beside its bytes.
+const BATCH_COST: u64 = 512;
+
+/// Looks at two borders of one replica, each with its seq and the agreed time, the second one the next that it executed.
+///
+/// # Errors
+/// When they are closer than anybody may ask for.
+pub fn judge(
+    name: &str,
+    plan: &Plan,
+    (first, at): (u64, AgreedTime),
+    (second, now): (u64, AgreedTime),
+) -> Result<(), Failure> {
+    let share = plan.borders.interval_bytes / plan.replicas as u64;
+    let batch = (plan.admission.0 + REQUEST_MAX + 64) as u64 + BATCH_COST;
+    let written = second.saturating_sub(first).saturating_mul(batch);
+    let passed = u128::from(now.since(at).nanos()) * u128::from(SECOND_BYTES) / 1_000_000_000;
+    if u128::from(written) + passed >= u128::from(share) {
+        return Ok(());
+    }
+    let text = format!(
+        "{name} is at a border at seq {second}, the one before was at {first}, {passed} bytes of time and at most {written} bytes of batches \
+         before, of {share} at least"
+    );
+    Err(Failure::new("borders", text))
+}
