@@ -354,7 +354,7 @@ impl Replica {
         let seed = Rng::of(plan.seed, 1000 + who as u64 * 7919 + u64::from(life)).number();
         NodeConfig {
             signed_only: false,
-            replicas_serve_others: true,
+            served_by_replicas: quorate_node::ServedByReplicas::ClientsAndOperators,
             members,
             incarnation: incarnation(me),
             log_id: plan.seed ^ (who as u64) << 48,

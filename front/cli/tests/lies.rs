@@ -3,6 +3,8 @@
 mod harness;
 
 use harness::{Cluster, quorate, wait_until};
+use quorate::client::{AdminConnection, Credentials};
+use quorate::{ClusterId, ReplicaId, TlsFiles};
 use std::time::{Duration, Instant};
 
 fn start() -> Cluster {
@@ -74,6 +76,29 @@ fn a_slow_leader_is_replaced() {
         assert!(since.elapsed() < Duration::from_secs(20), "it leads for ever");
         cluster.ok(&["kv", "put", "key", "value", "--timeout", "20"]);
     }
+    assert_eq!(cluster.ctrl_c(), Some(0));
+}
+
+/// A replica that serves clients of etcd comes to the others as a client; its certificate opens no operator's connection to them.
+#[test]
+fn a_replica_is_no_operator_where_it_may_lie() {
+    let mut cluster = Cluster::start(&["--fault-model", "byzantine", "--service", "etcd"]);
+    cluster.wait_for_leader();
+    let status = cluster.status();
+    let id = status["replicas"][0]["status"]["cluster"].as_str().and_then(ClusterId::parse).expect("an id");
+    let tls = cluster.replica_directory(1).join("tls");
+    let file = |name: &str| tls.join(name);
+    let files = TlsFiles { ca: file("ca.pem"), certificate: file("replica.pem"), key: file("replica.key") };
+    let own = Credentials::load(&files).expect("usable files");
+    let connect = |to: u16| {
+        let patience = Duration::from_secs(10);
+        AdminConnection::connect(ReplicaId::new(to), &cluster.address(to), id, Some(&own), patience)
+    };
+    for other in 2..=4 {
+        let why = connect(other).expect_err("it is no operator");
+        assert!(why.contains("none may speak for operators"), "{why}");
+    }
+    connect(1).expect("what it asks of itself is its own");
     assert_eq!(cluster.ctrl_c(), Some(0));
 }
 
