@@ -8,6 +8,7 @@
 //! simulator and its workload itself.
 
 mod clients;
+mod disks;
 mod faults;
 mod keeping;
 mod lanes;
