@@ -3,6 +3,7 @@
 use crate::backup;
 use crate::cluster::Cluster;
 use crate::failure::{Failure, Outcome};
+use crate::lies::{How, Told};
 use quorate::Client;
 use quorate::client::{Authentication, ClientFiles};
 use quorate_etcd::{Etcd, EtcdConfig};
@@ -31,6 +32,7 @@ pub(crate) fn front(
     config: &Config,
     replica: &quorate_runtime::Running,
     hub: Hub,
+    lies: Option<Told>,
 ) -> Outcome<Option<Running>> {
     let Some(listen) = config.etcd.clone() else { return Ok(None) };
     backup::discard(&backups(config));
@@ -44,6 +46,7 @@ pub(crate) fn front(
         replica: ReplicaId::new(config.replica),
         client: client(config)?,
         hub,
+        lies: lies.map(|told| Box::new(move || told.is(How::Replies)) as Box<_>),
         tokens,
         backup: Some(make_backup(config, replica)?),
         seen: Box::new(move || asker.ask().map(|status| seen(&status))),
