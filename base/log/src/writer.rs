@@ -276,7 +276,7 @@ impl Log {
         }
         let segment_bytes = self.config.segment_bytes;
         let first_need = whole_sectors(BLOCK_HEADER as u64 + self.queue.front()?.stored_len());
-        if first_need > segment_bytes - self.position % segment_bytes {
+        if first_need > segment_bytes - self.position % segment_bytes || self.may_leave_segment() {
             self.position = (self.position / segment_bytes + 1) * segment_bytes;
         }
         let segment = self.position / segment_bytes;
@@ -311,6 +311,20 @@ impl Log {
         self.in_flight.push_back(InFlight { id, end: self.position, last });
         let sync = self.config.sync == SyncMode::Group && !planted("durable-when-written");
         Some(Write { id, segment, offset, data: pieces, sync, end: self.position, last })
+    }
+
+    /// Whether the log may leave the rest of its segment, since it has damage there: a segment that is written to is never trimmed. Only
+    /// while all that was accepted, and the reserve, fit into what is ready behind it.
+    fn may_leave_segment(&self) -> bool {
+        let segment_bytes = self.config.segment_bytes;
+        let segment = self.position / segment_bytes;
+        let damaged = |damage: &Damage| damage.end.saturating_sub(1) / segment_bytes == segment;
+        if self.position.is_multiple_of(segment_bytes) || !self.damage.last().is_some_and(damaged) {
+            return false;
+        }
+        let ahead = self.ready_end.saturating_sub(segment + 1);
+        let wanted = self.queue_need + self.config.reserve_bytes;
+        wanted <= ahead * segment_bytes.saturating_sub(self.queue_need_max) && !planted("damage-stays-in-use")
     }
 
     /// How many queued records go into a block that may use `rest` bytes of its segment; at least one.

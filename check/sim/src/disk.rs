@@ -2,16 +2,24 @@
 //!
 //! A write reaches the page cache; a sync makes it durable. When the process dies the page cache stays; when the machine
 //! stops, each 512-byte sector that was not synced is as before or as written. Deletions reach the disk in their order.
+//!
+//! After a sync that failed some of what it was to make durable is in the page cache only, and counts there as clean: no later sync brings
+//! it to the disk.
 
 use crate::random::Rng;
 use bytes::Bytes;
 use quorate_log::{DiskFull, SECTOR};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// What is on one disk.
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
     synced: BTreeMap<u64, Vec<u8>>,
+    /// What every sector held before it changed last, if it did.
+    before: BTreeMap<(u64, usize), Vec<u8>>,
+    /// Sectors that can be read although they are not on the disk, and that no sync brings there.
+    clean: BTreeMap<(u64, usize), Bytes>,
     pending: Vec<(u64, usize, Bytes)>,
     /// Segments that were deleted since the directory was synced last, in that order.
     removed: Vec<(u64, Vec<u8>)>,
@@ -42,6 +50,8 @@ impl Disk {
     /// Deletes a segment's file. If the machine stops soon it is there again, and so are all that were deleted later.
     pub fn remove(&mut self, segment: u64) {
         self.pending.retain(|(of, ..)| *of != segment);
+        self.before.retain(|(of, _), _| *of != segment);
+        self.clean.retain(|(of, _), _| *of != segment);
         if let Some(file) = self.synced.remove(&segment) {
             self.removed.push((segment, file));
         }
@@ -50,7 +60,9 @@ impl Disk {
     /// Writes into the page cache.
     pub fn write(&mut self, segment: u64, offset: u64, bytes: Bytes) {
         assert!(self.synced.contains_key(&segment), "INV-SIM-1 a write goes to a segment that was prepared");
-        self.pending.push((segment, offset as usize, bytes));
+        let start = offset as usize;
+        self.clean.retain(|(of, at), _| *of != segment || !(start..start + bytes.len()).contains(at));
+        self.pending.push((segment, start, bytes));
     }
 
     /// A write that was under way when the process died: some of its sectors reached the page cache.
@@ -72,18 +84,48 @@ impl Disk {
 
     /// Makes what was written to these segments durable.
     pub fn sync(&mut self, segments: &[u64]) {
-        let synced = &mut self.synced;
+        let (synced, before) = (&mut self.synced, &mut self.before);
         self.pending.retain(|(segment, offset, bytes)| {
             let done = segments.contains(segment);
             if done {
-                put(synced, *segment, *offset, bytes);
+                put(synced, before, *segment, *offset, bytes);
             }
             !done
         });
     }
 
+    /// The same, but it fails: some sectors are durable, and the others are taken for it.
+    pub fn fail_sync(&mut self, segments: &[u64], rng: &mut Rng) {
+        for (segment, offset, bytes) in std::mem::take(&mut self.pending) {
+            if !segments.contains(&segment) {
+                self.pending.push((segment, offset, bytes));
+                continue;
+            }
+            for at in (0..bytes.len()).step_by(SECTOR) {
+                let part = bytes.slice(at..(at + SECTOR).min(bytes.len()));
+                if rng.chance(500) {
+                    put(&mut self.synced, &mut self.before, segment, offset + at, &part);
+                    self.clean.remove(&(segment, offset + at));
+                } else {
+                    self.clean.insert((segment, offset + at), part);
+                }
+            }
+        }
+    }
+
+    /// These sectors are as they were before they changed last.
+    pub fn go_back(&mut self, segment: u64, sectors: Range<usize>) {
+        for at in sectors.step_by(SECTOR) {
+            self.clean.remove(&(segment, at));
+            if let Some(old) = self.before.remove(&(segment, at)) {
+                put(&mut self.synced, &mut self.before, segment, at, &old);
+            }
+        }
+    }
+
     /// The machine stops.
     pub fn power_loss(&mut self, rng: &mut Rng) {
+        self.clean.clear();
         let gone = rng.below(self.removed.len() as u64 + 1) as usize;
         for (segment, file) in std::mem::take(&mut self.removed).split_off(gone) {
             self.synced.insert(segment, file);
@@ -99,7 +141,7 @@ impl Disk {
             for at in (0..bytes.len()).step_by(SECTOR) {
                 if whole.unwrap_or_else(|| rng.below(4) < style - 2) {
                     let part = &bytes[at..(at + SECTOR).min(bytes.len())];
-                    put(&mut self.synced, segment, offset + at, part);
+                    put(&mut self.synced, &mut self.before, segment, offset + at, part);
                 }
             }
         }
@@ -124,6 +166,9 @@ impl Disk {
     /// What a process reads of a segment.
     pub fn segment(&self, segment: u64) -> Bytes {
         let mut file = self.synced.get(&segment).cloned().unwrap_or_default();
+        for ((_, at), bytes) in self.clean.range((segment, 0)..(segment + 1, 0)) {
+            file[*at..at + bytes.len()].copy_from_slice(bytes);
+        }
         for (number, offset, bytes) in &self.pending {
             if *number == segment {
                 file[*offset..offset + bytes.len()].copy_from_slice(bytes);
@@ -136,7 +181,9 @@ impl Disk {
     pub fn read(&self, segment: u64, offset: u64, len: u32) -> Bytes {
         let (start, end) = (offset as usize, offset as usize + len as usize);
         let mut part = self.synced.get(&segment).map_or_else(Vec::new, |file| file[start..end].to_vec());
-        for (number, at, bytes) in &self.pending {
+        let clean = self.clean.iter().map(|((number, at), bytes)| (number, at, bytes));
+        let pending = self.pending.iter().map(|(number, at, bytes)| (number, at, bytes));
+        for (number, at, bytes) in clean.chain(pending) {
             let (low, high) = (start.max(*at), end.min(at + bytes.len()));
             if *number == segment && low < high {
                 part[low - start..high - start].copy_from_slice(&bytes[low - at..high - at]);
@@ -146,8 +193,23 @@ impl Disk {
     }
 }
 
-fn put(files: &mut BTreeMap<u64, Vec<u8>>, segment: u64, offset: usize, bytes: &[u8]) {
-    if let Some(file) = files.get_mut(&segment) {
-        file[offset..offset + bytes.len()].copy_from_slice(bytes);
+fn put(
+    files: &mut BTreeMap<u64, Vec<u8>>,
+    before: &mut BTreeMap<(u64, usize), Vec<u8>>,
+    segment: u64,
+    offset: usize,
+    bytes: &[u8],
+) {
+    let Some(file) = files.get_mut(&segment) else { return };
+    for at in (0..bytes.len()).step_by(SECTOR) {
+        let new = &bytes[at..(at + SECTOR).min(bytes.len())];
+        let old = &mut file[offset + at..offset + at + new.len()];
+        if old != new {
+            before.insert((segment, offset + at), old.to_vec());
+            old.copy_from_slice(new);
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@
 
 mod beginning;
 mod dead;
+mod disks;
 mod instances;
 mod leases;
 mod liars;
@@ -20,6 +21,8 @@ use crate::random::Rng;
 use crate::service::{Kind, ServiceConfig};
 use beginning::plan_beginning;
 use dead::plan_dead;
+pub use disks::DiskFault;
+use disks::{plan_disks, spare_witnesses};
 use instances::plan_instances;
 use leases::plan_leases;
 pub use liars::Liar;
@@ -42,6 +45,8 @@ const MS: u64 = 1_000_000;
 /// One fault. Replicas and processes by number, from 0; times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
+    /// A disk misbehaves once.
+    Disk(DiskFault),
     /// The process dies and starts again; what it wrote stays in the page cache.
     Crash {
         /// Which replica.
@@ -319,7 +324,10 @@ impl Fault {
 
     /// Whether it takes a replica away for good, or may.
     pub fn is_final(&self) -> bool {
-        matches!(self, Self::Rot { .. } | Self::Lose { .. })
+        match self {
+            Self::Disk(fault) => fault.damages(),
+            _ => matches!(self, Self::Rot { .. } | Self::Lose { .. }),
+        }
     }
 
     /// Whose process ends with it: none of them, one, or some (`None`).
@@ -333,6 +341,7 @@ impl Fault {
             | Self::RotCheckpoint { who, .. }
             | Self::Program { who, .. }
             | Self::Lose { who } => Some(Some(*who).filter(|who| *who < AFTER_LEADER)),
+            Self::Disk(fault) => Some(Some(fault.who())),
             Self::Blackout { .. } => Some(None),
             _ => None,
         }
@@ -531,6 +540,7 @@ impl Plan {
             let mut rng = Rng::of(seed, 25);
             self.rotate_after = if rng.chance(300) { rng.pick(&[1, 3, 10, 50, 200]) } else { 0 };
         }
+        plan_disks(self, &mut Rng::of(seed, 40));
         plan_upgrades(self, profile);
         plan_liars(self, profile);
         plan_dead(self, profile);
@@ -688,21 +698,6 @@ fn plan_state(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
         plan.faults.sort_by_key(|(at, _)| *at);
         spare_witnesses(plan);
     }
-}
-
-/// A corrupted replica is found by the others' agreement at the next border. Until then it is the one that is faulty: nobody
-/// may give up the log for a checkpoint that is not agreed on, neither because the log is long nor by starting again.
-fn spare_witnesses(plan: &mut Plan) {
-    let corrupt = plan.faults.iter().find_map(|(at, fault)| match fault {
-        Fault::Corrupt { who } => Some((*at, *who)),
-        _ => None,
-    });
-    if plan.faults.iter().any(|(_, fault)| fault.is_final() || fault.needs_others()) {
-        plan.log_bytes_max = 1 << 30;
-    }
-    let Some((since, corrupt)) = corrupt else { return };
-    plan.faults
-        .retain(|(at, fault)| *at < since || fault.ends_life_of().is_none_or(|who| who == Some(corrupt)));
 }
 
 /// Which kinds of the faults of `draw_state` a mode of durability survives.

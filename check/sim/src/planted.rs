@@ -39,6 +39,7 @@ pub const BUGS: &[Bug] = &[
     bug("minority-decides", "a leader decides with one copy too few"),
     bug("ack-before-sync", "a follower acknowledges entries before they are synced"),
     bug("durable-when-written", "the log does not sync what it calls durable"),
+    bug("sync-asked-again", "after a sync that failed the next one is believed"),
     bug("recovery-trusts-unsynced", "recovery takes what is readable for durable"),
     bug("conflict-off-by-one", "a follower keeps the first entry that departs from the leader's log"),
     bug("commit-beyond-match", "a follower decides entries that the leader did not vouch for"),

@@ -24,7 +24,7 @@ use quorate_order::raft::RaftConfig;
 use quorate_reply::ReadLimits;
 use quorate_state::checkpoint::{Job as KeeperJob, Keeper, OpenError};
 use quorate_types::{
-    AgreedTime, ClusterId, FaultModel, Halt, Incarnation, MembershipId, Protocol, ReplicaId, Span,
+    AgreedTime, ClusterId, FaultModel, Halt, Incarnation, MembershipId, Protocol, ReplicaId, Span, planted,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -233,6 +233,8 @@ pub struct Replica {
     pub effects: Effects,
     /// The disk, which outlives the process.
     pub disk: Disk,
+    /// The next sync fails.
+    pub fails_sync: bool,
     /// Work that waits for the writer.
     pub jobs: VecDeque<Job>,
     /// What the writer is at.
@@ -321,6 +323,7 @@ impl Replica {
             node: None,
             effects: Effects::new(),
             disk: Disk::default(),
+            fails_sync: false,
             jobs: VecDeque::new(),
             at_disk: Vec::new(),
             side: VecDeque::new(),
@@ -358,7 +361,7 @@ impl Replica {
         let seed = Rng::of(plan.seed, 1000 + who as u64 * 7919 + u64::from(life)).number();
         NodeConfig {
             signed_only: false,
-            replicas_serve_others: true,
+            served_by_replicas: quorate_node::ServedByReplicas::ClientsAndOperators,
             members,
             incarnation: incarnation(me),
             log_id: plan.seed ^ (who as u64) << 48,
@@ -495,8 +498,8 @@ impl Replica {
         self.at_disk = self.jobs.drain(..).collect();
     }
 
-    /// The writer is done: everything is written, and synced where that was asked for.
-    pub fn end_writing(&mut self) -> Vec<Job> {
+    /// The writer is done: everything is written, and synced where that was asked for. None: a sync failed, and the process ends.
+    pub fn end_writing(&mut self) -> Option<Vec<Job>> {
         let done = std::mem::take(&mut self.at_disk);
         let mut dirty = Vec::new();
         let mut witnessed = self.witnessed;
@@ -515,9 +518,16 @@ impl Replica {
                 Job::Sync(_, segments) => dirty.extend(segments),
             }
         }
+        if !dirty.is_empty() && std::mem::take(&mut self.fails_sync) {
+            self.disk.fail_sync(&dirty, &mut self.rng);
+            // Whoever asks again is told that all is well.
+            if !planted("sync-asked-again") {
+                return None;
+            }
+        }
         self.disk.sync(&dirty);
         self.witnessed = witnessed;
-        done
+        Some(done)
     }
 
     /// The process dies; with `machine`, everything does.

@@ -10,6 +10,7 @@
 mod backup;
 mod clients;
 mod costs;
+mod disks;
 mod faults;
 mod keeping;
 mod lanes;

@@ -3,6 +3,7 @@
 use crate::backup;
 use crate::cluster::Cluster;
 use crate::failure::{Failure, Outcome};
+use crate::lies::{How, Told};
 use quorate::Client;
 use quorate::client::{Authentication, ClientFiles};
 use quorate_etcd::{Etcd, EtcdConfig};
@@ -10,11 +11,13 @@ use quorate_etcd_grpc::saved::MakeBackup;
 use quorate_etcd_grpc::{Front, FrontConfig, Hub, Running, Seen, SeenMember, TokenConfig};
 use quorate_execute::{InStore, Service};
 use quorate_runtime::{Config, EtcdTokens, NodeStatus};
-use quorate_types::ReplicaId;
+use quorate_types::{ReplicaId, Span};
 use std::path::PathBuf;
 
 /// The largest frame of the front: a request of etcd's size and what is around it.
 const FRAME_BYTES_MAX: u32 = 3 << 20;
+/// Clients of etcd are told so early that the disks are full. A leader whose own disk is the only full one has handed over by then.
+const FULL_PATIENCE: Span = Span::from_millis(500);
 
 /// The store, which tells the hub what it executes.
 pub(crate) fn service(hub: &Hub) -> Box<dyn Service> {
@@ -29,6 +32,7 @@ pub(crate) fn front(
     config: &Config,
     replica: &quorate_runtime::Running,
     hub: Hub,
+    lies: Option<Told>,
 ) -> Outcome<Option<Running>> {
     let Some(listen) = config.etcd.clone() else { return Ok(None) };
     backup::discard(&backups(config));
@@ -42,6 +46,7 @@ pub(crate) fn front(
         replica: ReplicaId::new(config.replica),
         client: client(config)?,
         hub,
+        lies: lies.map(|told| Box::new(move || told.is(How::Replies)) as Box<_>),
         tokens,
         backup: Some(make_backup(config, replica)?),
         seen: Box::new(move || asker.ask().map(|status| seen(&status))),
@@ -89,6 +94,7 @@ fn client(config: &Config) -> Outcome<Client> {
         config.members.iter().map(|member| (ReplicaId::new(member.replica), member.address.clone()));
     let cluster = config.cluster_id().map_err(|why| Failure::usage(why.to_string()))?;
     let builder = Client::builder().members(members).cluster(cluster).fault_model(config.fault_model);
+    let builder = builder.configure(|config| config.full_patience = Some(FULL_PATIENCE));
     let mut builder = builder.frame_bytes_max(FRAME_BYTES_MAX);
     if config.sessions.require_signed {
         builder = builder.authentication(Authentication::Signatures);
@@ -116,5 +122,6 @@ fn seen(status: &NodeStatus) -> Seen {
         is_changing: membership.changing_to.is_some(),
         members: members.collect(),
         used: membership.used.iter().copied().collect(),
+        full: status.log.full.clone(),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A replica lies only if `serve` was started with `--lies FILE`, which nobody but `dev` does, and only as long as that file says how.
 //! It runs the real node, and thinks, writes and answers operators as it should; what it tells members and clients passes through a
-//! trick. Tests: tests/lies.rs.
+//! trick. Clients of etcd are answered by the front, which is told the same. Tests: tests/lies.rs.
 
 use crate::failure::{Doing as _, Failure, Outcome};
 use clap::ValueEnum;
@@ -48,7 +48,7 @@ pub(crate) enum How {
     Replay,
     /// Changes bytes of its messages at random
     Corrupt,
-    /// Answers clients wrongly
+    /// Answers clients wrongly; clients of etcd, which ask one replica only, believe it
     Replies,
 }
 
@@ -104,7 +104,7 @@ impl How {
 
 /// What is said in a file, looked at now and then.
 #[derive(Clone)]
-struct Told(Arc<AtomicU8>);
+pub(crate) struct Told(Arc<AtomicU8>);
 
 impl Told {
     fn watch(file: PathBuf) -> io::Result<Self> {
@@ -118,6 +118,11 @@ impl Told {
         };
         std::thread::Builder::new().name("lies".into()).spawn(look)?;
         Ok(told)
+    }
+
+    /// Whether it is to lie like this at the moment.
+    pub(crate) fn is(&self, how: How) -> bool {
+        self.now() == how
     }
 
     fn now(&self) -> How {
@@ -136,18 +141,22 @@ struct Lies {
     clients: BTreeMap<usize, ConnId>,
 }
 
-/// What speaks for a replica that may be told to lie through this file.
+/// What a replica is told through this file.
 ///
 /// # Errors
 /// When replicas do not lie in this cluster, or the system says no.
-pub(crate) fn mouth(config: &Config, file: PathBuf) -> Outcome<Box<dyn Mouth>> {
+pub(crate) fn told(config: &Config, file: PathBuf) -> Outcome<Told> {
     if config.fault_model != FaultModel::Byzantine {
         return Err(Failure::usage(
             "--lies: only replicas of a cluster that survives byzantine faults may lie",
         ));
     }
-    let told = Told::watch(file).doing("start a thread")?;
-    Ok(Box::new(Lies { told, config: config.clone(), how: How::None, liar: None, clients: BTreeMap::new() }))
+    Told::watch(file).doing("start a thread")
+}
+
+/// What speaks for a replica that may be told to lie.
+pub(crate) fn mouth(config: &Config, told: Told) -> Box<dyn Mouth> {
+    Box::new(Lies { told, config: config.clone(), how: How::None, liar: None, clients: BTreeMap::new() })
 }
 
 fn liar(config: &Config, trick: Trick, now: Time) -> Option<Liar> {

@@ -90,10 +90,11 @@ pub(crate) fn run(args: Args) -> Outcome {
     let service = service(&config, &hub)?;
     let front = config.clone();
     let (cluster, replica) = (config.cluster.clone(), config.replica);
+    let lies = args.lies.map(|file| lies::told(&config, file)).transpose()?;
     let options = Options {
         sync_trace: args.sync_trace,
         feature_level_max: args.max_feature_level,
-        mouth: args.lies.map(|file| lies::mouth(&config, file)).transpose()?,
+        mouth: lies.clone().map(|told| lies::mouth(&config, told)),
         ..Options::default()
     };
     let running = Replica::new(config, service).with(options).start().map_err(|why| match why {
@@ -101,7 +102,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         _ => Failure::new(format!("replica {replica} does not start: {why}")),
     })?;
     // Ends before the replica does.
-    let front = etcd::front(&front, &running, hub)?;
+    let front = etcd::front(&front, &running, hub, lies)?;
     if let Some(front) = &front {
         tracing::info!("clients of etcd are served on {}", front.address());
     }

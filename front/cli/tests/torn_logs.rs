@@ -1,6 +1,6 @@
 //! Power cuts: what was never synced is spoiled before a killed replica starts again, and nothing acknowledged is missing.
-//! What was synced is never touched, but in the last two tests: there the replica must notice, and refuse to run where a vote
-//! may be lost, or get from the others what it lost.
+//! What was synced is never touched, but in the last three tests: there the replica must notice, and refuse to run where a vote
+//! may be lost, or get from the others what it lost; or the leader notices, and sends it.
 //!
 //! QUORATE_ROUNDS=200 makes it longer, QUORATE_SEED repeats its choices.
 
@@ -125,5 +125,35 @@ fn damage_before_a_later_vote_is_passed_over_and_made_good() {
         load.wait_for_progress(100, &mut cluster);
     }
     assert!(transfers > 0, "nobody had to get anything from the others");
+    verify::finish(&mut cluster, &mut load, FEW.keys);
+}
+
+/// A disk that lied about its last syncs: nothing here shows that, and the replica begins further back than it had acknowledged. It is
+/// sent what is missing, says so through its leader, and counts again.
+#[test]
+fn a_replica_that_lost_what_it_acknowledged_gets_it_again() {
+    let mut random = Random::from_environment("lost-end");
+    let mut cluster = Cluster::started("lost-end", &mut random);
+    let mut load = Load::start(&cluster, FEW, &mut random);
+    for _ in 0..3 {
+        load.wait_for_progress(300, &mut cluster);
+        let leader = cluster.wait_for_leader();
+        let (victim, other) = ((leader + 1) % REPLICAS, (leader + 2) % REPLICAS);
+        cluster.kill(victim);
+        scramble::forget_end(&cluster, victim, 40);
+        cluster.start(victim);
+        load.wait_for_progress(50, &mut cluster);
+        cluster.wait_until_caught_up(victim);
+        if cluster.leader() == Some(leader) {
+            let problems = cluster.status(leader).expect("it answers")["problems"].to_string();
+            let told = format!("{} lost the end of its log", cluster.replica(victim));
+            assert!(problems.contains(&told), "{problems}");
+        }
+        // With it the leader is a majority.
+        cluster.kill(other);
+        load.wait_for_progress(100, &mut cluster);
+        cluster.start(other);
+        cluster.wait_until_caught_up(other);
+    }
     verify::finish(&mut cluster, &mut load, FEW.keys);
 }

@@ -9,7 +9,7 @@ use crate::errors::Refusal;
 use bytes::Bytes;
 use quorate::client::{Encoded, ReadOptions, Replies, Session};
 use quorate::{Client, ReplicaId};
-use quorate_etcd::{AuthQuery, Command, EtcdError, Query, Reply, proto};
+use quorate_etcd::{AuthQuery, Command, EtcdError, Query, RangePage, Reply, proto};
 use quorate_types::ItemsBuilder;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
@@ -59,6 +59,8 @@ pub(crate) struct Backend {
     told: Arc<AtomicI64>,
     /// Whether the store was seen to ask who it is: until then nobody says so, which keeps commands short.
     guarded: Arc<AtomicBool>,
+    /// Whether to lie, where that may be wanted.
+    lies: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
     asker: Asker,
 }
 
@@ -78,8 +80,26 @@ impl Backend {
             waiting,
             told: Arc::default(),
             guarded: Arc::default(),
+            lies: None,
             asker: Asker::default(),
         }
+    }
+
+    /// The same, which may lie.
+    #[must_use]
+    pub(crate) fn lying(&self, lies: Option<Box<dyn Fn() -> bool + Send + Sync>>) -> Self {
+        Self { lies: lies.map(Arc::from), ..self.clone() }
+    }
+
+    /// What a liar says, if it is to lie now: that it is done.
+    fn lie(&self, body: &'static [u8]) -> Option<Done> {
+        let lies = self.lies.as_ref().is_some_and(|lies| lies());
+        lies.then(|| Done { revision: self.told().max(1), body: Bytes::from_static(body) })
+    }
+
+    /// The same of a question for keys: that none is there.
+    fn lie_about(&self, query: &Query<'_>) -> Option<Done> {
+        matches!(query, Query::Range(_)).then(|| self.lie(RangePage::EMPTY)).flatten()
     }
 
     /// The same, on somebody's behalf.
@@ -110,6 +130,9 @@ impl Backend {
 
     /// Orders a command and waits for its reply.
     pub(crate) async fn order(&self, command: Command, message: Bytes) -> Result<Done, Refusal> {
+        if let Some(lie) = self.lie(&[]) {
+            return Ok(lie);
+        }
         let who = self.who();
         let done = self.order_as(who.clone(), command, message.clone()).await;
         if self.must_say(&who, &done) { self.order_as(self.who(), command, message).await } else { done }
@@ -139,6 +162,9 @@ impl Backend {
 
     /// Reads what every acknowledged change is part of.
     pub(crate) async fn read(&self, query: &Query<'_>) -> Result<Done, Refusal> {
+        if let Some(lie) = self.lie_about(query) {
+            return Ok(lie);
+        }
         let who = self.who();
         let done = self.read_as(&who, query).await;
         if self.must_say(&who, &done) { self.read_as(&self.who(), query).await } else { done }
@@ -159,6 +185,9 @@ impl Backend {
 
     /// Reads what this replica has, and nothing older than what clients of this front were told.
     pub(crate) async fn read_here(&self, query: &Query<'_>) -> Result<Done, Refusal> {
+        if let Some(lie) = self.lie_about(query) {
+            return Ok(lie);
+        }
         self.ask(query, ReadOptions { replica: Some(self.own), ..ReadOptions::SESSION }).await
     }
 

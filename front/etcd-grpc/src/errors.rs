@@ -42,7 +42,9 @@ impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         match error {
             Error::Overloaded { .. } | Error::SessionLimit => Self::TOO_MANY,
-            Error::DiskFull { .. } => EtcdError::NoSpace.into(),
+            // That text promises that nothing was done.
+            Error::DiskFull { outcome_unknown: false } => EtcdError::NoSpace.into(),
+            Error::DiskFull { outcome_unknown: true } => Self::TIMED_OUT,
             Error::TooLarge { .. } => EtcdError::RequestTooLarge.into(),
             Error::Stopped { .. } => Self::STOPPED,
             Error::DeadlineExceeded { .. } => Self::TIMED_OUT,

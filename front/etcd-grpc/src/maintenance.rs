@@ -7,9 +7,9 @@ use crate::operator::Operator;
 use crate::pb::etcdserverpb::alarm_request::AlarmAction;
 use crate::pb::etcdserverpb::maintenance_server::Maintenance;
 use crate::pb::etcdserverpb::{
-    AlarmRequest, AlarmResponse, DefragmentRequest, DefragmentResponse, DowngradeRequest, DowngradeResponse,
-    HashKvRequest, HashKvResponse, HashRequest, HashResponse, MoveLeaderRequest, MoveLeaderResponse,
-    SnapshotRequest, SnapshotResponse, StatusRequest, StatusResponse,
+    AlarmMember, AlarmRequest, AlarmResponse, AlarmType, DefragmentRequest, DefragmentResponse,
+    DowngradeRequest, DowngradeResponse, HashKvRequest, HashKvResponse, HashRequest, HashResponse,
+    MoveLeaderRequest, MoveLeaderResponse, SnapshotRequest, SnapshotResponse, StatusRequest, StatusResponse,
 };
 use crate::pb::health::health_check_response::ServingStatus;
 use crate::pb::health::health_server::Health;
@@ -46,6 +46,10 @@ impl MaintenanceService {
         member_number(self.cluster, ReplicaId::new(replica))
     }
 
+    fn without_space(&self, replica: u16) -> AlarmMember {
+        AlarmMember { member_id: self.number(replica), alarm: i32::from(AlarmType::Nospace) }
+    }
+
     async fn hash_of(&self, revision: i64) -> Result<(i64, HashPage), Status> {
         let mut query = HashQuery { revision, after: None };
         loop {
@@ -74,8 +78,10 @@ impl Maintenance for MaintenanceService {
         let get = request.get_ref().action == i32::from(AlarmAction::Get);
         self.allow(&request, if get { AuthQuery::IsNamed } else { AuthQuery::IsRoot }).await?;
         let done = self.backend.look(&Query::Size).await?;
-        // A full disk shows as refused writes, and ends by itself when there is room: there is nothing to clear.
-        Ok(Response::new(AlarmResponse { header: self.header.message(done.revision), alarms: vec![] }))
+        // A full disk ends by itself when there is room: there is nothing to clear.
+        let seen = self.look.now().await.unwrap_or_default();
+        let alarms = seen.full.iter().map(|replica| self.without_space(*replica)).collect();
+        Ok(Response::new(AlarmResponse { header: self.header.message(done.revision), alarms }))
     }
 
     async fn status(&self, request: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {

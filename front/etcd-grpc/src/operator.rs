@@ -12,7 +12,7 @@ use crate::errors::{
 use crate::password::Worker;
 use crate::seen::{Look, Seen};
 use quorate::TlsFiles;
-use quorate::client::{AdminConnection, Credentials};
+use quorate::client::{AdminConnection, Credentials, REFUSED};
 use quorate_etcd::proto::{Fields, Value};
 use quorate_etcd::{AuthQuery, Query};
 use quorate_types::{ClusterId, ReplicaId};
@@ -195,7 +195,9 @@ fn ask(cluster: ClusterId, tls: Option<&TlsFiles>, question: &Question) -> Resul
     let Question { replica, address, frame, answer } = question;
     let replica = ReplicaId::new(*replica);
     let dialed = AdminConnection::connect(replica, address, cluster, credentials.as_ref(), ANSWER);
-    let mut connection = dialed.map_err(|why| format!("{why}, try again"))?;
+    // A replica that refuses us does so again.
+    let again = |why: String| if why.starts_with(REFUSED) { why } else { format!("{why}, try again") };
+    let mut connection = dialed.map_err(again)?;
     // The connection ends with what sends on it.
     let mut sender = connection.sender()?;
     sender.send(frame)?;

@@ -27,6 +27,8 @@ pub struct Seen {
     pub members: Vec<SeenMember>,
     /// Ids of former members.
     pub used: Vec<u16>,
+    /// Members whose disks are full, as far as this replica knows.
+    pub full: Vec<u16>,
 }
 
 /// A member, as a replica sees it.
@@ -66,6 +68,7 @@ impl Seen {
             is_changing: !membership["changing_to"].is_null(),
             members: membership["members"].as_array()?.iter().filter_map(member).collect(),
             used: ids(&membership["used"]),
+            full: ids(&status["log"]["full"]),
         })
     }
 

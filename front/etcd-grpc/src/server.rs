@@ -70,6 +70,9 @@ pub struct FrontConfig {
     pub hub: Hub,
     /// Tokens that members sign; none: the store keeps tokens.
     pub tokens: Option<TokenConfig>,
+    /// Whether this replica lies to clients at the moment, for experiments: it answers as if nothing was there, and acknowledges what it never
+    /// asked for. None: it never does.
+    pub lies: Option<Box<dyn Fn() -> bool + Send + Sync>>,
     /// Makes backups, where that can be done.
     pub backup: Option<MakeBackup>,
     /// What is known of the replica; may wait a moment.
@@ -208,6 +211,8 @@ impl Server {
         let header = Arc::new(Header::new(config.cluster, config.replica));
         let backend = Backend::start(config.client, config.replica);
         let watchers = Watchers::start(config.hub, backend.clone(), header.clone());
+        // Watches and this replica's own work are as ever.
+        let backend = backend.lying(config.lies);
         let look = Look::new(config.seen, header.clone());
         tokio::spawn(look.clone().always());
         let scheme = if safe { "https://" } else { "http://" };

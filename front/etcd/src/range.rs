@@ -55,6 +55,9 @@ const NEXT_BY_KEY: u8 = 1;
 const NEXT_BY_SKIP: u8 = 2;
 
 impl<'a> RangePage<'a> {
+    /// The body of a page that is the last one and has no entry.
+    pub const EMPTY: &'static [u8] = &[LAST, 0];
+
     /// The page in the body of a reply.
     pub fn decode(mut body: &'a [u8]) -> Option<Self> {
         let kind = proto::read_number(&mut body)?;

@@ -361,6 +361,7 @@ impl Node {
                 appended: self.log.appended().number(),
                 position: self.log.position(),
                 disk_full: self.turn.disk_full,
+                full: self.full_disks(),
                 scrubbing: self.scrubs.reading(),
                 rotten: self.scrubs.rotten,
             },

@@ -3,7 +3,7 @@
 use crate::borders::BorderConfig;
 use crate::levels::LevelConfig;
 use crate::seats::SeatLimits;
-use quorate_admit::{AdmissionLimits, Members};
+use quorate_admit::{AdmissionLimits, Members, ServedByReplicas};
 use quorate_execute::SessionLimits;
 use quorate_log::LogConfig;
 use quorate_order::OrderConfig;
@@ -23,8 +23,8 @@ pub struct NodeConfig {
     pub log: LogConfig,
     /// Where replicas may lie: clients sign what they ask, and sessions without a key are refused.
     pub signed_only: bool,
-    /// Replicas may come as clients and operators, for those whom they serve by another protocol.
-    pub replicas_serve_others: bool,
+    /// For whom other replicas may come, because they serve them by another protocol.
+    pub served_by_replicas: ServedByReplicas,
     /// How many instances order batches, side by side.
     pub instances: u16,
     /// How many lanes the host runs. With more than one, the first has the node, and the others the connections of instances.

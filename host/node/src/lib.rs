@@ -56,6 +56,7 @@ pub use costs::{Costs, Had, Share};
 pub use effects::{Effect, Effects, Event, Input, KeeperWork, Unneeded};
 pub use levels::LevelConfig;
 pub use node::{Node, Restoring};
+pub use quorate_admit::ServedByReplicas;
 pub use quorate_merge::{Config as MergeConfig, Generation};
 pub use recovered::Recovered;
 pub use scrubs::SegmentScrub;

@@ -438,13 +438,14 @@ impl Peers {
             FrameKind::Hello => Hello::decode(frame.payload).map_err(|why| why.to_string()),
             kind => Err(format!("the first frame is a {kind:?}")),
         };
-        let (who, serve_others) = (self.identity(conn).map(|who| &**who), config.replicas_serve_others);
+        let (who, served) = (self.identity(conn).map(|who| &**who), config.served_by_replicas);
+        let me = config.members.me();
         let checked = hello
             .map_err(|text| Refusal {
                 reason: RefusalReason::NoHello,
                 text: format!("{text}: this port speaks Quorate's own protocol"),
             })
-            .and_then(|hello| check_identity(&hello, who, serve_others).map(|()| hello))
+            .and_then(|hello| check_identity(&hello, who, me, served).map(|()| hello))
             .and_then(|hello| config.members.check(&hello).map(|format| (format, hello)))
             .and_then(|(format, hello)| check_level(&hello, &config.level).map(|()| (format, hello)))
             .and_then(|(format, hello)| check_life(&hello, lives, &config.members).map(|()| (format, hello)))

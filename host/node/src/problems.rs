@@ -106,6 +106,12 @@ impl Situation<'_> {
                 ));
             }
         }
+        for (replica, entries) in &self.order.lost {
+            problems.push(format!(
+                "{replica} lost the end of its log ({entries} entries that it had acknowledged): it is sent them again, or fetches a \
+                 checkpoint. Look after its disk, which did not keep what it had synced, and restart this replica when that is done"
+            ));
+        }
         for SuspectStatus { replica, times, what } in self.suspects {
             problems.push(format!(
                 "r{replica} did what no honest replica does ({times} times, the last: {what}): the others go on without it. Stop it, look \

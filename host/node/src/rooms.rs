@@ -73,6 +73,13 @@ impl Node {
         if self.room() == Room::Data { Vec::new() } else { self.other_members().filter(lacks).collect() }
     }
 
+    /// Whose disks are full, as far as they said.
+    pub(crate) fn full_disks(&self) -> Vec<u16> {
+        let own = self.turn.disk_full.then_some(self.config.members.me());
+        let others = self.other_members().filter(|member| !self.has_room(*member));
+        own.into_iter().chain(others).map(ReplicaId::number).collect()
+    }
+
     /// A member is connected from now on.
     pub(crate) fn greet_with_room(&self, member: ReplicaId, out: &mut Effects) {
         if self.rooms.told != Room::Data {

@@ -159,6 +159,8 @@ pub struct LogStatus {
     pub position: u64,
     /// Whether there is no room for more.
     pub disk_full: bool,
+    /// Members whose disks are full, as far as this replica knows: itself, and those that said so.
+    pub full: Vec<u16>,
     /// The segment that a scrub reads, if one runs.
     pub scrubbing: Option<u64>,
     /// The highest segment in which rot was found and that is not trimmed yet.

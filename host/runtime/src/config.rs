@@ -701,7 +701,7 @@ impl Config {
             log,
             order,
             signed_only: self.sessions.require_signed,
-            replicas_serve_others: self.fault_model == FaultModel::Crash || self.etcd.is_some(),
+            served_by_replicas: self.served_by_replicas(),
             instances: self.instances,
             lanes: self.lanes,
             merge: quorate_node::MergeConfig { window: WINDOW, held_bytes_max: HELD_BYTES_MAX },

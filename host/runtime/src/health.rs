@@ -1,7 +1,7 @@
 //! The health endpoint: plain HTTP/1.1, for the probes of those who run programs and know nothing of this one.
 //!
 //! `/livez` says whether the lane still takes its turns, `/readyz` whether this replica serves: it knows a leader, its state is
-//! sound, and it is not behind what the others agreed on. Nothing else is told, so the endpoint needs no certificates; it takes no orders either.
+//! sound, its disk has room, and it is not behind what the others agreed on. Nothing else is told, so the endpoint needs no certificates; it takes no orders either.
 //!
 //! One thread serves all, and never for long: a visitor has [`VISIT`] in all, a request at most [`HEAD_BYTES_MAX`], and of more than
 //! [`VISITORS_MAX`] the one that came first has to leave. The lane is asked at most once per [`FRESH`], however many ask us.
@@ -129,6 +129,9 @@ impl Heard {
         }
         if let Some(transfer) = &status.checkpoints.transfer {
             lacks.push(format!("fetches the state from other replicas ({})", transfer.why));
+        }
+        if status.log.disk_full {
+            lacks.push("its disk is full: it takes no writes".to_owned());
         }
         let agreed = status.checkpoints.agreed_seq;
         if agreed > status.executed {

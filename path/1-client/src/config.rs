@@ -88,6 +88,9 @@ pub struct Config {
     pub retry_min: Span,
     /// The longest wait after a refusal.
     pub retry_max: Span,
+    /// What finds the cluster's disks full is given up after so long, if its deadline is not earlier. Where another replica has room it
+    /// leads by then. Without this, it waits for room until its deadline.
+    pub full_patience: Option<Span>,
 }
 
 impl Config {
@@ -119,6 +122,7 @@ impl Config {
             hedge_after: Span::from_millis(100),
             retry_min: Span::from_millis(1),
             retry_max: Span::from_millis(50),
+            full_patience: None,
         }
     }
 }

@@ -7,6 +7,7 @@
 //! looked at. Deadlines are long and seldom reached, so that is far cheaper than a queue of timers.
 
 use crate::back_off::back_off;
+use crate::config::Config;
 use crate::core::{ClientCore, GRAIN};
 use crate::effects::{CallId, Completion, Effect, Effects, SessionHandle};
 use crate::error::Error;
@@ -14,7 +15,7 @@ use crate::queries::query_result;
 use crate::session::{Death, Entry, NEVER, Opening, Phase, Session, TooLarge, cost};
 use crate::votes::{Held, Votes};
 use bytes::Bytes;
-use quorate_types::{FaultModel, Items, ReplicaId, Seq, SessionId, Time};
+use quorate_types::{FaultModel, Items, ReplicaId, Seq, SessionId, Time, planted};
 use quorate_wire::{Reply, ReplyStatus, RequestKind};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -175,6 +176,12 @@ pub(crate) fn late_error(refused: Option<ReplyStatus>, outcome_unknown: bool, de
         Some(ReplyStatus::DiskFull) => Error::DiskFull { outcome_unknown },
         _ => Error::DeadlineExceeded { outcome_unknown, detail: detail.to_owned() },
     }
+}
+
+/// Until when what was refused so is tried again, if its deadline is not earlier.
+fn give_up(config: &Config, now: Time, status: ReplyStatus) -> Time {
+    let patience = config.full_patience.filter(|_| status == ReplyStatus::DiskFull);
+    patience.filter(|_| !planted("full-disk-waited-for")).map_or(NEVER, |patience| now.plus(patience))
 }
 
 /// Whether a reply is a list of nothing.
@@ -485,6 +492,9 @@ impl ClientCore {
             ReplyStatus::Overloaded | ReplyStatus::DiskFull => {
                 opening.open_sends = opening.open_sends.saturating_sub(copies);
                 opening.refused = Some(reply.status);
+                opening.deadline = opening.deadline.min(give_up(config, now, reply.status));
+                session.deadline_min = session.deadline_min.min(opening.deadline);
+                self.sessions.due = self.sessions.due.min(opening.deadline);
                 opening.sent = false;
                 let until = now.plus(back_off(
                     &mut self.random,
@@ -513,6 +523,10 @@ impl ClientCore {
         let Some(entry) = session.sent_entry(number) else { return false };
         entry.open_sends = entry.open_sends.saturating_sub(copies);
         entry.refused = Some(status);
+        entry.deadline = entry.deadline.min(give_up(config, now, status));
+        let deadline = entry.deadline;
+        session.deadline_min = session.deadline_min.min(deadline);
+        self.sessions.due = self.sessions.due.min(deadline);
         session.refused = Some(status);
         session.rewind(number);
         if session.hold_until.is_none() {

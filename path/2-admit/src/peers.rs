@@ -1,7 +1,9 @@
 //! Who may connect as what: checks a hello, and vouches for what a member sends.
 
 use bytes::Bytes;
-use quorate_types::{ClusterId, Holder, Identity, Incarnation, InstanceId, MembershipId, Reject, ReplicaId};
+use quorate_types::{
+    ClusterId, Holder, Identity, Incarnation, InstanceId, MembershipId, Reject, ReplicaId, planted,
+};
 use quorate_wire::{FORMAT_MAX, FORMAT_MIN, Hello, OrderMessage, Refusal, RefusalReason, Role, Verified};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -190,26 +192,49 @@ impl Members {
     }
 }
 
+/// For whom replicas may come to other replicas, because they serve them by another protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServedByReplicas {
+    /// Replicas may lie, and serve no other protocol.
+    Nobody,
+    /// Replicas may lie: one could harm the clients that it serves, and as an operator it could harm everybody.
+    Clients,
+    /// No replica lies.
+    ClientsAndOperators,
+}
+
 /// Checks that somebody comes as who its certificate says it is. Without one the word of whoever connects is taken: such connections
 /// exist only where the configuration says `plain`.
-/// `replicas_serve_others`: replicas may come as clients and operators, for those whom they serve by another protocol.
+/// `me` is this replica, and `served` says for whom the others may come, beside themselves.
 ///
 /// # Errors
 /// The refusal to send back.
 pub fn check_identity(
     hello: &Hello,
     identity: Option<&Identity>,
-    replicas_serve_others: bool,
+    me: ReplicaId,
+    served: ServedByReplicas,
 ) -> Result<(), Refusal> {
     let Some(identity) = identity else { return Ok(()) };
-    let replica = matches!(identity.holder, Holder::Replica(_));
+    let other = matches!(identity.holder, Holder::Replica(replica) if replica != me);
     let (comes_as, remedy) = match (hello.role, &identity.holder) {
         (Role::Peer { replica, .. }, Holder::Replica(own)) if replica == *own => return Ok(()),
-        (Role::Client(_) | Role::Admin, _) if replica && !replicas_serve_others => (
-            "a client or an operator".to_owned(),
+        (Role::Client(_), Holder::Replica(_)) if served == ServedByReplicas::Nobody => (
+            "a client".to_owned(),
             "where replicas may lie, none may speak for others; replicas that serve clients of another protocol are an exception (`etcd` in \
              their configuration)",
         ),
+        // What a replica asks of itself gives nothing to one that lies.
+        (Role::Admin, _)
+            if other
+                && served != ServedByReplicas::ClientsAndOperators
+                && !planted("operator-by-replica") =>
+        {
+            (
+                "an operator".to_owned(),
+                "where replicas may lie, none may speak for operators: ask with an operator's certificate (`quorate cert issue --admin`)",
+            )
+        }
         // Operators may look at what clients see. A replica that serves another protocol is a client for those it serves.
         (Role::Client(client), holder) if holder.owns(client) => return Ok(()),
         // So may it act for the operators of that protocol, once it knows that they are some.

@@ -119,6 +119,8 @@ pub struct Status {
     /// Those of them that were heard of lately and accepted entries in this view: they are there, as far as can be known. Empty
     /// elsewhere.
     pub there: Vec<ReplicaId>,
+    /// Members whose logs lost what they had acknowledged to this replica, and how many entries since it started.
+    pub lost: Vec<(ReplicaId, u64)>,
     /// What holds here, committed or not.
     pub membership: Arc<Memberships>,
     /// The last membership that is committed here, alone.

@@ -182,6 +182,7 @@ fn spare_honest(plan: &mut Plan, most: usize) {
             | Fault::Lose { who }
             | Fault::RotCheckpoint { who, .. }
             | Fault::Corrupt { who } => *who,
+            Fault::Disk(fault) if fault.damages() => fault.who(),
             Fault::Lie { who, how, .. } if *how != super::Lie::Silent => *who,
             _ => return true,
         };

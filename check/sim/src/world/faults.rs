@@ -107,6 +107,7 @@ impl World {
                 None
             }
             Fault::Rot { who, part } => self.rot(who, part),
+            Fault::Disk(fault) => self.strike_disk(fault),
             Fault::Lose { who } => {
                 self.replicas[who].keeping.trap = None;
                 if self.processes[who].up {
@@ -183,7 +184,7 @@ impl World {
         replica.keeping.files.full = full;
     }
 
-    fn others_have_begun(&self, who: usize) -> bool {
+    pub(super) fn others_have_begun(&self, who: usize) -> bool {
         self.replicas.iter().enumerate().filter(|(at, _)| *at != who).all(|(_, replica)| {
             let begun = |node: &Node| node.has_begun() && node.executor().seq() > Seq::ZERO;
             replica.halt.is_some() || replica.node.as_ref().is_some_and(begun)
@@ -349,6 +350,7 @@ impl World {
             self.processes[who].pauses = 0;
             if who < self.plan.replicas {
                 self.replicas[who].stalls = 0;
+                self.replicas[who].fails_sync = false;
                 self.fill(who, false);
                 let keeping = &mut self.replicas[who].keeping;
                 (keeping.trap, keeping.lie) = (None, None);

@@ -105,6 +105,7 @@ impl World {
         let checkpoint = matches!(halt, Halt::CheckpointUnusable { .. });
         let expected = self.plan.faults.iter().any(|(_, fault)| match fault {
             Fault::Rot { who: rotten, .. } => *rotten == who,
+            Fault::Disk(fault) => fault.damages() && fault.who() == who,
             Fault::RotCheckpoint { who: rotten, .. } => *rotten == who && checkpoint,
             _ => false,
         });
@@ -440,7 +441,7 @@ impl World {
             replica.held.0 = true;
             return;
         }
-        let done = replica.end_writing();
+        let Some(done) = replica.end_writing() else { return self.sync_failed(who) };
         self.trace.mix(&[who as u64, done.len() as u64]);
         for job in done {
             let arrival = match job {

@@ -295,12 +295,21 @@ impl Dev {
             for line in etcd_environment(cluster, etcd) {
                 let _ = writeln!(text, "  export {line}");
             }
+            if choices.order.fault_model == FaultModel::Byzantine {
+                text.push_str(ETCD_TRUST);
+            }
             text.push('\n');
         }
         text.push_str("Ctrl-C stops it; the data stays.");
         text
     }
 }
+
+/// What clients of etcd may believe where replicas may lie.
+const ETCD_TRUST: &str = "\
+A client of etcd believes the one replica that it asks: a liar can tell it anything, and drop or alter what it asks for. What
+the others hold stays sound. Clients of Quorate's own protocol (`quorate kv` with the service kv) believe f+1 alike.
+";
 
 /// What etcdctl reads from its environment.
 fn etcd_environment(cluster: &Cluster, addresses: &[String]) -> Vec<String> {

@@ -139,6 +139,22 @@ fn blocks(file: &File, to: u64) -> Vec<Block> {
     blocks
 }
 
+/// The last `count` blocks that a replica synced are gone, as if its disk had only said that it has them. The replica is down.
+pub(crate) fn forget_end(cluster: &Cluster, at: usize, count: usize) {
+    let (&last, &end) = synced(cluster, at).last_key_value().expect("it synced something");
+    let (_, path) =
+        segments(cluster, at).into_iter().find(|(number, _)| *number == last).expect("it is there");
+    let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    let size = file.metadata().unwrap().len();
+    let blocks = blocks(&file, end);
+    // What the node notes once, of itself and the others, and the latest vote stay: who forgets those does not start.
+    let first =
+        blocks.iter().rposition(|block| has(&file, block, |head| is_vote(head) || is_of_the_node(head)));
+    let first = first.map_or(0, |at| at + 1).max(blocks.len().saturating_sub(count));
+    let from = blocks.get(first).expect("there are blocks behind its vote").at;
+    write(&file, from, &vec![0; (size.min(end + (1 << 20)) - from) as usize]);
+}
+
 /// What the damage is before or behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spot {

@@ -110,6 +110,7 @@ fn front(
         replica,
         client: client.build().expect("a client"),
         hub,
+        lies: None,
         backup: None,
         tokens,
         seen,

@@ -49,7 +49,7 @@ pub(crate) fn joins() -> NodeConfig {
     let members = Members::new(CLUSTER, r(4), (1..=4).map(known).collect());
     NodeConfig {
         signed_only: false,
-        replicas_serve_others: true,
+        served_by_replicas: quorate_admit::ServedByReplicas::ClientsAndOperators,
         members: members.joined(MembershipId::new(2), 3),
         incarnation: life_of(r(4)),
         log_id: 5,

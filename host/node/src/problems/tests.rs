@@ -18,6 +18,7 @@ fn order() -> OrderStatus {
         members: Vec::new(),
         caught_up: Vec::new(),
         there: Vec::new(),
+        lost: Vec::new(),
         membership: Arc::new(Memberships::created(&[R2])),
         committed_membership: MembershipId::FIRST,
     }
@@ -103,6 +104,12 @@ fn problems_of_the_disk() {
         "free space",
     );
     one(|s| s.rotten = Some(3), "the log on this disk is damaged (up to segment N)", "Look after the disk");
+    let lost = OrderStatus { lost: vec![(R2, 7)], ..order() };
+    judge(
+        &well(&lost, &seats()),
+        "rN lost the end of its log (X entries that it had acknowledged)",
+        "Look after its disk",
+    );
     let full = |s: &mut Situation<'_>| (s.without_room, s.leading) = (vec![R2], true);
     one(full, "a majority has no room for writes", "Make room on the disks of r2");
     one(

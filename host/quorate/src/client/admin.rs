@@ -51,6 +51,9 @@ impl Question {
     }
 }
 
+/// What [`AdminConnection::connect`] says begins so where the replica itself refused.
+pub const REFUSED: &str = "refused the connection";
+
 /// An operator's connection to one replica, for as many frames as it takes: what the commands of an operator that are more than
 /// a question are made of. It says what the wire format says; see docs/formats/wire.md.
 #[derive(Debug)]
@@ -124,7 +127,7 @@ impl AdminConnection {
             }
             FrameKind::Refusal => {
                 let refusal = Refusal::decode(frame.payload).map_err(|why| why.to_string())?;
-                return Err(format!("refused the connection: {}", refusal.text));
+                return Err(format!("{REFUSED}: {}", refusal.text));
             }
             _ => return Err("did not answer the greeting".to_owned()),
         }

@@ -21,7 +21,7 @@ mod socket;
 mod thread;
 mod tls;
 
-pub use admin::{AdminConnection, AdminSender};
+pub use admin::{AdminConnection, AdminSender, REFUSED};
 pub use authentication::Authentication;
 pub use blocking::{BlockingClient, BlockingSession};
 pub use builder::{BuildError, ClientBuilder};

@@ -1,6 +1,7 @@
 //! What concerns clients of etcd. Tests: config/tests.rs.
 
-use super::{Config, ConfigError, has_port, invalid, range};
+use super::{Config, ConfigError, FaultModel, has_port, invalid, range};
+use quorate_node::ServedByReplicas;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -22,6 +23,15 @@ const fn five_minutes() -> u64 {
 }
 
 impl Config {
+    /// For whom other replicas may come: those that serve clients of etcd ask for them, and where no replica lies for their operators, too.
+    pub(super) fn served_by_replicas(&self) -> ServedByReplicas {
+        match (self.fault_model, &self.etcd) {
+            (FaultModel::Crash, _) => ServedByReplicas::ClientsAndOperators,
+            (FaultModel::Byzantine, Some(_)) => ServedByReplicas::Clients,
+            (FaultModel::Byzantine, None) => ServedByReplicas::Nobody,
+        }
+    }
+
     pub(super) fn check_etcd(&self) -> Result<(), ConfigError> {
         if let Some(tokens) = &self.etcd_tokens {
             range("etcd_tokens: ttl_s", tokens.ttl_s, 1..=86_400, "86400, which is a day")?;

@@ -111,6 +111,19 @@ fn replicas_that_sign_need_their_keys() {
     assert_ne!(good.parameters(1), with(|c| c.members[2].key = c.members[1].key.clone()).parameters(1));
 }
 
+/// A replica that may lie speaks for clients where it serves some, and never for operators.
+#[test]
+fn replicas_that_may_lie_are_no_operators() {
+    use quorate_node::ServedByReplicas;
+    let directory = tempfile::tempdir().unwrap();
+    let mut config = byzantine(directory.path());
+    assert_eq!(config.served_by_replicas(), ServedByReplicas::Nobody);
+    config.etcd = Some("127.0.0.1:2379".into());
+    assert_eq!(config.served_by_replicas(), ServedByReplicas::Clients);
+    config.fault_model = FaultModel::Crash;
+    assert_eq!(config.served_by_replicas(), ServedByReplicas::ClientsAndOperators);
+}
+
 #[test]
 fn the_protocol_is_in_the_digest() {
     let other = changed(|c| c.protocol = Protocol::ModSmart);

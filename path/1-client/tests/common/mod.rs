@@ -360,7 +360,7 @@ impl World {
             }
             let status =
                 if refused.contains(&header.session.number()) || self.random.chance(self.overload_percent) {
-                    Some(ReplyStatus::Overloaded)
+                    Some(if self.disk_full { ReplyStatus::DiskFull } else { ReplyStatus::Overloaded })
                 } else if self.disk_full {
                     Some(ReplyStatus::DiskFull)
                 } else {

@@ -80,15 +80,35 @@ fn everybody_comes_as_who_the_certificate_says() {
         (Role::Admin, &alice, true),
     ] {
         let hello = Hello::new(cluster, None, role);
-        let checked = check_identity(&hello, Some(who), true);
+        let check = |who, served| check_identity(&hello, who, ReplicaId::new(1), served);
+        let checked = check(Some(who), ServedByReplicas::ClientsAndOperators);
         assert_eq!(checked.is_ok(), taken, "{role:?} with the certificate of {who}: {checked:?}");
-        assert_eq!(check_identity(&hello, None, false), Ok(()), "a plain connection's word is taken");
-        // Where replicas may lie, none of them speaks for anybody else.
-        let replica = matches!(who.holder, Holder::Replica(_)) && !matches!(role, Role::Peer { .. });
-        assert_eq!(check_identity(&hello, Some(who), false).is_ok(), taken && !replica, "{role:?} of {who}");
+        assert_eq!(check(None, ServedByReplicas::Nobody), Ok(()), "a plain connection's word is taken");
+        // Where replicas may lie, none of them speaks for an operator, and for clients only where it serves some.
+        let replica = matches!(who.holder, Holder::Replica(_));
+        let for_operators = replica && role == Role::Admin;
+        let for_others = for_operators || replica && matches!(role, Role::Client(_));
+        let clients = check(Some(who), ServedByReplicas::Clients).is_ok();
+        assert_eq!(clients, taken && !for_operators, "{role:?} of {who}");
+        let nobody = check(Some(who), ServedByReplicas::Nobody).is_ok();
+        assert_eq!(nobody, taken && !for_others, "{role:?} of {who}");
+        // What it asks of itself stays its own.
+        let itself = check_identity(&hello, Some(who), ReplicaId::new(2), ServedByReplicas::Clients);
+        assert_eq!(itself.is_ok(), taken, "{role:?} of {who} at itself");
         if let Err(refusal) = checked {
             assert_eq!(refusal.reason, RefusalReason::Certificate);
             assert!(refusal.text.contains(&who.holder.to_string()), "{}", refusal.text);
         }
     }
+}
+
+#[cfg(planted)]
+#[test]
+#[ignore = "a bug is in force in the whole process: run it alone"]
+fn planted_operators_are_found() {
+    use quorate_types::plant;
+    plant(Some("operator-by-replica"));
+    let found = std::panic::catch_unwind(everybody_comes_as_who_the_certificate_says);
+    plant(None);
+    found.expect_err("a replica that may lie is no operator");
 }

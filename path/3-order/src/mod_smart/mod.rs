@@ -518,6 +518,7 @@ impl Order for ModSmart {
             members: self.member_status(),
             caught_up: self.caught_up(),
             there: self.there(),
+            lost: Vec::new(),
             membership: self.tenures.now().members.clone(),
             committed_membership: self.established_number(),
         }

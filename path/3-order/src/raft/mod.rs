@@ -46,7 +46,7 @@ use reads::FollowerReads;
 use replication::Leading;
 use restore::Replay;
 use stays::stay_of_view;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// No view is higher: a peer that names an absurd one is refused instead of followed to the end of the numbers.
@@ -151,6 +151,8 @@ pub struct Raft {
     promised: Option<Time>,
     /// Questions for reads answered by leases.
     leased: u64,
+    /// Followers that lost what they had acknowledged while this replica led, and how many entries, since the start.
+    lost: BTreeMap<ReplicaId, u64>,
     /// Elections in a row that came to nothing.
     failures: u32,
     /// Questions to the disk, and the one for delivery.
@@ -197,6 +199,7 @@ impl Raft {
             heard_leader: None,
             promised: None,
             leased: 0,
+            lost: BTreeMap::new(),
             failures: 0,
             loads: Loads::default(),
             delivery_load: None,
@@ -442,6 +445,7 @@ impl Order for Raft {
             members: self.member_status(),
             caught_up: self.caught_up(),
             there: self.there(),
+            lost: self.lost.iter().map(|(replica, entries)| (*replica, *entries)).collect(),
             membership: self.membership().clone(),
             committed_membership: self.committed_number(),
         }

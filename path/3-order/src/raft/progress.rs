@@ -28,6 +28,8 @@ pub(super) struct Progress {
     pub(super) id: ReplicaId,
     /// Its log is the leader's, durably, up to here.
     pub(super) matched: Index,
+    /// The round in which that was known: a question of a later one was asked after the answer.
+    matched_round: u64,
     /// The next entry to send.
     pub(super) next: Index,
     pub(super) flow: Flow,
@@ -55,6 +57,7 @@ impl Progress {
         Self {
             id,
             matched: Index::ZERO,
+            matched_round: 0,
             next,
             flow: Flow::Probe { sent: false },
             heard: now,
@@ -88,10 +91,10 @@ impl Progress {
         self.sent_bytes = log.bytes_at(next.previous());
     }
 
-    /// It accepted a position, and is durable up to `matched`. [raft L57, L91]
-    pub(super) fn accept(&mut self, matched: Index, log: &Log) {
+    /// It accepted a position, and is durable up to `matched`; the leader's rounds are at `round`. [raft L57, L91]
+    pub(super) fn accept(&mut self, matched: Index, round: u64, log: &Log) {
         if matched > self.matched {
-            self.matched = matched;
+            (self.matched, self.matched_round) = (matched, round);
             self.matched_bytes = log.bytes_at(matched);
         }
         if self.flow == Flow::Checkpoint && matched.next() < self.next {
@@ -135,6 +138,28 @@ impl Progress {
             }
             None => self.fall_behind(floor, log),
         }
+    }
+
+    /// Whether its rejection of `asked`, in this round, is of something that it acknowledged; if so, whether it was asked after
+    /// that. [raft L150]
+    pub(super) fn contradicts(&self, asked: Index, round: u64) -> Option<bool> {
+        (asked <= self.matched).then_some(round > self.matched_round)
+    }
+
+    /// It lost what it acknowledged, and may have the log up to `found`; none when that lies before the log's floor. Gives how
+    /// many entries at least. [raft L151]
+    pub(super) fn lose(&mut self, found: Option<Index>, log: &Log) -> u64 {
+        let floor = log.floor().index;
+        let lost = self.matched.number() - found.unwrap_or(floor).min(self.matched).number();
+        (self.matched, self.matched_bytes, self.caught_up) = (Index::ZERO, 0, false);
+        match found {
+            Some(found) => {
+                self.set_next(found.next(), log);
+                (self.flow, self.load) = (Flow::Probe { sent: false }, None);
+            }
+            None => self.fall_behind(floor, log),
+        }
+        lost
     }
 
     /// It needs a checkpoint that reaches `index`. [raft L89]

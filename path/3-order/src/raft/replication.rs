@@ -285,20 +285,31 @@ impl Raft {
         if beyond || round > lead.round {
             return reject(out, from, Reject::Malformed("raft: answer to nothing that was sent"));
         }
+        let (begun, mut ask_again) = (lead.round, false);
         let Some(peer) = lead.peer_mut(from) else { return };
         peer.heard = self.now;
         peer.round = peer.round.max(round);
         match outcome {
             AppendOutcome::Matched(index) => {
-                peer.accept(index, &self.log);
+                peer.accept(index, begun, &self.log);
                 peer.catch_up(&self.log, self.now, self.config.election_min);
             }
             AppendOutcome::Rejected { asked, hint } => {
                 // [raft L35] The leader's last position that the follower may have, too.
                 let limit = hint.index.min(asked.previous());
                 let found = self.log.last_with_view_up_to(limit, hint.view);
-                peer.reject(asked, found, &self.log);
+                match peer.contradicts(asked, round).filter(|_| !planted("lost-tail-is-late")) {
+                    None => peer.reject(asked, found, &self.log),
+                    Some(true) => {
+                        let lost = peer.lose(found, &self.log);
+                        *self.lost.entry(from).or_default() += lost;
+                    }
+                    Some(false) => ask_again = true,
+                }
             }
+        }
+        if ask_again {
+            self.ask_in_a_new_round(from, out);
         }
         self.note_promise(from, round);
         self.advance_commit(out);
@@ -309,6 +320,19 @@ impl Raft {
         });
         self.confirm_reads(out);
         self.advance_transfer(out);
+    }
+
+    /// Only the answer to a question that is asked now tells a late rejection from one of a log that lost its end. [raft L150]
+    fn ask_in_a_new_round(&mut self, who: ReplicaId, out: &mut Effects) {
+        if let Role::Leader(lead) = &mut self.role {
+            lead.round += 1;
+        }
+        self.note_round();
+        self.lead(out, |lead, sender| {
+            if let Some(peer) = lead.peer_mut(who).filter(|peer| peer.flow != Flow::Checkpoint) {
+                sender.append(peer, Vec::new());
+            }
+        });
     }
 
     /// Commits what a quorum holds durably, if it is of this view. [raft L52-L54]

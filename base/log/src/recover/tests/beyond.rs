@@ -28,7 +28,7 @@ fn the_log_goes_on_behind_a_damaged_block() {
     assert_eq!(again, kinds);
     let place = |log: &Log, id| log.locate(RecordId::new(id)).map(|place| place.position);
     assert_eq!([2, 3, 4].map(|id| place(&log, id)), [Some(512 + 64), None, Some(1536 + 64)]);
-    assert_eq!(store(&mut disk, &mut log, 7, 10, true), 7 * 512);
+    assert_eq!(store(&mut disk, &mut log, 7, 10, true), SEGMENT as u64, "not beside the damage");
     assert_eq!(reopen(&mut disk).0, [1, 2, 4, 5, 6, 7], "numbers and blocks go on");
 }
 

@@ -1,13 +1,13 @@
 //! Entries on their way: what a follower acknowledges, and what a leader sends.
 
 use super::one::{
-    One, append, at, decided, entries_to, entry, index, matched, rejected, sent, sent_to, start_of, view,
-    vote,
+    One, append, at, decided, entries_to, entry, index, matched, matched_in, rejected, sent, sent_to,
+    start_of, view, vote,
 };
 use super::world::replica;
 use crate::raft::RaftConfig;
 use crate::{Effect, Input, Order};
-use quorate_wire::raft::{AppendOutcome, RaftMessage};
+use quorate_wire::raft::{AppendOutcome, Position, RaftMessage};
 
 fn outcome(message: &RaftMessage) -> AppendOutcome {
     match message {
@@ -158,6 +158,83 @@ fn a_new_connection_is_probed() {
         assert_eq!(entries_to(&one.propose(3), 1), 0, "one message, then it waits");
         assert_eq!(entries_to(&one.receive(1, matched(1, 3)), 1), 1);
     }
+}
+
+fn refused(asked: u64, hint: Position, round: u64) -> RaftMessage {
+    let outcome = AppendOutcome::Rejected { asked: index(asked), hint };
+    RaftMessage::AppendEntriesReply { view: view(1), round, outcome }
+}
+
+/// A disk lost the end of a follower's log, after the follower had acknowledged it. What the follower says then may be as old as its
+/// log: so the leader asks once more, and sends what is missing when the answer is the same.
+pub(super) fn a_lost_end_is_sent_again() {
+    let mut one = One::new(3);
+    one.elect();
+    one.sync();
+    one.receive(1, matched(1, 1));
+    (1..=4).for_each(|seed| drop(one.propose(seed)));
+    one.sync();
+    one.receive(1, matched(1, 5));
+    assert_eq!(one.raft.status().decided.number(), 4, "with this one and the leader it is decided");
+    one.step(Input::Disconnected(replica(1)));
+    one.step(Input::Connected(replica(1)));
+    let asked = sent_to(&one.receive(1, refused(5, at(2, 1), 0)), 1).1;
+    let RaftMessage::AppendEntries { previous, round, entries, .. } = asked else { panic!("{asked:?}") };
+    assert_eq!((previous, round, entries.len()), (at(5, 1), 1, 0), "the same question, in a new round");
+    assert!(one.raft.status().lost.is_empty());
+    let effects = one.receive(1, refused(5, at(2, 1), round));
+    let RaftMessage::AppendEntries { previous, entries, .. } = sent_to(&effects, 1).1 else { panic!() };
+    assert_eq!((previous, entries.len()), (at(2, 1), 3), "what is missing");
+    assert_eq!(one.raft.status().lost, vec![(replica(1), 3)]);
+    one.receive(1, matched_in(1, 5, round));
+    assert_eq!(entries_to(&one.propose(5), 1), 1, "entries flow again");
+    one.sync();
+    one.receive(1, matched_in(1, 6, round));
+    assert_eq!(one.raft.status().decided.number(), 5, "and it counts again");
+}
+
+#[test]
+fn a_lost_end_of_a_log_is_sent_again() {
+    a_lost_end_is_sent_again();
+}
+
+/// The log does not reach back to what was lost: the follower is told to fetch a checkpoint.
+#[test]
+fn a_lost_end_before_the_floor_takes_a_checkpoint() {
+    let mut one = One::new(3);
+    one.elect();
+    one.sync();
+    one.receive(1, matched(1, 1));
+    (1..=4).for_each(|seed| drop(one.propose(seed)));
+    one.sync();
+    one.receive(1, matched(1, 5));
+    one.trim(3);
+    one.step(Input::Connected(replica(1)));
+    one.receive(1, refused(5, at(2, 1), 0));
+    one.receive(1, refused(5, at(2, 1), 1));
+    let needs = |(to, _, message): (_, _, RaftMessage)| {
+        to == replica(1) && matches!(message, RaftMessage::NeedsCheckpoint { slot: 3, .. })
+    };
+    let told = (0..3).any(|_| sent(&one.expire()).into_iter().any(needs));
+    assert!(told, "with a heartbeat");
+    one.sync();
+    one.receive(1, matched_in(1, 4, 1));
+    assert_eq!(one.raft.status().lost.len(), 1);
+}
+
+/// A rejection that was under way while the follower acknowledged is late, however it arrives: nothing is lost.
+#[test]
+fn a_late_rejection_is_no_loss() {
+    let mut one = One::new(3);
+    one.elect();
+    one.receive(1, matched(1, 1));
+    (1..=2).for_each(|seed| drop(one.propose(seed)));
+    one.receive(1, matched(1, 3));
+    one.receive(1, refused(3, at(1, 1), 0));
+    one.receive(1, matched_in(1, 3, 1));
+    one.receive(1, refused(3, at(1, 1), 0));
+    assert!(one.raft.status().lost.is_empty());
+    assert_eq!(entries_to(&one.propose(3), 1), 1, "it is streamed to as before");
 }
 
 /// Followers learn of a commit from an empty message when no entry carries it.

@@ -751,6 +751,9 @@ impl World {
         for machine in &self.machines {
             if let Some(raft) = &machine.raft {
                 raft.invariants(true);
+                // What is synced here stays, or the replica knows that it does not and stays out.
+                let lost = raft.status().lost;
+                assert!(lost.is_empty(), "taken for having lost what they acknowledged: {lost:?}");
             }
         }
     }
