@@ -24,6 +24,7 @@ pub mod replica;
 pub mod service;
 pub mod shrink;
 pub mod trace;
+pub mod watching;
 pub mod world;
 
 pub use plan::{Fault, Plan, Profile};

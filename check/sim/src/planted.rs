@@ -105,6 +105,8 @@ pub const BUGS: &[Bug] = &[
     bug("stays-meet", "messages of an instance's stay before count in the next one"),
     bug("stays-overlap", "an instance comes back while most need what it said before it left"),
     bug("late-install", "a checkpoint that was fetched takes the place of later ones"),
+    bug("watch-from-where-all-are", "watches that fall behind together read on from one place"),
+    bug("jump-untold", "watches do not learn of what a checkpoint jumped over until the next write"),
     bug("state-of-its-own", "the service's state depends on what only one replica saw"),
     byzantine("vouches-for-anything", "a replica vouches for requests that no client sent"),
     byzantine(

@@ -9,6 +9,7 @@ use crate::files::SimFiles;
 use crate::plan::{Lie, Phase, Plan};
 use crate::random::Rng;
 use crate::service::{CORRUPTED, Tap, Watched};
+use crate::watching::Front;
 use crate::world::At;
 use bytes::Bytes;
 use quorate_admit::{AdmissionLimits, Member, Members};
@@ -251,6 +252,8 @@ pub struct Replica {
     pub keeping: Keeping,
     /// Where the service tells what it executed.
     pub tap: Tap,
+    /// Clients that watch at it, in this life.
+    pub front: Option<Front>,
     /// What is known of its state.
     pub standing: Standing,
     /// Why it stopped for good.
@@ -332,6 +335,7 @@ impl Replica {
             held: (false, false, false),
             keeping: Keeping::new(files),
             tap: Tap::default(),
+            front: None,
             standing: Standing::default(),
             halt: None,
             able,
@@ -408,7 +412,12 @@ impl Replica {
     pub fn recover(&mut self, plan: &Plan, config: NodeConfig, calm: bool) -> Result<(), NoStart> {
         self.tap = Tap::default();
         self.standing.replaced();
-        let service = Box::new(Watched::new(plan.service, Some(self.tap.clone())));
+        // Its randomness is of this life, and not that of the disk.
+        self.front = plan.service.watched.then(|| Front::new(Rng::of(config.seed, 9071)));
+        let service = Box::new(match &self.front {
+            Some(front) => Watched::fed(plan.service, self.tap.clone(), front.feed()),
+            None => Watched::new(plan.service, Some(self.tap.clone())),
+        });
         let (log_id, log) = (config.log_id, config.log.clone());
         let memory = log.sync == SyncMode::Memory;
         let opened = Keeper::open(&mut self.keeping.files, memory);

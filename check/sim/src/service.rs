@@ -6,6 +6,8 @@
 //! whether this replica's state was corrupted.
 
 use crate::random::Rng;
+use crate::watching::{ETCD, Feed, compaction_at, put_of};
+use quorate_etcd::{Etcd, EtcdConfig, Reply};
 use quorate_execute::{
     CheckpointError, CheckpointSink, CheckpointSource, Context, InStore, ObjectService, ReplySink, Service,
     Store, Tracked, Version,
@@ -49,11 +51,13 @@ pub struct ServiceConfig {
     /// How large each of some objects is that every command changes one of; 0 for none of them. With them the state is many
     /// chunks.
     pub bulk: u64,
+    /// Whether each command also changes a store that clients watch.
+    pub watched: bool,
 }
 
 impl Default for ServiceConfig {
     fn default() -> Self {
-        Self { kind: Kind::InStore, bulk: 0 }
+        Self { kind: Kind::InStore, bulk: 0, watched: false }
     }
 }
 
@@ -115,6 +119,8 @@ impl Tap {
 /// Everything that happens to the objects.
 struct Objects {
     kv: Kv,
+    /// A store that is watched, if there is one.
+    etcd: Option<Etcd>,
     bulk: u64,
     tap: Option<Tap>,
     /// Only for a planted bug: a service that is not deterministic.
@@ -137,6 +143,20 @@ impl Objects {
                 reply.write(b"appended");
             }
             _ => self.kv.execute(store, command, ctx, reply),
+        }
+    }
+
+    /// A key of the store that is watched changes, and now and then it is compacted.
+    fn change_etcd(&mut self, store: &mut Store, op: (u32, u32), ctx: &Context) {
+        let Some(etcd) = &mut self.etcd else { return };
+        let mut run = |command: &[u8]| {
+            let mut reply = Vec::new();
+            etcd.execute(store, command, ctx, &mut ReplySink::new(&mut reply, 1 << 16));
+            Reply::decode(&reply).map_or(0, |done| done.revision)
+        };
+        if let Some(compaction) = compaction_at(run(&put_of(op))) {
+            run(&compaction);
+            etcd.deadline_reached(store, ctx);
         }
     }
 
@@ -172,6 +192,7 @@ impl ObjectService for Objects {
         self.run(store, command.get(NAME..).unwrap_or_default(), ctx, &mut sink);
         reply.write(&answer);
         self.change_bulk(store, op_of(command));
+        self.change_etcd(store, op_of(command), ctx);
         let Some(tap) = &self.tap else { return };
         if std::mem::take(&mut tap.lock().corrupt) {
             store.put(CORRUPTION, &ctx.seq().number().to_le_bytes());
@@ -194,10 +215,21 @@ impl ObjectService for Objects {
         match query.split_first() {
             Some((&CORRUPTED, _)) => reply.write(store.get(CORRUPTION).unwrap_or_default()),
             Some((&LIST, list)) => reply.write(store.get(&list_key(list)).unwrap_or_default()),
+            Some((&ETCD, query)) => {
+                if let Some(etcd) = &self.etcd {
+                    etcd.query(store, query, ctx, reply);
+                }
+            }
             _ => self.kv.query(store, query, ctx, reply),
         }
-        if query.first() != Some(&CORRUPTED) {
+        if !matches!(query.first(), Some(&(CORRUPTED | ETCD))) {
             self.queries.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn restored(&mut self, store: &Store) {
+        if let Some(etcd) = &mut self.etcd {
+            etcd.restored(store);
         }
     }
 }
@@ -214,8 +246,19 @@ pub struct Watched {
 impl Watched {
     /// An empty one that tells what it executes.
     pub fn new(config: ServiceConfig, tap: Option<Tap>) -> Self {
+        Self::made(config, tap, None)
+    }
+
+    /// One with an etcd store, which tells its changes.
+    pub fn fed(config: ServiceConfig, tap: Tap, feed: Feed) -> Self {
+        let etcd = Etcd::new(EtcdConfig::default()).observed(Box::new(feed));
+        Self::made(config, Some(tap), Some(etcd))
+    }
+
+    fn made(config: ServiceConfig, tap: Option<Tap>, etcd: Option<Etcd>) -> Self {
         let objects = Objects {
             kv: Kv::new(KvConfig::default()),
+            etcd,
             bulk: config.bulk,
             tap: tap.clone(),
             queries: AtomicU64::new(0),
@@ -223,7 +266,7 @@ impl Watched {
         Self { objects: InStore::new(objects), kind: config.kind, tap, told: Store::new().version() }
     }
 
-    fn restored(&self) {
+    fn tell_restored(&self) {
         if let Some(tap) = &self.tap {
             tap.push(Told::Restored);
         }
@@ -251,8 +294,12 @@ impl Service for Watched {
 
     fn restore(&mut self, from: &mut dyn CheckpointSource) -> Result<(), CheckpointError> {
         self.objects.restore(from)?;
-        self.restored();
+        self.tell_restored();
         Ok(())
+    }
+
+    fn restored(&mut self) {
+        Service::restored(&mut self.objects);
     }
 
     fn store(&self) -> Option<&Store> {
@@ -264,7 +311,7 @@ impl Service for Watched {
         if self.kind != Kind::InStore {
             return None;
         }
-        self.restored();
+        self.tell_restored();
         self.objects.store_mut()
     }
 
@@ -309,7 +356,7 @@ impl Tracked for Watched {
             *own = store;
         }
         self.told = self.objects.objects().version();
-        self.restored();
+        self.tell_restored();
         Ok(())
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A safety phase in which the faults of the plan happen, then healing, then a liveness phase in which the workload must finish.
 //! `world/replicas.rs`, `world/lanes.rs`, `world/keeping.rs` and `world/clients.rs` drive the processes, `world/faults.rs` breaks things,
-//! `world/backup.rs` gives them a state to begin with, `world/liars.rs` lets some lie, `world/members.rs` lets replicas come and go, `world/upgrades.rs` replaces their programs, `world/verdict.rs` judges.
+//! `world/backup.rs` gives them a state to begin with, `world/liars.rs` lets some lie, `world/members.rs` lets replicas come and go,
+//! `world/upgrades.rs` replaces their programs, `world/watches.rs` has clients watch, `world/verdict.rs` judges.
 //!
 //! INV-SIM-1 (writes go to prepared segments) and INV-SIM-2 (replies are of the kind that was asked for) are about the
 //! simulator and its workload itself.
@@ -19,6 +20,7 @@ mod members;
 mod replicas;
 mod upgrades;
 mod verdict;
+mod watches;
 
 use crate::checks::agreement::Agreement;
 use crate::checks::answers::Answers;
@@ -202,6 +204,11 @@ impl World {
         nodes.map(|node| node.status().view).max().unwrap_or(0)
     }
 
+    /// How many events the watches got that there are in the end.
+    pub fn watched_events(&self) -> u64 {
+        self.replicas.iter().filter_map(|replica| Some(replica.front.as_ref()?.events())).sum()
+    }
+
     /// What happened.
     pub fn trace(&self) -> &Trace {
         &self.trace
@@ -259,6 +266,7 @@ impl World {
             if let Err(failure) = bounded::queued(&self.trace.name(who), &self.plan, &node.status()) {
                 self.fail(failure);
             }
+            self.watch(who, true);
             if let Err(failure) = self.look_at_suspects(who) {
                 self.fail(failure);
             }

@@ -26,10 +26,10 @@ use crate::pb::v3electionpb::{
 use crate::pb::v3lockpb::lock_server::Lock;
 use crate::pb::v3lockpb::{LockRequest, LockResponse, UnlockRequest, UnlockResponse};
 use crate::watch::WatchService;
-use crate::watchers::{Stream, Watch};
+use crate::watchers::Stream;
 use bytes::Bytes;
 use prost::Message;
-use quorate_etcd::{Command, EtcdError, Query, RangePage, RangeQuery};
+use quorate_etcd::{Command, EtcdError, Query, RangePage, RangeQuery, WatchSpec};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -75,18 +75,8 @@ impl Watching {
         service.watchers.revision().await?;
         let (sender, responses) = mpsc::channel(RESPONSES);
         let number = service.streams.fetch_add(1, Ordering::Relaxed);
-        let watch = Watch {
-            stream: Stream { sender, number },
-            id: 0,
-            key,
-            range_end,
-            no_put,
-            no_delete: false,
-            prev_kv: false,
-            fragment: false,
-            progress_notify: false,
-        };
-        service.watchers.add(watch, from);
+        let spec = WatchSpec { key: key.into(), range_end: range_end.into(), no_put, ..WatchSpec::default() };
+        service.watchers.add(&Stream { sender, number }, 0, spec, from, 0);
         Ok(Self { service: service.clone(), number, responses })
     }
 

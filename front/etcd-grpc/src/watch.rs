@@ -7,11 +7,11 @@ use crate::header::Header;
 use crate::pb::etcdserverpb::watch_create_request::FilterType;
 use crate::pb::etcdserverpb::watch_request::RequestUnion;
 use crate::pb::etcdserverpb::{WatchCreateRequest, WatchRequest};
-use crate::watchers::{Stream, Watch, Watchers, response};
+use crate::watchers::{Stream, Watchers, response};
 use bytes::Bytes;
 use http::Response;
 use prost::Message as _;
-use quorate_etcd::{AuthQuery, EtcdError, proto};
+use quorate_etcd::{AuthQuery, EtcdError, WatchSpec, proto};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
@@ -125,18 +125,16 @@ impl Served {
         let created = response(&self.service.header, revision, id, |out| proto::flag_field(out, 3, true));
         self.send(created).await?;
         let filtered = |filter: FilterType| create.filters.contains(&i32::from(filter));
-        let watch = Watch {
-            stream: self.stream.clone(),
-            id,
-            key,
-            range_end,
+        let spec = WatchSpec {
+            key: key.into(),
+            range_end: range_end.into(),
             no_put: filtered(FilterType::Noput),
             no_delete: filtered(FilterType::Nodelete),
             prev_kv: create.prev_kv,
             fragment: create.fragment,
             progress_notify: create.progress_notify,
         };
-        self.service.watchers.add(watch, from);
+        self.service.watchers.add(&self.stream, id, spec, from, revision);
         Ok(())
     }
 

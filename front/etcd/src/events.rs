@@ -17,7 +17,8 @@ const MORE_BYTES: usize = 64;
 pub trait Observer: Send {
     /// Whether events are wanted now, and whether with what was there before.
     fn wants(&self) -> Wants;
-    /// Commands ran.
+    /// Commands ran, or the state of a checkpoint took the place of the one that was here: then there are no events, `wants` is
+    /// [`Wants::Nothing`], and `before` is the last revision that was told. A repaired replica may go back.
     fn executed(&mut self, events: LiveEvents);
 }
 
@@ -48,6 +49,11 @@ pub struct LiveEvents {
 }
 
 impl LiveEvents {
+    /// The state of a checkpoint took the place of the one at the revision `before`.
+    pub(crate) fn jump(before: i64, meta: &Meta) -> Self {
+        let (revision, compacted) = (meta.revision, meta.compacted);
+        Self { before, revision, compacted, wants: Wants::Nothing, bytes: Vec::new() }
+    }
     /// The events in their order.
     pub fn iter(&self) -> impl Iterator<Item = LiveEvent<'_>> {
         let mut rest = self.bytes.as_slice();

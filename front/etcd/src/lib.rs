@@ -5,7 +5,8 @@
 //! messages without their header, so that whoever serves the network copies bytes and decodes nothing (docs/formats/etcd.md).
 //! This crate knows no gRPC: the servers are in a crate of their own.
 //!
-//! Start with `service.rs`; then `space.rs` (what lies where in the store), `write.rs`, `range.rs`, `txn.rs`, `lease.rs`, `compact.rs`, `auth/`.
+//! Start with `service.rs`; then `space.rs` (what lies where in the store), `write.rs`, `range.rs`, `txn.rs`, `lease.rs`, `compact.rs`, `auth/`;
+//! `watches.rs` says which watch gets which events.
 //! Tests: `tests/`; `tests/model` is the same contract in its simplest form.
 
 mod auth;
@@ -21,6 +22,7 @@ mod request;
 mod service;
 mod space;
 mod txn;
+mod watches;
 mod write;
 
 pub use auth::manage::AuthQuery;
@@ -30,3 +32,4 @@ pub use events::{EventsPage, EventsQuery, LiveEvent, LiveEvents, Observer, Wants
 pub use hash::{HashPage, HashQuery};
 pub use range::{RangePage, RangeQuery};
 pub use service::{Command, Done, Etcd, EtcdConfig, Query, Reply, check_invariants};
+pub use watches::{WatchName, WatchOutput, WatchSpec, Watches};

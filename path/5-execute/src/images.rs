@@ -86,12 +86,18 @@ impl Shadow {
         }
     }
 
-    /// Replaces the service's state.
+    /// Replaces the service's state, and tells it.
     pub(crate) fn restore(
         &mut self,
         service: &mut dyn Service,
         objects: &Version,
     ) -> Result<(), CheckpointError> {
+        self.replace(service, objects)?;
+        service.restored();
+        Ok(())
+    }
+
+    fn replace(&mut self, service: &mut dyn Service, objects: &Version) -> Result<(), CheckpointError> {
         if let Some(store) = service.store_mut() {
             *store = Store::from_version(objects);
             return Ok(());

@@ -59,6 +59,11 @@ pub trait ObjectService: Send {
     fn deadline_reached(&mut self, store: &mut Store, ctx: &Context) {
         let _ = (store, ctx);
     }
+
+    /// Another state lies in the store, as [`Service::restored`] says.
+    fn restored(&mut self, store: &Store) {
+        let _ = store;
+    }
 }
 
 /// The adapter from [`ObjectService`] to [`Service`]: the service and its store.
@@ -118,6 +123,9 @@ impl<S: ObjectService> Service for InStore<S> {
     }
     fn keys(&self, bytes: &[u8], is_query: bool, used: &mut dyn FnMut(KeyUse<'_>)) -> bool {
         self.service.keys(bytes, is_query, used)
+    }
+    fn restored(&mut self) {
+        self.service.restored(&self.store);
     }
     fn store(&self) -> Option<&Store> {
         Some(&self.store)

@@ -71,6 +71,10 @@ pub trait Service: Send {
         false
     }
 
+    /// The engine has put the state of a checkpoint in the place of the one that was here, in whatever way this service has its state
+    /// restored. For services that tell somebody beside the state what changes.
+    fn restored(&mut self) {}
+
     /// What makes replies differ from replica to replica on their way out, if anything does.
     fn own_replies(&self) -> Option<&dyn OwnReplies> {
         None

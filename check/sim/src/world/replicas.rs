@@ -387,6 +387,7 @@ impl World {
         if let Err(failure) = self.look_at_level(who) {
             return self.fail(failure);
         }
+        self.watch(who, false);
         let thorough = self.rng.chance(10);
         let Replica { node: Some(node), standing, .. } = &mut self.replicas[who] else { return };
         node.invariants(thorough);

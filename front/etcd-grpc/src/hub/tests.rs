@@ -1,6 +1,6 @@
 use super::{Hub, QUEUE_BYTES_MAX};
 use quorate_etcd::{Command, Etcd, EtcdConfig, Observer as _, Wants, proto};
-use quorate_execute::{Context, InStore, ReplySink, Service as _};
+use quorate_execute::{Context, InStore, ReplySink, Service as _, Store};
 use quorate_types::{AgreedTime, Seq};
 
 fn put(service: &mut InStore<Etcd>, bytes: usize) {
@@ -48,4 +48,20 @@ fn a_full_queue_drops_what_is_in_it() {
     // What is left is without a gap, and ends with the newest.
     assert!(left.windows(2).all(|pair| pair[0].revision == pair[1].before));
     assert_eq!(left.last().map(|events| events.revision), Some(hub.revision()));
+}
+
+#[test]
+fn a_checkpoint_that_takes_the_place_of_the_state_is_told() {
+    let (hub, mut service) = observed();
+    hub.want(Wants::Events);
+    put(&mut service, 10);
+    let (_, mut other) = observed();
+    (0..5).for_each(|_| put(&mut other, 10));
+    let objects = other.objects().version();
+    *service.store_mut().expect("it has one") = Store::from_version(&objects);
+    service.restored();
+    assert_eq!(hub.revision(), 6);
+    assert_eq!(hub.take().map(|events| events.revision), Some(2));
+    let jump = hub.take().expect("queued");
+    assert_eq!((jump.before, jump.revision, jump.wants), (2, 6, Wants::Nothing));
 }
