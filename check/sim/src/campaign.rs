@@ -59,6 +59,9 @@ pub fn run_seed(seed: u64, profile: &Profile, level: Level) -> (Report, Trace) {
     run_plan(Plan::new(seed, profile), level)
 }
 
+/// Of so many runs the history of one may be too hard to judge.
+const UNJUDGED_SHARE: u64 = 1000;
+
 /// Which seeds to run, and how.
 #[derive(Clone, Debug)]
 pub struct Campaign {
@@ -138,6 +141,17 @@ pub fn run_where(
 }
 
 impl Summary {
+    /// Whether nothing failed, and enough was judged to say so.
+    pub fn is_clean(&self) -> bool {
+        self.failures.is_empty() && !self.is_unjudged()
+    }
+
+    /// Whether more than one history in a thousand was too hard to judge: such a campaign says too little. A single one says nothing of
+    /// the share.
+    pub fn is_unjudged(&self) -> bool {
+        self.unjudged > (self.runs / UNJUDGED_SHARE).max(1)
+    }
+
     fn add(&mut self, report: &Report) {
         self.runs += 1;
         self.time += report.time;

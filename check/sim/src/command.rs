@@ -268,7 +268,7 @@ fn many(options: &Options, out: &mut dyn Write, progress: &mut dyn FnMut(Progres
     );
     written?;
     summarize(options, &summary, begun.elapsed().as_secs_f64(), out)?;
-    Ok(summary.failures.is_empty())
+    Ok(summary.is_clean())
 }
 
 /// Seeds that a log of an earlier campaign calls clean. A line that was cut off counts for nothing.
@@ -297,6 +297,7 @@ fn summarize(options: &Options, summary: &Summary, wall: f64, out: &mut dyn Writ
                 "commands": summary.commands,
                 "operations": summary.operations,
                 "unjudged": summary.unjudged,
+                "clean": summary.is_clean(),
                 "failures": failures,
             })
         );
@@ -314,7 +315,11 @@ fn summarize(options: &Options, summary: &Summary, wall: f64, out: &mut dyn Writ
         summary.operations,
         summary.failures.len(),
         summary.unjudged
-    )
+    )?;
+    if summary.is_unjudged() {
+        writeln!(out, "too many histories are too hard to judge: the campaign fails")?;
+    }
+    Ok(())
 }
 
 fn hunt(options: &Options, out: &mut dyn Write) -> io::Result<bool> {

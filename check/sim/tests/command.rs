@@ -1,6 +1,7 @@
 //! What `quorate sim` prints and writes.
 
 use quorate_sim::Level;
+use quorate_sim::campaign::Summary;
 use quorate_sim::command::{Options, execute};
 
 fn run(options: &Options) -> (bool, String) {
@@ -58,4 +59,11 @@ fn a_page_stands_alone() {
         !page.contains("http://") && !page.contains("https://") && !page.contains("src="),
         "nothing is fetched"
     );
+}
+
+#[test]
+fn a_campaign_fails_when_too_much_was_too_hard_to_judge() {
+    let clean = |runs, unjudged| Summary { runs, unjudged, ..Summary::default() }.is_clean();
+    assert!(clean(10, 0) && clean(10, 1) && clean(1000, 1) && clean(5000, 5));
+    assert!(!clean(10, 2) && !clean(1999, 2) && !clean(5000, 6));
 }

@@ -68,10 +68,10 @@ pub(crate) struct Args {
     /// So many replicas, 1 to 7 [default: the seed decides]
     #[arg(long, value_name = "COUNT", value_parser = RangedU64ValueParser::<usize>::new().range(1..=7))]
     replicas: Option<usize>,
-    /// How the replicas agree [default: raft]; with mod-smart neither they nor the number of instances change
+    /// How the replicas agree [default: raft]; with mod-smart the number of instances does not change
     #[arg(long, value_enum)]
     protocol: Option<ProtocolWord>,
-    /// Which faults the cluster survives [default: crash]; with byzantine the protocol is mod-smart
+    /// Which faults the cluster survives [default: crash]; with byzantine the protocol is mod-smart, and members do not change
     #[arg(long, value_enum)]
     fault_model: Option<FaultModelWord>,
     /// So many replicas lie, more than the cluster survives among them; then faults are byzantine [default: the seed decides, up to what it
@@ -158,7 +158,6 @@ fn options(args: Args) -> Outcome<Options> {
             names.join(", ")
         )));
     }
-    let moves = args.changes == Some(true) || args.resizes == Some(true);
     let lies = args.liars.is_some_and(|count| count > 0);
     let byzantine = args.fault_model == Some(FaultModelWord::Byzantine) || lies;
     if lies && args.fault_model == Some(FaultModelWord::Crash) {
@@ -169,9 +168,12 @@ fn options(args: Args) -> Outcome<Options> {
     if byzantine && args.protocol == Some(ProtocolWord::Raft) {
         return Err(Failure::usage("raft survives crashes only: leave out --protocol"));
     }
-    if (byzantine || args.protocol == Some(ProtocolWord::ModSmart)) && moves {
+    if byzantine && args.changes == Some(true) {
+        return Err(Failure::usage("where replicas may lie the members can not change: leave out --changes"));
+    }
+    if (byzantine || args.protocol == Some(ProtocolWord::ModSmart)) && args.resizes == Some(true) {
         return Err(Failure::usage(
-            "with mod-smart neither the members nor the number of instances can change: leave out --changes and --resizes",
+            "with mod-smart the number of instances can not change: leave out --resizes",
         ));
     }
     let profile = Profile {

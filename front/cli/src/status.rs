@@ -8,6 +8,9 @@ use quorate_types::ReplicaId;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
+#[cfg(test)]
+mod tests;
+
 /// Ask every replica how it is.
 ///
 /// Exit code 0 when a majority answers and one of them leads, 1 when not.
@@ -116,12 +119,21 @@ fn cells(replica: ReplicaId, status: &Status, leader: Option<&Status>) -> Vec<St
         status.view.to_string(),
         status.decided.to_string(),
         status.executed.to_string(),
-        if status.leading { "-".to_owned() } else { lag.map_or("?".to_owned(), |lag| size(lag.lag_bytes)) },
+        if status.leading {
+            "-".to_owned()
+        } else {
+            lag.map_or("?".to_owned(), |lag| lag_shown(lag.lag_bytes))
+        },
         status.sessions.to_string(),
         size(status.process.memory_bytes),
         format!("{:.1} s", status.process.cpu_user_s + status.process.cpu_system_s),
         status.log.shown(),
     ]
+}
+
+/// What a replica lacks. A leader reports the largest number for one that needs a checkpoint, since the log does not hold what it lacks.
+fn lag_shown(bytes: u64) -> String {
+    if bytes == u64::MAX { "fetches a checkpoint".to_owned() } else { size(bytes) }
 }
 
 /// Columns as wide as they must be.

@@ -56,6 +56,13 @@ fn profiles_are_taken() {
 }
 
 #[test]
+fn members_change_with_mod_smart_where_nobody_lies() {
+    quorate(&["sim", "--seed", "5", "--protocol", "mod-smart", "--changes", "true"]).ok();
+    quorate(&["sim", "--fault-model", "byzantine", "--changes", "true"]).fails(2, &["--changes"]);
+    quorate(&["sim", "--protocol", "mod-smart", "--resizes", "true"]).fails(2, &["--resizes"]);
+}
+
+#[test]
 fn an_interrupted_campaign_goes_on() {
     let home = tempfile::tempdir().expect("a temporary directory");
     let log = home.path().join("sim.log");
