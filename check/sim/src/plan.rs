@@ -450,6 +450,16 @@ pub struct Plan {
     pub bound: u64,
 }
 
+/// What a plan's borders are until its state is planned.
+const NO_BORDERS: BorderConfig = BorderConfig {
+    mode: CheckpointMode::Full,
+    interval_bytes: 0,
+    state_percent: 0,
+    interval_bytes_max: 0,
+    ahead_percent: 0,
+    full_every: 1,
+};
+
 impl Plan {
     /// The plan of this seed.
     pub fn new(seed: u64, profile: &Profile) -> Self {
@@ -499,14 +509,7 @@ impl Plan {
             lease: None,
             drift: rng.pick(&[0, 100, 20_000]),
             aim: rng.pick(&[0, 300, 800]),
-            borders: BorderConfig {
-                mode: CheckpointMode::Full,
-                interval_bytes: 0,
-                state_percent: 0,
-                interval_bytes_max: 0,
-                ahead_percent: 0,
-                full_every: 1,
-            },
+            borders: NO_BORDERS,
             log_bytes_max: 0,
             fetch: FetchLimits::default(),
             serve: ServeLimits::default(),
