@@ -89,6 +89,7 @@ pub const BUGS: &[Bug] = &[
     bug("capture-forgets", "a capture whose turn comes late has forgotten the border before it"),
     bug("changes-pile-up", "operators may ask for a change of membership while one is proposed"),
     bug("level-by-own-binary", "a replica writes checkpoints in the way of a level that was not executed"),
+    bug("service-level-by-own-binary", "the service works at a level that was not executed"),
     bug("raised-without-all", "a leader raises the feature level although not all members can do it"),
     bug("merge-order-after-restart", "after a restart the merge begins with the wrong instance"),
     bug("merge-read-off-by-one", "a strong read misses the last slot that its instance decided"),

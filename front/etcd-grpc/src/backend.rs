@@ -198,7 +198,12 @@ impl Backend {
 
     /// Whether whoever asks may do what this asks for, as far as this replica knows.
     pub(crate) async fn may(&self, query: AuthQuery<'_>) -> Result<Done, Refusal> {
-        self.look(&Query::Auth(query)).await
+        let query = Query::Auth(query);
+        match self.look(&query).await {
+            // A token that this front handed out may not have come here yet.
+            Err(refusal) if refusal == EtcdError::InvalidAuthToken.into() => self.read_here(&query).await,
+            done => done,
+        }
     }
 
     async fn ask(&self, query: &Query<'_>, options: ReadOptions) -> Result<Done, Refusal> {

@@ -1,7 +1,8 @@
 //! The maintenance service: status, hashes, snapshots and who leads; and gRPC's own question for health.
 
 use crate::auth::asker;
-use crate::backend::Backend;
+use crate::backend::{Backend, Done};
+use crate::errors::{FAILED_PRECONDITION, Refusal};
 use crate::header::{Header, member_number};
 use crate::operator::Operator;
 use crate::pb::etcdserverpb::alarm_request::AlarmAction;
@@ -16,8 +17,10 @@ use crate::pb::health::health_server::Health;
 use crate::pb::health::{HealthCheckRequest, HealthCheckResponse};
 use crate::saved::Snapshots;
 use crate::seen::Look;
-use quorate_etcd::{AuthQuery, EtcdError, HashPage, HashQuery, Query, proto};
-use quorate_types::{ClusterId, ReplicaId};
+use bytes::Bytes;
+use prost::Message as _;
+use quorate_etcd::{AuthQuery, Command, EtcdError, HashPage, HashQuery, Query, proto};
+use quorate_types::{ClusterId, ReplicaId, planted};
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -26,6 +29,9 @@ use tonic::{Request, Response, Status};
 
 /// The version of etcd whose interface this is; clients look at it.
 pub(crate) const VERSION: &str = "3.6.0";
+
+/// What is said where alarms can't be set yet.
+const TOO_OLD: &str = "alarms can be set from feature level 4 on: see `quorate upgrade status`";
 
 #[derive(Clone)]
 pub(crate) struct MaintenanceService {
@@ -50,18 +56,47 @@ impl MaintenanceService {
         AlarmMember { member_id: self.number(replica), alarm: i32::from(AlarmType::Nospace) }
     }
 
+    /// Those that clients set, and the members whose disks are full.
+    async fn alarms(&self) -> Result<(i64, Vec<AlarmMember>), Status> {
+        let done = match self.backend.read_here(&Query::Alarms).await {
+            // Below the feature level of alarms none are set.
+            Err(refusal) if refusal == EtcdError::Malformed.into() => {
+                self.backend.look(&Query::Size).await.map(|done| Done { body: Bytes::new(), ..done })
+            }
+            done => done,
+        }?;
+        let mut alarms = alarms_of(&done.body)?;
+        let seen = self.look.now().await.unwrap_or_default();
+        for alarm in seen.full.iter().map(|replica| self.without_space(*replica)) {
+            if !alarms.contains(&alarm) {
+                alarms.push(alarm);
+            }
+        }
+        Ok((done.revision, alarms))
+    }
+
     async fn hash_of(&self, revision: i64) -> Result<(i64, HashPage), Status> {
         let mut query = HashQuery { revision, after: None };
         loop {
             let done = self.backend.look(&Query::Hash(query.clone())).await?;
             let page = HashPage::decode(&done.body)
-                .ok_or_else(|| Status::from(crate::errors::Refusal::from(EtcdError::Malformed)))?;
+                .ok_or_else(|| Status::from(Refusal::from(EtcdError::Malformed)))?;
             if page.is_whole() {
                 return Ok((done.revision, page));
             }
             query.after = Some(page);
         }
     }
+}
+
+fn alarms_of(body: &[u8]) -> Result<Vec<AlarmMember>, Status> {
+    let decoded = AlarmResponse::decode(body).map_err(|_| Refusal::from(EtcdError::Malformed))?;
+    Ok(decoded.alarms)
+}
+
+/// As etcd says it in a status.
+fn text_of(alarm: &AlarmMember) -> String {
+    format!("memberID:{} alarm:{} ", alarm.member_id, alarm.alarm().as_str_name())
 }
 
 fn fold(hash: u64) -> u32 {
@@ -75,17 +110,28 @@ impl Maintenance for MaintenanceService {
     type SnapshotStream = Responses<SnapshotResponse>;
 
     async fn alarm(&self, request: Request<AlarmRequest>) -> Result<Response<AlarmResponse>, Status> {
-        let get = request.get_ref().action == i32::from(AlarmAction::Get);
-        self.allow(&request, if get { AuthQuery::IsNamed } else { AuthQuery::IsRoot }).await?;
-        let done = self.backend.look(&Query::Size).await?;
-        // A full disk ends by itself when there is room: there is nothing to clear.
-        let seen = self.look.now().await.unwrap_or_default();
-        let alarms = seen.full.iter().map(|replica| self.without_space(*replica)).collect();
+        let message = request.get_ref();
+        if message.action == i32::from(AlarmAction::Get) {
+            self.allow(&request, AuthQuery::IsNamed).await?;
+            let (revision, mut alarms) = self.alarms().await?;
+            alarms
+                .retain(|alarm| message.alarm == i32::from(AlarmType::None) || alarm.alarm == message.alarm);
+            return Ok(Response::new(AlarmResponse { header: self.header.message(revision), alarms }));
+        }
+        self.allow(&request, AuthQuery::IsRoot).await?;
+        let asker = self.backend.on_behalf_of(asker(&request));
+        // A full disk ends by itself when there is room: of those there is nothing to clear.
+        let done = asker.order(Command::Alarm, message.encode_to_vec().into()).await.map_err(|refusal| {
+            let is_old = refusal == EtcdError::Malformed.into();
+            if is_old { Refusal::new(FAILED_PRECONDITION, TOO_OLD) } else { refusal }
+        })?;
+        let alarms = alarms_of(&done.body)?;
         Ok(Response::new(AlarmResponse { header: self.header.message(done.revision), alarms }))
     }
 
     async fn status(&self, request: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
-        self.allow(&request, AuthQuery::IsNamed).await?;
+        self.allow(&request, if planted("status-for-all") { AuthQuery::IsNamed } else { AuthQuery::IsRoot })
+            .await?;
         let done = self.backend.look(&Query::Size).await?;
         let mut body: &[u8] = &done.body;
         let bytes = proto::read_number(&mut body).unwrap_or(0) as i64;
@@ -93,6 +139,8 @@ impl Maintenance for MaintenanceService {
         let own = self.header.member();
         let is_learner =
             seen.members.iter().any(|member| member.learner && self.number(member.replica) == own);
+        let mut errors = if seen.leader.is_none() { vec!["etcdserver: no leader".into()] } else { vec![] };
+        errors.extend(self.alarms().await?.1.iter().map(text_of));
         Ok(Response::new(StatusResponse {
             header: self.header.message(done.revision),
             version: VERSION.into(),
@@ -101,7 +149,7 @@ impl Maintenance for MaintenanceService {
             raft_index: seen.decided,
             raft_term: self.header.view(),
             raft_applied_index: seen.executed,
-            errors: if seen.leader.is_none() { vec!["etcdserver: no leader".into()] } else { vec![] },
+            errors,
             db_size_in_use: bytes,
             is_learner,
             storage_version: "3.6.0".into(),

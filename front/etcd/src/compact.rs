@@ -2,16 +2,20 @@
 //!
 //! The command only notes the revision; sweeping follows a bounded number of entries at each batch, so that no command waits for all of
 //! it. Every entry below the revision is looked at once: the entry before it of the same key goes, and a deletion goes itself. The
-//! revision's own entries stay as they are until the next compaction: a watch may begin there.
+//! revision's own entries stay until the next compaction, since a watch may begin there; deletions, too, as in etcd. What was before
+//! them goes, from feature level 4 on: nobody may ask for it.
 //! What is swept can't be asked for, so how far sweeping is shows nowhere.
 //! Tests: `tests/edges.rs`, `tests/store.rs`.
 
 use crate::error::EtcdError;
 use crate::space::{ENTRY, Entry, GONE, Head, Meta, Place, named};
 use quorate_execute::Store;
+use quorate_types::planted;
 
 /// So many entries are looked at with each batch.
 const STEPS: usize = 1000;
+/// From this feature level on what was before the revision's own entries goes.
+const WITH_OWN_ENTRIES: u32 = 4;
 
 /// `Compact`.
 pub(crate) fn compact(meta: &mut Meta, revision: i64) -> Result<(), EtcdError> {
@@ -21,17 +25,23 @@ pub(crate) fn compact(meta: &mut Meta, revision: i64) -> Result<(), EtcdError> {
     if revision > meta.revision {
         return Err(EtcdError::FutureRevision);
     }
+    if meta.swept.main == meta.compacted {
+        // Its own entries are like all others now.
+        meta.swept.sub = 0;
+    }
     meta.compacted = revision;
     Ok(())
 }
 
 /// Looks at the next entries. Gives whether that changed anything of the numbers.
-pub(crate) fn sweep(store: &mut Store, meta: &mut Meta, buffer: &mut Vec<u8>) -> bool {
+pub(crate) fn sweep(store: &mut Store, meta: &mut Meta, level: u32, buffer: &mut Vec<u8>) -> bool {
     if !meta.is_sweeping() {
         return false;
     }
     let end = Place { main: meta.compacted, sub: 0 };
-    let (start, stop) = (meta.swept.key(), end.key());
+    let own = level >= WITH_OWN_ENTRIES && !planted("sweep-before-revision");
+    let stop = Place { main: end.main + i64::from(own), sub: 0 };
+    let (start, stop) = (meta.swept.key(), stop.key());
     let looked: Vec<Step> = store
         .range(start.bytes(), Some(stop.bytes()))
         .take(STEPS)
@@ -45,10 +55,11 @@ pub(crate) fn sweep(store: &mut Store, meta: &mut Meta, buffer: &mut Vec<u8>) ->
         _ => end,
     };
     for step in &looked {
-        if let Some(before) = step.before {
+        let is_own = step.place.main == end.main;
+        if let Some(before) = step.before.filter(|before| !is_own || before.main < end.main) {
             store.remove(before.key().bytes());
         }
-        if let Some(key) = &step.deletes {
+        if let Some(key) = step.deletes.as_ref().filter(|_| !is_own) {
             store.remove(step.place.key().bytes());
             let name = named(buffer, GONE, key);
             // The key may have got a value since, and lost it.

@@ -12,6 +12,7 @@ mod code {
     pub(super) const FAILED_PRECONDITION: u8 = 9;
     pub(super) const OUT_OF_RANGE: u8 = 11;
     pub(super) const INTERNAL: u8 = 13;
+    pub(super) const DATA_LOSS: u8 = 15;
     pub(super) const UNAUTHENTICATED: u8 = 16;
 }
 
@@ -87,10 +88,12 @@ pub enum EtcdError {
     InvalidAuthMgmt,
     /// Users or roles changed meanwhile.
     AuthOldRevision,
+    /// An alarm says that the data is corrupt.
+    Corrupt,
 }
 
 impl EtcdError {
-    const ALL: [Self; 34] = [
+    const ALL: [Self; 35] = [
         Self::Malformed,
         Self::EmptyKey,
         Self::ValueProvided,
@@ -125,6 +128,7 @@ impl EtcdError {
         Self::InvalidAuthToken,
         Self::InvalidAuthMgmt,
         Self::AuthOldRevision,
+        Self::Corrupt,
     ];
 
     /// What says that whoever asks may not, or does not say who it is.
@@ -175,6 +179,7 @@ impl EtcdError {
             Self::PermissionDenied => code::PERMISSION_DENIED,
             Self::InvalidAuthToken => code::UNAUTHENTICATED,
             Self::ResponseTooLarge | Self::NoSpace => code::RESOURCE_EXHAUSTED,
+            Self::Corrupt => code::DATA_LOSS,
         }
     }
 
@@ -217,6 +222,7 @@ impl EtcdError {
             Self::InvalidAuthToken => "etcdserver: invalid auth token",
             Self::InvalidAuthMgmt => "etcdserver: invalid auth management",
             Self::AuthOldRevision => "etcdserver: revision of auth store is old",
+            Self::Corrupt => "etcdserver: corrupt cluster",
         }
     }
 }

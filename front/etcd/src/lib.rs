@@ -9,6 +9,7 @@
 //! `watches.rs` says which watch gets which events.
 //! Tests: `tests/`; `tests/model` is the same contract in its simplest form.
 
+mod alarms;
 mod auth;
 mod check;
 mod compact;

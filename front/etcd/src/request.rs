@@ -272,6 +272,15 @@ impl<'a> TxnRequest<'a> {
         Ok(request)
     }
 
+    /// Whether a branch of it puts something.
+    pub(crate) fn may_put(&self) -> bool {
+        self.success.iter().chain(&self.failure).any(|operation| match operation {
+            Operation::Put(_) => true,
+            Operation::Txn(txn) => txn.may_put(),
+            Operation::Range(_) | Operation::Delete(_) | Operation::Nothing => false,
+        })
+    }
+
     /// Whether nothing that it may do changes anything.
     pub(crate) fn reads_only(&self) -> bool {
         self.success.iter().chain(&self.failure).all(|operation| match operation {

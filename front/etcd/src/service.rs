@@ -4,6 +4,7 @@
 //! revision and the response's fields, or the number of an error (docs/formats/etcd.md). The numbers of the store are read once for
 //! all commands of a request and written once. Nothing is allocated for a put. Tests: `tests/`.
 
+use crate::alarms;
 use crate::auth::guard::{Access, Guard};
 use crate::auth::manage::{self, AuthQuery};
 use crate::auth::{Caller, Who, token};
@@ -61,6 +62,8 @@ pub enum Command {
     LeaseTimeToLive = 136,
     /// Where a member listens for clients: its number in field 1, the addresses in fields 2.
     Announce = 137,
+    /// `AlarmRequest` that sets or clears one. From feature level 4 on.
+    Alarm = 138,
     /// `AuthEnableRequest`.
     AuthEnable = 140,
     /// `AuthDisableRequest`.
@@ -88,7 +91,7 @@ pub enum Command {
 }
 
 impl Command {
-    const ALL: [Self; 21] = [
+    const ALL: [Self; 22] = [
         Self::Put,
         Self::DeleteRange,
         Self::Txn,
@@ -98,6 +101,7 @@ impl Command {
         Self::LeaseKeepAlive,
         Self::LeaseTimeToLive,
         Self::Announce,
+        Self::Alarm,
         Self::AuthEnable,
         Self::AuthDisable,
         Self::Authenticate,
@@ -112,9 +116,12 @@ impl Command {
         Self::RoleRevokePermission,
     ];
 
-    fn split(bytes: &[u8]) -> Option<(Self, &[u8])> {
+    /// What programs of levels before did not know is no command there: all replicas must answer alike.
+    fn split(bytes: &[u8], level: u32) -> Option<(Self, &[u8])> {
         let (first, message) = bytes.split_first()?;
-        Self::ALL.into_iter().find(|command| *command as u8 == *first).map(|command| (command, message))
+        let known = |command: &Self| level >= alarms::WITH_ALARMS || *command != Self::Alarm;
+        let all = Self::ALL.into_iter().filter(known);
+        all.into_iter().find(|command| *command as u8 == *first).map(|command| (command, message))
     }
 
     /// Appends the command with this message.
@@ -158,6 +165,8 @@ pub enum Query<'a> {
     Announced,
     /// Several queries, encoded, of one moment. The answer has their replies, each as a string.
     Many(&'a [Vec<u8>]),
+    /// Alarms that clients set. From feature level 4 on.
+    Alarms,
     /// About users and roles.
     Auth(AuthQuery<'a>),
 }
@@ -189,11 +198,12 @@ impl<'a> Query<'a> {
                 out.push(MANY);
                 queries.iter().for_each(|query| proto::string(out, query));
             }
+            Self::Alarms => out.push(210),
             Self::Auth(query) => query.encode(out),
         }
     }
 
-    fn decode(bytes: &'a [u8]) -> Option<Self> {
+    fn decode(bytes: &'a [u8], level: u32) -> Option<Self> {
         let (kind, rest) = bytes.split_first()?;
         match kind {
             193 => RangeQuery::decode(rest).map(Self::Range),
@@ -203,6 +213,7 @@ impl<'a> Query<'a> {
             197 => HashQuery::decode(rest).map(Self::Hash),
             198 => Some(Self::Size),
             199 => Some(Self::Announced),
+            210 if level >= alarms::WITH_ALARMS => Some(Self::Alarms),
             kind => AuthQuery::decode(*kind, rest).map(Self::Auth),
         }
     }
@@ -294,7 +305,8 @@ impl Etcd {
     ) {
         let mut body = std::mem::take(&mut self.buffers.body);
         body.clear();
-        let split = Who::split(command).and_then(|(who, rest)| Some((who, Command::split(rest)?)));
+        let split =
+            Who::split(command).and_then(|(who, rest)| Some((who, Command::split(rest, ctx.level())?)));
         let done = match split {
             None => Err(EtcdError::Malformed),
             Some((_, (_, message))) if message.len() > self.config.request_bytes_max => {
@@ -325,6 +337,7 @@ impl Etcd {
         room: usize,
         body: &mut Vec<u8>,
     ) -> Result<(), EtcdError> {
+        alarms::refuse(meta, command, message, self.config.txn_ops_max)?;
         if !caller.is_anybody() {
             allow(store, caller, command, message, self.config.txn_ops_max)?;
         }
@@ -352,6 +365,7 @@ impl Etcd {
                 Ok(())
             }
             Command::Announce => space::announce(store, message),
+            Command::Alarm => alarms::change(store, meta, message, body),
             Command::LeaseTimeToLive => {
                 let (id, with_keys) = numbers(message)?;
                 lease::time_to_live(store, ctx.time(), id, with_keys != 0, body);
@@ -366,16 +380,16 @@ impl Etcd {
         store: &Store,
         meta: &Meta,
         query: &[u8],
-        now: AgreedTime,
+        ctx: &Context,
         room: usize,
         body: &mut Vec<u8>,
     ) -> Result<(), EtcdError> {
         if let Some((&MANY, queries)) = query.split_first() {
-            return self.answer_many(store, meta, queries, now, room, body);
+            return self.answer_many(store, meta, queries, ctx, room, body);
         }
         let (who, query) = Who::split(query).ok_or(EtcdError::Malformed)?;
-        let query = Query::decode(query).ok_or(EtcdError::Malformed)?;
-        let caller = Caller::find(store, meta, who, now);
+        let query = Query::decode(query, ctx.level()).ok_or(EtcdError::Malformed)?;
+        let caller = Caller::find(store, meta, who, ctx.time());
         match query {
             Query::Range(query) => {
                 if !caller.is_anybody() {
@@ -415,6 +429,7 @@ impl Etcd {
                 space::announced(store, body);
                 if body.len() > room { Err(EtcdError::ResponseTooLarge) } else { Ok(()) }
             }
+            Query::Alarms => alarms::list(store, room, body),
             // They are taken apart before.
             Query::Many(_) => Err(EtcdError::Malformed),
             Query::Size => {
@@ -435,7 +450,7 @@ impl Etcd {
         store: &Store,
         meta: &Meta,
         mut queries: &[u8],
-        now: AgreedTime,
+        ctx: &Context,
         room: usize,
         body: &mut Vec<u8>,
     ) -> Result<(), EtcdError> {
@@ -447,7 +462,7 @@ impl Etcd {
             let left = room.saturating_sub(body.len() + 2 * HEAD_BYTES);
             let is_one = query.first().is_none_or(|first| *first != MANY);
             let done = if is_one {
-                self.answer(store, meta, query, now, left, &mut answer)
+                self.answer(store, meta, query, ctx, left, &mut answer)
             } else {
                 Err(EtcdError::Malformed)
             };
@@ -487,7 +502,7 @@ fn allow(
             check::txn(&request, ops_max)?;
             guard.txn(&request)
         }
-        Command::Compact => caller.is_root(),
+        Command::Compact | Command::Alarm => caller.is_root(),
         Command::LeaseGrant => caller.is_named(),
         Command::LeaseRevoke | Command::LeaseKeepAlive => {
             caller.is_named()?;
@@ -617,14 +632,14 @@ impl ObjectService for Etcd {
         let meta = Meta::read(store);
         let mut body = Vec::new();
         let room = reply.room().saturating_sub(HEAD_BYTES);
-        let done = self.answer(store, &meta, query, ctx.time(), room, &mut body);
+        let done = self.answer(store, &meta, query, ctx, room, &mut body);
         write_reply(done.map(|()| meta.revision), &body, reply);
     }
 
     /// Deletes, compaction and the end of leases.
     fn frees(&self, command: &[u8]) -> bool {
         matches!(
-            Who::split(command).and_then(|(_, command)| Command::split(command)),
+            Who::split(command).and_then(|(_, command)| Command::split(command, 0)),
             Some((Command::DeleteRange | Command::Compact | Command::LeaseRevoke, _))
         )
     }
@@ -646,7 +661,7 @@ impl ObjectService for Etcd {
             }
             writer.finish();
         }
-        compact::sweep(store, &mut meta, &mut self.buffers.key);
+        compact::sweep(store, &mut meta, ctx.level(), &mut self.buffers.key);
         self.finish(store, &before, &meta);
     }
 

@@ -5,6 +5,7 @@
 //! - `d` and a key: where the entry of its deletion is, for keys without a value, until that is compacted.
 //! - `r` and a [`Place`]: an [`Entry`]: etcd's own `KeyValue` message, and where the entry before of the same key is.
 //! - `u` and a member's number: what it announced.
+//! - `A`, a kind and a member's number: an alarm: see `alarms.rs`.
 //! - `U`, `R`, `t`, `x`: users, roles and tokens: see `auth/mod.rs`.
 //! - `l` and a lease: its times. `a`, a lease and a key: the key is attached. `e`, a moment and a lease: when it ends.
 //!
@@ -33,15 +34,18 @@ pub(crate) struct Meta {
     pub(crate) revision: i64,
     /// Nothing below it can be asked for; 0: nothing was compacted.
     pub(crate) compacted: i64,
-    /// What compaction has yet to look at begins here, and ends before the revision `compacted`.
+    /// What compaction has yet to look at begins here. All of it was looked at when this is the beginning of the revision `compacted`, or
+    /// behind it.
     pub(crate) swept: Place,
     /// How often users and roles changed, times 2, and 1 while authentication is on; left out of the store when 0.
     auth: u64,
+    /// A bit for each kind of alarm that is set; left out of the store when 0.
+    alarms: u64,
 }
 
 impl Default for Meta {
     fn default() -> Self {
-        Self { revision: 1, compacted: 0, swept: Place { main: 1, sub: 0 }, auth: 0 }
+        Self { revision: 1, compacted: 0, swept: Place { main: 1, sub: 0 }, auth: 0, alarms: 0 }
     }
 }
 
@@ -54,6 +58,7 @@ impl Meta {
             compacted: next() as i64,
             swept: Place { main: next() as i64, sub: next() as u32 },
             auth: proto::read_number(&mut bytes).unwrap_or(0),
+            alarms: proto::read_number(&mut bytes).unwrap_or(0),
         }
     }
 
@@ -61,8 +66,11 @@ impl Meta {
         buffer.clear();
         let numbers = [self.revision, self.compacted, self.swept.main, i64::from(self.swept.sub)];
         numbers.into_iter().for_each(|number| proto::number(buffer, number as u64));
-        if self.auth != 0 {
+        if self.auth != 0 || self.alarms != 0 {
             proto::number(buffer, self.auth);
+        }
+        if self.alarms != 0 {
+            proto::number(buffer, self.alarms);
         }
         store.put(&[META], buffer);
     }
@@ -87,9 +95,22 @@ impl Meta {
         self.auth += 2;
     }
 
-    /// Whether compaction has something left to look at.
+    /// Whether compaction has something left to look at: also of the compacted revision, once it began with that.
     pub(crate) fn is_sweeping(&self) -> bool {
-        self.swept.main < self.compacted
+        self.swept.main < self.compacted || (self.swept.main == self.compacted && self.swept.sub > 0)
+    }
+
+    /// Notes whether alarms of a kind are set.
+    pub(crate) const fn alarm(&mut self, kind: u64, is_set: bool) {
+        self.alarms = self.alarms & !(1 << kind) | (is_set as u64) << kind;
+    }
+
+    pub(crate) const fn is_alarmed(&self, kind: u64) -> bool {
+        self.alarms & 1 << kind != 0
+    }
+
+    pub(crate) const fn has_alarms(&self) -> bool {
+        self.alarms != 0
     }
 }
 

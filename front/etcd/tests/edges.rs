@@ -21,7 +21,7 @@ fn every_error_has_a_number_of_its_own_and_the_text_of_etcd() {
     let mut numbers: Vec<u8> =
         (0..=u8::MAX).filter(|number| EtcdError::from_number(*number).is_some()).collect();
     numbers.dedup();
-    assert_eq!(numbers, (1..=34).collect::<Vec<u8>>());
+    assert_eq!(numbers, (1..=35).collect::<Vec<u8>>());
     assert_eq!(EtcdError::Compacted.text(), "etcdserver: mvcc: required revision has been compacted");
     assert_eq!(EtcdError::Compacted.code(), 11);
     assert_eq!(EtcdError::LeaseNotFound.code(), 5);
@@ -204,4 +204,93 @@ fn members_announce_where_they_listen() {
     // It is no change of a key, and one can be taken back.
     assert_eq!(announce(&mut subject, 2, &[]), 1);
     assert_eq!(count(&subject), 1);
+}
+
+/// Keys that had a value of so many bytes and lost it, all with one delete; then compacted at its revision.
+fn compacted_at_a_delete(level: u32, keys: usize, bytes: usize) -> Subject {
+    let mut subject = Subject::new();
+    subject.level = level;
+    for key in 0..keys {
+        subject.put(&PutReq::new(format!("k{key:05}").as_bytes(), &vec![7; bytes])).expect("done");
+    }
+    let revision = subject.delete(&one(b"k", b"l")).expect("done").revision;
+    subject.compact(revision).expect("done");
+    sweep(&mut subject);
+    subject
+}
+
+fn sweep(subject: &mut Subject) {
+    let mut rounds = 0;
+    while subject.service.next_deadline() == Some(quorate_types::AgreedTime::ZERO) {
+        subject.pass(Span::from_millis(1), 1);
+        rounds += 1;
+        assert!(rounds < 1_000, "it ends");
+    }
+}
+
+#[test]
+fn a_compaction_at_a_delete_keeps_the_deletion_alone() {
+    let (keys, bytes) = (2_500, 300);
+    let mut subject = compacted_at_a_delete(4, keys, bytes);
+    let revision = keys as i64 + 2;
+    assert!(subject.service.objects().bytes() < (keys * bytes) as u64 / 2, "the values are gone");
+    // A watch that begins there sees it, without what was before; and so does a range.
+    let query = quorate_etcd::EventsQuery {
+        revision,
+        key: b"k",
+        range_end: b"l",
+        prev_kv: true,
+        ..Default::default()
+    };
+    let events = subject.events(&query, ROOM).expect("not compacted");
+    assert_eq!(events.len(), keys);
+    assert!(events.iter().all(|(deletes, _, before)| *deletes && before.is_none()));
+    let range = |revision| RangeReq { end: b"l".to_vec(), revision, ..get(b"k") };
+    assert_eq!(subject.range(&range(revision), ROOM).expect("there").kvs, vec![]);
+    assert_eq!(subject.range(&range(revision - 1), ROOM).err(), Some(EtcdError::Compacted));
+    // A key has a value again, and the next compaction takes the deletions, too.
+    let next = subject.put(&PutReq::new(b"k00000", b"again")).expect("done").revision;
+    subject.compact(next).expect("done");
+    sweep(&mut subject);
+    assert_eq!(subject.range(&range(next), ROOM).expect("there").kvs.len(), 1);
+    quorate_etcd::check_invariants(subject.service.objects());
+    assert_eq!(subject.service.objects().len(), 3, "the numbers, a head and its entry");
+}
+
+#[test]
+fn a_compaction_while_another_ones_own_entries_are_looked_at_misses_none() {
+    let mut subject = Subject::new();
+    for key in 0..2_500 {
+        subject.put(&PutReq::new(format!("k{key:05}").as_bytes(), b"v")).expect("done");
+    }
+    let deleted = subject.delete(&one(b"k", b"l")).expect("done").revision;
+    subject.compact(deleted).expect("done");
+    // Into the middle of the deletions.
+    (0..4).for_each(|_| subject.pass(Span::from_millis(1), 1));
+    let next = subject.put(&PutReq::new(b"other", b"v")).expect("done").revision;
+    subject.compact(next).expect("done");
+    sweep(&mut subject);
+    assert_eq!(subject.service.objects().len(), 3, "the numbers, a head and its entry");
+}
+
+#[test]
+fn below_the_level_a_compaction_leaves_what_was_before_its_revision() {
+    let (keys, bytes) = (100, 300);
+    let mut subject = compacted_at_a_delete(3, keys, bytes);
+    assert!(subject.service.objects().bytes() > (keys * bytes) as u64, "as with programs before");
+    subject.level = 4;
+    let next = subject.put(&PutReq::new(b"other", b"v")).expect("done").revision;
+    subject.compact(next).expect("done");
+    sweep(&mut subject);
+    assert_eq!(subject.service.objects().len(), 3, "the numbers, a head and its entry");
+}
+
+#[cfg(planted)]
+#[test]
+#[ignore = "a bug is in force in the whole process: run it alone"]
+fn planted_compaction_is_found() {
+    quorate_types::plant(Some("sweep-before-revision"));
+    let found = std::panic::catch_unwind(a_compaction_at_a_delete_keeps_the_deletion_alone);
+    quorate_types::plant(None);
+    found.expect_err("what stays is noticed");
 }

