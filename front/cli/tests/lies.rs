@@ -68,6 +68,23 @@ fn clients_go_on_while_a_replica_lies() {
     assert_eq!(cluster.ctrl_c(), Some(0));
 }
 
+/// A leader that says different things is replaced before long; the others know who it was, and go on saying so.
+#[test]
+fn who_leads_with_two_faces_is_named() {
+    let mut cluster = start();
+    let liar = cluster.wait_for_leader();
+    go_on(&cluster, "honest");
+    lie(&cluster, liar, "equivocate");
+    go_on(&cluster, "equivocate");
+    wait_until("somebody holds it against the liar", || evidence(&cluster, liar) > 0);
+    let shown = cluster.run(&["status"]).out;
+    assert!(shown.contains(&format!("r{liar} did what no honest replica does")), "{shown}");
+    lie(&cluster, liar, "none");
+    go_on(&cluster, "honest again");
+    assert!(evidence(&cluster, liar) > 0, "it is still known");
+    assert_eq!(cluster.ctrl_c(), Some(0));
+}
+
 /// A leader that is slow, but not late enough for anything to be overdue, is replaced in the time that is documented; with some more for a
 /// machine that does other things.
 #[test]

@@ -75,6 +75,8 @@ pub(super) struct Tally {
     pub(super) proposal: Option<(Digest, Batch)>,
     pub(super) writes: BTreeMap<ReplicaId, Digest>,
     pub(super) accepts: BTreeMap<ReplicaId, Accepted>,
+    /// Who leads was found to have proposed another value to others.
+    two_faced: bool,
 }
 
 impl Tally {
@@ -146,6 +148,7 @@ impl ModSmart {
                 self.examine(slot, digest, &batch, out);
             }
         }
+        self.compare_faces(slot, out);
         self.heard_leader(from);
         self.progress(out);
     }
@@ -176,7 +179,27 @@ impl ModSmart {
         if first != digest {
             return reject(out, from, Reject::NotAllowed("two different writes in one view"));
         }
+        self.compare_faces(slot, out);
         self.progress(out);
+    }
+
+    /// Of f+1 that wrote a value one is honest, and got it from who leads: if that proposed another one here, it has two faces.
+    /// [mod_smart L155]
+    fn compare_faces(&mut self, slot: Slot, out: &mut Effects) {
+        let (honest, leader) = (self.quorums.one_correct() as usize, self.leader());
+        let Phase::Normal { base, forced, .. } = &self.phase else { return };
+        // Who lacks slots before its view may write what binds that, whatever is proposed.
+        let free = slot > *base || (slot == *base && forced.is_none());
+        if !self.is_byzantine() || !free || leader == self.config.me || planted("smart-two-faces-unseen") {
+            return;
+        }
+        let Some(tally) = self.tallies.get_mut(&slot) else { return };
+        let Some((proposed, _)) = &tally.proposal else { return };
+        let mut others = tally.writes.values().filter(|value| *value != proposed);
+        if !tally.two_faced && others.any(|value| tally.written(*value) >= honest) {
+            tally.two_faced = true;
+            reject(out, leader, Reject::NotAllowed("different proposals to different replicas"));
+        }
     }
 
     /// [mod_smart L20-L21]

@@ -85,6 +85,34 @@ pub(super) fn only_the_leader_proposes_and_only_once() {
     assert_eq!(rejected(&one.hear(LEADER, 1, propose(1, 7))), 0, "the same again is no harm");
 }
 
+/// What one other says may be a lie; of two others one is honest, and got from the leader what it wrote.
+#[test]
+pub(super) fn a_leader_with_two_faces_is_told_by_what_others_write() {
+    let against_leader = |out: &[Effect]| {
+        out.iter()
+            .filter(|effect| matches!(effect, Effect::Rejected { from, .. } if *from == replica(LEADER)))
+            .count()
+    };
+    let mut one = One::new(0, 4, Byzantine);
+    one.hear(LEADER, 1, propose(1, 7));
+    assert_eq!(rejected(&one.hear(2, 1, write(1, 8))), 0, "one alone may lie");
+    let out = one.hear(3, 1, write(1, 8));
+    assert_eq!((against_leader(&out), rejected(&out)), (1, 1));
+    assert_eq!(rejected(&one.hear(1, 1, write(1, 8))), 0, "once");
+
+    let mut one = One::new(0, 4, Byzantine);
+    for other in 2..4 {
+        assert_eq!(rejected(&one.hear(other, 1, write(1, 8))), 0, "nothing was proposed here");
+    }
+    let out = one.hear(LEADER, 1, propose(1, 7));
+    assert_eq!((against_leader(&out), rejected(&out)), (1, 1));
+
+    let mut one = One::new(0, 4, Byzantine);
+    one.hear(LEADER, 1, propose(1, 7));
+    one.hear(2, 1, write(1, 8));
+    assert_eq!(rejected(&one.hear(3, 1, write(1, 9))), 0, "they do not say the same");
+}
+
 /// The first vote of a member counts, whatever it says later.
 #[test]
 pub(super) fn a_second_vote_counts_for_nothing() {
