@@ -87,7 +87,7 @@ pub(crate) fn drain(
         )));
     };
     let until = Instant::now() + limit;
-    let (mut asked_at, mut handed_over) = (None::<Instant>, false);
+    let (mut asked_at, mut asked, mut handed_over) = (None::<Instant>, 0, false);
     loop {
         let answers = admin.ask_all();
         let why = match (objection(cluster, &answers, replica), admin::leader(&answers)) {
@@ -98,12 +98,16 @@ pub(crate) fn drain(
                 handed_over = true;
                 if asked_at.is_none_or(|at| at.elapsed() >= ASK_AGAIN) {
                     asked_at = Some(Instant::now());
+                    asked += 1;
                     match hand_over(cluster, replica, address) {
                         Ok(()) => continue,
                         Err(why) => format!("it leads, and does not hand over: {why}"),
                     }
                 } else {
-                    "it leads, and nobody else does yet".to_owned()
+                    format!(
+                        "it leads still, though asked to hand over {asked} times: nobody else took over. Perhaps what is begun does not get \
+                         through (`quorate status` tells), and it stays as long as the others do not follow"
+                    )
                 }
             }
         };

@@ -22,10 +22,11 @@ struct Heard {
     at: Time,
 }
 
-/// A leader that is about to leave its office, for a view and until when it may take to finish what it began.
+/// A leader that is about to leave its office, for a view: when it asks for that whatever is open, and until when it waits for the view.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaving {
     target: View,
+    due: Time,
     until: Time,
     asked: bool,
 }
@@ -250,14 +251,18 @@ impl ModSmart {
             .map(|step| self.view.plus(step))
             .find(|view| target.is_none_or(|target| self.leader_of(*view) == target));
         let Some(target) = view else { return };
-        let until = self.now.plus(self.config.timeout_max);
-        self.stops.leaving = Some(Leaving { target, until, asked: false });
+        let due = self.now.plus(self.patience());
+        let until = due.plus(self.config.timeout_max);
+        self.stops.leaving = Some(Leaving { target, due, until, asked: false });
     }
 
-    /// What was begun is finished first. If that takes too long, the leader stays. [mod_smart L71]
+    /// What was begun is finished first, unless that takes too long: the next view goes on with it. If nobody else comes to lead, the leader
+    /// stays. [mod_smart L71]
     pub(super) fn leave_if_idle(&mut self, out: &mut Effects) {
         let Some(leaving) = self.stops.leaving else { return };
-        if !leaving.asked && self.proposed_and_open().0 == 0 && self.open.taken(self.view).is_none() {
+        let idle = self.proposed_and_open().0 == 0 && self.open.taken(self.view).is_none();
+        let late = self.now >= leaving.due && !planted("smart-leaves-when-idle");
+        if !leaving.asked && (idle || late) {
             self.stops.leaving = Some(Leaving { asked: true, ..leaving });
             self.ask_for_view(out);
         }

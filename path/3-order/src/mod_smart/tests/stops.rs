@@ -273,6 +273,22 @@ pub(super) fn a_restarted_leader_does_not_lead() {
     }
 }
 
+/// What is open goes on in the next view: it keeps nobody from handing over for longer than a time-out.
+#[test]
+pub(super) fn a_leader_that_can_not_finish_hands_over_all_the_same() {
+    for model in [Crash, Byzantine] {
+        let mut one = One::new(1, 4, model);
+        one.step(Input::Propose(some(1)));
+        one.step(Input::Propose(some(2)));
+        let out = one.step(Input::Transfer(Some(replica(3))));
+        assert_eq!(asked(&out, 0), [], "what was begun is finished first, {model:?}");
+        let (patience, tick) = (One::config(1, 4, model).timeout, One::config(1, 4, model).heartbeat);
+        let out = one.pass(patience.plus(tick));
+        let leaves = |body: &Body| matches!(body, Body::Stop { asked, why: Complaint::Leaves, .. } if asked.number() == 3);
+        assert!(sent(&out, 0).iter().any(leaves), "{model:?}: {:?}", asked(&out, 0));
+    }
+}
+
 /// Whoever hears its leader say that it leaves joins at once.
 #[test]
 fn a_leader_that_leaves_is_let_go() {
