@@ -2,6 +2,7 @@
 
 use crate::admin::{self, Admin, Answer, Status};
 use crate::cluster::{Cluster, ClusterArgs};
+use crate::control::{self, Action, ChildReport, Life, Request};
 use crate::failure::Outcome;
 use crate::print::{self, size};
 use quorate_types::ReplicaId;
@@ -151,6 +152,7 @@ fn table(rows: &[Vec<String>]) -> String {
 
 fn problems(cluster: &Cluster, answers: &[Answer], leader: Option<ReplicaId>) -> Vec<String> {
     let mut problems = Vec::new();
+    let lives = lives(cluster, answers);
     for answer in answers {
         let replica = answer.replica.number();
         match &answer.status {
@@ -159,7 +161,7 @@ fn problems(cluster: &Cluster, answers: &[Answer], leader: Option<ReplicaId>) ->
             }
             Err(why) => {
                 let remedy = if cluster.is_dev() {
-                    format!("`quorate chaos restart {replica}`, or `quorate dev` if none runs")
+                    remedy_in_dev(replica, lives.as_deref())
                 } else {
                     "start it with `quorate serve`, or check the network".to_owned()
                 };
@@ -179,4 +181,22 @@ fn problems(cluster: &Cluster, answers: &[Answer], leader: Option<ReplicaId>) ->
         problems.push("nobody leads now; an election takes less than a second, so ask again".into());
     }
     problems
+}
+
+/// How the processes are of a cluster that `dev` looks after, where one of them does not answer; `None`: no `dev` runs.
+fn lives(cluster: &Cluster, answers: &[Answer]) -> Option<Vec<ChildReport>> {
+    let needed = cluster.is_dev() && answers.iter().any(|answer| answer.status.is_err());
+    let list = Request { action: Action::List, replicas: vec![] };
+    needed.then(|| control::call(&cluster.directory, &list).ok())?.map(|done| done.replicas)
+}
+
+/// What to do about a replica that does not answer.
+fn remedy_in_dev(replica: u16, lives: Option<&[ChildReport]>) -> String {
+    let Some(lives) = lives else {
+        return "no `quorate dev` runs there: start it, and all replicas run".to_owned();
+    };
+    match lives.iter().find(|report| report.replica == replica).map(|report| report.life) {
+        Some(Life::Paused) => format!("it is paused: `quorate chaos resume {replica}`"),
+        _ => format!("`quorate chaos restart {replica}`"),
+    }
 }

@@ -143,6 +143,9 @@ fn a_paused_leader_stalls_writes_for_the_time_of_an_election() {
     assert!((200..20_000).contains(&gap), "{said}");
     assert_ne!(said["leader_after"], said["leader_before"]);
     assert!(said["leader_after"].is_u64(), "{said}");
+    let table = cluster.ok(&["status"]);
+    let paused = &said["replicas"][0];
+    assert!(table.contains(&format!("it is paused: `quorate chaos resume {paused}`")), "{table}");
     cluster.ok(&["chaos", "resume", "all", "--no-probe"]);
     cluster.wait_until_equal();
     assert_eq!(cluster.ok(&["kv", "scan"]), "", "the probe leaves nothing behind");

@@ -1,11 +1,14 @@
 //! The same commands where the cluster runs the store that clients of etcd use: translated there and back.
 //!
 //! That store refuses what it can not read, and does nothing then, with a reply that the key-value service never gives. So a command goes
-//! out as it is, and goes out again in the other form when that reply comes. Tests: tests/smoke.rs.
+//! out as it is, and goes out again in the other form when that reply comes. Whoever may speak Quorate's own protocol speaks past the
+//! store's users, so it comes as from the one that may do everything; without users that means nothing. Tests: tests/kv_etcd.rs.
 
 use crate::failure::{Failure, Outcome};
-use quorate_etcd::proto::{Fields, Value, bytes_field, int_field, message_field, nested_field, number};
-use quorate_etcd::{Command, EtcdError, Query, RangePage, RangeQuery, Reply};
+use quorate_etcd::proto::{
+    Fields, Value, bytes_field, flag_field, int_field, message_field, nested_field, number,
+};
+use quorate_etcd::{Command, EtcdError, Query, RangePage, RangeQuery, Reply, Who};
 use quorate_kv::{Condition, KvCommand, KvQuery, KvReply, Operation, Scan};
 
 /// Whether a reply says that the other store runs there.
@@ -17,16 +20,25 @@ const LESS: i64 = 2;
 const GREATER: i64 = 1;
 const VERSION: i64 = 0;
 const VALUE: i64 = 3;
+/// A field of a range: only how many keys there are.
+const COUNT_ONLY: u32 = 9;
+
+/// On whose behalf everything comes.
+const ROOT: Who<'static> = Who::Named(b"root");
 
 /// The command in the other form; none for what `quorate kv` never sends.
 pub(super) fn command(command: &KvCommand<'_>) -> Option<Vec<u8>> {
     let mut message = Vec::new();
     let which = match command {
-        // Whether it replaced a value says which branch was taken; both do the same.
+        // Whether it replaces a value is counted before; the value goes along once, since the store limits requests.
         KvCommand::One(Operation::Put { key, value }) => {
-            compare(key, &Condition::Present, &mut message);
+            nested_field(&mut message, 2, |out| {
+                nested_field(out, 1, |out| {
+                    bytes_field(out, 1, key);
+                    flag_field(out, COUNT_ONLY, true);
+                });
+            });
             put(2, key, value, &mut message);
-            put(3, key, value, &mut message);
             Command::Txn
         }
         KvCommand::One(Operation::Delete { key }) => {
@@ -44,6 +56,7 @@ pub(super) fn command(command: &KvCommand<'_>) -> Option<Vec<u8>> {
         _ => return None,
     };
     let mut bytes = Vec::new();
+    ROOT.encode(&mut bytes);
     which.encode(&message, &mut bytes);
     Some(bytes)
 }
@@ -92,6 +105,7 @@ pub(super) fn query(query: &KvQuery<'_>) -> Vec<u8> {
         }
     }
     let mut bytes = Vec::new();
+    ROOT.encode(&mut bytes);
     Query::Range(RangeQuery { continued: true, skip: 0, request: &request }).encode(&mut bytes);
     bytes
 }
@@ -102,7 +116,11 @@ pub(super) fn reply(command: &KvCommand<'_>, reply: &[u8]) -> Outcome<Vec<u8>> {
     let flag = || Fields::of(body).any(|field| matches!(field, Ok((2, Value::Number(1..)))));
     let mut out = Vec::new();
     match command {
-        KvCommand::One(Operation::Put { .. }) => KvReply::Put { replaced: flag() }.encode(&mut out),
+        KvCommand::One(Operation::Put { .. }) => {
+            let range = inner(body, 3).and_then(|operation| inner(operation, 1)).unwrap_or_default();
+            let replaced = Fields::of(range).any(|field| matches!(field, Ok((4, Value::Number(1..)))));
+            KvReply::Put { replaced }.encode(&mut out);
+        }
         KvCommand::One(Operation::Delete { .. }) => KvReply::Deleted { existed: flag() }.encode(&mut out),
         _ if flag() => KvReply::Swapped.encode(&mut out),
         _ => {
