@@ -19,7 +19,28 @@ pub(crate) fn docs(root: &Path) -> Done {
 pub(crate) fn test(root: &Path, more: &[String]) -> Done {
     let args: Vec<&str> =
         ["test", "--workspace"].into_iter().chain(more.iter().map(String::as_str)).collect();
-    cargo(root, &args)
+    let file = target_directory(root)?.join("skipped-tests.txt");
+    let _ = std::fs::remove_file(&file);
+    let mut command = cargo_command(root, &args);
+    command.env("QUORATE_SKIPPED", &file);
+    let done = run(command);
+    eprintln!("{}", skipped(&std::fs::read_to_string(&file).unwrap_or_default(), &file));
+    done
+}
+
+/// How many tests did nothing, and why: for each reason how often.
+fn skipped(lines: &str, file: &Path) -> String {
+    let mut reasons = std::collections::BTreeMap::new();
+    for why in lines.lines().filter_map(|line| line.splitn(3, ": ").nth(2)) {
+        *reasons.entry(why).or_insert(0) += 1;
+    }
+    let total: u32 = reasons.values().sum();
+    if total == 0 {
+        return "no test was skipped".into();
+    }
+    let reasons: Vec<String> =
+        reasons.into_iter().map(|(why, count)| format!("\n  {count}: {why}")).collect();
+    format!("{total} tests were skipped, see {}:{}", file.display(), reasons.concat())
 }
 
 pub(crate) fn bench(root: &Path) -> Done {

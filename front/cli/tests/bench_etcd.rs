@@ -52,7 +52,7 @@ fn ours_is_measured_with_watches_beside_it() {
 fn both_are_measured_where_there_is_an_etcd() {
     let etcd = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/etcd-clients/etcd");
     let Ok(etcd) = etcd.canonicalize() else {
-        eprintln!("skipped: there is no etcd; front/cli/tests/etcd/build.sh builds one where Go is");
+        quorate_skipped::skipped("there is no etcd; front/cli/tests/etcd/build.sh builds one where Go is");
         return;
     };
     let found = bench("--operations put --clients 8 --bytes 100 --observers 2", &etcd);

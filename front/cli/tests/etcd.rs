@@ -45,7 +45,9 @@ impl World {
     /// With these arguments for `dev`; `--plain` is one without certificates.
     fn start_with(arguments: &[&str]) -> Option<Self> {
         let Some(program) = etcdctl() else {
-            eprintln!("skipped: there is no etcdctl; front/cli/tests/etcd/build.sh builds one where Go is");
+            quorate_skipped::skipped(
+                "there is no etcdctl; front/cli/tests/etcd/build.sh builds one where Go is",
+            );
             return None;
         };
         let cluster = Cluster::start(&[&["--service", "etcd"], arguments].concat());

@@ -58,7 +58,7 @@ fn a_full_disk_is_told_to_clients_of_etcd_at_once() {
     let (mut cluster, addresses) = Cluster::of_etcd("etcd-full", &mut random);
     let place = match cluster.move_to_tmpfs(&[0, 1, 2], 210) {
         Ok(place) => place,
-        Err(why) => return println!("SKIPPED: no tmpfs can be mounted here: {why}"),
+        Err(why) => return quorate_skipped::skipped(format!("no tmpfs can be mounted here: {why}")),
     };
     let probes: Vec<String> = (0..REPLICAS).map(|at| add_probe(&cluster, at)).collect();
     cluster.heal();

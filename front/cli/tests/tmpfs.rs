@@ -47,7 +47,7 @@ fn is_full(cluster: &Cluster, at: usize) -> bool {
 }
 
 fn skip(why: &str) {
-    println!("SKIPPED: no tmpfs can be mounted here: {why}");
+    quorate_skipped::skipped(format!("no tmpfs can be mounted here: {why}"));
 }
 
 #[test]

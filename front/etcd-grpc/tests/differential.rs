@@ -275,7 +275,7 @@ async fn seen(channel: &Channel, create: WatchCreateRequest, puts: usize) -> (Ve
 #[test]
 fn as_a_real_etcd() {
     let Some(program) = etcd() else {
-        eprintln!("skipped: there is no etcd; front/cli/tests/etcd/build.sh builds one where Go is");
+        quorate_skipped::skipped("there is no etcd; front/cli/tests/etcd/build.sh builds one where Go is");
         return;
     };
     let (count, seed) = (wanted("QUORATE_DIFFERENTIAL", 3000), wanted("QUORATE_SEED", 1));

@@ -130,6 +130,11 @@ fn ask(socket: &str, path: &str, body: &str) -> (u16, Value) {
 fn requests_in_json_are_answered_as_etcd_answers_them() {
     let world = World::start(1);
     let peer = etcd().map(|program| Peer::start(&program));
+    if peer.is_none() {
+        quorate_skipped::skipped(
+            "in part: there is no etcd; front/cli/tests/etcd/build.sh builds one where Go is",
+        );
+    }
     if let Some(peer) = &peer {
         run(async { drop(peer.channel().await) });
     } else {

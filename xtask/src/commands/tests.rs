@@ -15,3 +15,16 @@ fn a_number_of_seeds_is_a_number() {
     assert_eq!(seeds(Some("200")), Ok(200));
     assert!(seeds(Some("many")).unwrap_err().contains("many"));
 }
+
+#[test]
+fn skipped_tests_are_counted_by_why() {
+    let file = Path::new("target/skipped-tests.txt");
+    assert_eq!(skipped("", file), "no test was skipped");
+    let lines =
+        "skipped: a: no etcd; see: build.sh\nskipped: b: no tmpfs\nskipped: c: no etcd; see: build.sh\n";
+    let said = skipped(lines, file);
+    assert_eq!(
+        said,
+        "3 tests were skipped, see target/skipped-tests.txt:\n  2: no etcd; see: build.sh\n  1: no tmpfs"
+    );
+}

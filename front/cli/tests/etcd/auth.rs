@@ -22,7 +22,9 @@ impl Peer {
         let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/etcd-clients/etcd");
         let program = named.into_iter().chain([built]).find(|file| file.is_file());
         let Some(program) = program else {
-            eprintln!("skipped: there is no etcd; front/cli/tests/etcd/build.sh builds one where Go is");
+            quorate_skipped::skipped(
+                "there is no etcd; front/cli/tests/etcd/build.sh builds one where Go is",
+            );
             return None;
         };
         let directory = tempfile::tempdir().expect("a directory");

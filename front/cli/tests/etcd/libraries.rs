@@ -10,9 +10,9 @@ fn built(name: &str) -> Option<PathBuf> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/etcd-clients").join(name);
     let is_there = file.is_file();
     if !is_there {
-        eprintln!(
-            "skipped: there is no {name}; front/cli/tests/etcd/build.sh builds it where Go and Python are"
-        );
+        quorate_skipped::skipped(format!(
+            "there is no {name}; front/cli/tests/etcd/build.sh builds it where Go and Python are"
+        ));
     }
     is_there.then_some(file)
 }
