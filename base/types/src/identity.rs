@@ -8,14 +8,18 @@
 //!
 //! Tests: `identity/tests.rs`; whatever bytes come, [`Identity::parse`] returns, and what it takes it writes back alike.
 
-use crate::{ClientId, ClusterId, ReplicaId};
+use crate::{ClientId, ClusterId, ReplicaId, planted};
 use std::fmt;
 
 const SCHEME: &str = "quorate://";
 /// No name of a client or operator is longer, in bytes.
 const NAME_BYTES_MAX: usize = 64;
-/// So many bits of a client's id are its own choice; those above them follow from its name.
+/// The bits of a client's id above these follow from its name alone, these from its name and a number of its own.
 const CLIENT_BITS: u32 = 40;
+/// A digest is computed so often for them: who looks for a number that makes another name's id has that much more to do for each.
+const STEPS: u32 = 1 << 12;
+/// What such digests are for.
+const IDS: &str = "quorate 2026 ids of clients";
 
 /// Somebody who takes part in a cluster, or uses it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,9 +47,14 @@ impl Holder {
         self.name().client_id(own)
     }
 
-    /// Whether that is an id of a client of this holder.
-    pub fn owns(&self, client: ClientId) -> bool {
-        self.name().owns(client)
+    /// Whether that can be an id of a client of this holder: of names that agree in its upper bits one alone made it.
+    pub fn may_own(&self, client: ClientId) -> bool {
+        self.name().may_own(client)
+    }
+
+    /// Whether a client of this holder made that id, with this number of its own.
+    pub fn made(&self, client: ClientId, own: ClientId) -> bool {
+        planted("ids-unproven") || self.client_id(own) == client
     }
 
     fn name(&self) -> Name {
@@ -75,19 +84,27 @@ impl Name {
         &self.0
     }
 
-    /// The id of a client of this name: the upper bits follow from the name, so that whoever has another name can not use its
-    /// sessions; the lower ones are `own`'s.
+    /// The id of a client of this name with a number of its own. The upper bits follow from the name alone, the lower ones from both: who shows
+    /// that number shows that the id was made for this name. For another name that agrees in the upper bits such a number is found
+    /// after about 2^52 steps, and not by chance.
     pub fn client_id(&self, own: ClientId) -> ClientId {
-        let mask = (1 << CLIENT_BITS) - 1;
-        ClientId::new(self.space() << CLIENT_BITS | own.number() & mask)
+        let mut hasher = blake3::Hasher::new_derive_key(IDS);
+        hasher.update(&own.number().to_le_bytes());
+        hasher.update(self.0.as_bytes());
+        let mut digest = hasher.finalize();
+        for _ in 0..STEPS {
+            digest = blake3::hash(digest.as_bytes());
+        }
+        let low = digest.as_bytes().first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        ClientId::new(self.space() << CLIENT_BITS | low & ((1 << CLIENT_BITS) - 1))
     }
 
-    /// Whether that is an id of a client of this name.
-    pub fn owns(&self, client: ClientId) -> bool {
+    /// Whether that can be an id of a client of this name.
+    pub fn may_own(&self, client: ClientId) -> bool {
         client.number() >> CLIENT_BITS == self.space()
     }
 
-    /// FNV-1a, folded to the upper bits. Whoever gives out names keeps them apart, so it need not withstand malice.
+    /// FNV-1a, folded to the upper bits. It need not withstand malice: who made an id is shown otherwise.
     fn space(&self) -> u64 {
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         let hash = self.0.bytes().fold(0xcbf2_9ce4_8422_2325, step);

@@ -19,6 +19,7 @@ pub const FEATURE_LEVEL: u32 = 4;
 
 /// Roles on the wire: a member's first connection, and further ones.
 const PEER: u8 = 1;
+const CLIENT: u8 = 2;
 const PEER_AGAIN: u8 = 4;
 const MAGIC: u32 = u32::from_le_bytes(*b"QRT1");
 /// No refusal text is longer: a peer can not make us keep or print a book.
@@ -79,6 +80,9 @@ pub struct Hello {
     pub life: u64,
     /// From a member: which membership it knows. Whoever knows an older one hears it out. From others 0.
     pub membership: MembershipId,
+    /// From a client whose certificate names it: the number of its own from which its id was made; it shows that the id is of that name.
+    /// 0 from one that does not say, and from others.
+    pub own: ClientId,
     /// From a member: which of its connections this is. A program from before there were further ones takes no other than the first.
     pub link: Link,
 }
@@ -90,6 +94,9 @@ impl fmt::Debug for Hello {
         fields.field("feature_level", &self.feature_level).field("cluster", &self.cluster);
         fields.field("to", &self.to).field("role", &self.role).field("parameters", &self.parameters);
         fields.field("life", &self.life).field("membership", &self.membership);
+        if self.own != ClientId::new(0) {
+            fields.field("own", &self.own);
+        }
         if self.link != Link::FIRST {
             fields.field("link", &self.link);
         }
@@ -110,6 +117,7 @@ impl Hello {
             parameters: 0,
             life: 0,
             membership: MembershipId::ZERO,
+            own: ClientId::new(0),
             link: Link::FIRST,
         }
     }
@@ -130,6 +138,12 @@ impl Hello {
     #[must_use]
     pub fn knowing(self, membership: MembershipId) -> Self {
         Self { membership, ..self }
+    }
+
+    /// The same, of a client that shows from what its id was made.
+    #[must_use]
+    pub fn made_of(self, own: ClientId) -> Self {
+        Self { own, ..self }
     }
 
     /// The same, on one of a member's further connections.
@@ -156,7 +170,8 @@ impl Hello {
                 let link = u64::from(number) << 16 | u64::from(of) << 32;
                 (PEER_AGAIN, u64::from(replica.number()) | link, incarnation.bits())
             }
-            Role::Client(client) => (2, client.number(), 0),
+            // Programs that do not know of it do not look there.
+            Role::Client(client) => (CLIENT, client.number(), self.own.number()),
             Role::Admin => (3, 0, 0),
         };
         out.put_u8(role);
@@ -182,6 +197,7 @@ impl Hello {
         let to = Some(r.u16()?).filter(|to| *to != 0).map(ReplicaId::new);
         let (role, id, incarnation) = (r.u8()?, r.u64()?, r.u64()?);
         let (id, link) = if role == PEER_AGAIN { read_link(id)? } else { (id, Link::FIRST) };
+        let own = ClientId::new(if role == CLIENT { incarnation } else { 0 });
         let role = match role {
             PEER | PEER_AGAIN => Role::Peer {
                 replica: ReplicaId::new(
@@ -189,7 +205,7 @@ impl Hello {
                 ),
                 incarnation: Incarnation::new(incarnation),
             },
-            2 => Role::Client(ClientId::new(id)),
+            CLIENT => Role::Client(ClientId::new(id)),
             3 => Role::Admin,
             _ => return Err(Reject::Malformed("hello: role")),
         };
@@ -205,6 +221,7 @@ impl Hello {
             parameters,
             life,
             membership,
+            own,
             link,
         })
     }

@@ -182,13 +182,14 @@ proptest! {
     #[test]
     fn hellos_survive_the_wire(
         formats in any::<(u16, u16)>(), feature_level in any::<u32>(), cluster in any::<u128>(),
-        to in prop::option::of(replica()), role in role(), link in link(),
+        to in prop::option::of(replica()), role in role(), link in link(), own in any::<u64>(),
     ) {
+        let own = ClientId::new(if matches!(role, Role::Client(_)) { own } else { 0 });
         let link = if matches!(role, Role::Peer { .. }) { link } else { Link::FIRST };
         let (format_min, format_max) = formats;
         let cluster = ClusterId::new(cluster);
         let parameters = u64::from(feature_level) << 7;
-        let hello = Hello { format_min, format_max, feature_level, cluster, to, role, parameters, life: parameters ^ 1, membership: MembershipId::new(parameters ^ 2), link };
+        let hello = Hello { format_min, format_max, feature_level, cluster, to, role, parameters, life: parameters ^ 1, membership: MembershipId::new(parameters ^ 2), own, link };
         prop_assert_eq!(Hello::decode(payload_of(&hello.frame())), Ok(hello));
     }
 

@@ -32,6 +32,9 @@ pub(crate) const WITH_INSTANCES: u32 = 3;
 /// From this level on borders that somebody asks for come only so often.
 pub(crate) const WITH_FEW_BORDERS: u32 = 4;
 
+/// From this level on clients show from what their ids were made.
+pub(crate) const WITH_PROVEN_IDS: u32 = 4;
+
 /// What a replica is told about feature levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LevelConfig {

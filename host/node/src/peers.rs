@@ -5,12 +5,12 @@
 
 use crate::config::{HELLO_BYTES_MAX, NodeConfig};
 use crate::effects::{Effect, Effects, Event};
-use crate::levels::{check_level, too_low};
+use crate::levels::{WITH_PROVEN_IDS, check_level, too_low};
 use crate::links::{Incoming, Lines, Outgoing, REDIAL_FIRST, carries, lane_for};
 use crate::lives::Lives;
 use crate::seats::{Owner, Place, Seats, network};
 use crate::status::SeatsStatus;
-use quorate_admit::{Members, check_identity};
+use quorate_admit::{Ids, Members, check_identity};
 use quorate_order::Random;
 use quorate_types::{ClientId, ConnId, Identity, ReplicaId, Span, Time};
 use quorate_wire::{Frame, FrameKind, Hello, LeaderNotice, Link, Refusal, RefusalReason, Role, Welcome};
@@ -440,12 +440,13 @@ impl Peers {
         };
         let (who, served) = (self.identity(conn).map(|who| &**who), config.served_by_replicas);
         let me = config.members.me();
+        let ids = if config.level.cluster >= WITH_PROVEN_IDS { Ids::Proven } else { Ids::Named };
         let checked = hello
             .map_err(|text| Refusal {
                 reason: RefusalReason::NoHello,
                 text: format!("{text}: this port speaks Quorate's own protocol"),
             })
-            .and_then(|hello| check_identity(&hello, who, me, served).map(|()| hello))
+            .and_then(|hello| check_identity(&hello, who, me, served, ids).map(|()| hello))
             .and_then(|hello| config.members.check(&hello).map(|format| (format, hello)))
             .and_then(|(format, hello)| check_level(&hello, &config.level).map(|()| (format, hello)))
             .and_then(|(format, hello)| check_life(&hello, lives, &config.members).map(|()| (format, hello)))

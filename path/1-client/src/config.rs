@@ -34,6 +34,8 @@ impl Eq for Macs {}
 pub struct Config {
     /// Who this client is; caps on sessions hold per client.
     pub client: ClientId,
+    /// From what that id was made, for the name in its certificate; 0 without one.
+    pub own: ClientId,
     /// The cluster that is meant. Without one, the first replica that answers decides it; where replicas may lie, none does.
     pub cluster: Option<ClusterId>,
     /// What replicas may do. With crash faults one answer is the answer, and requests go to who leads; with Byzantine faults they go
@@ -98,6 +100,7 @@ impl Config {
     pub const fn new(client: ClientId, seed: u64) -> Self {
         Self {
             client,
+            own: ClientId::new(0),
             cluster: None,
             fault_model: FaultModel::Crash,
             signer: None,

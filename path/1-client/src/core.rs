@@ -290,7 +290,8 @@ impl ClientCore {
         let link = &mut self.links[link];
         link.state = LinkState::Greeting { conn, give_up: now.plus(self.config.dial_timeout) };
         let role = Role::Client(self.config.client);
-        let frame = Hello::new(self.cluster.unwrap_or_default(), Some(link.replica), role).frame();
+        let hello = Hello::new(self.cluster.unwrap_or_default(), Some(link.replica), role);
+        let frame = hello.made_of(self.config.own).frame();
         link.out_bytes += frame.len();
         out.push(Effect::Send { conn, frame });
     }

@@ -11,4 +11,4 @@ mod peers;
 
 pub use admission::{Admission, AdmissionLimits, Answer, Executed, Terms};
 pub use heard::{Heard, HeardLimits, Late, Owner};
-pub use peers::{Member, Members, ServedByReplicas, check_identity, verify};
+pub use peers::{Ids, Member, Members, ServedByReplicas, check_identity, verify};

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use quorate_types::{
-    ClusterId, Holder, Identity, Incarnation, InstanceId, MembershipId, Reject, ReplicaId, planted,
+    ClientId, ClusterId, Holder, Identity, Incarnation, InstanceId, MembershipId, Reject, ReplicaId, planted,
 };
 use quorate_wire::{FORMAT_MAX, FORMAT_MIN, Hello, OrderMessage, Refusal, RefusalReason, Role, Verified};
 use std::collections::{BTreeMap, BTreeSet};
@@ -203,9 +203,27 @@ pub enum ServedByReplicas {
     ClientsAndOperators,
 }
 
+/// What clients show of their ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ids {
+    /// Programs of clients may be from before they showed more: the bits that follow from the name alone.
+    Named,
+    /// The number of their own from which they were made: two names that agree in those bits have no id in common.
+    Proven,
+}
+
+impl Ids {
+    fn are_of(self, client: ClientId, own: ClientId, holder: &Holder) -> bool {
+        match self {
+            Self::Named => holder.may_own(client),
+            Self::Proven => holder.made(client, own),
+        }
+    }
+}
+
 /// Checks that somebody comes as who its certificate says it is. Without one the word of whoever connects is taken: such connections
 /// exist only where the configuration says `plain`.
-/// `me` is this replica, and `served` says for whom the others may come, beside themselves.
+/// `me` is this replica, `served` says for whom the others may come, beside themselves, and `ids` what clients show.
 ///
 /// # Errors
 /// The refusal to send back.
@@ -214,6 +232,7 @@ pub fn check_identity(
     identity: Option<&Identity>,
     me: ReplicaId,
     served: ServedByReplicas,
+    ids: Ids,
 ) -> Result<(), Refusal> {
     let Some(identity) = identity else { return Ok(()) };
     let other = matches!(identity.holder, Holder::Replica(replica) if replica != me);
@@ -236,7 +255,7 @@ pub fn check_identity(
             )
         }
         // Operators may look at what clients see. A replica that serves another protocol is a client for those it serves.
-        (Role::Client(client), holder) if holder.owns(client) => return Ok(()),
+        (Role::Client(client), holder) if ids.are_of(client, hello.own, holder) => return Ok(()),
         // So may it act for the operators of that protocol, once it knows that they are some.
         (Role::Admin, Holder::Admin(_) | Holder::Replica(_)) => return Ok(()),
         (Role::Peer { replica, .. }, _) => (
@@ -244,7 +263,7 @@ pub fn check_identity(
             "a replica needs its own certificate (`quorate cert issue --replica`)",
         ),
         (Role::Client(client), _) => (
-            format!("{client}, an id of another name"),
+            format!("{client}, an id that was not made for you"),
             "use a client library of the same version as the replicas",
         ),
         (Role::Admin, _) => (

@@ -60,9 +60,25 @@ fn nothing_else_is_an_identity() {
 fn clients_of_different_names_have_different_ids() {
     let (a, b) = (Name::parse("a").expect("a name"), Name::parse("b").expect("a name"));
     for own in [0, 1, u64::MAX, 0x1234_5678_9abc_def0].map(ClientId::new) {
-        assert!(a.owns(a.client_id(own)));
-        assert!(!b.owns(a.client_id(own)));
-        assert_eq!(a.client_id(a.client_id(own)), a.client_id(own));
+        assert!(a.may_own(a.client_id(own)));
+        assert!(!b.may_own(a.client_id(own)));
+        assert_eq!(a.client_id(own), a.client_id(own));
     }
     assert_ne!(a.client_id(ClientId::new(1)), a.client_id(ClientId::new(2)));
+}
+
+/// Two names that agree in all that the id alone shows of them, found in a second.
+#[test]
+fn names_that_agree_have_no_ids_in_common() {
+    let name = |number: u32| Name::parse(&format!("client-{number}")).expect("a name");
+    let mut seen = std::collections::BTreeMap::new();
+    let (a, b) = (0..200_000)
+        .find_map(|number| Some((seen.insert(name(number).space(), number)?, number)))
+        .expect("of so many two agree");
+    let (a, b) = (Holder::Client(name(a)), Holder::Client(name(b)));
+    for own in (0..50).map(ClientId::new) {
+        let id = a.client_id(own);
+        assert!(a.made(id, own) && a.may_own(id) && b.may_own(id));
+        assert!(!b.made(id, own) && !a.made(id, ClientId::new(99)));
+    }
 }

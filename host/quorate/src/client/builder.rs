@@ -222,7 +222,8 @@ impl ClientBuilder {
             let credentials = tls.current();
             self.config.cluster = self.config.cluster.or(Some(credentials.cluster()));
             // Its sessions are those of its name: nobody with another one can use them.
-            self.config.client = credentials.identity().holder.client_id(self.config.client);
+            self.config.own = ClientId::new(self.config.client.number().max(1));
+            self.config.client = credentials.identity().holder.client_id(self.config.own);
         }
         let cluster = self.config.cluster;
         let config = |at| match (at, &tls) {

@@ -54,7 +54,7 @@ fn strangers_are_refused_with_the_reason() {
 
 #[test]
 fn everybody_comes_as_who_the_certificate_says() {
-    use super::check_identity;
+    use super::{Ids, check_identity};
     use quorate_types::{ClientId, Holder, Identity, Name};
     let cluster = ClusterId::new(7);
     let name = |text: &str| Name::parse(text).expect("a name");
@@ -80,7 +80,8 @@ fn everybody_comes_as_who_the_certificate_says() {
         (Role::Admin, &alice, true),
     ] {
         let hello = Hello::new(cluster, None, role);
-        let check = |who, served| check_identity(&hello, who, ReplicaId::new(1), served);
+        // Programs of clients may be older than what shows more.
+        let check = |who, served| check_identity(&hello, who, ReplicaId::new(1), served, Ids::Named);
         let checked = check(Some(who), ServedByReplicas::ClientsAndOperators);
         assert_eq!(checked.is_ok(), taken, "{role:?} with the certificate of {who}: {checked:?}");
         assert_eq!(check(None, ServedByReplicas::Nobody), Ok(()), "a plain connection's word is taken");
@@ -93,13 +94,43 @@ fn everybody_comes_as_who_the_certificate_says() {
         let nobody = check(Some(who), ServedByReplicas::Nobody).is_ok();
         assert_eq!(nobody, taken && !for_others, "{role:?} of {who}");
         // What it asks of itself stays its own.
-        let itself = check_identity(&hello, Some(who), ReplicaId::new(2), ServedByReplicas::Clients);
+        let itself =
+            check_identity(&hello, Some(who), ReplicaId::new(2), ServedByReplicas::Clients, Ids::Named);
         assert_eq!(itself.is_ok(), taken, "{role:?} of {who} at itself");
         if let Err(refusal) = checked {
             assert_eq!(refusal.reason, RefusalReason::Certificate);
             assert!(refusal.text.contains(&who.holder.to_string()), "{}", refusal.text);
         }
     }
+}
+
+/// Two names of which one may come with the other's ids, by the bits that all names show: `client-3412` and `client-12`, say. With what the
+/// id was made from only one of them can.
+#[test]
+fn names_that_agree_do_not_come_with_each_others_ids() {
+    use super::{Ids, check_identity};
+    use quorate_types::{ClientId, Holder, Identity, Name};
+    let holder = |number: u32| Holder::Client(Name::parse(&format!("client-{number}")).expect("a name"));
+    let upper = |number: u32| holder(number).client_id(ClientId::new(1)).number() >> 40;
+    let mut seen = std::collections::BTreeMap::new();
+    let (a, b) = (0..100_000)
+        .find_map(|number| Some((seen.insert(upper(number), number)?, number)))
+        .expect("of so many two agree");
+    let identity = |number| Identity { cluster: ClusterId::new(7), holder: holder(number) };
+    let (a, b) = (identity(a), identity(b));
+    let own = ClientId::new(99);
+    let hello =
+        |own| Hello::new(a.cluster, None, Role::Client(a.holder.client_id(ClientId::new(99)))).made_of(own);
+    let comes = |own, who, ids| {
+        check_identity(&hello(own), Some(who), ReplicaId::new(1), ServedByReplicas::ClientsAndOperators, ids)
+    };
+    assert_eq!(comes(own, &a, Ids::Proven), Ok(()));
+    assert_eq!(comes(own, &b, Ids::Named), Ok(()), "which is why more is shown");
+    for guess in [0, 1, 99].map(ClientId::new) {
+        let refusal = comes(guess, &b, Ids::Proven).expect_err("it was not made for this name");
+        assert!(refusal.text.contains("not made for you"), "{}", refusal.text);
+    }
+    assert!(comes(ClientId::new(0), &a, Ids::Proven).is_err(), "a program that shows nothing");
 }
 
 #[cfg(planted)]
@@ -111,4 +142,15 @@ fn planted_operators_are_found() {
     let found = std::panic::catch_unwind(everybody_comes_as_who_the_certificate_says);
     plant(None);
     found.expect_err("a replica that may lie is no operator");
+}
+
+#[cfg(planted)]
+#[test]
+#[ignore = "a bug is in force in the whole process: run it alone"]
+fn planted_ids_are_found() {
+    use quorate_types::plant;
+    plant(Some("ids-unproven"));
+    let found = std::panic::catch_unwind(names_that_agree_do_not_come_with_each_others_ids);
+    plant(None);
+    found.expect_err("who comes with another name's id is noticed");
 }

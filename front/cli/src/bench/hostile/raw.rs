@@ -58,7 +58,7 @@ impl Victim {
     pub(super) fn client(&self, number: u64) -> ClientId {
         let own = ClientId::new(number);
         match self.credentials.as_ref().map(|credentials| &credentials.identity().holder) {
-            Some(Holder::Client(name) | Holder::Admin(name)) => name.client_id(own),
+            Some(holder @ (Holder::Client(_) | Holder::Admin(_))) => holder.client_id(own),
             Some(Holder::Replica(_)) | None => own,
         }
     }
@@ -79,7 +79,8 @@ impl Victim {
     }
 
     fn hello(&self, number: u64) -> OutFrame {
-        Hello::new(self.cluster, Some(self.replica), Role::Client(self.client(number))).frame()
+        let hello = Hello::new(self.cluster, Some(self.replica), Role::Client(self.client(number)));
+        hello.made_of(ClientId::new(number)).frame()
     }
 
     /// A whole connection of a client.
