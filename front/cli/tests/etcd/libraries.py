@@ -76,6 +76,10 @@ def cluster(client):
     client.compact(client.put("c", "x").header.revision)
     client.defragment()
     equal(list(client.list_alarms()), [])
+    equal(len(client.create_alarm()), 1)
+    equal([alarm.member_id for alarm in client.list_alarms()], [0])
+    equal(len(client.disarm_alarm()), 1)
+    equal(list(client.list_alarms()), [])
 
 
 def json(client):
