@@ -119,9 +119,8 @@ impl Command {
     /// What programs of levels before did not know is no command there: all replicas must answer alike.
     fn split(bytes: &[u8], level: u32) -> Option<(Self, &[u8])> {
         let (first, message) = bytes.split_first()?;
-        let known = |command: &Self| level >= alarms::WITH_ALARMS || *command != Self::Alarm;
-        let all = Self::ALL.into_iter().filter(known);
-        all.into_iter().find(|command| *command as u8 == *first).map(|command| (command, message))
+        let command = Self::ALL.into_iter().find(|command| *command as u8 == *first)?;
+        (command != Self::Alarm || level >= alarms::WITH_ALARMS).then_some((command, message))
     }
 
     /// Appends the command with this message.
