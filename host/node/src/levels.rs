@@ -14,6 +14,7 @@ use crate::lives::NODE;
 use crate::node::Node;
 use crate::status::{LevelStatus, MemberLevel};
 use bytes::Bytes;
+use quorate_admit::Ids;
 use quorate_log::{Class, Record};
 use quorate_types::{ConnId, Halt, ReplicaId, Span, Time, View, planted};
 use quorate_wire::{
@@ -33,7 +34,7 @@ pub(crate) const WITH_INSTANCES: u32 = 3;
 pub(crate) const WITH_FEW_BORDERS: u32 = 4;
 
 /// From this level on clients show from what their ids were made.
-pub(crate) const WITH_PROVEN_IDS: u32 = 4;
+const WITH_PROVEN_IDS: u32 = 4;
 
 /// What a replica is told about feature levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +56,11 @@ impl LevelConfig {
     /// The same for a program that can work at this level at most.
     pub fn limit(&mut self, highest: Option<u32>) {
         self.highest = self.highest.min(highest.unwrap_or(self.highest));
+    }
+
+    /// What clients have to show of their ids.
+    pub(crate) const fn ids(&self) -> Ids {
+        if self.cluster >= WITH_PROVEN_IDS { Ids::Proven } else { Ids::Named }
     }
 
     /// Whether this program can work at a level.

@@ -5,12 +5,12 @@
 
 use crate::config::{HELLO_BYTES_MAX, NodeConfig};
 use crate::effects::{Effect, Effects, Event};
-use crate::levels::{WITH_PROVEN_IDS, check_level, too_low};
+use crate::levels::{check_level, too_low};
 use crate::links::{Incoming, Lines, Outgoing, REDIAL_FIRST, carries, lane_for};
 use crate::lives::Lives;
 use crate::seats::{Owner, Place, Seats, network};
 use crate::status::SeatsStatus;
-use quorate_admit::{Ids, Members, check_identity};
+use quorate_admit::{Members, check_identity};
 use quorate_order::Random;
 use quorate_types::{ClientId, ConnId, Identity, ReplicaId, Span, Time};
 use quorate_wire::{Frame, FrameKind, Hello, LeaderNotice, Link, Refusal, RefusalReason, Role, Welcome};
@@ -440,7 +440,7 @@ impl Peers {
         };
         let (who, served) = (self.identity(conn).map(|who| &**who), config.served_by_replicas);
         let me = config.members.me();
-        let ids = if config.level.cluster >= WITH_PROVEN_IDS { Ids::Proven } else { Ids::Named };
+        let ids = config.level.ids();
         let checked = hello
             .map_err(|text| Refusal {
                 reason: RefusalReason::NoHello,
