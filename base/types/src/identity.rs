@@ -86,7 +86,7 @@ impl Name {
 
     /// The id of a client of this name with a number of its own. The upper bits follow from the name alone, the lower ones from both: who shows
     /// that number shows that the id was made for this name. For another name that agrees in the upper bits such a number is found
-    /// after about 2^52 steps, and not by chance.
+    /// after about 2^52 digests.
     pub fn client_id(&self, own: ClientId) -> ClientId {
         let mut hasher = blake3::Hasher::new_derive_key(IDS);
         hasher.update(&own.number().to_le_bytes());
