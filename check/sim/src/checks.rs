@@ -16,6 +16,7 @@
 //! | `instances` | INV-SIM-INSTANCES: a border of the number of instances is the same for all, and none stays open |
 //! | `levels` | INV-SIM-LEVELS: the feature level follows from the seq, and is raised only when every member can do it |
 //! | `answers` | INV-SIM-ANSWERS: once faults are over, and while somebody waits, the time from one answer to the next is bounded |
+//! | `time` | INV-SIM-TIME: agreed time never catches up with virtual time, and falls back by a bounded amount only |
 //! | `watches` | INV-SIM-WATCH: a watch gets the store's events from its start on, in order, once, and none late |
 //! | `progress` | INV-SIM-PROGRESS: once faults are over, everything that was asked ends in time |
 
@@ -36,6 +37,7 @@ pub mod progress;
 pub mod reads;
 pub mod states;
 pub mod suspects;
+pub mod time;
 pub mod watches;
 
 /// What a checker found.

@@ -1,4 +1,4 @@
-//! A process's own clock: starts anywhere, runs too fast or too slow, jumps ahead. Never goes back, as a monotonic clock does
+//! A process's own clock: starts anywhere, runs too fast or too slow, jumps ahead, stands still. Never goes back, as a monotonic clock does
 //! not.
 
 use quorate_types::Time;
@@ -12,16 +12,21 @@ pub struct Clock {
     since: u64,
     /// Parts per million too fast, or too slow when negative.
     drift: i64,
+    /// How many faults keep it from going.
+    stopped: u32,
 }
 
 impl Clock {
     /// A clock that shows `local` at virtual time `now`.
     pub fn new(local: u64, now: u64, drift: i64) -> Self {
-        Self { local, since: now, drift }
+        Self { local, since: now, drift, stopped: 0 }
     }
 
     /// What it shows.
     pub fn read(&self, now: u64) -> Time {
+        if self.stopped > 0 {
+            return Time::from_nanos(self.local);
+        }
         let real = i128::from(now - self.since) * (MILLION + i128::from(self.drift)) / MILLION;
         Time::from_nanos(self.local + real as u64)
     }
@@ -29,7 +34,7 @@ impl Clock {
     /// The virtual time when it will show `time`, or now if it does already.
     pub fn when(&self, now: u64, time: Time) -> u64 {
         let Some(wait) = time.nanos().checked_sub(self.local) else { return now };
-        if wait > u64::MAX / 4 {
+        if wait > u64::MAX / 4 || self.stopped > 0 {
             return u64::MAX / 2;
         }
         let rate = MILLION + i128::from(self.drift);
@@ -41,6 +46,25 @@ impl Clock {
     pub fn jump(&mut self, now: u64, by: u64) {
         self.local = self.read(now).nanos() + by;
         self.since = now;
+    }
+
+    /// Stands still: its machine is suspended.
+    pub fn stop(&mut self, now: u64) {
+        self.local = self.read(now).nanos();
+        self.stopped += 1;
+    }
+
+    /// Goes on, from where it stood, unless something else keeps it.
+    pub fn go(&mut self, now: u64) {
+        self.local = self.read(now).nanos();
+        self.since = now;
+        self.stopped = self.stopped.saturating_sub(1);
+    }
+
+    /// Goes on, whatever kept it.
+    pub fn go_at_last(&mut self, now: u64) {
+        self.go(now);
+        self.stopped = 0;
     }
 
     /// Runs at another rate from now on.

@@ -30,6 +30,7 @@ use crate::checks::levels::Levels;
 use crate::checks::members::Members;
 use crate::checks::once::Once;
 use crate::checks::states::States;
+use crate::checks::time::Times;
 use crate::checks::{Failure, bounded, progress};
 use crate::client::Client;
 use crate::clock::Clock;
@@ -96,6 +97,7 @@ pub struct World {
     once: Once,
     answers: Answers,
     states: States,
+    times: Times,
     checkpoints: Checkpoints,
     members: Members,
     levels: Levels,
@@ -134,6 +136,7 @@ impl World {
             once: Once::default(),
             answers: Answers::default(),
             states: States::default(),
+            times: Times::new(plan.times()),
             checkpoints: Checkpoints::default(),
             members: Members::default(),
             levels: Levels::default(),
@@ -207,6 +210,11 @@ impl World {
     /// How many events the watches got that there are in the end.
     pub fn watched_events(&self) -> u64 {
         self.replicas.iter().filter_map(|replica| Some(replica.front.as_ref()?.events())).sum()
+    }
+
+    /// When each command was executed first, and at which agreed time.
+    pub fn agreed_times(&self) -> &[(u64, u64)] {
+        self.times.moments()
     }
 
     /// What happened.

@@ -525,7 +525,8 @@ impl Node {
             return self.instances.len() > 1 && self.merge.is_needed(self.instances[at].id, target);
         }
         let (own, time) = (self.clock.read(now), held.batch.header().time);
-        let behind = own.since(time);
+        // Execution takes the larger one of a batch's time and the time before: who proposes 0 lets time stand still, and no more.
+        let behind = own.since(time.max(self.executor.time()));
         // Who is further off than that may be off itself.
         let held_back = behind > BEHIND_MAX && behind <= AHEAD_MAX && !planted("time-held-back");
         if held_back || !self.vouching.may_be_ahead(now, time.since(own)) {

@@ -42,6 +42,32 @@ impl Plays for Times {
     }
 }
 
+/// Time stands still, or goes at a tenth.
+#[derive(Debug)]
+pub(super) enum Holds {
+    /// All its batches are of the time 0.
+    Zero,
+    /// It runs at a tenth of what it should, from the first proposal.
+    Tenth(Option<u64>),
+}
+
+impl Plays for Holds {
+    fn instead(&mut self, _me: &mut Voice, to: usize, mut said: Said) -> Vec<Saying> {
+        propose(&mut said, |_, batch| {
+            let header = batch.header();
+            let nanos = match self {
+                Self::Zero => 0,
+                Self::Tenth(first) => {
+                    let first = *first.get_or_insert(header.time.nanos());
+                    first + header.time.nanos().saturating_sub(first) / 10
+                }
+            };
+            rebuilt(BatchHeader { time: AgreedTime::from_nanos(nanos), ..header }, &requests_of(batch))
+        });
+        vec![Saying::now(to, said)]
+    }
+}
+
 /// A border with every batch.
 #[derive(Debug)]
 pub(super) struct Borders;

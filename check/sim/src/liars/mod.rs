@@ -91,6 +91,10 @@ pub enum Trick {
     Huge,
     /// Proposes times far ahead.
     Times,
+    /// Proposes the time 0.
+    StopsTime,
+    /// Proposes times that advance by a tenth.
+    SlowsTime,
     /// Proposes a border with every batch.
     Borders,
     /// Proposes no-ops for slots far ahead.
@@ -261,6 +265,8 @@ fn player(trick: Trick, me: &mut Voice) -> Box<dyn Plays> {
         Trick::FalseDecisions => Box::new(proofs::FalseDecisions),
         Trick::Huge => Box::new(huge::Huge),
         Trick::Times => Box::new(batches::Times),
+        Trick::StopsTime => Box::new(batches::Holds::Zero),
+        Trick::SlowsTime => Box::new(batches::Holds::Tenth(None)),
         Trick::Borders => Box::new(batches::Borders),
         Trick::NoOps => Box::new(batches::NoOps),
         Trick::FillsNothing => Box::new(batches::FillsNothing::default()),

@@ -1,7 +1,7 @@
 //! Breaks things, and makes them whole again.
 
 use super::{MS, Phase, World};
-use crate::plan::Fault;
+use crate::plan::{Fault, Suspend};
 use crate::queue::Event;
 use crate::trace::Level;
 use bytes::Bytes;
@@ -53,6 +53,11 @@ impl World {
                 self.across(group).into_iter().for_each(|(from, to)| self.cut(from, to));
                 Some(time)
             }
+            Fault::Suspend(Suspend { who, time }) => {
+                self.processes[who].pauses += 1;
+                self.processes[who].clock.stop(self.now);
+                Some(time)
+            }
             _ => self.strike_links_and_disks(fault),
         }
     }
@@ -86,6 +91,9 @@ impl World {
             }
             Fault::Jump { who, by } => {
                 self.processes[who].clock.jump(self.now, by);
+                if who < self.plan.replicas {
+                    self.times.jumps(self.now, by);
+                }
                 self.processes[who].wake = None;
                 self.wake(who);
                 None
@@ -199,6 +207,10 @@ impl World {
         self.trace.line(Level::Events, self.now, None, "ends", || fault.to_string());
         match fault {
             Fault::Pause { who, .. } => self.resume(who),
+            Fault::Suspend(Suspend { who, .. }) => {
+                self.processes[who].clock.go(self.now);
+                self.resume(who);
+            }
             Fault::Cut { from, to, .. } => self.net.join(self.now, from, to, &mut self.queue),
             Fault::Partition { group, .. } => {
                 for (from, to) in self.across(group) {
@@ -348,6 +360,7 @@ impl World {
         self.net.heal(self.now, &mut self.queue);
         for who in 0..self.processes.len() {
             self.processes[who].pauses = 0;
+            self.processes[who].clock.go_at_last(self.now);
             if who < self.plan.replicas {
                 self.replicas[who].stalls = 0;
                 self.replicas[who].fails_sync = false;

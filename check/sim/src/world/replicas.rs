@@ -79,6 +79,7 @@ impl World {
         let drift = self.rng.range(0, self.plan.drift * 2) as i64 - self.plan.drift as i64;
         let clock = Clock::new(self.rng.spread(1, 1_000_000 * MS), self.now, drift);
         self.processes[who].start(clock);
+        self.times.starts(self.now);
         if let Some(liar) = self.liars.get_mut(&who) {
             liar.starts();
         }
@@ -413,7 +414,10 @@ impl World {
             return Ok(());
         }
         asked::judge(row, client.and_then(|client| client.asked(row.op.1)).as_deref())?;
-        self.once.ran(index, row)
+        self.once.ran(index, row)?;
+        let called = client.and_then(|client| client.done.get(row.op.1 as usize)).map(|done| done.call);
+        let Some(call) = called else { return Ok(()) };
+        self.times.executed((self.now, self.phase != Phase::Safety), call, row.time)
     }
 
     /// Lets the writer and the helper begin what waits.

@@ -1,0 +1,119 @@
+//! INV-SIM-TIME: agreed time is a clock.
+//!
+//! It never catches up: what a client called at the moment c was executed at the agreed time t. Whatever is executed later, at the moment e, is
+//! executed at t + (e - c) or earlier. So a lease that was renewed by that call lasts as long as it should, by whatever replica's clock.
+//! And once faults are over it does not fall back by more than a bound.
+//!
+//! Clocks may be wrong, and that is their fault: the highest rate and each jump ahead that the plan has are added. With several instances one
+//! leader's batch may be half a second behind another one's. Where replicas may lie, time goes up to twice as fast, and ten seconds
+//! ahead beside, once for each start of a replica, which forgets how far it was pushed. docs/protocols/merge.md, "Agreed time".
+//! Only differences count: a cluster from a backup begins with that one's time.
+
+use super::Failure;
+
+const SECOND: i128 = 1_000_000_000;
+const MILLION: i128 = 1_000_000;
+/// What the instants of one turn differ by.
+const TURN: i128 = SECOND / 1000;
+/// With several instances.
+const JITTER: i128 = SECOND / 2;
+/// How far a liar pushes, or holds back.
+const LIARS: i128 = 10 * SECOND;
+/// Agreed time falls back by no more once faults are over: nobody need be without a leader for longer.
+const LAG_MAX: i128 = super::answers::SILENCE_MAX as i128;
+
+/// What may be wrong with time in a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// How many parts per million clocks run too fast or too slow, at most.
+    pub drift: u64,
+    /// Replicas may lie.
+    pub liars: bool,
+    /// Several leaders propose.
+    pub many: bool,
+}
+
+/// Agreed time as it was executed.
+#[derive(Debug)]
+pub struct Times {
+    bounds: Bounds,
+    /// By how much, in all, clocks were ahead for no reason, up to which moment.
+    ahead: Vec<(u64, i128)>,
+    /// The least difference between agreed time and what the fastest clock showed when a client called.
+    least: Option<i128>,
+    /// The largest one between agreed time and the slowest clock, since faults are over.
+    most: Option<i128>,
+    moments: Vec<(u64, u64)>,
+}
+
+impl Times {
+    /// Nothing was executed yet.
+    pub fn new(bounds: Bounds) -> Self {
+        Self { bounds, ahead: Vec::new(), least: None, most: None, moments: Vec::new() }
+    }
+
+    fn leap(&mut self, now: u64, by: i128) {
+        let before = self.ahead.last().map_or(0, |(_, sum)| *sum);
+        self.ahead.push((now, before + by));
+    }
+
+    /// A clock jumps ahead.
+    pub fn jumps(&mut self, now: u64, by: u64) {
+        self.leap(now, i128::from(by));
+    }
+
+    /// A replica starts.
+    pub fn starts(&mut self, now: u64) {
+        if self.bounds.liars {
+            self.leap(now, LIARS);
+        }
+    }
+
+    /// When each batch was executed first, and its time.
+    pub fn moments(&self) -> &[(u64, u64)] {
+        &self.moments
+    }
+
+    /// What the fastest clock shows.
+    fn fastest(&self, at: u64) -> i128 {
+        let passed = self.ahead.partition_point(|(when, _)| *when < at);
+        let ahead = passed.checked_sub(1).map_or(0, |last| self.ahead[last].1);
+        let rate = if self.bounds.liars { 2 * MILLION } else { MILLION } + i128::from(self.bounds.drift);
+        i128::from(at) * rate / MILLION + ahead
+    }
+
+    /// What the slowest clock shows.
+    fn slowest(&self, at: u64) -> i128 {
+        let liars = if self.bounds.liars { MILLION / 10 } else { 0 };
+        i128::from(at) * (MILLION - i128::from(self.bounds.drift) - liars) / MILLION
+    }
+
+    /// What a client called at the moment `call` was executed first just now, at this agreed time. `healed`: faults are over.
+    ///
+    /// # Errors
+    /// When agreed time caught up, or fell back too far.
+    pub fn executed(&mut self, (now, healed): (u64, bool), call: u64, time: u64) -> Result<(), Failure> {
+        let agreed = i128::from(time);
+        self.moments.push((now, time));
+        let slack =
+            TURN + if self.bounds.many { JITTER } else { 0 } + if self.bounds.liars { 2 * LIARS } else { 0 };
+        let over = self.least.map_or(0, |least| agreed - self.fastest(now) - least);
+        let of_call = agreed - self.fastest(call);
+        self.least = Some(self.least.map_or(of_call, |least| least.min(of_call)));
+        if over > slack {
+            return Err(found("caught up by", over));
+        }
+        if !healed {
+            return Ok(());
+        }
+        let lag = self.most.map_or(0, |most| most - (agreed - self.slowest(call)));
+        let own = agreed - self.slowest(now);
+        self.most = Some(self.most.map_or(own, |most| most.max(own)));
+        let bound = LAG_MAX + TURN + if self.bounds.liars { 2 * LIARS } else { 0 };
+        if lag > bound { Err(found("fell back by", lag)) } else { Ok(()) }
+    }
+}
+
+fn found(what: &str, by: i128) -> Failure {
+    Failure::new("time", format!("agreed time {what} {:.3} s", by as f64 / SECOND as f64))
+}

@@ -1,0 +1,99 @@
+//! Faults of checkpoints, transfers and states, from a generator of their own.
+
+use super::{Fault, LEADER, Lie, MS, Phase, Plan};
+use crate::random::Rng;
+use quorate_log::SyncMode;
+
+/// Which kinds of the faults of `draw_state` a mode of durability survives.
+fn state_kinds(plan: &Plan) -> Vec<u8> {
+    let on_disk = plan.log.sync != SyncMode::Memory;
+    let kinds: &[u8] = if on_disk { &[0, 1, 2, 3, 3, 3, 4, 4, 5, 6] } else { &[1, 4, 5, 6] };
+    kinds.to_vec()
+}
+
+pub(super) fn state_faults(plan: &Plan, rng: &mut Rng) -> Vec<(u64, Fault)> {
+    let mut allowed = state_kinds(plan);
+    let keep = rng.range(20, 80) * 10;
+    allowed.retain(|_| rng.chance(keep));
+    let every = rng.spread(100 * MS, 2000 * MS);
+    let mut list = Vec::new();
+    let mut at = rng.range(0, 1500) * MS;
+    let mut lost = plan.faults.iter().filter(|(_, fault)| fault.is_final()).count();
+    while at < plan.heal_at && !allowed.is_empty() {
+        let first = draw_state(rng.pick(&allowed), plan, rng);
+        for (later, fault) in
+            [(0, Some(first)), (0, lie_to(first, plan, rng)), (MS, end_transfer(first, plan, rng))]
+        {
+            // Never more than a minority has anything wrong with it.
+            if let Some(fault) = fault
+                && (!fault.needs_others() || lost < plan.spare())
+            {
+                lost += usize::from(fault.needs_others());
+                list.push((at + later, fault));
+            }
+        }
+        at += rng.range(0, every * 2);
+    }
+    list
+}
+
+/// Who comes back after a long time fetches a checkpoint: another one lies to it.
+fn lie_to(fault: Fault, plan: &Plan, rng: &mut Rng) -> Option<Fault> {
+    let Fault::Away { who, time } = fault else { return None };
+    let others = plan.replicas as u64 - 1;
+    let who = (who + 1 + rng.below(others) as usize) % plan.replicas;
+    let how = rng.pick(&[Lie::Flip, Lie::Truncate, Lie::Other, Lie::Silent]);
+    (others > 0 && rng.chance(400)).then_some(Fault::Lie { who, how, time: time + 3000 * MS })
+}
+
+/// Who comes back after a long time dies again while it makes durable what it fetched.
+fn end_transfer(fault: Fault, plan: &Plan, rng: &mut Rng) -> Option<Fault> {
+    let Fault::Away { who, .. } = fault else { return None };
+    let phase = rng.pick(&[
+        Phase::BeforePublish,
+        Phase::InPublish,
+        Phase::AfterPublish,
+        Phase::Install,
+        Phase::Partial,
+    ]);
+    let (machine, time) = (plan.log.sync == SyncMode::Group && rng.chance(500), rng.spread(MS, 500 * MS));
+    let on_disk = plan.log.sync != SyncMode::Memory;
+    (on_disk && rng.chance(400)).then_some(Fault::CrashInCheckpoint { who, phase, skip: 0, machine, time })
+}
+
+fn draw_state(kind: u8, plan: &Plan, rng: &mut Rng) -> Fault {
+    let who = rng.below(plan.replicas as u64) as usize;
+    let any = if rng.chance(plan.aim) { LEADER } else { who };
+    let time = rng.spread(MS, 3000 * MS);
+    match kind {
+        0 => Fault::RotCheckpoint {
+            who,
+            part: rng.number() as u16,
+            sector: rng.chance(200),
+            restart: rng.chance(500),
+        },
+        1 => Fault::Corrupt { who: any },
+        2 => Fault::Scrub { who },
+        3 => Fault::CrashInCheckpoint {
+            who: any,
+            phase: rng.pick(&[
+                Phase::Capture,
+                Phase::Write,
+                Phase::BeforePublish,
+                Phase::InPublish,
+                Phase::AfterPublish,
+                Phase::Trim,
+                Phase::TrimLog,
+                Phase::Install,
+                Phase::Partial,
+                Phase::Repair,
+            ]),
+            skip: rng.pick(&[0, 0, 1, 4]),
+            machine: plan.log.sync == SyncMode::Group && rng.chance(500),
+            time: time / 4,
+        },
+        4 => Fault::Away { who, time: rng.range(500, 5000) * MS },
+        5 => Fault::Lie { who, how: rng.pick(&[Lie::Flip, Lie::Truncate, Lie::Other, Lie::Silent]), time },
+        _ => Fault::WantBorder { who },
+    }
+}

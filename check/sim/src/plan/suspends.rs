@@ -1,0 +1,43 @@
+//! Machines that are suspended: their clocks stand still while time goes on, differently at each replica. From a generator of its own.
+
+use super::{Fault, MS, Plan};
+use crate::checks::time::Bounds;
+use crate::random::Rng;
+use quorate_types::FaultModel;
+
+/// A machine stands still, and its clock with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Suspend {
+    /// Which replica's.
+    pub who: usize,
+    /// For how long.
+    pub time: u64,
+}
+
+/// In some runs. A lease holds where clocks keep to a rate: none of those.
+pub(super) fn plan_suspends(plan: &mut Plan, rng: &mut Rng) {
+    if plan.faults.is_empty() || plan.lease.is_some() || !rng.chance(250) {
+        return;
+    }
+    for _ in 0..rng.range(1, 3) {
+        let who = rng.below(plan.replicas as u64) as usize;
+        let time = rng.range(1000, 20_000) * MS;
+        plan.faults.push((rng.below(plan.heal_at), Fault::Suspend(Suspend { who, time })));
+    }
+    plan.faults.sort_by_key(|(at, _)| *at);
+}
+
+impl Plan {
+    /// What may be wrong with time in this run.
+    pub fn times(&self) -> Bounds {
+        let rates = self.faults.iter().filter_map(|(_, fault)| match fault {
+            Fault::Drift { rate, .. } => Some(rate.unsigned_abs()),
+            _ => None,
+        });
+        Bounds {
+            drift: rates.fold(self.drift, u64::max),
+            liars: self.fault_model == FaultModel::Byzantine,
+            many: self.instances > 1 || self.resizes,
+        }
+    }
+}
