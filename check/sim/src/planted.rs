@@ -108,6 +108,8 @@ pub const BUGS: &[Bug] = &[
     bug("late-install", "a checkpoint that was fetched takes the place of later ones"),
     bug("watch-from-where-all-are", "watches that fall behind together read on from one place"),
     bug("jump-untold", "watches do not learn of what a checkpoint jumped over until the next write"),
+    bug("time-of-outages", "agreed time goes on while nobody leads, however long"),
+    bug("time-leaps", "who leads next extends its own agreed time, however slow the one before was"),
     bug("state-of-its-own", "the service's state depends on what only one replica saw"),
     byzantine("vouches-for-anything", "a replica vouches for requests that no client sent"),
     byzantine(
@@ -119,6 +121,7 @@ pub const BUGS: &[Bug] = &[
     byzantine("members-of-one", "a replica takes another one's word for who the members are"),
     byzantine("gap-of-one", "a leader fills its instance as far as one replica wants"),
     byzantine("reply-of-one", "a client takes one replica's word"),
+    byzantine("time-held-back", "a replica takes whatever time a leader holds back"),
     byzantine("border-whenever-asked", "a border comes whenever a leader asks for one"),
     byzantine("read-at-once", "a replica answers reads from before what it accepted"),
     byzantine("read-of-few", "a client takes what f+1 answer to a read that is not ordered"),

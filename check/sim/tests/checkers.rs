@@ -5,6 +5,7 @@ use quorate_node::SuspectStatus;
 use quorate_sim::checks::agreement::Agreement;
 use quorate_sim::checks::members::Members;
 use quorate_sim::checks::once::Once;
+use quorate_sim::checks::time::{Bounds, Times};
 use quorate_sim::checks::{acked, answers, asked, bounded, leases, linear, progress, reads, suspects};
 use quorate_sim::client::{Done, Way};
 use quorate_sim::service::Row;
@@ -217,4 +218,35 @@ fn members_sees_two_memberships_under_one_number() {
     members.look("r2", &membership(2, &[1, 2])).expect("the same");
     members.look("r2", &membership(3, &[1, 3])).expect("another number");
     assert!(members.look("r3", &membership(2, &[1, 3])).is_err());
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+fn times() -> Times {
+    Times::new(Bounds { drift: 0, liars: false, many: false })
+}
+
+/// Called at 1 s, executed at 2 s as of 1 s; at 4 s agreed time may be 4 s, and no more.
+#[test]
+fn time_that_catches_up_is_found() {
+    for (time, ok) in [(4, true), (5, false)] {
+        let mut times = times();
+        times.executed((2 * SECOND, false), SECOND, SECOND).unwrap();
+        let found = times.executed((4 * SECOND, false), 4 * SECOND, time * SECOND);
+        assert_eq!(found.is_ok(), ok, "{time}");
+    }
+    let mut jumped = times();
+    jumped.executed((2 * SECOND, false), SECOND, SECOND).unwrap();
+    jumped.jumps(3 * SECOND, SECOND);
+    assert_eq!(jumped.executed((4 * SECOND, false), 4 * SECOND, 5 * SECOND), Ok(()));
+}
+
+/// While faults last it may fall back as far as it likes.
+#[test]
+fn time_that_falls_back_is_found() {
+    for (healed, ok) in [(false, true), (true, false)] {
+        let mut times = times();
+        times.executed((SECOND, healed), SECOND, SECOND).unwrap();
+        assert_eq!(times.executed((30 * SECOND, healed), 30 * SECOND, SECOND).is_ok(), ok);
+    }
 }

@@ -42,16 +42,17 @@ fn executed(plan: Plan) -> (Option<Failure>, Vec<(u64, u64)>) {
     (report.failure, world.agreed_times().to_vec())
 }
 
-/// All but the leader are down for 15 s, and come back. The longest time without a command, and how far agreed time advanced in it.
+/// All but one are down, the leader among them, for 15 s, and come back. The longest time without a command, and how far agreed time advanced in it and in the
+/// three seconds that follow: what was proposed before it is of the time before it.
 fn outage(seed: u64, protocol: Protocol) -> (Option<Failure>, u64, u64) {
     let mut plan = steady(seed, protocol, FaultModel::Crash);
-    for behind in [1, 2] {
-        plan.faults.push((5 * SECOND, Fault::Crash { who: AFTER_LEADER + behind, time: 15 * SECOND }));
+    for who in [AFTER_LEADER + 1, LEADER] {
+        plan.faults.push((5 * SECOND, Fault::Crash { who, time: 15 * SECOND }));
     }
     let (failure, moments) = executed(plan);
-    let gaps = moments.windows(2).map(|two| (two[1].0 - two[0].0, two[1].1 - two[0].1));
-    let (gap, advanced) = gaps.max().unwrap_or_default();
-    (failure, gap, advanced)
+    let (gap, end) = moments.windows(2).map(|two| (two[1].0 - two[0].0, two[1].0)).max().unwrap_or_default();
+    let at = |now: u64| moments[moments.partition_point(|moment| moment.0 <= now) - 1].1;
+    (failure, gap, at(end + 3 * SECOND) - at(end - gap))
 }
 
 /// A leader whose clock is slow for half a minute, then dies: the next one's was right all the time.
@@ -79,7 +80,7 @@ fn an_outage_does_not_count() {
         let (failure, gap, advanced) = outage(1, protocol);
         assert_eq!(failure, None);
         assert!(gap > 14 * SECOND, "{protocol:?}: {gap}");
-        assert!(advanced < 3 * SECOND, "{protocol:?}: {advanced} of {gap}");
+        assert!(advanced < 6 * SECOND, "{protocol:?}: {advanced} of {gap}");
     }
 }
 
@@ -110,8 +111,8 @@ mod planted {
     #[ignore = "alone in its process: the bug in force is the whole process's"]
     fn planted_bugs_are_seen() {
         plant(Some("time-of-outages"));
-        let (_, gap, advanced) = outage(1, Protocol::Raft);
-        assert!(advanced > 10 * SECOND, "{advanced} of {gap}");
+        let mut seen = (1..=20).map(|seed| outage(seed, Protocol::Raft).2);
+        assert!(seen.any(|advanced| advanced > 10 * SECOND));
         plant(Some("time-leaps"));
         let failure = slow_leader_dies(1, Protocol::Raft);
         assert_eq!(failure.map(|failure| failure.checker), Some("time"));

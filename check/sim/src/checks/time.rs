@@ -5,7 +5,8 @@
 //! And once faults are over it does not fall back by more than a bound.
 //!
 //! Clocks may be wrong, and that is their fault: the highest rate and each jump ahead that the plan has are added. With several instances one
-//! leader's batch may be half a second behind another one's. Where replicas may lie, time goes up to twice as fast, and ten seconds
+//! leader's batch may be half a second behind another one's, and after a time in which nothing was executed by that time.
+//! Where replicas may lie, time goes up to twice as fast, and ten seconds
 //! ahead beside, once for each start of a replica, which forgets how far it was pushed. docs/protocols/merge.md, "Agreed time".
 //! Only differences count: a cluster from a backup begins with that one's time.
 
@@ -52,6 +53,15 @@ impl Times {
         Self { bounds, ahead: Vec::new(), least: None, most: None, moments: Vec::new() }
     }
 
+    /// Leaders of several instances take a time in which nothing was executed differently: for one of them nobody led, for another one
+    /// somebody did.
+    fn stands_still(&mut self, now: u64) {
+        let gap = self.moments.last().map_or(0, |(last, _)| i128::from(now - last));
+        if self.bounds.many && gap > JITTER {
+            self.leap(now.saturating_sub(1), gap);
+        }
+    }
+
     fn leap(&mut self, now: u64, by: i128) {
         let before = self.ahead.last().map_or(0, |(_, sum)| *sum);
         self.ahead.push((now, before + by));
@@ -94,6 +104,7 @@ impl Times {
     /// When agreed time caught up, or fell back too far.
     pub fn executed(&mut self, (now, healed): (u64, bool), call: u64, time: u64) -> Result<(), Failure> {
         let agreed = i128::from(time);
+        self.stands_still(now);
         self.moments.push((now, time));
         let slack =
             TURN + if self.bounds.many { JITTER } else { 0 } + if self.bounds.liars { 2 * LIARS } else { 0 };
