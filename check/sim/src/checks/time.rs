@@ -8,6 +8,7 @@
 //! leader's batch may be half a second behind another one's, and after a time in which nothing was executed by that time.
 //! Where replicas may lie, time goes up to twice as fast, and ten seconds
 //! ahead beside, once for each start of a replica, which forgets how far it was pushed. docs/protocols/merge.md, "Agreed time".
+//! There a leader whose clock jumped goes on by it, and may be heard long after: all jumps before count.
 //! Only differences count: a cluster from a backup begins with that one's time.
 
 use super::Failure;
@@ -106,8 +107,10 @@ impl Times {
         let agreed = i128::from(time);
         self.stands_still(now);
         self.moments.push((now, time));
-        let slack =
-            TURN + if self.bounds.many { JITTER } else { 0 } + if self.bounds.liars { 2 * LIARS } else { 0 };
+        let jumps = self.ahead.last().map_or(0, |(_, sum)| *sum);
+        let slack = TURN
+            + if self.bounds.many { JITTER + jumps } else { 0 }
+            + if self.bounds.liars { 2 * LIARS } else { 0 };
         let over = self.least.map_or(0, |least| agreed - self.fastest(now) - least);
         let of_call = agreed - self.fastest(call);
         self.least = Some(self.least.map_or(of_call, |least| least.min(of_call)));
