@@ -41,6 +41,8 @@ pub struct Times {
     bounds: Bounds,
     /// By how much, in all, clocks were ahead for no reason, up to which moment.
     ahead: Vec<(u64, i128)>,
+    /// By how much, in all, clocks jumped.
+    jumped: i128,
     /// The least difference between agreed time and what the fastest clock showed when a client called.
     least: Option<i128>,
     /// The largest one between agreed time and the slowest clock, since faults are over.
@@ -51,7 +53,7 @@ pub struct Times {
 impl Times {
     /// Nothing was executed yet.
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, ahead: Vec::new(), least: None, most: None, moments: Vec::new() }
+        Self { bounds, ahead: Vec::new(), jumped: 0, least: None, most: None, moments: Vec::new() }
     }
 
     /// Leaders of several instances take a time in which nothing was executed differently: for one of them nobody led, for another one
@@ -70,6 +72,7 @@ impl Times {
 
     /// A clock jumps ahead.
     pub fn jumps(&mut self, now: u64, by: u64) {
+        self.jumped += i128::from(by);
         self.leap(now, i128::from(by));
     }
 
@@ -107,9 +110,8 @@ impl Times {
         let agreed = i128::from(time);
         self.stands_still(now);
         self.moments.push((now, time));
-        let jumps = self.ahead.last().map_or(0, |(_, sum)| *sum);
         let slack = TURN
-            + if self.bounds.many { JITTER + jumps } else { 0 }
+            + if self.bounds.many { JITTER + self.jumped } else { 0 }
             + if self.bounds.liars { 2 * LIARS } else { 0 };
         let over = self.least.map_or(0, |least| agreed - self.fastest(now) - least);
         let of_call = agreed - self.fastest(call);
