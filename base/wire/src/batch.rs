@@ -6,14 +6,14 @@
 //! ```text
 //! request  0         8         16                   24       28     29      30     32
 //!          | session | number  | lowest unanswered  | length | kind | proof | zero | body ... | proof ...
-//! batch    0             8       16      20              24
-//!          | agreed time | seed  | count | what u8, zeros | requests ...
+//! batch    0             8       16      20               24     32
+//!          | agreed time | seed  | count | what u8, zeros | base | requests ...
 //! ```
 //! `length` is that of the body. `proof` is 0 for none, 1 for a signature of 64 bytes behind the body, and 16 + n for tags of n members
 //! there ([`RequestProof`]): the number of the keys that made them (u64), then 8 bytes for each member, by growing ids.
 //!
-//! `what` is 0; 1 where the state after the batch is to be a checkpoint; 2 in a no-op, which holds nothing else than the last slot
-//! that it stands for, in the place of the seed.
+//! `base` is the agreed time that the leader extended. `what` is 0; 1 where the state after the batch is to be a checkpoint; 2 in a no-op,
+//! which holds nothing else than the last slot that it stands for, in the place of the seed.
 
 use crate::frame::Payload;
 use crate::keys::{KEY_ID_BYTES, MACS_MAX, MACS_MIN, TAG_BYTES};
@@ -260,10 +260,12 @@ impl<'a> Iterator for Requests<'a> {
 }
 
 /// The fixed part of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BatchHeader {
-    /// The time that the leader proposes; what is agreed on is the maximum of this and the time before.
+    /// The time that the leader proposes. What is agreed on follows from this, `base` and the time before.
     pub time: AgreedTime,
+    /// The agreed time of the last batch that the leader had executed when it proposed this one.
+    pub base: AgreedTime,
     /// Randomness for the commands, drawn by the leader.
     pub seed: u64,
     /// How many requests.
@@ -296,7 +298,7 @@ impl Eq for Batch {}
 
 impl Batch {
     /// Bytes of the header.
-    pub const HEADER: usize = 24;
+    pub const HEADER: usize = 32;
 
     /// Begins a batch in an empty buffer: reserves the header, which [`Self::seal`] fills in.
     pub fn begin(out: &mut Vec<u8>) {
@@ -314,6 +316,7 @@ impl Batch {
         bytes[8..16].copy_from_slice(&header.seed.to_le_bytes());
         bytes[16..20].copy_from_slice(&header.count.to_le_bytes());
         bytes[20] = if header.border { BORDER } else { 0 };
+        bytes[24..32].copy_from_slice(&header.base.nanos().to_le_bytes());
         Self::closed(bytes)
     }
 
@@ -354,7 +357,8 @@ impl Batch {
         }
         let header = batch.header();
         let fits = (1..=NO_OP_TARGET_MAX).contains(&header.seed);
-        if batch.bytes[20] == NOOP && (count > 0 || header.time != AgreedTime::ZERO || !fits) {
+        let timeless = (header.time, header.base) == (AgreedTime::ZERO, AgreedTime::ZERO);
+        if batch.bytes[20] == NOOP && (count > 0 || !timeless || !fits) {
             return Err(Reject::Malformed("batch: a no-op holds nothing"));
         }
         Ok(batch)
@@ -370,6 +374,7 @@ impl Batch {
         let count = u32::from_le_bytes([self.bytes[16], self.bytes[17], self.bytes[18], self.bytes[19]]);
         BatchHeader {
             time: AgreedTime::from_nanos(u64_at(0)),
+            base: AgreedTime::from_nanos(u64_at(24)),
             seed: u64_at(8),
             count,
             border: self.bytes[20] == BORDER,

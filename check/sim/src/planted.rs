@@ -110,6 +110,10 @@ pub const BUGS: &[Bug] = &[
     bug("jump-untold", "watches do not learn of what a checkpoint jumped over until the next write"),
     bug("time-of-outages", "agreed time goes on while nobody leads, however long"),
     bug("time-leaps", "who leads next extends its own agreed time, however slow the one before was"),
+    bug(
+        "time-apart",
+        "what a batch adds to the time that its leader knew counts in full, whatever came between",
+    ),
     bug("state-of-its-own", "the service's state depends on what only one replica saw"),
     byzantine("vouches-for-anything", "a replica vouches for requests that no client sent"),
     byzantine(

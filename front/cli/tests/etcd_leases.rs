@@ -31,9 +31,6 @@ const TTLS: [i64; 12] = [2, 2, 2, 2, 3, 3, 5, 5, 10, 20, 40, 60];
 /// All are down for so long, once: more than most leases last.
 const OUTAGE_MS: u64 = 15_000;
 
-/// The times of leaders of several instances differ by so much at most.
-const APART_MAX: Duration = Duration::from_millis(500);
-
 struct Load {
     shared: Arc<Shared>,
     runtime: Runtime,
@@ -97,7 +94,7 @@ fn keep_and_give_up(protocol: &str, instances: u16) {
     cluster.wait_for_leader();
     let mut load = Load::start(&addresses, &mut random);
     load.wait_for_renewals(20, &mut cluster);
-    let mut timeline = Timeline::new(if instances > 1 { APART_MAX } else { Duration::ZERO });
+    let mut timeline = Timeline::default();
     let kills = random::number("QUORATE_KILLS", 6);
     for kill in 1..=kills {
         one_fault(&mut cluster, &links, &mut timeline, &mut random);

@@ -1,15 +1,15 @@
 //! Agreed time as this replica extends it: what it would propose as the time of a batch, and what it expects of others.
 //!
-//! The lag of agreed time behind real time never shrinks: between two batches agreed time advances by no more than real time did. So a
-//! replica extends the time of the last batch that it executed, from the moment at which it executed that, and who leads extends its own
-//! proposals. Time without a leader counts if it is short, and does not if it is long: nobody could renew anything.
-//! docs/protocols/merge.md, "Agreed time", has the rule and its argument. Tests: clock/tests.rs, front/cli/tests/etcd_leases.rs.
+//! One leader: the lag of agreed time behind real time never shrinks. A replica extends the time of the last batch that it executed, from the
+//! moment at which it executed that, and who leads extends its own proposals. Time without a leader counts if it is short, and does not if
+//! it is long: nobody could renew anything.
+//!
+//! Several leaders: nobody is further ahead of what it executes than [`LEADERS_APART`] when it executes that; execution does the rest.
+//! docs/protocols/merge.md, "Agreed time", has the rules and their arguments. Tests: clock/tests.rs, front/cli/tests/etcd_leases.rs.
 
+use quorate_execute::LEADERS_APART;
 use quorate_types::{AgreedTime, Span, Time, planted};
 
-/// With several instances batches of one leader overtake those of another one: a replica's own extension stays, as long as what it executes is
-/// no further behind it.
-const JITTER: Span = Span::from_millis(500);
 /// Where replicas may lie, what is executed slows the own extension down by such a part of the time that passed at most.
 const SLOWER: u64 = 10;
 
@@ -94,10 +94,10 @@ impl Clock {
             if !self.proposes {
                 (self.agreed, self.at) = (AgreedTime::from_nanos(own.nanos() - less.nanos()), now);
             }
-            return;
-        }
-        let jitter = if rule.many { JITTER } else { Span::ZERO };
-        if !self.proposes && behind > jitter {
+        } else if rule.many && !rule.liars {
+            // Batches of other leaders come late.
+            (self.agreed, self.at) = (own.min(executed.plus(LEADERS_APART)), now);
+        } else if !self.proposes {
             (self.agreed, self.at) = (executed, now);
         }
     }

@@ -19,8 +19,8 @@ use quorate_merge::RecordIndex;
 use quorate_order::Input as OrderInput;
 use quorate_types::{ConnId, Incarnation, MembershipId, ReplicaId, Room, Time, View, planted};
 use quorate_wire::{
-    Batch, BatchHeader, MEMBERS_MAX, Member, MemberRequest, MemberRole, Membership, Memberships, OutFrame,
-    SystemCommand, caught_up_frame, members_frame, read_caught_up,
+    Batch, MEMBERS_MAX, Member, MemberRequest, MemberRole, Membership, Memberships, OutFrame, SystemCommand,
+    caught_up_frame, members_frame, read_caught_up,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -345,8 +345,7 @@ impl Node {
     }
 
     pub(crate) fn propose_system(&mut self, now: Time, command: &SystemCommand, out: &mut Effects) {
-        let (time, seed) = (self.propose_time(now), self.turn.draw());
-        let batch = command.batch(BatchHeader { time, seed, count: 0, border: false });
+        let batch = command.batch(self.propose_header(now));
         self.propose_in(FIRST, now, batch, out);
     }
 

@@ -615,11 +615,12 @@ impl Node {
         self.checkpoints.last = Some((seq, Some(digest)));
         let text = format!("goes on from the checkpoint of seq {seq}, no longer: {}", why.name());
         out.event(Event::State { text, bad: false });
-        self.learn_time(now);
         let new = match self.jump(now, &system) {
             Ok(new) => new,
             Err(halt) => return out.push(Effect::Halt(halt)),
         };
+        self.executor.set_many_leaders(self.leads_many());
+        self.learn_time(now);
         self.checkpoints.records.insert(seq, system.records());
         self.gave_up(seq);
         self.fall_asleep(seq, out);
@@ -693,8 +694,8 @@ impl Node {
         self.checkpoints.wanted = false;
         let mut bytes = Vec::new();
         Batch::begin(&mut bytes);
-        let (time, seed) = (self.propose_time(now), self.turn.draw());
-        let batch = Batch::seal(bytes, BatchHeader { time, seed, count: 0, border: true });
+        let header = self.propose_header(now);
+        let batch = Batch::seal(bytes, BatchHeader { border: true, ..header });
         self.propose_in(FIRST, now, batch, out);
     }
 

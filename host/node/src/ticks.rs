@@ -9,7 +9,7 @@ use crate::merging::FIRST;
 use crate::node::Node;
 use quorate_order::Input as OrderInput;
 use quorate_types::{AgreedTime, Digest, Span, Time, planted};
-use quorate_wire::{Batch, BatchHeader};
+use quorate_wire::Batch;
 
 /// Without a batch for so long the time is ordered, as long as there is a deadline.
 const EVERY: Span = Span::from_secs(5);
@@ -77,11 +77,11 @@ impl Node {
         if self.tick_at().is_none_or(|at| at > now) {
             return;
         }
-        let (time, seed) = (self.propose_time(now), self.turn.draw());
-        self.turn.ticked = Some((time, now));
+        let header = self.propose_header(now);
+        self.turn.ticked = Some((header.time, now));
         let mut bytes = Vec::new();
         Batch::begin(&mut bytes);
-        let batch = Batch::seal(bytes, BatchHeader { time, seed, count: 0, border: false });
+        let batch = Batch::seal(bytes, header);
         self.propose_in(FIRST, now, batch, out);
     }
 }

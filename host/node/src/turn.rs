@@ -9,10 +9,11 @@ use crate::ordering::Instance;
 use crate::vouching::AHEAD_MAX;
 use bytes::Bytes;
 use quorate_log::{Log, LogEffect, SyncMode};
+use quorate_merge::Generation;
 use quorate_order::{Input as OrderInput, Random};
 use quorate_reply::ReadLimits;
 use quorate_types::{AgreedTime, Span, Time, planted};
-use quorate_wire::{FrameKind, OutFrame, ReadStatus, write_position};
+use quorate_wire::{BatchHeader, FrameKind, OutFrame, ReadStatus, write_position};
 use std::collections::VecDeque;
 
 /// How often room is looked for on a full disk.
@@ -184,9 +185,8 @@ impl Node {
             if (!few && !large) || instance.order.holds_back() {
                 break;
             }
-            let time = self.propose_time(now);
-            let seed = self.turn.draw();
-            let Some(batch) = self.instances[at].admission.seal(time, seed) else { break };
+            let header = self.propose_header(now);
+            let Some(batch) = self.instances[at].admission.seal(header) else { break };
             self.instances[at].gathering.proposed(now, batch.header().count);
             self.propose_in(at, now, batch, out);
         }
@@ -214,12 +214,13 @@ impl Node {
         !admission.is_full() && !wanted && gathering.waits(now, waiting, most)
     }
 
-    /// The time of a batch that is proposed now. Once this replica knows all that was ordered before, it extends its own proposals.
-    pub(crate) fn propose_time(&mut self, now: Time) -> AgreedTime {
+    /// The header of a batch that is proposed now. Once this replica knows all that was ordered before, it extends its own proposals.
+    pub(crate) fn propose_header(&mut self, now: Time) -> BatchHeader {
         if self.first().order.settled() {
             self.clock.propose();
         }
-        self.clock.read(now)
+        let (time, base, seed) = (self.clock.read(now), self.executor.time(), self.turn.draw());
+        BatchHeader { time, base, seed, ..BatchHeader::default() }
     }
 
     /// A batch was executed, or a checkpoint: its time is agreed.
@@ -231,11 +232,17 @@ impl Node {
         self.clock.executed(now, executed, self.time_rule());
     }
 
+    /// Whether several leaders may propose what follows what was delivered. Once they did, it stays so: leases that were renewed by one of
+    /// them may end by another one.
+    pub(crate) fn leads_many(&self) -> bool {
+        self.merge.next_generation().is_some() || self.merge.generation() != Generation::begin(1)
+    }
+
     /// How the time of batches is taken here.
     pub(crate) fn time_rule(&self) -> Rule {
         Rule {
             liars: self.vouching.is_on(),
-            many: self.instances.len() > 1,
+            many: self.leads_many(),
             patience: self.config.order.patience(),
             off: AHEAD_MAX,
         }

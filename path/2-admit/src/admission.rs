@@ -3,7 +3,7 @@
 //! INV-ADMIT-1: while a replica leads, the requests of a session enter its batches with growing numbers, each at most once.
 //! INV-ADMIT-2: the bytes admitted and not decided yet never exceed the limit by more than one request.
 
-use quorate_types::{AgreedTime, RequestNumber, Room, SessionId, planted};
+use quorate_types::{RequestNumber, Room, SessionId, planted};
 use quorate_wire::{
     Batch, BatchHeader, REQUEST_HEADER, Reply, ReplyStatus, RequestHeader, RequestKind, Requests,
 };
@@ -338,14 +338,14 @@ impl Admission {
         !self.full.is_empty()
     }
 
-    /// Seals the oldest batch, if there is one.
-    pub fn seal(&mut self, time: AgreedTime, seed: u64) -> Option<Batch> {
+    /// Seals the oldest batch, if there is one, with this header, in which it counts the requests.
+    pub fn seal(&mut self, header: BatchHeader) -> Option<Batch> {
         if self.full.is_empty() {
             self.roll();
         }
         let (bytes, count) = self.full.pop_front()?;
         self.full_bytes -= bytes.len();
-        Some(Batch::seal(bytes, BatchHeader { time, seed, count, border: false }))
+        Some(Batch::seal(bytes, BatchHeader { count, ..header }))
     }
 }
 

@@ -36,6 +36,11 @@ impl Context {
     pub const fn with_seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
+    /// The same, at another time.
+    #[must_use]
+    pub const fn with_time(self, time: AgreedTime) -> Self {
+        Self { time, ..self }
+    }
     /// The same, for this session of this client.
     #[must_use]
     pub const fn with_session(self, client: ClientId, session: SessionId) -> Self {

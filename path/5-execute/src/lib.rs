@@ -105,7 +105,7 @@ pub use objects::{InStore, ObjectService};
 pub use outcomes::{Outcome, Outcomes};
 pub use quorate_state::store::{Store, Version};
 pub use quorate_types::Random;
-pub use sequential::Executor;
+pub use sequential::{Executor, LEADERS_APART};
 pub use service::{BatchReplies, KeyUse, OwnReplies, ReplySink, ReplyTooLarge, Service};
 pub use sessions::{Lookup, SessionLimits, SessionTable, Verdict};
 pub use tracked::{Tracked, checkpoint_tracked, restore_tracked};

@@ -4,6 +4,10 @@
 //!
 //! A batch's order: time moves on, sessions expire, the service's deadline is reached, then each request in turn.
 //!
+//! Where several leaders propose, each extends agreed time from what it executed, and none knows what the others propose meanwhile. So what a
+//! batch adds to the time that its leader knew is limited to [`LEADERS_APART`], unless nothing came between; and what ends at a time
+//! ends by so much later. docs/protocols/merge.md, "Agreed time", has the argument.
+//!
 //! Invariants: INV-EXEC-1 (every seq is executed once, in order), INV-EXEC-2 (a delivered batch is well formed: stage 2
 //! checked it), INV-EXEC-3 (agreed time never goes back), INV-EXEC-4 (equal histories give equal outcomes and equal
 //! images). Tests: `tests/`.
@@ -16,12 +20,17 @@ use crate::service::{BatchReplies, KeyUse, ReplySink, ReplyTooLarge, Service};
 use crate::sessions::{Lookup, SessionLimits, SessionTable, Verdict};
 use quorate_state::store::Version;
 use quorate_types::{
-    AgreedTime, ClientId, Items, ItemsBuilder, RequestNumber, Seq, SessionId, SessionKey, planted,
+    AgreedTime, ClientId, Items, ItemsBuilder, RequestNumber, Seq, SessionId, SessionKey, Span, planted,
 };
-use quorate_wire::{Batch, FEATURE_LEVEL, ReplyStatus, RequestHeader, RequestKind, read_opening};
+use quorate_wire::{
+    Batch, BatchHeader, FEATURE_LEVEL, ReplyStatus, RequestHeader, RequestKind, read_opening,
+};
 
 /// First bytes of an executor's part of an image; the last one is the format's version.
 const MAGIC: [u8; 8] = *b"quoexec\x01";
+
+/// So far are the times of several leaders apart, at most.
+pub const LEADERS_APART: Span = Span::from_secs(1);
 
 /// The service, the sessions, and how far execution got.
 pub struct Executor {
@@ -33,6 +42,8 @@ pub struct Executor {
     shadow: Shadow,
     /// The cluster's feature level.
     level: u32,
+    /// Several leaders propose.
+    many: bool,
 }
 
 impl Executor {
@@ -46,12 +57,17 @@ impl Executor {
         let replies = replies_for(&limits);
         let sessions = SessionTable::new(limits);
         let (seq, shadow, level) = (Seq::ZERO, Shadow::new(), FEATURE_LEVEL);
-        Self { service, sessions, seq, time: start_time, replies, shadow, level }
+        Self { service, sessions, seq, time: start_time, replies, shadow, level, many: false }
     }
 
     /// From the next batch on the cluster works at this feature level; the newest, unless told.
     pub fn set_level(&mut self, level: u32) {
         self.level = level;
+    }
+
+    /// Whether several leaders propose, from the next batch on.
+    pub fn set_many_leaders(&mut self, many: bool) {
+        self.many = many;
     }
 
     /// Runs the next batch. `out` holds its outcomes, and only these, afterwards.
@@ -61,13 +77,14 @@ impl Executor {
     pub fn execute(&mut self, seq: Seq, batch: &Batch, out: &mut Outcomes) {
         assert_eq!(seq, self.seq.next(), "INV-EXEC-1: batches are executed in order, each once");
         let header = batch.header();
-        self.time = self.time.max(header.time);
+        self.time = self.time_of(&header);
         self.seq = seq;
         out.begin(seq);
-        self.sessions.expire(self.time);
+        let due = self.time.minus(self.apart());
+        self.sessions.expire(due);
         let ctx = Context::at(seq, self.time).with_seed(header.seed).with_level(self.level);
-        if self.service.next_deadline().is_some_and(|deadline| deadline <= self.time) {
-            self.service.deadline_reached(&ctx.with_request(u32::MAX));
+        if self.service.next_deadline().is_some_and(|deadline| deadline <= due) {
+            self.service.deadline_reached(&ctx.with_time(due).with_request(u32::MAX));
         }
         for (index, request) in batch.requests().enumerate() {
             let (header, body, _) = request.expect("INV-EXEC-2: a delivered batch is well formed");
@@ -78,6 +95,22 @@ impl Executor {
                 _ => self.run(&header, body, &ctx.with_request(index as u32), out),
             }
         }
+    }
+
+    /// The agreed time of a batch with this header, if it comes next.
+    fn time_of(&self, header: &BatchHeader) -> AgreedTime {
+        if !self.many {
+            return self.time.max(header.time);
+        }
+        // Each batch has a time of its own, so its leader had executed everything before it if the time that it knew is this one.
+        let knew_all = header.base == self.time || planted("time-apart");
+        let most = if knew_all { header.time } else { header.time.min(header.base.plus(self.apart())) };
+        self.time.plus(Span::from_nanos(1)).max(most)
+    }
+
+    /// By how much what ends at a time ends later.
+    fn apart(&self) -> Span {
+        if self.many { LEADERS_APART } else { Span::ZERO }
     }
 
     /// Nothing stands in the global log after what was executed, up to this seq.
@@ -227,10 +260,10 @@ impl Executor {
     pub fn session_count(&self) -> usize {
         self.sessions.len()
     }
-    /// When the service wants to be called. Once this is over and nothing else is ordered, a leader submits an empty
+    /// From which agreed time on the service is called. Once this is over and nothing else is ordered, a leader submits an empty
     /// batch with the time.
     pub fn next_deadline(&self) -> Option<AgreedTime> {
-        self.service.next_deadline()
+        self.service.next_deadline().map(|deadline| deadline.plus(self.apart()))
     }
     /// The sessions.
     pub fn sessions(&self) -> &SessionTable {

@@ -18,7 +18,13 @@ fn commands() -> [SystemCommand; 5] {
 }
 
 fn batch(command: &SystemCommand) -> Batch {
-    command.batch(BatchHeader { time: AgreedTime::ZERO, seed: 3, count: 0, border: false })
+    command.batch(BatchHeader {
+        time: AgreedTime::ZERO,
+        seed: 3,
+        count: 0,
+        border: false,
+        base: AgreedTime::ZERO,
+    })
 }
 
 #[test]

@@ -4,21 +4,21 @@
 //! executed at t + (e - c) or earlier. So a lease that was renewed by that call lasts as long as it should, by whatever replica's clock.
 //! And once faults are over it does not fall back by more than a bound.
 //!
-//! Clocks may be wrong, and that is their fault: the highest rate and each jump ahead that the plan has are added. With several instances one
-//! leader's batch may be half a second behind another one's, and after a time in which nothing was executed by that time.
-//! Where replicas may lie, time goes up to twice as fast, and ten seconds
-//! ahead beside, once for each start of a replica, which forgets how far it was pushed. docs/protocols/merge.md, "Agreed time".
-//! There a leader whose clock jumped goes on by it, and may be heard long after: all jumps before count.
+//! Clocks may be wrong, and that is their fault: the highest rate and each jump ahead that the plan has are added. With several instances
+//! leaders are apart by a bound, and what ends at a time ends by so much later.
+//! Where replicas may lie, time goes up to twice as fast, and ten seconds ahead beside, once for each start of a replica, which forgets how
+//! far it was pushed. docs/protocols/merge.md, "Agreed time".
 //! Only differences count: a cluster from a backup begins with that one's time.
 
 use super::Failure;
+use quorate_execute::LEADERS_APART;
 
 const SECOND: i128 = 1_000_000_000;
 const MILLION: i128 = 1_000_000;
 /// What the instants of one turn differ by.
 const TURN: i128 = SECOND / 1000;
-/// With several instances.
-const JITTER: i128 = SECOND / 2;
+/// With several instances leaders are apart by so much.
+const APART: i128 = LEADERS_APART.nanos() as i128;
 /// How far a liar pushes, or holds back.
 const LIARS: i128 = 10 * SECOND;
 /// Agreed time falls back by no more once faults are over: nobody need be without a leader for longer.
@@ -41,8 +41,6 @@ pub struct Times {
     bounds: Bounds,
     /// By how much, in all, clocks were ahead for no reason, up to which moment.
     ahead: Vec<(u64, i128)>,
-    /// By how much, in all, clocks jumped.
-    jumped: i128,
     /// The least difference between agreed time and what the fastest clock showed when a client called.
     least: Option<i128>,
     /// The largest one between agreed time and the slowest clock, since faults are over.
@@ -53,16 +51,7 @@ pub struct Times {
 impl Times {
     /// Nothing was executed yet.
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, ahead: Vec::new(), jumped: 0, least: None, most: None, moments: Vec::new() }
-    }
-
-    /// Leaders of several instances take a time in which nothing was executed differently: for one of them nobody led, for another one
-    /// somebody did.
-    fn stands_still(&mut self, now: u64) {
-        let gap = self.moments.last().map_or(0, |(last, _)| i128::from(now - last));
-        if self.bounds.many && gap > JITTER {
-            self.leap(now.saturating_sub(1), gap);
-        }
+        Self { bounds, ahead: Vec::new(), least: None, most: None, moments: Vec::new() }
     }
 
     fn leap(&mut self, now: u64, by: i128) {
@@ -72,7 +61,6 @@ impl Times {
 
     /// A clock jumps ahead.
     pub fn jumps(&mut self, now: u64, by: u64) {
-        self.jumped += i128::from(by);
         self.leap(now, i128::from(by));
     }
 
@@ -108,11 +96,9 @@ impl Times {
     /// When agreed time caught up, or fell back too far.
     pub fn executed(&mut self, (now, healed): (u64, bool), call: u64, time: u64) -> Result<(), Failure> {
         let agreed = i128::from(time);
-        self.stands_still(now);
         self.moments.push((now, time));
-        let slack = TURN
-            + if self.bounds.many { JITTER + self.jumped } else { 0 }
-            + if self.bounds.liars { 2 * LIARS } else { 0 };
+        let slack =
+            TURN + if self.bounds.many { APART } else { 0 } + if self.bounds.liars { 2 * LIARS } else { 0 };
         let over = self.least.map_or(0, |least| agreed - self.fastest(now) - least);
         let of_call = agreed - self.fastest(call);
         self.least = Some(self.least.map_or(of_call, |least| least.min(of_call)));

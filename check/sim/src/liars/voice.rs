@@ -239,8 +239,7 @@ impl Voice {
         let header = BatchHeader {
             time: AgreedTime::from_nanos(self.scene.start_time + self.now),
             seed: self.rng.number(),
-            count: 1,
-            border: false,
+            ..BatchHeader::default()
         };
         rebuilt(header, &[request])
     }

@@ -10,18 +10,12 @@ const LATE_EACH: Duration = Duration::from_secs(4);
 
 #[derive(Default)]
 pub(crate) struct Timeline {
-    early: Duration,
     faults: Vec<Instant>,
     /// Without a majority; the last one may go on.
     outages: Vec<(Instant, Option<Instant>)>,
 }
 
 impl Timeline {
-    /// `early`: so much sooner than its time a lease may end.
-    pub(crate) fn new(early: Duration) -> Self {
-        Self { early, ..Self::default() }
-    }
-
     pub(crate) fn disturbed(&mut self) {
         self.faults.push(Instant::now());
     }
@@ -51,7 +45,7 @@ impl Timeline {
         let name = format!("lease {:x} of {} s", told.id, told.ttl_s);
         if let Some(gone) = told.gone {
             let lived = self.passed(told.called, gone);
-            if lived + self.early < ttl {
+            if lived < ttl {
                 return Some(format!("{name} ended {lived:?} after its last renewal was called"));
             }
         }

@@ -70,7 +70,10 @@ fn anchor(index: u64, view: u64) -> Anchor {
 fn batch(border: bool) -> Entry {
     let mut bytes = Vec::new();
     Batch::begin(&mut bytes);
-    let batch = Batch::seal(bytes, BatchHeader { time: AgreedTime::ZERO, seed: 1, count: 0, border });
+    let batch = Batch::seal(
+        bytes,
+        BatchHeader { time: AgreedTime::ZERO, seed: 1, count: 0, border, base: AgreedTime::ZERO },
+    );
     Entry { view: View::FIRST, body: EntryBody::Batch(batch) }
 }
 
@@ -184,7 +187,7 @@ fn takes_an_opening(admission: &mut Admission) -> bool {
         answer_bytes_max: 1 << 20,
     };
     admission.requests(&bytes, terms, |_, _| Executed::NoSession, &mut Vec::new());
-    admission.seal(AgreedTime::ZERO, 1).is_some()
+    admission.seal(BatchHeader::default()).is_some()
 }
 
 /// The first instance goes on where it is, and the checkpoint brings what it had in flight: nobody tells here how that ended.

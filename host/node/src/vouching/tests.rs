@@ -63,7 +63,10 @@ fn what_there_is_no_room_for_is_seen_by_the_proposal_that_waits() {
     [request(4, "pay bob 5"), request(5, "pay eve 6")]
         .iter()
         .for_each(|request| bytes.extend_from_slice(request));
-    let batch = Batch::seal(bytes, BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 2, border: false });
+    let batch = Batch::seal(
+        bytes,
+        BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 2, border: false, base: AgreedTime::ZERO },
+    );
     let digest = Digest::new([0; 32]);
     let mut held = Held::new(Slot::FIRST, digest, batch);
     let mut see = |bytes: &[u8]| {
@@ -136,7 +139,13 @@ fn a_batch_waits_since_half_of_its_clients_sent_theirs() {
         let mut bytes = Vec::new();
         Batch::begin(&mut bytes);
         of.iter().for_each(|(index, number)| bytes.extend_from_slice(&request(*index, *number)));
-        let header = BatchHeader { time: AgreedTime::ZERO, seed: 0, count: of.len() as u32, border: false };
+        let header = BatchHeader {
+            time: AgreedTime::ZERO,
+            seed: 0,
+            count: of.len() as u32,
+            border: false,
+            base: AgreedTime::ZERO,
+        };
         let fresh = |header: &RequestHeader| header.session.index != 4;
         vouching.waited(&Batch::seal(bytes, header), fresh, room)
     };

@@ -61,8 +61,13 @@ fn admit_with<'a>(
     Reply::walk(&answer).map(|reply| reply.map(|r| (r.number.number(), r.status)).unwrap()).collect()
 }
 
+fn header() -> BatchHeader {
+    let (time, base) = (AgreedTime::from_nanos(5), AgreedTime::from_nanos(4));
+    BatchHeader { time, base, seed: 6, ..BatchHeader::default() }
+}
+
 fn sealed(admission: &mut Admission) -> Vec<u64> {
-    let Some(batch) = admission.seal(AgreedTime::from_nanos(5), 6) else { return vec![] };
+    let Some(batch) = admission.seal(header()) else { return vec![] };
     assert_eq!(Batch::decode(batch.bytes().clone()).as_ref(), Ok(&batch), "a sealed batch decodes");
     batch.requests().map(|request| request.unwrap().0.number.number()).collect()
 }
@@ -72,13 +77,10 @@ fn requests_enter_the_batch_as_the_bytes_they_came_in() {
     let mut admission = Admission::new(AdmissionLimits::default());
     let bytes = requests(&[1, 2, 3]);
     assert_eq!(admit(&mut admission, &bytes, 0), []);
-    let batch = admission.seal(AgreedTime::from_nanos(5), 6).unwrap();
+    let batch = admission.seal(header()).unwrap();
     assert_eq!(&batch.bytes()[Batch::HEADER..], &bytes[..]);
-    assert_eq!(
-        batch.header(),
-        BatchHeader { time: AgreedTime::from_nanos(5), seed: 6, count: 3, border: false }
-    );
-    assert_eq!(admission.seal(AgreedTime::ZERO, 0), None);
+    assert_eq!(batch.header(), BatchHeader { count: 3, ..header() });
+    assert_eq!(admission.seal(header()), None);
 }
 
 #[test]

@@ -109,7 +109,8 @@ pub(crate) fn batch(time: u64, seed: u64, asks: &[Ask]) -> Batch {
         bytes.resize(bytes.len() + proof.byte_len(), 7);
     }
     let time = AgreedTime::from_nanos(time);
-    let sealed = Batch::seal(bytes, BatchHeader { time, seed, count: asks.len() as u32, border: false });
+    let sealed =
+        Batch::seal(bytes, BatchHeader { time, seed, count: asks.len() as u32, ..BatchHeader::default() });
     Batch::decode(sealed.bytes().clone()).expect("what the tests write decodes")
 }
 

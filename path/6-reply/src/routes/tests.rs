@@ -86,12 +86,7 @@ impl World {
         let mut requests = vec![];
         Batch::begin(&mut requests);
         std::mem::swap(&mut requests, &mut self.requests);
-        let header = BatchHeader {
-            time: AgreedTime::ZERO,
-            seed: 0,
-            count: std::mem::take(&mut self.count),
-            border: false,
-        };
+        let header = BatchHeader { count: std::mem::take(&mut self.count), ..BatchHeader::default() };
         let batch = Batch::seal(requests, header);
         self.executor.execute(self.executor.seq().next(), &batch, &mut self.out);
         self.routes.route(&self.out, own, |_| true, Some(&self.executor).filter(|_| owns));

@@ -12,7 +12,7 @@ use quorate_order::raft::{Raft, RaftConfig};
 use quorate_order::{Effect, Effects, Input, Order as _, Stored};
 use quorate_tls::Session;
 use quorate_types::{AgreedTime, InstanceId, RecordId, ReplicaId, RequestNumber, Room, Seq, Slot, Time};
-use quorate_wire::{Batch, ClientMessage, Frame, FrameKind, FrameReader, OutFrame};
+use quorate_wire::{Batch, BatchHeader, ClientMessage, Frame, FrameKind, FrameReader, OutFrame};
 use std::io::IoSlice;
 use std::time::Instant;
 
@@ -63,7 +63,8 @@ impl Admit {
             self.admit(frame)?;
         }
         let time = AgreedTime::from_nanos(self.clock.now().nanos());
-        while let Some(batch) = self.admission.seal(time, 0) {
+        let header = BatchHeader { time, base: time, ..BatchHeader::default() };
+        while let Some(batch) = self.admission.seal(header) {
             give(batch)?;
         }
         Ok(())

@@ -32,7 +32,10 @@ pub(super) fn batch(number: u64, size: usize) -> Batch {
     };
     header.write_to(&mut bytes);
     items.write_to(&mut bytes);
-    Batch::seal(bytes, BatchHeader { time: AgreedTime::ZERO, seed: number, count: 1, border: false })
+    Batch::seal(
+        bytes,
+        BatchHeader { time: AgreedTime::ZERO, seed: number, count: 1, border: false, base: AgreedTime::ZERO },
+    )
 }
 
 pub(super) fn replica(number: usize) -> ReplicaId {
