@@ -56,6 +56,8 @@ kinds! {
     Fill = 20,
     /// Who has caught up in an instance, from its leader to whoever leads the first one.
     CaughtUp = 21,
+    /// Of which instances a replica hears the leader, between replicas.
+    Sight = 22,
     /// Requests of sessions, from a client.
     Requests = 32,
     /// Replies to requests.

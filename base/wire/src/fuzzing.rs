@@ -3,8 +3,9 @@
 
 use crate::{
     Batch, ClientMessage, Frame, FrameKind, FrameReader, Hello, MemberRequest, Memberships, OrderMessage,
-    Refusal, ReplicaMessage, StateMessage, Welcome, caught_up_frame, fill_frame, keys_frame, read_caught_up,
-    read_fill, read_instances_request, read_keys, read_room, read_upgrade_request, room_frame,
+    Refusal, ReplicaMessage, Sight, StateMessage, Welcome, caught_up_frame, fill_frame, keys_frame,
+    read_caught_up, read_fill, read_instances_request, read_keys, read_room, read_upgrade_request,
+    room_frame,
 };
 use bytes::Bytes;
 
@@ -70,6 +71,11 @@ fn payload(frame: Frame) {
             if let Ok((instance, all)) = read_caught_up(&frame.payload) {
                 let again = reread(&caught_up_frame(instance, &all).to_vec());
                 assert_eq!(read_caught_up(&again), Ok((instance, all)));
+            }
+        }
+        FrameKind::Sight => {
+            if let Ok(sight) = Sight::decode(&frame.payload) {
+                assert_eq!(Sight::decode(&reread(&sight.frame().to_vec())), Ok(sight));
             }
         }
         FrameKind::Room => {

@@ -21,6 +21,7 @@ pub mod mod_smart;
 mod order;
 pub mod raft;
 mod room;
+mod sight;
 mod state;
 mod verified;
 
@@ -50,5 +51,6 @@ pub use membership::{
 };
 pub use order::OrderMessage;
 pub use room::{read_room, room_frame};
+pub use sight::Sight;
 pub use state::{CHUNKS_MAX, MANIFEST_MAX, RefusedWhy, StateMessage};
 pub use verified::Verified;

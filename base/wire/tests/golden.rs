@@ -137,6 +137,7 @@ fn what_programs_of_level_1_sent_is_read() {
         FrameKind::UpgradeReply,
         FrameKind::Fill,
         FrameKind::CaughtUp,
+        FrameKind::Sight,
         FrameKind::InstancesRequest,
         FrameKind::InstancesReply,
         FrameKind::Keys,

@@ -11,10 +11,10 @@ use quorate_wire::{
     AnswerMode, Batch, BatchHeader, ClientMessage, Frame, FrameKind, Hello, LeaderNotice, Link, Member,
     MemberRequest, MemberRole, Membership, Memberships, OrderMessage, OutFrame, ReadConsistency, ReadReply,
     ReadRequest, ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage, Reply, ReplyStatus,
-    RequestHeader, RequestKind, RequestProof, Requests, Role, SIGNATURE_BYTES, SharedKey, StateMessage,
-    Welcome, caught_up_frame, fill_frame, keys_frame, read_caught_up, read_fill, read_instances_request,
-    read_reply_header, read_room, read_upgrade_request, room_frame, write_opening, write_read_request,
-    write_request,
+    RequestHeader, RequestKind, RequestProof, Requests, Role, SIGNATURE_BYTES, SharedKey, Sight,
+    StateMessage, Welcome, caught_up_frame, fill_frame, keys_frame, read_caught_up, read_fill,
+    read_instances_request, read_reply_header, read_room, read_upgrade_request, room_frame, write_opening,
+    write_read_request, write_request,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -474,6 +474,13 @@ pub(crate) fn samples() -> Vec<Sample> {
         story: "Everything up to slot 7 of instance 2 is to be decided.",
         frame: fill_frame(Slot::new(7), InstanceId::new(2)),
     });
+    let mut sight = Sight::default();
+    [1, 2, 9, 256].map(InstanceId::new).iter().for_each(|instance| sight.add(*instance));
+    list.push(Sample {
+        name: "sight".into(),
+        story: "The leaders of the instances 1, 2, 9 and 256 are heard.",
+        frame: sight.frame(),
+    });
     list.push(Sample {
         name: "caught_up".into(),
         story: "In instance 2 the replicas 3 and 5 have caught up.",
@@ -541,6 +548,11 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
             vec![text(&frame.payload)]
         }
         FrameKind::CaughtUp => vec![format!("{:?}", read_caught_up(&frame.payload)?)],
+        FrameKind::Sight => {
+            let sight = Sight::decode(&frame.payload)?;
+            let heard = (1..=256).filter(|instance| sight.has(InstanceId::new(*instance)));
+            vec![format!("{:?}", heard.collect::<Vec<_>>())]
+        }
         FrameKind::InstancesRequest => {
             vec![format!("{} instances", read_instances_request(frame.payload)?)]
         }
