@@ -106,7 +106,8 @@ pub struct Keeping {
     pub asked: VecDeque<(u64, u64)>,
     /// The last border that it executed.
     pub border: Option<At>,
-    /// Where the log stood when a border was reached for the first time; later lives reach it again with a log that goes on behind it.
+    /// Where the log stood when a border was reached for the first time, with several instances by anybody; later lives reach it again with a
+    /// log that goes on behind it.
     first_asked: BTreeMap<u64, u64>,
 }
 
@@ -132,6 +133,16 @@ impl Keeping {
             border: None,
             first_asked: BTreeMap::new(),
         }
+    }
+
+    /// Whether somebody reached this border before.
+    pub fn knows_border(&self, seq: u64) -> bool {
+        self.first_asked.contains_key(&seq)
+    }
+
+    /// Somebody reaches a border while the log stands here.
+    pub fn border_comes(&mut self, seq: u64, log_position: u64) {
+        self.first_asked.entry(seq).or_insert(log_position);
     }
 
     /// Takes a job.

@@ -35,6 +35,9 @@ impl World {
         {
             self.fail(failure);
         }
+        if let Some(seq) = border {
+            self.note_border(who, seq);
+        }
         let replica = &mut self.replicas[who];
         let node = replica.node.as_ref().filter(|_| border.is_some());
         let position = node.map_or(0, |node| node.status().log.position);
@@ -42,6 +45,20 @@ impl World {
         // The lane does nothing more until the keeper has nothing left to do.
         self.processes[who].waits = work.stops;
         self.run_keeper(who);
+    }
+
+    /// A replica reaches a border. What follows that border may be in the logs of others by now: with several instances, of whoever waits for
+    /// one of them.
+    fn note_border(&mut self, who: usize, seq: u64) {
+        let many = self.plan.instances > 1 || self.plan.resizes;
+        if !many || self.plan.is_liar(who) || self.replicas[who].keeping.knows_border(seq) {
+            return;
+        }
+        for replica in &mut self.replicas {
+            if let Some(node) = &replica.node {
+                replica.keeping.border_comes(seq, node.status().log.position);
+            }
+        }
     }
 
     /// Lets the keeper begin with what waits.
