@@ -114,6 +114,7 @@ pub const BUGS: &[Bug] = &[
         "time-apart",
         "what a batch adds to the time that its leader knew counts in full, whatever came between",
     ),
+    bug("leaders-apart", "leaders of several instances that do not hear each other stay where they are"),
     bug("state-of-its-own", "the service's state depends on what only one replica saw"),
     byzantine("vouches-for-anything", "a replica vouches for requests that no client sent"),
     byzantine(

@@ -201,6 +201,15 @@ impl World {
         self.clients.iter().flat_map(|client| &client.done).filter_map(|done| done.ret).max().unwrap_or(0)
     }
 
+    /// The longest time that an operation took which was called between these times, in virtual nanoseconds.
+    pub fn longest_wait(&self, called: std::ops::Range<u64>) -> u64 {
+        let done = self.clients.iter().flat_map(|client| &client.done);
+        done.filter(|done| called.contains(&done.call))
+            .map(|done| done.ret.unwrap_or(self.now) - done.call)
+            .max()
+            .unwrap_or(0)
+    }
+
     /// The highest view of the first instance that a replica is in.
     pub fn view(&self) -> u64 {
         let nodes = self.replicas.iter().filter_map(|replica| replica.node.as_ref());

@@ -15,6 +15,7 @@ const PINNED: [&str; 7] = [
     "time-of-outages",
     "time-apart",
     "time-held-back",
+    "leaders-apart",
 ];
 
 /// One test: the bug in force is the whole process's.

@@ -39,6 +39,7 @@ mod roster;
 mod rot;
 mod scrubs;
 mod seats;
+mod sights;
 mod state;
 mod status;
 mod stays;

@@ -452,33 +452,45 @@ impl Node {
         if self.instances.len() == 1 || self.config.order.rotates() {
             return None;
         }
-        let led = self.instances.iter().filter(|instance| {
-            instance.order.leading() && !instance.spread.settled && self.merge.stays(instance.id)
-        });
-        led.map(|instance| instance.spread.due(SPREAD_AFTER, SPREAD_AFTER_MAX)).min()
+        let due = (0..self.instances.len()).filter_map(|at| self.spread_due(at)).min()?;
+        Some(due.max(self.calm_at()))
     }
 
-    /// Hands over the instances that lead here although it is another replica's turn. Whoever does not keep it is not asked again soon.
+    /// When to look at this instance, if it leads here.
+    fn spread_due(&self, at: usize) -> Option<Time> {
+        let Instance { id, order, spread, .. } = &self.instances[at];
+        let looks = order.leading() && !spread.settled && self.merge.stays(*id);
+        looks.then(|| spread.due(SPREAD_AFTER, SPREAD_AFTER_MAX))
+    }
+
+    /// When members had the time to say whether they hear those who began to lead last.
+    fn calm_at(&self) -> Time {
+        let patience = self.config.order.patience();
+        let last = self.instances.iter().map(|instance| instance.spread.since()).max().unwrap_or_default();
+        last.plus(patience).plus(patience.divided(2))
+    }
+
+    /// Hands over the instances that lead here although it is another replica's turn, those of one replica at a time: it may be that the
+    /// next one does not hear it. Whoever does not keep it is not asked again soon.
     pub(crate) fn spread(&mut self, now: Time, out: &mut Effects) {
         if self.spread_at().is_none_or(|at| at > now) {
             return;
         }
+        let mut chosen = None;
         for at in 0..self.instances.len() {
-            let spread = self.instances[at].spread;
-            if !self.instances[at].order.leading()
-                || !self.merge.stays(self.instances[at].id)
-                || spread.settled
-                || spread.due(SPREAD_AFTER, SPREAD_AFTER_MAX) > now
-            {
+            if self.spread_due(at).is_none_or(|due| due > now) {
                 continue;
             }
             let to = self.whose_turn(at);
             let mine = to == Some(self.config.members.me());
-            let able = to.filter(|to| self.may_lead(at, *to));
+            let able = to.filter(|to| !mine && self.may_lead(at, *to) && self.hears_all(*to));
+            if able.is_some() && able != *chosen.get_or_insert(able) {
+                continue;
+            }
             let spread = &mut self.instances[at].spread;
             spread.settled = mine;
             spread.looked(now, !mine);
-            if let Some(to) = able.filter(|_| !mine) {
+            if let Some(to) = able {
                 self.step_in(at, now, OrderInput::Transfer(Some(to)));
                 self.after_order(now, out);
             }
@@ -486,8 +498,11 @@ impl Node {
     }
 
     /// Whether another replica could lead an instance as well as this one.
-    fn may_lead(&self, at: usize, other: ReplicaId) -> bool {
+    pub(crate) fn may_lead(&self, at: usize, other: ReplicaId) -> bool {
         let status = self.instances[at].order.status();
+        if !status.membership.now().is_voter(other) {
+            return false;
+        }
         let near =
             status.members.iter().any(|(id, lag, active)| *id == other && *active && *lag <= SPREAD_LAG_MAX);
         near && status.there.contains(&other) && self.peers.way(other, at).is_some() && self.has_room(other)

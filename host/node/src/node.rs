@@ -16,6 +16,7 @@ use crate::recovered::{Damaged, Recovered};
 use crate::rooms::Rooms;
 use crate::roster::Roster;
 use crate::scrubs::Scrubs;
+use crate::sights::Sights;
 use crate::stays::{BORN, Birth, Stays, new_instance};
 use crate::system::System;
 use crate::trimmed::{TRIMMED, Trimmed};
@@ -61,6 +62,7 @@ pub struct Node {
     pub(crate) turn: Turn,
     pub(crate) vouching: Vouching,
     pub(crate) rooms: Rooms,
+    pub(crate) sights: Sights,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) scrubs: Scrubs,
     /// Parts of a transfer that an earlier run kept.
@@ -295,6 +297,7 @@ impl Restoring {
             turn: Turn::new(config.seed, &config.reads),
             vouching: Vouching::of(&config),
             rooms: Rooms::default(),
+            sights: Sights::default(),
             checkpoints,
             scrubs: Scrubs::knowing(&log),
             now: Time::ZERO,
@@ -485,6 +488,7 @@ impl Node {
         [
             order,
             self.lags_at(),
+            self.gathers_at(),
             self.spread_at(),
             self.left_behind_at(),
             peers,
@@ -607,6 +611,9 @@ impl Node {
         if frame.kind == FrameKind::Room {
             return self.on_room(now, (conn, replica), &frame.payload, out);
         }
+        if frame.kind == FrameKind::Sight {
+            return self.on_sight(now, (conn, replica), &frame.payload, out);
+        }
         if frame.kind == FrameKind::Members {
             return match Memberships::decode(frame.payload) {
                 Ok(memberships) => self.on_told(memberships),
@@ -676,6 +683,7 @@ impl Node {
                     self.ask_again(replica);
                     self.greet(now, replica, out);
                     self.greet_with_room(replica, out);
+                    self.greet_with_sight(replica, out);
                 }
                 Change::Down(replica) => {
                     out.event(Event::PeerDown(replica));
@@ -683,6 +691,7 @@ impl Node {
                     self.disconnect(now, replica, change);
                     self.lost(now, replica, out);
                     self.forget_room(replica);
+                    self.forget_sight(replica);
                 }
                 Change::Joined(replica) => self.connect(now, replica),
                 Change::Cut(replica, _) => self.disconnect(now, replica, change),
@@ -723,6 +732,7 @@ impl Node {
             self.after_order(now, out);
         }
         self.give_way(now, out);
+        self.gather(now, out);
         self.spread(now, out);
         self.look_behind(now, out);
         self.expire_reads(now);

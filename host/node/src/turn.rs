@@ -127,6 +127,7 @@ impl Node {
         self.turn.answers.end_turn();
         self.run_log(now, out);
         self.tell_room(out);
+        self.tell_sight(now, out);
         let unsynced = self.config.log.sync == SyncMode::Async && self.log.position() > self.log.synced_to();
         if unsynced && self.turn.retry.is_none() {
             self.turn.retry = Some(now.plus(SYNC_DELAY));

@@ -27,7 +27,7 @@ fn membership(me: &mut Voice) -> Option<Said> {
 impl Plays for Members {
     fn instead(&mut self, me: &mut Voice, to: usize, said: Said) -> Vec<Saying> {
         let mut list = vec![Saying::now(to, said)];
-        let more = match me.rng.below(5) {
+        let more = match me.rng.below(6) {
             // To clients, too.
             0 | 1 => membership(me),
             _ if to >= me.replicas => None,
@@ -36,6 +36,7 @@ impl Plays for Members {
                 Some(whole(&fill_frame(slot, InstanceId::new(me.rng.below(4) as u16))))
             }
             3 => Some(whole(&room_frame(me.rng.pick(&[Room::Full, Room::Frees, Room::Data])))),
+            4 => Some(Said::Other(FrameKind::Sight, Bytes::from(me.rng.number().to_le_bytes().repeat(4)))),
             _ => Some(Said::Other(FrameKind::CaughtUp, Bytes::from(me.rng.number().to_le_bytes().to_vec()))),
         };
         list.extend(more.map(|said| Saying::now(to, said)));
