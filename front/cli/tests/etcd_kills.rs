@@ -1,7 +1,7 @@
 //! Replicas are killed and paused while clients of etcd write, watch and hold locks: watches lose and repeat nothing, no lock has two
 //! holders, and what clients saw is one linearizable history.
 //!
-//! QUORATE_KILLS=200 makes it longer, QUORATE_SEED repeats its choices (not the timing of the machine). When it fails, the
+//! QUORATE_KILLS=200 and QUORATE_TRANSFERS=50 make it longer, QUORATE_SEED repeats its choices (not the timing of the machine). When it fails, the
 //! directory with all logs and the history stays, and is named.
 
 #[path = "etcd_kills/clients.rs"]
@@ -12,6 +12,9 @@ mod judge;
 mod kills;
 #[path = "etcd_kills/locks.rs"]
 mod locks;
+#[path = "state/settings.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod settings;
 #[path = "etcd_kills/watchers.rs"]
 mod watchers;
 #[path = "etcd_kills/writers.rs"]
@@ -19,7 +22,9 @@ mod writers;
 
 use clients::{Client, Shared};
 use kills::cluster::{self, Cluster, LIMIT, REPLICAS};
+use kills::links::Links;
 use kills::random::{self, Random};
+use settings::Settings;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -114,6 +119,52 @@ fn clients_of_etcd_lose_nothing_and_see_nothing_twice_while_replicas_are_killed(
     load.shared.recorder.write(&cluster.root().join("history.jsonl"));
     let said = load.runtime.block_on(judge::judge(&load.shared, &seen));
     println!("{kills} kills in {took:?}; {said}");
+}
+
+/// A replica that is cut off, with its clients, for so long that the others trim their logs, goes on from a checkpoint: whoever watches
+/// there misses nothing of what that jumps over.
+#[test]
+fn watches_miss_nothing_at_replicas_that_jump_to_a_checkpoint() {
+    let mut random = Random::from_environment("transfers with clients of etcd");
+    let (mut cluster, addresses) = Cluster::of_etcd("etcd-transfers", &mut random);
+    Settings::default().configure(&cluster);
+    let links = Links::between(&cluster, &mut random);
+    (0..REPLICAS).for_each(|at| cluster.start(at));
+    cluster.wait_for_leader();
+    let mut load = Load::start(&addresses, &mut random);
+    load.wait_for_progress(100, &mut cluster);
+    let wanted = random::number("QUORATE_TRANSFERS", 4);
+    let (mut jumps, mut rounds) = (0, 0);
+    while jumps < wanted {
+        let at = random.below(REPLICAS as u64) as usize;
+        jumps += u64::from(leave_behind(&mut cluster, &links, at, &mut random));
+        rounds += 1;
+        assert!(rounds <= 10 * wanted, "{jumps} jumps in {rounds} rounds");
+        load.wait_for_progress(40, &mut cluster);
+    }
+    let seen = load.stop();
+    cluster.wait_until_even();
+    let said = load.runtime.block_on(judge::judge(&load.shared, &seen));
+    println!("{jumps} jumps in {rounds} rounds; {said}");
+}
+
+/// Cuts a replica off until the others trimmed what it lacks, and says whether it went on from a checkpoint: at times the log is still there.
+fn leave_behind(cluster: &mut Cluster, links: &Links, at: usize, random: &mut Random) -> bool {
+    let number = |cluster: &Cluster, at: usize, part: &str| {
+        let status = cluster.status(at).unwrap_or_default();
+        status.pointer(part).and_then(serde_json::Value::as_u64).unwrap_or_default()
+    };
+    let jumps = |cluster: &Cluster| cluster.printed(at).matches("goes on from the checkpoint of seq").count();
+    let (had, before) = (number(cluster, at, "/executed"), jumps(cluster));
+    links.isolate(at);
+    cluster::wait("the others trim their logs", || {
+        cluster.check_all_running();
+        (0..REPLICAS).all(|other| other == at || number(cluster, other, "/checkpoints/trimmed") > had)
+    });
+    nap(random, 0, 800);
+    links.heal();
+    cluster.wait_until_caught_up(at);
+    jumps(cluster) > before
 }
 
 fn kill_and_pause(cluster: &mut Cluster, load: &Load, wanted: u64, random: &mut Random) -> (u64, Duration) {

@@ -1,6 +1,5 @@
 //! What connections hold: bytes that wait to be sent to somebody who does not take them, and frames of which a part has arrived. Both
-//! are bounded, for each client and for all together. Replicas are not counted: what waits for them is bounded by the log's cache and by
-//! what is in flight. Tests: `pressure/tests.rs`, front/cli/tests/hostile.rs.
+//! are bounded, for each client and for all together. What waits for replicas is mostly bytes of the log's cache, and bounded apart. Tests: `pressure/tests.rs`, front/cli/tests/hostile.rs.
 
 use super::sockets::{Core, Sockets};
 use crate::connection::{Class, Connection};
@@ -12,6 +11,10 @@ use std::collections::BTreeMap;
 
 /// With so many times what stops its reading a client is cut.
 pub(crate) const UNSENT_TIMES: usize = 16;
+/// So much may wait to be sent to all members of a lane together.
+const MEMBERS_OUT_BYTES_MAX: usize = 256 << 20;
+/// Less than this is never too much for one of them: it may be a few frames.
+const MEMBER_OUT_BYTES_MIN: usize = 32 << 20;
 /// How often slow readers are looked at.
 const LOOK: Span = Span::from_millis(500);
 
@@ -73,6 +76,15 @@ impl Sockets {
             slow_readers: self.pressure.slow.len(),
             cut: self.pressure.cut,
         }
+    }
+
+    /// Whether more waits for a member than its part. One that reads nothing takes none of the others' parts.
+    pub(super) fn is_too_much(&self, waits: usize) -> bool {
+        if waits <= MEMBER_OUT_BYTES_MIN {
+            return false;
+        }
+        let members = self.connections.values().filter(|connection| connection.class == Class::Member);
+        waits > member_part(members.count())
     }
 
     /// Counts what a connection holds now.
@@ -195,6 +207,11 @@ impl Sockets {
         self.drop_connection(conn);
         core.take(now, Input::Closed(conn));
     }
+}
+
+/// What may wait for each of so many members.
+fn member_part(members: usize) -> usize {
+    (MEMBERS_OUT_BYTES_MAX / members.max(1)).max(MEMBER_OUT_BYTES_MIN)
 }
 
 /// What is wrong when clients hold so much.

@@ -17,8 +17,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// So much waits to be sent to a member at most, in bytes.
-const MEMBER_OUT_BYTES_MAX: usize = 256 << 20;
 /// Of more connections that are being closed than this, those that began first end at once.
 const CLOSING_MAX: usize = 1024;
 /// How long the other side of a connection that is being closed may take to close it, too.
@@ -175,8 +173,9 @@ impl Sockets {
 
     pub(super) fn write(&mut self, now: Time, conn: ConnId, core: &mut impl Core) {
         let Some(connection) = self.connections.get_mut(&conn) else { return };
-        let ended = connection.write().is_err()
-            || connection.class == Class::Member && connection.out_bytes() > MEMBER_OUT_BYTES_MAX;
+        let (failed, class, waits) = (connection.write().is_err(), connection.class, connection.out_bytes());
+        let ended = failed || class == Class::Member && self.is_too_much(waits);
+        let Some(connection) = self.connections.get_mut(&conn) else { return };
         let goes_on = connection.unread && connection.out_bytes() <= self.limits.unsent_bytes;
         if connection.closing {
             if ended {

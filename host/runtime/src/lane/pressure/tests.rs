@@ -1,4 +1,4 @@
-use super::{LaneLimits, UNSENT_TIMES, problem};
+use super::{LaneLimits, UNSENT_TIMES, member_part, problem};
 use quorate_types::Span;
 
 /// What may wait for one client never is too much for its lane.
@@ -21,4 +21,10 @@ fn clients_that_hold_much_are_a_problem() {
     );
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations/alarms.md");
     assert!(std::fs::read_to_string(page).unwrap().contains("`the connections of clients hold X of X MiB`"));
+}
+
+#[test]
+fn members_share_what_may_wait_for_them() {
+    assert_eq!([0, 1, 2, 4].map(member_part), [256 << 20, 256 << 20, 128 << 20, 64 << 20]);
+    assert_eq!(member_part(63), 32 << 20, "a few frames are never too much");
 }
