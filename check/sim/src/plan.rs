@@ -431,6 +431,8 @@ pub struct Plan {
     pub aim: u64,
     /// Whether messages cost time.
     pub costs: bool,
+    /// Until faults end replicas have a core for so long out of every so long, in nanoseconds, each at another time; without, always.
+    pub starved: Option<(u64, u64)>,
     /// When checkpoints are made, and how.
     pub borders: BorderConfig,
     /// How much log a replica keeps at most since the last agreed checkpoint.
@@ -495,6 +497,7 @@ impl Plan {
             rotate_after: 0,
             instances: 1,
             costs: false,
+            starved: None,
             lanes: 1,
             resizes: false,
             window: 256,

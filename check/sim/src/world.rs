@@ -325,7 +325,9 @@ impl World {
         }
         process.turn = true;
         let at = process.busy.max(self.now + 1_000 + self.rng.below(20_000));
-        self.queue.push(at, Event::Turn { who, life: process.life });
+        let life = process.life;
+        let at = self.has_core(who, at);
+        self.queue.push(at, Event::Turn { who, life });
     }
 
     fn turn(&mut self, who: usize) {
@@ -335,7 +337,7 @@ impl World {
         }
         let process = &mut self.processes[who];
         let arrived: Vec<Arrival> = process.inbox.drain(..).collect();
-        process.busy = self.now + 2_000 + 1_000 * arrived.len() as u64;
+        self.works(who, 2_000 + 1_000 * arrived.len() as u64);
         self.trace.mix(&[who as u64, arrived.len() as u64]);
         let deadline = if who < self.plan.replicas {
             self.replica_turn(who, arrived)

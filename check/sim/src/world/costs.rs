@@ -2,8 +2,10 @@
 //!
 //! What is expensive is to check signatures; the rest counts like a look at the message. The prices are those of one core that checks 20,000
 //! signatures in a second. A price is paid where a message is read, whether the protocol looks at the signature or not.
+//!
+//! A replica may get little of a core: it has one for a while, then the machine's other work has it.
 
-use super::World;
+use super::{Phase, World};
 use crate::checks::{Failure, borders};
 use crate::process::Arrival;
 use quorate_node::Place;
@@ -71,8 +73,38 @@ impl World {
         }
         let process = &mut self.processes[who];
         process.costs.turned();
-        process.busy = self.now + TURN + (process.cost - began);
+        let cost = process.cost - began;
+        self.works(who, TURN + cost);
         wait
+    }
+
+    /// From now on a process has so much to do.
+    pub(super) fn works(&mut self, who: usize, work: u64) {
+        let (mut at, mut left) = (self.has_core(who, self.now), work);
+        while let Some(rest) = self.core_left(who, at).filter(|rest| left > *rest) {
+            left -= rest;
+            at = self.has_core(who, at + rest);
+        }
+        self.processes[who].busy = at + left;
+    }
+
+    /// When a process has a core from that time on.
+    pub(super) fn has_core(&self, who: usize, at: u64) -> u64 {
+        let Some((_, of)) = self.plan.starved else { return at };
+        let waits = self.core_left(who, at) == Some(0);
+        if waits { at + of - self.in_round(who, at, of) } else { at }
+    }
+
+    /// For how long a process that gets little of a core has it from that time on, if it has it then.
+    fn core_left(&self, who: usize, at: u64) -> Option<u64> {
+        let is_starved = who < self.plan.replicas && self.phase == Phase::Safety;
+        let (runs, of) = self.plan.starved.filter(|_| is_starved)?;
+        Some(runs.saturating_sub(self.in_round(who, at, of)))
+    }
+
+    /// How long ago its turn at the core began; each has its own.
+    fn in_round(&self, who: usize, at: u64, of: u64) -> u64 {
+        (at + of * who as u64 / self.plan.replicas as u64) % of
     }
 
     /// The connection of a member that something came from.
