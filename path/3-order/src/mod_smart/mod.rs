@@ -459,6 +459,7 @@ impl Order for ModSmart {
             return;
         }
         self.now = self.now.max(now);
+        self.watch.has_turn(self.now.since(self.tick), self.config.timeout_max);
         let first = !std::mem::replace(&mut self.stepped, true);
         match input {
             Input::Propose(batch) => self.on_batch(batch, out),

@@ -4,6 +4,10 @@
 //! others is complained about until that client is served. Time-outs grow while leader after leader decides nothing, and come down
 //! again with what is decided. [mod_smart L60-L67]
 //!
+//! On a machine that has too much to do all replicas are slow, and no leader is to blame. A replica sees that by its own clock: it wants a turn
+//! at every tick, and has it later. It gives others several times as long. Nobody else has a say in that, so that nobody can lie about it.
+//! [mod_smart L156]
+//!
 //! Tests: tests/stops.rs.
 
 use super::statements::digest_of_request;
@@ -20,6 +24,10 @@ const WATCHED_MAX: usize = 1 << 16;
 const GOOD_SLOTS: u32 = 4;
 /// Time-outs double so often at most.
 const DOUBLINGS_MAX: u32 = 16;
+/// A view begins after so many messages, each of which may come just after a replica had its turn.
+const TURNS: u64 = 4;
+/// With each tick such a part of how late this replica was is forgotten.
+const FORGOTTEN: u64 = 32;
 
 /// A request that is watched.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +51,8 @@ pub(super) struct Watch {
     failures: u32,
     /// Slots decided in this view.
     good: u32,
+    /// How long after its time this replica had a turn lately.
+    late: Span,
 }
 
 impl Watch {
@@ -88,6 +98,11 @@ impl Watch {
         self.leader_heard = self.leader_heard.min(at);
     }
 
+    /// This replica has a turn, so long after it wanted one. More than the greatest patience makes no difference. [mod_smart L156]
+    pub(super) fn has_turn(&mut self, late: Span, patience_max: Span) {
+        self.late = self.late.max(late.min(patience_max.divided(TURNS)));
+    }
+
     /// What failed for want of a peer may work now.
     pub(super) fn forget_failures(&mut self) {
         self.failures = 0;
@@ -112,12 +127,12 @@ impl Watch {
 }
 
 impl ModSmart {
-    /// How long things may take at present. [mod_smart L65]
+    /// How long things may take at present. [mod_smart L65, L156]
     pub(super) fn patience(&self) -> Span {
-        let (base, max) = (self.config.timeout.nanos(), self.config.timeout_max.nanos());
-        Span::from_nanos(
-            base.saturating_mul(1 << self.watch.failures.saturating_sub(1).min(20)).min(max.max(base)),
-        )
+        let (base, max) = (self.config.timeout, self.config.timeout_max);
+        let grown = base.times(1 << self.watch.failures.saturating_sub(1).min(20));
+        let late = if planted("smart-late-by-others") { Span::ZERO } else { self.watch.late };
+        grown.max(late.times(TURNS)).min(max.max(base))
     }
 
     /// [mod_smart L60]
@@ -210,6 +225,7 @@ impl ModSmart {
 
     /// [mod_smart L61-L64]
     pub(super) fn look_at_the_clock(&mut self, out: &mut Effects) {
+        self.watch.late = self.watch.late.minus(self.watch.late.divided(FORGOTTEN));
         let (now, patience) = (self.now, self.patience());
         for (request, watched) in &mut self.watch.requests {
             if !watched.forwarded && now.since(watched.since) > patience {

@@ -24,7 +24,7 @@ fn hasty(how: How) {
 /// Each bug, with the tests that are to fail.
 type Bug = (&'static str, fn());
 
-const BUGS: [Bug; 44] = [
+const BUGS: [Bug; 45] = [
     ("smart-leaves-when-idle", stops::a_leader_that_can_not_finish_hands_over_all_the_same),
     ("smart-two-faces-unseen", normal::a_leader_with_two_faces_is_told_by_what_others_write),
     ("smart-answers-floods", fetch::a_flood_of_questions_gets_few_answers),
@@ -60,6 +60,7 @@ const BUGS: [Bug; 44] = [
     ("smart-stops-stand-for-ever", stops::complaints_do_not_stand_for_ever),
     ("smart-view-by-few", stops::where_nobody_lies_who_hears_the_leader_stays),
     ("smart-closed-is-nothing", stops::a_leader_whose_connection_closed_has_a_heartbeat_to_come_back),
+    ("smart-late-by-others", stops::who_has_its_turns_late_gives_the_leader_time),
     ("smart-shown-is-not-had", super::liars::who_keeps_a_proof_stops_nobody),
     ("smart-nothing-to-wait-for", stops::who_lacks_the_slot_before_its_view_complains),
     ("smart-join-one", stops::more_than_f_complaints_are_joined),

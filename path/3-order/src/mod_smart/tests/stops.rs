@@ -259,6 +259,45 @@ fn patience_grows_and_comes_down() {
     assert_eq!(one.order.patience(), first);
 }
 
+/// A turn comes so long after the one before, and the leader was heard meanwhile, or not.
+fn late_turn(one: &mut One, after: Span, hears: bool) -> Vec<Effect> {
+    one.now = one.now.plus(after);
+    let alive = Body::Alive { decided: one.order.decided(), round: 0 };
+    let mut list = if hears { one.hear(1, 1, alive) } else { Vec::new() };
+    list.extend(one.step(Input::Deadline));
+    list
+}
+
+/// A replica that gets little of a core does not blame the leader for that: it is no quicker itself.
+#[test]
+pub(super) fn who_has_its_turns_late_gives_the_leader_time() {
+    for model in [Crash, Byzantine] {
+        let mut one = One::new(0, 4, model);
+        let first = one.order.patience();
+        for turn in 0..20 {
+            let out = late_turn(&mut one, first.plus(Span::from_millis(100)), turn % 2 == 0);
+            assert_eq!(asked(&out, 2), [], "{model:?}, turn {turn}");
+        }
+        assert!(one.order.patience() > first.times(3), "{model:?}: {:?}", one.order.patience());
+        assert_eq!(asked(&alive(&mut one, 1, 1, 10_000), 2), []);
+        assert_eq!(one.order.patience(), first, "{model:?}: its turns come in time again");
+        let out = one.pass(Span::from_millis(400));
+        assert!(asked(&out, 2).contains(&(2, Complaint::Silence)), "{model:?}: the leader is silent");
+    }
+}
+
+/// Who stood still for an hour waits no longer for that than the time-out grows, and not for long.
+#[test]
+fn an_hour_is_soon_forgotten() {
+    let mut one = One::new(0, 4, Byzantine);
+    let first = one.order.patience();
+    late_turn(&mut one, Span::from_secs(3600), true);
+    let most = One::config(0, 4, Byzantine).timeout_max;
+    assert!((most.divided(2)..=most).contains(&one.order.patience()), "{:?}", one.order.patience());
+    alive(&mut one, 1, 1, 5000);
+    assert_eq!(one.order.patience(), first);
+}
+
 /// A leader that restarts does not know what it proposed, and asks to be replaced.
 #[test]
 pub(super) fn a_restarted_leader_does_not_lead() {
