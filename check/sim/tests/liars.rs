@@ -5,7 +5,7 @@ use quorate_sim::campaign::{Campaign, run};
 use quorate_sim::liars::Trick;
 use quorate_sim::liars::clients::ClientTrick;
 use quorate_sim::plan::Liar;
-use quorate_sim::{Level, Plan, Profile, Report, World};
+use quorate_sim::{Fault, Level, Plan, Profile, Report, World};
 use quorate_types::FaultModel;
 
 fn jobs() -> usize {
@@ -65,6 +65,24 @@ fn busy(seed: u64) -> Plan {
     (work.operations, work.at_once, work.pause, work.padding) = (800, 2, MS, 0);
     (work.shares, work.deadlines, work.batch) = ([1, 0, 0, 0, 0, 0, 0, 0], 0, 1);
     plan
+}
+
+/// Nothing is decided without the votes of the liar, which votes for whatever it hears that others vote for.
+#[test]
+fn a_liar_hears_what_is_said_to_it() {
+    for lanes in [1, 2] {
+        let mut plan = busy(1);
+        (plan.lanes, plan.heal_at) = (lanes, 1000 * MS);
+        plan.liars = vec![Liar { who: 3, tricks: vec![Trick::DoubleVotes], often: 1000, since: 0 }];
+        // A cluster begins when all its members have been there.
+        plan.faults = vec![(200 * MS, Fault::Partition { group: 0b100, time: 800 * MS })];
+        let mut world = World::new(plan, Level::Hash);
+        let report = world.run();
+        assert_eq!(report.failure, None, "{lanes} lanes");
+        let alone = 300 * MS..1000 * MS;
+        let done = world.agreed_times().iter().filter(|(at, _)| alone.contains(at)).count();
+        assert!(done > 20, "{lanes} lanes: {done} commands while another replica is cut off");
+    }
 }
 
 /// When the last client has its last answer.

@@ -227,11 +227,14 @@ impl World {
             reader.set_limit(limit);
         }
         reader.push(bytes);
+        let lies = self.plan.is_liar(who);
+        let mut heard = Vec::new();
         let ended = loop {
             match reader.frame() {
                 Ok(None) => break false,
                 Err(_) => break true,
                 Ok(Some(frame)) => {
+                    heard.extend(lies.then(|| frame.clone()));
                     self.processes[who].cost += price(&frame);
                     let handshake = matches!(frame.kind, FrameKind::Hello | FrameKind::Welcome);
                     self.trace.line(Level::All, self.now, Some(who), "frame", || show(id, &frame));
@@ -242,6 +245,7 @@ impl World {
                 }
             }
         };
+        heard.iter().for_each(|frame| self.overhear(who, id, frame));
         if ended {
             self.trace.line(Level::Events, self.now, Some(who), "damaged", || format!("{id}"));
             self.replica_end(who, local, id);
