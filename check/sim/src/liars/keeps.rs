@@ -29,7 +29,16 @@ impl Keeps {
         let later = me.rng.chance(500).then(|| me.rng.spread(50_000_000, LATER_MAX));
         Self::Some { kinds, victims, instances, later }
     }
+
+    /// Its accepts, from all but one.
+    pub(super) fn accepts(me: &mut Voice) -> Self {
+        let victims = !(1 << me.other());
+        Self::Some { kinds: ACCEPTS, victims, instances: u64::MAX, later: None }
+    }
 }
+
+/// What [`kind`] says of an ACCEPT, as a bit.
+const ACCEPTS: u64 = 1 << 2;
 
 fn kind(body: &Body) -> u64 {
     match body {

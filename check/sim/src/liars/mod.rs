@@ -18,6 +18,7 @@ mod huge;
 mod keeps;
 mod members;
 mod mutate;
+mod old_reads;
 mod proofs;
 mod replays;
 mod replies;
@@ -121,6 +122,10 @@ pub enum Trick {
     KeepsAllButViews,
     /// Keeps some kinds of messages of some instances from some, for ever or for a while.
     KeepsSome,
+    /// Nobody but one member hears what it accepts: that one decides before the others.
+    KeepsAccepts,
+    /// Answers reads from before the last change that it knows of.
+    OldReads,
     /// Many signatures that fail with each word.
     Costly,
 }
@@ -280,6 +285,8 @@ fn player(trick: Trick, me: &mut Voice) -> Box<dyn Plays> {
         Trick::KeepsProofs => Box::new(keeps::Keeps::Proofs),
         Trick::KeepsAllButViews => Box::new(keeps::Keeps::AllButViews),
         Trick::KeepsSome => Box::new(keeps::Keeps::some(me)),
+        Trick::KeepsAccepts => Box::new(keeps::Keeps::accepts(me)),
+        Trick::OldReads => Box::new(old_reads::OldReads::default()),
         Trick::Costly => Box::new(costly::Costly),
     }
 }

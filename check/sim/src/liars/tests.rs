@@ -9,7 +9,10 @@ use quorate_types::{
     AgreedTime, FaultModel, ItemsBuilder, MembershipId, ReplicaId, RequestNumber, Seq, SessionId,
 };
 use quorate_wire::mod_smart::{Collect, Proof, Signature};
-use quorate_wire::{Batch, BatchHeader, Reply, ReplyStatus, write_request};
+use quorate_wire::{
+    Batch, BatchHeader, ReadConsistency, ReadReply, ReadRequest, ReadStatus, Reply, ReplyStatus,
+    read_reply_header, write_read_request, write_request,
+};
 
 const FIRST: InstanceId = InstanceId::new(1);
 
@@ -128,6 +131,44 @@ fn what_liars_say_can_be_read() {
             assert_eq!(read, saying.said, "{trick:?}");
         }
     }
+}
+
+/// Whoever reads again after a change gets what was before it.
+#[test]
+fn old_reads_are_from_before_the_last_change() {
+    let mut liar = liar(Trick::OldReads);
+    let mut ask = |read: u64, body: &[u8]| {
+        let mut asked = Vec::new();
+        let request =
+            ReadRequest { read, seen: Seq::ZERO, consistency: ReadConsistency::Strong, query: b"key" };
+        write_read_request(&mut asked, &request);
+        liar.hears(1, 4, &Frame { kind: FrameKind::Reads, payload: asked.into() });
+        let mut answer = Vec::new();
+        read_reply_header(&mut answer, read, Seq::new(read), ReadStatus::Done, body.len());
+        answer.extend_from_slice(body);
+        let frame = OutFrame::new(FrameKind::ReadReplies, &answer, vec![]);
+        let said = liar.instead((1, false), (4, ConnId::new(4)), &frame).remove(0).said;
+        let Said::Other(FrameKind::ReadReplies, payload) = said else { panic!("{said:?}") };
+        let reply = ReadReply::walk(&payload).next().unwrap().unwrap();
+        (reply.read, reply.body.to_vec())
+    };
+    assert_eq!(ask(1, b"one"), (1, b"one".to_vec()));
+    assert_eq!(ask(2, b"two"), (2, b"one".to_vec()));
+    assert_eq!(ask(3, b"two"), (3, b"one".to_vec()));
+    assert_eq!(ask(4, b"three"), (4, b"two".to_vec()));
+}
+
+/// One member hears the accepts of who keeps them, and the others hear all else.
+#[test]
+fn accepts_are_kept_from_all_but_one() {
+    let mut liar = liar(Trick::KeepsAccepts);
+    let list = all(&mut liar);
+    let is_accept =
+        |said: &Said| matches!(said, Said::Order(_, message) if matches!(message.body, Body::Accept { .. }));
+    let (accepts, rest): (Vec<_>, Vec<_>) = list.iter().partition(|(_, said, _)| is_accept(said));
+    let members = |(to, ..): &&&(usize, Said, Vec<Saying>)| *to < 4;
+    assert_eq!(accepts.iter().filter(members).filter(|(.., instead)| !instead.is_empty()).count(), 1);
+    assert!(rest.iter().all(|(.., instead)| instead.len() == 1));
 }
 
 /// No signature is another member's.

@@ -11,8 +11,8 @@ use quorate_types::{
 };
 use quorate_wire::mod_smart::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof, Signature};
 use quorate_wire::{
-    Batch, BatchHeader, FrameKind, REQUEST_HEADER, RequestHeader, RequestKind, RequestProof, Requests,
-    write_request,
+    Batch, BatchHeader, FrameKind, REQUEST_HEADER, ReadRequest, RequestHeader, RequestKind, RequestProof,
+    Requests, write_request,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,6 +20,8 @@ use std::collections::{BTreeMap, VecDeque};
 const HEARD_MAX: usize = 400;
 /// So many requests of clients are remembered.
 const REQUESTS_MAX: usize = 64;
+/// So many questions of clients.
+const READS_MAX: usize = 256;
 /// So many proofs, and views with what members said on entering them.
 const SHOWN_MAX: usize = 64;
 
@@ -42,6 +44,8 @@ pub struct Voice {
     pub messages: VecDeque<(InstanceId, ModSmartMessage)>,
     /// Requests that clients sent to it, or that were in batches.
     pub requests: VecDeque<Bytes>,
+    /// What clients want to read: who, under which number, what.
+    pub reads: VecDeque<(usize, u64, Bytes)>,
     /// What members said on entering a view.
     pub collects: BTreeMap<(InstanceId, View), BTreeMap<ReplicaId, Collect>>,
     /// What was shown to be decided.
@@ -76,6 +80,7 @@ impl Voice {
             healed: false,
             messages: VecDeque::new(),
             requests: VecDeque::new(),
+            reads: VecDeque::new(),
             collects: BTreeMap::new(),
             proofs: VecDeque::new(),
             scene,
@@ -113,8 +118,21 @@ impl Voice {
                     self.requests.pop_front();
                 }
             }
+            Said::Other(FrameKind::Reads, payload) if from >= self.replicas => {
+                for read in ReadRequest::walk(payload).flatten() {
+                    self.reads.push_back((from, read.read, Bytes::copy_from_slice(read.query)));
+                }
+                let old = self.reads.len().saturating_sub(READS_MAX);
+                self.reads.drain(..old);
+            }
             _ => {}
         }
+    }
+
+    /// What this client asked under this number; it is forgotten with that.
+    pub fn read_of(&mut self, client: usize, read: u64) -> Option<Bytes> {
+        let at = self.reads.iter().position(|(who, number, _)| (*who, *number) == (client, read))?;
+        self.reads.remove(at).map(|(.., query)| query)
     }
 
     fn remember(&mut self, instance: InstanceId, message: &ModSmartMessage) {
