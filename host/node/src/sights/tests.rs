@@ -1,10 +1,14 @@
 use super::Sights;
-use quorate_types::{InstanceId, ReplicaId};
-use quorate_wire::Sight;
-
-fn r(id: u16) -> ReplicaId {
-    ReplicaId::new(id)
-}
+use crate::config::NodeConfig;
+use crate::effects::{Effects, Input};
+use crate::members::tests::{Host, joins, r};
+use crate::node::Restoring;
+use crate::recovered::Recovered;
+use quorate_order::OrderConfig;
+use quorate_order::auth::Keys;
+use quorate_order::mod_smart::ModSmartConfig;
+use quorate_types::{ConnId, FaultModel, InstanceId, ReplicaId, Time};
+use quorate_wire::{FRAME_HEADER, Sight};
 
 fn sight(of: &[u16]) -> Sight {
     let mut sight = Sight::default();
@@ -144,4 +148,30 @@ fn leaders_gather_whatever_is_cut() {
         let links = Links::new(5, |from, to| cut >> pair(from, to) & 1 == 0);
         assert!(links.most_rounds(3) <= 3, "{cut:b}: {}", links.most_rounds(3));
     }
+}
+
+/// A replica that leads the first of two instances, hears nobody in the other one, and is told that another member does.
+fn told(model: FaultModel) -> Host {
+    let order = ModSmartConfig::new(r(4), vec![r(4)], model, 6);
+    let order = OrderConfig::ModSmart { config: order, keys: Keys::Trusting };
+    let config = NodeConfig { order, instances: 2, ..joins() };
+    let restoring = Restoring::new(config.clone(), Recovered::default()).expect("nothing was there");
+    let mut host = Host::restart(restoring, config);
+    host.step(Input::Deadline);
+    assert!(host.node.instances[0].order.leading(), "nobody else votes");
+    host.node.instances[1].leader.1 = None;
+    let payload = sight(&[1, 2]).frame().to_vec().split_off(FRAME_HEADER);
+    host.node.on_sight(Time::ZERO, (ConnId::new(9), r(2)), &payload, &mut Effects::new());
+    host.node.tell_sight(Time::ZERO, &mut Effects::new());
+    host
+}
+
+#[test]
+fn what_a_liar_says_it_hears_deposes_nobody() {
+    let honest = told(FaultModel::Crash);
+    assert!(honest.node.gathers_at().is_some(), "it is blind");
+    let lied = told(FaultModel::Byzantine);
+    assert_eq!(lied.node.gathers_at(), None);
+    assert!(lied.node.sights.others.is_empty(), "it keeps nothing of that");
+    assert!(lied.node.hears_all(r(2)), "and judges nobody by it");
 }
