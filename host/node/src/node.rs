@@ -286,7 +286,6 @@ impl Restoring {
         let asleep = instances.iter().any(|instance| instance.asleep).then(|| merge.seq());
         checkpoints.agreement.vouch(checkpoints.gone.max(asleep.unwrap_or_default()));
         checkpoints.records.extend(records.map(|records| (merge.seq(), records)));
-        let seen = merge.generation();
         let mut node = Node {
             peers: Peers::new(&config),
             access: Access::default(),
@@ -305,11 +304,11 @@ impl Restoring {
             partial: recovered.partial,
             counts: Counts::default(),
             clock: Clock::new(config.start_time, Time::ZERO),
+            stays: Stays::new(merge.generation(), others),
             instances,
             merge,
             bindings: Bindings::default(),
             ranks: Ranks::default(),
-            stays: Stays::new(seen, others),
             loading: BTreeMap::new(),
             loads: 0,
             lag_told: Time::ZERO,
