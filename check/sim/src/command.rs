@@ -183,6 +183,9 @@ fn again(options: &Options, seed: u64) -> String {
     if let Some(liars) = profile.liars {
         line += &format!(" --liars {liars}");
     }
+    if let Some(focus) = profile.focus {
+        line += &format!(" --focus {}", focus.name());
+    }
     if let Some(instances) = profile.instances {
         line += &format!(" --instances {instances}");
     }

@@ -27,7 +27,7 @@ pub mod trace;
 pub mod watching;
 pub mod world;
 
-pub use plan::{Fault, Plan, Profile};
+pub use plan::{Fault, Focus, Plan, Profile};
 pub use quorate_log::SyncMode;
 pub use quorate_types::HAS_PLANTED;
 pub use trace::Level;

@@ -7,10 +7,12 @@
 mod beginning;
 mod dead;
 mod disks;
+mod focus;
 mod instances;
 mod leases;
 mod liars;
 mod members;
+mod moments;
 mod profile;
 mod state;
 mod suspends;
@@ -25,12 +27,15 @@ use beginning::plan_beginning;
 use dead::plan_dead;
 pub use disks::DiskFault;
 use disks::{plan_disks, spare_witnesses};
+pub use focus::Focus;
+use focus::plan_focus;
 use instances::plan_instances;
 use leases::plan_leases;
 pub use liars::Liar;
 use liars::plan_liars;
 pub use members::Change;
 use members::{joiners, plan_members};
+pub use moments::Moment;
 pub use profile::Profile;
 use quorate_log::{LogConfig, SyncMode};
 use quorate_node::{BorderConfig, CheckpointMode};
@@ -54,6 +59,8 @@ pub enum Fault {
     Disk(DiskFault),
     /// A machine stands still, and its clock with it.
     Suspend(Suspend),
+    /// Something waits for a moment, and strikes then.
+    Moment(Moment),
     /// The process dies and starts again; what it wrote stays in the page cache.
     Crash {
         /// Which replica.
@@ -349,7 +356,7 @@ impl Fault {
             | Self::Program { who, .. }
             | Self::Lose { who } => Some(Some(*who).filter(|who| *who < AFTER_LEADER)),
             Self::Disk(fault) => Some(Some(fault.who())),
-            Self::Blackout { .. } => Some(None),
+            Self::Blackout { .. } | Self::Moment(Moment::Voted { .. }) => Some(None),
             _ => None,
         }
     }
@@ -375,6 +382,8 @@ impl fmt::Display for Fault {
 pub struct Plan {
     /// Where it comes from.
     pub seed: u64,
+    /// What it is about more than others.
+    pub focus: Option<Focus>,
     /// How many replicas there ever are; those beyond the founders join while it runs, if at all.
     pub replicas: usize,
     /// With how many of them the cluster begins.
@@ -473,8 +482,8 @@ impl Plan {
     /// The plan of this seed.
     pub fn new(seed: u64, profile: &Profile) -> Self {
         let (fault_model, byzantine) = (profile.model(), profile.model() == FaultModel::Byzantine);
-        let protocol = if byzantine { Protocol::ModSmart } else { profile.protocol.unwrap_or_default() };
-        let (profile, mut rng) = (&profile.of(protocol), Rng::of(seed, 1));
+        let (protocol, focus) = (profile.protocol(), profile.focus_of(seed));
+        let (profile, mut rng) = (&profile.with(focus, seed).of(protocol), Rng::of(seed, 1));
         let usual = rng.pick(&[1, 2, 3, 3, 3, 3, 3, 4, 5, 5, 5, 7]);
         let chosen = if byzantine { Rng::of(seed, 20).pick(&[4, 4, 4, 5, 7]) } else { usual };
         let (founders, spares) = joiners(seed, profile, profile.replicas.unwrap_or(chosen));
@@ -486,6 +495,7 @@ impl Plan {
         let election_max = if rng.chance(300) { election + rng.range(1, 10) } else { election * 2 };
         let mut plan = Self {
             seed,
+            focus,
             replicas: founders + spares,
             founders,
             protocol,
@@ -557,6 +567,7 @@ impl Plan {
         plan_suspends(self, &mut Rng::of(seed, 9080));
         plan_upgrades(self, profile);
         plan_liars(self, profile);
+        plan_focus(self);
         plan_dead(self, profile);
         spare_witnesses(self);
         plan_beginning(self);
@@ -570,7 +581,8 @@ impl Plan {
     /// One line for people.
     pub fn summary(&self) -> String {
         format!(
-            "{} replicas{}{} ({}, {} faults{}){}{}{}, {} clients{}, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
+            "{}{} replicas{}{} ({}, {} faults{}){}{}{}, {} clients{}, {:?}, segments of {} KiB, {:?} every {} bytes, {:?} {}, {} operations each, {} faults in {:.1} s",
+            self.focus.map_or(String::new(), |focus| format!("about {}: ", focus.name())),
             self.founders,
             if self.replicas > self.founders { " that come and go" } else { "" },
             if self.restored { " with a backup" } else { "" },

@@ -3,7 +3,7 @@
 //! Their hooks are calls of `quorate_types::planted` beside the right code; they exist only in a build with `--cfg planted`.
 
 use crate::campaign::{Campaign, run};
-use crate::plan::Profile;
+use crate::plan::{Focus, Profile};
 use quorate_types::{FaultModel, plant};
 
 /// What to do when a build holds none.
@@ -19,23 +19,34 @@ pub struct Bug {
     pub what: &'static str,
     /// It is about clusters that survive Byzantine faults, and looked for in these.
     pub byzantine: bool,
+    /// It is looked for in runs with this focus.
+    pub focus: Option<Focus>,
 }
 
 const fn bug(name: &'static str, what: &'static str) -> Bug {
-    Bug { name, what, byzantine: false }
+    Bug { name, what, byzantine: false, focus: None }
+}
+
+const fn about(focus: Focus, name: &'static str, what: &'static str) -> Bug {
+    let byzantine = matches!(focus, Focus::Reads);
+    Bug { name, what, byzantine, focus: Some(focus) }
 }
 
 const fn byzantine(name: &'static str, what: &'static str) -> Bug {
-    Bug { name, what, byzantine: true }
+    Bug { name, what, byzantine: true, focus: None }
 }
 
 /// All of them.
 pub const BUGS: &[Bug] = &[
     bug("vote-counted-twice", "a candidate counts one vote twice"),
-    bug("vote-before-sync", "a vote leaves before its record is synced"),
+    about(Focus::Votes, "vote-before-sync", "a vote leaves before its record is synced"),
     bug("vote-lost-at-restart", "a restarted replica knows the view and forgot its vote"),
     bug("log-not-compared", "a voter does not compare the candidate's log with its own"),
-    bug("older-view-by-counting", "a leader counts copies of an older view's entry as decided"),
+    about(
+        Focus::Votes,
+        "older-view-by-counting",
+        "a leader counts copies of an older view's entry as decided",
+    ),
     bug("minority-decides", "a leader decides with one copy too few"),
     bug("ack-before-sync", "a follower acknowledges entries before they are synced"),
     bug("durable-when-written", "the log does not sync what it calls durable"),
@@ -51,7 +62,11 @@ pub const BUGS: &[Bug] = &[
     bug("stale-lease-after-a-pause", "a read is judged by a time that was read before it arrived"),
     bug("lease-from-the-answer", "a lease counts from the arrival of an answer"),
     bug("lease-kept-over-a-transfer", "a leader that hands over keeps its lease"),
-    bug("restarted-votes-early", "a restarted replica does not keep what it may have promised"),
+    about(
+        Focus::Promises,
+        "restarted-votes-early",
+        "a restarted replica does not keep what it may have promised",
+    ),
     bug("duplicate-runs", "a request that arrives again runs again"),
     bug("answers-forgotten", "replies are forgotten before the client has them"),
     bug("admission-not-reset", "a leader that led before takes old requests for new ones in flight"),
@@ -87,7 +102,11 @@ pub const BUGS: &[Bug] = &[
     ),
     bug("two-changes-at-once", "a change of membership begins while another one is under way"),
     bug("capture-forgets", "a capture whose turn comes late has forgotten the border before it"),
-    bug("changes-pile-up", "operators may ask for a change of membership while one is proposed"),
+    about(
+        Focus::Changes,
+        "changes-pile-up",
+        "operators may ask for a change of membership while one is proposed",
+    ),
     bug("level-by-own-binary", "a replica writes checkpoints in the way of a level that was not executed"),
     bug("service-level-by-own-binary", "the service works at a level that was not executed"),
     bug("raised-without-all", "a leader raises the feature level although not all members can do it"),
@@ -128,15 +147,16 @@ pub const BUGS: &[Bug] = &[
     byzantine("reply-of-one", "a client takes one replica's word"),
     byzantine("time-held-back", "a replica takes whatever time a leader holds back"),
     byzantine("border-whenever-asked", "a border comes whenever a leader asks for one"),
-    byzantine("read-at-once", "a replica answers reads from before what it accepted"),
-    byzantine("read-of-few", "a client takes what f+1 answer to a read that is not ordered"),
+    about(Focus::Reads, "read-at-once", "a replica answers reads from before what it accepted"),
+    about(Focus::Reads, "read-of-few", "a client takes what f+1 answer to a read that is not ordered"),
     byzantine("digest-of-one", "one replica's digest counts as agreed, where it may be a lie"),
 ];
 
 impl Bug {
     /// Where it is looked for.
     pub fn profile(&self, profile: Profile) -> Profile {
-        if self.byzantine { Profile { fault_model: Some(FaultModel::Byzantine), ..profile } } else { profile }
+        let fault_model = if self.byzantine { Some(FaultModel::Byzantine) } else { profile.fault_model };
+        Profile { fault_model, focus: self.focus.or(profile.focus), ..profile }
     }
 }
 
@@ -171,5 +191,6 @@ pub fn line(found: &Found) -> String {
         Some((checker, seed)) => (checker, seed.to_string()),
         None => ("not found", format!("> {}", found.seeds)),
     };
-    format!("| `{}` | {} | `{checker}` | {seed} |", found.bug.name, found.bug.what)
+    let focus = found.bug.focus.map_or(String::new(), |focus| format!(", with `--focus {}`", focus.name()));
+    format!("| `{}` | {} | `{checker}` | {seed}{focus} |", found.bug.name, found.bug.what)
 }

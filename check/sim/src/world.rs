@@ -2,7 +2,8 @@
 //!
 //! A safety phase in which the faults of the plan happen, then healing, then a liveness phase in which the workload must finish.
 //! `world/replicas.rs`, `world/lanes.rs`, `world/keeping.rs` and `world/clients.rs` drive the processes, `world/faults.rs` breaks things,
-//! `world/backup.rs` gives them a state to begin with, `world/liars.rs` lets some lie, `world/members.rs` lets replicas come and go,
+//! `world/moments.rs` waits for moments, `world/backup.rs` gives them a state to begin with, `world/liars.rs` lets some lie,
+//! `world/members.rs` lets replicas come and go,
 //! `world/upgrades.rs` replaces their programs, `world/watches.rs` has clients watch, `world/verdict.rs` judges.
 //!
 //! INV-SIM-1 (writes go to prepared segments) and INV-SIM-2 (replies are of the kind that was asked for) are about the
@@ -17,6 +18,7 @@ mod keeping;
 mod lanes;
 mod liars;
 mod members;
+mod moments;
 mod replicas;
 mod upgrades;
 mod verdict;
@@ -36,7 +38,7 @@ use crate::client::Client;
 use crate::clock::Clock;
 use crate::liars::Liar;
 use crate::net::{Dial, Net};
-use crate::plan::Plan;
+use crate::plan::{Moment, Plan};
 use crate::process::{Arrival, Process};
 use crate::queue::{Event, Queue};
 use crate::random::Rng;
@@ -102,6 +104,8 @@ pub struct World {
     members: Members,
     levels: Levels,
     instances: Instances,
+    /// Faults that wait for their moment.
+    moments: Vec<Moment>,
     /// The last border must come after this seq; how often it was asked for, and whether it is everywhere.
     last_border: (u64, u64, bool),
     failure: Option<Failure>,
@@ -141,6 +145,7 @@ impl World {
             members: Members::default(),
             levels: Levels::default(),
             instances: Instances::default(),
+            moments: Vec::new(),
             last_border: (0, 0, false),
             failure: None,
             unjudged: None,

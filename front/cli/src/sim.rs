@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quorate_sim::command::{Options, Progress, execute};
-use quorate_sim::{Level, Profile, SyncMode, planted};
+use quorate_sim::{Focus, Level, Profile, SyncMode, planted};
 use quorate_types::{FaultModel, Protocol};
 use std::io::{self, ErrorKind, IsTerminal as _};
 use std::path::PathBuf;
@@ -36,6 +36,7 @@ const COUNT_MAX: u64 = 1_000_000_000;
   quorate sim --seed 101 --html run.html      one, as a picture
   quorate sim --seed 101 --shrink             one that fails, with as few faults as still make it fail
   quorate sim --replicas 5 --durability async --json
+  quorate sim --focus votes                   clusters whose machines stop right after they voted
 
 Exit codes: 0 all runs were clean, 1 a run failed or a file can not be written, 2 wrong command line.")]
 pub(crate) struct Args {
@@ -93,6 +94,9 @@ pub(crate) struct Args {
     /// Whether programs are replaced by newer and older ones, and the feature level is raised [default: the seed decides]
     #[arg(long, value_name = "true|false")]
     upgrades: Option<bool>,
+    /// What all runs are about more than others [default: the seed decides, mostly for nothing]
+    #[arg(long, value_name = "FOCUS", value_enum, conflicts_with = "no_faults")]
+    focus: Option<FocusChoice>,
     /// When a write counts as durable [default: the seed decides]
     #[arg(long, value_name = "MODE", value_enum)]
     durability: Option<DurabilityChoice>,
@@ -112,6 +116,30 @@ pub(crate) struct Args {
     /// Print one JSON document instead of text
     #[arg(long)]
     json: bool,
+}
+
+/// What runs are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FocusChoice {
+    /// Reads that are not ordered, where one replica lags behind and a liar says what was before; faults are byzantine
+    Reads,
+    /// Votes: machines stop right after one, and who wins it is cut off; with crash faults
+    Votes,
+    /// Promises not to vote: who made one starts again; with raft
+    Promises,
+    /// Changes of membership, for which operators ask again and again; with crash faults
+    Changes,
+}
+
+impl From<FocusChoice> for Focus {
+    fn from(choice: FocusChoice) -> Self {
+        match choice {
+            FocusChoice::Reads => Self::Reads,
+            FocusChoice::Votes => Self::Votes,
+            FocusChoice::Promises => Self::Promises,
+            FocusChoice::Changes => Self::Changes,
+        }
+    }
 }
 
 /// How much of a run is printed.
@@ -144,8 +172,8 @@ pub(crate) fn run(args: Args) -> Outcome {
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What the library is asked to do; refuses what it can not.
-fn options(args: Args) -> Outcome<Options> {
+/// Refuses bugs that this build does not hold.
+fn check_plant(args: &Args) -> Outcome<()> {
     if (args.planted || args.plant.is_some()) && !quorate_sim::HAS_PLANTED {
         return Err(Failure::usage(planted::HOW));
     }
@@ -158,8 +186,15 @@ fn options(args: Args) -> Outcome<Options> {
             names.join(", ")
         )));
     }
+    Ok(())
+}
+
+/// What the library is asked to do; refuses what it can not.
+fn options(args: Args) -> Outcome<Options> {
+    check_plant(&args)?;
     let lies = args.liars.is_some_and(|count| count > 0);
-    let byzantine = args.fault_model == Some(FaultModelWord::Byzantine) || lies;
+    let reads = args.focus == Some(FocusChoice::Reads);
+    let byzantine = args.fault_model == Some(FaultModelWord::Byzantine) || lies || reads;
     if lies && args.fault_model == Some(FaultModelWord::Crash) {
         return Err(Failure::usage(
             "replicas that crash at most do not lie: leave out --fault-model or --liars",
@@ -186,6 +221,7 @@ fn options(args: Args) -> Outcome<Options> {
         resizes: args.resizes,
         lanes: args.lanes,
         upgrades: args.upgrades,
+        focus: args.focus.map(Focus::from),
         faults: !args.no_faults,
         sync: args.durability.map(|choice| match choice {
             DurabilityChoice::Group => SyncMode::Group,
@@ -194,6 +230,11 @@ fn options(args: Args) -> Outcome<Options> {
         }),
         length: args.length,
     };
+    if !profile.has_focus() {
+        return Err(Failure::usage(
+            "such clusters do not have this focus: `quorate sim --help` says which do",
+        ));
+    }
     let trace = args.trace.map(|choice| match choice {
         TraceChoice::Events => Level::Events,
         TraceChoice::All => Level::All,

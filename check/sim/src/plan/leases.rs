@@ -1,7 +1,7 @@
 //! Which runs have leases, and what goes wrong in them: clocks stay within the bound that the configuration states, and all else
 //! happens where a lease could be counted on for too long.
 
-use super::{AFTER_LEADER, Fault, LEADER, LEADER_ALONE, MS, Plan};
+use super::{AFTER_LEADER, Fault, Focus, LEADER, LEADER_ALONE, MS, Plan};
 use crate::random::Rng;
 use quorate_log::SyncMode;
 
@@ -12,7 +12,8 @@ const DRIFT_MAX: i64 = 48_000;
 
 /// In some runs leaders have leases.
 pub(super) fn plan_leases(plan: &mut Plan, rng: &mut Rng) {
-    if !rng.chance(300) {
+    let promises = plan.focus == Some(Focus::Promises);
+    if !rng.chance(300) && !promises {
         return;
     }
     plan.lease = Some(DRIFT_PERCENT);
@@ -37,9 +38,15 @@ pub(super) fn plan_leases(plan: &mut Plan, rng: &mut Rng) {
     if plan.faults.is_empty() || plan.founders < 3 {
         return;
     }
+    if promises {
+        // Elections that follow each other closely, and many of them.
+        plan.timing.2 = plan.timing.1 + 5;
+        plan.heal_at *= 2;
+    }
     let every = rng.spread(300 * MS, 2000 * MS);
     let mut at = rng.range(300, 1500) * MS;
     let scene = rng.pick(&[[0, 1, 2], [0, 0, 0], [1, 1, 1], [2, 2, 2]]);
+    let scene = if promises { [2, 2, 2] } else { scene };
     if scene == [2, 2, 2] {
         // Whoever lacks what was written meanwhile gets no vote, promise or not: hardly anything is.
         plan.workload.shares = [1, 30, 0, 0, 0, 0, 6, 0];

@@ -1,5 +1,6 @@
 //! What the caller of a run chooses.
 
+use super::Focus;
 use quorate_log::SyncMode;
 use quorate_types::{FaultModel, Protocol};
 
@@ -31,6 +32,8 @@ pub struct Profile {
     pub lanes: Option<u16>,
     /// Whether programs are replaced and the feature level is raised; otherwise the seed decides.
     pub upgrades: Option<bool>,
+    /// What the runs are about more than others; otherwise the seed decides, mostly for nothing.
+    pub focus: Option<Focus>,
 }
 
 impl Default for Profile {
@@ -48,6 +51,7 @@ impl Default for Profile {
             resizes: None,
             lanes: None,
             upgrades: None,
+            focus: None,
         }
     }
 }
@@ -55,8 +59,16 @@ impl Default for Profile {
 impl Profile {
     /// Which faults the cluster is to survive.
     pub fn model(&self) -> FaultModel {
-        let lies = self.liars.is_some_and(|count| count > 0);
+        let lies = self.liars.is_some_and(|count| count > 0) || self.focus == Some(Focus::Reads);
         self.fault_model.unwrap_or(if lies { FaultModel::Byzantine } else { FaultModel::default() })
+    }
+
+    /// How the replicas agree: who lies is survived by one protocol only.
+    pub fn protocol(&self) -> Protocol {
+        match self.model() {
+            FaultModel::Byzantine => Protocol::ModSmart,
+            FaultModel::Crash => self.protocol.unwrap_or_default(),
+        }
     }
 
     /// The same as far as this protocol can do it.

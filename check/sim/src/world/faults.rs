@@ -58,6 +58,10 @@ impl World {
                 self.processes[who].clock.stop(self.now);
                 Some(time)
             }
+            Fault::Moment(moment) => {
+                self.moments.push(moment);
+                None
+            }
             _ => self.strike_links_and_disks(fault),
         }
     }
@@ -357,6 +361,7 @@ impl World {
     pub(super) fn heal(&mut self) {
         self.trace.line(Level::Events, self.now, None, "heal", String::new);
         self.phase = Phase::Liveness;
+        self.moments.clear();
         self.net.heal(self.now, &mut self.queue);
         for who in 0..self.processes.len() {
             self.processes[who].pauses = 0;

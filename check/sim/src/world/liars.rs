@@ -10,7 +10,7 @@ use quorate_wire::{Frame, OutFrame};
 
 impl World {
     /// Which process is at the other end of a connection.
-    fn other_end(&mut self, who: usize, id: ConnId) -> Option<usize> {
+    pub(super) fn other_end(&mut self, who: usize, id: ConnId) -> Option<usize> {
         let conn = *self.processes[who].conns.get(&id)?;
         let side = self.net.side(conn, who, id)?;
         Some(self.net.conn(conn)?.ends[1 - side].who)
@@ -59,6 +59,7 @@ impl World {
     }
 
     fn say_this(&mut self, who: usize, conn: ConnId, frame: &OutFrame) {
+        self.look_for_votes(who, conn, frame);
         let kind = frame.kind();
         self.trace
             .line(Level::All, self.now, Some(who), "send", || format!("{conn} {kind:?} {}", frame.len()));

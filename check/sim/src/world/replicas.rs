@@ -144,6 +144,7 @@ impl World {
         self.perform(who, local);
         self.after_steps(who);
         self.look_at_lease(who, &before);
+        self.look_for_leaders(who, &before);
         if self.processes[who].waits {
             return None;
         }
