@@ -52,6 +52,11 @@ pub(super) fn plan_leases(plan: &mut Plan, rng: &mut Rng) {
         plan.workload.shares = [1, 30, 0, 0, 0, 0, 6, 0];
         plan.workload.pause = 40 * MS;
         plan.workload.operations = (plan.heal_at / (20 * MS)) as u32;
+        if promises {
+            // As many as in other runs, which are half as long.
+            plan.workload.operations /= 2;
+            plan.workload.pause *= 2;
+        }
     }
     while at < plan.heal_at {
         let faults = match rng.pick(&scene) {
