@@ -6,21 +6,21 @@
 //! ```text
 //! request  0         8         16                   24       28     29      30     32
 //!          | session | number  | lowest unanswered  | length | kind | proof | zero | body ... | proof ...
-//! batch    0             8       16      20               24     32
-//!          | agreed time | seed  | count | what u8, zeros | base | requests ...
+//! batch    0             8       16      20              24
+//!          | agreed time | seed  | count | what u8, zeros | requests ... | base, if there is one
 //! ```
 //! `length` is that of the body. `proof` is 0 for none, 1 for a signature of 64 bytes behind the body, and 16 + n for tags of n members
 //! there ([`RequestProof`]): the number of the keys that made them (u64), then 8 bytes for each member, by growing ids.
 //!
-//! `base` is the agreed time that the leader extended. `what` is 0; 1 where the state after the batch is to be a checkpoint; 2 in a no-op,
-//! which holds nothing else than the last slot that it stands for, in the place of the seed.
+//! `what` is 0; 1 where the state after the batch is to be a checkpoint; 2 in a no-op, which holds nothing else than the last slot
+//! that it stands for, in the place of the seed; and 4 more where there is a base (8 bytes), which is the agreed time that the leader extended.
 
 use crate::frame::Payload;
 use crate::keys::{KEY_ID_BYTES, MACS_MAX, MACS_MIN, TAG_BYTES};
 use crate::members::SystemCommand;
 use bytes::Bytes;
 use quorate_types::{AgreedTime, ClientId, Items, Reject, RequestNumber, SessionId, SessionKey, Slot};
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 
 /// Bytes of a request's header.
 pub const REQUEST_HEADER: usize = 32;
@@ -260,12 +260,12 @@ impl<'a> Iterator for Requests<'a> {
 }
 
 /// The fixed part of a batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct BatchHeader {
     /// The time that the leader proposes. What is agreed on follows from this, `base` and the time before.
     pub time: AgreedTime,
-    /// The agreed time of the last batch that the leader had executed when it proposed this one.
-    pub base: AgreedTime,
+    /// The agreed time of the last batch that the leader had executed when it proposed this one; where several leaders propose.
+    pub base: Option<AgreedTime>,
     /// Randomness for the commands, drawn by the leader.
     pub seed: u64,
     /// How many requests.
@@ -274,9 +274,25 @@ pub struct BatchHeader {
     pub border: bool,
 }
 
+impl fmt::Debug for BatchHeader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { time, base, seed, count, border } = self;
+        let mut text = f.debug_struct("BatchHeader");
+        text.field("time", time).field("seed", seed).field("count", count).field("border", border);
+        // Most have none.
+        if let Some(base) = base {
+            text.field("base", base);
+        }
+        text.finish()
+    }
+}
+
 /// Of a batch's byte 20.
 const BORDER: u8 = 1;
 const NOOP: u8 = 2;
+const BASED: u8 = 4;
+/// Bytes of a base.
+const BASE: usize = 8;
 /// No slot has a higher number (path/4-merge).
 const NO_OP_TARGET_MAX: u64 = 1 << 48;
 
@@ -298,7 +314,7 @@ impl Eq for Batch {}
 
 impl Batch {
     /// Bytes of the header.
-    pub const HEADER: usize = 32;
+    pub const HEADER: usize = 24;
 
     /// Begins a batch in an empty buffer: reserves the header, which [`Self::seal`] fills in.
     pub fn begin(out: &mut Vec<u8>) {
@@ -316,7 +332,10 @@ impl Batch {
         bytes[8..16].copy_from_slice(&header.seed.to_le_bytes());
         bytes[16..20].copy_from_slice(&header.count.to_le_bytes());
         bytes[20] = if header.border { BORDER } else { 0 };
-        bytes[24..32].copy_from_slice(&header.base.nanos().to_le_bytes());
+        if let Some(base) = header.base {
+            bytes[20] |= BASED;
+            bytes.extend_from_slice(&base.nanos().to_le_bytes());
+        }
         Self::closed(bytes)
     }
 
@@ -344,7 +363,8 @@ impl Batch {
     /// When a request does not decode or the count is wrong.
     pub fn decode(bytes: Bytes) -> Result<Self, Reject> {
         let batch = Self { bytes, crc: None };
-        if batch.bytes.len() < Self::HEADER {
+        let what = batch.bytes.get(20).copied().unwrap_or_default();
+        if batch.bytes.len() < Self::HEADER + if what & BASED > 0 { BASE } else { 0 } {
             return Err(Reject::Malformed("batch: header"));
         }
         let mut count = 0u32;
@@ -352,13 +372,16 @@ impl Batch {
             request?;
             count += 1;
         }
-        if count != batch.header().count || batch.bytes[20] > NOOP || batch.bytes[21..24] != [0; 3] {
+        if count != batch.header().count
+            || what & !BASED > NOOP
+            || what > BASED | BORDER
+            || batch.bytes[21..24] != [0; 3]
+        {
             return Err(Reject::Malformed("batch: count"));
         }
         let header = batch.header();
         let fits = (1..=NO_OP_TARGET_MAX).contains(&header.seed);
-        let timeless = (header.time, header.base) == (AgreedTime::ZERO, AgreedTime::ZERO);
-        if batch.bytes[20] == NOOP && (count > 0 || !timeless || !fits) {
+        if what == NOOP && (count > 0 || header.time != AgreedTime::ZERO || !fits) {
             return Err(Reject::Malformed("batch: a no-op holds nothing"));
         }
         Ok(batch)
@@ -374,16 +397,21 @@ impl Batch {
         let count = u32::from_le_bytes([self.bytes[16], self.bytes[17], self.bytes[18], self.bytes[19]]);
         BatchHeader {
             time: AgreedTime::from_nanos(u64_at(0)),
-            base: AgreedTime::from_nanos(u64_at(24)),
+            base: self.is_based().then(|| AgreedTime::from_nanos(u64_at(self.bytes.len() - BASE))),
             seed: u64_at(8),
             count,
-            border: self.bytes[20] == BORDER,
+            border: self.bytes[20] & BORDER > 0,
         }
     }
 
     /// The requests in order.
     pub fn requests(&self) -> Requests<'_> {
-        Requests::new(&self.bytes[Self::HEADER..])
+        let end = self.bytes.len() - if self.is_based() { BASE } else { 0 };
+        Requests::new(&self.bytes[Self::HEADER..end])
+    }
+
+    fn is_based(&self) -> bool {
+        self.bytes[20] & BASED > 0
     }
 
     /// All bytes, shared, as part of a frame.

@@ -220,7 +220,8 @@ impl Node {
         if self.first().order.settled() {
             self.clock.propose();
         }
-        let (time, base, seed) = (self.clock.read(now), self.executor.time(), self.turn.draw());
+        let (time, seed) = (self.clock.read(now), self.turn.draw());
+        let base = self.executor.takes_bases().then(|| self.executor.time());
         BatchHeader { time, base, seed, ..BatchHeader::default() }
     }
 

@@ -32,6 +32,9 @@ const MAGIC: [u8; 8] = *b"quoexec\x01";
 /// So far are the times of several leaders apart, at most.
 pub const LEADERS_APART: Span = Span::from_secs(1);
 
+/// Programs that can do this feature level know of bases.
+const BASES_FROM: u32 = 4;
+
 /// The service, the sessions, and how far execution got.
 pub struct Executor {
     service: Box<dyn Service>,
@@ -99,18 +102,23 @@ impl Executor {
 
     /// The agreed time of a batch with this header, if it comes next.
     fn time_of(&self, header: &BatchHeader) -> AgreedTime {
-        if !self.many {
+        let Some(base) = header.base.filter(|_| self.takes_bases()) else {
             return self.time.max(header.time);
-        }
+        };
         // Each batch has a time of its own, so its leader had executed everything before it if the time that it knew is this one.
-        let knew_all = header.base == self.time || planted("time-apart");
-        let most = if knew_all { header.time } else { header.time.min(header.base.plus(self.apart())) };
+        let knew_all = base == self.time || planted("time-apart");
+        let most = if knew_all { header.time } else { header.time.min(base.plus(self.apart())) };
         self.time.plus(Span::from_nanos(1)).max(most)
     }
 
     /// By how much what ends at a time ends later.
     fn apart(&self) -> Span {
-        if self.many { LEADERS_APART } else { Span::ZERO }
+        if self.takes_bases() { LEADERS_APART } else { Span::ZERO }
+    }
+
+    /// Whether batches say which agreed time their leaders knew.
+    pub fn takes_bases(&self) -> bool {
+        self.many && self.level >= BASES_FROM
     }
 
     /// Nothing stands in the global log after what was executed, up to this seq.

@@ -55,8 +55,9 @@ fn of_many(service: Alarm) -> Executor {
 fn after(executor: &mut Executor, time: u64, base: u64) -> u64 {
     let mut bytes = vec![];
     Batch::begin(&mut bytes);
-    let header = BatchHeader { time: agreed(time), base: agreed(base), ..BatchHeader::default() };
-    let batch = Batch::seal(bytes, header);
+    let header = BatchHeader { time: agreed(time), base: Some(agreed(base)), ..BatchHeader::default() };
+    let batch = Batch::decode(Batch::seal(bytes, header).bytes().clone()).expect("it decodes");
+    assert_eq!(batch.header(), header);
     executor.execute(executor.seq().next(), &batch, &mut Outcomes::new());
     executor.time().nanos()
 }

@@ -18,13 +18,7 @@ fn commands() -> [SystemCommand; 5] {
 }
 
 fn batch(command: &SystemCommand) -> Batch {
-    command.batch(BatchHeader {
-        time: AgreedTime::ZERO,
-        seed: 3,
-        count: 0,
-        border: false,
-        base: AgreedTime::ZERO,
-    })
+    command.batch(BatchHeader { time: AgreedTime::ZERO, seed: 3, count: 0, border: false, base: None })
 }
 
 #[test]

@@ -121,7 +121,7 @@ pub(crate) fn batch(requests: &[Vec<u8>]) -> Batch {
     requests.iter().for_each(|request| bytes.extend_from_slice(request));
     let header = BatchHeader {
         time: AgreedTime::from_nanos(1_700_000_000_000_000_000),
-        base: AgreedTime::from_nanos(1_699_999_999_000_000_000),
+        base: None,
         seed: 0x5eed,
         count: requests.len() as u32,
         border: false,

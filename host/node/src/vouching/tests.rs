@@ -65,7 +65,7 @@ fn what_there_is_no_room_for_is_seen_by_the_proposal_that_waits() {
         .for_each(|request| bytes.extend_from_slice(request));
     let batch = Batch::seal(
         bytes,
-        BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 2, border: false, base: AgreedTime::ZERO },
+        BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 2, border: false, base: None },
     );
     let digest = Digest::new([0; 32]);
     let mut held = Held::new(Slot::FIRST, digest, batch);
@@ -144,7 +144,7 @@ fn a_batch_waits_since_half_of_its_clients_sent_theirs() {
             seed: 0,
             count: of.len() as u32,
             border: false,
-            base: AgreedTime::ZERO,
+            base: None,
         };
         let fresh = |header: &RequestHeader| header.session.index != 4;
         vouching.waited(&Batch::seal(bytes, header), fresh, room)

@@ -62,8 +62,7 @@ fn admit_with<'a>(
 }
 
 fn header() -> BatchHeader {
-    let (time, base) = (AgreedTime::from_nanos(5), AgreedTime::from_nanos(4));
-    BatchHeader { time, base, seed: 6, ..BatchHeader::default() }
+    BatchHeader { time: AgreedTime::from_nanos(5), seed: 6, ..BatchHeader::default() }
 }
 
 fn sealed(admission: &mut Admission) -> Vec<u64> {

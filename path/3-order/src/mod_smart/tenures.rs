@@ -217,8 +217,7 @@ impl Tenures {
     pub(super) fn batch(&self, change: Option<&Memberships>, leader: ReplicaId) -> Batch {
         let Tenure { members, since, begins } = self.now().clone();
         let change = change.unwrap_or(&members).clone();
-        let header =
-            BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 1, border: false, base: AgreedTime::ZERO };
+        let header = BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 1, border: false, base: None };
         SystemCommand::Holds(Holds { change, since, begins, leader }).batch(header)
     }
 

@@ -63,7 +63,7 @@ impl Admit {
             self.admit(frame)?;
         }
         let time = AgreedTime::from_nanos(self.clock.now().nanos());
-        let header = BatchHeader { time, base: time, ..BatchHeader::default() };
+        let header = BatchHeader { time, ..BatchHeader::default() };
         while let Some(batch) = self.admission.seal(header) {
             give(batch)?;
         }

@@ -71,7 +71,7 @@ impl World {
 
     fn propose(&mut self, who: usize) {
         let Leader { clock, executed } = self.leaders[who];
-        let (time, base) = (clock.read(self.now), self.known(executed));
+        let (time, base) = (clock.read(self.now), Some(self.known(executed)));
         self.proposed[who].push((BatchHeader { time, base, ..BatchHeader::default() }, self.now));
     }
 

@@ -40,7 +40,7 @@ pub(super) fn batch(number: u64, size: usize) -> Batch {
     items.write_to(&mut bytes);
     Batch::seal(
         bytes,
-        BatchHeader { time: AgreedTime::ZERO, seed: number, count: 1, border: false, base: AgreedTime::ZERO },
+        BatchHeader { time: AgreedTime::ZERO, seed: number, count: 1, border: false, base: None },
     )
 }
 
