@@ -223,7 +223,7 @@ fn members_sees_two_memberships_under_one_number() {
 const SECOND: u64 = 1_000_000_000;
 
 fn times() -> Times {
-    Times::new(Bounds { drift: 0, liars: false, many: false })
+    Times::new(Bounds { drift: 0, liars: false, many: false, apart: false })
 }
 
 /// Called at 1 s, executed at 2 s as of 1 s; at 4 s agreed time may be 4 s, and no more.

@@ -33,6 +33,8 @@ pub struct Bounds {
     pub liars: bool,
     /// Several leaders propose.
     pub many: bool,
+    /// And at times at a feature level that knows nothing of what keeps them together.
+    pub apart: bool,
 }
 
 /// Agreed time as it was executed.
@@ -102,7 +104,7 @@ impl Times {
         let over = self.least.map_or(0, |least| agreed - self.fastest(now) - least);
         let of_call = agreed - self.fastest(call);
         self.least = Some(self.least.map_or(of_call, |least| least.min(of_call)));
-        if over > slack {
+        if over > slack && !self.bounds.apart {
             return Err(found("caught up by", over));
         }
         if !healed {

@@ -4,6 +4,7 @@ use super::{Fault, MS, Plan};
 use crate::checks::time::Bounds;
 use crate::random::Rng;
 use quorate_types::FaultModel;
+use quorate_wire::FEATURE_LEVEL;
 
 /// A machine stands still, and its clock with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,10 +35,12 @@ impl Plan {
             Fault::Drift { rate, .. } => Some(rate.unsigned_abs()),
             _ => None,
         });
+        let many = self.instances > 1 || self.resizes;
         Bounds {
             drift: rates.fold(self.drift, u64::max),
             liars: self.fault_model == FaultModel::Byzantine,
-            many: self.instances > 1 || self.resizes,
+            many,
+            apart: many && self.upgrades.made_with < FEATURE_LEVEL,
         }
     }
 }
