@@ -90,9 +90,10 @@ fn an_outage_does_not_count() {
 #[test]
 fn an_outage_does_not_count_with_several_instances() {
     for (seed, protocol) in (1..=10).flat_map(|seed| [(seed, Protocol::Raft), (seed, Protocol::ModSmart)]) {
-        let (failure, gap, _) = outage(seed, protocol, 3);
+        let (failure, gap, advanced) = outage(seed, protocol, 3);
         assert_eq!(failure, None, "{protocol:?}");
         assert!(gap > 14 * SECOND, "{protocol:?}: {gap}");
+        assert!(advanced < 4 * SECOND, "{protocol:?}, seed {seed}: {advanced} of {gap}");
     }
 }
 

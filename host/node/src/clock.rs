@@ -22,6 +22,8 @@ pub(crate) struct Clock {
     at: Time,
     /// Since when nobody is known to lead.
     unled: Option<Time>,
+    /// For how long nobody may have led when that was noticed.
+    noticed: Span,
     /// This replica leads, and has proposed as its leader.
     proposes: bool,
 }
@@ -42,12 +44,17 @@ pub(crate) struct Rule {
 impl Clock {
     /// A life begins: time goes on from what was executed in an earlier one.
     pub(crate) fn new(agreed: AgreedTime, now: Time) -> Self {
-        Self { agreed, at: now, unled: Some(now), proposes: false }
+        Self { agreed, at: now, unled: Some(now), noticed: Span::ZERO, proposes: false }
     }
 
-    /// What it is now.
+    /// What it is now. As long as nobody leads it stands where a leader was heard for the last time: whoever leads another instance by then
+    /// must not count a gap that may become a long one.
     pub(crate) fn read(&self, now: Time) -> AgreedTime {
-        self.agreed.plus(now.since(self.at))
+        let passed = match self.unled {
+            Some(since) if !planted("time-of-outages") => now.min(since).since(self.at).minus(self.noticed),
+            _ => now.since(self.at),
+        };
+        self.agreed.plus(passed)
     }
 
     /// When it will be that time.
@@ -59,7 +66,7 @@ impl Clock {
     pub(crate) fn led(&mut self, now: Time, leader: bool, rule: Rule) {
         self.proposes = false;
         match (leader, self.unled) {
-            (false, None) => self.unled = Some(now),
+            (false, None) => (self.unled, self.noticed) = (Some(now), rule.patience),
             (true, Some(since)) => {
                 let gap = now.since(since);
                 if gap > rule.patience.times(2) && !planted("time-of-outages") {

@@ -60,6 +60,19 @@ fn a_long_time_without_a_leader_does_not_count() {
     assert_eq!(clock.reaches(agreed(1_900)), at(17_300));
 }
 
+/// The leader of another instance proposes before the first instance has one again.
+#[test]
+fn as_long_as_nobody_leads_time_stands_still() {
+    let mut clock = follower(CRASH);
+    clock.led(at(1_000), false, CRASH);
+    assert_eq!(clock.read(at(1_100)), agreed(600), "where a leader was heard for the last time");
+    assert_eq!(clock.read(at(16_000)), agreed(600));
+    clock.executed(at(16_000), agreed(700), CRASH);
+    assert_eq!(clock.read(at(16_500)), agreed(700));
+    clock.led(at(16_600), true, CRASH);
+    assert_eq!(clock.read(at(16_700)), agreed(800));
+}
+
 /// With several leaders those that are behind slow nobody down, and nobody is further ahead than they may be apart.
 #[test]
 fn batches_of_several_leaders_are_a_little_apart() {

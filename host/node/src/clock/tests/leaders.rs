@@ -48,11 +48,18 @@ struct World {
     ahead: i128,
 }
 
+/// Knows who leads the first instance.
+fn started(agreed: AgreedTime, now: Time) -> Clock {
+    let mut clock = Clock::new(agreed, now);
+    clock.led(now, true, RULE);
+    clock
+}
+
 impl World {
     fn new(seed: u64) -> Self {
         let mut executor = Executor::new(Box::new(Nothing), SessionLimits::default(), AgreedTime::ZERO);
         executor.set_many_leaders(true);
-        let leader = || Leader { clock: Clock::new(AgreedTime::ZERO, Time::ZERO), executed: 0 };
+        let leader = || Leader { clock: started(AgreedTime::ZERO, Time::ZERO), executed: 0 };
         Self {
             random: Random::new(seed),
             now: Time::ZERO,
@@ -108,9 +115,13 @@ impl World {
             1..20 => self.now = self.now.plus(Span::from_millis(self.random.below(300))),
             20..22 => {
                 let known = self.known(self.leaders[who].executed);
-                self.leaders[who].clock = Clock::new(known, self.now);
+                self.leaders[who].clock = started(known, self.now);
             }
-            22..50 => self.propose(who),
+            22 => {
+                let known = self.random.below(10) < 7;
+                self.leaders[who].clock.led(self.now, known, RULE);
+            }
+            23..50 => self.propose(who),
             _ => self.execute(who),
         }
     }
