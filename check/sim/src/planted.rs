@@ -93,6 +93,11 @@ pub const BUGS: &[Bug] = &[
     bug("installed-before-durable", "a fetched checkpoint is used before it is durable"),
     bug("unpublished-trim", "the log is trimmed for a checkpoint that is not durable yet"),
     bug("floor-off-by-one", "the log is trimmed one entry too far"),
+    about(
+        Focus::Promises,
+        "floor-as-stated",
+        "a replica takes its log for as long as its records say, and speaks for no checkpoint that others need",
+    ),
     bug("suffix-dropped-at-jump", "installing a checkpoint drops entries that follow it"),
     bug("old-quorum-after-change", "a leader counts by the membership before the last change"),
     bug("learner-counted", "what a learner has counts like what a voter has"),

@@ -2,7 +2,7 @@
 
 use quorate_sim::campaign::{Campaign, run};
 use quorate_sim::liars::{KEEPERS, Trick};
-use quorate_sim::plan::Liar;
+use quorate_sim::plan::{Fault, Liar};
 use quorate_sim::{Level, Plan, Profile, SyncMode, World};
 use quorate_types::{FaultModel, Protocol};
 
@@ -52,6 +52,37 @@ fn who_keeps_things_back_stops_nobody() {
             println!("seed {seed}: r{} {trick:?} costs {cost} ms", who + 1);
             assert!(trick == Trick::KeepsSome || cost < 6000, "seed {seed}: {trick:?} costs {cost} ms");
         }
+    }
+}
+
+/// Two of three agree on a checkpoint, while the third one hears nothing. Then one of the two loses its disk for good, and the other one starts
+/// again. It alone knows what was agreed on, and its log begins after that: the third one takes the checkpoint on its word.
+fn the_only_holder_starts_again(seed: u64, protocol: Protocol) -> Plan {
+    let profile = Profile {
+        replicas: Some(3),
+        protocol: Some(protocol),
+        faults: false,
+        instances: Some(2),
+        sync: Some(SyncMode::Group),
+        ..Profile::default()
+    };
+    let mut plan = Plan::new(seed, &profile);
+    (plan.restored, plan.clients, plan.heal_at) = (true, 4, 6000 * MS);
+    (plan.borders.interval_bytes, plan.borders.state_percent) = (1100, 0);
+    let work = &mut plan.workload;
+    (work.operations, work.at_once, work.pause, work.batch) = (1, 1, MS, 1);
+    (work.shares, work.deadlines) = ([0, 1, 0, 0, 0, 0, 0, 0], 0);
+    plan.faults.push((100 * MS, Fault::Pause { who: 0, time: 3000 * MS }));
+    plan.faults.push((2000 * MS, Fault::Lose { who: 1 }));
+    plan.faults.push((2100 * MS, Fault::PowerLoss { who: 2, time: 100 * MS }));
+    plan
+}
+
+#[test]
+fn what_only_one_knows_to_be_agreed_on_can_be_had() {
+    for (seed, protocol) in (1..=20).flat_map(|seed| [(seed, Protocol::Raft), (seed, Protocol::ModSmart)]) {
+        let report = World::new(the_only_holder_starts_again(seed, protocol), Level::Hash).run();
+        assert!(report.failure.is_none(), "{protocol:?}, seed {seed}: {:?}", report.failure);
     }
 }
 

@@ -187,7 +187,7 @@ pub trait Order: Send + std::fmt::Debug {
     /// The lowest of its own records that must stay in the log, given what is durable now; none when it has no records.
     fn keep_from(&self) -> Option<RecordId>;
 
-    /// The last slot that its records say was forgotten, in this run or an earlier one.
+    /// The slot after which its log begins: who lacks that one, or one before, can only be given a checkpoint.
     fn forgotten(&self) -> Slot {
         Slot::ZERO
     }

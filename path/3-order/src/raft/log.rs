@@ -318,13 +318,16 @@ impl Log {
         };
     }
 
+    /// After how many slots this log begins, if it ends at that position, before which there are so many. None if it does not.
+    pub(super) fn begins_after(&self, (end, slots): (Position, u64)) -> Option<u64> {
+        let begins = slots.checked_sub(self.slots).filter(|_| self.last == end)?;
+        (begins == 0 || self.floor.index != Index::ZERO).then_some(begins)
+    }
+
     /// Takes over what comes before the floor: `earlier` ends there, is durable, and counts its slots from its own floor. False, and
     /// nothing happens, when the two do not fit.
     pub(super) fn extend_down(&mut self, earlier: &Self) -> bool {
-        let begins = (earlier.floor.index == Index::ZERO).then_some(0);
-        let slots =
-            self.floor_slots.checked_sub(earlier.slots).filter(|slots| begins.is_none_or(|b| b == *slots));
-        let (Some(slots), true) = (slots, earlier.last == self.floor) else { return false };
+        let Some(slots) = earlier.begins_after((self.floor, self.floor_slots)) else { return false };
         for run in &mut self.runs {
             run.bytes += earlier.bytes;
         }

@@ -430,7 +430,10 @@ impl Order for Raft {
     }
 
     fn forgotten(&self) -> Slot {
-        self.floor_stated
+        if planted("floor-as-stated") {
+            return self.floor_stated;
+        }
+        if self.started { Slot::new(self.log.floor_slots()) } else { self.forgotten_before() }
     }
 
     fn status(&self) -> Status {

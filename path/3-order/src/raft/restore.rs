@@ -115,13 +115,13 @@ impl Replay {
 
     /// The first entry that is there, if it is known what it follows: where the log begins. Who has the checkpoint of that place, and no
     /// later one, needs it.
-    fn take_first(&mut self) -> Option<Log> {
-        let (id, entry) = self.first.take()?;
+    fn first_log(&self) -> Option<Log> {
+        let (id, entry) = self.first.as_ref()?;
         let index = self.earlier.as_ref()?.floor().index;
         let floor = self.stated.filter(|floor| floor.index.next() == index && floor.view <= entry.view)?;
         let mut log = Log::new();
         log.reset(floor, 0, None);
-        log.push(entry, id);
+        log.push(entry.clone(), *id);
         log.evict_first();
         Some(log)
     }
@@ -299,6 +299,20 @@ impl Raft {
         Ok(())
     }
 
+    /// After which slot the log begins that the records given so far tell: who lacks that slot or one before gets a checkpoint of this
+    /// replica, whoever else vouches for it.
+    pub(super) fn forgotten_before(&self) -> Slot {
+        let (replay, log) = (&self.replay, &self.log);
+        let end = (log.floor(), log.floor_slots());
+        let leads = replay.continues(end.0) && replay.at_anchor.is_some();
+        let earlier = replay.earlier.as_ref().filter(|_| leads);
+        let Some((floor, slots)) = earlier.and_then(|log| Some((log.floor(), log.begins_after(end)?))) else {
+            return Slot::new(end.1);
+        };
+        let first = replay.first_log().and_then(|log| log.begins_after((floor, slots)));
+        Slot::new(first.unwrap_or(slots))
+    }
+
     /// All records were given. [raft L82-L84, L107]
     pub(super) fn finish_restoring(&mut self, out: &mut Effects) -> Result<(), Halt> {
         assert!(
@@ -327,7 +341,7 @@ impl Raft {
             self.held_records = Some((RecordId::FIRST, self.records.next()));
             self.persist_floor(true, out);
         } else if replay.at_anchor.is_some() {
-            let first = replay.take_first();
+            let first = replay.first_log();
             let fits = replay.earlier.is_some_and(|earlier| self.log.extend_down(&earlier));
             if let Some(first) = first.filter(|_| fits) {
                 self.log.extend_down(&first);

@@ -405,8 +405,11 @@ fn a_restart_knows_where_its_log_begins() {
         for (id, record) in (1..).zip(records) {
             raft.restore(RecordId::new(id), record).expect("it fits");
         }
+        let forgotten = raft.forgotten();
         raft.start(Time::ZERO, &mut Effects::new());
         raft.invariants(true);
+        assert_eq!(raft.forgotten(), forgotten, "the start changes nothing");
+        assert_eq!(forgotten.number(), raft.log.floor_slots(), "nobody gets what lies before from here");
         let first = raft.log.record_at(raft.log.floor().index.next());
         (raft.log.floor(), raft.log.floor_slots(), first.number())
     };
