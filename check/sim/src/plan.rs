@@ -5,6 +5,7 @@
 //! smaller by leaving some out.
 
 mod beginning;
+mod calm;
 mod dead;
 mod disks;
 mod focus;

@@ -2,31 +2,15 @@
 
 use quorate_sim::liars::Trick;
 use quorate_sim::plan::Liar;
-use quorate_sim::{Level, Plan, Profile, Report, SyncMode, World};
+use quorate_sim::{Level, Plan, Profile, Report, World};
 use quorate_types::FaultModel;
 
 const MS: u64 = 1_000_000;
 
 /// Four replicas without other faults, where messages cost time, and clients that always wait for something.
 fn busy(seed: u64, trick: Option<Trick>) -> Plan {
-    let profile = Profile {
-        replicas: Some(4),
-        fault_model: Some(FaultModel::Byzantine),
-        liars: Some(0),
-        faults: false,
-        instances: Some(1),
-        sync: Some(SyncMode::Group),
-        ..Profile::default()
-    };
-    let mut plan = Plan::new(seed, &profile);
-    (plan.timing, plan.in_flight) = ((50, 300, 600), (2, 1 << 20));
-    (plan.net.delay, plan.net.jitter, plan.net.bandwidth, plan.net.spike) =
-        ((MS / 10, MS / 5), MS / 10, None, 0);
-    (plan.disk, plan.heal_at, plan.clients, plan.rotate_after) = ((MS / 10, MS), 100 * MS, 4, 0);
-    let work = &mut plan.workload;
-    (work.operations, work.at_once, work.pause, work.padding) = (200, 2, MS, 0);
-    (work.shares, work.deadlines, work.batch) = ([1, 0, 0, 0, 0, 0, 0, 0], 0, 1);
-    (plan.costs, plan.lanes) = (true, 1);
+    let mut plan = Plan::calm(seed, &Profile::calm(FaultModel::Byzantine, 4));
+    (plan.costs, plan.lanes, plan.workload.operations) = (true, 1, 200);
     plan.liars =
         trick.map(|trick| Liar { who: 3, tricks: vec![trick], often: 1000, since: 0 }).into_iter().collect();
     plan

@@ -1,6 +1,5 @@
 //! Clusters that survive Byzantine faults, with replicas and clients that lie.
 
-use quorate_sim::SyncMode;
 use quorate_sim::campaign::{Campaign, run};
 use quorate_sim::liars::Trick;
 use quorate_sim::liars::clients::ClientTrick;
@@ -47,23 +46,8 @@ const MS: u64 = 1_000_000;
 
 /// Four replicas without other faults, and clients that always wait for something.
 fn busy(seed: u64) -> Plan {
-    let profile = Profile {
-        replicas: Some(4),
-        fault_model: Some(FaultModel::Byzantine),
-        liars: Some(0),
-        faults: false,
-        instances: Some(1),
-        sync: Some(SyncMode::Group),
-        ..Profile::default()
-    };
-    let mut plan = Plan::new(seed, &profile);
-    (plan.timing, plan.in_flight) = ((50, 300, 600), (2, 1 << 20));
-    (plan.net.delay, plan.net.jitter, plan.net.bandwidth, plan.net.spike) =
-        ((MS / 10, MS / 5), MS / 10, None, 0);
-    (plan.disk, plan.heal_at, plan.clients, plan.rotate_after) = ((MS / 10, MS), 100 * MS, 6, 0);
-    let work = &mut plan.workload;
-    (work.operations, work.at_once, work.pause, work.padding) = (800, 2, MS, 0);
-    (work.shares, work.deadlines, work.batch) = ([1, 0, 0, 0, 0, 0, 0, 0], 0, 1);
+    let mut plan = Plan::calm(seed, &Profile::calm(FaultModel::Byzantine, 4));
+    (plan.clients, plan.workload.operations) = (6, 800);
     plan
 }
 

@@ -1,7 +1,7 @@
 //! Leaders of several instances that don't see each other, although each reaches a majority: they gather where everything is seen.
 
 use quorate_sim::plan::Fault;
-use quorate_sim::{Level, Plan, Profile, SyncMode, World};
+use quorate_sim::{Level, Plan, Profile, World};
 use quorate_types::{FaultModel, Protocol};
 
 const MS: u64 = 1_000_000;
@@ -20,25 +20,12 @@ fn bound(protocol: Protocol) -> u64 {
 
 /// Replicas without other faults, and clients that always wait for something.
 fn busy(seed: u64, protocol: Protocol, replicas: usize, instances: u16) -> Plan {
-    let profile = Profile {
-        replicas: Some(replicas),
-        fault_model: Some(FaultModel::Crash),
-        protocol: Some(protocol),
-        faults: false,
-        instances: Some(instances),
-        lanes: Some(1),
-        sync: Some(SyncMode::Group),
-        ..Profile::default()
-    };
-    let mut plan = Plan::new(seed, &profile);
-    (plan.timing, plan.in_flight, plan.lease) = ((50, ELECTION.0, ELECTION.1), (2, 1 << 20), None);
-    (plan.net.delay, plan.net.jitter, plan.net.bandwidth, plan.net.spike) =
-        ((MS / 10, MS / 5), MS / 10, None, 0);
-    (plan.disk, plan.heal_at, plan.clients) = ((MS / 10, MS), (CUT.0 + CUT.1) * MS, 6);
-    (plan.restored, plan.resizes, plan.drift, plan.rotate_after) = (false, false, 0, 0);
-    let work = &mut plan.workload;
-    (work.operations, work.at_once, work.pause, work.padding) = (400, 2, 5 * MS, 0);
-    (work.shares, work.deadlines, work.batch) = ([1, 0, 0, 0, 0, 0, 0, 0], 0, 1);
+    let calm = Profile::calm(FaultModel::Crash, replicas);
+    let profile = Profile { protocol: Some(protocol), instances: Some(instances), lanes: Some(1), ..calm };
+    let mut plan = Plan::calm(seed, &profile);
+    (plan.timing, plan.heal_at, plan.clients) = ((50, ELECTION.0, ELECTION.1), (CUT.0 + CUT.1) * MS, 6);
+    plan.resizes = false;
+    (plan.workload.operations, plan.workload.pause) = (400, 5 * MS);
     plan
 }
 

@@ -2,7 +2,7 @@
 
 use quorate_sim::liars::Trick;
 use quorate_sim::plan::{Fault, LEADER, Liar};
-use quorate_sim::{Level, Plan, Profile, SyncMode, World};
+use quorate_sim::{Level, Plan, Profile, World};
 use quorate_types::{FaultModel, Protocol};
 
 const MS: u64 = 1_000_000;
@@ -13,29 +13,16 @@ const MODELS: [(FaultModel, usize); 2] = [(FaultModel::Byzantine, 4), (FaultMode
 /// Clients that ask all the time, of replicas that have a core for a tenth of the time: for a tenth of each `round`. Messages cost time.
 /// Without a round they always have one.
 fn starved(seed: u64, (fault_model, replicas): (FaultModel, usize), round: Option<u64>) -> Plan {
-    let profile = Profile {
-        replicas: Some(replicas),
-        protocol: Some(Protocol::ModSmart),
-        fault_model: Some(fault_model),
-        liars: Some(0),
-        faults: false,
-        instances: Some(1),
-        sync: Some(SyncMode::Group),
-        ..Profile::default()
-    };
-    let mut plan = Plan::new(seed, &profile);
+    let profile = Profile { protocol: Some(Protocol::ModSmart), ..Profile::calm(fault_model, replicas) };
+    let mut plan = Plan::calm(seed, &profile);
     // The times that a configuration has if it says nothing else.
-    (plan.timing, plan.in_flight, plan.drift) = ((80, 300, 600), (2, 1 << 20), 0);
-    (plan.net.delay, plan.net.jitter, plan.net.bandwidth, plan.net.spike) =
-        ((MS / 10, MS / 5), MS / 10, None, 0);
-    (plan.disk, plan.heal_at, plan.clients, plan.rotate_after) = ((MS / 10, MS), 60 * SECOND, 4, 0);
-    (plan.restored, plan.lanes, plan.costs, plan.bound) = (false, 1, true, 120 * SECOND);
+    (plan.timing, plan.heal_at, plan.bound) = ((80, 300, 600), 60 * SECOND, 120 * SECOND);
+    (plan.lanes, plan.costs) = (1, true);
     // What is slow is not over.
     plan.sessions = (60_000, 1024);
     plan.starved = round.map(|round| (round / 10, round));
     let work = &mut plan.workload;
-    (work.operations, work.at_once, work.pause, work.padding) = (60, 1, SECOND, 0);
-    (work.shares, work.deadlines, work.batch) = ([1, 0, 0, 0, 0, 0, 0, 0], 0, 1);
+    (work.operations, work.at_once, work.pause) = (60, 1, SECOND);
     plan
 }
 

@@ -3,31 +3,15 @@
 use quorate_sim::campaign::{Campaign, run};
 use quorate_sim::liars::{KEEPERS, Trick};
 use quorate_sim::plan::{Fault, Liar};
-use quorate_sim::{Level, Plan, Profile, SyncMode, World};
+use quorate_sim::{Level, Plan, Profile, World};
 use quorate_types::{FaultModel, Protocol};
 
 const MS: u64 = 1_000_000;
 
 /// Replicas without other faults, and clients that always wait for something.
 fn busy(seed: u64) -> Plan {
-    let profile = Profile {
-        replicas: Some(4),
-        fault_model: Some(FaultModel::Byzantine),
-        liars: Some(0),
-        faults: false,
-        instances: Some(1),
-        sync: Some(SyncMode::Group),
-        ..Profile::default()
-    };
-    let mut plan = Plan::new(seed, &profile);
-    (plan.timing, plan.in_flight) = ((50, 300, 600), (2, 1 << 20));
-    (plan.net.delay, plan.net.jitter, plan.net.bandwidth, plan.net.spike) =
-        ((MS / 10, MS / 5), MS / 10, None, 0);
-    (plan.disk, plan.heal_at, plan.clients, plan.rotate_after) = ((MS / 10, MS), 100 * MS, 6, 0);
-    plan.restored = false;
-    let work = &mut plan.workload;
-    (work.operations, work.at_once, work.pause, work.padding) = (300, 2, MS, 0);
-    (work.shares, work.deadlines, work.batch) = ([1, 0, 0, 0, 0, 0, 0, 0], 0, 1);
+    let mut plan = Plan::calm(seed, &Profile::calm(FaultModel::Byzantine, 4));
+    (plan.clients, plan.workload.operations) = (6, 300);
     plan
 }
 
@@ -58,20 +42,14 @@ fn who_keeps_things_back_stops_nobody() {
 /// Two of three agree on a checkpoint, while the third one hears nothing. Then one of the two loses its disk for good, and the other one starts
 /// again. It alone knows what was agreed on, and its log begins after that: the third one takes the checkpoint on its word.
 fn the_only_holder_starts_again(seed: u64, protocol: Protocol) -> Plan {
-    let profile = Profile {
-        replicas: Some(3),
-        protocol: Some(protocol),
-        faults: false,
-        instances: Some(2),
-        sync: Some(SyncMode::Group),
-        ..Profile::default()
-    };
-    let mut plan = Plan::new(seed, &profile);
-    (plan.restored, plan.clients, plan.heal_at) = (true, 4, 6000 * MS);
+    let calm = Profile::calm(FaultModel::Crash, 3);
+    let profile = Profile { protocol: Some(protocol), instances: Some(2), ..calm };
+    let mut plan = Plan::calm(seed, &profile);
+    (plan.restored, plan.heal_at) = (true, 6000 * MS);
     (plan.borders.interval_bytes, plan.borders.state_percent) = (1100, 0);
     let work = &mut plan.workload;
-    (work.operations, work.at_once, work.pause, work.batch) = (1, 1, MS, 1);
-    (work.shares, work.deadlines) = ([0, 1, 0, 0, 0, 0, 0, 0], 0);
+    // Reads, which need sessions.
+    (work.operations, work.at_once, work.shares) = (1, 1, [0, 1, 0, 0, 0, 0, 0, 0]);
     plan.faults.push((100 * MS, Fault::Pause { who: 0, time: 3000 * MS }));
     plan.faults.push((2000 * MS, Fault::Lose { who: 1 }));
     plan.faults.push((2100 * MS, Fault::PowerLoss { who: 2, time: 100 * MS }));

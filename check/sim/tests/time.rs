@@ -1,6 +1,5 @@
 //! Agreed time is a clock: after outages and changes of leaders, and whoever leads.
 
-use quorate_sim::SyncMode;
 use quorate_sim::checks::Failure;
 use quorate_sim::liars::Trick;
 use quorate_sim::plan::{AFTER_LEADER, Fault, LEADER, Liar};
@@ -13,25 +12,11 @@ const SECOND: u64 = 1000 * MS;
 /// Clients that ask all the time, for a minute and longer.
 fn steady(seed: u64, protocol: Protocol, fault_model: FaultModel) -> Plan {
     let replicas = if fault_model == FaultModel::Byzantine { 4 } else { 3 };
-    let profile = Profile {
-        replicas: Some(replicas),
-        protocol: Some(protocol),
-        fault_model: Some(fault_model),
-        liars: Some(0),
-        faults: false,
-        instances: Some(1),
-        sync: Some(SyncMode::Group),
-        ..Profile::default()
-    };
-    let mut plan = Plan::new(seed, &profile);
-    (plan.timing, plan.in_flight, plan.drift) = ((50, 300, 600), (2, 1 << 20), 0);
-    (plan.net.delay, plan.net.jitter, plan.net.bandwidth, plan.net.spike) =
-        ((MS / 10, MS / 5), MS / 10, None, 0);
-    (plan.disk, plan.heal_at, plan.clients, plan.rotate_after) = ((MS / 10, MS), 60 * SECOND, 3, 0);
-    plan.lease = None;
+    let profile = Profile { protocol: Some(protocol), ..Profile::calm(fault_model, replicas) };
+    let mut plan = Plan::calm(seed, &profile);
+    (plan.heal_at, plan.clients) = (60 * SECOND, 3);
     let work = &mut plan.workload;
-    (work.operations, work.at_once, work.pause, work.padding) = (300, 1, 400 * MS, 0);
-    (work.shares, work.deadlines, work.batch) = ([1, 0, 0, 0, 0, 0, 0, 0], 0, 1);
+    (work.operations, work.at_once, work.pause) = (300, 1, 400 * MS);
     plan
 }
 
