@@ -446,9 +446,11 @@ impl Node {
             return;
         }
         let local = self.executor.objects();
-        // Of many instances nobody knows which seq such a record has.
+        // Of many instances nobody knows which seq such a record has. And what is here already is no help: a log may begin after records that
+        // have no seq.
         let exact = || self.merge.estimate(self.instances[at].id, RecordIndex(slot.number()));
-        let seq = if self.instances.len() == 1 { exact() } else { self.merge.seq().next() };
+        let next = self.merge.seq().next();
+        let seq = if self.instances.len() == 1 { exact().max(next) } else { next };
         self.begin_fetch(now, seq, Why::Behind, local, None, out);
         if let Some(fetching) = &mut self.checkpoints.fetching {
             fetching.told = Some(now);

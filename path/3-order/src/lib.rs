@@ -187,7 +187,8 @@ pub trait Order: Send + std::fmt::Debug {
     /// The lowest of its own records that must stay in the log, given what is durable now; none when it has no records.
     fn keep_from(&self) -> Option<RecordId>;
 
-    /// The slot after which its log begins: who lacks that one, or one before, can only be given a checkpoint.
+    /// The slot after which its log begins: who lacks that one, or one before, can only be given a checkpoint. Before the start it is the slot
+    /// of the anchor if it is not known where the log begins.
     fn forgotten(&self) -> Slot {
         Slot::ZERO
     }

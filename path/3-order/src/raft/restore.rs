@@ -310,7 +310,9 @@ impl Raft {
             return Slot::new(end.1);
         };
         let first = replay.first_log().and_then(|log| log.begins_after((floor, slots)));
-        Slot::new(first.unwrap_or(slots))
+        // What the first one that is there follows is not known: no checkpoint before ours surely leads to it.
+        let unknown = if replay.first.is_some() { end.1 } else { slots };
+        Slot::new(first.unwrap_or(unknown))
     }
 
     /// All records were given. [raft L82-L84, L107]
@@ -340,6 +342,11 @@ impl Raft {
             // Until that is durable, all that was found now is what tells the next start the same.
             self.held_records = Some((RecordId::FIRST, self.records.next()));
             self.persist_floor(true, out);
+        } else if replay.begin.is_none() && replay.stated.is_none() && anchor != Position::ZERO {
+            // What comes first follows this checkpoint: whoever has no later one needs all that comes.
+            if !planted("floor-as-stated") {
+                self.persist_floor(false, out);
+            }
         } else if replay.at_anchor.is_some() {
             let first = replay.first_log();
             let fits = replay.earlier.is_some_and(|earlier| self.log.extend_down(&earlier));

@@ -408,25 +408,53 @@ fn a_restart_knows_where_its_log_begins() {
         let forgotten = raft.forgotten();
         raft.start(Time::ZERO, &mut Effects::new());
         raft.invariants(true);
-        assert_eq!(raft.forgotten(), forgotten, "the start changes nothing");
-        assert_eq!(forgotten.number(), raft.log.floor_slots(), "nobody gets what lies before from here");
         let first = raft.log.record_at(raft.log.floor().index.next());
-        (raft.log.floor(), raft.log.floor_slots(), first.number())
+        let floor = (raft.log.floor(), raft.log.floor_slots());
+        if forgotten != raft.forgotten() {
+            assert_eq!(forgotten, Slot::new(7), "nobody knows what a checkpoint before ours leads to");
+        }
+        (floor.0, floor.1, first.number(), forgotten.number())
     };
     let log = |from: u64| (from..10).map(|number| record(number, 1));
     let stated = |number: u64| floor(at(number, 1), number - 1, false, 1);
     let then =
         |from: u64, stated: Stored| [in_view(1)].into_iter().chain(log(from)).chain([stated]).collect();
-    assert_eq!(begins(then(5, stated(4))), (at(4, 1), 3, 2));
-    assert_eq!(begins([stated(4)].into_iter().chain(log(5)).collect()), (at(4, 1), 3, 2), "stated before");
-    assert_eq!(begins(then(8, stated(7))), (at(7, 1), 6, 2), "the anchor's own entry");
+    assert_eq!(begins(then(5, stated(4))), (at(4, 1), 3, 2, 3));
+    assert_eq!(begins([stated(4)].into_iter().chain(log(5)).collect()), (at(4, 1), 3, 2, 3), "stated before");
+    assert_eq!(begins(then(8, stated(7))), (at(7, 1), 6, 2, 6), "the anchor's own entry");
     // What the first one follows is not known.
-    assert_eq!(begins([in_view(1)].into_iter().chain(log(5)).collect()), (at(5, 1), 4, 3));
-    assert_eq!(begins(then(5, stated(3))), (at(5, 1), 4, 3), "one is missing");
-    assert_eq!(begins(then(4, stated(4))), (at(4, 1), 3, 3), "more is there than is needed");
+    assert_eq!(begins([in_view(1)].into_iter().chain(log(5)).collect()), (at(5, 1), 4, 3, 7));
+    assert_eq!(begins(then(5, stated(3))), (at(5, 1), 4, 3, 7), "one is missing");
+    assert_eq!(begins(then(4, stated(4))), (at(4, 1), 3, 3, 7), "more is there than is needed");
     let replaced =
         [in_view(1)].into_iter().chain(log(6)).chain([stated(5), in_view(2), record(5, 1)]).chain(log(6));
-    assert_eq!(begins(replaced.collect()), (at(5, 1), 4, 9), "it was replaced");
+    assert_eq!(begins(replaced.collect()), (at(5, 1), 4, 9, 7), "it was replaced");
+}
+
+/// A log that begins with a checkpoint says after which one: whoever has no later one is sent all of it, also what has no slot.
+#[test]
+fn a_log_that_a_checkpoint_founds_says_so() {
+    let restored = |slot: u64, position: Position, records: &[Stored]| {
+        let mut raft = Raft::new(RaftConfig::new(replica(0), vec![replica(0), replica(1), replica(2)], 1));
+        raft.restore_anchor(Slot::new(slot), &anchor(position)).expect("an anchor");
+        for (id, record) in (1..).zip(records) {
+            raft.restore(RecordId::new(id), record.clone()).expect("it fits");
+        }
+        let mut out = Effects::new();
+        raft.start(Time::ZERO, &mut out);
+        let persisted = out.drain().filter_map(|effect| match effect {
+            Effect::Persist { record, .. } => Some(record),
+            _ => None,
+        });
+        let persisted: Vec<Stored> = persisted.collect();
+        (raft, persisted)
+    };
+    let (_, mut disk) = restored(4, at(5, 2), &[]);
+    assert_eq!(disk, [in_view(2), floor(at(5, 2), 4, false, 2)]);
+    assert_eq!(restored(4, at(5, 2), &disk).1, [], "it is said once");
+    disk.extend([in_view(3), record(6, 3), record(7, 3)]);
+    let (raft, _) = restored(6, at(7, 3), &disk);
+    assert_eq!((raft.log.floor(), raft.forgotten()), (at(5, 2), Slot::new(4)));
 }
 
 /// What can not continue the checkpoint must not take part.
