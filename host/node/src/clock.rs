@@ -1,10 +1,10 @@
 //! Agreed time as this replica extends it: what it would propose as the time of a batch, and what it expects of others.
 //!
-//! One leader: the lag of agreed time behind real time never shrinks. A replica extends the time of the last batch that it executed, from the
-//! moment at which it executed that, and who leads extends its own proposals. Time without a leader counts if it is short, and does not if
-//! it is long: nobody could renew anything.
+//! With one leader the lag of agreed time behind real time never shrinks. A replica extends the time of the last batch that it executed, from
+//! the moment at which it executed that batch. Who leads extends its own proposals. A short time without a leader counts. A long one does not,
+//! since nobody could renew anything meanwhile.
 //!
-//! Several leaders: nobody is further ahead of what it executes than [`LEADERS_APART`] when it executes that; execution does the rest.
+//! With several leaders a replica's extension is at most [`LEADERS_APART`] ahead of a batch when the replica executes it. Execution does the rest.
 //! docs/protocols/merge.md, "Agreed time", has the rules and their arguments. Tests: clock/tests.rs, front/cli/tests/etcd_leases.rs.
 
 use quorate_execute::LEADERS_APART;
