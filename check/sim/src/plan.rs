@@ -720,6 +720,7 @@ fn plan_state(plan: &mut Plan, profile: &Profile, rng: &mut Rng) {
         // Together more than a chunk takes.
         bulk: if rng.chance(400) { 4200 } else { 0 },
         watched: Rng::of(plan.seed, 9070).chance(250),
+        alarm: 0,
     };
     if profile.faults {
         plan.faults.extend(state_faults(plan, rng));

@@ -13,7 +13,7 @@ use quorate_execute::{
     Store, Tracked, Version,
 };
 use quorate_kv::{Kv, KvConfig};
-use quorate_types::planted;
+use quorate_types::{AgreedTime, Span, planted};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -29,6 +29,8 @@ pub const NAME: usize = 8;
 const LISTS: &[u8] = b"list/";
 /// What a corruption puts into the state. No client asks for it.
 const CORRUPTION: &[u8] = b"\xffcorrupt";
+/// When the alarm rings is in the state under this name.
+const ALARM: &[u8] = b"\xffalarm";
 /// Beside what clients write there may be so many objects, each of which begins with another half byte.
 const BULKY_OBJECTS: u64 = 16;
 
@@ -53,11 +55,13 @@ pub struct ServiceConfig {
     pub bulk: u64,
     /// Whether each command also changes a store that clients watch.
     pub watched: bool,
+    /// An alarm rings when no command came for so long, in nanoseconds of agreed time; 0 for none.
+    pub alarm: u64,
 }
 
 impl Default for ServiceConfig {
     fn default() -> Self {
-        Self { kind: Kind::InStore, bulk: 0, watched: false }
+        Self { kind: Kind::InStore, bulk: 0, watched: false, alarm: 0 }
     }
 }
 
@@ -87,6 +91,8 @@ pub enum Told {
     Restored,
     /// Its state was corrupted in this batch.
     Corrupted(u64),
+    /// The alarm rang in this batch.
+    Rang(u64),
 }
 
 #[derive(Debug, Default)]
@@ -122,6 +128,7 @@ struct Objects {
     /// A store that is watched, if there is one.
     etcd: Option<Etcd>,
     bulk: u64,
+    alarm: u64,
     tap: Option<Tap>,
     /// Only for a planted bug: a service that is not deterministic.
     queries: AtomicU64,
@@ -193,6 +200,9 @@ impl ObjectService for Objects {
         reply.write(&answer);
         self.change_bulk(store, op_of(command));
         self.change_etcd(store, op_of(command), ctx);
+        if self.alarm > 0 {
+            store.put(ALARM, &ctx.time().plus(Span::from_nanos(self.alarm)).nanos().to_le_bytes());
+        }
         let Some(tap) = &self.tap else { return };
         if std::mem::take(&mut tap.lock().corrupt) {
             store.put(CORRUPTION, &ctx.seq().number().to_le_bytes());
@@ -224,6 +234,18 @@ impl ObjectService for Objects {
         }
         if !matches!(query.first(), Some(&(CORRUPTED | ETCD))) {
             self.queries.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn next_deadline(&self, store: &Store) -> Option<AgreedTime> {
+        let at = store.get(ALARM)?.first_chunk::<8>()?;
+        Some(AgreedTime::from_nanos(u64::from_le_bytes(*at)))
+    }
+
+    fn deadline_reached(&mut self, store: &mut Store, ctx: &Context) {
+        store.remove(ALARM);
+        if let Some(tap) = &self.tap {
+            tap.push(Told::Rang(ctx.seq().number()));
         }
     }
 
@@ -260,6 +282,7 @@ impl Watched {
             kv: Kv::new(KvConfig::default()),
             etcd,
             bulk: config.bulk,
+            alarm: config.alarm,
             tap: tap.clone(),
             queries: AtomicU64::new(0),
         };
@@ -286,6 +309,14 @@ impl Service for Watched {
 
     fn query(&self, query: &[u8], ctx: &Context, reply: &mut ReplySink<'_>) {
         self.objects.query(query, ctx, reply);
+    }
+
+    fn next_deadline(&self) -> Option<AgreedTime> {
+        Service::next_deadline(&self.objects)
+    }
+
+    fn deadline_reached(&mut self, ctx: &Context) {
+        Service::deadline_reached(&mut self.objects, ctx);
     }
 
     fn checkpoint(&self, out: &mut dyn CheckpointSink) -> Result<(), CheckpointError> {

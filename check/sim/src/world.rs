@@ -100,6 +100,8 @@ pub struct World {
     answers: Answers,
     states: States,
     times: Times,
+    /// When the service's alarm rang first in which batch.
+    rang: BTreeMap<u64, u64>,
     checkpoints: Checkpoints,
     members: Members,
     levels: Levels,
@@ -141,6 +143,7 @@ impl World {
             answers: Answers::default(),
             states: States::default(),
             times: Times::new(plan.times()),
+            rang: BTreeMap::new(),
             checkpoints: Checkpoints::default(),
             members: Members::default(),
             levels: Levels::default(),
@@ -229,6 +232,11 @@ impl World {
     /// When each command was executed first, and at which agreed time.
     pub fn agreed_times(&self) -> &[(u64, u64)] {
         self.times.moments()
+    }
+
+    /// When the service's alarm rang.
+    pub fn rang(&self) -> Vec<u64> {
+        self.rang.values().copied().collect()
     }
 
     /// What happened.

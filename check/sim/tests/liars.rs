@@ -93,23 +93,37 @@ fn a_slow_leader_is_not_slow_for_long() {
     }
 }
 
+/// After how many milliseconds the last answer is there, if the leader of instance 2 and of some others fills nothing. One client: most instances
+/// are idle.
+fn leads_an_idle_instance(seed: u64, instances: u16) -> u64 {
+    let mut plan = busy(seed);
+    (plan.instances, plan.clients) = (instances, 1);
+    (plan.workload.operations, plan.workload.at_once) = (100, 1);
+    plan.liars = vec![Liar { who: 2, tricks: vec![Trick::FillsNothing], often: 1000, since: 0 }];
+    let mut world = World::new(plan, Level::Hash);
+    let report = world.run();
+    assert!(report.failure.is_none(), "{instances} instances: {:?}", report.failure);
+    world.last_answer() / MS
+}
+
 /// Who leads an idle instance and fills nothing holds up what all others decide: it is replaced there, and nobody is replaced for it.
 #[test]
 fn who_leads_an_idle_instance_and_fills_nothing_is_replaced() {
     for (seed, instances) in [(1, 2), (2, 4), (3, 8)] {
-        let mut plan = busy(seed);
-        // One client: most instances are idle.
-        (plan.instances, plan.clients) = (instances, 1);
-        (plan.workload.operations, plan.workload.at_once) = (100, 1);
-        // Of instance 2 and some others the leader, at the beginning.
-        plan.liars = vec![Liar { who: 2, tricks: vec![Trick::FillsNothing], often: 1000, since: 0 }];
-        let mut world = World::new(plan, Level::Hash);
-        let report = world.run();
-        assert!(report.failure.is_none(), "{instances} instances: {:?}", report.failure);
-        let took = world.last_answer() / MS;
-        println!("{instances} instances: {took} ms, {} views", world.view());
+        let took = leads_an_idle_instance(seed, instances);
+        println!("{instances} instances: {took} ms");
         assert!(took < 15_000, "{instances} instances: the last answer after {took} ms");
     }
+}
+
+#[cfg(planted)]
+#[test]
+#[ignore = "a bug is in force in the whole process: run it alone"]
+fn an_idle_instance_that_nobody_watches_stops_the_others() {
+    quorate_types::plant(Some("gap-unwatched"));
+    let took = std::panic::catch_unwind(|| leads_an_idle_instance(1, 2));
+    quorate_types::plant(None);
+    assert!(took.is_err(), "{took:?}");
 }
 
 /// Clients that do not sign, each of which asks one replica only, or that one something else: whoever leads, and proposes what it alone

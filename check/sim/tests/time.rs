@@ -99,6 +99,24 @@ fn a_lying_leader_does_not_hold_time_back() {
     }
 }
 
+/// The alarm of a command that nothing follows for long rings in time, also where who leads orders no time. When it rang, in milliseconds.
+fn alarm(seed: u64) -> u64 {
+    let mut plan = steady(seed, Protocol::ModSmart, FaultModel::Byzantine);
+    plan.liars = vec![Liar { who: 1, tricks: vec![Trick::OrdersNoTime], often: 1000, since: 0 }];
+    (plan.clients, plan.service.alarm) = (1, 2 * SECOND);
+    (plan.workload.operations, plan.workload.pause) = (2, 40 * SECOND);
+    let mut world = World::new(plan, Level::Hash);
+    assert_eq!(world.run().failure, None);
+    world.rang().first().copied().unwrap_or(u64::MAX) / MS
+}
+
+#[test]
+fn a_deadline_that_nobody_orders_is_complained_about() {
+    for seed in 1..=4 {
+        assert!((2000..10_000).contains(&alarm(seed)), "seed {seed}: {} ms", alarm(seed));
+    }
+}
+
 /// Each test by itself: the bug in force is the whole process's.
 #[cfg(planted)]
 mod planted {
@@ -120,6 +138,8 @@ mod planted {
         plant(Some("time-held-back"));
         let lag = lag_with(1, Trick::StopsTime);
         assert!(lag > 17 * SECOND, "{lag}");
+        plant(Some("deadlines-unwatched"));
+        assert!(alarm(1) > 20_000, "{}", alarm(1));
         plant(None);
     }
 }

@@ -81,17 +81,29 @@ impl Plays for Borders {
     }
 }
 
-/// No no-ops, and no votes for them.
-#[derive(Debug, Default)]
-pub(super) struct FillsNothing {
+/// None of some batches, and no votes for them.
+#[derive(Debug)]
+pub(super) struct Withholds {
+    which: fn(&Batch) -> bool,
     kept: BTreeSet<(InstanceId, View, Slot)>,
 }
 
-impl Plays for FillsNothing {
+impl Withholds {
+    pub(super) fn new(which: fn(&Batch) -> bool) -> Self {
+        Self { which, kept: BTreeSet::new() }
+    }
+}
+
+/// A batch that nobody asked for: it says how late it is, and fills no instance.
+pub(super) fn is_time_alone(batch: &Batch) -> bool {
+    batch.header().count == 0 && batch.no_op_target().is_none()
+}
+
+impl Plays for Withholds {
     fn instead(&mut self, _me: &mut Voice, to: usize, said: Said) -> Vec<Saying> {
         let keeps = match &said {
             Said::Order(instance, message) => match &message.body {
-                Body::Propose { slot, batch } if batch.no_op_target().is_some() => {
+                Body::Propose { slot, batch } if (self.which)(batch) => {
                     self.kept.insert((*instance, message.view, *slot));
                     true
                 }

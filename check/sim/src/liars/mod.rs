@@ -102,6 +102,8 @@ pub enum Trick {
     NoOps,
     /// Proposes no no-ops, and votes for none of its own: others wait for an instance that it leads and where nobody asks for anything.
     FillsNothing,
+    /// Orders no time alone: nothing as long as nobody asks for anything, though a deadline of the service is over.
+    OrdersNoTime,
     /// Reports wrong digests of its state, and of borders that never were.
     Digests,
     /// Sends wrong parts of its checkpoints.
@@ -274,7 +276,8 @@ fn player(trick: Trick, me: &mut Voice) -> Box<dyn Plays> {
         Trick::SlowsTime => Box::new(batches::Holds::Tenth(None)),
         Trick::Borders => Box::new(batches::Borders),
         Trick::NoOps => Box::new(batches::NoOps),
-        Trick::FillsNothing => Box::new(batches::FillsNothing::default()),
+        Trick::FillsNothing => Box::new(batches::Withholds::new(|batch| batch.no_op_target().is_some())),
+        Trick::OrdersNoTime => Box::new(batches::Withholds::new(batches::is_time_alone)),
         Trick::Digests => Box::new(digests::Digests),
         Trick::Transfers(lie) => Box::new(digests::Transfers(lie)),
         Trick::Flood => Box::new(floods::Flood),

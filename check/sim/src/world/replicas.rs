@@ -381,6 +381,9 @@ impl World {
                     self.trace
                         .line(Level::Events, self.now, Some(who), "corrupt", || format!("at seq {seq}"));
                 }
+                Told::Rang(seq) => {
+                    self.rang.entry(*seq).or_insert(self.now);
+                }
                 Told::Restored => {
                     jumped = true;
                     standing.replaced();
