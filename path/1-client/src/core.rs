@@ -480,6 +480,12 @@ impl ClientCore {
         } else if ours && leader != Some(from) && self.target_hold.is_none() {
             // Others say that it leads, and it has not learned so yet: what we sent was not taken.
             let (min, max) = (self.config.retry_min, self.config.suspect_after);
+            if min.times(1 << self.target_holds.min(20)) > max.times(2) {
+                // It never will: all replicas stopped since, and none remembers a view in which nobody had voted.
+                self.target_holds = 0;
+                self.known = Known { view, leader };
+                return;
+            }
             let wait = back_off(&mut self.random, self.target_holds, min, max);
             self.target_holds = self.target_holds.saturating_add(1);
             self.target_hold = Some(now.plus(wait));

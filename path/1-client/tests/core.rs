@@ -599,6 +599,20 @@ fn what_others_say_of_views_makes_nobody_send_again() {
     assert_eq!(replies(wait(&mut world, 1)), b"x");
 }
 
+/// All replicas stopped at once, and none remembers the last view, which nobody had voted in. They lead on in an earlier one.
+#[test]
+fn views_that_all_forgot_are_not_waited_for() {
+    let (mut world, handle) = session();
+    world.elect(Some(1));
+    world.run_for(Span::from_millis(20));
+    world.view -= 1;
+    world.leader = Some(2);
+    world.call(1, handle, b"x", None);
+    let before = world.now;
+    assert_eq!(replies(wait(&mut world, 1)), b"x");
+    assert!(world.now.since(before) < Span::from_secs(3), "{:?}", world.now.since(before));
+}
+
 #[test]
 fn without_a_leader_everybody_is_asked_now_and_then() {
     let (mut world, handle) = session();
