@@ -128,7 +128,7 @@ fn watches_miss_nothing_at_replicas_that_jump_to_a_checkpoint() {
     let mut random = Random::from_environment("transfers with clients of etcd");
     let (mut cluster, addresses) = Cluster::of_etcd("etcd-transfers", &mut random);
     Settings::default().configure(&cluster);
-    let links = Links::between(&cluster, &mut random);
+    let links = Links::between(&cluster);
     (0..REPLICAS).for_each(|at| cluster.start(at));
     cluster.wait_for_leader();
     let mut load = Load::start(&addresses, &mut random);

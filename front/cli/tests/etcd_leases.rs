@@ -89,7 +89,7 @@ fn keep_and_give_up(protocol: &str, instances: u16) {
     let mut random = Random::from_environment(&format!("leases under faults, {protocol}"));
     let arguments = ["--protocol", protocol, "--instances", &instances.to_string()];
     let (mut cluster, addresses) = Cluster::of_etcd_with("etcd-leases", &arguments, &mut random);
-    let links = Links::between(&cluster, &mut random);
+    let links = Links::between(&cluster);
     (0..REPLICAS).for_each(|at| cluster.start(at));
     cluster.wait_for_leader();
     let mut load = Load::start(&addresses, &mut random);

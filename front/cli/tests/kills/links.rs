@@ -1,7 +1,6 @@
 //! The links between replicas, through this process: each can be cut, one way or both, and nothing is closed by that.
 
-use super::cluster::{self, Cluster};
-use super::random::Random;
+use super::cluster::Cluster;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +24,7 @@ pub(crate) struct Links {
 
 impl Links {
     /// Between the replicas of a cluster that was not started yet.
-    pub(crate) fn between(cluster: &Cluster, random: &mut Random) -> Self {
+    pub(crate) fn between(cluster: &Cluster) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime");
         let count = cluster.members.len();
@@ -33,10 +32,12 @@ impl Links {
             Arc::new((0..count * count).map(|_| AtomicBool::new(false)).collect());
         let pairs = (0..count).flat_map(|from| (0..count).map(move |to| (from, to)));
         let pairs: Vec<(usize, usize)> = pairs.filter(|(from, to)| from != to).collect();
-        for ((from, to), port) in pairs.iter().zip(cluster::ports(pairs.len(), random)) {
+        for (from, to) in &pairs {
             let target = cluster.members[*to].1.clone();
             let ways = (count * from + to, count * to + from);
-            let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", port))).expect("a free port");
+            // Whatever is free: it stays bound to the end.
+            let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0))).expect("a free port");
+            let port = listener.local_addr().expect("it is bound").port();
             reach(&cluster.home(*from).join("replica.toml"), &target, port);
             runtime.spawn(serve(listener, target, cut.clone(), ways));
         }
