@@ -701,6 +701,7 @@ impl Node {
 
     /// Tells the instances whose messages get to a member and back.
     fn connect(&mut self, now: Time, replica: ReplicaId) {
+        self.sights.majority_changed();
         for (at, instance) in self.instances.iter_mut().enumerate() {
             if self.peers.is_up_in(replica, at) && instance.connected.insert(replica) {
                 instance.step(now, OrderInput::Connected(replica));
@@ -710,6 +711,7 @@ impl Node {
 
     /// Tells the instances whose messages may have been lost.
     fn disconnect(&mut self, now: Time, replica: ReplicaId, change: Change) {
+        self.sights.majority_changed();
         for (at, instance) in self.instances.iter_mut().enumerate() {
             if change.cuts(at) && instance.connected.remove(&replica) {
                 instance.step(now, OrderInput::Disconnected(replica));

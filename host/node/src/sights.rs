@@ -60,8 +60,8 @@ impl Sights {
         (best > rank(me, own)).then_some(best.2.0)
     }
 
-    /// Another majority may count.
-    pub(crate) fn members_changed(&mut self) {
+    /// Others are members, or connected.
+    pub(crate) fn majority_changed(&mut self) {
         self.reaches = None;
     }
 
@@ -129,7 +129,6 @@ impl Node {
 
     /// A member is connected from now on.
     pub(crate) fn greet_with_sight(&mut self, member: ReplicaId, out: &mut Effects) {
-        self.sights.reaches = None;
         if !self.seen_together().is_empty() {
             self.tell_sight_to(member, out);
         }
@@ -156,7 +155,6 @@ impl Node {
     /// A member's connection is gone, and it will say so again.
     pub(crate) fn forget_sight(&mut self, member: ReplicaId) {
         self.sights.others.remove(&member);
-        self.sights.reaches = None;
     }
 
     /// Whether a member hears the leaders of all instances.
