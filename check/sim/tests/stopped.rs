@@ -41,15 +41,21 @@ fn who_keeps_things_back_stops_nobody() {
 
 /// Two of three agree on a checkpoint, while the third one hears nothing. Then one of the two loses its disk for good, and the other one starts
 /// again. It alone knows what was agreed on, and its log begins after that: the third one takes the checkpoint on its word.
-fn the_only_holder_starts_again(seed: u64, protocol: Protocol) -> Plan {
+fn the_only_holder_starts_again(seed: u64, protocol: Protocol, instances: u16, commands: u32) -> Plan {
     let calm = Profile::calm(FaultModel::Crash, 3);
-    let profile = Profile { protocol: Some(protocol), instances: Some(2), ..calm };
+    let profile = Profile { protocol: Some(protocol), instances: Some(instances), ..calm };
     let mut plan = Plan::calm(seed, &profile);
     (plan.restored, plan.heal_at) = (true, 6000 * MS);
     (plan.borders.interval_bytes, plan.borders.state_percent) = (1100, 0);
+    plan.keeping = (MS / 100, MS / 10);
     let work = &mut plan.workload;
-    // Reads, which need sessions.
-    (work.operations, work.at_once, work.shares) = (1, 1, [0, 1, 0, 0, 0, 0, 0, 0]);
+    if commands == 0 {
+        // Reads, which need sessions.
+        (work.operations, work.at_once, work.shares) = (1, 1, [0, 1, 0, 0, 0, 0, 0, 0]);
+    } else {
+        // The log was trimmed.
+        (work.operations, plan.log.segment_bytes) = (commands, 20 << 10);
+    }
     plan.faults.push((100 * MS, Fault::Pause { who: 0, time: 3000 * MS }));
     plan.faults.push((2000 * MS, Fault::Lose { who: 1 }));
     plan.faults.push((2100 * MS, Fault::PowerLoss { who: 2, time: 100 * MS }));
@@ -59,8 +65,11 @@ fn the_only_holder_starts_again(seed: u64, protocol: Protocol) -> Plan {
 #[test]
 fn what_only_one_knows_to_be_agreed_on_can_be_had() {
     for (seed, protocol) in (1..=20).flat_map(|seed| [(seed, Protocol::Raft), (seed, Protocol::ModSmart)]) {
-        let report = World::new(the_only_holder_starts_again(seed, protocol), Level::Hash).run();
-        assert!(report.failure.is_none(), "{protocol:?}, seed {seed}: {:?}", report.failure);
+        for (instances, commands) in [(1, 0), (2, 0), (1, 40)] {
+            let plan = the_only_holder_starts_again(seed, protocol, instances, commands);
+            let report = World::new(plan, Level::Hash).run();
+            assert!(report.failure.is_none(), "{protocol:?}, seed {seed}, {instances}: {:?}", report.failure);
+        }
     }
 }
 

@@ -271,6 +271,14 @@ impl Checkpoints {
         self.own.push_back(own);
     }
 
+    /// After a start, which checkpoints others may have on this replica's word: what they need in the place of the log that was given up, and
+    /// `asleep`, the one in which instances fell asleep. The checkpoint before the oldest one here went for that one, which was agreed on then.
+    pub(crate) fn stand_for(&mut self, asleep: Option<Seq>) {
+        let oldest = self.own.front().filter(|_| self.gone > Seq::ZERO).map(|own| own.seq);
+        let upto = [Some(self.gone), asleep, oldest].into_iter().flatten().max();
+        self.agreement.vouch(upto.unwrap_or_default());
+    }
+
     /// A member said what it has. What is stable stays so.
     pub(crate) fn note_stable(&mut self) {
         let kept: Vec<Seq> = self.own.iter().map(|own| own.seq).chain(self.writing.iter().copied()).collect();

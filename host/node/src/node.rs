@@ -284,7 +284,7 @@ impl Restoring {
         checkpoints.gone = gone(&instances, trimmed, merge.seq());
         // Who still waits for what sleeps now has to have the checkpoint in which it does.
         let asleep = instances.iter().any(|instance| instance.asleep).then(|| merge.seq());
-        checkpoints.agreement.vouch(checkpoints.gone.max(asleep.unwrap_or_default()));
+        checkpoints.stand_for(asleep);
         checkpoints.records.extend(records.map(|records| (merge.seq(), records)));
         let mut node = Node {
             peers: Peers::new(&config),

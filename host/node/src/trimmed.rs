@@ -67,6 +67,9 @@ impl Node {
         if own.seq > self.checkpoints.forgotten {
             self.checkpoints.forgotten = own.seq;
             keep(out, Job::Forget { keep: own.seq });
+            // Who wanted one of those before gets this one instead, agreed on or not.
+            self.checkpoints.agreement.vouch(own.seq);
+            self.tell_own(own.seq, out);
         }
         let Checkpoints { holds, own: all, .. } = &self.checkpoints;
         let most = if self.turn.disk_full { 0 } else { most };
@@ -87,9 +90,7 @@ impl Node {
                 Err(_) => return,
             }
         }
-        // Who lacks what is forgotten now gets this checkpoint instead, agreed on or not.
-        self.checkpoints.agreement.vouch(own.seq);
-        self.tell_own(own.seq, out);
+        // Who lacks what is forgotten now gets this checkpoint instead: it was vouched for when those before it went.
         self.checkpoints.trimmed = own.seq;
         self.gave_up(own.seq);
         trimming.lives_end = trimming.lives_end.max(self.log.appended());
