@@ -73,6 +73,14 @@ fn what_only_one_knows_to_be_agreed_on_can_be_had() {
     }
 }
 
+/// Checkpoints are written slowly, so that the one that goes was the last one known to be agreed on: the one in its place can be had.
+#[test]
+fn what_takes_the_place_of_an_agreed_checkpoint_can_be_had() {
+    let mut plan = the_only_holder_starts_again(4, Protocol::Raft, 2, 40);
+    plan.keeping = (5 * MS, 30 * MS);
+    assert_eq!(World::new(plan, Level::Hash).run().failure, None);
+}
+
 /// With everything else that happens: from a backup, without those that never come back, with liars that keep things back.
 #[test]
 fn random_seeds_are_not_stopped() {

@@ -446,8 +446,8 @@ impl Node {
             return;
         }
         let local = self.executor.objects();
-        // Of many instances nobody knows which seq such a record has. And what is here already is no help: a log may begin after records that
-        // have no seq.
+        // Of many instances nobody knows which seq such a record has. A checkpoint that is here already is no help: the leader's log may begin
+        // after a record that has no seq.
         let exact = || self.merge.estimate(self.instances[at].id, RecordIndex(slot.number()));
         let next = self.merge.seq().next();
         let seq = if self.instances.len() == 1 { exact().max(next) } else { next };
