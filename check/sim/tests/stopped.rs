@@ -81,6 +81,20 @@ fn what_takes_the_place_of_an_agreed_checkpoint_can_be_had() {
     assert_eq!(World::new(plan, Level::Hash).run().failure, None);
 }
 
+/// Whoever is behind knows of later checkpoints that were agreed on, and nobody has one of those any more.
+#[test]
+fn an_older_checkpoint_can_be_had_when_the_later_ones_are_lost() {
+    let slow = (MS / 2, 3 * MS);
+    for (seed, protocol) in (1..=20).flat_map(|seed| [(seed, Protocol::Raft), (seed, Protocol::ModSmart)]) {
+        for (instances, keeping) in [(1, slow), (2, slow), (2, (MS / 100, MS / 10))] {
+            let mut plan = the_only_holder_starts_again(seed, protocol, instances, 40);
+            plan.keeping = keeping;
+            let report = World::new(plan, Level::Hash).run();
+            assert!(report.failure.is_none(), "{protocol:?}, seed {seed}, {instances}: {:?}", report.failure);
+        }
+    }
+}
+
 /// With everything else that happens: from a backup, without those that never come back, with liars that keep things back.
 #[test]
 fn random_seeds_are_not_stopped() {

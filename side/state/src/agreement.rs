@@ -10,7 +10,7 @@
 //! others: each member's newest borders are kept, so nobody pushes out what another one said. Beside them one older report of
 //! each member is kept: while one has diverged and others are far behind, no newer border can be agreed on for long, and the last
 //! agreed one that it holds (or without that, the last agreed one) is what those who are behind must hear of, however many borders came
-//! since.
+//! since, and whatever was agreed on at those: with crash faults the one that it holds may be the only one that is left.
 //!
 //! With Byzantine faults a digest that is not agreed on is nobody's word but its sender's: nothing is fetched by it, and the log is not
 //! trimmed by it. f+1 reports are enough to believe, and too few to trim: f of them may be liars', who say nothing more once the log is
@@ -253,7 +253,11 @@ impl Agreement {
     }
 
     fn report(&mut self, from: ReplicaId, seq: Seq, report: Report) -> Vec<Verdict> {
-        let Some(reports) = self.reports.get_mut(&from).filter(|_| seq > self.floor) else {
+        if seq <= self.floor {
+            self.report_past(from, seq, report);
+            return Vec::new();
+        }
+        let Some(reports) = self.reports.get_mut(&from) else {
             return Vec::new();
         };
         let mut was = reports.insert(seq, report);
@@ -275,6 +279,18 @@ impl Agreement {
         }
         self.forget();
         verdicts
+    }
+
+    /// A report on a border that is too long past to be judged. Its member may hold nothing later: then this is what one who is behind
+    /// can have, whatever was agreed on since.
+    fn report_past(&mut self, from: ReplicaId, seq: Seq, report: Report) {
+        if let Some((kept, known)) = self.older.get_mut(&from)
+            && *kept == seq
+        {
+            *known = report;
+        } else if report.held && self.trusts_one() && self.reports.contains_key(&from) {
+            self.keep_older(from, seq, report, true);
+        }
     }
 
     /// A report on a border before a member's newest ones: pushed out, or `said` just now. Whether there is a verdict to look for.

@@ -174,6 +174,27 @@ fn borders_that_are_long_past_are_not_told_again() {
     assert_eq!(three.offers(Seq::ZERO).len(), BORDERS_MAX);
 }
 
+/// What was agreed on later was lost: the one checkpoint that is left is older than all that is looked at.
+#[test]
+fn what_another_holds_is_heard_of_however_late() {
+    let mut one = agreement(3);
+    for border in 2..=40 {
+        let seq = Seq::new(border * 10);
+        drop(one.heard(replica(2), seq, digest(border), false));
+        drop(one.heard(replica(3), seq, digest(border), false));
+    }
+    assert_eq!(one.offers(Seq::ZERO), []);
+    assert_eq!(one.heard(replica(3), Seq::new(20), digest(2), true), []);
+    let offer = Offer { seq: Seq::new(20), digest: digest(2), holders: vec![replica(3)] };
+    assert_eq!(one.offers(Seq::ZERO), [offer.clone()]);
+    drop(one.heard(replica(3), Seq::new(10), digest(1), true));
+    drop(one.heard(replica(2), Seq::new(30), digest(3), false));
+    assert_eq!(one.offers(Seq::ZERO), [offer], "the latest of those that a member holds");
+    drop(one.heard(replica(3), Seq::new(20), digest(2), false));
+    assert_eq!(one.offers(Seq::ZERO), [], "it holds it no longer");
+    one.invariants();
+}
+
 #[test]
 fn the_last_agreed_border_stays_known_while_no_newer_one_can_be_agreed_on() {
     let (first, later) = (Seq::new(10), 2..=100_u64);
