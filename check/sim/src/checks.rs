@@ -22,6 +22,7 @@
 
 pub mod acked;
 pub mod agreement;
+pub mod alarm;
 pub mod answers;
 pub mod asked;
 pub mod borders;

@@ -143,7 +143,7 @@ impl Client {
             rng,
             session: None,
             opening: false,
-            open_at: 0,
+            open_at: plan.workload.since,
             open: BTreeMap::new(),
             next_call: 1,
             started: 0,

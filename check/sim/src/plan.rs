@@ -16,6 +16,7 @@ mod members;
 mod moments;
 mod profile;
 mod state;
+mod stops;
 mod suspends;
 mod upgrades;
 mod usual;
@@ -341,7 +342,12 @@ impl Fault {
     pub fn is_final(&self) -> bool {
         match self {
             Self::Disk(fault) => fault.damages(),
-            _ => matches!(self, Self::Rot { .. } | Self::Lose { .. }),
+            _ => {
+                matches!(
+                    self,
+                    Self::Rot { .. } | Self::Lose { .. } | Self::Moment(Moment::ClaimsAlone { .. })
+                )
+            }
         }
     }
 
@@ -357,7 +363,9 @@ impl Fault {
             | Self::Program { who, .. }
             | Self::Lose { who } => Some(Some(*who).filter(|who| *who < AFTER_LEADER)),
             Self::Disk(fault) => Some(Some(fault.who())),
-            Self::Blackout { .. } | Self::Moment(Moment::Voted { .. }) => Some(None),
+            Self::Blackout { .. } | Self::Moment(Moment::Voted { .. } | Moment::ClaimsAlone { .. }) => {
+                Some(None)
+            }
             _ => None,
         }
     }

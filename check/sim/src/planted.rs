@@ -28,8 +28,7 @@ const fn bug(name: &'static str, what: &'static str) -> Bug {
 }
 
 const fn about(focus: Focus, name: &'static str, what: &'static str) -> Bug {
-    let byzantine = matches!(focus, Focus::Reads);
-    Bug { name, what, byzantine, focus: Some(focus) }
+    Bug { name, what, byzantine: focus.lies(), focus: Some(focus) }
 }
 
 const fn byzantine(name: &'static str, what: &'static str) -> Bug {
@@ -150,15 +149,27 @@ pub const BUGS: &[Bug] = &[
     byzantine("members-of-one", "a replica takes another one's word for who the members are"),
     byzantine("gap-of-one", "a leader fills its instance as far as one replica wants"),
     byzantine("reply-of-one", "a client takes one replica's word"),
-    byzantine("time-held-back", "a replica takes whatever time a leader holds back"),
+    about(Focus::Idle, "time-held-back", "a replica takes whatever time a leader holds back"),
     byzantine("smart-shown-is-not-had", "a replica follows a view whose slots nobody can give it"),
-    byzantine(
-        "smart-founded-at-zero",
-        "a cluster made from a backup takes itself for one that began with nothing",
+    Bug {
+        byzantine: true,
+        ..about(
+            Focus::Beginnings,
+            "smart-founded-at-zero",
+            "a cluster made from a backup takes itself for one that began with nothing",
+        )
+    },
+    about(
+        Focus::Claims,
+        "smart-nothing-to-wait-for",
+        "who lacks the slot before its view waits for it without an end",
     ),
-    byzantine("smart-nothing-to-wait-for", "who lacks the slot before its view waits for it without an end"),
-    byzantine("gap-unwatched", "nobody complains about who leads an idle instance and fills nothing"),
-    byzantine("deadlines-unwatched", "nobody complains about a leader that orders no time"),
+    about(
+        Focus::Idle,
+        "gap-unwatched",
+        "nobody complains about who leads an idle instance and fills nothing",
+    ),
+    about(Focus::Idle, "deadlines-unwatched", "nobody complains about a leader that orders no time"),
     byzantine("border-whenever-asked", "a border comes whenever a leader asks for one"),
     about(Focus::Reads, "read-at-once", "a replica answers reads from before what it accepted"),
     about(Focus::Reads, "read-of-few", "a client takes what f+1 answer to a read that is not ordered"),

@@ -25,6 +25,7 @@ mod verdict;
 mod watches;
 
 use crate::checks::agreement::Agreement;
+use crate::checks::alarm::Alarm;
 use crate::checks::answers::Answers;
 use crate::checks::checkpoints::Checkpoints;
 use crate::checks::instances::Instances;
@@ -98,6 +99,7 @@ pub struct World {
     agreement: Agreement,
     once: Once,
     answers: Answers,
+    alarm: Alarm,
     states: States,
     times: Times,
     /// When the service's alarm rang first in which batch.
@@ -141,6 +143,7 @@ impl World {
             agreement: Agreement::default(),
             once: Once::default(),
             answers: Answers::default(),
+            alarm: Alarm::new(plan.service.alarm),
             states: States::default(),
             times: Times::new(plan.times()),
             rang: BTreeMap::new(),
@@ -302,6 +305,9 @@ impl World {
             }
         }
         if let Err(failure) = self.look_at_answers() {
+            self.fail(failure);
+        }
+        if let Err(failure) = self.alarm.look(self.now, self.plan.heal_at) {
             self.fail(failure);
         }
         if let Err(failure) = self.look_at_members() {

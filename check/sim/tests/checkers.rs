@@ -3,6 +3,7 @@
 use quorate_history::{Answer, Event, Op, Outcome};
 use quorate_node::SuspectStatus;
 use quorate_sim::checks::agreement::Agreement;
+use quorate_sim::checks::alarm::Alarm;
 use quorate_sim::checks::members::Members;
 use quorate_sim::checks::once::Once;
 use quorate_sim::checks::time::{Bounds, Times};
@@ -205,6 +206,22 @@ fn answers_sees_silence() {
     assert_eq!(answers.look(6 * end + second, 4, true), Ok(()), "somebody was answered");
     assert_eq!(answers.look(7 * end + second, 4, true), Ok(()));
     assert!(answers.look(7 * end + 2 * second, 4, true).is_err());
+}
+
+#[test]
+fn alarm_sees_one_that_does_not_ring() {
+    let second = 1_000_000_000;
+    let mut alarm = Alarm::new(2 * second);
+    assert!(alarm.look(900 * second, 0).is_ok(), "it is not set");
+    alarm.set(10 * second);
+    assert!(alarm.look(30 * second, 0).is_ok());
+    assert_eq!(alarm.look(60 * second, 0).unwrap_err().checker, "alarm");
+    assert!(alarm.look(60 * second, 40 * second).is_ok(), "faults were over only then");
+    alarm.rang();
+    assert!(alarm.look(90 * second, 0).is_ok());
+    let mut none = Alarm::new(0);
+    none.set(10 * second);
+    assert!(none.look(90 * second, 0).is_ok());
 }
 
 #[test]

@@ -25,13 +25,14 @@ fn whatever_runs_are_about_they_are_clean() {
     }
     clean(Profile { protocol: Some(Protocol::ModSmart), ..about(Focus::Votes) }, 30);
     clean(Profile { protocol: Some(Protocol::ModSmart), ..about(Focus::Changes) }, 15);
+    clean(Profile { fault_model: Some(FaultModel::Byzantine), ..about(Focus::Beginnings) }, 30);
 }
 
 #[test]
 fn a_focus_is_drawn_now_and_then() {
     for (fault_model, all) in [
-        (FaultModel::Crash, vec![Focus::Votes, Focus::Promises, Focus::Changes]),
-        (FaultModel::Byzantine, vec![Focus::Reads]),
+        (FaultModel::Crash, vec![Focus::Votes, Focus::Promises, Focus::Changes, Focus::Beginnings]),
+        (FaultModel::Byzantine, vec![Focus::Reads, Focus::Idle, Focus::Beginnings]),
     ] {
         let profile = Profile { fault_model: Some(fault_model), ..Profile::default() };
         let drawn: Vec<Focus> = (1..=1000).filter_map(|seed| Plan::new(seed, &profile).focus).collect();

@@ -129,6 +129,12 @@ enum FocusChoice {
     Promises,
     /// Changes of membership, for which operators ask again and again; with crash faults
     Changes,
+    /// Liars that lead, and hold back what nobody asks for: no-ops, and time; faults are byzantine
+    Idle,
+    /// Clusters with a backup, whose first leaders die before anything is asked for
+    Beginnings,
+    /// Leaders that say what they decided, and die before anybody else has it; with crash faults and mod-smart
+    Claims,
 }
 
 impl From<FocusChoice> for Focus {
@@ -138,6 +144,9 @@ impl From<FocusChoice> for Focus {
             FocusChoice::Votes => Self::Votes,
             FocusChoice::Promises => Self::Promises,
             FocusChoice::Changes => Self::Changes,
+            FocusChoice::Idle => Self::Idle,
+            FocusChoice::Beginnings => Self::Beginnings,
+            FocusChoice::Claims => Self::Claims,
         }
     }
 }
@@ -193,8 +202,9 @@ fn check_plant(args: &Args) -> Outcome<()> {
 fn options(args: Args) -> Outcome<Options> {
     check_plant(&args)?;
     let lies = args.liars.is_some_and(|count| count > 0);
-    let reads = args.focus == Some(FocusChoice::Reads);
-    let byzantine = args.fault_model == Some(FaultModelWord::Byzantine) || lies || reads;
+    let focus = args.focus.map(Focus::from);
+    let about_lies = focus.is_some_and(Focus::lies);
+    let byzantine = args.fault_model == Some(FaultModelWord::Byzantine) || lies || about_lies;
     if lies && args.fault_model == Some(FaultModelWord::Crash) {
         return Err(Failure::usage(
             "replicas that crash at most do not lie: leave out --fault-model or --liars",
@@ -221,7 +231,7 @@ fn options(args: Args) -> Outcome<Options> {
         resizes: args.resizes,
         lanes: args.lanes,
         upgrades: args.upgrades,
-        focus: args.focus.map(Focus::from),
+        focus,
         faults: !args.no_faults,
         sync: args.durability.map(|choice| match choice {
             DurabilityChoice::Group => SyncMode::Group,

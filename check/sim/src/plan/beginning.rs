@@ -1,6 +1,6 @@
 //! Which clusters begin with the state of another one: what a backup holds, restored for other replicas, perhaps with another protocol.
 
-use super::{MS, Plan, Profile, Upgrades};
+use super::{Focus, MS, Plan, Profile, Upgrades};
 use crate::random::Rng;
 use quorate_log::SyncMode;
 use quorate_types::Protocol;
@@ -8,7 +8,8 @@ use quorate_wire::FEATURE_LEVEL;
 
 /// From a generator of its own, after all else was drawn. What is in memory only is gone when a process ends, and so is a state.
 pub(super) fn plan_beginning(plan: &mut Plan) {
-    plan.restored = Rng::of(plan.seed, 27).chance(150) && plan.log.sync != SyncMode::Memory;
+    let drawn = Rng::of(plan.seed, 27).chance(150) || plan.focus == Some(Focus::Beginnings);
+    plan.restored = drawn && plan.log.sync != SyncMode::Memory;
 }
 
 impl Plan {

@@ -1,6 +1,7 @@
 //! What a run is about more than others. Some mistakes show only where several rare things meet: a focus brings these together, and leaves the
 //! rest to the seed. From generators of its own, so that the plans of all other seeds stay as they are.
 
+use super::stops::{plan_beginnings, plan_claims, plan_idle};
 use super::{Change, Fault, LEADER_ALONE, Liar, MS, Moment, Plan, Profile};
 use crate::liars::Trick;
 use crate::random::Rng;
@@ -21,11 +22,18 @@ pub enum Focus {
     Promises,
     /// Changes of membership: operators ask again and again while none can begin.
     Changes,
+    /// Liars that lead, and hold back what nobody asks for: no-ops, and time.
+    Idle,
+    /// Clusters with a backup, whose first leaders die before anything is asked for.
+    Beginnings,
+    /// Leaders that say what they decided to who leads next, and die before anybody else has it.
+    Claims,
 }
 
 impl Focus {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Reads, Self::Votes, Self::Promises, Self::Changes];
+    pub const ALL: [Self; 7] =
+        [Self::Reads, Self::Votes, Self::Promises, Self::Changes, Self::Idle, Self::Beginnings, Self::Claims];
 
     /// Its name.
     #[must_use]
@@ -35,15 +43,35 @@ impl Focus {
             Self::Votes => "votes",
             Self::Promises => "promises",
             Self::Changes => "changes",
+            Self::Idle => "idle",
+            Self::Beginnings => "beginnings",
+            Self::Claims => "claims",
+        }
+    }
+
+    /// Whether it is about liars.
+    #[must_use]
+    pub const fn lies(self) -> bool {
+        matches!(self, Self::Reads | Self::Idle)
+    }
+
+    /// The only protocol that it is about with crash faults.
+    #[must_use]
+    pub const fn protocol(self) -> Option<Protocol> {
+        match self {
+            Self::Promises => Some(Protocol::Raft),
+            Self::Claims => Some(Protocol::ModSmart),
+            _ => None,
         }
     }
 
     /// Whether it is about clusters like these.
     fn fits(self, profile: &Profile) -> bool {
+        let crash = profile.model() == FaultModel::Crash;
         match self {
-            Self::Reads => profile.model() == FaultModel::Byzantine,
-            Self::Votes | Self::Changes => profile.model() == FaultModel::Crash,
-            Self::Promises => profile.protocol() == Protocol::Raft,
+            Self::Reads | Self::Idle => !crash,
+            Self::Beginnings => profile.sync.is_none_or(|sync| sync != SyncMode::Memory),
+            _ => crash && self.protocol().is_none_or(|protocol| protocol == profile.protocol()),
         }
     }
 }
@@ -68,9 +96,17 @@ impl Profile {
     pub(super) fn with(self, focus: Option<Focus>, seed: u64) -> Self {
         let Some(focus) = focus else { return self };
         let few = Rng::of(seed, 51).pick(&[3, 3, 3, 5]);
-        let decides = matches!(focus, Focus::Reads | Focus::Changes);
+        let few = matches!(focus, Focus::Votes | Focus::Promises | Focus::Claims).then_some(few);
+        // Most of them idle, or one that has all.
+        let mut rng = Rng::of(seed, 53);
+        let instances = match focus {
+            Focus::Idle => Some(rng.pick(&[1, 1, 2, 3, 4, 8])),
+            Focus::Claims => Some(rng.pick(&[1, 1, 2])),
+            _ => None,
+        };
         Self {
-            replicas: if decides { self.replicas } else { self.replicas.or(Some(few)) },
+            replicas: self.replicas.or(few),
+            instances: self.instances.or(instances),
             sync: self.sync.or(Some(SyncMode::Group)),
             changes: self.changes.or(Some(focus == Focus::Changes)),
             resizes: self.resizes.or(Some(false)),
@@ -87,6 +123,9 @@ pub(super) fn plan_focus(plan: &mut Plan) {
         Some(Focus::Reads) => plan_reads(plan, &mut rng),
         Some(Focus::Votes) => plan_votes(plan, &mut rng),
         Some(Focus::Changes) => plan_changes(plan, &mut rng),
+        Some(Focus::Idle) => plan_idle(plan, &mut rng),
+        Some(Focus::Beginnings) => plan_beginnings(plan, &mut rng),
+        Some(Focus::Claims) => plan_claims(plan, &mut rng),
         Some(Focus::Promises) | None => {}
     }
     plan.faults.sort_by_key(|(at, _)| *at);
@@ -94,7 +133,7 @@ pub(super) fn plan_focus(plan: &mut Plan) {
 
 /// In most of these runs nothing else goes wrong. Where a state is corrupted no other process may end from then on, and nobody knows when a
 /// moment comes.
-fn calm(plan: &mut Plan, rng: &mut Rng) {
+pub(super) fn calm(plan: &mut Plan, rng: &mut Rng) {
     plan.faults.retain(|(_, fault)| !matches!(fault, Fault::Corrupt { .. }));
     if rng.chance(700) {
         plan.faults.clear();

@@ -59,7 +59,7 @@ impl Default for Profile {
 impl Profile {
     /// Which faults the cluster is to survive.
     pub fn model(&self) -> FaultModel {
-        let lies = self.liars.is_some_and(|count| count > 0) || self.focus == Some(Focus::Reads);
+        let lies = self.liars.is_some_and(|count| count > 0) || self.focus.is_some_and(Focus::lies);
         self.fault_model.unwrap_or(if lies { FaultModel::Byzantine } else { FaultModel::default() })
     }
 
@@ -67,7 +67,7 @@ impl Profile {
     pub fn protocol(&self) -> Protocol {
         match self.model() {
             FaultModel::Byzantine => Protocol::ModSmart,
-            FaultModel::Crash => self.protocol.unwrap_or_default(),
+            FaultModel::Crash => self.protocol.or(self.focus.and_then(Focus::protocol)).unwrap_or_default(),
         }
     }
 

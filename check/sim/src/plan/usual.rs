@@ -8,6 +8,8 @@ use quorate_log::{LogConfig, SyncMode};
 /// What clients do.
 #[derive(Clone, Debug)]
 pub struct Workload {
+    /// When clients begin, in nanoseconds.
+    pub since: u64,
     /// Operations of each client.
     pub operations: u32,
     /// Of one that lies, at most: each may cost the office of a leader that believes it.
@@ -73,6 +75,7 @@ pub(super) fn workload(rng: &mut Rng, heal_at: u64, length: u32) -> Workload {
         shares[0] = 5;
     }
     Workload {
+        since: 0,
         operations,
         of_liars: 8,
         at_once: rng.pick(&[1, 2, 8]),

@@ -140,6 +140,8 @@ impl World {
                 if let Some((_, position)) =
                     keeping.asked.front().copied().filter(|(asked, _)| *asked == number)
                 {
+                    // It may be there already, with another state: what was repaired takes its place.
+                    keeping.written.retain(|(other, _)| *other < number);
                     keeping.written.push((number, position));
                 }
                 if replica.standing.may_be_wrong(number) {

@@ -60,6 +60,7 @@ impl World {
 
     fn say_this(&mut self, who: usize, conn: ConnId, frame: &OutFrame) {
         self.look_for_votes(who, conn, frame);
+        self.look_for_claims(who, frame);
         let kind = frame.kind();
         self.trace
             .line(Level::All, self.now, Some(who), "send", || format!("{conn} {kind:?} {}", frame.len()));

@@ -23,6 +23,19 @@ fn votes(frame: &OutFrame) -> bool {
     }
 }
 
+/// The slot that a replica says it decided, where a view changes.
+fn claims(frame: &OutFrame) -> Option<(usize, u64)> {
+    let payload = || bytes::Bytes::from(frame.to_vec()).slice(FRAME_HEADER..);
+    if frame.kind() != FrameKind::Order {
+        return None;
+    }
+    let Ok((instance, OrderMessage::ModSmart(message))) = OrderMessage::decode(payload()) else {
+        return None;
+    };
+    let Body::StopData { collect, .. } = &message.body else { return None };
+    Some((usize::from(instance.number()) - 1, collect.decided.number()))
+}
+
 impl World {
     /// Takes the first of those that wait for such a moment.
     fn take_moment(&mut self, is: impl Fn(&Moment) -> bool) -> Option<Moment> {
@@ -49,6 +62,50 @@ impl World {
         if let Some(Moment::Voted { after, time, cut }) = self.take_moment(waits) {
             self.strike_after(after, Fault::PowerLoss { who, time });
             self.strike_after(after, Fault::Partition { group: 1 << to, time: cut });
+        }
+    }
+
+    /// How far an instance is decided at a replica that runs.
+    fn decided(&self, who: usize, at: usize) -> u64 {
+        let status = self.replicas[who].node.as_ref().map(quorate_node::Node::status);
+        let each = status.as_ref().and_then(|status| status.instances.each.get(at));
+        each.map_or(0, |instance| instance.decided)
+    }
+
+    /// How far it is decided at the other ones.
+    fn decided_elsewhere(&self, who: usize, at: usize) -> u64 {
+        let others = (0..self.plan.replicas).filter(|other| *other != who);
+        others.map(|other| self.decided(other, at)).max().unwrap_or(0)
+    }
+
+    /// A replica says, where a view changes, what it decided.
+    pub(super) fn look_for_claims(&mut self, who: usize, frame: &OutFrame) {
+        let waits = |moment: &Moment| matches!(moment, Moment::ClaimsAlone { .. });
+        if !self.moments.iter().any(waits) {
+            return;
+        }
+        let Some((at, slot)) = claims(frame) else { return };
+        if slot > self.decided_elsewhere(who, at)
+            && let Some(Moment::ClaimsAlone { after }) = self.take_moment(waits)
+        {
+            self.strike_after(after, Fault::Lose { who });
+        }
+    }
+
+    /// A replica had a turn: whether it leads, and decided what no other one did.
+    pub(super) fn look_for_decisions(&mut self, who: usize) {
+        let waits = |moment: &Moment| matches!(moment, Moment::DecidesAlone);
+        let Some(node) = self.replicas[who].node.as_ref().filter(|_| self.moments.iter().any(waits)) else {
+            return;
+        };
+        let leads: Vec<bool> = node.leases().iter().map(|(_, leads, _)| *leads).collect();
+        let mut led = (0..leads.len()).filter(|at| leads[*at]);
+        if led.any(|at| self.decided(who, at) > self.decided_elsewhere(who, at)) {
+            self.take_moment(waits);
+            for other in (0..self.plan.replicas).filter(|other| *other != who) {
+                self.strike_after(0, Fault::Reset { a: who, b: other });
+            }
+            self.strike_after(0, Fault::Transfer { who, to: 0 });
         }
     }
 

@@ -145,6 +145,7 @@ impl World {
         self.after_steps(who);
         self.look_at_lease(who, &before);
         self.look_for_leaders(who, &before);
+        self.look_for_decisions(who);
         if self.processes[who].waits {
             return None;
         }
@@ -382,7 +383,10 @@ impl World {
                         .line(Level::Events, self.now, Some(who), "corrupt", || format!("at seq {seq}"));
                 }
                 Told::Rang(seq) => {
-                    self.rang.entry(*seq).or_insert(self.now);
+                    self.rang.entry(*seq).or_insert_with(|| {
+                        self.alarm.rang();
+                        self.now
+                    });
                 }
                 Told::Restored => {
                     jumped = true;
@@ -417,6 +421,7 @@ impl World {
         if !self.agreement.executed(name, index, row)? {
             return Ok(());
         }
+        self.alarm.set(self.now);
         let client = self.clients.get((row.op.0 as usize).wrapping_sub(1));
         if client.is_some_and(Client::lies) {
             return Ok(());
