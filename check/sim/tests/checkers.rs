@@ -254,8 +254,13 @@ fn time_that_catches_up_is_found() {
     }
     let mut jumped = times();
     jumped.executed((2 * SECOND, false), SECOND, SECOND).unwrap();
-    jumped.jumps(3 * SECOND, SECOND);
-    assert_eq!(jumped.executed((4 * SECOND, false), 4 * SECOND, 5 * SECOND), Ok(()));
+    jumped.jumps(3 * SECOND, 1, SECOND);
+    // Nobody heard of it yet; then the one whose clock that is proposes, and that is enough.
+    assert_eq!(jumped.executed((4 * SECOND, false), 4 * SECOND, 4 * SECOND), Ok(()));
+    assert_eq!(jumped.executed((5 * SECOND, false), 5 * SECOND, 6 * SECOND), Ok(()));
+    jumped.goes_on(5 * SECOND, 1);
+    assert_eq!(jumped.executed((11 * SECOND, false), 11 * SECOND, 11 * SECOND), Ok(()));
+    assert!(jumped.executed((12 * SECOND, false), 12 * SECOND, 13 * SECOND).is_err());
 }
 
 /// While faults last it may fall back as far as it likes.

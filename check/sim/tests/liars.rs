@@ -121,7 +121,7 @@ fn who_leads_an_idle_instance_and_fills_nothing_is_replaced() {
 #[ignore = "a bug is in force in the whole process: run it alone"]
 fn an_idle_instance_that_nobody_watches_stops_the_others() {
     quorate_types::plant(Some("gap-unwatched"));
-    let took = std::panic::catch_unwind(|| leads_an_idle_instance(1, 2));
+    let took = std::panic::catch_unwind(|| leads_an_idle_instance(3, 8));
     quorate_types::plant(None);
     assert!(took.is_err(), "{took:?}");
 }

@@ -6,11 +6,12 @@
 //! number. Whoever takes over does the same, so that leaders gather until each hears all. docs/protocols/merge.md.
 //! Tests: `sights/tests.rs`, check/sim/tests/ring.rs.
 //!
-//! Where replicas may lie nothing of this is done: a liar could draw every instance to itself.
+//! With Mod-SMaRt nobody gathers: who does not hear a leader gets what it decided from whoever has it. Where replicas may lie nothing of this is
+//! done: a liar could draw every instance to itself.
 
 use crate::effects::Effects;
 use crate::node::Node;
-use quorate_order::Input as OrderInput;
+use quorate_order::{Input as OrderInput, OrderConfig};
 use quorate_types::{ConnId, InstanceId, ReplicaId, Time, planted};
 use quorate_wire::Sight;
 use std::cmp::Reverse;
@@ -165,7 +166,9 @@ impl Node {
     /// When a leader here looks for a member that hears more leaders. It waits for a moment: of an election one hears sooner than another.
     pub(crate) fn gathers_at(&self) -> Option<Time> {
         let since = self.sights.blind_since?;
-        if !self.instances.iter().any(|instance| instance.order.leading()) || planted("leaders-apart") {
+        // Else a leader that is not heard keeps what it decides to itself.
+        let gather = matches!(self.config.order, OrderConfig::Raft(_)) && !planted("leaders-apart");
+        if !gather || !self.instances.iter().any(|instance| instance.order.leading()) {
             return None;
         }
         let patience = self.config.order.patience();

@@ -19,6 +19,8 @@ const MILLION: i128 = 1_000_000;
 const TURN: i128 = SECOND / 1000;
 /// With several instances leaders are apart by so much.
 const APART: i128 = LEADERS_APART.nanos() as i128;
+/// For so long after a replica whose clock jumped executed something, batches that it proposed before that may be on their way.
+const ON_THE_WAY: u64 = 5_000_000_000;
 /// How far a liar pushes, or holds back.
 const LIARS: i128 = 10 * SECOND;
 /// Agreed time falls back by no more once faults are over: nobody need be without a leader for longer.
@@ -37,12 +39,23 @@ pub struct Bounds {
     pub apart: bool,
 }
 
+/// A clock is ahead for no reason.
+#[derive(Clone, Copy, Debug)]
+struct Leap {
+    by: i128,
+    /// Agreed time may show it from this moment on,
+    from: u64,
+    /// and does from this one on, if it ever does.
+    until: u64,
+    /// Whose clock, as long as that replica executed nothing since: what it proposes next shows it.
+    who: Option<usize>,
+}
+
 /// Agreed time as it was executed.
 #[derive(Debug)]
 pub struct Times {
     bounds: Bounds,
-    /// By how much, in all, clocks were ahead for no reason, up to which moment.
-    ahead: Vec<(u64, i128)>,
+    leaps: Vec<Leap>,
     /// The least difference between agreed time and what the fastest clock showed when a client called.
     least: Option<i128>,
     /// The largest one between agreed time and the slowest clock, since faults are over.
@@ -53,23 +66,25 @@ pub struct Times {
 impl Times {
     /// Nothing was executed yet.
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, ahead: Vec::new(), least: None, most: None, moments: Vec::new() }
+        Self { bounds, leaps: Vec::new(), least: None, most: None, moments: Vec::new() }
     }
 
-    fn leap(&mut self, now: u64, by: i128) {
-        let before = self.ahead.last().map_or(0, |(_, sum)| *sum);
-        self.ahead.push((now, before + by));
+    /// A replica's clock jumps ahead.
+    pub fn jumps(&mut self, now: u64, who: usize, by: u64) {
+        self.leaps.push(Leap { by: by.into(), from: now, until: u64::MAX, who: Some(who) });
     }
 
-    /// A clock jumps ahead.
-    pub fn jumps(&mut self, now: u64, by: u64) {
-        self.leap(now, i128::from(by));
+    /// A replica executed something: it goes on from that.
+    pub fn goes_on(&mut self, now: u64, who: usize) {
+        for leap in self.leaps.iter_mut().filter(|leap| leap.who == Some(who)) {
+            (leap.until, leap.who) = (now + ON_THE_WAY, None);
+        }
     }
 
     /// A replica starts.
     pub fn starts(&mut self, now: u64) {
         if self.bounds.liars {
-            self.leap(now, LIARS);
+            self.leaps.push(Leap { by: LIARS, from: now, until: now, who: None });
         }
     }
 
@@ -78,10 +93,9 @@ impl Times {
         &self.moments
     }
 
-    /// What the fastest clock shows.
-    fn fastest(&self, at: u64) -> i128 {
-        let passed = self.ahead.partition_point(|(when, _)| *when < at);
-        let ahead = passed.checked_sub(1).map_or(0, |last| self.ahead[last].1);
+    /// What the fastest clock shows, with the leaps that these have before that moment.
+    fn fastest(&self, at: u64, when: impl Fn(&Leap) -> u64) -> i128 {
+        let ahead: i128 = self.leaps.iter().filter(|leap| when(leap) < at).map(|leap| leap.by).sum();
         let rate = if self.bounds.liars { 2 * MILLION } else { MILLION } + i128::from(self.bounds.drift);
         i128::from(at) * rate / MILLION + ahead
     }
@@ -101,8 +115,8 @@ impl Times {
         self.moments.push((now, time));
         let slack =
             TURN + if self.bounds.many { APART } else { 0 } + if self.bounds.liars { 2 * LIARS } else { 0 };
-        let over = self.least.map_or(0, |least| agreed - self.fastest(now) - least);
-        let of_call = agreed - self.fastest(call);
+        let over = self.least.map_or(0, |least| agreed - self.fastest(now, |leap| leap.from) - least);
+        let of_call = agreed - self.fastest(call, |leap| leap.until);
         self.least = Some(self.least.map_or(of_call, |least| least.min(of_call)));
         if over > slack && !self.bounds.apart {
             return Err(found("caught up by", over));

@@ -96,7 +96,7 @@ impl World {
             Fault::Jump { who, by } => {
                 self.processes[who].clock.jump(self.now, by);
                 if who < self.plan.replicas {
-                    self.times.jumps(self.now, by);
+                    self.times.jumps(self.now, who, by);
                 }
                 self.processes[who].wake = None;
                 self.wake(who);

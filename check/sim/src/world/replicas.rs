@@ -370,6 +370,7 @@ impl World {
             match told {
                 Told::Ran(row) => {
                     ran = true;
+                    self.times.goes_on(self.now, who);
                     standing.last = standing.last.max(row.seq);
                     let index = standing.next.unwrap_or_else(|| self.agreement.first_from(row.seq));
                     standing.next = Some(index + 1);
