@@ -21,11 +21,11 @@ fn clean(profile: Profile, count: u64) {
 #[test]
 fn whatever_runs_are_about_they_are_clean() {
     for focus in Focus::ALL {
-        clean(about(focus), 30);
+        clean(about(focus), if focus == Focus::Idle { 10 } else { 20 });
     }
-    clean(Profile { protocol: Some(Protocol::ModSmart), ..about(Focus::Votes) }, 30);
+    clean(Profile { protocol: Some(Protocol::ModSmart), ..about(Focus::Votes) }, 20);
     clean(Profile { protocol: Some(Protocol::ModSmart), ..about(Focus::Changes) }, 15);
-    clean(Profile { fault_model: Some(FaultModel::Byzantine), ..about(Focus::Beginnings) }, 30);
+    clean(Profile { fault_model: Some(FaultModel::Byzantine), ..about(Focus::Beginnings) }, 15);
 }
 
 #[test]

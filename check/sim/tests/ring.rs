@@ -73,7 +73,7 @@ fn one_way_ring() -> Ways {
 fn a_ring_goes_on() {
     for protocol in [Protocol::Raft, Protocol::ModSmart] {
         for instances in [2, 4, 5, 8] {
-            let ms = longest_of(4, protocol, (5, instances), &ring());
+            let ms = longest_of(3, protocol, (5, instances), &ring());
             assert!(ms < bound(protocol), "{protocol:?}, {instances} instances: {ms} ms");
         }
     }
@@ -83,7 +83,7 @@ fn a_ring_goes_on() {
 fn two_of_three_that_do_not_see_each_other_go_on() {
     for protocol in [Protocol::Raft, Protocol::ModSmart] {
         for ways in [vec![(0, 1)], vec![(1, 0)], vec![(0, 1), (1, 0)]] {
-            let ms = longest_of(4, protocol, (3, 3), &ways);
+            let ms = longest_of(3, protocol, (3, 3), &ways);
             assert!(ms < bound(protocol), "{protocol:?}, {ways:?}: {ms} ms");
         }
     }
@@ -93,7 +93,7 @@ fn two_of_three_that_do_not_see_each_other_go_on() {
 fn one_way_cuts_go_on() {
     for protocol in [Protocol::Raft, Protocol::ModSmart] {
         for ways in [one_way_ring(), vec![(0, 2), (1, 3), (3, 0)]] {
-            let ms = longest_of(4, protocol, (5, 5), &ways);
+            let ms = longest_of(3, protocol, (5, 5), &ways);
             assert!(ms < bound(protocol), "{protocol:?}, {ways:?}: {ms} ms");
         }
     }

@@ -50,14 +50,38 @@ fn slow_leader_dies(seed: u64, protocol: Protocol) -> Option<Failure> {
     executed(plan).0
 }
 
-/// How far agreed time lags behind in the end, where a replica lies that leads the first view.
+/// How far agreed time lags behind in the end.
+fn lag(plan: Plan) -> u64 {
+    let (_, moments) = executed(plan);
+    let (first, last) = (moments[0], moments[moments.len() - 1]);
+    (last.0 - first.0).saturating_sub(last.1.saturating_sub(first.1))
+}
+
+/// The same, where a replica lies that leads the first view for a minute.
 fn lag_with(seed: u64, trick: Trick) -> u64 {
     let mut plan = steady(seed, Protocol::ModSmart, FaultModel::Byzantine);
     plan.liars = vec![Liar { who: 1, tricks: vec![trick], often: 1000, since: 0 }];
-    let (_, moments) = executed(plan);
-    let (first, last) = (moments[0], moments[moments.len() - 1]);
-    assert!(last.0 > 40 * SECOND, "{trick:?}: {}", last.0);
-    (last.0 - first.0).saturating_sub(last.1.saturating_sub(first.1))
+    lag(plan)
+}
+
+/// The same with two instances, of which one has all to do.
+fn lag_of_one_of_two(seed: u64, who: usize) -> u64 {
+    let mut plan = steady(seed, Protocol::ModSmart, FaultModel::Byzantine);
+    (plan.instances, plan.clients, plan.upgrades.made_with) = (2, 1, 4);
+    plan.liars = vec![Liar { who, tricks: vec![Trick::OldBases], often: 1000, since: 0 }];
+    lag(plan)
+}
+
+/// When the leader of the first view is replaced, which orders no time: there is a deadline far away, and little else to do. In milliseconds.
+fn replaced_where_little_happens(seed: u64) -> u64 {
+    let mut plan = steady(seed, Protocol::ModSmart, FaultModel::Byzantine);
+    plan.liars = vec![Liar { who: 1, tricks: vec![Trick::OrdersNoTime], often: 1000, since: 0 }];
+    (plan.clients, plan.service.alarm) = (1, 200 * SECOND);
+    (plan.workload.operations, plan.workload.pause, plan.sessions.0) = (2, 90 * SECOND, 60_000);
+    let mut world = World::new(plan, Level::Events);
+    assert_eq!(world.run().failure, None);
+    let replaced = world.trace().lines.iter().find(|line| line.text.contains("view: 2, leader: Some"));
+    replaced.map_or(u64::MAX, |line| line.at / MS)
 }
 
 /// Nobody could renew anything meanwhile.
@@ -96,6 +120,23 @@ fn a_lying_leader_does_not_hold_time_back() {
     for trick in [Trick::StopsTime, Trick::SlowsTime] {
         let lag = lag_with(1, trick);
         assert!(lag < 17 * SECOND, "{trick:?}: {lag}");
+    }
+}
+
+#[test]
+fn a_leader_that_says_it_knows_nothing_does_not_hold_time_back() {
+    for (seed, who) in (1..=3).flat_map(|seed| (0..4).map(move |who| (seed, who))) {
+        let lag = lag_of_one_of_two(seed, who);
+        assert!(lag < 17 * SECOND, "seed {seed}, r{}: {lag}", who + 1);
+    }
+}
+
+/// Else it could let time stand still from one command to the next: nobody knows for long that its own clock is right.
+#[test]
+fn a_leader_that_does_not_say_what_time_it_is_is_replaced() {
+    for seed in 1..=6 {
+        let at = replaced_where_little_happens(seed);
+        assert!(at < 10_000, "seed {seed}: after {at} ms");
     }
 }
 

@@ -130,7 +130,7 @@ impl Node {
     }
 
     fn execute(&mut self, now: Time, seq: Seq, position: Position, batch: &Batch, out: &mut Effects) {
-        self.executor.set_many_leaders(self.leads_many());
+        self.executor.set_leaders(self.leads_many(), self.vouching.is_on());
         self.executor.execute(seq, batch, &mut self.outcomes);
         self.on_system(now, batch, out);
         self.counts.batches += 1;

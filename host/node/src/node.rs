@@ -342,7 +342,7 @@ impl Node {
     /// Begins: dials the others, starts the protocol. What recovery rewrote is synced by now.
     pub fn start(&mut self, now: Time, out: &mut Effects) {
         self.clock = Clock::new(self.executor.time(), now);
-        self.executor.set_many_leaders(self.leads_many());
+        self.executor.set_leaders(self.leads_many(), self.vouching.is_on());
         if let Some(Damaged { seq, objects, .. }) = self.damaged.take() {
             self.begin_fetch(now, seq, Why::Damaged, Some(objects), None, out);
         }

@@ -166,7 +166,7 @@ impl Node {
     /// When a leader here looks for a member that hears more leaders. It waits for a moment: of an election one hears sooner than another.
     pub(crate) fn gathers_at(&self) -> Option<Time> {
         let since = self.sights.blind_since?;
-        // Else a leader that is not heard keeps what it decides to itself.
+        // With Mod-SMaRt who does not hear a leader fetches what it decided.
         let gather = matches!(self.config.order, OrderConfig::Raft(_)) && !planted("leaders-apart");
         if !gather || !self.instances.iter().any(|instance| instance.order.leading()) {
             return None;

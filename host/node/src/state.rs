@@ -439,18 +439,24 @@ impl Node {
 
     /// A leader does not have the log any more that this replica lacks.
     pub(crate) fn on_behind(&mut self, at: usize, now: Time, slot: Slot, out: &mut Effects) {
-        if let Some(fetching) = &mut self.checkpoints.fetching {
-            fetching.told = Some(now);
-        }
-        if self.checkpoints.transfers() {
-            return;
-        }
-        let local = self.executor.objects();
         // Of many instances nobody knows which seq such a record has. A checkpoint that is here already is no help: the leader's log may begin
         // after a record that has no seq.
         let exact = || self.merge.estimate(self.instances[at].id, RecordIndex(slot.number()));
         let next = self.merge.seq().next();
         let seq = if self.instances.len() == 1 { exact().max(next) } else { next };
+        if let Some(fetching) = &mut self.checkpoints.fetching {
+            fetching.told = Some(now);
+            // Another leader's log may begin earlier, and what the one before had may be lost.
+            if fetching.why == Why::Behind && seq < fetching.at_least {
+                fetching.at_least = seq;
+                fetching.fetch.takes_from(seq);
+                self.offer(now, out);
+            }
+        }
+        if self.checkpoints.transfers() {
+            return;
+        }
+        let local = self.executor.objects();
         self.begin_fetch(now, seq, Why::Behind, local, None, out);
         if let Some(fetching) = &mut self.checkpoints.fetching {
             fetching.told = Some(now);
@@ -613,6 +619,9 @@ impl Node {
         self.meet_borders();
         self.checkpoints.borders.resume(image.border, self.executor.time(), image.objects.bytes());
         self.checkpoints.diverged = None;
+        if why == Why::Diverged {
+            self.disown(seq, out);
+        }
         self.checkpoints.base = seq;
         self.checkpoints.last = Some((seq, Some(digest)));
         let text = format!("goes on from the checkpoint of seq {seq}, no longer: {}", why.name());
@@ -621,7 +630,7 @@ impl Node {
             Ok(new) => new,
             Err(halt) => return out.push(Effect::Halt(halt)),
         };
-        self.executor.set_many_leaders(self.leads_many());
+        self.executor.set_leaders(self.leads_many(), self.vouching.is_on());
         self.learn_time(now);
         self.checkpoints.records.insert(seq, system.records());
         self.gave_up(seq);
@@ -639,6 +648,15 @@ impl Node {
         } else {
             self.begin(now, out);
         }
+    }
+
+    /// The state was repaired by this checkpoint. Nobody knows how long it had been wrong before that was seen: what was written then is for
+    /// nobody, and nothing that was said of it counts.
+    fn disown(&mut self, repaired: Seq, out: &mut Effects) {
+        self.checkpoints.own.retain(|own| own.seq >= repaired);
+        self.checkpoints.agreement.forget_own(Seq::ZERO);
+        self.checkpoints.forgotten = self.checkpoints.forgotten.max(repaired);
+        keep(out, Job::Forget { keep: repaired });
     }
 
     /// Somebody fetches a checkpoint from here: it stays meanwhile.

@@ -39,23 +39,29 @@ impl Node {
 
     /// When the service's deadline passes by this replica's extension of the agreed time, if it is this replica that says so.
     pub(crate) fn tick_at(&self) -> Option<Time> {
-        let due = self.executor.next_deadline().filter(|_| self.may_tick())?;
         // In an idle cluster each start would lose the time since the last batch.
-        let passes = self.clock.reaches(due.min(self.executor.time().plus(EVERY)));
+        let passes = self.clock.reaches(self.awaited().filter(|_| self.may_tick())?);
         // The one before was not executed yet.
         let before = self.turn.ticked.filter(|(time, _)| self.executor.time() < *time);
         Some(before.map_or(passes, |(_, since)| passes.max(since.plus(AGAIN))))
     }
 
-    /// When a deadline has passed for so long that whoever leads has to be asked why. Where nobody lies a leader that lives orders it.
+    /// When whoever leads should order the time, if nothing else tells it: a deadline passes, or long nothing was ordered.
+    fn awaited(&self) -> Option<AgreedTime> {
+        let due = self.executor.next_deadline()?;
+        Some(due.min(self.executor.time().plus(EVERY)))
+    }
+
+    /// When that has passed for so long that whoever leads has to be asked why. Where nobody lies a leader that lives orders it. Who waited for ten
+    /// seconds would not trust its own clock any more, and vote for any time.
     pub(crate) fn overdue_at(&self) -> Option<Time> {
         if !self.vouching.is_on() {
             return None;
         }
-        let due = self.executor.next_deadline();
+        let over = |before| self.executor.time() >= before || self.executor.next_deadline().is_none();
         match self.turn.overdue {
-            Some(before) => (due != Some(before)).then_some(self.now),
-            None => due.map(|due| self.clock.reaches(due).plus(GRACE)),
+            Some(before) => over(before).then_some(self.now),
+            None => self.awaited().map(|time| self.clock.reaches(time).plus(GRACE)),
         }
     }
 
@@ -66,9 +72,9 @@ impl Node {
         }
         if let Some(before) = self.turn.overdue.take() {
             self.step_in(FIRST, now, OrderInput::Unwatch(name_of(before)));
-        } else if let Some(due) = self.executor.next_deadline() {
-            self.turn.overdue = Some(due);
-            self.step_in(FIRST, now, OrderInput::Watch(name_of(due)));
+        } else if let Some(time) = self.awaited() {
+            self.turn.overdue = Some(time);
+            self.step_in(FIRST, now, OrderInput::Watch(name_of(time)));
         }
         self.after_order(now, out);
     }

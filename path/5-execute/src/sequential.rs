@@ -47,6 +47,8 @@ pub struct Executor {
     level: u32,
     /// Several leaders propose.
     many: bool,
+    /// One of them may lie.
+    liars: bool,
 }
 
 impl Executor {
@@ -60,7 +62,7 @@ impl Executor {
         let replies = replies_for(&limits);
         let sessions = SessionTable::new(limits);
         let (seq, shadow, level) = (Seq::ZERO, Shadow::new(), FEATURE_LEVEL);
-        Self { service, sessions, seq, time: start_time, replies, shadow, level, many: false }
+        Self { service, sessions, seq, time: start_time, replies, shadow, level, many: false, liars: false }
     }
 
     /// From the next batch on the cluster works at this feature level; the newest, unless told.
@@ -68,9 +70,9 @@ impl Executor {
         self.level = level;
     }
 
-    /// Whether several leaders propose, from the next batch on.
-    pub fn set_many_leaders(&mut self, many: bool) {
-        self.many = many;
+    /// Whether several leaders propose, from the next batch on, and whether one of them may lie.
+    pub fn set_leaders(&mut self, many: bool, liars: bool) {
+        (self.many, self.liars) = (many, liars);
     }
 
     /// Runs the next batch. `out` holds its outcomes, and only these, afterwards.
@@ -102,7 +104,8 @@ impl Executor {
 
     /// The agreed time of a batch with this header, if it comes next.
     fn time_of(&self, header: &BatchHeader) -> AgreedTime {
-        let Some(base) = header.base.filter(|_| self.takes_bases()) else {
+        // Who lies could say that it knows nothing, and let time stand still. There voters look at the time instead.
+        let Some(base) = header.base.filter(|_| self.takes_bases() && !self.liars) else {
             return self.time.max(header.time);
         };
         // Each batch has a time of its own, so its leader had executed everything before it if the time that it knew is this one.

@@ -47,7 +47,7 @@ fn agreed(nanos: u64) -> AgreedTime {
 fn of_many(service: Alarm) -> Executor {
     let limits = SessionLimits { ttl: Span::from_secs(10), ..SessionLimits::default() };
     let mut executor = Executor::new(Box::new(service), limits, AgreedTime::ZERO);
-    executor.set_many_leaders(true);
+    executor.set_leaders(true, false);
     executor
 }
 
@@ -77,6 +77,16 @@ fn one_that_does_not_adds_a_little_to_what_it_knew() {
     let now = after(&mut executor, knew + 5, knew);
     assert_eq!(after(&mut executor, 90 * APART, knew), knew + APART, "something came between");
     assert_eq!(after(&mut executor, now + 7, now), knew + APART + 1, "each batch has a time of its own");
+}
+
+/// Else a liar could say that it knows nothing, and let time stand still.
+#[test]
+fn where_leaders_may_lie_what_they_say_they_knew_counts_for_nothing() {
+    let mut executor = of_many(Alarm::default());
+    executor.set_leaders(true, true);
+    assert_eq!(after(&mut executor, 20 * APART, 0), 20 * APART);
+    assert_eq!(after(&mut executor, 90 * APART, 0), 90 * APART);
+    assert_eq!(after(&mut executor, 80 * APART, 90 * APART), 90 * APART, "it never goes back");
 }
 
 #[cfg(planted)]

@@ -157,7 +157,7 @@ pub struct Agreement {
     agreed: BTreeMap<Seq, Digest>,
     /// Those of them whose digest a quorum reported. With crash faults all.
     stable: BTreeSet<Seq>,
-    /// The newest border that was agreed and is not among those any more: nothing up to here is looked at again.
+    /// The newest border that was agreed and is not among those any more: nothing up to here is judged again.
     floor: Seq,
     /// Of borders that some member has a report of.
     told: BTreeMap<Seq, Told>,
@@ -234,7 +234,7 @@ impl Agreement {
         self.report(self.me, seq, Report { digest, held })
     }
 
-    /// What another member said. Strangers, this replica's own name and borders older than its newest ones are ignored.
+    /// What another member said. Strangers and this replica's own name are ignored. Of borders older than its newest ones one is kept at most.
     #[must_use]
     pub fn heard(&mut self, from: ReplicaId, seq: Seq, digest: Digest, held: bool) -> Vec<Verdict> {
         if from == self.me {
@@ -306,7 +306,7 @@ impl Agreement {
             Some((kept, old)) => match self.worth(from, *kept, old) {
                 Worth::Little => said || worth > Worth::Little,
                 // Who is behind can not know that it is agreed on; its member chose this one to speak of.
-                _ if said && report.held && seq > *kept => true,
+                _ if said && report.held && seq > *kept && from != self.me => true,
                 most => (worth, seq) > (most, *kept),
             },
         };
@@ -322,7 +322,9 @@ impl Agreement {
         let agreed = self.agreed(seq);
         let behind = self.newest_of(self.me).is_none_or(|(own, _)| own < seq);
         let told = from != self.me && agreed.is_none() && behind;
-        if report.held && (told || self.is_stable(seq, report.digest)) {
+        // What this replica stands for.
+        let own = from == self.me && seq <= self.vouched;
+        if report.held && (told || own || self.is_stable(seq, report.digest)) {
             Worth::Held
         } else if self.stable.last() == Some(&seq) {
             Worth::Agreed

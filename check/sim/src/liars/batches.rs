@@ -49,20 +49,24 @@ pub(super) enum Holds {
     Zero,
     /// It runs at a tenth of what it should, from the first proposal.
     Tenth(Option<u64>),
+    /// Its leader says that it knows nothing of what was executed since the beginning.
+    Base,
 }
 
 impl Plays for Holds {
     fn instead(&mut self, _me: &mut Voice, to: usize, mut said: Said) -> Vec<Saying> {
         propose(&mut said, |_, batch| {
             let header = batch.header();
-            let nanos = match self {
-                Self::Zero => 0,
+            let (mut nanos, mut base) = (header.time.nanos(), header.base);
+            match self {
+                Self::Zero => nanos = 0,
                 Self::Tenth(first) => {
-                    let first = *first.get_or_insert(header.time.nanos());
-                    first + header.time.nanos().saturating_sub(first) / 10
+                    let first = *first.get_or_insert(nanos);
+                    nanos = first + nanos.saturating_sub(first) / 10;
                 }
-            };
-            rebuilt(BatchHeader { time: AgreedTime::from_nanos(nanos), ..header }, &requests_of(batch))
+                Self::Base => base = base.map(|_| AgreedTime::from_nanos(0)),
+            }
+            rebuilt(BatchHeader { time: AgreedTime::from_nanos(nanos), base, ..header }, &requests_of(batch))
         });
         vec![Saying::now(to, said)]
     }

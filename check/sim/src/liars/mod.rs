@@ -96,6 +96,8 @@ pub enum Trick {
     StopsTime,
     /// Proposes times that advance by a tenth.
     SlowsTime,
+    /// Proposes as if it had executed nothing since the beginning.
+    OldBases,
     /// Proposes a border with every batch.
     Borders,
     /// Proposes no-ops for slots far ahead.
@@ -272,6 +274,7 @@ fn player(trick: Trick, me: &mut Voice) -> Box<dyn Plays> {
         Trick::FalseDecisions => Box::new(proofs::FalseDecisions),
         Trick::Huge => Box::new(huge::Huge),
         Trick::Times => Box::new(batches::Times),
+        Trick::OldBases => Box::new(batches::Holds::Base),
         Trick::StopsTime => Box::new(batches::Holds::Zero),
         Trick::SlowsTime => Box::new(batches::Holds::Tenth(None)),
         Trick::Borders => Box::new(batches::Borders),

@@ -19,7 +19,7 @@ pub enum Moment {
         /// For how long.
         time: u64,
     },
-    /// The next leader that decides what no other replica did: all its connections break, and it is asked to hand over.
+    /// The next leader that decides what no other replica did: its connections with other replicas break, or one with each, and it is asked to hand over.
     DecidesAlone,
     /// The next replica that says, where a view changes, that it decided what no other one did: its disk is lost for good.
     ClaimsAlone {

@@ -4,6 +4,7 @@ use super::focus::calm;
 use super::{Fault, LEADER, MS, Moment, Plan};
 use crate::liars::Trick;
 use crate::random::Rng;
+use quorate_log::SyncMode;
 
 /// Faults are over soon. Few clients ask for little, for long, and whoever leads and lies gives them nothing but that.
 pub(super) fn plan_idle(plan: &mut Plan, rng: &mut Rng) {
@@ -19,7 +20,7 @@ pub(super) fn plan_idle(plan: &mut Plan, rng: &mut Rng) {
     }
     let trick = match plan.instances {
         1 => rng.pick(&[Trick::StopsTime, Trick::SlowsTime, Trick::OrdersNoTime]),
-        _ => Trick::FillsNothing,
+        _ => rng.pick(&[Trick::FillsNothing, Trick::FillsNothing, Trick::OldBases]),
     };
     let work = &mut plan.workload;
     (work.at_once, work.batch, work.deadlines) = (1, 1, 0);
@@ -50,8 +51,10 @@ pub(super) fn plan_beginnings(plan: &mut Plan, rng: &mut Rng) {
     let mut at = rng.range(20, 400) * MS;
     for _ in 0..rng.range(1, 3) {
         let time = rng.spread(MS, 1500 * MS);
+        // Elsewhere no machine may stop.
+        let stops = plan.log.sync == SyncMode::Group;
         let fault = match rng.below(4) {
-            0 => Fault::Blackout { time },
+            0 if stops => Fault::Blackout { time },
             1 => Fault::Transfer { who: LEADER, to: 0 },
             2 => Fault::Pause { who: LEADER, time },
             _ => Fault::Crash { who: LEADER, time },

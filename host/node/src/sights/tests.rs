@@ -7,6 +7,7 @@ use crate::recovered::Recovered;
 use quorate_order::OrderConfig;
 use quorate_order::auth::Keys;
 use quorate_order::mod_smart::ModSmartConfig;
+use quorate_order::raft::RaftConfig;
 use quorate_types::{ConnId, FaultModel, InstanceId, ReplicaId, Time};
 use quorate_wire::{FRAME_HEADER, Sight};
 
@@ -151,9 +152,7 @@ fn leaders_gather_whatever_is_cut() {
 }
 
 /// A replica that leads the first of two instances, hears nobody in the other one, and is told that another member does.
-fn told(model: FaultModel) -> Host {
-    let order = ModSmartConfig::new(r(4), vec![r(4)], model, 6);
-    let order = OrderConfig::ModSmart { config: order, keys: Keys::Trusting };
+fn told(order: OrderConfig) -> Host {
     let config = NodeConfig { order, instances: 2, ..joins() };
     let restoring = Restoring::new(config.clone(), Recovered::default()).expect("nothing was there");
     let mut host = Host::restart(restoring, config);
@@ -166,11 +165,22 @@ fn told(model: FaultModel) -> Host {
     host
 }
 
+fn mod_smart(model: FaultModel) -> OrderConfig {
+    OrderConfig::ModSmart { config: ModSmartConfig::new(r(4), vec![r(4)], model, 6), keys: Keys::Trusting }
+}
+
+#[test]
+fn a_leader_that_is_blind_hands_over_with_raft() {
+    let raft = told(OrderConfig::Raft(RaftConfig::new(r(4), vec![r(4)], 6)));
+    assert!(raft.node.gathers_at().is_some(), "it is blind");
+    let smart = told(mod_smart(FaultModel::Crash));
+    assert_eq!(smart.node.gathers_at(), None);
+    assert!(smart.node.sights.blind_since.is_some(), "it knows that it is blind");
+}
+
 #[test]
 fn what_a_liar_says_it_hears_deposes_nobody() {
-    let honest = told(FaultModel::Crash);
-    assert!(honest.node.gathers_at().is_some(), "it is blind");
-    let lied = told(FaultModel::Byzantine);
+    let lied = told(mod_smart(FaultModel::Byzantine));
     assert_eq!(lied.node.gathers_at(), None);
     assert!(lied.node.sights.others.is_empty(), "it keeps nothing of that");
     assert!(lied.node.hears_all(r(2)), "and judges nobody by it");

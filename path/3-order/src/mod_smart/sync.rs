@@ -197,7 +197,7 @@ impl ModSmart {
     /// A view begins after what is shown to be decided: so whoever has its batch decides it at once, and the others get it from
     /// there. Who showed it may keep it, or be dead. Whether that ended our view. [mod_smart L154]
     fn decide_shown(&mut self, proof: &Proof, out: &mut Effects) -> bool {
-        // Without either of the two bugs the other one stops nobody where replicas crash at most.
+        // Where replicas crash at most either bug alone stops nobody: the second one brings the first.
         if proof.slot != self.decided().next()
             || planted("smart-shown-is-not-had")
             || planted("smart-nothing-to-wait-for")

@@ -195,6 +195,26 @@ fn what_another_holds_is_heard_of_however_late() {
     one.invariants();
 }
 
+/// A later one that is not agreed on became durable late: what this replica stands for is still told.
+#[test]
+fn what_this_replica_stands_for_stays_known() {
+    let mut one = agreement(3);
+    drop(one.own(Seq::new(10), digest(1), true));
+    one.vouch(Seq::new(10));
+    let told = |one: &Agreement| one.own_reports().any(|(seq, said)| seq == Seq::new(10) && said.held);
+    for border in 2..=40 {
+        let seq = Seq::new(border * 10);
+        drop(one.own(seq, digest(border), false));
+        for other in [2, 3] {
+            drop(one.heard(replica(other), seq, digest(border), false));
+        }
+        assert!(told(&one), "border {border}");
+    }
+    drop(one.own(Seq::new(20), digest(2), true));
+    assert!(told(&one), "the later one is nobody's");
+    one.invariants();
+}
+
 #[test]
 fn the_last_agreed_border_stays_known_while_no_newer_one_can_be_agreed_on() {
     let (first, later) = (Seq::new(10), 2..=100_u64);

@@ -113,6 +113,11 @@ impl Fetch {
         }
     }
 
+    /// An earlier checkpoint would do, too, from this seq on.
+    pub fn takes_from(&mut self, at_least: Seq) {
+        self.at_least = self.at_least.min(at_least);
+    }
+
     /// Reacts to one input. One step does a bounded piece of work; [`Self::deadline`] is in the past while there is more.
     pub fn step(&mut self, now: Time, input: Input, out: &mut Vec<Effect>) {
         self.now = self.now.max(now);

@@ -58,7 +58,7 @@ fn started(agreed: AgreedTime, now: Time) -> Clock {
 impl World {
     fn new(seed: u64) -> Self {
         let mut executor = Executor::new(Box::new(Nothing), SessionLimits::default(), AgreedTime::ZERO);
-        executor.set_many_leaders(true);
+        executor.set_leaders(true, false);
         let leader = || Leader { clock: started(AgreedTime::ZERO, Time::ZERO), executed: 0 };
         Self {
             random: Random::new(seed),
