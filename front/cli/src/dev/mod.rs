@@ -307,8 +307,8 @@ impl Dev {
 
 /// What clients of etcd may believe where replicas may lie.
 const ETCD_TRUST: &str = "\
-A client of etcd believes the one replica that it asks: a liar can tell it anything, and drop or alter what it asks for. What
-the others hold stays sound. Clients of Quorate's own protocol (`quorate kv` with the service kv) believe f+1 alike.
+A client of etcd believes the one replica that it asks: a liar can tell it anything, drop or alter what it asks for, and write in
+anybody's name. The others go on, and stay equal. Clients of Quorate's own protocol (`quorate kv` with the service kv) believe f+1 alike.
 ";
 
 /// What etcdctl reads from its environment.
