@@ -3,8 +3,9 @@
 
 mod harness;
 
-use harness::{Cluster, quorate, wait_until};
+use harness::{Cluster, quorate};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 const KILLS: usize = 20;
 
@@ -22,10 +23,22 @@ fn restored(place: &Path, instances: &str) -> PathBuf {
     out
 }
 
+/// The last lines of what a replica logged.
+fn last_words(cluster: &Cluster, id: u16) -> String {
+    let log = cluster.log(id);
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(60)..].join("\n")
+}
+
+#[track_caller]
 fn takes(cluster: &Cluster, key: &str) {
-    wait_until("a write is taken", || {
-        cluster.run(&["kv", "put", key, "new", "--timeout", "5"]).code == Some(0)
-    });
+    let until = Instant::now() + Duration::from_secs(60);
+    while cluster.run(&["kv", "put", key, "new", "--timeout", "5"]).code != Some(0) {
+        if Instant::now() > until {
+            let told = cluster.ids().into_iter().map(|id| format!("r{id}: {}\n", last_words(cluster, id)));
+            panic!("{key} is not taken: {}\n{}", told.collect::<String>(), cluster.run(&["status"]).out);
+        }
+    }
 }
 
 #[track_caller]
