@@ -32,7 +32,7 @@ fn whatever_runs_are_about_they_are_clean() {
 fn a_focus_is_drawn_now_and_then() {
     for (fault_model, all) in [
         (FaultModel::Crash, vec![Focus::Votes, Focus::Promises, Focus::Changes, Focus::Beginnings]),
-        (FaultModel::Byzantine, vec![Focus::Reads, Focus::Idle, Focus::Beginnings]),
+        (FaultModel::Byzantine, vec![Focus::Reads, Focus::Idle, Focus::Forges, Focus::Beginnings]),
     ] {
         let profile = Profile { fault_model: Some(fault_model), ..Profile::default() };
         let drawn: Vec<Focus> = (1..=1000).filter_map(|seed| Plan::new(seed, &profile).focus).collect();

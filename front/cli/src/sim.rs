@@ -131,6 +131,8 @@ enum FocusChoice {
     Changes,
     /// Liars that lead, and hold back what nobody asks for: no-ops, and time; faults are byzantine
     Idle,
+    /// Liars that alter requests for which clients sign or put tags; faults are byzantine
+    Forges,
     /// Clusters with a backup, whose first leaders die before anything is asked for
     Beginnings,
     /// Leaders that say what they decided, and die before anybody else has it; with crash faults and mod-smart
@@ -145,6 +147,7 @@ impl From<FocusChoice> for Focus {
             FocusChoice::Promises => Self::Promises,
             FocusChoice::Changes => Self::Changes,
             FocusChoice::Idle => Self::Idle,
+            FocusChoice::Forges => Self::Forges,
             FocusChoice::Beginnings => Self::Beginnings,
             FocusChoice::Claims => Self::Claims,
         }

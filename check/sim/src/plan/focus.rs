@@ -24,6 +24,8 @@ pub enum Focus {
     Changes,
     /// Liars that lead, and hold back what nobody asks for: no-ops, and time.
     Idle,
+    /// Liars that alter requests for which clients sign or put tags.
+    Forges,
     /// Clusters with a backup, whose first leaders die before anything is asked for.
     Beginnings,
     /// Leaders that say what they decided to who leads next, and die before anybody else has it.
@@ -32,8 +34,16 @@ pub enum Focus {
 
 impl Focus {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Reads, Self::Votes, Self::Promises, Self::Changes, Self::Idle, Self::Beginnings, Self::Claims];
+    pub const ALL: [Self; 8] = [
+        Self::Reads,
+        Self::Votes,
+        Self::Promises,
+        Self::Changes,
+        Self::Idle,
+        Self::Forges,
+        Self::Beginnings,
+        Self::Claims,
+    ];
 
     /// Its name.
     #[must_use]
@@ -44,6 +54,7 @@ impl Focus {
             Self::Promises => "promises",
             Self::Changes => "changes",
             Self::Idle => "idle",
+            Self::Forges => "forges",
             Self::Beginnings => "beginnings",
             Self::Claims => "claims",
         }
@@ -52,7 +63,7 @@ impl Focus {
     /// Whether it is about liars.
     #[must_use]
     pub const fn lies(self) -> bool {
-        matches!(self, Self::Reads | Self::Idle)
+        matches!(self, Self::Reads | Self::Idle | Self::Forges)
     }
 
     /// The only protocol that it is about with crash faults.
@@ -69,7 +80,7 @@ impl Focus {
     fn fits(self, profile: &Profile) -> bool {
         let crash = profile.model() == FaultModel::Crash;
         match self {
-            Self::Reads | Self::Idle => !crash,
+            Self::Reads | Self::Idle | Self::Forges => !crash,
             Self::Beginnings => profile.sync.is_none_or(|sync| sync != SyncMode::Memory),
             _ => crash && self.protocol().is_none_or(|protocol| protocol == profile.protocol()),
         }
@@ -124,6 +135,7 @@ pub(super) fn plan_focus(plan: &mut Plan) {
         Some(Focus::Votes) => plan_votes(plan, &mut rng),
         Some(Focus::Changes) => plan_changes(plan, &mut rng),
         Some(Focus::Idle) => plan_idle(plan, &mut rng),
+        Some(Focus::Forges) => plan_forges(plan, &mut rng),
         Some(Focus::Beginnings) => plan_beginnings(plan, &mut rng),
         Some(Focus::Claims) => plan_claims(plan, &mut rng),
         Some(Focus::Promises) | None => {}
@@ -167,6 +179,22 @@ fn plan_reads(plan: &mut Plan, rng: &mut Rng) {
         if hears {
             plan.faults.push((0, Fault::Slow { from: other, to: late, by, time }));
         }
+    }
+}
+
+/// Much is written, and who leads alters some of it, seldom enough to go on leading for a while.
+fn plan_forges(plan: &mut Plan, rng: &mut Rng) {
+    calm(plan, rng);
+    plan.signs = rng.chance(500);
+    plan.tags = !plan.signs;
+    plan.clients = (plan.clients - plan.lying_clients.len()).max(3);
+    plan.lying_clients.clear();
+    plan.workload.operations = plan.workload.operations.max(80);
+    plan.workload.shares[0] = plan.workload.shares[0].max(4);
+    for liar in &mut plan.liars {
+        liar.tricks = vec![Trick::Forge];
+        liar.often = rng.pick(&[30, 100, 300]);
+        liar.since = rng.below(plan.heal_at);
     }
 }
 

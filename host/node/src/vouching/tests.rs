@@ -2,7 +2,7 @@
 
 use super::*;
 use quorate_order::auth::RequestChecks;
-use quorate_types::{AgreedTime, ClusterId, ItemsBuilder, View};
+use quorate_types::{AgreedTime, ClusterId, InstanceId, ItemsBuilder, Slot, View};
 use quorate_wire::{BatchHeader, RequestProof, write_request};
 
 pub(super) const LIMITS: HeardLimits = HeardLimits { bytes_max: 4096, client_bytes_max: 1024, window: 16 };
@@ -29,6 +29,28 @@ fn a_leader_may_not_let_time_run_away() {
     vouching.pulled(at(103), Span::from_secs(1 << 30));
     assert!(!vouching.may_be_ahead(at(104), step));
     assert!(vouching.may_be_ahead(at(109), step));
+}
+
+/// No liar alone makes a leader fill what nobody else needs.
+#[test]
+fn what_one_member_wants_is_not_filled() {
+    let mut vouching = Vouching::new(FaultModel::Byzantine, 4, 1, LIMITS, signed());
+    let place = |slot| Position { slot: Slot::new(slot), instance: InstanceId::new(1) };
+    let (liar, honest) = (ReplicaId::new(2), ReplicaId::new(3));
+    assert_eq!(vouching.wanted(liar, place(500)), None);
+    assert_eq!(vouching.wanted(liar, place(900)), None, "however often it says so");
+    assert_eq!(vouching.wanted(honest, place(7)), Some(place(7)), "one of the two does not lie");
+}
+
+#[cfg(planted)]
+#[test]
+#[ignore = "a bug is in force in the whole process: run it alone"]
+fn planted_wants_are_found() {
+    use quorate_types::plant;
+    plant(Some("gap-of-one"));
+    let found = std::panic::catch_unwind(what_one_member_wants_is_not_filled);
+    plant(None);
+    found.expect_err("one member alone has nothing filled");
 }
 
 #[test]
