@@ -2,6 +2,7 @@
 
 use crate::states::{Checkpoint, churn, states};
 use crate::world::{Fault, Lying, World, checkpoint, replica};
+use quorate_state::agreement::Offer;
 use quorate_state::store::{Store, Version};
 use quorate_state::transfer::{
     Difference, Effect, Fetch, FetchLimits, Input, Kept, Lie, ServeLimits, differing_keys,
@@ -357,6 +358,28 @@ fn a_newer_checkpoint_alone_changes_nothing() {
     world.at(20, Fault::Hold(0, 2));
     assert_eq!(finish(&mut world).seq, checkpoint(1).seq);
     assert_eq!(world.begun, [checkpoint(1).seq]);
+}
+
+/// The only one that is left is older than what was asked for: it is taken once the log of whoever leads begins early enough for it.
+#[test]
+fn an_older_checkpoint_is_taken_as_soon_as_it_would_do() {
+    let (old, newest) = (checkpoint(1), checkpoint(2));
+    let mut fetch = Fetch::new(Time::ZERO, newest.seq, nothing(), FetchLimits::default());
+    let begun_at = |fetch: &mut Fetch, at: u64| {
+        let mut effects = Vec::new();
+        let offer = Offer { seq: old.seq, digest: old.digest, holders: vec![replica(2)] };
+        fetch.step(millis(at), Input::Connected(replica(2)), &mut effects);
+        fetch.step(millis(at), Input::Offers(vec![offer]), &mut effects);
+        effects.iter().find_map(|effect| match effect {
+            Effect::Begun { seq, .. } => Some(*seq),
+            _ => None,
+        })
+    };
+    assert_eq!(begun_at(&mut fetch, 10), None, "who leads could not go on from it");
+    fetch.takes_from(old.seq);
+    // Another leader's log begins later again, which takes nothing back.
+    fetch.takes_from(newest.seq);
+    assert_eq!(begun_at(&mut fetch, 20), Some(old.seq));
 }
 
 /// A part that is damaged at one holder comes from another; one that is damaged everywhere is waited for.
