@@ -2,7 +2,7 @@
 
 use quorate_sim::campaign::{Campaign, run};
 use quorate_sim::liars::{KEEPERS, Trick};
-use quorate_sim::plan::{Fault, Liar};
+use quorate_sim::plan::{Fault, Liar, Phase};
 use quorate_sim::{Level, Plan, Profile, World};
 use quorate_types::{FaultModel, Protocol};
 
@@ -92,6 +92,27 @@ fn an_older_checkpoint_can_be_had_when_the_later_ones_are_lost() {
             let report = World::new(plan, Level::Hash).run();
             assert!(report.failure.is_none(), "{protocol:?}, seed {seed}, {instances}: {:?}", report.failure);
         }
+    }
+}
+
+/// A replica's state is corrupted while another one is away, so that too few agree on any checkpoint. It starts again. Whoever was away takes
+/// none of its checkpoints on its word.
+#[test]
+fn nobody_takes_what_was_never_agreed_on() {
+    for seed in 1..=60 {
+        let mut plan = Plan::calm(seed, &Profile::calm(FaultModel::Crash, 4));
+        (plan.restored, plan.heal_at) = (true, 3000 * MS);
+        (plan.workload.operations, plan.workload.pause) = (100, 20 * MS);
+        (plan.borders.interval_bytes, plan.borders.state_percent) = (1100, 0);
+        // None is trimmed by force: that would trust one replica alone.
+        (plan.log.segment_bytes, plan.log_bytes_max) = (20 << 10, 1 << 30);
+        plan.faults.push((600 * MS, Fault::Away { who: 0, time: 1400 * MS }));
+        plan.faults.push((900 * MS, Fault::Corrupt { who: 2 }));
+        let phase = Phase::AfterPublish;
+        let at = 1000 * MS + seed * 5 * MS;
+        plan.faults.push((at, Fault::CrashInCheckpoint { who: 2, phase, skip: 0, machine: true, time: MS }));
+        let report = World::new(plan, Level::Hash).run();
+        assert!(report.failure.is_none(), "seed {seed}: {:?}", report.failure);
     }
 }
 

@@ -271,11 +271,13 @@ impl Checkpoints {
         self.own.push_back(own);
     }
 
-    /// After a start, which checkpoints others may have on this replica's word: what they need in the place of the log that was given up, and
-    /// `asleep`, the one in which instances fell asleep. The checkpoint before the oldest one here went for that one, which was agreed on then.
-    pub(crate) fn stand_for(&mut self, asleep: Option<Seq>) {
+    /// After a start, which checkpoints others may have on this replica's word: what they need in the place of the log that was given up,
+    /// `trimmed`, and `asleep`, the one in which instances fell asleep. The checkpoint before the oldest one here went for that one, which
+    /// was agreed on then. A log that ended before the newest checkpoint begins after it now ([`Self::gone`]), and nobody needs that one: what
+    /// this replica did not write down before it was executed, enough others did.
+    pub(crate) fn stand_for(&mut self, trimmed: Seq, asleep: Option<Seq>) {
         let oldest = self.own.front().filter(|_| self.gone > Seq::ZERO).map(|own| own.seq);
-        let upto = [Some(self.gone), asleep, oldest].into_iter().flatten().max();
+        let upto = [Some(trimmed), asleep, oldest].into_iter().flatten().max();
         self.agreement.vouch(upto.unwrap_or_default());
     }
 

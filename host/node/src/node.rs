@@ -284,7 +284,7 @@ impl Restoring {
         checkpoints.gone = gone(&instances, trimmed, merge.seq());
         // Who still waits for what sleeps now has to have the checkpoint in which it does.
         let asleep = instances.iter().any(|instance| instance.asleep).then(|| merge.seq());
-        checkpoints.stand_for(asleep);
+        checkpoints.stand_for(trimmed.0, asleep);
         checkpoints.records.extend(records.map(|records| (merge.seq(), records)));
         let mut node = Node {
             peers: Peers::new(&config),

@@ -39,13 +39,12 @@ impl Trimmed {
 }
 
 impl Node {
-    /// The log begins after this checkpoint from now on. Where records stand for many slots, only a record of its own says so.
+    /// The log begins after this checkpoint from now on. A record of its own says so: where records stand for many slots nothing else does,
+    /// and a log that begins there may also have ended before it, which is no reason to stand for the checkpoint.
     pub(crate) fn gave_up(&mut self, seq: Seq) {
         self.checkpoints.gone = self.checkpoints.gone.max(seq);
-        if self.instances.len() > 1 {
-            // Without room the replica knows less after a restart, and keeps more.
-            let _ = self.log.append(Trimmed(self.checkpoints.gone).record(), Class::Vital);
-        }
+        // Without room the replica knows less after a restart, and keeps more.
+        let _ = self.log.append(Trimmed(seq).record(), Class::Vital);
     }
 
     /// All stays that may have records in the log.

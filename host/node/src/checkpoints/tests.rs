@@ -45,7 +45,7 @@ fn a_checkpoint_that_differs_from_what_is_agreed_vouches_for_nothing() {
 /// Once its log was trimmed, others may have the oldest checkpoint that is left after a restart, and none that may never have been agreed on.
 #[test]
 fn a_restart_stands_for_the_oldest_checkpoint_that_is_left() {
-    let held = |gone: u64| {
+    let held = |gone: u64, trimmed: u64| {
         let mut checkpoints = Checkpoints::new(&joins());
         checkpoints.gone = Seq::new(gone);
         for seq in [35, 37].map(Seq::new) {
@@ -53,11 +53,13 @@ fn a_restart_stands_for_the_oldest_checkpoint_that_is_left() {
             checkpoints.own.push_back(Own { seq, digest, log_position: 0 });
             drop(checkpoints.agreement.own(seq, digest, true));
         }
-        checkpoints.stand_for(None);
+        checkpoints.stand_for(Seq::new(trimmed), None);
         [35, 37].map(|seq| checkpoints.agreement.own_report(Seq::new(seq)).is_some_and(|own| own.held))
     };
-    assert_eq!(held(33), [true, false]);
-    assert_eq!(held(0), [false, false], "the log has all that led to them");
+    assert_eq!(held(33, 33), [true, false]);
+    assert_eq!(held(37, 37), [true, true], "those before it were about to go");
+    assert_eq!(held(37, 33), [true, false], "the log ended before 37, and was not given up for it");
+    assert_eq!(held(0, 0), [false, false], "the log has all that led to them");
 }
 
 /// A replica that fetched the checkpoint of 1000, which there was no room for, and goes on by the log meanwhile.

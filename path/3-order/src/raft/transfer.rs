@@ -1,7 +1,8 @@
 //! A leader hands its office on. docs/protocols/raft.md L61-L65.
 //!
 //! It stops proposing, waits until the target has everything, and asks it to start an election at once, which skips the
-//! pre-vote and the others' loyalty. Whatever goes wrong, after the longest election time-out it proposes again.
+//! pre-vote and the others' loyalty. Where the host names no target it is by chance one of those who have all that is committed: always the
+//! same one might be one that can not lead either, and hand over to this one again, and so on for ever. Whatever goes wrong, after the longest election time-out it proposes again.
 //!
 //! Tests: tests/transfer.rs.
 
@@ -32,7 +33,14 @@ impl Raft {
         let alive = |heard: Time| self.now.since(heard) < self.config.election_max;
         let chosen = match target {
             Some(id) => voters.find(|peer| peer.id == id),
-            None => voters.filter(|peer| alive(peer.heard)).max_by_key(|peer| peer.matched),
+            None => {
+                let able: Vec<_> = voters.filter(|peer| alive(peer.heard)).collect();
+                let complete: Vec<_> = able.iter().filter(|peer| peer.matched >= self.commit).collect();
+                match complete.len() as u64 {
+                    0 => able.into_iter().max_by_key(|peer| peer.matched),
+                    many => Some(*complete[self.random.below(many) as usize]),
+                }
+            }
         };
         let Some(chosen) = chosen else { return };
         let due = self.now.plus(self.config.election_max);

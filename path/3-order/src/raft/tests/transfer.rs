@@ -4,6 +4,7 @@ use super::one::{One, append, at, decided, entry, matched, sent, sent_to, start_
 use super::world::replica;
 use crate::{Input, Order};
 use quorate_wire::raft::RaftMessage;
+use std::collections::BTreeSet;
 
 fn leader() -> One {
     let mut one = One::new(3);
@@ -44,6 +45,28 @@ fn the_most_advanced_member_is_chosen() {
     }
     let (_, message) = sent_to(&one.step(Input::Transfer(None)), 2);
     assert_eq!(message, RaftMessage::TimeoutNow { view: view(1) });
+}
+
+/// Of several that have everything it is not always the same one: that one may be unable to lead, and hand over to this one again.
+#[test]
+fn who_has_everything_gets_it_by_chance() {
+    let mut one = One::new(5);
+    one.elect();
+    one.sync();
+    (1..=4).for_each(|peer| drop(one.receive(peer, matched(1, 1))));
+    let mut chosen = BTreeSet::new();
+    for _ in 0..40 {
+        for (to, _, message) in sent(&one.step(Input::Transfer(None))) {
+            assert_eq!(message, RaftMessage::TimeoutNow { view: view(1) });
+            chosen.insert(to);
+        }
+        // The one that was asked does nothing.
+        while !one.raft.leading() {
+            one.expire();
+            (1..=4).for_each(|peer| drop(one.receive(peer, matched(1, 1))));
+        }
+    }
+    assert_eq!(chosen.len(), 4, "{chosen:?}");
 }
 
 /// A target that does nothing costs one election time-out.
