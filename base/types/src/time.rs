@@ -10,6 +10,8 @@ pub struct Time(u64);
 impl Time {
     /// The start of this replica's clock.
     pub const ZERO: Self = Self(0);
+    /// Never.
+    pub const MAX: Self = Self(u64::MAX);
 
     /// The moment `nanos` nanoseconds after the start.
     pub const fn from_nanos(nanos: u64) -> Self {

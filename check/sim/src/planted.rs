@@ -132,6 +132,10 @@ pub const BUGS: &[Bug] = &[
     bug("watch-from-where-all-are", "watches that fall behind together read on from one place"),
     bug("jump-untold", "watches do not learn of what a checkpoint jumped over until the next write"),
     bug("time-of-outages", "agreed time goes on while nobody leads, however long"),
+    bug(
+        "time-of-the-lonely",
+        "agreed time counts what a leader proposed that had lost the others, and did not know it yet",
+    ),
     bug("time-leaps", "who leads next extends its own agreed time, however slow the one before was"),
     bug(
         "time-apart",

@@ -240,7 +240,8 @@ fn members_sees_two_memberships_under_one_number() {
 const SECOND: u64 = 1_000_000_000;
 
 fn times() -> Times {
-    Times::new(Bounds { drift: 0, liars: false, many: false, apart: false })
+    let outage = Some(2 * SECOND);
+    Times::new(Bounds { drift: 0, liars: false, many: false, apart: false, outage })
 }
 
 /// Called at 1 s, executed at 2 s as of 1 s; at 4 s agreed time may be 4 s, and no more.
@@ -261,6 +262,25 @@ fn time_that_catches_up_is_found() {
     jumped.goes_on(5 * SECOND, 1);
     assert_eq!(jumped.executed((11 * SECOND, false), 11 * SECOND, 11 * SECOND), Ok(()));
     assert!(jumped.executed((12 * SECOND, false), 12 * SECOND, 13 * SECOND).is_err());
+}
+
+/// Too few run from 5 s to 15 s. What was proposed alone shows for a moment, and not for longer; a short time counts.
+#[test]
+fn time_that_goes_on_in_an_outage_is_found() {
+    for (time, ok) in [(9, true), (10, false)] {
+        let mut times = times();
+        times.executed((4 * SECOND, false), 4 * SECOND, 4 * SECOND).unwrap();
+        times.runs(5 * SECOND, false);
+        times.runs(15 * SECOND, true);
+        assert_eq!(times.executed((15 * SECOND, false), 5 * SECOND, 6 * SECOND), Ok(()));
+        let found = times.executed((19 * SECOND, false), 18 * SECOND, time * SECOND);
+        assert_eq!(found.is_ok(), ok, "{time}");
+    }
+    let mut short = times();
+    short.executed((4 * SECOND, false), 4 * SECOND, 4 * SECOND).unwrap();
+    short.runs(5 * SECOND, false);
+    short.runs(7 * SECOND, true);
+    assert_eq!(short.executed((15 * SECOND, false), 15 * SECOND, 15 * SECOND), Ok(()));
 }
 
 /// While faults last it may fall back as far as it likes.

@@ -42,6 +42,22 @@ fn outage(seed: u64, protocol: Protocol, instances: u16) -> (Option<Failure>, u6
     (failure, gap, at(end + 3 * SECOND) - at(end - gap))
 }
 
+/// The two that do not lead are down for 15 s, and the leader proposes until it notices. By how much agreed time advanced by more than the time in which two
+/// were up, from the last command before to three seconds after the first one that follows.
+fn counted_of_an_outage(seed: u64, protocol: Protocol) -> (Option<Failure>, u64) {
+    let mut plan = steady(seed, protocol, FaultModel::Crash);
+    let (down_at, time) = (5 * SECOND, 15 * SECOND);
+    for who in [AFTER_LEADER + 1, AFTER_LEADER + 2] {
+        plan.faults.push((down_at, Fault::Crash { who, time }));
+    }
+    let (failure, moments) = executed(plan);
+    let last = |now: u64| moments[moments.partition_point(|moment| moment.0 <= now) - 1];
+    let before = last(down_at);
+    let first = moments.iter().find(|moment| moment.0 > down_at + time).expect("it goes on");
+    let after = last(first.0 + 3 * SECOND);
+    (failure, (after.1 - before.1).saturating_sub(after.0 - before.0 - time))
+}
+
 /// A leader whose clock is slow for half a minute, then dies: the next one's was right all the time.
 fn slow_leader_dies(seed: u64, protocol: Protocol) -> Option<Failure> {
     let mut plan = steady(seed, protocol, FaultModel::Crash);
@@ -92,6 +108,14 @@ fn an_outage_does_not_count() {
         assert_eq!(failure, None);
         assert!(gap > 14 * SECOND, "{protocol:?}: {gap}");
         assert!(advanced < 6 * SECOND, "{protocol:?}: {advanced} of {gap}");
+    }
+}
+
+/// Nor does the time in which a leader has lost the others, and does not know it yet: what it proposes then may be agreed on afterwards.
+#[test]
+fn what_is_proposed_when_the_others_are_down_advances_time_by_nothing() {
+    for (seed, protocol) in (1..=30).flat_map(|seed| [(seed, Protocol::Raft), (seed, Protocol::ModSmart)]) {
+        assert_eq!(counted_of_an_outage(seed, protocol), (None, 0), "{protocol:?}, seed {seed}");
     }
 }
 
@@ -170,6 +194,9 @@ mod planted {
         plant(Some("time-of-outages"));
         let mut seen = (1..=20).map(|seed| outage(seed, Protocol::Raft, 1).2);
         assert!(seen.any(|advanced| advanced > 10 * SECOND));
+        plant(Some("time-of-the-lonely"));
+        let mut seen = (1..=30).filter_map(|seed| counted_of_an_outage(seed, Protocol::Raft).0);
+        assert!(seen.any(|failure| failure.checker == "time"));
         plant(Some("time-leaps"));
         let failure = slow_leader_dies(1, Protocol::Raft);
         assert_eq!(failure.map(|failure| failure.checker), Some("time"));

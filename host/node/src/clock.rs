@@ -2,7 +2,7 @@
 //!
 //! With one leader the lag of agreed time behind real time never shrinks. A replica extends the time of the last batch that it executed, from
 //! the moment at which it executed that batch. Who leads extends its own proposals. A short time without a leader counts. A long one does not,
-//! since nobody could renew anything meanwhile.
+//! since nobody could renew anything meanwhile; nor does what its last leader proposed before it noticed that it was alone.
 //!
 //! With several leaders a replica's extension is at most [`LEADERS_APART`] ahead of a batch when the replica executes it. Execution does the rest.
 //! docs/protocols/merge.md, "Agreed time", has the rules and their arguments. Tests: clock/tests.rs, front/cli/tests/etcd_leases.rs.
@@ -18,14 +18,20 @@ const SLOWER: u64 = 10;
 pub(crate) struct Clock {
     /// Agreed time was this
     agreed: AgreedTime,
-    /// at this moment of the own clock.
+    /// at this moment of the own clock. It may be one to come: until then agreed time stands still.
     at: Time,
-    /// Since when nobody is known to lead.
-    unled: Option<Time>,
-    /// For how long nobody may have led when that was noticed.
-    noticed: Span,
+    /// Nobody is known to lead.
+    gap: Option<Gap>,
     /// This replica leads, and has proposed as its leader.
     proposes: bool,
+}
+
+/// A time in which nobody is known to lead.
+#[derive(Clone, Copy, Debug)]
+struct Gap {
+    since: Time,
+    /// For how long nobody may have led when that was noticed.
+    noticed: Span,
 }
 
 /// How a replica takes what it executes.
@@ -42,16 +48,18 @@ pub(crate) struct Rule {
 }
 
 impl Clock {
-    /// A life begins: time goes on from what was executed in an earlier one.
+    /// A life begins: time goes on from what was executed in an earlier one. Nobody knows how long ago that was: it stands until somebody leads.
     pub(crate) fn new(agreed: AgreedTime, now: Time) -> Self {
-        Self { agreed, at: now, unled: Some(now), noticed: Span::ZERO, proposes: false }
+        let gap = Gap { since: now, noticed: Span::ZERO };
+        let at = if planted("time-of-outages") { now } else { Time::MAX };
+        Self { agreed, at, gap: Some(gap), proposes: false }
     }
 
     /// What it is now. As long as nobody leads it stands where a leader was heard for the last time: whoever leads another instance by then
     /// must not count a gap that may become a long one.
     pub(crate) fn read(&self, now: Time) -> AgreedTime {
-        let passed = match self.unled {
-            Some(since) if !planted("time-of-outages") => now.min(since).since(self.at).minus(self.noticed),
+        let passed = match self.gap {
+            Some(gap) if !planted("time-of-outages") => now.min(gap.since).since(self.at).minus(gap.noticed),
             _ => now.since(self.at),
         };
         self.agreed.plus(passed)
@@ -65,15 +73,17 @@ impl Clock {
     /// Who leads is known, or not any more; `own`: it is this replica, which does not lead from before.
     pub(crate) fn led(&mut self, now: Time, leader: bool, rule: Rule) {
         self.proposes = false;
-        match (leader, self.unled) {
-            (false, None) => (self.unled, self.noticed) = (Some(now), rule.patience),
-            (true, Some(since)) => {
-                let gap = now.since(since);
-                if gap > rule.patience.times(2) && !planted("time-of-outages") {
-                    // It was noticed late that nobody led.
-                    self.at = self.at.plus(gap).plus(rule.patience).min(now);
+        let long = rule.patience.times(2);
+        match (leader, self.gap) {
+            (false, None) => self.gap = Some(Gap { since: now, noticed: rule.patience }),
+            (true, Some(gap)) => {
+                let stood = self.at > gap.since;
+                if (stood || now.since(gap.since) > long) && !planted("time-of-outages") {
+                    // Its last leader may have proposed alone until it noticed that it was, and that may be agreed on from now on.
+                    let alone = if rule.liars || planted("time-of-the-lonely") { Span::ZERO } else { long };
+                    (self.agreed, self.at) = (self.read(now), now.plus(alone));
                 }
-                self.unled = None;
+                self.gap = None;
             }
             _ => {}
         }
@@ -86,9 +96,9 @@ impl Clock {
 
     /// A batch was executed, of this time.
     pub(crate) fn executed(&mut self, now: Time, executed: AgreedTime, rule: Rule) {
-        let own = self.read(now);
+        let (own, still) = (self.read(now), now.max(self.at));
         if executed >= own {
-            (self.agreed, self.at) = (executed, now);
+            (self.agreed, self.at) = (executed, still);
             return;
         }
         let behind = own.since(executed);
@@ -103,9 +113,9 @@ impl Clock {
             }
         } else if rule.many && !rule.liars {
             // Batches of other leaders come late.
-            (self.agreed, self.at) = (own.min(executed.plus(LEADERS_APART)), now);
+            (self.agreed, self.at) = (own.min(executed.plus(LEADERS_APART)), still);
         } else if !self.proposes {
-            (self.agreed, self.at) = (executed, now);
+            (self.agreed, self.at) = (executed, still);
         }
     }
 }

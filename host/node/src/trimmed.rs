@@ -1,7 +1,7 @@
 //! What durable checkpoints hold is given up: the log's older segments, and older checkpoints.
 //!
-//! The log itself says up to which seq, where that does not follow from the records that the instances gave up: with several instances,
-//! whose records may stand for many slots. Tests: check/sim.
+//! The log itself says up to which seq. With several instances that does not follow from the records that are left, since one may stand for many
+//! slots. With one instance a log may also begin behind a checkpoint that nobody agreed on. Tests: check/sim/tests/stopped.rs.
 
 use crate::checkpoints::{Checkpoints, Trimming};
 use crate::effects::{Effect, Effects};

@@ -8,6 +8,8 @@
 //! leaders are apart by a bound, and what ends at a time ends by so much later.
 //! Where replicas may lie, time goes up to twice as fast, and ten seconds ahead beside, once for each start of a replica, which forgets how
 //! far it was pushed. docs/protocols/merge.md, "Agreed time".
+//! A time in which most replicas are down counts for nothing, if it is long: nobody could renew a lease. What the last leader proposed alone may show in
+//! agreed time for a moment afterwards, and not for longer.
 //! Only differences count: a cluster from a backup begins with that one's time.
 
 use super::Failure;
@@ -37,6 +39,8 @@ pub struct Bounds {
     pub many: bool,
     /// And at times at a feature level that knows nothing of what keeps them together.
     pub apart: bool,
+    /// A time in which most replicas are down does not count if it is longer than this, in nanoseconds; nothing where members change.
+    pub outage: Option<u64>,
 }
 
 /// A clock is ahead for no reason.
@@ -51,6 +55,43 @@ struct Leap {
     who: Option<usize>,
 }
 
+/// Times in which too few replicas ran to agree on anything.
+#[derive(Debug, Default)]
+struct Outages {
+    /// Too few run since this moment.
+    since: Option<u64>,
+    /// Long ones that are over: from when to when.
+    over: Vec<(u64, u64)>,
+    /// When something was executed first after the last one; none as long as nothing was.
+    resumed: Option<u64>,
+}
+
+impl Outages {
+    fn runs(&mut self, now: u64, enough: bool, long: u64) {
+        match (self.since, enough) {
+            (None, false) => self.since = Some(now),
+            (Some(since), true) => {
+                self.since = None;
+                if now - since > long {
+                    self.over.push((since, now));
+                    self.resumed = None;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// How much of the time until that moment does not count.
+    fn lost(&self, at: u64) -> u64 {
+        self.over.iter().map(|(begin, end)| at.min(*end).saturating_sub(*begin)).sum()
+    }
+
+    /// Something is executed: whether what was proposed in the last outage may still show.
+    fn shows(&mut self, now: u64, long: u64) -> bool {
+        !self.over.is_empty() && now - *self.resumed.get_or_insert(now) < long
+    }
+}
+
 /// Agreed time as it was executed.
 #[derive(Debug)]
 pub struct Times {
@@ -60,13 +101,22 @@ pub struct Times {
     least: Option<i128>,
     /// The largest one between agreed time and the slowest clock, since faults are over.
     most: Option<i128>,
+    outages: Outages,
     moments: Vec<(u64, u64)>,
 }
 
 impl Times {
     /// Nothing was executed yet.
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, leaps: Vec::new(), least: None, most: None, moments: Vec::new() }
+        let (leaps, outages, moments) = (Vec::new(), Outages::default(), Vec::new());
+        Self { bounds, leaps, least: None, most: None, outages, moments }
+    }
+
+    /// From now on enough replicas run to agree on something, or too few.
+    pub fn runs(&mut self, now: u64, enough: bool) {
+        if let Some(long) = self.bounds.outage {
+            self.outages.runs(now, enough, long);
+        }
     }
 
     /// A replica's clock jumps ahead.
@@ -97,7 +147,7 @@ impl Times {
     fn fastest(&self, at: u64, when: impl Fn(&Leap) -> u64) -> i128 {
         let ahead: i128 = self.leaps.iter().filter(|leap| when(leap) < at).map(|leap| leap.by).sum();
         let rate = if self.bounds.liars { 2 * MILLION } else { MILLION } + i128::from(self.bounds.drift);
-        i128::from(at) * rate / MILLION + ahead
+        i128::from(at - self.outages.lost(at)) * rate / MILLION + ahead
     }
 
     /// What the slowest clock shows.
@@ -118,7 +168,8 @@ impl Times {
         let over = self.least.map_or(0, |least| agreed - self.fastest(now, |leap| leap.from) - least);
         let of_call = agreed - self.fastest(call, |leap| leap.until);
         self.least = Some(self.least.map_or(of_call, |least| least.min(of_call)));
-        if over > slack && !self.bounds.apart {
+        let shows = self.outages.shows(now, self.bounds.outage.unwrap_or(0));
+        if over > slack && !shows && !self.bounds.apart {
             return Err(found("caught up by", over));
         }
         if !healed {

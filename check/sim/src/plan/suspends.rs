@@ -41,6 +41,13 @@ impl Plan {
             liars: self.fault_model == FaultModel::Byzantine,
             many,
             apart: many && self.upgrades.made_with < FEATURE_LEVEL,
+            outage: self.outage(),
         }
+    }
+
+    /// How long most replicas have to be down so that this time counts for nothing: a leader notices that it is alone, and after that a gap is long.
+    fn outage(&self) -> Option<u64> {
+        let (_, low, high) = self.timing;
+        (self.replicas == self.founders).then_some(4 * high.max(2 * low) * MS)
     }
 }

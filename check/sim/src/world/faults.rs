@@ -295,6 +295,7 @@ impl World {
         self.processes[who].waits = false;
         self.processes[who].inbox.clear();
         self.replicas[who].die(machine);
+        self.note_how_many_run();
         for (id, conn) in std::mem::take(&mut self.processes[who].conns) {
             let Some(side) = self.net.side(conn, who, id) else { continue };
             if machine {
@@ -306,6 +307,12 @@ impl World {
                 self.net.close(self.now, conn, side, &mut self.queue);
             }
         }
+    }
+
+    /// Whether enough run to agree on anything.
+    pub(super) fn note_how_many_run(&mut self) {
+        let up = self.processes[..self.plan.founders].iter().filter(|process| process.up).count();
+        self.times.runs(self.now, up > self.plan.founders / 2);
     }
 
     /// An operator asks for something, on a connection that is just there.

@@ -80,6 +80,7 @@ impl World {
         let clock = Clock::new(self.rng.spread(1, 1_000_000 * MS), self.now, drift);
         self.processes[who].start(clock);
         self.times.starts(self.now);
+        self.note_how_many_run();
         if let Some(liar) = self.liars.get_mut(&who) {
             liar.starts();
         }
