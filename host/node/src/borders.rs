@@ -2,10 +2,10 @@
 //! replicas can be compared byte by byte (000, section 5.2).
 //!
 //! A border comes when the batches since the last one have taken the interval. A batch may ask for one before
-//! ([`quorate_wire::BatchHeader::border`]): that one comes when a share of the interval is over, one divided by the number of members, where
-//! agreed time counts as if bytes were written in it. So a leader that asks with each batch costs a bounded part of what replicas do, and
-//! one that asks in an idle cluster waits for seconds at most (decision 0029). What was asked for too early is not forgotten: execution
-//! remembers it until the share is over.
+//! ([`quorate_wire::BatchHeader::border`]), and that one comes at once. Where replicas may lie it comes when a share of the interval is over, one
+//! divided by the number of members, where agreed time counts as if bytes were written in it. So a leader that asks with each batch costs a bounded
+//! part of what replicas do, and one that asks in an idle cluster waits for seconds at most (decision 0029). What was asked for too early is
+//! not forgotten: execution remembers it until the share is over.
 //!
 //! A part of the interval before the border is the point at which capturing begins, so that at the border only completion is left.
 //!
@@ -71,7 +71,7 @@ pub(crate) struct Executed {
     pub(crate) bytes: u64,
     /// It asks for a border.
     pub(crate) asks: bool,
-    /// Whether asking has bounds: at the feature level that the cluster worked at.
+    /// Whether asking has bounds: where replicas may lie, by the feature level that the cluster worked at.
     pub(crate) bounded: bool,
     /// The agreed time after it.
     pub(crate) time: AgreedTime,

@@ -30,7 +30,7 @@ pub(crate) const IN_CHECKPOINTS: u32 = 2;
 /// From this level on the membership changes where there are several instances, and their number does.
 pub(crate) const WITH_INSTANCES: u32 = 3;
 
-/// From this level on borders that somebody asks for come only so often.
+/// From this level on borders that somebody asks for come only so often, where replicas may lie.
 pub(crate) const WITH_FEW_BORDERS: u32 = 4;
 
 /// From this level on clients show from what their ids were made.

@@ -43,7 +43,7 @@ impl Node {
         let executed = Executed {
             bytes: batch.bytes().len() as u64,
             asks: batch.header().border,
-            bounded: self.level() >= WITH_FEW_BORDERS,
+            bounded: self.vouching.is_on() && self.level() >= WITH_FEW_BORDERS,
             time: self.executor.time(),
         };
         match self.checkpoints.borders.executed(executed) {
