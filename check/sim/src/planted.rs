@@ -136,6 +136,10 @@ pub const BUGS: &[Bug] = &[
         "time-of-the-lonely",
         "agreed time counts what a leader proposed that had lost the others, and did not know it yet",
     ),
+    bug(
+        "time-of-pauses",
+        "a leader whose process was stopped counts what it missed, although nobody else led",
+    ),
     bug("time-leaps", "who leads next extends its own agreed time, however slow the one before was"),
     bug(
         "time-apart",

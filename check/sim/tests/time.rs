@@ -42,20 +42,43 @@ fn outage(seed: u64, protocol: Protocol, instances: u16) -> (Option<Failure>, u6
     (failure, gap, at(end + 3 * SECOND) - at(end - gap))
 }
 
-/// The two that do not lead are down for 15 s, and the leader proposes until it notices. By how much agreed time advanced by more than the time in which two
-/// were up, from the last command before to three seconds after the first one that follows.
-fn counted_of_an_outage(seed: u64, protocol: Protocol) -> (Option<Failure>, u64) {
+/// For this time a majority does nothing.
+const AWAY: u64 = 15 * SECOND;
+
+/// What a run found with these faults, which begin together and keep a majority away for [`AWAY`]. And by how much agreed time advanced by more than the time in
+/// which a majority ran, from the last command before to three seconds after the first one that follows.
+fn counted(seed: u64, protocol: Protocol, faults: [Fault; 2]) -> (Option<Failure>, u64) {
     let mut plan = steady(seed, protocol, FaultModel::Crash);
-    let (down_at, time) = (5 * SECOND, 15 * SECOND);
-    for who in [AFTER_LEADER + 1, AFTER_LEADER + 2] {
-        plan.faults.push((down_at, Fault::Crash { who, time }));
-    }
+    let begin = 5 * SECOND;
+    plan.faults.extend(faults.map(|fault| (begin, fault)));
     let (failure, moments) = executed(plan);
     let last = |now: u64| moments[moments.partition_point(|moment| moment.0 <= now) - 1];
-    let before = last(down_at);
-    let first = moments.iter().find(|moment| moment.0 > down_at + time).expect("it goes on");
+    let before = last(begin);
+    let first = moments.iter().find(|moment| moment.0 > begin + AWAY).expect("it goes on");
     let after = last(first.0 + 3 * SECOND);
-    (failure, (after.1 - before.1).saturating_sub(after.0 - before.0 - time))
+    (failure, (after.1 - before.1).saturating_sub(after.0 - before.0 - AWAY))
+}
+
+/// The two that do not lead are down, and the leader proposes until it notices.
+fn counted_of_lonely(seed: u64, protocol: Protocol) -> (Option<Failure>, u64) {
+    counted(seed, protocol, [AFTER_LEADER + 1, AFTER_LEADER + 2].map(|who| Fault::Crash { who, time: AWAY }))
+}
+
+/// The process of the leader is stopped, and another replica is down: nobody else can lead.
+fn counted_of_stopped(seed: u64, protocol: Protocol) -> (Option<Failure>, u64) {
+    let (who, time) = (AFTER_LEADER + 1, AWAY);
+    counted(seed, protocol, [Fault::Pause { who: LEADER, time }, Fault::Crash { who, time }])
+}
+
+/// How much agreed time passes while leaders change again and again, after the first three seconds of a cluster: the share of real time, in percent.
+fn passes(mut plan: Plan, faults: impl IntoIterator<Item = (u64, Fault)>) -> u64 {
+    plan.faults.extend(faults);
+    let (failure, moments) = executed(plan);
+    assert_eq!(failure, None);
+    let first = moments.iter().find(|moment| moment.0 > 3 * SECOND).expect("a longer run");
+    let last = moments[moments.len() - 1];
+    assert!(last.0 > first.0 + 5 * SECOND, "a longer run");
+    (last.1 - first.1) * 100 / (last.0 - first.0)
 }
 
 /// A leader whose clock is slow for half a minute, then dies: the next one's was right all the time.
@@ -115,7 +138,32 @@ fn an_outage_does_not_count() {
 #[test]
 fn what_is_proposed_when_the_others_are_down_advances_time_by_nothing() {
     for (seed, protocol) in (1..=30).flat_map(|seed| [(seed, Protocol::Raft), (seed, Protocol::ModSmart)]) {
-        assert_eq!(counted_of_an_outage(seed, protocol), (None, 0), "{protocol:?}, seed {seed}");
+        assert_eq!(counted_of_lonely(seed, protocol), (None, 0), "{protocol:?}, seed {seed}");
+    }
+}
+
+/// Nor does it where the leader was stopped, and leads again as if nothing had been.
+#[test]
+fn a_stopped_leader_does_not_count_what_it_missed() {
+    for (seed, protocol) in (1..=20).flat_map(|seed| [(seed, Protocol::Raft), (seed, Protocol::ModSmart)]) {
+        assert_eq!(counted_of_stopped(seed, protocol), (None, 0), "{protocol:?}, seed {seed}");
+    }
+}
+
+/// Leaders that rotate, and leaders that die each second.
+#[test]
+fn time_passes_however_often_leaders_change() {
+    for (rotate_after, pause, operations) in [(5, 100 * MS, 300), (20, 100 * MS, 300), (20, MS, 6000)] {
+        let mut plan = steady(1, Protocol::ModSmart, FaultModel::Crash);
+        (plan.rotate_after, plan.workload.pause, plan.workload.operations) =
+            (rotate_after, pause, operations);
+        let share = passes(plan, []);
+        assert!(share > 75, "a leader for {rotate_after} slots: {share} %");
+    }
+    for protocol in [Protocol::Raft, Protocol::ModSmart] {
+        let deaths = (2..40).map(|at| (at * SECOND, Fault::Crash { who: LEADER, time: 200 * MS }));
+        let share = passes(steady(1, protocol, FaultModel::Crash), deaths);
+        assert!(share > 75, "{protocol:?} with deaths: {share} %");
     }
 }
 
@@ -195,7 +243,10 @@ mod planted {
         let mut seen = (1..=20).map(|seed| outage(seed, Protocol::Raft, 1).2);
         assert!(seen.any(|advanced| advanced > 10 * SECOND));
         plant(Some("time-of-the-lonely"));
-        let mut seen = (1..=30).filter_map(|seed| counted_of_an_outage(seed, Protocol::Raft).0);
+        let mut seen = (1..=30).filter_map(|seed| counted_of_lonely(seed, Protocol::Raft).0);
+        assert!(seen.any(|failure| failure.checker == "time"));
+        plant(Some("time-of-pauses"));
+        let mut seen = (1..=20).filter_map(|seed| counted_of_stopped(seed, Protocol::Raft).0);
         assert!(seen.any(|failure| failure.checker == "time"));
         plant(Some("time-leaps"));
         let failure = slow_leader_dies(1, Protocol::Raft);

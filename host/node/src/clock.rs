@@ -18,8 +18,10 @@ const SLOWER: u64 = 10;
 pub(crate) struct Clock {
     /// Agreed time was this
     agreed: AgreedTime,
-    /// at this moment of the own clock. It may be one to come: until then agreed time stands still.
+    /// at this moment of the own clock.
     at: Time,
+    /// It stands still until this moment, and while nobody was heard to lead in this life.
+    stands: Time,
     /// Nobody is known to lead.
     gap: Option<Gap>,
     /// This replica leads, and has proposed as its leader.
@@ -47,45 +49,74 @@ pub(crate) struct Rule {
     pub(crate) off: Span,
 }
 
+impl Rule {
+    /// A time without a leader that is longer counts for nothing.
+    fn long(&self) -> Span {
+        self.patience.times(2)
+    }
+}
+
 impl Clock {
     /// A life begins: time goes on from what was executed in an earlier one. Nobody knows how long ago that was: it stands until somebody leads.
     pub(crate) fn new(agreed: AgreedTime, now: Time) -> Self {
         let gap = Gap { since: now, noticed: Span::ZERO };
-        let at = if planted("time-of-outages") { now } else { Time::MAX };
-        Self { agreed, at, gap: Some(gap), proposes: false }
+        let stands = if planted("time-of-outages") { now } else { Time::MAX };
+        Self { agreed, at: now, stands, gap: Some(gap), proposes: false }
     }
 
     /// What it is now. As long as nobody leads it stands where a leader was heard for the last time: whoever leads another instance by then
     /// must not count a gap that may become a long one.
     pub(crate) fn read(&self, now: Time) -> AgreedTime {
         let passed = match self.gap {
-            Some(gap) if !planted("time-of-outages") => now.min(gap.since).since(self.at).minus(gap.noticed),
-            _ => now.since(self.at),
+            Some(gap) if !planted("time-of-outages") => {
+                now.min(gap.since).since(self.from()).minus(gap.noticed)
+            }
+            _ => now.since(self.from()),
         };
         self.agreed.plus(passed)
     }
 
+    /// From when on time passes.
+    fn from(&self) -> Time {
+        self.at.max(self.stands)
+    }
+
     /// When it will be that time.
     pub(crate) fn reaches(&self, time: AgreedTime) -> Time {
-        self.at.plus(time.since(self.agreed))
+        self.from().plus(time.since(self.agreed))
+    }
+
+    /// Time goes on from here; what passed since that moment does not count. Its last leader may have proposed alone until it noticed that it was, and
+    /// that may be agreed on from now on: so it stands still for as long as that may have been.
+    fn go_on(&mut self, since: Time, now: Time, rule: Rule) {
+        let alone = if rule.liars || planted("time-of-the-lonely") { Span::ZERO } else { rule.long() };
+        (self.agreed, self.at, self.stands) = (self.read(since), now, now.plus(alone));
     }
 
     /// Who leads is known, or not any more; `own`: it is this replica, which does not lead from before.
     pub(crate) fn led(&mut self, now: Time, leader: bool, rule: Rule) {
         self.proposes = false;
-        let long = rule.patience.times(2);
         match (leader, self.gap) {
             (false, None) => self.gap = Some(Gap { since: now, noticed: rule.patience }),
-            (true, Some(gap)) => {
-                let stood = self.at > gap.since;
-                if (stood || now.since(gap.since) > long) && !planted("time-of-outages") {
-                    // Its last leader may have proposed alone until it noticed that it was, and that may be agreed on from now on.
-                    let alone = if rule.liars || planted("time-of-the-lonely") { Span::ZERO } else { long };
-                    (self.agreed, self.at) = (self.read(now), now.plus(alone));
+            (true, Some(gap)) if !planted("time-of-outages") => {
+                let gone = now.since(gap.since);
+                if self.stands == Time::MAX || gone > rule.long() {
+                    self.go_on(now, now, rule);
+                } else if self.stands > gap.since {
+                    // What is left of it follows.
+                    self.stands = self.stands.plus(gone);
                 }
                 self.gap = None;
             }
+            (true, Some(_)) => self.gap = None,
             _ => {}
+        }
+    }
+
+    /// This replica's process wanted to do something at the moment `since`, and did it only now. Where it was to lead nobody may have led meanwhile.
+    pub(crate) fn woke(&mut self, since: Time, now: Time, rule: Rule) {
+        if now.since(since) > rule.long() && self.gap.is_none() && !planted("time-of-pauses") {
+            self.go_on(since, now, rule);
         }
     }
 
@@ -96,9 +127,9 @@ impl Clock {
 
     /// A batch was executed, of this time.
     pub(crate) fn executed(&mut self, now: Time, executed: AgreedTime, rule: Rule) {
-        let (own, still) = (self.read(now), now.max(self.at));
+        let own = self.read(now);
         if executed >= own {
-            (self.agreed, self.at) = (executed, still);
+            (self.agreed, self.at) = (executed, now);
             return;
         }
         let behind = own.since(executed);
@@ -107,15 +138,15 @@ impl Clock {
         }
         if rule.liars && behind <= rule.off {
             // Who leads must not hold time back by saying so.
-            let less = Span::from_nanos(behind.nanos().min(now.since(self.at).nanos() / SLOWER));
+            let less = Span::from_nanos(behind.nanos().min(now.since(self.from()).nanos() / SLOWER));
             if !self.proposes {
                 (self.agreed, self.at) = (AgreedTime::from_nanos(own.nanos() - less.nanos()), now);
             }
         } else if rule.many && !rule.liars {
             // Batches of other leaders come late.
-            (self.agreed, self.at) = (own.min(executed.plus(LEADERS_APART)), still);
+            (self.agreed, self.at) = (own.min(executed.plus(LEADERS_APART)), now);
         } else if !self.proposes {
-            (self.agreed, self.at) = (executed, still);
+            (self.agreed, self.at) = (executed, now);
         }
     }
 }

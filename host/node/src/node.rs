@@ -439,6 +439,7 @@ impl Node {
     /// Reacts to one input. `now` was read after what the input brings had arrived; that of [`Input::TurnEnd`] after everything in
     /// the turn had. A host that can be stopped between the two would answer reads by a lease that is over.
     pub fn step(&mut self, now: Time, input: Input, out: &mut Effects) {
+        self.notice_pause(now);
         self.now = now;
         match input {
             Input::Frame { conn, frame } => self.on_frame(now, conn, frame, out),

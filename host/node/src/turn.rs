@@ -240,6 +240,15 @@ impl Node {
         self.merge.next_generation().is_some() || self.merge.generation() != Generation::begin(1)
     }
 
+    /// The process may have been stopped, and all it knows of leaders is old.
+    pub(crate) fn notice_pause(&mut self, now: Time) {
+        if now.since(self.now) > self.config.order.patience()
+            && let Some(due) = self.deadline()
+        {
+            self.clock.woke(due, now, self.time_rule());
+        }
+    }
+
     /// How the time of batches is taken here.
     pub(crate) fn time_rule(&self) -> Rule {
         Rule {

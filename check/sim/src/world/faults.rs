@@ -2,6 +2,7 @@
 
 use super::{MS, Phase, World};
 use crate::plan::{Fault, Suspend};
+use crate::process::Process;
 use crate::queue::Event;
 use crate::trace::Level;
 use bytes::Bytes;
@@ -43,6 +44,7 @@ impl World {
                 if self.now.is_multiple_of(2) && process.glimpse.is_none() {
                     process.glimpse = Some(process.clock.read(self.now));
                 }
+                self.note_how_many_run();
                 Some(time)
             }
             Fault::Cut { from, to, time } => {
@@ -56,6 +58,7 @@ impl World {
             Fault::Suspend(Suspend { who, time }) => {
                 self.processes[who].pauses += 1;
                 self.processes[who].clock.stop(self.now);
+                self.note_how_many_run();
                 Some(time)
             }
             Fault::Moment(moment) => {
@@ -270,6 +273,7 @@ impl World {
 
     fn resume(&mut self, who: usize) {
         self.processes[who].pauses = self.processes[who].pauses.saturating_sub(1);
+        self.note_how_many_run();
         if who < self.plan.replicas {
             self.resume_disk(who);
         }
@@ -311,7 +315,8 @@ impl World {
 
     /// Whether enough run to agree on anything.
     pub(super) fn note_how_many_run(&mut self) {
-        let up = self.processes[..self.plan.founders].iter().filter(|process| process.up).count();
+        let runs = |process: &&Process| process.up && process.pauses == 0;
+        let up = self.processes[..self.plan.founders].iter().filter(runs).count();
         self.times.runs(self.now, up > self.plan.founders / 2);
     }
 
@@ -370,8 +375,9 @@ impl World {
         self.phase = Phase::Liveness;
         self.moments.clear();
         self.net.heal(self.now, &mut self.queue);
+        self.processes.iter_mut().for_each(|process| process.pauses = 0);
+        self.note_how_many_run();
         for who in 0..self.processes.len() {
-            self.processes[who].pauses = 0;
             self.processes[who].clock.go_at_last(self.now);
             if who < self.plan.replicas {
                 self.replicas[who].stalls = 0;

@@ -8,6 +8,9 @@ const LATE_MAX: Duration = Duration::from_secs(3);
 /// And for so long more with each fault meanwhile: without a leader time may stand still.
 const LATE_EACH: Duration = Duration::from_secs(4);
 
+/// What the last leader ordered alone, until it noticed that all others were down, may end a lease right after an outage: an election time-out and a heartbeat.
+const ALONE: Duration = Duration::from_millis(700);
+
 #[derive(Default)]
 pub(crate) struct Timeline {
     faults: Vec<Instant>,
@@ -39,13 +42,19 @@ impl Timeline {
         to.saturating_duration_since(from).saturating_sub(lost.sum())
     }
 
+    /// Whether an outage began between these moments.
+    fn is_within(&self, from: Instant, to: Instant) -> bool {
+        self.outages.iter().any(|(begin, _)| (from..to).contains(begin))
+    }
+
     /// What is wrong with the life of a lease.
     pub(crate) fn judge(&self, told: &Told) -> Option<String> {
         let ttl = Duration::from_secs(told.ttl_s as u64);
         let name = format!("lease {:x} of {} s", told.id, told.ttl_s);
         if let Some(gone) = told.gone {
             let lived = self.passed(told.called, gone);
-            if lived < ttl {
+            let alone = if self.is_within(told.called, gone) { ALONE } else { Duration::ZERO };
+            if lived + alone < ttl {
                 return Some(format!("{name} ended {lived:?} after its last renewal was called"));
             }
         }

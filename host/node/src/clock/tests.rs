@@ -15,7 +15,7 @@ fn agreed(millis: u64) -> AgreedTime {
 
 /// A replica that executed the time 0 at its time 0, and follows.
 fn follower() -> Clock {
-    Clock { agreed: agreed(0), at: at(0), gap: None, proposes: false }
+    Clock { agreed: agreed(0), at: at(0), stands: at(0), gap: None, proposes: false }
 }
 
 /// The others were away, and one of them leads now. It saw less time pass, and neither goes on where this one would have.
@@ -82,11 +82,45 @@ fn who_begins_a_life_waits_until_somebody_leads_for_good() {
     clock.led(at(21_000), true, CRASH);
     clock.led(at(21_300), false, CRASH);
     clock.led(at(21_500), true, CRASH);
-    assert_eq!(clock.read(at(22_300)), agreed(600), "it stood when that leader left, too");
-    assert_eq!(clock.read(at(22_400)), agreed(700));
+    assert_eq!(clock.read(at(22_000)), agreed(600), "it stood for 300 ms of 800 when that leader left");
+    assert_eq!(clock.read(at(22_100)), agreed(700));
     clock.led(at(22_500), false, CRASH);
     clock.led(at(22_600), true, CRASH);
-    assert_eq!(clock.read(at(22_600)), agreed(900), "a short time counts");
+    assert_eq!(clock.read(at(22_600)), agreed(1_200), "a short time counts");
+}
+
+/// Views that follow each other, as with leaders that rotate.
+#[test]
+fn time_goes_on_however_often_leaders_change() {
+    let mut clock = Clock::new(agreed(0), at(0));
+    for turn in 0..600 {
+        let now = turn * 100;
+        clock.led(at(now), false, CRASH);
+        clock.led(at(now + 2), true, CRASH);
+        let known = clock.read(at(now + 40));
+        clock.executed(at(now + 50), known, CRASH);
+    }
+    assert!(clock.read(at(60_000)) > agreed(50_000), "{:?}", clock.read(at(60_000)));
+}
+
+/// It led when its process was stopped, and nobody else did meanwhile; a short time counts, and so does the time in which it had nothing to do.
+#[test]
+fn what_passed_while_the_process_was_stopped_does_not_count() {
+    let mut clock = follower();
+    clock.woke(at(900), at(1_600), CRASH);
+    assert_eq!(clock.read(at(1_600)), agreed(1_600));
+    clock.woke(at(2_000), at(17_000), CRASH);
+    assert_eq!(clock.read(at(17_000)), agreed(2_000));
+    assert_eq!(clock.read(at(17_800)), agreed(2_000), "others may have lost each other meanwhile");
+    assert_eq!(clock.read(at(17_900)), agreed(2_100));
+    clock.led(at(18_000), false, CRASH);
+    clock.woke(at(18_100), at(30_000), CRASH);
+    clock.led(at(30_100), true, CRASH);
+    assert_eq!(
+        clock.read(at(30_900)),
+        agreed(2_000),
+        "what passed since a leader was heard for the last time does not count either"
+    );
 }
 
 /// The leader of another instance proposes before the first instance has one again.
