@@ -1,6 +1,7 @@
 //! `quorate sim`: what the command line asks for, done with plain arguments.
 
 use crate::campaign::{Campaign, Summary, run_plan, run_where};
+use crate::hashes;
 use crate::html;
 use crate::plan::{Fault, Plan, Profile};
 use crate::planted;
@@ -10,7 +11,7 @@ use crate::world::Report;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufReader, Write};
+use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -40,6 +41,10 @@ pub struct Options {
     pub shrink: bool,
     /// Many runs: append a line for each here, and leave out those that are there already.
     pub log: Option<PathBuf>,
+    /// Record the trace hashes of `count` runs over all kinds of clusters in this new file.
+    pub record: Option<PathBuf>,
+    /// Run what this file holds again, and tell what differs.
+    pub compare: Option<PathBuf>,
     /// The table of planted bugs instead; needs a build with `--cfg planted`.
     pub planted: bool,
     /// The planted bug that is in force; needs such a build, too.
@@ -59,6 +64,8 @@ impl Default for Options {
             html: None,
             shrink: false,
             log: None,
+            record: None,
+            compare: None,
             planted: false,
             plant: None,
         }
@@ -94,10 +101,70 @@ pub fn execute(
         return hunt(options, out);
     }
     quorate_types::plant(options.plant.as_deref());
-    match options.seed {
-        Some(seed) => one(options, seed, out),
-        None => many(options, out, &mut progress),
+    match (options.seed, &options.record, &options.compare) {
+        (Some(seed), ..) => one(options, seed, out),
+        (None, Some(path), _) => record(options, path, out, &mut progress),
+        (None, None, Some(path)) => compare(options, path, out, &mut progress),
+        (None, None, None) => many(options, out, &mut progress),
     }
+}
+
+/// Tells how far runs are of which none fails.
+fn meter(progress: &mut dyn FnMut(Progress)) -> impl FnMut(u64, u64) {
+    let begun = Instant::now();
+    move |done, total| {
+        let rate = done as f64 / begun.elapsed().as_secs_f64().max(1e-9);
+        progress(Progress { done, total, rate, failures: 0 });
+    }
+}
+
+fn record(
+    options: &Options,
+    path: &Path,
+    out: &mut dyn Write,
+    progress: &mut dyn FnMut(Progress),
+) -> io::Result<bool> {
+    let file = File::create_new(path).map_err(|why| about(path, &why))?;
+    let (kinds, mut file) = (hashes::kinds(), BufWriter::new(file));
+    let runs = hashes::record(&kinds, options.count, options.jobs, &mut file, meter(progress))?;
+    let kinds = kinds.len();
+    if options.json {
+        writeln!(out, "{}", json!({ "runs": runs, "kinds": kinds }))?;
+    } else {
+        writeln!(out, "{runs} runs of {kinds} kinds of clusters are recorded in {}", path.display())?;
+    }
+    Ok(true)
+}
+
+fn compare(
+    options: &Options,
+    path: &Path,
+    out: &mut dyn Write,
+    progress: &mut dyn FnMut(Progress),
+) -> io::Result<bool> {
+    let file = BufReader::new(File::open(path).map_err(|why| about(path, &why))?);
+    let recorded = hashes::read(file).map_err(|why| about(path, &why))?;
+    let compared = hashes::compare(&recorded, options.jobs, meter(progress));
+    let runs: usize = compared.iter().map(|kind| kind.runs).sum();
+    let differ: usize = compared.iter().map(|kind| kind.differ.len()).sum();
+    if options.json {
+        let kinds = compared.iter().filter(|kind| !kind.differ.is_empty());
+        let kinds: Vec<_> = kinds.map(|kind| json!({ "kind": kind.kind, "seeds": kind.differ })).collect();
+        writeln!(out, "{}", json!({ "runs": runs, "differ": differ, "kinds": kinds }))?;
+        return Ok(differ == 0);
+    }
+    for kind in &compared {
+        let Some(first) = kind.differ.first() else { continue };
+        let (count, runs, space) =
+            (kind.differ.len(), kind.runs, if kind.kind.is_empty() { "" } else { " " });
+        writeln!(
+            out,
+            "{count} of {runs} differ: quorate sim --seed {first}{space}{} --trace all",
+            kind.kind
+        )?;
+    }
+    writeln!(out, "{runs} runs: {differ} differ from what {} says", path.display())?;
+    Ok(differ == 0)
 }
 
 /// The error of a file, with its name.
@@ -163,44 +230,9 @@ fn told((at, fault): &(u64, Fault)) -> String {
 
 /// The command that runs this seed again in the same way, and shows what happens.
 fn again(options: &Options, seed: u64) -> String {
-    let mut line = format!("quorate sim --seed {seed}");
-    let profile = &options.profile;
-    if let Some(changes) = profile.changes {
-        line += &format!(" --changes {changes}");
-    }
-    if let Some(upgrades) = profile.upgrades {
-        line += &format!(" --upgrades {upgrades}");
-    }
-    if let Some(replicas) = profile.replicas {
-        line += &format!(" --replicas {replicas}");
-    }
-    if let Some(protocol) = profile.protocol {
-        line += &format!(" --protocol {}", protocol.name());
-    }
-    if let Some(model) = profile.fault_model {
-        line += &format!(" --fault-model {}", model.name());
-    }
-    if let Some(liars) = profile.liars {
-        line += &format!(" --liars {liars}");
-    }
-    if let Some(focus) = profile.focus {
-        line += &format!(" --focus {}", focus.name());
-    }
-    if let Some(instances) = profile.instances {
-        line += &format!(" --instances {instances}");
-    }
-    if let Some(lanes) = profile.lanes {
-        line += &format!(" --lanes {lanes}");
-    }
-    if let Some(sync) = profile.sync {
-        line += &format!(" --durability {}", format!("{sync:?}").to_lowercase());
-    }
-    if profile.length != Profile::default().length {
-        line += &format!(" --length {}", profile.length);
-    }
-    if !profile.faults {
-        line += " --no-faults";
-    }
+    let arguments = options.profile.arguments();
+    let space = if arguments.is_empty() { "" } else { " " };
+    let mut line = format!("quorate sim --seed {seed}{space}{arguments}");
     if let Some(bug) = &options.plant {
         line += &format!(" --plant {bug}");
     }

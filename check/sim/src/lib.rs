@@ -12,6 +12,7 @@ pub mod clock;
 pub mod command;
 pub mod disk;
 pub mod files;
+pub mod hashes;
 pub mod html;
 pub mod liars;
 pub mod net;

@@ -18,6 +18,8 @@ use std::process::ExitCode;
 
 /// Seeds of a campaign, when nobody says how many.
 const COUNT: u64 = 200;
+/// Runs whose hashes are recorded, when nobody says how many.
+const COUNT_RECORDED: u64 = 10_000;
 /// Seeds in which each planted bug is looked for, when nobody says how many.
 const COUNT_PLANTED: u64 = 20_000;
 /// More would be no campaign but a mistyped number.
@@ -37,6 +39,8 @@ const COUNT_MAX: u64 = 1_000_000_000;
   quorate sim --seed 101 --shrink             one that fails, with as few faults as still make it fail
   quorate sim --replicas 5 --durability async --json
   quorate sim --focus votes                   clusters whose machines stop right after they voted
+  quorate sim --record before.hashes          what 10,000 runs of all kinds of clusters do, before the program is changed
+  quorate sim --compare before.hashes         which of them do something else now
 
 Exit codes: 0 all runs were clean, 1 a run failed or a file can not be written, 2 wrong command line.")]
 pub(crate) struct Args {
@@ -46,7 +50,7 @@ pub(crate) struct Args {
     /// The first of many seeds
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     first: u64,
-    /// How many seeds [default: 200; 20000 for each bug with --planted]
+    /// How many seeds [default: 200; 20000 for each bug with --planted; 10000 in all with --record]
     #[arg(long, value_name = "COUNT", value_parser = RangedU64ValueParser::<u64>::new().range(1..=COUNT_MAX))]
     count: Option<u64>,
     /// Threads [default: one for each core]
@@ -106,6 +110,13 @@ pub(crate) struct Args {
     /// Nothing goes wrong
     #[arg(long)]
     no_faults: bool,
+
+    /// Record the trace hashes of --count runs, as many of each kind of cluster, in this new file [default count: 10000]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "first", "log", "planted", "compare"])]
+    record: Option<PathBuf>,
+    /// Run what such a file holds again, and tell which runs differ
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "first", "count", "log", "planted"])]
+    compare: Option<PathBuf>,
 
     /// Print the table of planted bugs, with the seed that finds each; needs a build that holds them
     #[arg(long, conflicts_with_all = ["seed", "first", "log", "json", "plant"])]
@@ -201,6 +212,40 @@ fn check_plant(args: &Args) -> Outcome<()> {
     Ok(())
 }
 
+impl From<TraceChoice> for Level {
+    fn from(choice: TraceChoice) -> Self {
+        match choice {
+            TraceChoice::Events => Self::Events,
+            TraceChoice::All => Self::All,
+        }
+    }
+}
+
+/// How many seeds, when nobody says it.
+fn usual_count(args: &Args) -> u64 {
+    match (args.planted, &args.record) {
+        (true, _) => COUNT_PLANTED,
+        (_, Some(_)) => COUNT_RECORDED,
+        _ => COUNT,
+    }
+}
+
+/// Refuses clusters that there are not, and a choice of them where all are meant.
+fn check_profile(args: &Args, profile: &Profile) -> Outcome<()> {
+    let recorded = args.record.is_some() || args.compare.is_some();
+    if recorded && *profile != Profile::default() {
+        return Err(Failure::usage(
+            "--record and --compare are about all kinds of clusters: leave out what chooses one",
+        ));
+    }
+    if !profile.has_focus() {
+        return Err(Failure::usage(
+            "such clusters do not have this focus: `quorate sim --help` says which do",
+        ));
+    }
+    Ok(())
+}
+
 /// What the library is asked to do; refuses what it can not.
 fn options(args: Args) -> Outcome<Options> {
     check_plant(&args)?;
@@ -243,27 +288,22 @@ fn options(args: Args) -> Outcome<Options> {
         }),
         length: args.length,
     };
-    if !profile.has_focus() {
-        return Err(Failure::usage(
-            "such clusters do not have this focus: `quorate sim --help` says which do",
-        ));
-    }
-    let trace = args.trace.map(|choice| match choice {
-        TraceChoice::Events => Level::Events,
-        TraceChoice::All => Level::All,
-    });
+    check_profile(&args, &profile)?;
+    let count = args.count.unwrap_or(usual_count(&args));
     let defaults = Options::default();
     Ok(Options {
         profile,
         seed: args.seed,
         first: args.first,
-        count: args.count.unwrap_or(if args.planted { COUNT_PLANTED } else { COUNT }),
+        count,
         jobs: args.jobs.unwrap_or(defaults.jobs),
         json: args.json,
-        trace,
+        trace: args.trace.map(Level::from),
         html: args.html,
         shrink: args.shrink,
         log: args.log,
+        record: args.record,
+        compare: args.compare,
         planted: args.planted,
         plant: args.plant,
     })

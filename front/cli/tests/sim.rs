@@ -36,6 +36,30 @@ fn a_seed_gives_the_same_run_again() {
 }
 
 #[test]
+fn runs_are_compared_with_what_was_recorded() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let file = home.path().join("before.hashes");
+    let name = file.to_str().expect("UTF-8");
+    let report = json(&quorate(&["sim", "--seed", "5", "--json"]).ok());
+    let hash = report["trace_hash"].as_str().expect("a hash");
+    let holds = |hash: &str| {
+        let line = format!("{{\"kind\":\"\",\"first\":5,\"hashes\":[\"{hash}\"]}}\n");
+        std::fs::write(&file, line).expect("it can be written");
+    };
+    holds(hash);
+    assert!(quorate(&["sim", "--compare", name]).ok().starts_with("1 runs: 0 differ"));
+    holds("0123456789abcdef");
+    let ran = quorate(&["sim", "--compare", name]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.out.contains("1 of 1 differ: quorate sim --seed 5 --trace all"), "{}", ran.out);
+    assert_eq!(json(&quorate(&["sim", "--compare", name, "--json"]).out)["kinds"][0]["seeds"][0], 5);
+    std::fs::write(&file, "something else").expect("it can be written");
+    quorate(&["sim", "--compare", name]).fails(1, &["before.hashes", "line 1"]);
+    quorate(&["sim", "--record", name]).fails(1, &["before.hashes", "exists"]);
+    quorate(&["sim", "--record", name, "--replicas", "3"]).fails(2, &["all kinds of clusters"]);
+}
+
+#[test]
 fn one_seed_is_shown() {
     let events = quorate(&["sim", "--seed", "5", "--trace", "events"]).ok();
     let all = quorate(&["sim", "--seed", "5", "--trace", "all"]).ok();

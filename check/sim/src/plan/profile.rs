@@ -83,4 +83,27 @@ impl Profile {
             }
         }
     }
+
+    /// The arguments of `quorate sim` that choose it.
+    pub fn arguments(&self) -> String {
+        let sync = self.sync.map(|mode| format!("{mode:?}").to_lowercase());
+        let length = (self.length != Self::default().length).then_some(self.length);
+        let chosen = [
+            ("changes", self.changes.map(|word| word.to_string())),
+            ("upgrades", self.upgrades.map(|word| word.to_string())),
+            ("resizes", self.resizes.map(|word| word.to_string())),
+            ("replicas", self.replicas.map(|count| count.to_string())),
+            ("protocol", self.protocol.map(|protocol| protocol.name().to_owned())),
+            ("fault-model", self.fault_model.map(|model| model.name().to_owned())),
+            ("liars", self.liars.map(|count| count.to_string())),
+            ("focus", self.focus.map(|focus| focus.name().to_owned())),
+            ("instances", self.instances.map(|count| count.to_string())),
+            ("lanes", self.lanes.map(|count| count.to_string())),
+            ("durability", sync),
+            ("length", length.map(|times| times.to_string())),
+        ];
+        let chosen = chosen.into_iter().filter_map(|(name, value)| Some(format!("--{name} {}", value?)));
+        let all: Vec<String> = chosen.chain((!self.faults).then(|| "--no-faults".into())).collect();
+        all.join(" ")
+    }
 }
