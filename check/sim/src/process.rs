@@ -52,6 +52,8 @@ pub struct Process {
     pub up: bool,
     /// How many faults keep it from doing anything.
     pub pauses: u32,
+    /// One of them is so long that nobody counts on it: as if it were down, for the checks of time.
+    pub away: bool,
     /// What its clock showed when it was paused right after reading it. Whoever takes that for the time when it goes on is wrong.
     pub glimpse: Option<Time>,
     /// It waits for another thread of its own, and does nothing else.
@@ -87,6 +89,7 @@ impl Process {
             life: 0,
             up: false,
             pauses: 0,
+            away: false,
             glimpse: None,
             waits: false,
             clock,
@@ -107,6 +110,7 @@ impl Process {
     pub fn start(&mut self, clock: Clock) {
         self.life += 1;
         self.up = true;
+        self.away = false;
         self.glimpse = None;
         self.waits = false;
         self.clock = clock;

@@ -40,6 +40,7 @@ impl World {
             Fault::Pause { who, time } => {
                 let process = &mut self.processes[who];
                 process.pauses += 1;
+                process.away |= self.plan.times().outage.is_some_and(|long| time > long);
                 // Half of the time the pause comes right after it read its clock.
                 if self.now.is_multiple_of(2) && process.glimpse.is_none() {
                     process.glimpse = Some(process.clock.read(self.now));
@@ -58,7 +59,6 @@ impl World {
             Fault::Suspend(Suspend { who, time }) => {
                 self.processes[who].pauses += 1;
                 self.processes[who].clock.stop(self.now);
-                self.note_how_many_run();
                 Some(time)
             }
             Fault::Moment(moment) => {
@@ -273,6 +273,7 @@ impl World {
 
     fn resume(&mut self, who: usize) {
         self.processes[who].pauses = self.processes[who].pauses.saturating_sub(1);
+        self.processes[who].away &= self.processes[who].pauses > 0;
         self.note_how_many_run();
         if who < self.plan.replicas {
             self.resume_disk(who);
@@ -315,7 +316,7 @@ impl World {
 
     /// Whether enough run to agree on anything.
     pub(super) fn note_how_many_run(&mut self) {
-        let runs = |process: &&Process| process.up && process.pauses == 0;
+        let runs = |process: &&Process| process.up && !process.away;
         let up = self.processes[..self.plan.founders].iter().filter(runs).count();
         self.times.runs(self.now, up > self.plan.founders / 2);
     }
@@ -375,7 +376,7 @@ impl World {
         self.phase = Phase::Liveness;
         self.moments.clear();
         self.net.heal(self.now, &mut self.queue);
-        self.processes.iter_mut().for_each(|process| process.pauses = 0);
+        self.processes.iter_mut().for_each(|process| (process.pauses, process.away) = (0, false));
         self.note_how_many_run();
         for who in 0..self.processes.len() {
             self.processes[who].clock.go_at_last(self.now);
