@@ -1,7 +1,8 @@
 //! Leases are kept alive, and given up, while replicas are killed, paused, cut off, and once all of them are down: none ends before its
 //! time by the meaning that etcd gives it, and none that was given up lives on.
 //!
-//! A lease lasts from the moment its last renewal was *called*. A long time without a majority counts for nobody: nobody could renew.
+//! A lease lasts from the moment its last renewal was *called*. A long time without a majority counts for nobody: nobody could renew. Right after
+//! such a time a lease may end by an election time-out early (docs/protocols/merge.md, "Agreed time").
 //! QUORATE_KILLS=100 makes it longer, QUORATE_SEED repeats its choices (not the timing of the machine).
 
 #[path = "etcd_kills/clients.rs"]

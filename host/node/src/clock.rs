@@ -2,7 +2,8 @@
 //!
 //! With one leader the lag of agreed time behind real time never shrinks. A replica extends the time of the last batch that it executed, from
 //! the moment at which it executed that batch. Who leads extends its own proposals. A short time without a leader counts. A long one does not,
-//! since nobody could renew anything meanwhile; nor does what its last leader proposed before it noticed that it was alone.
+//! since nobody could renew anything meanwhile. Nor does what its last leader proposed before it noticed that it was alone, or the time for which
+//! this replica's process was stopped.
 //!
 //! With several leaders a replica's extension is at most [`LEADERS_APART`] ahead of a batch when the replica executes it. Execution does the rest.
 //! docs/protocols/merge.md, "Agreed time", has the rules and their arguments. Tests: clock/tests.rs, front/cli/tests/etcd_leases.rs.
@@ -86,14 +87,14 @@ impl Clock {
         self.from().plus(time.since(self.agreed))
     }
 
-    /// Time goes on from here; what passed since that moment does not count. Its last leader may have proposed alone until it noticed that it was, and
-    /// that may be agreed on from now on: so it stands still for as long as that may have been.
+    /// Somebody leads again. What passed from the moment `since` until now does not count. The leader of before may have proposed alone until it noticed
+    /// that it was alone, and this may be agreed on from now on. So time stands still for as long as that leader may have gone on.
     fn go_on(&mut self, since: Time, now: Time, rule: Rule) {
         let alone = if rule.liars || planted("time-of-the-lonely") { Span::ZERO } else { rule.long() };
         (self.agreed, self.at, self.stands) = (self.read(since), now, now.plus(alone));
     }
 
-    /// Who leads is known, or not any more; `own`: it is this replica, which does not lead from before.
+    /// Somebody is known to lead, or nobody any more. Whoever led before does not propose by its old extension.
     pub(crate) fn led(&mut self, now: Time, leader: bool, rule: Rule) {
         self.proposes = false;
         match (leader, self.gap) {
@@ -113,7 +114,8 @@ impl Clock {
         }
     }
 
-    /// This replica's process wanted to do something at the moment `since`, and did it only now. Where it was to lead nobody may have led meanwhile.
+    /// This replica wanted to act at the moment `since`, and acts only now: its process was stopped. If it led, nobody else may have led meanwhile, so a
+    /// long time counts as one without a leader.
     pub(crate) fn woke(&mut self, since: Time, now: Time, rule: Rule) {
         if now.since(since) > rule.long() && self.gap.is_none() && !planted("time-of-pauses") {
             self.go_on(since, now, rule);

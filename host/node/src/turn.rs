@@ -240,7 +240,7 @@ impl Node {
         self.merge.next_generation().is_some() || self.merge.generation() != Generation::begin(1)
     }
 
-    /// The process may have been stopped, and all it knows of leaders is old.
+    /// Tells the clock if this replica acts much later than it wanted to: then its process was stopped, and what it knows of leaders is old.
     pub(crate) fn notice_pause(&mut self, now: Time) {
         if now.since(self.now) > self.config.order.patience()
             && let Some(due) = self.deadline()

@@ -4,12 +4,14 @@ use super::{Bindings, FIRST};
 use crate::checkpoints::Why;
 use crate::config::NodeConfig;
 use crate::effects::{Effects, Input};
+use crate::levels::LevelConfig;
 use crate::members::tests::{Host, joins, r};
 use crate::node::Restoring;
 use crate::recovered::Recovered;
 use quorate_order::OrderConfig;
 use quorate_order::raft::RaftConfig;
 use quorate_types::{ConnId, Seq, Span, Time};
+use quorate_wire::FEATURE_LEVEL;
 
 #[test]
 fn connections_are_spread_over_the_instances_that_lead_here() {
@@ -63,6 +65,20 @@ fn a_leader_that_lacks_what_comes_next_hands_over_also_where_there_is_one_instan
     let since = Time::ZERO.plus(Span::from_secs(3));
     host.node.begin_fetch(since, Seq::new(8), Why::Behind, None, None, &mut Effects::new());
     assert_eq!(host.node.lags_at(), Some(since.plus(config.order.patience())));
+}
+
+/// Where nobody lies it need not wait for its share of the interval, at the present feature level either.
+#[test]
+fn a_border_that_is_asked_for_comes_at_once() {
+    let order = OrderConfig::Raft(RaftConfig::new(r(4), vec![r(4)], 6));
+    let config = NodeConfig { order, level: LevelConfig::made_with(FEATURE_LEVEL), ..joins() };
+    let restoring = Restoring::new(config.clone(), Recovered::default()).expect("nothing was there");
+    let mut host = Host::restart(restoring, config);
+    host.step(Input::Deadline);
+    host.node.checkpoints.wanted = true;
+    host.step(Input::Deadline);
+    assert_eq!(host.node.merge.seq(), Seq::new(1), "a batch that asks for a border");
+    assert_eq!(host.node.checkpoints.borders.number, 1, "which is there");
 }
 
 /// What a leader of before proposed is executed by all, too: only one of them says of a request in it that it was not taken.
