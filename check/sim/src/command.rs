@@ -155,13 +155,8 @@ fn compare(
     }
     for kind in &compared {
         let Some(first) = kind.differ.first() else { continue };
-        let (count, runs, space) =
-            (kind.differ.len(), kind.runs, if kind.kind.is_empty() { "" } else { " " });
-        writeln!(
-            out,
-            "{count} of {runs} differ: quorate sim --seed {first}{space}{} --trace all",
-            kind.kind
-        )?;
+        let (count, runs, line) = (kind.differ.len(), kind.runs, line_of(*first, &kind.kind));
+        writeln!(out, "{count} of {runs} differ: {line} --trace all")?;
     }
     writeln!(out, "{runs} runs: {differ} differ from what {} says", path.display())?;
     Ok(differ == 0)
@@ -228,11 +223,14 @@ fn told((at, fault): &(u64, Fault)) -> String {
     format!("{:>13.6}  {fault}", *at as f64 / 1e9)
 }
 
+/// The command that runs a seed of such clusters.
+fn line_of(seed: u64, arguments: &str) -> String {
+    format!("quorate sim --seed {seed} {arguments}").trim_end().to_owned()
+}
+
 /// The command that runs this seed again in the same way, and shows what happens.
 fn again(options: &Options, seed: u64) -> String {
-    let arguments = options.profile.arguments();
-    let space = if arguments.is_empty() { "" } else { " " };
-    let mut line = format!("quorate sim --seed {seed}{space}{arguments}");
+    let mut line = line_of(seed, &options.profile.arguments());
     if let Some(bug) = &options.plant {
         line += &format!(" --plant {bug}");
     }
