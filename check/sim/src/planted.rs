@@ -178,6 +178,10 @@ pub const BUGS: &[Bug] = &[
         "nobody complains about who leads an idle instance and fills nothing",
     ),
     about(Focus::Idle, "deadlines-unwatched", "nobody complains about a leader that orders no time"),
+    byzantine(
+        "claims-outlive-jumps",
+        "what clients asked before a replica took a checkpoint keeps its room there",
+    ),
     byzantine("border-whenever-asked", "a border comes whenever a leader asks for one"),
     about(Focus::Reads, "read-at-once", "a replica answers reads from before what it accepted"),
     about(Focus::Reads, "read-of-few", "a client takes what f+1 answer to a read that is not ordered"),

@@ -631,6 +631,7 @@ impl Node {
             Err(halt) => return out.push(Effect::Halt(halt)),
         };
         self.executor.set_leaders(self.leads_many(), self.vouching.is_on());
+        self.heard_caught_up();
         self.learn_time(now);
         self.checkpoints.records.insert(seq, system.records());
         self.gave_up(seq);

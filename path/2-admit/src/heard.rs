@@ -332,14 +332,56 @@ impl Heard {
         let mut waits = false;
         for key in claims {
             let Some(early) = self.early.remove(&key) else { continue };
-            if key.1 != client {
-                self.drop_all(early);
-            } else {
-                waits = !early.asked.is_empty();
-                self.move_in(client, session, early);
-            }
+            waits |= key.1 == client && !early.asked.is_empty();
+            self.settle(client, early);
         }
         waits
+    }
+
+    /// Execution goes on from a state that others reached: what waits stands as if this replica had executed all before that. `of`: whose a
+    /// session is, and the last number that it executed, while it lives; `by`: the session that an opening led to. Sessions of which something
+    /// waits that came before.
+    pub fn caught_up(
+        &mut self,
+        of: impl Fn(SessionId) -> Option<(ClientId, RequestNumber)>,
+        by: impl Fn(ClientId, RequestNumber) -> Option<SessionId>,
+    ) -> Vec<SessionId> {
+        let mut woken = Vec::new();
+        let openings: Vec<_> = self.openings.keys().copied().collect();
+        for (client, nonce) in openings {
+            if let Some(session) = by(client, nonce)
+                && self.opened(client, nonce, session)
+            {
+                woken.push(session);
+            }
+        }
+        for place in 0..self.lines.len() {
+            let Some(session) = self.lines[place].as_ref().map(|line| line.session) else { continue };
+            match of(session) {
+                Some((_, last)) => self.executed(session, last),
+                None => self.lines[place].take().into_iter().for_each(|line| self.drop_all(line)),
+            }
+        }
+        let claims: Vec<_> = self.early.keys().copied().collect();
+        for (session, client) in claims {
+            if let Some((owner, last)) = of(session)
+                && let Some(early) = self.early.remove(&(session, client))
+            {
+                self.settle(owner, early);
+                self.executed(session, last);
+                woken.extend((client == owner).then_some(session));
+            }
+        }
+        woken
+    }
+
+    /// A session is known here now, and whose it is. What waits of it is its owner's, or nobody's.
+    fn settle(&mut self, owner: ClientId, early: Line) {
+        if early.client == owner {
+            self.move_in(owner, early.session, early);
+        } else {
+            self.drop_all(early);
+        }
     }
 
     /// What came before its session was known here stands with what has come since.

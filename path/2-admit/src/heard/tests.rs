@@ -10,10 +10,14 @@ const MALLORY: ClientId = ClientId::new(8);
 const LIMITS: HeardLimits = HeardLimits { bytes_max: 4096, client_bytes_max: 2048, window: 4 };
 
 fn request(number: u64, text: &str) -> Bytes {
+    request_of(SESSION, number, text)
+}
+
+fn request_of(session: SessionId, number: u64, text: &str) -> Bytes {
     let mut commands = ItemsBuilder::new();
     commands.push(text.as_bytes());
     let mut out = Vec::new();
-    write_request(&mut out, SESSION, RequestNumber::new(number), RequestNumber::FIRST, &commands);
+    write_request(&mut out, session, RequestNumber::new(number), RequestNumber::FIRST, &commands);
     Bytes::from(out)
 }
 
@@ -179,6 +183,47 @@ fn early_requests_stand_with_later_ones() {
     assert_eq!(kept, expected, "in order, each once, and no more than a window");
     heard.executed(SESSION, number(9));
     assert_eq!(heard.byte_len(), 0);
+}
+
+/// A replica that goes on from a checkpoint executed none of what led there. Nothing of that takes room here, and what came before its
+/// session was known is its owner's now.
+#[test]
+fn what_a_state_of_others_shows_waits_no_more() {
+    let known = SessionId { index: 4, generation: 1 };
+    let of = |session: SessionId| {
+        let last = if session == known { 2 } else { 1 };
+        (session.index < 5).then_some((ALICE, number(last)))
+    };
+    let mut heard = Heard::new(LIMITS);
+    for nonce in [7, 8] {
+        assert!(hear(&mut heard, Owner::Open(ALICE), &opening(ALICE, nonce)));
+    }
+    for n in 1..=3 {
+        assert!(hear(&mut heard, Owner::Open(ALICE), &request_of(known, n, "x")));
+        assert!(hear(&mut heard, Owner::Claims(ALICE), &request(n, "real")));
+        assert!(hear(&mut heard, Owner::Claims(MALLORY), &request(n, "forged")));
+    }
+    let over = SessionId { index: 9, generation: 1 };
+    let later = SessionId { index: 10, generation: 1 };
+    assert!(hear(&mut heard, Owner::Open(ALICE), &request_of(over, 1, "x")));
+    assert!(hear(&mut heard, Owner::Claims(ALICE), &request_of(later, 1, "x")));
+    let opened = SessionId { index: 2, generation: 1 };
+    assert!(hear(&mut heard, Owner::Claims(ALICE), &request_of(opened, 2, "x")));
+    let by = |client, nonce| (client == ALICE && nonce == number(7)).then_some(opened);
+    let woken = heard.caught_up(of, by);
+    heard.invariants();
+    assert_eq!(woken, [opened, SESSION], "something waits of these that came before");
+    let all: Vec<Bytes> = heard.all().cloned().collect();
+    let expected = [
+        opening(ALICE, 8),
+        request_of(opened, 2, "x"),
+        request(2, "real"),
+        request(3, "real"),
+        request_of(known, 3, "x"),
+    ];
+    assert_eq!(all, expected, "what was not executed, and of nobody but its owner");
+    assert_eq!(heard.early.keys().collect::<Vec<_>>(), [&(later, ALICE)], "nobody opened it yet");
+    assert_eq!(heard.opened_by(ALICE, number(7)), Some(opened));
 }
 
 #[test]
