@@ -25,6 +25,7 @@ pub mod replica;
 pub mod service;
 pub mod shrink;
 pub mod trace;
+pub mod trips;
 pub mod watching;
 pub mod world;
 

@@ -4,6 +4,7 @@ use super::World;
 use crate::checks::{acked, progress};
 use crate::process::Arrival;
 use crate::trace::Level;
+use crate::trips::in_product;
 use quorate_client::{Effect, Input};
 use quorate_types::{ConnId, Time};
 
@@ -13,7 +14,7 @@ const FRAME_MAX: u32 = 4 << 20;
 impl World {
     fn client_step(&mut self, who: usize, local: Time, input: Input) {
         let client = &mut self.clients[who - self.plan.replicas];
-        client.core.step(local, input, &mut client.effects);
+        in_product(|| client.core.step(local, input, &mut client.effects));
     }
 
     /// Gives a client its turn; says when it wants the next, in virtual time.
@@ -29,7 +30,7 @@ impl World {
         loop {
             let client = &mut self.clients[index];
             client.act(self.now, local);
-            client.core.flush(local, &mut client.effects);
+            in_product(|| client.core.flush(local, &mut client.effects));
             let effects: Vec<Effect> = client.effects.drain().collect();
             if effects.is_empty() {
                 break;

@@ -12,6 +12,7 @@ use crate::queue::Event;
 use crate::replica::{Job, NoStart, Replica, SideJob};
 use crate::service::{Row, Told};
 use crate::trace::Level;
+use crate::trips::in_product;
 use quorate_node::{Effect, Input, Node, SegmentScrub};
 use quorate_types::{ConnId, Halt, Time, View, planted};
 use quorate_wire::{Frame, FrameKind, OrderMessage, StateMessage};
@@ -121,7 +122,7 @@ impl World {
     fn step(&mut self, who: usize, local: Time, input: Input) {
         let replica = &mut self.replicas[who];
         if let Some(node) = &mut replica.node {
-            node.step(local, input, &mut replica.effects);
+            in_product(|| node.step(local, input, &mut replica.effects));
         }
     }
 

@@ -5,7 +5,7 @@
 //! so on, since what else the machine does changes from minute to minute.
 //!
 //! Files: `options` (the command line), `temporary` (the replicas), `load` and `paced` (the load generators, as much as goes and at a given rate), `quota` (limits of lanes), `nets` (limits of links), `append`, `kv`, `bft`, `idle`,
-//! `floor`, `etcd`, `hostile`, `instances`, `stages` (one benchmark each), `pulse` (a part of `idle`), `figure` (what is drawn), `series` (floor and ours in turns), `median`, `machine` and `cpu` (what the system says),
+//! `floor`, `gate`, `etcd`, `hostile`, `instances`, `stages` (one benchmark each), `pulse` (a part of `idle`), `figure` (what is drawn), `series` (floor and ours in turns), `median`, `machine` and `cpu` (what the system says),
 //! `report` and `progress` (what people see). Tests: front/cli/tests.
 
 mod append;
@@ -14,6 +14,7 @@ mod cpu;
 mod etcd;
 mod figure;
 mod floor;
+mod gate;
 mod hostile;
 mod idle;
 mod instances;
@@ -54,6 +55,8 @@ pub(crate) fn run(args: Args) -> Outcome {
         Command::Instances(instances) => instances::run(&instances, args.json),
         Command::Stages(stages) => stages::run(&stages, args.json),
         Command::Hostile(hostile) => hostile::run(&hostile, args.json),
+        Command::Gate(gate) => gate::run(&gate, args.json),
+        Command::Trip(trip) => gate::make_trip(&trip),
         Command::Crowd(crowd) => hostile::crowd(&crowd),
         Command::Figure(figure) => figure::run(&figure, args.json),
     }

@@ -26,6 +26,7 @@ use std::time::Duration;
   quorate bench stages
   quorate bench hostile --connections 10000
   quorate bench etcd --etcd /usr/bin/etcd
+  quorate bench gate --record before.jsonl
   quorate bench figure dfc")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -55,6 +56,10 @@ pub(super) enum Command {
     Etcd(super::etcd::EtcdArgs),
     /// What well-behaved clients notice of a crowd of others that connects, floods, and keeps to no rule
     Hostile(HostileArgs),
+    /// Instructions for each operation, counted: the one figure that stays on a machine that does other things as well
+    Gate(super::gate::GateArgs),
+    #[command(hide = true)]
+    Trip(super::gate::TripArgs),
     #[command(hide = true)]
     Member(super::etcd::MemberArgs),
     #[command(hide = true)]
