@@ -6,11 +6,39 @@
 
 use crate::campaign::run_plan;
 use crate::checks::Failure;
-use crate::plan::{Plan, Profile, Upgrades};
+use crate::net::NetPlan;
+use crate::plan::{Plan, Upgrades, Workload};
 use crate::service::ServiceConfig;
 use crate::trace::Level;
+use quorate_log::{LogConfig, SyncMode};
+use quorate_node::{BorderConfig, CheckpointMode};
+use quorate_state::transfer::{FetchLimits, ServeLimits};
 use quorate_types::{FaultModel, Protocol};
 use quorate_wire::FEATURE_LEVEL;
+
+const MS: u64 = 1_000_000;
+/// More bytes than there ever are.
+const NEVER: u64 = 1 << 30;
+const LOG: LogConfig = LogConfig {
+    segment_bytes: 1 << 20,
+    block_bytes_max: 64 << 10,
+    reserve_bytes: 2048,
+    in_flight_max: 4,
+    segments_ahead: 1,
+    unsynced_bytes_max: 16 << 10,
+    sync: SyncMode::Group,
+};
+
+const NET: NetPlan =
+    NetPlan { delay: (MS / 10, MS / 5), jitter: MS / 10, bandwidth: None, split: 0, spike: 0 };
+const BORDERS: BorderConfig = BorderConfig {
+    mode: CheckpointMode::Full,
+    interval_bytes: NEVER,
+    state_percent: 0,
+    interval_bytes_max: NEVER,
+    ahead_percent: 0,
+    full_every: 1,
+};
 
 /// The name under which callgrind finds [`in_product`].
 pub const COUNTED: &str = "*trips*in_product*";
@@ -78,32 +106,69 @@ pub(crate) fn in_product<T>(work: impl FnOnce() -> T) -> T {
 }
 
 impl Trip {
-    /// Four clients begin so many operations each. What a seed would decide and costs instructions is fixed.
+    /// Four clients that begin so many operations each. Nothing is drawn: what a trip costs must not depend on what other plans hold.
     fn plan(&self, operations: u32) -> Plan {
         let byzantine = self.fault_model == FaultModel::Byzantine;
-        let calm = Profile::calm(self.fault_model, if byzantine { 4 } else { 3 });
-        let some = Some(false);
-        let chosen = Profile { protocol: Some(self.protocol), upgrades: some, resizes: some, ..calm };
-        let profile = Profile { instances: Some(self.instances), lanes: Some(1), changes: some, ..chosen };
-        let mut plan = Plan::calm(1, &profile);
-        (plan.signs, plan.tags, plan.costs, plan.starved) = (false, byzantine, false, None);
-        (plan.service, plan.scrub_every) = (ServiceConfig::default(), None);
-        plan.upgrades = Upgrades {
-            made_with: FEATURE_LEVEL,
-            able: vec![FEATURE_LEVEL; plan.replicas],
-            raise_after: None,
-            careless: false,
-        };
-        (plan.log.segment_bytes, plan.log.block_bytes_max) = (1 << 20, 64 << 10);
-        (plan.borders.interval_bytes, plan.log_bytes_max) = (1 << 30, 1 << 30);
-        plan.admission = (64 << 10, 1 << 20);
-        let work = &mut plan.workload;
-        (work.operations, work.batch, work.at_once) = (operations, self.load.0, self.load.1);
-        (work.keys, work.padding) = (64, 64);
-        if self.reads {
-            work.shares = [0, 1, 0, 0, 0, 0, 0, 0];
+        let replicas = if byzantine { 4 } else { 3 };
+        let shares = if self.reads { [0, 1, 0, 0, 0, 0, 0, 0] } else { [1, 0, 0, 0, 0, 0, 0, 0] };
+        let able = vec![FEATURE_LEVEL; replicas];
+        Plan {
+            seed: 1,
+            focus: None,
+            replicas,
+            founders: replicas,
+            protocol: self.protocol,
+            fault_model: self.fault_model,
+            liars: Vec::new(),
+            lying_clients: Vec::new(),
+            signs: false,
+            tags: byzantine,
+            rotate_after: 0,
+            instances: self.instances,
+            lanes: 1,
+            resizes: false,
+            window: 256,
+            restored: false,
+            clients: 4,
+            log: LOG,
+            net: NET,
+            workload: Workload {
+                since: 0,
+                operations,
+                of_liars: 0,
+                at_once: self.load.1,
+                batch: self.load.0,
+                keys: 64,
+                pause: MS,
+                shares,
+                deadlines: 0,
+                padding: 64,
+                pinned: 0,
+            },
+            timing: (50, 300, 600),
+            sizes: (1 << 20, 64 << 10, 1 << 20),
+            admission: (64 << 10, 1 << 20),
+            in_flight: (2, 1 << 20),
+            sessions: (60_000, 1024),
+            disk: (MS / 10, MS),
+            lease: None,
+            drift: 0,
+            aim: 0,
+            costs: false,
+            starved: None,
+            borders: BORDERS,
+            log_bytes_max: NEVER,
+            fetch: FetchLimits::default(),
+            serve: ServeLimits::default(),
+            keeping: (MS / 100, MS / 10),
+            scrub_every: None,
+            disk_stall: 60_000,
+            upgrades: Upgrades { made_with: FEATURE_LEVEL, able, raise_after: None, careless: false },
+            service: ServiceConfig::default(),
+            faults: Vec::new(),
+            heal_at: 100 * MS,
+            bound: 60_000 * MS,
         }
-        plan
     }
 
     /// Makes it, with so many operations of each of four clients. How many began in all.
