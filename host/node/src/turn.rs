@@ -199,7 +199,6 @@ impl Node {
 
     /// Whether the next batch of this instance waits for more of those who asked lately.
     fn gathers(&mut self, at: usize, now: Time) -> bool {
-        let wanted = self.merge.is_wanted(self.instances[at].id);
         let Instance { order, admission, gathering, .. } = &mut self.instances[at];
         if !order.one_at_a_time() || !order.leading() {
             gathering.reset();
@@ -212,7 +211,11 @@ impl Node {
         let waiting = admission.waiting();
         gathering.idle(now, waiting);
         let most = self.config.order.patience().divided(GATHERING_PART);
-        !admission.is_full() && !wanted && gathering.waits(now, waiting, most)
+        let full = admission.is_full();
+        if full || self.merge.is_wanted(self.instances[at].id) {
+            return false;
+        }
+        self.instances[at].gathering.waits(now, waiting, most)
     }
 
     /// The header of a batch that is proposed now. Once this replica knows all that was ordered before, it extends its own proposals.

@@ -41,6 +41,8 @@ pub struct Executor {
     sessions: SessionTable,
     seq: Seq,
     time: AgreedTime,
+    /// What the service waits for since the last batch: it is looked at far more often than batches come.
+    deadline: Option<AgreedTime>,
     replies: BatchReplies,
     shadow: Shadow,
     /// The cluster's feature level.
@@ -62,7 +64,8 @@ impl Executor {
         let replies = replies_for(&limits);
         let sessions = SessionTable::new(limits);
         let (seq, shadow, level) = (Seq::ZERO, Shadow::new(), FEATURE_LEVEL);
-        Self { service, sessions, seq, time: start_time, replies, shadow, level, many: false, liars: false }
+        let (time, deadline) = (start_time, service.next_deadline());
+        Self { service, sessions, seq, time, deadline, replies, shadow, level, many: false, liars: false }
     }
 
     /// From the next batch on the cluster works at this feature level; the newest, unless told.
@@ -88,7 +91,7 @@ impl Executor {
         let due = self.time.minus(self.apart());
         self.sessions.expire(due);
         let ctx = Context::at(seq, self.time).with_seed(header.seed).with_level(self.level);
-        if self.service.next_deadline().is_some_and(|deadline| deadline <= due) {
+        if self.deadline.is_some_and(|deadline| deadline <= due) {
             self.service.deadline_reached(&ctx.with_time(due).with_request(u32::MAX));
         }
         for (index, request) in batch.requests().enumerate() {
@@ -100,6 +103,7 @@ impl Executor {
                 _ => self.run(&header, body, &ctx.with_request(index as u32), out),
             }
         }
+        self.deadline = self.service.next_deadline();
     }
 
     /// The agreed time of a batch with this header, if it comes next.
@@ -274,7 +278,7 @@ impl Executor {
     /// From which agreed time on the service is called. Once this is over and nothing else is ordered, a leader submits an empty
     /// batch with the time.
     pub fn next_deadline(&self) -> Option<AgreedTime> {
-        self.service.next_deadline().map(|deadline| deadline.plus(self.apart()))
+        self.deadline.map(|deadline| deadline.plus(self.apart()))
     }
     /// The sessions.
     pub fn sessions(&self) -> &SessionTable {
@@ -313,6 +317,7 @@ impl Executor {
         self.shadow.restore(&mut *self.service, objects)?;
         self.replies = replies_for(sessions.limits());
         (self.sessions, self.seq, self.time) = (sessions, seq, time);
+        self.deadline = self.service.next_deadline();
         Ok(())
     }
 
