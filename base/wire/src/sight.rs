@@ -10,6 +10,14 @@ const BYTES: usize = 32;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sight([u8; BYTES]);
 
+impl FromIterator<InstanceId> for Sight {
+    fn from_iter<I: IntoIterator<Item = InstanceId>>(instances: I) -> Self {
+        let mut sight = Self::default();
+        instances.into_iter().for_each(|instance| sight.add(instance));
+        sight
+    }
+}
+
 impl Sight {
     fn place(instance: InstanceId) -> Option<(usize, u8)> {
         let at = usize::from(instance.number()).checked_sub(1)?;
@@ -26,6 +34,21 @@ impl Sight {
     /// Whether this instance is in it.
     pub fn has(&self, instance: InstanceId) -> bool {
         Self::place(instance).is_some_and(|(byte, bit)| self.0[byte] & bit != 0)
+    }
+
+    /// Whether no instance is in it.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// How many instances are in both.
+    pub fn shared(&self, other: &Self) -> u32 {
+        self.0.iter().zip(&other.0).map(|(a, b)| (a & b).count_ones()).sum()
+    }
+
+    /// Whether some instance is in both of these, and not in this one.
+    pub fn misses(&self, one: &Self, other: &Self) -> bool {
+        self.0.iter().zip(one.0.iter().zip(&other.0)).any(|(own, (a, b))| a & b & !own != 0)
     }
 
     /// Tells another replica.

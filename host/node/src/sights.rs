@@ -12,7 +12,7 @@
 use crate::effects::Effects;
 use crate::node::Node;
 use quorate_order::{Input as OrderInput, OrderConfig};
-use quorate_types::{ConnId, InstanceId, ReplicaId, Time, planted};
+use quorate_types::{ConnId, ReplicaId, Time, planted};
 use quorate_wire::Sight;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,27 +35,21 @@ pub(crate) struct Sights {
     reaches: Option<bool>,
 }
 
-/// How many of these instances are in a sight.
-fn count(sight: &Sight, present: &[InstanceId]) -> usize {
-    present.iter().filter(|instance| sight.has(**instance)).count()
-}
-
 impl Sights {
     /// Whether a member hears a leader that is not heard here.
-    fn is_blind(&self, own: &Sight, present: &[InstanceId]) -> bool {
-        let elsewhere = |instance: &InstanceId| self.others.values().any(|sight| sight.has(*instance));
-        present.iter().any(|instance| !own.has(*instance) && elsewhere(instance))
+    fn is_blind(&self, own: &Sight, present: &Sight) -> bool {
+        self.others.values().any(|sight| own.misses(sight, present))
     }
 
     /// Who hears more leaders than this replica, which leads: the most, and of several who hear as many one that leads, too, then the first.
     fn best(
         &self,
         (me, own): (ReplicaId, &Sight),
-        present: &[InstanceId],
+        present: &Sight,
         able: impl Fn(ReplicaId) -> bool,
         leads: impl Fn(ReplicaId) -> bool,
     ) -> Option<ReplicaId> {
-        let rank = |id: ReplicaId, sight: &Sight| (count(sight, present), id == me || leads(id), Reverse(id));
+        let rank = |id: ReplicaId, sight: &Sight| (sight.shared(present), id == me || leads(id), Reverse(id));
         let others = self.others.iter().filter(|(id, _)| able(**id));
         let best = others.map(|(id, sight)| rank(*id, sight)).max()?;
         (best > rank(me, own)).then_some(best.2.0)
@@ -67,16 +61,16 @@ impl Sights {
     }
 
     /// Whether a member hears all leaders, as far as it said.
-    fn hears_all(&self, member: ReplicaId, present: &[InstanceId]) -> bool {
-        self.others.get(&member).is_none_or(|sight| count(sight, present) == present.len())
+    fn hears_all(&self, member: ReplicaId, present: &Sight) -> bool {
+        self.others.get(&member).is_none_or(|sight| sight.shared(present) == present.shared(present))
     }
 }
 
 impl Node {
     /// The instances that take part, where their leaders have to hear each other.
-    fn seen_together(&self) -> Vec<InstanceId> {
+    fn seen_together(&self) -> Sight {
         if self.instances.len() == 1 || self.vouching.is_on() {
-            return Vec::new();
+            return Sight::default();
         }
         let here = usize::from(self.merge.generation().instances);
         let present = self.instances.iter().take(here).filter(|instance| instance.away.is_none());
@@ -85,13 +79,11 @@ impl Node {
 
     /// Whose leaders are heard here. Who reaches no majority can not lead: it says that it hears nobody.
     fn sight(&mut self) -> Sight {
-        let mut sight = Sight::default();
         if !self.reaches_majority() {
-            return sight;
+            return Sight::default();
         }
         let heard = self.instances.iter().filter(|instance| instance.leader.1.is_some());
-        heard.for_each(|instance| sight.add(instance.id));
-        sight
+        heard.map(|instance| instance.id).collect()
     }
 
     fn reaches_majority(&mut self) -> bool {

@@ -12,16 +12,14 @@ use quorate_types::{ConnId, FaultModel, InstanceId, ReplicaId, Time};
 use quorate_wire::{FRAME_HEADER, Sight};
 
 fn sight(of: &[u16]) -> Sight {
-    let mut sight = Sight::default();
-    of.iter().for_each(|instance| sight.add(InstanceId::new(*instance)));
-    sight
+    of.iter().map(|instance| InstanceId::new(*instance)).collect()
 }
 
 fn sights(of: &[(u16, &[u16])]) -> Sights {
     Sights { others: of.iter().map(|(id, heard)| (r(*id), sight(heard))).collect(), ..Sights::default() }
 }
 
-fn present(count: u16) -> Vec<InstanceId> {
+fn present(count: u16) -> Sight {
     (1..=count).map(InstanceId::new).collect()
 }
 
