@@ -4,11 +4,12 @@
 use crate::frame::{FrameKind, OutFrame};
 use quorate_types::{InstanceId, Reject};
 
-const BYTES: usize = 32;
+const WORDS: usize = 4;
+const BYTES: usize = WORDS * 8;
 
 /// A set of instances: of whom a replica hears the leader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sight([u8; BYTES]);
+pub struct Sight([u64; WORDS]);
 
 impl FromIterator<InstanceId> for Sight {
     fn from_iter<I: IntoIterator<Item = InstanceId>>(instances: I) -> Self {
@@ -19,41 +20,46 @@ impl FromIterator<InstanceId> for Sight {
 }
 
 impl Sight {
-    fn place(instance: InstanceId) -> Option<(usize, u8)> {
+    fn place(instance: InstanceId) -> Option<(usize, u64)> {
         let at = usize::from(instance.number()).checked_sub(1)?;
-        (at < BYTES * 8).then_some((at / 8, 1 << (at % 8)))
+        (at < BYTES * 8).then_some((at / 64, 1 << (at % 64)))
     }
 
     /// Adds an instance. There are at most 256.
     pub fn add(&mut self, instance: InstanceId) {
-        if let Some((byte, bit)) = Self::place(instance) {
-            self.0[byte] |= bit;
+        if let Some((word, bit)) = Self::place(instance) {
+            self.0[word] |= bit;
         }
     }
 
     /// Whether this instance is in it.
     pub fn has(&self, instance: InstanceId) -> bool {
-        Self::place(instance).is_some_and(|(byte, bit)| self.0[byte] & bit != 0)
+        Self::place(instance).is_some_and(|(word, bit)| self.0[word] & bit != 0)
     }
 
     /// Whether no instance is in it.
     pub fn is_empty(&self) -> bool {
-        *self == Self::default()
+        self.0 == [0; WORDS]
     }
 
     /// How many instances are in both.
     pub fn shared(&self, other: &Self) -> u32 {
-        self.0.iter().zip(&other.0).map(|(a, b)| (a & b).count_ones()).sum()
+        self.0.iter().zip(other.0).map(|(a, b)| (a & b).count_ones()).sum()
     }
 
     /// Whether some instance is in both of these, and not in this one.
     pub fn misses(&self, one: &Self, other: &Self) -> bool {
-        self.0.iter().zip(one.0.iter().zip(&other.0)).any(|(own, (a, b))| a & b & !own != 0)
+        let missed = self.0.iter().zip(one.0.iter().zip(other.0)).map(|(own, (a, b))| a & b & !own);
+        missed.fold(0, |all, word| all | word) != 0
     }
 
     /// Tells another replica.
     pub fn frame(&self) -> OutFrame {
-        OutFrame::new(FrameKind::Sight, &self.0, vec![])
+        let mut bytes = [0; BYTES];
+        for (bytes, word) in bytes.chunks_exact_mut(8).zip(self.0) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        OutFrame::new(FrameKind::Sight, &bytes, vec![])
     }
 
     /// Reads what another replica tells.
@@ -61,6 +67,9 @@ impl Sight {
     /// # Errors
     /// When it has another size.
     pub fn decode(payload: &[u8]) -> Result<Self, Reject> {
-        payload.try_into().map(Self).map_err(|_| Reject::Malformed("sight: not 32 bytes"))
+        let (words, rest) = payload.as_chunks::<8>();
+        let words: Option<&[[u8; 8]; WORDS]> = words.try_into().ok().filter(|_| rest.is_empty());
+        let words = words.ok_or(Reject::Malformed("sight: not 32 bytes"))?;
+        Ok(Self(words.map(u64::from_le_bytes)))
     }
 }
