@@ -5,7 +5,7 @@
 //! the key-value, lease and watch services are passed on as they are; the other services use messages generated from `proto/`.
 //!
 //! Start with `server.rs` (connections and which path is which), then `kv.rs`. docs/etcd.md lists what is supported.
-//! Tests: `tests/`, and with real clients `front/cli/tests/etcd.rs`.
+//! Tests: `tests/`, and with real clients `front/cli/tests/all/etcd.rs`.
 
 mod asker;
 mod auth;

@@ -2,7 +2,7 @@
 //! send, from this replica, with its own certificate.
 //!
 //! Who may: with users, whoever has the role root; without, whoever shows an operator's certificate; where connections are plain,
-//! everybody. Tests: `tests/members.rs`, and with etcdctl `front/cli/tests/etcd/`.
+//! everybody. Tests: `tests/members.rs`, and with etcdctl `front/cli/tests/all/etcd/`.
 
 use crate::asker::Asker;
 use crate::backend::Backend;

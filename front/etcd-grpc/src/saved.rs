@@ -5,7 +5,7 @@
 //! ```
 //!
 //! There are as many zeros as it takes for the SHA-256 to begin at a multiple of 512 bytes: by that etcdctl sees that it came whole.
-//! Tests: `saved/tests.rs`, and with etcdctl `front/cli/tests/etcd/`.
+//! Tests: `saved/tests.rs`, and with etcdctl `front/cli/tests/all/etcd/`.
 
 use crate::errors::{Refusal, UNIMPLEMENTED};
 use crate::maintenance::VERSION;

@@ -1,6 +1,6 @@
 //! TLS for clients of etcd: the replica's own certificate, and clients that show one of the same authority.
 //!
-//! Files are read again when they changed, at the next connection. Tests: with real clients, `front/cli/tests/etcd.rs`.
+//! Files are read again when they changed, at the next connection. Tests: with real clients, `front/cli/tests/all/etcd.rs`.
 
 use quorate::TlsFiles;
 use rustls::pki_types::pem::PemObject as _;

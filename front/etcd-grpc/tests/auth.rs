@@ -443,7 +443,9 @@ impl Both {
 #[test]
 fn as_a_real_etcd() {
     let Some(program) = etcd() else {
-        quorate_skipped::skipped("there is no etcd; front/cli/tests/etcd/build.sh builds one where Go is");
+        quorate_skipped::skipped(
+            "there is no etcd; front/cli/tests/all/etcd/build.sh builds one where Go is",
+        );
         return;
     };
     let wanted = |name, default| {

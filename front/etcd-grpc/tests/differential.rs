@@ -1,6 +1,6 @@
 //! The same random requests to a real etcd and to a cluster of ours: every field of every response is the same, and so is every event.
 //!
-//! Skipped where there is no etcd: `front/cli/tests/etcd/build.sh` builds one. `QUORATE_DIFFERENTIAL` says how many requests, and
+//! Skipped where there is no etcd: `front/cli/tests/all/etcd/build.sh` builds one. `QUORATE_DIFFERENTIAL` says how many requests, and
 //! `QUORATE_SEED` from which seed. What may differ stands in docs/etcd.md; headers are compared by their revision.
 
 mod support;
@@ -275,7 +275,9 @@ async fn seen(channel: &Channel, create: WatchCreateRequest, puts: usize) -> (Ve
 #[test]
 fn as_a_real_etcd() {
     let Some(program) = etcd() else {
-        quorate_skipped::skipped("there is no etcd; front/cli/tests/etcd/build.sh builds one where Go is");
+        quorate_skipped::skipped(
+            "there is no etcd; front/cli/tests/all/etcd/build.sh builds one where Go is",
+        );
         return;
     };
     let (count, seed) = (wanted("QUORATE_DIFFERENTIAL", 3000), wanted("QUORATE_SEED", 1));

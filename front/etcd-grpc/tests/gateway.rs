@@ -132,13 +132,13 @@ fn requests_in_json_are_answered_as_etcd_answers_them() {
     let peer = etcd().map(|program| Peer::start(&program));
     if peer.is_none() {
         quorate_skipped::skipped(
-            "in part: there is no etcd; front/cli/tests/etcd/build.sh builds one where Go is",
+            "in part: there is no etcd; front/cli/tests/all/etcd/build.sh builds one where Go is",
         );
     }
     if let Some(peer) = &peer {
         run(async { drop(peer.channel().await) });
     } else {
-        eprintln!("not compared: there is no etcd; front/cli/tests/etcd/build.sh builds one where Go is");
+        eprintln!("not compared: there is no etcd; front/cli/tests/all/etcd/build.sh builds one where Go is");
     }
     let mut ours = Vec::new();
     for (path, body) in REQUESTS {

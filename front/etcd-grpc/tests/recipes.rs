@@ -131,7 +131,9 @@ fn locks_and_elections() {
 #[test]
 fn a_real_etcd_does_the_same() {
     let Some(program) = etcd() else {
-        quorate_skipped::skipped("there is no etcd; front/cli/tests/etcd/build.sh builds one where Go is");
+        quorate_skipped::skipped(
+            "there is no etcd; front/cli/tests/all/etcd/build.sh builds one where Go is",
+        );
         return;
     };
     let peer = Peer::start(&program);

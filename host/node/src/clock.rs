@@ -6,7 +6,7 @@
 //! this replica's process was stopped.
 //!
 //! With several leaders a replica's extension is at most [`LEADERS_APART`] ahead of a batch when the replica executes it. Execution does the rest.
-//! docs/protocols/merge.md, "Agreed time", has the rules and their arguments. Tests: clock/tests.rs, front/cli/tests/etcd_leases.rs.
+//! docs/protocols/merge.md, "Agreed time", has the rules and their arguments. Tests: clock/tests.rs, front/cli/tests/hurt/etcd_leases.rs.
 
 use quorate_execute::LEADERS_APART;
 use quorate_types::{AgreedTime, Span, Time, planted};

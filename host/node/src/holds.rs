@@ -3,7 +3,7 @@
 //!
 //! Members say what they have reached at each border, and operators who make backups leave. The log grows no further for them than the
 //! configuration allows (`log_bytes_max`), and not at all on a full disk. Whoever asks for nothing for [`IDLE`] has given up, though its
-//! connection stands. Tests: `holds/tests.rs`, front/cli/tests/state.rs.
+//! connection stands. Tests: `holds/tests.rs`, front/cli/tests/hurt/state.rs.
 
 use crate::checkpoints::Own;
 use crate::effects::{Effect, Effects, KeeperWork};

@@ -7,7 +7,7 @@
 //! back to the program before; afterwards a program that can not do the level stops, and is refused by the others.
 //!
 //! INV-LEVEL-1: what depends on the level follows from the executed commands, never from the own program. Tests: `levels/tests.rs`,
-//! check/sim, front/cli/tests/upgrades.rs.
+//! check/sim, front/cli/tests/hurt/upgrades.rs.
 
 use crate::effects::{Effect, Effects, Event};
 use crate::lives::NODE;

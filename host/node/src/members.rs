@@ -5,7 +5,7 @@
 //! The first decides; the last only says whom to dial and whom to let in, so that a replica that was away for long finds those who have
 //! replaced everybody it knew.
 //!
-//! Tests: members/tests.rs, check/sim, front/cli/tests/member.rs.
+//! Tests: members/tests.rs, check/sim, front/cli/tests/all/member.rs.
 
 use crate::effects::{Effects, Event};
 use crate::levels::WITH_INSTANCES;

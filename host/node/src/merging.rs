@@ -4,7 +4,7 @@
 //! instance that leads here, by connection, so that what one connection sends stays in order. A leader hands its instance to the replica
 //! whose turn it is, so that every replica leads about as many.
 //!
-//! Tests: check/sim, front/cli/tests/instances.rs, `merging/tests.rs`.
+//! Tests: check/sim, front/cli/tests/all/instances.rs, `merging/tests.rs`.
 
 use crate::effects::{Effect, Effects};
 use crate::links::lane_of;

@@ -1,7 +1,7 @@
 //! Rot in this replica's checkpoints: what was found and is not mended yet, and how it is mended. A part of the state comes from
 //! another replica that has the same checkpoint; a checkpoint of which nothing can be read any more is replaced by the next one.
 //!
-//! What is rotten is forgotten together with the file it is in. Tests: front/cli/tests/state.rs, check/sim.
+//! What is rotten is forgotten together with the file it is in. Tests: front/cli/tests/hurt/state.rs, check/sim.
 
 use crate::effects::{Effect, Effects, Event, KeeperWork};
 use crate::node::Node;

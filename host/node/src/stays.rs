@@ -7,7 +7,7 @@
 //! checkpoint says where it stands. Who still waits for it by then fetches a checkpoint.
 //!
 //! INV-STAY-1: for each instance of the merge there is one stay in force. Tests: `stays/tests.rs`, check/sim,
-//! front/cli/tests/instances.rs.
+//! front/cli/tests/all/instances.rs.
 
 use crate::checkpoints::Why;
 use crate::config::NodeConfig;

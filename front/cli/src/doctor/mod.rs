@@ -5,7 +5,7 @@
 //!
 //! Files: `subject` (what is looked at), `disk` (the measurement), `place` (what the system says of a file system), `checks`
 //! (limits, clock, processors, room), `ports` (addresses), `expect` (plain words), `report` (what is printed).
-//! Tests: `tests.rs` here, and front/cli/tests/doctor.rs with the real program.
+//! Tests: `tests.rs` here, and front/cli/tests/all/doctor.rs with the real program.
 
 mod checks;
 mod disk;

@@ -1,5 +1,5 @@
 //! What connections hold: bytes that wait to be sent to somebody who does not take them, and frames of which a part has arrived. Both
-//! are bounded, for each client and for all together. What waits for replicas is mostly bytes of the log's cache, and bounded apart. Tests: `pressure/tests.rs`, front/cli/tests/hostile.rs.
+//! are bounded, for each client and for all together. What waits for replicas is mostly bytes of the log's cache, and bounded apart. Tests: `pressure/tests.rs`, front/cli/tests/all/hostile.rs.
 
 use super::sockets::{Core, Sockets};
 use crate::connection::{Class, Connection};

@@ -1,7 +1,7 @@
 //! `bench figure`: measurements that are drawn, each a page that needs nothing else, and its numbers as JSON.
 //!
 //! Files: `dfc`, `catchup`, `niagara` and `links` (the figures), `filling` (what they share), `samples` (calls over time), `marks` (when replicas wrote checkpoints), `plot` (charts as
-//! SVG), `page` (the HTML around them). Tests: `tests.rs` here, and front/cli/tests/figure.rs with real processes.
+//! SVG), `page` (the HTML around them). Tests: `tests.rs` here, and front/cli/tests/all/figure.rs with real processes.
 
 mod catchup;
 mod dfc;

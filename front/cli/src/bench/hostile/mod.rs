@@ -2,7 +2,7 @@
 //!
 //! First the clients alone, then the same while the crowd is there (`crowd`, a process of its own), on the same cluster. Meanwhile an
 //! operator asks for the status, as in need one would, and afterwards the crowd must have left nothing behind.
-//! Tests: front/cli/tests/hostile.rs.
+//! Tests: front/cli/tests/all/hostile.rs.
 
 mod crowd;
 mod raw;

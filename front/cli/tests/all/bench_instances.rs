@@ -1,0 +1,71 @@
+//! The benchmarks about many instances, as short as they can be: they run, measure what they say, and refuse what makes no sense.
+
+use crate::harness::{program, quorate};
+use serde_json::Value;
+
+/// Runs a benchmark in a directory of its own, which holds nothing afterwards.
+fn bench(arguments: &str) -> Value {
+    let home = tempfile::tempdir().expect("a directory");
+    let all = format!("bench {arguments} --json --scratch scratch");
+    let ran = program().args(all.split_whitespace()).current_dir(home.path()).output();
+    let text = crate::harness::Ran::from(ran.expect("the program runs")).ok();
+    let left = std::fs::read_dir(home.path().join("scratch")).expect("a directory").count();
+    assert_eq!(left, 0, "nothing is left");
+    serde_json::from_str(&text).expect("a JSON document")
+}
+
+fn ways(found: &Value) -> &[Value] {
+    found["ways"].as_array().expect("a list")
+}
+
+#[test]
+fn more_instances_are_compared_at_equal_batches() {
+    let found =
+        bench("instances --instances 1,3 --rounds 2 --secs 0.5 --warm 0.2 --plain --commands-per-call 16");
+    assert_eq!(ways(&found).len(), 2);
+    for way in ways(&found) {
+        assert_eq!(way["cpu_us_per_command"]["of"], 2, "{way}");
+        assert!(way["commands_per_s"]["low"].as_f64() > Some(0.0), "{way}");
+        // One call in each batch; sessions are opened in batches without any.
+        let per_batch = way["commands_per_batch"]["median"].as_f64();
+        assert!(per_batch > Some(10.0) && per_batch < Some(20.0), "{way}");
+    }
+    assert_eq!(ways(&found)[0]["noop_share"]["median"], 0.0, "one instance needs no no-ops: {found}");
+    assert_eq!(ways(&found)[0]["cpu_times_the_first"]["median"], 1.0);
+    let refused = [
+        "--instances 0",
+        "--instances 33",
+        "--bytes 17",
+        "--commands-per-call 3000 --bytes 1024",
+        "--calls 0",
+    ];
+    for arguments in refused {
+        let all: Vec<&str> = ["bench", "instances"].into_iter().chain(arguments.split_whitespace()).collect();
+        quorate(&all).fails(2, &["--"]);
+    }
+}
+
+#[test]
+fn stages_are_put_together_in_each_of_the_ways() {
+    let found = bench("stages --rounds 2 --count 300 --commands-per-call 8");
+    let named: Vec<_> = ways(&found).iter().map(|way| way["way"].as_str()).collect();
+    assert_eq!(named, [Some("direct"), Some("merged"), Some("staged")]);
+    for way in ways(&found) {
+        assert!(way["cpu_us_per_command"]["low"].as_f64() > Some(0.0), "{way}");
+        assert!(way["commands_per_s"]["low"].as_f64() > Some(0.0), "{way}");
+    }
+    let one = bench("stages --rounds 1 --secs 0.3 --ways merged --bytes 16 --commands-per-call 1");
+    assert_eq!(ways(&one).len(), 1);
+    quorate(&["bench", "stages", "--calls", "1000"]).fails(2, &["--calls is 1 to 500"]);
+    quorate(&["bench", "stages", "--ways", "backwards"]).fails(2, &["staged"]);
+}
+
+#[test]
+fn a_cluster_of_many_instances_rests_and_is_compared_with_one() {
+    let found = bench("idle --instances 4 --secs 1 --pulses 3 --durability memory");
+    assert_eq!((&found["instances"], &found["slots_decided"]), (&Value::from(4), &Value::from(0)), "{found}");
+    let pulse = &found["pulse"];
+    assert_eq!(pulse["added_ms"]["of"], 3, "{found}");
+    assert!(pulse["several_ms"]["low"].as_f64() > Some(0.0), "{found}");
+    assert!(bench("idle --secs 0.5 --durability memory")["pulse"].is_null());
+}

@@ -1,0 +1,153 @@
+//! `quorate bench figure` with real processes, as short as it can be.
+
+use crate::harness::{program, quorate};
+use serde_json::Value;
+use std::fs;
+
+#[test]
+fn figures_are_listed_and_wrong_ones_refused() {
+    let listed = quorate(&["bench", "figure"]).ok();
+    assert!(listed.contains("dfc") && listed.contains("quorate bench figure NAME"), "{listed}");
+    quorate(&["bench", "figure", "nothing"]).fails(2, &["dfc"]);
+    let dfc = |arguments: &[&str]| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut all = vec!["bench", "figure", "dfc"];
+        all.extend(arguments);
+        crate::harness::Ran::from(
+            program().args(all).current_dir(directory.path()).output().expect("the program runs"),
+        )
+    };
+    dfc(&["--callers", "0"]).fails(2, &["--callers is 1 to 10000"]);
+    dfc(&["--state-bytes", "1"]).fails(2, &["--state-bytes is 1MiB"]);
+    dfc(&["--state-bytes", "1 MB"]).fails(2, &["as in 256MiB"]);
+    dfc(&["--modes", "full"]).fails(2, &["--interval-bytes is needed"]);
+    dfc(&["--sync-delay-us", "5", "--durability", "memory"])
+        .fails(2, &["does nothing with --durability memory"]);
+}
+
+#[test]
+fn a_replica_that_was_away_is_seen_to_catch_up() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let arguments = "bench figure catchup --state-bytes 16MiB --callers 4 --secs 15 --warm 0.1 --transfer-rates 0 \
+                     --out drawn --scratch scratch";
+    let ran = program().args(arguments.split_whitespace()).current_dir(directory.path()).output();
+    let said = crate::harness::Ran::from(ran.expect("the program runs")).ok();
+    assert!(said.contains("no limit") && said.contains("one after the other with a sync"), "{said}");
+    let json = fs::read_to_string(directory.path().join("drawn/catchup.json")).expect("the numbers");
+    let document: Value = serde_json::from_str(&json).expect("JSON");
+    let run = &document["runs"][0];
+    let (returned, caught_up) = (run["returned_s"].as_f64(), run["caught_up_s"].as_f64());
+    assert!(returned >= Some(4.0) && caught_up > returned, "{run}");
+    assert!(run["fetched_bytes"].as_u64() > Some(1 << 20), "the log behind the state is gone: {run}");
+    assert!(document["disk_bytes_per_s"].as_f64() > Some(0.0));
+    quorate(&["bench", "figure", "catchup", "--state-bytes", "1MiB"]).fails(2, &["16MiB to 1TiB"]);
+}
+
+#[test]
+fn rates_are_raised_until_a_cluster_has_enough() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let niagara = |arguments: &str| {
+        let all = format!("bench figure {arguments} --out drawn --scratch scratch");
+        let ran = program().args(all.split_whitespace()).current_dir(directory.path()).output();
+        crate::harness::Ran::from(ran.expect("the program runs"))
+    };
+    niagara("niagara-3 --instances 0").fails(2, &["--instances is a list"]);
+    niagara("niagara-3 --quota 2").fails(2, &["--quota is 5 to 100"]);
+    niagara("niagara-4 --command-bytes 17").fails(2, &["a multiple of 8"]);
+    let said = niagara(
+        "niagara-3 --durability memory --instances 1,2 --quota 0 --secs 0.3 --warm 0.1 --rate-first 100000",
+    )
+    .ok();
+    assert!(said.contains("as much of the cores as there is") && said.contains("TLS"), "{said}");
+    let json = fs::read_to_string(directory.path().join("drawn/niagara-3.json")).expect("the numbers");
+    let document: Value = serde_json::from_str(&json).expect("JSON");
+    let curves = document["curves"].as_array().expect("a list");
+    let shapes: Vec<_> = curves.iter().map(|of| (of["instances"].as_u64(), of["lanes"].as_u64())).collect();
+    assert_eq!(shapes, [(Some(1), Some(1)), (Some(2), Some(3))]);
+    for curve in curves {
+        let last = curve["points"].as_array().and_then(|points| points.last()).expect("a point");
+        let (asked, answered) = (last["requested_per_s"].as_f64(), last["provided_per_s"].as_f64());
+        assert!(answered < asked && curve["most_per_s"].as_f64() > Some(0.0), "{curve}");
+    }
+    let left = fs::read_dir(directory.path().join("scratch")).expect("a directory").count();
+    assert_eq!(left, 0, "nothing is left of the clusters");
+}
+
+#[test]
+fn a_figure_is_measured_and_drawn() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let arguments = "bench figure dfc --state-bytes 1MiB --callers 5 --secs 0.5 --warm 0.1 --modes none,differential \
+                     --out drawn --scratch scratch --sync-delay-us 1000";
+    let ran = program().args(arguments.split_whitespace()).current_dir(directory.path()).output();
+    let said = crate::harness::Ran::from(ran.expect("the program runs")).ok();
+    for part in [
+        "none",
+        "differential",
+        "p99.99",
+        "durability group, +1 ms per sync",
+        "fault model crash",
+        "null program",
+    ] {
+        assert!(said.contains(part), "`{part}` is missing in: {said}");
+    }
+    let html = fs::read_to_string(directory.path().join("drawn/dfc.html")).expect("the page");
+    assert_eq!(html.matches("<svg ").count(), 2);
+    assert!(
+        html.contains("durability group, +1 ms per sync")
+            && html.contains("5 callers")
+            && html.contains("cores")
+    );
+    let json = fs::read_to_string(directory.path().join("drawn/dfc.json")).expect("the numbers");
+    let document: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((&document["valid"], &document["sync_delay_us"]), (&Value::Bool(true), &Value::from(1000)));
+    let runs = document["runs"].as_array().expect("a list");
+    let modes: Vec<_> = runs.iter().map(|run| run["mode"].as_str()).collect();
+    assert_eq!(modes, [Some("none"), Some("differential")], "in the order that was asked for");
+    for run in runs {
+        assert_eq!(run["bins"].as_array().map(Vec::len), Some(5));
+        assert!(
+            run["latency_ms"]["p50"].as_f64() >= Some(1.0),
+            "each put waits for a sync with its delay: {run}"
+        );
+    }
+    assert!(runs[0]["interval_bytes"].is_null() && runs[1]["interval_bytes"].as_u64() >= Some(65_536));
+    let left = fs::read_dir(directory.path().join("scratch")).expect("a directory").count();
+    assert_eq!(left, 0, "nothing is left of the clusters");
+}
+
+#[test]
+fn links_are_limited_where_the_machine_can_or_it_says_what_is_missing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let niagara = |arguments: &str, path: Option<&str>| {
+        let mut command = program();
+        path.map(|path| command.env("PATH", path));
+        let all = format!("bench figure niagara-5 {arguments} --out drawn --scratch scratch");
+        let ran = command.args(all.split_whitespace()).current_dir(directory.path()).output();
+        crate::harness::Ran::from(ran.expect("the program runs"))
+    };
+    niagara("--links 0", None).fails(2, &["--links is a list of numbers from 1 to 16"]);
+    niagara("--link-mbit 0", None).fails(2, &["--link-mbit is 1 to 100000"]);
+    niagara("", Some("/nowhere"))
+        .fails(1, &["there is no `unshare` here", "this figure limits links: run it as root"]);
+    let ran = niagara("--durability memory --links 2 --link-mbit 50 --callers 4 --secs 0.5 --warm 0.2", None);
+    if ran.code != Some(0) {
+        // Where namespaces and limits are not to be had.
+        ran.fails(1, &["this figure limits links: run it as root"]);
+        quorate_skipped::skipped("network namespaces and limits of links are not to be had here");
+        return;
+    }
+    let json = fs::read_to_string(directory.path().join("drawn/niagara-5.json")).expect("the numbers");
+    let document: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((&document["valid"], &document["link_mbit"]), (&Value::Bool(true), &Value::from(50)));
+    for (way, shape) in [("one_instance", (2, 1, 1)), ("one_per_link", (2, 2, 3))] {
+        let point = &document[way][0];
+        let number = |key: &str| point[key].as_u64();
+        assert_eq!(
+            (number("links"), number("instances"), number("lanes")),
+            (Some(shape.0), Some(shape.1), Some(shape.2))
+        );
+        assert!(point["reads_per_s"].as_f64() > Some(0.0), "{point}");
+        let writes = point["writes_per_s"].as_f64().expect("a rate");
+        assert!(writes > 0.0, "{point}");
+    }
+}
