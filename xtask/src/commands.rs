@@ -55,6 +55,38 @@ pub(crate) fn bench(root: &Path) -> Done {
     Ok(())
 }
 
+/// What was counted last, of the tests' build by one compiler: its version stands in the file's name.
+fn counted(root: &Path, compiler: &str) -> PathBuf {
+    let version = compiler.split_whitespace().nth(1).unwrap_or("unknown");
+    root.join(format!("check/sim/recorded/instructions-{version}-{}.jsonl", std::env::consts::ARCH))
+}
+
+/// The instructions of six kinds of operations, in the build that the tests use, beside what was recorded; or records them.
+pub(crate) fn instructions(root: &Path, record: bool) -> Done {
+    let output = |program: &str| {
+        let found = Command::new(program).arg("--version").output().ok()?;
+        Some(String::from_utf8_lossy(&found.stdout).into_owned()).filter(|_| found.status.success())
+    };
+    if output("valgrind").is_none() {
+        println!("skipped: valgrind is not installed, which counts the instructions");
+        return if record { Err("instructions: install valgrind".into()) } else { Ok(()) };
+    }
+    let compiler = output("rustc").ok_or("instructions: there is no rustc")?;
+    let file = counted(root, &compiler);
+    if record {
+        let _ = std::fs::remove_file(&file);
+    } else if !file.exists() {
+        println!("skipped: nothing was recorded with this compiler, see {}", file.display());
+        return Ok(());
+    }
+    let (what, file) = (if record { "--record" } else { "--compare" }, file.to_string_lossy());
+    let args = ["run", "--quiet", "--package", "quorate-cli", "--", "bench", "gate", what, &file];
+    let mut command = cargo_command(root, &args);
+    // As the gate builds: what is built in steps is cut into other pieces, and the compiler inlines otherwise.
+    command.env("CARGO_INCREMENTAL", "0");
+    run(command)
+}
+
 pub(crate) fn fuzz(root: &Path, seconds: Option<&str>) -> Done {
     let seconds: u32 = match seconds {
         None => 60,

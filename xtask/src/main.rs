@@ -13,6 +13,7 @@ const HELP: &str = "cargo xtask <command>
   docs             build the documentation with warnings as errors
   test [args]      cargo test --workspace [args]
   ci               tidy, lint, docs: what the gate runs beside the tests
+  instructions     what six kinds of operations cost, beside what was recorded; with --record: records it
   bench            release build, then `quorate bench append`, `kv` and `floor`
   fuzz [seconds]   run each fuzz target so long (default 60)
   sim [count]      release build, then `quorate sim` with so many seeds (default 10000)
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         Some("ci") => {
             tidy::run(&root).and_then(|()| commands::lint(&root)).and_then(|()| commands::docs(&root))
         }
+        Some("instructions") => commands::instructions(&root, rest == ["--record"]),
         Some("bench") => commands::bench(&root),
         Some("fuzz") => commands::fuzz(&root, rest.first().map(String::as_str)),
         Some("sim") => commands::sim(&root, rest.first().map(String::as_str)),
