@@ -559,7 +559,8 @@ impl Node {
         }
         let executor = &self.executor;
         let of = |session| executor.client(session).zip(executor.last_number(session));
-        let woken = self.vouching.heard.caught_up(of, |client, nonce| executor.opened(client, nonce));
+        let by: BTreeMap<_, _> = executor.sessions().openings().collect();
+        let woken = self.vouching.heard.caught_up(of, |client, nonce| by.get(&(client, nonce)).copied());
         self.vouching.woken.extend(woken);
     }
 

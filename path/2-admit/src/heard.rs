@@ -318,10 +318,7 @@ impl Heard {
 
     /// A session was opened, or that was refused; in the order of execution. Whether something waits that came before.
     pub fn opened(&mut self, client: ClientId, nonce: RequestNumber, session: SessionId) -> bool {
-        if let Some(asked) = self.openings.remove(&(client, nonce)) {
-            self.told.forget(&asked.bytes);
-            self.freed(client, asked.cost());
-        }
+        self.drop_opening((client, nonce));
         if session == SessionId::NONE {
             return false;
         }
@@ -338,21 +335,28 @@ impl Heard {
         waits
     }
 
+    fn drop_opening(&mut self, by: (ClientId, RequestNumber)) {
+        if let Some(asked) = self.openings.remove(&by) {
+            self.told.forget(&asked.bytes);
+            self.freed(by.0, asked.cost());
+        }
+    }
+
     /// Execution goes on from a state that others reached: what waits stands as if this replica had executed all before that. `of`: whose a
-    /// session is, and the last number that it executed, while it lives; `by`: the session that an opening led to. Sessions of which something
-    /// waits that came before.
+    /// session is, and the last number that it executed, while it lives; `by`: the session that an opening led to. Gives the sessions of which
+    /// something waits that came before they were known.
     pub fn caught_up(
         &mut self,
         of: impl Fn(SessionId) -> Option<(ClientId, RequestNumber)>,
         by: impl Fn(ClientId, RequestNumber) -> Option<SessionId>,
     ) -> Vec<SessionId> {
-        let mut woken = Vec::new();
         let openings: Vec<_> = self.openings.keys().copied().collect();
         for (client, nonce) in openings {
-            if let Some(session) = by(client, nonce)
-                && self.opened(client, nonce, session)
-            {
-                woken.push(session);
+            let Some(session) = by(client, nonce) else { continue };
+            self.drop_opening((client, nonce));
+            // Its client knows of it once it was used, and may open another one in this way.
+            if of(session).is_some_and(|(_, last)| last == RequestNumber::ZERO) {
+                self.note_opened((client, nonce), session);
             }
         }
         for place in 0..self.lines.len() {
@@ -362,6 +366,7 @@ impl Heard {
                 None => self.lines[place].take().into_iter().for_each(|line| self.drop_all(line)),
             }
         }
+        let mut woken = Vec::new();
         let claims: Vec<_> = self.early.keys().copied().collect();
         for (session, client) in claims {
             if let Some((owner, last)) = of(session)

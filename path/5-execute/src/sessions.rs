@@ -250,6 +250,15 @@ impl SessionTable {
         Some(SessionId { index, generation: self.places[index as usize].generation })
     }
 
+    /// Which sessions live, and which clients opened them with which nonces.
+    pub fn openings(&self) -> impl Iterator<Item = ((ClientId, RequestNumber), SessionId)> {
+        self.places.iter().zip(0..).filter_map(|(place, index)| {
+            let session = place.session.as_ref()?;
+            let id = SessionId { index, generation: place.generation };
+            Some(((session.client, RequestNumber::new(session.nonce)), id))
+        })
+    }
+
     /// Opens a session, or finds the one that was opened by the same request. `None` when a cap is reached.
     pub fn open(
         &mut self,

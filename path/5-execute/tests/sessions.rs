@@ -28,6 +28,9 @@ fn an_opening_may_be_sent_again() {
     assert_ne!(second, first);
     assert_eq!(replica.opened(5, 9), second);
     assert_eq!(replica.one(0, empty(first, 2, 1)).status, Done, "the first one lives on");
+    let of_five = |(by, id)| (by == (ClientId::new(5), number(9))).then_some(id);
+    let openings = replica.executor.sessions().openings();
+    assert_eq!(openings.filter_map(of_five).collect::<Vec<_>>(), [first, second], "used or not");
 }
 
 /// A vacant place is given out again, the lowest first, under another generation; the former owner is told.

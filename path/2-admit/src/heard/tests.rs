@@ -190,12 +190,10 @@ fn early_requests_stand_with_later_ones() {
 #[test]
 fn what_a_state_of_others_shows_waits_no_more() {
     let known = SessionId { index: 4, generation: 1 };
-    let of = |session: SessionId| {
-        let last = if session == known { 2 } else { 1 };
-        (session.index < 5).then_some((ALICE, number(last)))
-    };
+    let lasts = [1, 1, 0, 1, 2];
+    let of = |session: SessionId| lasts.get(session.index as usize).map(|last| (ALICE, number(*last)));
     let mut heard = Heard::new(LIMITS);
-    for nonce in [7, 8] {
+    for nonce in [6, 7, 8] {
         assert!(hear(&mut heard, Owner::Open(ALICE), &opening(ALICE, nonce)));
     }
     for n in 1..=3 {
@@ -209,7 +207,11 @@ fn what_a_state_of_others_shows_waits_no_more() {
     assert!(hear(&mut heard, Owner::Claims(ALICE), &request_of(later, 1, "x")));
     let opened = SessionId { index: 2, generation: 1 };
     assert!(hear(&mut heard, Owner::Claims(ALICE), &request_of(opened, 2, "x")));
-    let by = |client, nonce| (client == ALICE && nonce == number(7)).then_some(opened);
+    let by = |client, nonce: RequestNumber| match (client, nonce.number()) {
+        (ALICE, 6) => Some(known),
+        (ALICE, 7) => Some(opened),
+        _ => None,
+    };
     let woken = heard.caught_up(of, by);
     heard.invariants();
     assert_eq!(woken, [opened, SESSION], "something waits of these that came before");
@@ -224,6 +226,7 @@ fn what_a_state_of_others_shows_waits_no_more() {
     assert_eq!(all, expected, "what was not executed, and of nobody but its owner");
     assert_eq!(heard.early.keys().collect::<Vec<_>>(), [&(later, ALICE)], "nobody opened it yet");
     assert_eq!(heard.opened_by(ALICE, number(7)), Some(opened));
+    assert_eq!(heard.opened_by(ALICE, number(6)), None, "it was used: this would open another one");
 }
 
 #[test]
