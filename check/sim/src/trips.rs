@@ -1,7 +1,7 @@
 //! Six trips of an operation through the product, whose instructions are counted.
 //!
 //! A trip is a run without faults, of one kind of operation in one kind of cluster. Under callgrind only the product is counted: the steps of
-//! replicas and clients ([`in_product`]), and nothing of the simulator. A program has the same count each time, whatever else the machine
+//! replicas and clients (`in_product`), and nothing of the simulator. A program has the same count each time, whatever else the machine
 //! does. `quorate bench gate` counts and compares.
 
 use crate::campaign::run_plan;
@@ -40,7 +40,7 @@ const BORDERS: BorderConfig = BorderConfig {
     full_every: 1,
 };
 
-/// The name under which callgrind finds [`in_product`].
+/// The name under which callgrind finds `in_product`.
 pub const COUNTED: &str = "*trips*in_product*";
 
 /// One of them.
