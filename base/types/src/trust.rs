@@ -1,13 +1,14 @@
-//! Every quorum size of every protocol stands in this file and nowhere else.
+//! Which faults a cluster survives, and with that every quorum size of every protocol: they stand in this file and nowhere else.
 //!
 //! INV-QUORUM-1: any two quorums share enough replicas that at least one of them is correct and tells the truth.
-//! `quorum/tests.rs` compares each size with a brute-force search over all sets.
+//! `trust/tests.rs` compares each size with a brute-force search over all sets.
 //!
-//! Sources: Raft (majorities); Mod-SMaRt, EDCC 2012; Visigoth, EuroSys 2015; Eve, OSDI 2012.
+//! Sources: Raft (majorities); Mod-SMaRt, EDCC 2012; Visigoth, EuroSys 2015, section 3 (u, s and o, and the two sizes); UpRight, SOSP 2009,
+//! and Eve, OSDI 2012 (u and o apart).
 
 use serde::{Deserialize, Serialize};
 
-/// Which faults a cluster survives.
+/// Which faults a cluster survives, as operators say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultModel {
@@ -28,54 +29,64 @@ impl FaultModel {
     }
 }
 
-/// The quorum sizes of one membership: `n` members of which up to `f` may be faulty.
+/// How far the members of one membership are trusted, as a value: protocols ask it for sizes, and never for a fault model's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quorums {
-    model: FaultModel,
+pub struct Trust {
+    /// So many members there are.
     n: u32,
-    f: u32,
+    /// So many of them may be faulty in all.
+    u: u32,
+    /// So many correct ones may be slower than any time-out, at a time. From u on nothing is known of how fast any of them is.
+    s: u32,
+    /// So many of the faulty ones may lie, in concert.
+    o: u32,
 }
 
-impl Quorums {
-    /// The sizes for `n` members, with the largest number of faults that `n` allows.
+impl Trust {
+    /// `n` members survive `u` faults, of which `o` are lies in concert, while `s` correct members are slow. `None`: they are too few for that,
+    /// or more lie than are faulty. It takes u + min(u, s) + o + 1 of them.
+    pub const fn new(n: u32, u: u32, s: u32, o: u32) -> Option<Self> {
+        let slow = if s < u { s } else { u };
+        if o > u || n <= u.saturating_add(slow).saturating_add(o) {
+            return None;
+        }
+        Some(Self { n, u, s, o })
+    }
+
+    /// `n` members that survive as many faults of this kind as they can.
     ///
     /// # Panics
     /// When `n` is 0: there is no cluster without members.
-    pub const fn new(model: FaultModel, n: u32) -> Self {
+    pub const fn of(model: FaultModel, n: u32) -> Self {
         assert!(n > 0, "a cluster has at least one member");
-        let f = match model {
-            FaultModel::Crash => (n - 1) / 2,
-            FaultModel::Byzantine => (n - 1) / 3,
-        };
-        Self { model, n, f }
+        match model {
+            FaultModel::Crash => Self { n, u: (n - 1) / 2, s: n, o: 0 },
+            FaultModel::Byzantine => Self { n, u: (n - 1) / 3, s: n, o: (n - 1) / 3 },
+        }
     }
 
     /// How many members there are.
-    pub const fn n(self) -> u32 {
+    pub const fn members(self) -> u32 {
         self.n
     }
     /// How many of them may be faulty.
-    pub const fn f(self) -> u32 {
-        self.f
+    pub const fn faults(self) -> u32 {
+        self.u
     }
-    /// Decides a slot, elects a leader, installs a view, confirms a read: any two of these sets share a correct member
-    /// that tells the truth. Crash: a majority. Byzantine: floor((n+f)/2)+1.
+    /// Decides a slot, elects a leader, installs a view, confirms a read: any two of these sets share a member that tells the truth.
+    /// Crash: a majority. Byzantine: floor((n+f)/2)+1. Where few are slow: all but those.
     pub const fn agreement(self) -> u32 {
-        match self.model {
-            FaultModel::Crash => self.n / 2 + 1,
-            FaultModel::Byzantine => (self.n + self.f) / 2 + 1,
-        }
+        if self.s < self.u { self.n - self.s } else { (self.n + self.o) / 2 + 1 }
     }
-    /// As many answers as can be waited for without waiting for a faulty member.
+    /// As many answers as can be waited for without waiting for a faulty member. Where few are slow this is the small quorum as well: it shares
+    /// a member that tells the truth with each quorum of the usual size. Two of them may share none, so that each needs a reason to believe
+    /// that the others have stopped.
     pub const fn collect(self) -> u32 {
-        self.n - self.f
+        self.n - self.u
     }
-    /// At least one of so many is correct, so what they say in unison is true.
-    pub const fn one_correct(self) -> u32 {
-        match self.model {
-            FaultModel::Crash => 1,
-            FaultModel::Byzantine => self.f + 1,
-        }
+    /// At least one of so many tells the truth, so what they say in unison is true.
+    pub const fn truth(self) -> u32 {
+        self.o + 1
     }
 }
 

@@ -12,7 +12,7 @@
 
 use crate::codec::{Put, Reader};
 use bytes::Bytes;
-use quorate_types::{FaultModel, Incarnation, MembershipId, Quorums, Reject, ReplicaId, planted};
+use quorate_types::{FaultModel, Incarnation, MembershipId, Reject, ReplicaId, Trust, planted};
 
 /// No membership names more replicas.
 pub const MEMBERS_MAX: usize = 64;
@@ -131,7 +131,7 @@ impl Membership {
             voters += u32::from(votes);
             holders += usize::from((votes || planted("learner-counted")) && holds(member.replica));
         }
-        holders + extra >= Quorums::new(FaultModel::Crash, voters).agreement() as usize
+        holders + extra >= Trust::of(FaultModel::Crash, voters).agreement() as usize
     }
 
     /// Appends its bytes.

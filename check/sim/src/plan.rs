@@ -42,7 +42,7 @@ pub use profile::Profile;
 use quorate_log::{LogConfig, SyncMode};
 use quorate_node::{BorderConfig, CheckpointMode};
 use quorate_state::transfer::{FetchLimits, ServeLimits};
-use quorate_types::{FaultModel, Protocol, Quorums, Span};
+use quorate_types::{FaultModel, Protocol, Span, Trust};
 use state::state_faults;
 use std::fmt;
 pub use suspends::Suspend;
@@ -584,7 +584,7 @@ impl Plan {
 
     /// How many replicas may be lost, or lie.
     pub fn spare(&self) -> usize {
-        Quorums::new(self.fault_model, self.replicas as u32).f() as usize
+        Trust::of(self.fault_model, self.replicas as u32).faults() as usize
     }
 
     /// One line for people.

@@ -4,7 +4,7 @@
 
 use crate::failure::{Failure, Outcome};
 use quorate::client::{Authentication, ClientFile, ClientFiles, Credentials};
-use quorate_types::{ClusterId, FaultModel, Quorums, ReplicaId};
+use quorate_types::{ClusterId, FaultModel, ReplicaId, Trust};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -109,7 +109,7 @@ impl Cluster {
     /// How many replicas agree on something: a majority, or more where they may lie.
     pub(crate) fn majority(&self) -> usize {
         let members = u32::try_from(self.members.len()).unwrap_or(u32::MAX).max(1);
-        Quorums::new(self.fault_model, members).agreement() as usize
+        Trust::of(self.fault_model, members).agreement() as usize
     }
 
     /// Whether `quorate dev` looks after this cluster now or did so before.

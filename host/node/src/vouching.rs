@@ -31,8 +31,8 @@ use quorate_order::Input as OrderInput;
 use quorate_order::Waited;
 use quorate_order::mod_smart::digest_of_request;
 use quorate_types::{
-    ClientId, ConnId, Digest, FaultModel, Quorums, Reject, ReplicaId, RequestNumber, SessionId, Slot, Span,
-    Time, planted,
+    ClientId, ConnId, Digest, FaultModel, Reject, ReplicaId, RequestNumber, SessionId, Slot, Span, Time,
+    Trust, planted,
 };
 use quorate_wire::{
     Batch, ClientMessage, Frame, FrameKind, OutFrame, Reply, ReplyStatus, RequestHeader, RequestKind,
@@ -118,7 +118,7 @@ struct Evidence {
 #[derive(Debug)]
 pub(crate) struct Vouching {
     model: FaultModel,
-    quorums: Quorums,
+    trust: Trust,
     heard: Heard,
     signed: Signed,
     tags: Tags,
@@ -168,7 +168,7 @@ impl Vouching {
     fn new(model: FaultModel, members: usize, instances: usize, limits: HeardLimits, signed: Signed) -> Self {
         Self {
             model,
-            quorums: Quorums::new(model, u32::try_from(members).unwrap_or(u32::MAX).max(1)),
+            trust: Trust::of(model, u32::try_from(members).unwrap_or(u32::MAX).max(1)),
             heard: Heard::new(limits),
             tags: Tags::new(signed.cluster(), ReplicaId::new(0), std::iter::empty()),
             signed,
@@ -198,7 +198,7 @@ impl Vouching {
 
     /// How many replicas answer a request when it is executed: so many that f+1 of them are there and do not lie.
     pub(crate) fn repliers(&self) -> usize {
-        if self.is_on() { 2 * self.quorums.f() as usize + 1 } else { usize::MAX }
+        if self.is_on() { 2 * self.trust.faults() as usize + 1 } else { usize::MAX }
     }
 
     /// Whether a leader may propose a command to the engine: nobody would vouch for it.
@@ -220,7 +220,7 @@ impl Vouching {
 
     /// A member wants everything up to this place. How far an honest one does, as far as is known.
     pub(crate) fn wanted(&mut self, from: ReplicaId, place: Position) -> Option<Position> {
-        let one_honest = if planted("gap-of-one") { 1 } else { self.quorums.one_correct() as usize };
+        let one_honest = if planted("gap-of-one") { 1 } else { self.trust.truth() as usize };
         self.wants.wants(from, place, one_honest)
     }
 

@@ -23,7 +23,7 @@ use crate::tagging::Tagging;
 use crate::unordered::Unordered;
 use crate::votes::Held;
 use bytes::Bytes;
-use quorate_types::{ClusterId, ConnId, MembershipId, Quorums, Random, ReplicaId, Span, Time, View, planted};
+use quorate_types::{ClusterId, ConnId, MembershipId, Random, ReplicaId, Span, Time, Trust, View, planted};
 use quorate_wire::{
     FORMAT_MAX, FORMAT_MIN, Frame, FrameKind, Hello, LeaderNotice, Memberships, Refusal, RefusalReason,
     ReplicaMessage, Role, Welcome,
@@ -116,7 +116,7 @@ impl ClientCore {
         assert!(sorted.windows(2).all(|pair| pair[0] != pair[1]), "a member is named once");
         let mut random = Random::new(config.seed);
         let probe_nonce = random.next();
-        let quorums = Quorums::new(config.fault_model, members.len() as u32);
+        let trust = Trust::of(config.fault_model, members.len() as u32);
         Self {
             cluster: config.cluster,
             random,
@@ -135,10 +135,10 @@ impl ClientCore {
             membership: (MembershipId::FIRST, true),
             sessions: Sessions::default(),
             reads: Reads::default(),
-            needed: if planted("reply-of-one") { 1 } else { quorums.one_correct() },
+            needed: if planted("reply-of-one") { 1 } else { trust.truth() },
             held: Held::new(members.len(), config.queue_bytes_max),
             repliers: Repliers::default(),
-            unordered: Unordered::new(quorums, members.len(), config.queue_bytes_max),
+            unordered: Unordered::new(trust, members.len(), config.queue_bytes_max),
             query_session: None,
             queued_bytes: 0,
             first: First::default(),

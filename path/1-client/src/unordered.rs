@@ -17,7 +17,7 @@ use crate::reads::Read;
 use crate::session::{NEVER, cost};
 use crate::votes::{Held, keep};
 use bytes::Bytes;
-use quorate_types::{Quorums, Seq, Span, Time, planted};
+use quorate_types::{Seq, Span, Time, Trust, planted};
 use quorate_wire::{ReadReply, ReadStatus};
 
 /// After the first failure reads are ordered for so long.
@@ -46,9 +46,9 @@ pub(crate) struct Unordered {
 }
 
 impl Unordered {
-    pub(crate) fn new(quorums: Quorums, members: usize, bytes_max: usize) -> Self {
-        let (few, one_correct) = (planted("read-of-few"), quorums.one_correct() as usize);
-        let quorum = if few { one_correct } else { quorums.agreement() as usize };
+    pub(crate) fn new(trust: Trust, members: usize, bytes_max: usize) -> Self {
+        let (few, one_correct) = (planted("read-of-few"), trust.truth() as usize);
+        let quorum = if few { one_correct } else { trust.agreement() as usize };
         let held = Held::new(members, bytes_max);
         Self { quorum, one_correct, ordered_until: Time::ZERO, pause: Span::ZERO, held }
     }

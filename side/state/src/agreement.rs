@@ -23,7 +23,7 @@
 //! most [`BORDERS_MAX`] borders per member, one more, and agreed ones are kept), INV-AGREE-3 (a border never has two agreed digests).
 //! Tests: `agreement/tests.rs`, against brute force.
 
-use quorate_types::{Digest, FaultModel, Quorums, ReplicaId, Seq, planted};
+use quorate_types::{Digest, FaultModel, ReplicaId, Seq, Trust, planted};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// So many borders are kept of each member, the newest ones.
@@ -34,18 +34,18 @@ pub const BORDERS_MAX: usize = 16;
 pub fn needed(model: FaultModel, members: usize) -> usize {
     let needed = match model {
         FaultModel::Crash => members / 2 + 1,
-        FaultModel::Byzantine => quorums(model, members).one_correct() as usize,
+        FaultModel::Byzantine => trust(model, members).truth() as usize,
     };
     needed.max(members.min(2))
 }
 
 /// How many equal digests make a border stable.
 fn needed_for_stable(model: FaultModel, members: usize) -> usize {
-    needed(model, members).max(quorums(model, members).agreement() as usize)
+    needed(model, members).max(trust(model, members).agreement() as usize)
 }
 
-fn quorums(model: FaultModel, members: usize) -> Quorums {
-    Quorums::new(model, members.clamp(1, usize::from(u16::MAX)) as u32)
+fn trust(model: FaultModel, members: usize) -> Trust {
+    Trust::of(model, members.clamp(1, usize::from(u16::MAX)) as u32)
 }
 
 /// What became known at a border. Each is told once, and again only when what it says has changed.

@@ -79,7 +79,7 @@ impl Vouching {
 
     /// How many replicas have to say that they heard a request.
     fn enough(&self) -> usize {
-        2 * self.quorums.f() as usize + 1
+        2 * self.trust.faults() as usize + 1
     }
 
     /// Members say what they heard. Who started lately may not know that they take care: where f+1 do, it helps for a moment. Who knows goes by
@@ -91,7 +91,7 @@ impl Vouching {
         }
         self.tellers.insert(from, now);
         let lately = self.tellers.values().filter(|told| now.since(**told) <= CARE_FIRST).count();
-        if lately >= self.quorums.one_correct() as usize {
+        if lately >= self.trust.truth() as usize {
             self.helps_until = now.plus(CARE_FIRST);
         }
     }
@@ -171,7 +171,7 @@ impl Node {
 
     /// So many members say that they heard this. One of f+1 is honest: this replica says so, too, if it can remember that.
     pub(super) fn say_told(&mut self, now: Time, header: &RequestHeader, whole: &[u8], members: usize) {
-        let one_honest = self.vouching.quorums.one_correct() as usize;
+        let one_honest = self.vouching.trust.truth() as usize;
         if members >= one_honest && self.vouching.said.len() < KNOWN_MAX {
             self.say(now, header, whole);
         }

@@ -70,7 +70,7 @@ impl Vouching {
     pub(super) fn is_everywhere(&self, bytes: &[u8]) -> bool {
         let Some(key) = opening(bytes) else { return true };
         let own = usize::from(self.openings.is_said(&key, bytes));
-        self.heard.told_by(bytes) + own > 2 * self.quorums.f() as usize
+        self.heard.told_by(bytes) + own > 2 * self.trust.faults() as usize
     }
 
     /// Whether it was executed lately: proposed again it would open another session.
@@ -89,7 +89,7 @@ impl Vouching {
 
     /// So many members say that a client opens a session.
     pub(super) fn told_opening(&mut self, now: Time, bytes: &[u8], members: usize) {
-        if members >= self.quorums.one_correct() as usize
+        if members >= self.trust.truth() as usize
             && !self.is_opened(bytes)
             && let Some(key) = opening(bytes)
         {
@@ -144,7 +144,7 @@ impl Node {
             return self.vouching.is_everywhere(whole);
         }
         self.on_said(now, from, (header, whole), told);
-        told > 2 * self.vouching.quorums.f() as usize || self.shows_itself(now, from, header)
+        told > 2 * self.vouching.trust.faults() as usize || self.shows_itself(now, from, header)
     }
 }
 

@@ -187,7 +187,7 @@ impl Vouching {
 
     /// Whether the next request of a proposal came from its client.
     fn heard_it(&self, held: &Held, header: &RequestHeader, body: &[u8], whole: &[u8]) -> bool {
-        let one_honest = self.quorums.one_correct() as usize;
+        let one_honest = self.trust.truth() as usize;
         held.seen.contains(&held.known) || self.heard.knows(header, body, whole, one_honest)
     }
 
@@ -226,7 +226,7 @@ impl Vouching {
     /// Checks the signatures of all requests of a proposal that were not heard here. If one is wrong, none is known to be right.
     fn check_together(&mut self, executor: &Executor, held: &Held) {
         let (mut claims, mut requests) = (Vec::new(), Vec::new());
-        let one_honest = self.quorums.one_correct() as usize;
+        let one_honest = self.trust.truth() as usize;
         for (at, (header, body, whole)) in held.batch.requests().flatten().enumerate().skip(held.known) {
             let Some(key) = executor.key(header.session) else { continue };
             let open = matches!(executor.lookup(header.session, header.number), Lookup::Fresh)

@@ -5,7 +5,7 @@ use super::{frame, list, welcome};
 use bytes::Bytes;
 use quorate_client::{CallId, ClientCore, Completion, Config, Effect, Effects, Error, Input, SessionHandle};
 use quorate_types::{
-    ConnId, FaultModel, Items, Quorums, Random, ReplicaId, RequestNumber, Seq, SessionId, Span, Time, View,
+    ConnId, FaultModel, Items, Random, ReplicaId, RequestNumber, Seq, SessionId, Span, Time, Trust, View,
 };
 use quorate_wire::{
     AnswerMode, ClientMessage, Frame, FrameKind, FrameReader, LeaderNotice, OutFrame, ReadRequest,
@@ -92,10 +92,10 @@ fn key(header: &RequestHeader) -> Key {
 impl World {
     pub fn new(replicas: usize, config: Config) -> Self {
         let members: Vec<ReplicaId> = (1..=replicas as u16).map(ReplicaId::new).collect();
-        let quorums = Quorums::new(FaultModel::Byzantine, replicas as u32);
+        let trust = Trust::of(FaultModel::Byzantine, replicas as u32);
         let mut random = Random::new(config.seed ^ 0x5151);
         let mut liars = BTreeSet::new();
-        while liars.len() < quorums.f() as usize {
+        while liars.len() < trust.faults() as usize {
             liars.insert(random.below(replicas as u64) as usize);
         }
         Self {
@@ -103,7 +103,7 @@ impl World {
             client: ClientCore::new(config, &members),
             out: Effects::new(),
             random,
-            one_correct: quorums.one_correct() as usize,
+            one_correct: trust.truth() as usize,
             liars,
             servers: (0..replicas).map(|_| Server::default()).collect(),
             down: BTreeSet::new(),

@@ -93,6 +93,6 @@ impl ModSmart {
             return true;
         }
         let others = tally.writes.iter().filter(|(id, vote)| **id != self.config.me && **vote == digest);
-        others.count() >= self.quorums.one_correct() as usize
+        others.count() >= self.trust.truth() as usize
     }
 }

@@ -287,7 +287,7 @@ impl ModSmart {
         }
         let mut floors: Vec<_> = self.fetching.gone.values().copied().collect();
         floors.sort_unstable_by(|one, next| next.cmp(one));
-        let needed = self.quorums.one_correct() as usize;
+        let needed = self.trust.truth() as usize;
         if let Some(slot) = floors.get(needed - 1).copied() {
             self.needs_later(slot, out);
         }

@@ -48,7 +48,7 @@ impl ModSmart {
         }
         assert!(self.gathered.is_bounded(self.voters.len()), "INV-SMART-8: a statement of each member");
         assert!(self.vouched.is_bounded(), "INV-SMART-10: a few values of a few slots");
-        assert!(self.rotation.is_bounded(self.quorums.f()), "INV-SMART-7: f are passed over at most");
+        assert!(self.rotation.is_bounded(self.trust.faults()), "INV-SMART-7: f are passed over at most");
         assert!(self.rates.is_bounded(self.voters.len()), "INV-SMART-11: a few times of a few slots");
         for (record, own) in &self.own {
             assert!(*record <= self.records, "INV-SMART-5: a vote waits for a record that was numbered");

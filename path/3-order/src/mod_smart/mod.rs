@@ -47,8 +47,8 @@ use members::Members;
 use normal::{Open, Own, Tally};
 use persist::Loads;
 use quorate_types::{
-    ClusterId, Digest, FaultModel, Halt, InstanceId, MembershipId, Quorums, RecordId, Reject, ReplicaId,
-    Slot, Span, Time, View, planted,
+    ClusterId, Digest, FaultModel, Halt, InstanceId, MembershipId, RecordId, Reject, ReplicaId, Slot, Span,
+    Time, Trust, View, planted,
 };
 use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage, Signed};
 use quorate_wire::{Batch, Memberships, OrderMessage, Verified};
@@ -142,7 +142,7 @@ pub struct ModSmart {
     /// Those who vote on the open slot, in the order of their ids.
     voters: Vec<ReplicaId>,
     /// How they are counted.
-    quorums: Quorums,
+    trust: Trust,
     members: Members,
     now: Time,
     view: View,
@@ -206,7 +206,7 @@ impl ModSmart {
         let tenures = Tenures::created(&config.members, config.instance, config.model, founded);
         Self {
             voters: tenures.now().voters(),
-            quorums: tenures.now().quorums(config.model),
+            trust: tenures.now().trust(config.model),
             members: Members::new(&tenures),
             tenures,
             config,

@@ -186,7 +186,7 @@ impl ModSmart {
     /// Of f+1 that wrote a value one is honest, and got it from who leads: if that proposed another one here, it has two faces.
     /// [mod_smart L155]
     fn compare_faces(&mut self, slot: Slot, out: &mut Effects) {
-        let (honest, leader) = (self.quorums.one_correct() as usize, self.leader());
+        let (honest, leader) = (self.trust.truth() as usize, self.leader());
         let Phase::Normal { base, forced, .. } = &self.phase else { return };
         // Who lacks slots before its view may write what binds that, whatever is proposed.
         let free = slot > *base || (slot == *base && forced.is_none());
@@ -229,7 +229,7 @@ impl ModSmart {
     /// The value that a quorum accepted with signatures that are right, if there is one. No more of them are looked at than are needed,
     /// and those together. Wrong ones go. [mod_smart L20, L22]
     fn accepted(&mut self, slot: Slot, out: &mut Effects) -> Option<Digest> {
-        let quorum = self.quorums.agreement() as usize;
+        let quorum = self.trust.agreement() as usize;
         loop {
             let tally = self.tallies.get(&slot)?;
             let digest = tally.accepted(quorum)?;
@@ -322,8 +322,8 @@ impl ModSmart {
         let slot = self.decided().next();
         let wrote = self.open.writes.iter().find(|write| write.0 == self.view).map(|write| write.1);
         let (Some(digest), Some(tally)) = (wrote, self.tallies.get(&slot)) else { return };
-        let few = planted("smart-lock-early") && tally.written(digest) >= self.quorums.one_correct() as usize;
-        let enough = tally.written(digest) >= self.quorums.agreement() as usize || few;
+        let few = planted("smart-lock-early") && tally.written(digest) >= self.trust.truth() as usize;
+        let enough = tally.written(digest) >= self.trust.agreement() as usize || few;
         if enough && self.open.lock.is_none_or(|lock| lock.0 < self.view) {
             self.accept(slot, digest, None, out);
         }

@@ -112,7 +112,7 @@ impl ModSmart {
             .collect();
         rounds.push(self.reads.round);
         rounds.sort_unstable_by(|one, next| next.cmp(one));
-        rounds.get(self.quorums.agreement() as usize - 1).copied().unwrap_or(0)
+        rounds.get(self.trust.agreement() as usize - 1).copied().unwrap_or(0)
     }
 
     /// Whether the open slot may be decided elsewhere and end the membership: then others may decide what follows, of whom nobody is asked

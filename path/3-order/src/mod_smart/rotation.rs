@@ -140,7 +140,7 @@ impl ModSmart {
     pub(super) fn note_shift(&mut self, left: bool, entered: View) {
         let blames =
             self.complaint().is_some_and(|why| !matches!(why, Complaint::Leaves | Complaint::Rotation));
-        let over = self.shift_is_over() || self.stops.say_rotates(entered, self.quorums.one_correct());
+        let over = self.shift_is_over() || self.stops.say_rotates(entered, self.trust.truth());
         let begun = match &self.phase {
             Phase::Normal { base, .. } => Some(*base),
             Phase::Syncing => None,
@@ -152,7 +152,7 @@ impl ModSmart {
         if !rotates {
             return;
         }
-        let (leader, f) = (self.leader(), self.quorums.f());
+        let (leader, f) = (self.leader(), self.trust.faults());
         if self.rotation.whole {
             self.watch.shift_was_whole();
             self.keep_rates();

@@ -7,7 +7,7 @@
 //! INV-SMART-3: if a value may be decided in an earlier view, it is what the new view is bound to. Tests: tests/rules.rs compares
 //! with a search over all possible histories.
 
-use quorate_types::{Digest, Quorums, Slot, View, planted};
+use quorate_types::{Digest, Slot, Trust, View, planted};
 use quorate_wire::mod_smart::Collect;
 
 /// What the members' statements say about the first slot that is not decided.
@@ -36,7 +36,7 @@ struct Said<'a> {
 
 /// Judges statements of distinct members, all of them signed for the view, about the slot after `decided`, which is the last one
 /// shown to be decided. [mod_smart L46-L52]
-pub(super) fn judge(quorums: Quorums, collects: &[Collect], decided: Slot) -> Verdict {
+pub(super) fn judge(trust: Trust, collects: &[Collect], decided: Slot) -> Verdict {
     // Who claims more than what is shown speaks of another slot. Who knows less has not voted on this one.
     let said: Vec<Said<'_>> = collects
         .iter()
@@ -47,7 +47,7 @@ pub(super) fn judge(quorums: Quorums, collects: &[Collect], decided: Slot) -> Ve
             Said { lock: collect.lock.filter(|_| speaks), writes }
         })
         .collect();
-    if said.len() < quorums.collect() as usize {
+    if said.len() < trust.collect() as usize {
         return Verdict::Unsound;
     }
     let mut candidates: Vec<(View, Digest)> = said.iter().filter_map(|said| said.lock).collect();
@@ -55,12 +55,12 @@ pub(super) fn judge(quorums: Quorums, collects: &[Collect], decided: Slot) -> Ve
     candidates.dedup();
     // The highest view first; within one view any order serves, as long as all have the same.
     if let Some((_, digest)) =
-        candidates.iter().rev().find(|(view, digest)| binds(quorums, &said, *view, *digest))
+        candidates.iter().rev().find(|(view, digest)| binds(trust, &said, *view, *digest))
     {
         return Verdict::Bound(*digest);
     }
     let unlocked = said.iter().filter(|said| said.lock.is_none() || first_is_none(said)).count();
-    if unlocked >= quorums.agreement() as usize { Verdict::Free } else { Verdict::Unsound }
+    if unlocked >= trust.agreement() as usize { Verdict::Free } else { Verdict::Unsound }
 }
 
 /// The defect that views from 1 on avoid.
@@ -69,11 +69,11 @@ fn first_is_none(said: &Said<'_>) -> bool {
 }
 
 /// Whether a quorum locked nothing later or else, and somebody correct wrote the value then or later. [mod_smart L49-L50]
-fn binds(quorums: Quorums, said: &[Said<'_>], view: View, digest: Digest) -> bool {
+fn binds(trust: Trust, said: &[Said<'_>], view: View, digest: Digest) -> bool {
     let none_is_lower = !(planted("smart-first-view-is-none") && view == View::FIRST);
     let not_beyond =
         |said: &&Said<'_>| said.lock.map_or(none_is_lower, |lock| lock.0 < view || lock == (view, digest));
-    let highest = said.iter().filter(not_beyond).count() >= quorums.agreement() as usize;
+    let highest = said.iter().filter(not_beyond).count() >= trust.agreement() as usize;
     let written = |said: &&Said<'_>| {
         said.writes.iter().any(|(when, what)| *when >= view && *what == digest)
             || said.lock.is_some_and(|lock| lock.0 >= view && lock.1 == digest)
@@ -86,5 +86,5 @@ fn binds(quorums: Quorums, said: &[Said<'_>], view: View, digest: Digest) -> boo
     } else {
         said.iter().filter(written).count()
     };
-    highest && writers >= quorums.one_correct() as usize
+    highest && writers >= trust.truth() as usize
 }

@@ -106,7 +106,7 @@ impl ModSmart {
 
     /// Whether these are enough members of a tenure, all of which signed this.
     fn signed_by_quorum(&self, tenure: &Tenure, list: &Signed, statement: &[u8]) -> bool {
-        let enough = list.len() >= tenure.quorums(self.config.model).agreement() as usize;
+        let enough = list.len() >= tenure.trust(self.config.model).agreement() as usize;
         let members = list.is_sorted_by(|one, next| one.0 < next.0)
             && list.iter().all(|(member, _)| tenure.is_voter(*member));
         let claims: Vec<_> = list.iter().map(|(member, signature)| (*member, statement, signature)).collect();

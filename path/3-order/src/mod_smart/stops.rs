@@ -95,7 +95,7 @@ impl ModSmart {
             .map(|(_, heard)| heard.asked)
             .collect();
         asked.sort_unstable_by(|one, next| next.cmp(one));
-        let needed = self.quorums.one_correct() as usize;
+        let needed = self.trust.truth() as usize;
         let needed = if planted("smart-join-one") { 1 } else { needed };
         let view = asked.get(needed - 1).copied().filter(|_| self.doubts());
         view.map(|view| (view, Complaint::Joined)).or(left)
@@ -174,8 +174,8 @@ impl ModSmart {
             .filter(|(_, heard)| heard.asked == view)
             .map(|(id, heard)| (*id, heard.signature))
             .collect();
-        let needed = self.quorums.agreement() as usize;
-        let needed = if planted("smart-view-by-few") { self.quorums.one_correct() as usize } else { needed };
+        let needed = self.trust.agreement() as usize;
+        let needed = if planted("smart-view-by-few") { self.trust.truth() as usize } else { needed };
         if view > self.view && stops.len() >= needed {
             self.install(view, stops, out);
         }

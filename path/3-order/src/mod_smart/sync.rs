@@ -235,7 +235,7 @@ impl ModSmart {
         let collects: Vec<_> = self.gathered.collects.values().cloned().collect();
         let last = self.gathered.last.clone();
         let decided = self.shown_by(&collects, last.as_ref());
-        let value = match judge(self.quorums, &collects, decided) {
+        let value = match judge(self.trust, &collects, decided) {
             Verdict::Unsound => return,
             Verdict::Free => None,
             Verdict::Bound(digest) => match self.gathered.batch(digest) {
@@ -311,7 +311,7 @@ impl ModSmart {
             return Err("a SYNC with a decision without a proof");
         }
         let decided = self.shown_by(collects, last);
-        match (judge(self.quorums, collects, decided), value) {
+        match (judge(self.trust, collects, decided), value) {
             (Verdict::Free, None) => Ok(decided),
             (Verdict::Bound(digest), Some(batch)) if digest_of(batch) == digest => Ok(decided),
             (Verdict::Unsound, _) => Err("a SYNC that shows too little"),

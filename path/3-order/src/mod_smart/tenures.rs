@@ -19,7 +19,7 @@ use super::rules;
 use crate::Anchor;
 use bytes::Bytes;
 use quorate_types::{
-    AgreedTime, FaultModel, Halt, InstanceId, MembershipId, Quorums, ReplicaId, Slot, View, planted,
+    AgreedTime, FaultModel, Halt, InstanceId, MembershipId, ReplicaId, Slot, Trust, View, planted,
 };
 use quorate_wire::{Batch, BatchHeader, Holds, Memberships, SystemCommand};
 use std::collections::BTreeMap;
@@ -84,8 +84,8 @@ impl Tenure {
         self.members.now().is_voter(id)
     }
     /// [mod_smart L2]
-    pub(super) fn quorums(&self, model: FaultModel) -> Quorums {
-        Quorums::new(model, self.members.now().voters().count() as u32)
+    pub(super) fn trust(&self, model: FaultModel) -> Trust {
+        Trust::of(model, self.members.now().voters().count() as u32)
     }
 
     /// The tenure that this was decided in.

@@ -164,7 +164,7 @@ impl ModSmart {
     pub(super) fn step_down_alone(&mut self, out: &mut Effects) {
         let others = self.voters.iter().filter(|id| **id != self.config.me && self.hears(**id)).count();
         let fresh = self.now.since(self.watch.leader_heard) <= self.patience();
-        if self.leads() && !fresh && others + 1 < self.quorums.agreement() as usize {
+        if self.leads() && !fresh && others + 1 < self.trust.agreement() as usize {
             self.barred = true;
             self.queue.clear();
             self.stops.leaving = None;

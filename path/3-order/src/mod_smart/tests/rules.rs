@@ -1,7 +1,7 @@
 //! What binds a view, against examples that once went wrong elsewhere, and against all histories of a small world.
 
 use crate::mod_smart::rules::{Verdict, judge, leader_of};
-use quorate_types::{Digest, FaultModel, Quorums, ReplicaId, Slot, View};
+use quorate_types::{Digest, FaultModel, ReplicaId, Slot, Trust, View};
 use quorate_wire::mod_smart::{Collect, Signature};
 use std::collections::BTreeSet;
 
@@ -27,12 +27,12 @@ const V: u8 = 1;
 const W: u8 = 2;
 const X: u8 = 3;
 
-fn four() -> Quorums {
-    Quorums::new(FaultModel::Byzantine, 4)
+fn four() -> Trust {
+    Trust::of(FaultModel::Byzantine, 4)
 }
 
-fn three() -> Quorums {
-    Quorums::new(FaultModel::Crash, 3)
+fn three() -> Trust {
+    Trust::of(FaultModel::Crash, 3)
 }
 
 /// T1: "locked in the first view" is not "never locked". The fourth replica, which says nothing, may have decided V.
@@ -87,10 +87,10 @@ fn locks_of_decided_slots_do_not_bind() {
 #[test]
 fn enough_is_n_minus_f() {
     for (n, needed) in [(4u32, 3), (5, 4), (6, 5), (7, 5), (10, 7), (13, 9)] {
-        let quorums = Quorums::new(FaultModel::Byzantine, n);
+        let trust = Trust::of(FaultModel::Byzantine, n);
         let said: Vec<_> = (0..n as usize).map(|from| collect(from, 0, None, &[])).collect();
-        assert_eq!(judge(quorums, &said[..needed], Slot::ZERO), Verdict::Free, "n={n}");
-        assert_eq!(judge(quorums, &said[..needed - 1], Slot::ZERO), Verdict::Unsound, "n={n}");
+        assert_eq!(judge(trust, &said[..needed], Slot::ZERO), Verdict::Free, "n={n}");
+        assert_eq!(judge(trust, &said[..needed - 1], Slot::ZERO), Verdict::Unsound, "n={n}");
     }
 }
 
@@ -155,7 +155,7 @@ fn liars_words(view: u64) -> Vec<Collect> {
 }
 
 /// The values that some set of statements, which the leader chose, lets an honest replica take.
-fn allowed(quorums: Quorums, honest: &[Honest; 3], words: &[Collect]) -> [bool; 2] {
+fn allowed(trust: Trust, honest: &[Honest; 3], words: &[Collect]) -> [bool; 2] {
     let mut allowed = [false; 2];
     let mut note = |verdict| match verdict {
         Verdict::Bound(digest) => allowed[usize::from(digest.bytes()[0] - 1)] = true,
@@ -164,9 +164,9 @@ fn allowed(quorums: Quorums, honest: &[Honest; 3], words: &[Collect]) -> [bool; 
     };
     for set in 1u8..8 {
         let said: Vec<_> = (0..3).filter(|at| set & (1 << at) != 0).map(|at| honest[at].says(at)).collect();
-        note(judge(quorums, &said, Slot::ZERO));
+        note(judge(trust, &said, Slot::ZERO));
         for lie in words {
-            note(judge(quorums, &[said.as_slice(), std::slice::from_ref(lie)].concat(), Slot::ZERO));
+            note(judge(trust, &[said.as_slice(), std::slice::from_ref(lie)].concat(), Slot::ZERO));
         }
     }
     allowed
@@ -216,7 +216,7 @@ fn after(view: u64, state: &State, allowed: [bool; 2], liars: usize, writes: boo
 }
 
 /// Explores everything up to so many views. Gives how many states there are.
-fn explore(quorums: Quorums, liars: usize, views: u64) -> usize {
+fn explore(trust: Trust, liars: usize, views: u64) -> usize {
     let writes = liars > 0;
     let mut states: BTreeSet<State> = BTreeSet::from([Default::default()]);
     let mut all = states.len();
@@ -224,10 +224,10 @@ fn explore(quorums: Quorums, liars: usize, views: u64) -> usize {
         let words = if liars > 0 { liars_words(view) } else { vec![] };
         let mut next = BTreeSet::new();
         for state in &states {
-            let may = if view == 1 { [true; 2] } else { allowed(quorums, &state.0, &words) };
+            let may = if view == 1 { [true; 2] } else { allowed(trust, &state.0, &words) };
             if view > 1 {
                 let said: Vec<_> = (0..3).map(|at| state.0[at].says(at)).collect();
-                let sound = |said: &[Collect]| judge(quorums, said, Slot::ZERO) != Verdict::Unsound;
+                let sound = |said: &[Collect]| judge(trust, said, Slot::ZERO) != Verdict::Unsound;
                 assert!(sound(&said), "all honest ones together show enough: {state:?}");
                 let with = |lie: &Collect| sound(&[said.as_slice(), std::slice::from_ref(lie)].concat());
                 assert!(words.iter().all(with), "whatever the liar adds: {state:?}");
