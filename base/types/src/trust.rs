@@ -3,7 +3,7 @@
 //! INV-QUORUM-1: any two quorums share enough replicas that at least one of them is correct and tells the truth.
 //! `trust/tests.rs` compares each size with a brute-force search over all sets.
 //!
-//! Sources: Raft (majorities); Mod-SMaRt, EDCC 2012; Visigoth, EuroSys 2015, section 3 (u, s and o, and the two sizes); UpRight, SOSP 2009,
+//! Sources: Raft (majorities); Mod-SMaRt, EDCC 2012; Visigoth, EuroSys 2015 (u, s and o, and 3.2.2 for the two sizes); UpRight, SOSP 2009,
 //! and Eve, OSDI 2012 (u and o apart).
 
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ impl FaultModel {
     }
 }
 
-/// How far the members of one membership are trusted, as a value: protocols ask it for sizes, and never for a fault model's name.
+/// How far the members of one membership are trusted: a value, which protocols ask for the sizes of quorums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trust {
     /// So many members there are.

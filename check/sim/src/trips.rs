@@ -1,8 +1,8 @@
 //! Six trips of an operation through the product, whose instructions are counted.
 //!
 //! A trip is a run without faults, of one kind of operation in one kind of cluster. Under callgrind only the product is counted: the steps of
-//! replicas and clients (`in_product`), and nothing of the simulator. A program has the same count each time, whatever else the machine
-//! does. `quorate bench gate` counts and compares.
+//! replicas and clients (`in_product`), and nothing of the simulator. A program has nearly the same count each time, whatever else the
+//! machine does. `quorate bench gate` counts and compares.
 
 use crate::campaign::run_plan;
 use crate::checks::Failure;

@@ -72,15 +72,17 @@ pub(super) fn run(args: &GateArgs, json: bool) -> Outcome {
         ),
         None => None,
     };
-    let to = match &args.record {
-        Some(file) => Some(std::fs::File::create_new(file).doing(format_args!("create {}", file.display()))?),
-        None => None,
-    };
+    // Said at once, and not after half a minute of counting.
+    if let Some(file) = args.record.as_deref().filter(|file| file.exists()) {
+        let file = file.display();
+        return Err(Failure::usage(format!("{file} exists: name a new file, or remove it first")));
+    }
     let costs = count_all()?;
-    if let Some(mut file) = to {
+    if let Some(file) = &args.record {
         let lines = costs.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>();
         let lines = lines.doing("write what was counted")?;
-        writeln!(file, "{}", lines.join("\n")).doing("write what was counted")?;
+        let mut to = std::fs::File::create_new(file).doing(format_args!("create {}", file.display()))?;
+        writeln!(to, "{}", lines.join("\n")).doing("write what was counted")?;
     }
     let document = compare(costs, before.as_deref());
     let passed = document.passed != Some(false);
