@@ -1,13 +1,13 @@
 //! Backups of real clusters: made, verified, damaged, restored; with a replica down, with one replica, without disks. And what lies
 //! at rest on a replica, damaged and mended.
 
+use crate::harness::kv::client;
 use crate::harness::{Cluster, Ran, Server, free_ports, program, quorate, wait_until};
-use quorate::client::{BlockingClient, ReadOptions};
+use quorate::client::ReadOptions;
 use quorate_kv::{KvCommand, KvQuery, KvReply, Operation};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 const KEYS: u64 = 48;
 /// So that a state has many chunks, and they come from several replicas.
@@ -25,13 +25,6 @@ fn json(ran: Ran) -> Value {
 fn restore(backup: &Path, out: &Path, more: &[&str]) -> Ran {
     let all = ["backup", "restore", text(backup), "--service", "kv", "--out", text(out)];
     quorate(&[&all, more].concat())
-}
-
-/// A client of a cluster that a `client.toml` describes.
-fn client(directory: &Path) -> BlockingClient {
-    let builder =
-        quorate::client::ClientBuilder::from_file(directory.join("client.toml")).expect("a usable file");
-    builder.timeout(Duration::from_secs(20)).build_blocking().expect("a client")
 }
 
 fn value_of(key: u64) -> Vec<u8> {

@@ -1,32 +1,12 @@
 //! The number of instances changes up and down while clients work, with real processes; replicas are killed in between, and one joins.
 //! Clients spread evenly over instances, also after a leader was lost.
 
+use crate::harness::kv::{client, has, put};
 use crate::harness::{Made, Server, free_ports, quorate, wait_until};
-use quorate::client::{BlockingClient, BlockingSession, ClientBuilder, ReadOptions};
-use quorate_kv::{KvCommand, KvQuery, KvReply, Operation};
+use quorate::client::{BlockingClient, BlockingSession};
 use serde_json::Value;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
-
-fn client(directory: &Path) -> BlockingClient {
-    let builder = ClientBuilder::from_file(directory.join("client.toml")).expect("a usable file");
-    builder.timeout(Duration::from_secs(30)).build_blocking().expect("a client")
-}
-
-fn put(name: &str, value: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    KvCommand::One(Operation::Put { key: name.as_bytes(), value: value.as_bytes() }).encode(&mut bytes);
-    bytes
-}
-
-fn has(client: &BlockingClient, name: &str, value: &str) -> bool {
-    let mut query = Vec::new();
-    KvQuery::Get { key: name.as_bytes() }.encode(&mut query);
-    let read = client.read(query, ReadOptions::STRONG).expect("it is read");
-    let found = KvReply::decode(&read.body).expect("a reply");
-    matches!(found, KvReply::Value(Some(found)) if found == value.as_bytes())
-}
 
 fn run(made: &Path, arguments: &[&str]) -> crate::harness::Ran {
     let mut all = arguments.to_vec();

@@ -1,32 +1,11 @@
 //! Replicas join, are promoted, take each other's places and leave, with real processes, while clients work.
 
+use crate::harness::kv::{client, has, put};
 use crate::harness::{Made, Server, edit, free_ports, quorate, wait_until};
-use quorate::client::{BlockingClient, ClientBuilder, ReadOptions};
-use quorate_kv::{KvCommand, KvQuery, KvReply, Operation};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
-
-fn client(directory: &Path) -> BlockingClient {
-    let builder = ClientBuilder::from_file(directory.join("client.toml")).expect("a usable file");
-    builder.timeout(Duration::from_secs(20)).build_blocking().expect("a client")
-}
-
-fn put(name: &str, value: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    KvCommand::One(Operation::Put { key: name.as_bytes(), value: value.as_bytes() }).encode(&mut bytes);
-    bytes
-}
-
-fn has(client: &BlockingClient, name: &str, value: &str) -> bool {
-    let mut query = Vec::new();
-    KvQuery::Get { key: name.as_bytes() }.encode(&mut query);
-    let read = client.read(query, ReadOptions::STRONG).expect("it is read");
-    let found = KvReply::decode(&read.body).expect("a reply");
-    matches!(found, KvReply::Value(Some(found)) if found == value.as_bytes())
-}
 
 fn ok(made: &Path, arguments: &[&str]) -> String {
     let directory = made.to_str().expect("UTF-8");

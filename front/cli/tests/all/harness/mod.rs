@@ -1,8 +1,7 @@
 //! Clusters of real processes for tests: started with `quorate dev`, hurt through its control socket, looked at with the
 //! program's own commands. Everything ends and is removed when the value is dropped.
 
-// Each test file uses a part of it.
-#![allow(dead_code)]
+pub(crate) mod kv;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::{Value, json};

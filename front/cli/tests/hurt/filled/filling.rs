@@ -27,11 +27,6 @@ impl Filler {
         format!("fill/{at:04}")
     }
 
-    /// What there is after each key was written, about.
-    pub(crate) fn bytes(&self) -> u64 {
-        (self.done.len() * self.value_bytes) as u64
-    }
-
     /// # Errors
     /// When it is not acknowledged.
     pub(crate) fn write(&mut self) -> Result<(), Error> {

@@ -1,8 +1,6 @@
 //! What the tests with killed processes share: three `quorate serve` processes, clients that write down what they saw, and the
 //! judgement at the end.
 
-#![allow(dead_code, reason = "each test file uses its part")]
-
 pub(crate) mod chains;
 pub(crate) mod cluster;
 pub(crate) mod evolve;
