@@ -354,7 +354,7 @@ impl Heard {
         for (client, nonce) in openings {
             let Some(session) = by(client, nonce) else { continue };
             self.drop_opening((client, nonce));
-            // Its client knows of it once it was used, and may open another one in this way.
+            // A client that has used a session may open another one with the same nonce.
             if of(session).is_some_and(|(_, last)| last == RequestNumber::ZERO) {
                 self.note_opened((client, nonce), session);
             }
