@@ -29,4 +29,4 @@ pub use protocol::Protocol;
 pub use random::Random;
 pub use room::Room;
 pub use time::{AgreedTime, Span, Time};
-pub use trust::{FaultModel, Trust};
+pub use trust::{FaultModel, Faults, Trust};

@@ -5,7 +5,7 @@ use crate::cluster::Cluster;
 use crate::failure::{Failure, Outcome};
 use crate::lies::{How, Told};
 use quorate::Client;
-use quorate::client::{Authentication, ClientFiles};
+use quorate::client::{Authentication, ClientBuilder, ClientFiles};
 use quorate_etcd::{Etcd, EtcdConfig};
 use quorate_etcd_grpc::saved::MakeBackup;
 use quorate_etcd_grpc::{Front, FrontConfig, Hub, Running, Seen, SeenMember, TokenConfig};
@@ -73,7 +73,7 @@ fn make_backup(config: &Config, replica: &quorate_runtime::Running) -> Outcome<M
     let asker = replica.asker();
     let directory = backups(config);
     let id = config.cluster_id().map_err(|why| Failure::usage(why.to_string()))?;
-    let fault_model = config.fault_model;
+    let (fault_model, faults) = (config.fault_model, config.faults);
     let tls = config.tls.clone().map(|client| ClientFiles { client, admin: None });
     let make = move || {
         let members = asker.ask().map(|status| status.membership.members).unwrap_or_default();
@@ -82,7 +82,7 @@ fn make_backup(config: &Config, replica: &quorate_runtime::Running) -> Outcome<M
         let (members, tls, directory) = (members.collect(), tls.clone(), directory.clone());
         // It asks as an operator only.
         let authentication = Authentication::Links;
-        let cluster = Cluster { id, members, fault_model, authentication, tls, directory };
+        let cluster = Cluster { id, members, fault_model, faults, authentication, tls, directory };
         backup::unnamed(&cluster, &cluster.directory).map_err(|why| why.to_string())
     };
     Ok(Box::new(make))
@@ -94,6 +94,7 @@ fn client(config: &Config) -> Outcome<Client> {
         config.members.iter().map(|member| (ReplicaId::new(member.replica), member.address.clone()));
     let cluster = config.cluster_id().map_err(|why| Failure::usage(why.to_string()))?;
     let builder = Client::builder().members(members).cluster(cluster).fault_model(config.fault_model);
+    let builder = config.faults.into_iter().fold(builder, ClientBuilder::faults);
     let builder = builder.configure(|config| config.full_patience = Some(FULL_PATIENCE));
     let mut builder = builder.frame_bytes_max(FRAME_BYTES_MAX);
     if config.sessions.require_signed {

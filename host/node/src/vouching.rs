@@ -31,8 +31,8 @@ use quorate_order::Input as OrderInput;
 use quorate_order::Waited;
 use quorate_order::mod_smart::digest_of_request;
 use quorate_types::{
-    ClientId, ConnId, Digest, FaultModel, Reject, ReplicaId, RequestNumber, SessionId, Slot, Span, Time,
-    Trust, planted,
+    ClientId, ConnId, Digest, Faults, Reject, ReplicaId, RequestNumber, SessionId, Slot, Span, Time, Trust,
+    planted,
 };
 use quorate_wire::{
     Batch, ClientMessage, Frame, FrameKind, OutFrame, Reply, ReplyStatus, RequestHeader, RequestKind,
@@ -117,7 +117,7 @@ struct Evidence {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Vouching {
-    model: FaultModel,
+    faults: Faults,
     trust: Trust,
     heard: Heard,
     signed: Signed,
@@ -161,14 +161,14 @@ impl Vouching {
         let members = config.members.all().len();
         let all = config.members.all().iter().map(|member| member.replica);
         let tags = Tags::new(config.members.cluster(), config.members.me(), all);
-        let model = config.order.fault_model();
-        Self { tags, ..Self::new(model, members, usize::from(config.instances), limits, signed) }
+        let faults = config.order.faults();
+        Self { tags, ..Self::new(faults, members, usize::from(config.instances), limits, signed) }
     }
 
-    fn new(model: FaultModel, members: usize, instances: usize, limits: HeardLimits, signed: Signed) -> Self {
+    fn new(faults: Faults, members: usize, instances: usize, limits: HeardLimits, signed: Signed) -> Self {
         Self {
-            model,
-            trust: Trust::of(model, u32::try_from(members).unwrap_or(u32::MAX).max(1)),
+            faults,
+            trust: faults.among(u32::try_from(members).unwrap_or(u32::MAX).max(1)),
             heard: Heard::new(limits),
             tags: Tags::new(signed.cluster(), ReplicaId::new(0), std::iter::empty()),
             signed,
@@ -193,7 +193,7 @@ impl Vouching {
 
     /// Whether replicas may lie here. If not, nothing of this module is used.
     pub(crate) fn is_on(&self) -> bool {
-        self.model == FaultModel::Byzantine
+        self.faults.may_lie()
     }
 
     /// How many replicas answer a request when it is executed: so many that f+1 of them are there and do not lie.

@@ -10,7 +10,7 @@ use crate::failure::{Doing as _, Outcome};
 use crate::ordering::OrderChoice;
 use crate::{init, print};
 use hdrhistogram::Histogram;
-use quorate_floor::{Config as FloorConfig, FaultModel, Report};
+use quorate_floor::{Config as FloorConfig, Report};
 use serde::Serialize;
 use std::fmt;
 
@@ -162,7 +162,7 @@ impl FloorRun {
         Self {
             fault_model: fault_model.name(),
             replicas: report.replicas.len(),
-            in_flight: (fault_model == FaultModel::Byzantine).then_some(in_flight),
+            in_flight: fault_model.may_lie().then_some(in_flight),
             window: report.config.window,
             batch_bytes: report.config.batch_bytes,
             seconds: report.seconds,

@@ -2,7 +2,7 @@
 
 use super::*;
 use quorate_order::auth::RequestChecks;
-use quorate_types::{AgreedTime, ClusterId, InstanceId, ItemsBuilder, Slot, View};
+use quorate_types::{AgreedTime, ClusterId, FaultModel, InstanceId, ItemsBuilder, Slot, View};
 use quorate_wire::{BatchHeader, RequestProof, write_request};
 
 pub(super) const LIMITS: HeardLimits = HeardLimits { bytes_max: 4096, client_bytes_max: 1024, window: 16 };
@@ -17,7 +17,7 @@ fn at(seconds: u64) -> Time {
 
 #[test]
 fn a_leader_may_not_let_time_run_away() {
-    let mut vouching = Vouching::new(FaultModel::Byzantine, 4, 1, LIMITS, signed());
+    let mut vouching = Vouching::new(FaultModel::Byzantine.into(), 4, 1, LIMITS, signed());
     let step = Span::from_secs(6);
     assert!(vouching.may_be_ahead(at(100), step), "clocks differ");
     vouching.pulled(at(100), step);
@@ -34,7 +34,7 @@ fn a_leader_may_not_let_time_run_away() {
 /// No liar alone makes a leader fill what nobody else needs.
 #[test]
 fn what_one_member_wants_is_not_filled() {
-    let mut vouching = Vouching::new(FaultModel::Byzantine, 4, 1, LIMITS, signed());
+    let mut vouching = Vouching::new(FaultModel::Byzantine.into(), 4, 1, LIMITS, signed());
     let place = |slot| Position { slot: Slot::new(slot), instance: InstanceId::new(1) };
     let (liar, honest) = (ReplicaId::new(2), ReplicaId::new(3));
     assert_eq!(vouching.wanted(liar, place(500)), None);
@@ -104,7 +104,7 @@ fn what_there_is_no_room_for_is_seen_by_the_proposal_that_waits() {
 
 #[test]
 fn evidence_is_counted_by_member() {
-    let mut vouching = Vouching::new(FaultModel::Byzantine, 4, 1, LIMITS, signed());
+    let mut vouching = Vouching::new(FaultModel::Byzantine.into(), 4, 1, LIMITS, signed());
     vouching.note(at(1), ReplicaId::new(2), &Reject::NotAllowed("one"));
     vouching.note(at(1), ReplicaId::new(2), &Reject::NotAllowed("two"));
     let evidence = &vouching.evidence[&ReplicaId::new(2)];
@@ -115,7 +115,7 @@ fn evidence_is_counted_by_member() {
 /// A leader that proposes a session's requests out of order has none of them forgotten.
 #[test]
 fn what_came_before_its_turn_is_not_done() {
-    let mut vouching = Vouching::new(FaultModel::Byzantine, 4, 1, LIMITS, signed());
+    let mut vouching = Vouching::new(FaultModel::Byzantine.into(), 4, 1, LIMITS, signed());
     let (session, client) = (SessionId { index: 2, generation: 1 }, ClientId::new(9));
     for number in [5, 6, 7] {
         let mut bytes = Vec::new();
@@ -143,7 +143,7 @@ fn what_came_before_its_turn_is_not_done() {
 /// waits for nothing.
 #[test]
 fn a_batch_waits_since_half_of_its_clients_sent_theirs() {
-    let mut vouching = Vouching::new(FaultModel::Byzantine, 4, 1, LIMITS, signed());
+    let mut vouching = Vouching::new(FaultModel::Byzantine.into(), 4, 1, LIMITS, signed());
     let request = |index: u32, number: u64| {
         let (mut bytes, mut commands) = (Vec::new(), ItemsBuilder::new());
         commands.push(&[b'x'; 100]);
@@ -202,7 +202,7 @@ fn care_grows_with_views_that_fail() {
 /// Who started lately helps those who take care; who knows how long they do goes by that, or all would keep each other at it.
 #[test]
 fn who_started_lately_helps_while_enough_say_what_they_heard() {
-    let mut vouching = Vouching::new(FaultModel::Byzantine, 4, 1, LIMITS, signed());
+    let mut vouching = Vouching::new(FaultModel::Byzantine.into(), 4, 1, LIMITS, signed());
     vouching.care[0].begin(at(1), View::new(2));
     let helps = |vouching: &mut Vouching, seconds, from| {
         vouching.is_told(at(seconds), ReplicaId::new(from));

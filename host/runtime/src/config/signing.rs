@@ -77,12 +77,12 @@ fn from_hex(text: &str) -> Option<[u8; 32]> {
 
 impl Config {
     pub(super) fn check_signing(&self) -> Result<(), ConfigError> {
-        if self.fault_model == FaultModel::Crash && self.sessions.require_signed {
+        if !self.fault_model.may_lie() && self.sessions.require_signed {
             return invalid(
                 "sessions: require_signed: with fault_model = \"crash\" nobody checks signatures: leave it out, or write \"byzantine\"",
             );
         }
-        if self.fault_model == FaultModel::Crash {
+        if !self.fault_model.may_lie() {
             return match &self.signing {
                 None => Ok(()),
                 Some(_) => invalid(

@@ -8,9 +8,7 @@
 
 use super::tenures::Tenure;
 use super::{ModSmart, is_view_of};
-use quorate_types::{
-    ClusterId, Digest, FaultModel, InstanceId, MembershipId, ReplicaId, Slot, View, planted,
-};
+use quorate_types::{ClusterId, Digest, InstanceId, MembershipId, ReplicaId, Slot, View, planted};
 use quorate_wire::Batch;
 use quorate_wire::mod_smart::{Collect, Proof, Signature, Signed};
 
@@ -106,7 +104,7 @@ impl ModSmart {
 
     /// Whether these are enough members of a tenure, all of which signed this.
     fn signed_by_quorum(&self, tenure: &Tenure, list: &Signed, statement: &[u8]) -> bool {
-        let enough = list.len() >= tenure.trust(self.config.model).agreement() as usize;
+        let enough = list.len() >= tenure.trust(self.config.faults).agreement() as usize;
         let members = list.is_sorted_by(|one, next| one.0 < next.0)
             && list.iter().all(|(member, _)| tenure.is_voter(*member));
         let claims: Vec<_> = list.iter().map(|(member, signature)| (*member, statement, signature)).collect();
@@ -117,7 +115,7 @@ impl ModSmart {
     pub(super) fn certifies(&self, view: View, stops: &Signed) -> bool {
         let now = self.tenures.now();
         // Who joins does not know who began; where nobody lies it need not.
-        let unknown = !self.tenures.is_known() && !self.is_byzantine();
+        let unknown = !self.tenures.is_known() && !self.may_lie();
         view == now.begins || unknown || self.signed_by_quorum(now, stops, &self.stop_statement(view))
     }
 
@@ -131,8 +129,7 @@ impl ModSmart {
         let statement = self.accept_statement(proof.view, proof.slot, proof.digest);
         let theirs = proof.view >= View::FIRST && is_view_of(proof.view, tenure.number());
         (theirs || planted("smart-proof-of-any-membership"))
-            && (self.config.model == FaultModel::Crash
-                || self.signed_by_quorum(tenure, &proof.accepts, &statement))
+            && (!self.config.faults.may_lie() || self.signed_by_quorum(tenure, &proof.accepts, &statement))
     }
 
     /// Whether a member said this on entering this view, and it makes sense: nothing was voted on in that view or a later one by

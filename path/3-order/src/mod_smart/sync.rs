@@ -226,7 +226,7 @@ impl ModSmart {
         // Whoever is in this tenure knows what began it. [mod_smart L114]
         let proven = last.map_or(Slot::ZERO, |proof| proof.slot).max(self.tenures.now().since);
         let claimed = collects.iter().map(|collect| collect.decided).max().unwrap_or(Slot::ZERO);
-        let believed = !self.is_byzantine() || planted("smart-claims-believed");
+        let believed = !self.may_lie() || planted("smart-claims-believed");
         if believed { proven.max(claimed) } else { proven }
     }
 

@@ -13,7 +13,7 @@ const ALICE: ClientId = ClientId::new(7);
 fn vouching() -> Vouching {
     let signed = Signed::new(RequestChecks::Nothing, ClusterId::new(1), false);
     let limits = HeardLimits { bytes_max: 1 << 20, client_bytes_max: 1 << 20, ..LIMITS };
-    Vouching::new(FaultModel::Byzantine, 4, 1, limits, signed)
+    Vouching::new(FaultModel::Byzantine.into(), 4, 1, limits, signed)
 }
 
 fn at(millis: u64) -> Time {

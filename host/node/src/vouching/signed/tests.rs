@@ -67,7 +67,7 @@ fn executor() -> Executor {
 
 fn vouching() -> Vouching {
     let signed = Signed::new(RequestChecks::Ed25519, CLUSTER, false);
-    Vouching::new(FaultModel::Byzantine, 4, 1, LIMITS, signed)
+    Vouching::new(FaultModel::Byzantine.into(), 4, 1, LIMITS, signed)
 }
 
 fn held(requests: &[Vec<u8>]) -> Held {

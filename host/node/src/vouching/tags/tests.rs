@@ -52,7 +52,7 @@ fn executor() -> Executor {
 
 fn vouching(me: u16) -> Vouching {
     let signed = Signed::new(RequestChecks::Nothing, CLUSTER, false);
-    let mut vouching = Vouching::new(FaultModel::Byzantine, 4, 1, LIMITS, signed);
+    let mut vouching = Vouching::new(FaultModel::Byzantine.into(), 4, 1, LIMITS, signed);
     vouching.tags = Tags::new(CLUSTER, ReplicaId::new(me), members().into_iter());
     vouching
 }
