@@ -12,6 +12,7 @@ mod planted;
 mod protocol;
 mod random;
 mod room;
+mod signature;
 mod time;
 mod trust;
 
@@ -28,5 +29,6 @@ pub use planted::{HAS_PLANTED, plant, planted};
 pub use protocol::Protocol;
 pub use random::Random;
 pub use room::Room;
+pub use signature::{SIGNATURE_MAX, Signature};
 pub use time::{AgreedTime, Span, Time};
 pub use trust::{FaultModel, Faults, Trust};

@@ -7,13 +7,13 @@ use crate::random::Rng;
 use crate::replica::CLUSTER;
 use crate::service::{APPEND, LIST};
 use bytes::Bytes;
+use quorate_auth::{ClientMacs, KeyedClient};
 use quorate_client::{
     CallId, ClientCore, Completion, Config, Effects, Error, Input, Macs, ReadConsistency, SessionHandle,
     Signer,
 };
 use quorate_history::{Answer, Event, Op, Outcome};
 use quorate_kv::{Condition, KvCommand, KvQuery, KvReply, Operation};
-use quorate_order::auth::{ClientMacs, KeyedClient};
 use quorate_types::{ClientId, Items, ItemsBuilder, ReplicaId, Seq, SessionId, Span, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -25,11 +25,11 @@ use bytes::Bytes;
 use care::Care;
 use openings::Openings;
 use quorate_admit::{Heard, HeardLimits, Late, Owner};
+use quorate_auth::digest_of_request;
 use quorate_execute::{Lookup, Outcome};
 use quorate_merge::Position;
 use quorate_order::Input as OrderInput;
 use quorate_order::Waited;
-use quorate_order::mod_smart::digest_of_request;
 use quorate_types::{
     ClientId, ConnId, Digest, Faults, Reject, ReplicaId, RequestNumber, SessionId, Slot, Span, Time, Trust,
     planted,

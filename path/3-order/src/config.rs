@@ -2,10 +2,10 @@
 //!
 //! Tests: config/tests.rs.
 
-use crate::auth::{Keys, RequestChecks};
 use crate::mod_smart::{ModSmart, ModSmartConfig};
 use crate::raft::{self, Raft, RaftConfig};
 use crate::{Anchor, Order, Stored};
+use quorate_auth::{Keys, RequestChecks};
 use quorate_types::{FaultModel, Faults, Halt, InstanceId, Protocol, Slot, Span, View};
 use quorate_wire::Memberships;
 

@@ -9,7 +9,6 @@
 //! check/script/tests/order_suite.rs.
 
 mod anchor;
-pub mod auth;
 mod config;
 mod effects;
 pub mod mod_smart;

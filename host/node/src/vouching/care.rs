@@ -15,7 +15,7 @@ use super::openings::opening;
 use crate::effects::Effects;
 use crate::node::Node;
 use bytes::Bytes;
-use quorate_order::mod_smart::digest_of_request;
+use quorate_auth::digest_of_request;
 use quorate_types::{ReplicaId, Span, Time, View};
 use quorate_wire::{FrameKind, OutFrame, RequestHeader, RequestKind, Requests};
 

@@ -17,9 +17,9 @@ use crate::effects::Effects;
 use crate::node::Node;
 use bytes::Bytes;
 use quorate_admit::Late;
+use quorate_auth::digest_of_request;
+use quorate_auth::{RequestChecks, RequestClaim, request_statement};
 use quorate_execute::{Executor, Lookup};
-use quorate_order::auth::{RequestChecks, RequestClaim, request_statement};
-use quorate_order::mod_smart::digest_of_request;
 use quorate_types::{
     ClientId, ClusterId, ConnId, Digest, ReplicaId, RequestNumber, SessionId, SessionKey, Time, planted,
 };

@@ -6,8 +6,8 @@
 //! Tests: `vouching/tags/tests.rs`.
 
 use super::{Held, Vouching};
+use quorate_auth::{is_tag, request_statement, tag_at};
 use quorate_execute::Executor;
-use quorate_order::auth::{is_tag, request_statement, tag_at};
 use quorate_types::{ClientId, ClusterId, ReplicaId, planted};
 use quorate_wire::{RequestHeader, RequestProof, SharedKey};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The parts that stand by themselves; whole nodes are in check/sim.
 
 use super::*;
-use quorate_order::auth::RequestChecks;
+use quorate_auth::RequestChecks;
 use quorate_types::{AgreedTime, ClusterId, FaultModel, InstanceId, ItemsBuilder, Slot, View};
 use quorate_wire::{BatchHeader, RequestProof, write_request};
 

@@ -2,8 +2,8 @@
 
 use super::BuildError;
 use aws_lc_rs::rand;
+use quorate_auth::{ClientKey, ClientMacs};
 use quorate_client::{Config, Macs, Signer};
-use quorate_order::auth::{ClientKey, ClientMacs};
 use quorate_types::Span;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! Tests: config/tests.rs.
 
 use super::{Config, ConfigError, invalid};
-use quorate_order::auth::{Ed25519, Keys, PublicKey};
+use quorate_auth::{Ed25519, Keys, PublicKey};
 use quorate_types::{FaultModel, ReplicaId};
 use serde::{Deserialize, Serialize};
 use std::fmt;

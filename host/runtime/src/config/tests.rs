@@ -77,7 +77,7 @@ fn replicas_that_sign_need_their_keys() {
     let directory = tempfile::tempdir().unwrap();
     let good = byzantine(directory.path());
     good.check_signing().unwrap();
-    assert!(matches!(good.signing_keys().unwrap(), quorate_order::auth::Keys::Ed25519(_)));
+    assert!(matches!(good.signing_keys().unwrap(), quorate_auth::Keys::Ed25519(_)));
     let with = |change: fn(&mut Config)| {
         let mut config = good.clone();
         change(&mut config);

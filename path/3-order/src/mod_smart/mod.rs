@@ -38,7 +38,6 @@ mod watch;
 pub use persist::{RECORD_DECIDED, RECORD_FLOOR, RECORD_LOCKED, RECORD_VIEW, RECORD_WROTE};
 pub(crate) use tenures::first_anchor;
 
-use crate::auth::Authenticator;
 use crate::{Anchor, Effect, Effects, Input, Order, Random, Status, Stored};
 use examine::Vouched;
 use fetch::Fetching;
@@ -46,6 +45,7 @@ use log::Log;
 use members::Members;
 use normal::{Open, Own, Tally};
 use persist::Loads;
+use quorate_auth::Authenticator;
 use quorate_types::{
     ClusterId, Digest, Faults, Halt, InstanceId, MembershipId, RecordId, Reject, ReplicaId, Slot, Span, Time,
     Trust, View, planted,
@@ -56,7 +56,7 @@ use rates::Rates;
 use reads::Reads;
 use restore::Replay;
 use rotation::Rotation;
-pub use statements::{Statements, digest_of, digest_of_request};
+pub use statements::{Statements, digest_of};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use stops::Stops;

@@ -8,9 +8,10 @@
 
 use super::tenures::Tenure;
 use super::{ModSmart, is_view_of};
+use quorate_types::Signature;
 use quorate_types::{ClusterId, Digest, InstanceId, MembershipId, ReplicaId, Slot, View, planted};
 use quorate_wire::Batch;
-use quorate_wire::mod_smart::{Collect, Proof, Signature, Signed};
+use quorate_wire::mod_smart::{Collect, Proof, Signed};
 
 const ACCEPT: &[u8; 8] = b"qms/acc1";
 const STOP: &[u8; 8] = b"qms/stp1";
@@ -19,11 +20,6 @@ const COLLECT: &[u8; 8] = b"qms/col1";
 /// What stands for a batch: the digest of all its bytes. [mod_smart L3]
 pub fn digest_of(batch: &Batch) -> Digest {
     Digest::new(*blake3::hash(batch.bytes()).as_bytes())
-}
-
-/// What stands for a request: the digest of all its bytes.
-pub fn digest_of_request(bytes: &[u8]) -> Digest {
-    Digest::new(*blake3::hash(bytes).as_bytes())
 }
 
 /// The bytes that the members of one instance sign. Signed by others than the protocol only where one plays a member that lies.

@@ -10,9 +10,9 @@
 //!
 //! Tests: tests/stops.rs.
 
-use super::statements::digest_of_request;
 use super::{ModSmart, Phase};
 use crate::{Effect, Effects};
+use quorate_auth::digest_of_request;
 use quorate_types::{Digest, ReplicaId, Span, Time, planted};
 use quorate_wire::Batch;
 use quorate_wire::mod_smart::Complaint;

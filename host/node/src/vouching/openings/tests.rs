@@ -4,7 +4,7 @@ use super::super::tests::LIMITS;
 use super::super::{Signed, Vouching};
 use super::*;
 use quorate_admit::{HeardLimits, Owner};
-use quorate_order::auth::RequestChecks;
+use quorate_auth::RequestChecks;
 use quorate_types::{ClusterId, FaultModel, SessionId, SessionKey};
 use quorate_wire::{RequestProof, write_opening};
 

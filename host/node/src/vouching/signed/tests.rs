@@ -3,8 +3,8 @@
 use super::super::tests::LIMITS;
 use super::*;
 use crate::members::tests::Nothing;
+use quorate_auth::ClientKey;
 use quorate_execute::{Outcomes, SessionLimits};
-use quorate_order::auth::ClientKey;
 use quorate_types::{AgreedTime, FaultModel, ItemsBuilder, Seq, Slot};
 use quorate_wire::{Batch, BatchHeader, REQUEST_HEADER, RequestSigner, write_opening};
 

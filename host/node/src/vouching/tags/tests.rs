@@ -4,8 +4,8 @@ use super::super::signed::Signed;
 use super::super::tests::LIMITS;
 use super::*;
 use crate::members::tests::Nothing;
+use quorate_auth::{ClientMacs, RequestChecks};
 use quorate_execute::{Outcomes, SessionLimits};
-use quorate_order::auth::{ClientMacs, RequestChecks};
 use quorate_types::{AgreedTime, Digest, FaultModel, RequestNumber, Seq, SessionId, Slot};
 use quorate_wire::{
     Batch, BatchHeader, REQUEST_HEADER, RequestKind, RequestTagger, RequestTags, write_opening,
