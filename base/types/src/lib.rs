@@ -15,6 +15,7 @@ mod room;
 mod signature;
 mod time;
 mod trust;
+mod waited;
 
 pub use digest::Digest;
 pub use error::{Halt, Reject};
@@ -32,3 +33,4 @@ pub use room::Room;
 pub use signature::{SIGNATURE_MAX, Signature};
 pub use time::{AgreedTime, Span, Time};
 pub use trust::{FaultModel, Faults, Trust};
+pub use waited::Waited;

@@ -124,6 +124,15 @@ impl Trust {
     pub const fn collect(self) -> u32 {
         self.n - self.u
     }
+    /// So many replicas answer a request when it is executed: enough that one more than may lie are there and do not. Where nobody lies the one
+    /// that proposed it answers, whichever it is.
+    pub const fn answers(self) -> u32 {
+        if self.o > 0 { self.u + self.o + 1 } else { self.n }
+    }
+    /// What so many members say they heard, all can come to know: enough of them do not lie to convince each other.
+    pub const fn spreads(self) -> u32 {
+        self.u + self.o + 1
+    }
     /// At least one of so many tells the truth, so what they say in unison is true.
     pub const fn truth(self) -> u32 {
         self.o + 1

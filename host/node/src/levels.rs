@@ -218,7 +218,11 @@ impl Node {
 
     /// The level to raise to; `wanted` is 0 for the highest possible.
     fn plan_raise(&self, wanted: u32) -> Result<u32, String> {
-        self.vouching.may_command()?;
+        if self.may_lie() {
+            return Err("a cluster that survives Byzantine faults keeps the feature level that it was made with: make a new one from a backup \
+                        (`quorate backup`)"
+                .into());
+        }
         self.may_raise()?;
         let (now, all) = (self.level(), self.highest_of_all()?);
         let level = if wanted == 0 { all } else { wanted };

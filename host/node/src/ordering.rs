@@ -297,7 +297,7 @@ impl Node {
             OrderEffect::Send { to, message, .. } => self.send(at, to, &message, out),
             OrderEffect::Decided { slot, batch } => self.on_decided(at, now, slot, batch, out),
             OrderEffect::Behind { slot } => self.on_behind(at, now, slot, out),
-            OrderEffect::Examine { slot, digest, batch } => self.on_examine(at, slot, digest, batch),
+            OrderEffect::Examine { slot, digest, batch } => self.on_examine(at, slot, digest, batch, out),
             OrderEffect::Overdue { request } => self.on_overdue(request, out),
             OrderEffect::Members { memberships, .. } => self.on_members(at, memberships),
             OrderEffect::LeaderChanged { view, leader, rotated } => {
@@ -308,7 +308,7 @@ impl Node {
             OrderEffect::Load { load, records } => self.on_load(at, load, &records, out),
             OrderEffect::Rejected { from, why } => {
                 self.counts.rejected += 1;
-                self.vouching.note(now, from, &why);
+                self.intake.note(now, from, &why);
                 out.event(Event::Refused {
                     text: format!("{from} sent what the protocol does not know: {why}"),
                 });
@@ -430,14 +430,9 @@ impl Node {
         let id = instance.id;
         self.merge.leader(id, self.role_of(leader));
         out.event(Event::Leader { view: view.number(), leader, instance: many.then_some(id) });
-        if leader == Some(self.config.members.me()) {
-            self.vouching.began_to_lead(at);
-        }
-        if self.vouching.is_on() {
+        self.intake_led(now, at, rotated);
+        if self.may_lie() {
             // Clients ask all replicas, whoever leads, and some of them the leader first.
-            if leader.is_some() {
-                self.take_care(now, at, rotated);
-            }
             for conn in self.peers.clients() {
                 out.send(conn, self.leader_notice(conn).frame());
             }

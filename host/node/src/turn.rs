@@ -6,8 +6,8 @@ use crate::clock::Rule;
 use crate::effects::{Effect, Effects, Event};
 use crate::node::Node;
 use crate::ordering::Instance;
-use crate::vouching::AHEAD_MAX;
 use bytes::Bytes;
+use quorate_admit::AHEAD_MAX;
 use quorate_log::{Log, LogEffect, SyncMode};
 use quorate_merge::Generation;
 use quorate_order::{Input as OrderInput, Random};
@@ -110,7 +110,7 @@ impl Turn {
 
 impl Node {
     pub(crate) fn on_turn_end(&mut self, now: Time, out: &mut Effects) {
-        self.vouch(now, out);
+        self.end_intake(now, out);
         self.wake_waiting(now, out);
         self.meet_members(now, out);
         self.end_change(now, out);
@@ -232,7 +232,7 @@ impl Node {
     pub(crate) fn learn_time(&mut self, now: Time) {
         let (own, executed) = (self.clock.read(now), self.executor.time());
         if executed > own {
-            self.vouching.pulled(now, executed.since(own));
+            self.intake.pulled(now, executed.since(own));
         }
         self.clock.executed(now, executed, self.time_rule());
     }
@@ -255,7 +255,7 @@ impl Node {
     /// How the time of batches is taken here.
     pub(crate) fn time_rule(&self) -> Rule {
         Rule {
-            liars: self.vouching.is_on(),
+            liars: self.may_lie(),
             many: self.leads_many(),
             patience: self.config.order.patience(),
             off: AHEAD_MAX,
