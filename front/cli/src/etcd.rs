@@ -1,15 +1,15 @@
 //! What `serve` does for clients of etcd: the service, and the front that speaks their protocol.
 
 use crate::backup;
-use crate::cluster::Cluster;
-use crate::failure::{Failure, Outcome};
-use crate::lies::{How, Told};
 use quorate::Client;
 use quorate::client::{Authentication, ClientFiles};
+use quorate_command::cluster::Cluster;
+use quorate_command::failure::{Failure, Outcome};
 use quorate_etcd::{Etcd, EtcdConfig};
 use quorate_etcd_grpc::saved::MakeBackup;
 use quorate_etcd_grpc::{Front, FrontConfig, Hub, Running, Seen, SeenMember, TokenConfig};
 use quorate_execute::{InStore, Service};
+use quorate_lab::lies::{How, Told};
 use quorate_runtime::{Config, EtcdTokens, NodeStatus};
 use quorate_types::{ReplicaId, Span};
 use std::path::PathBuf;

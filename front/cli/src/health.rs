@@ -1,7 +1,7 @@
 //! `quorate health`: asks the health endpoint of a replica on this machine, for containers, which have no other program to ask with.
 
-use crate::failure::{Failure, Outcome};
-use crate::print;
+use quorate_command::failure::{Failure, Outcome};
+use quorate_command::print;
 use quorate_runtime::Config;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};

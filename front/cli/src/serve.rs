@@ -1,15 +1,15 @@
 //! `quorate serve`: runs one replica until it is told to stop.
 
 use crate::etcd;
-use crate::failure::{Doing as _, Failure, Outcome};
-use crate::lies;
 use crate::log::{Levels, LogFormat};
-use crate::print;
+use quorate_command::failure::{Doing as _, Failure, Outcome};
+use quorate_command::parent::die_with_parent;
+use quorate_command::print;
 use quorate_etcd_grpc::Hub;
 use quorate_execute::{InStore, Service};
 use quorate_kv::{Echo, Kv, KvConfig, Tally};
+use quorate_lab::lies;
 use quorate_runtime::{Config, Options, Reloader, Replica, StartError, Stopper};
-use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -169,20 +169,4 @@ fn service(config: &Config, hub: &Hub) -> Outcome<Box<dyn Service>> {
             "the configuration is not usable: service: there is no \"{other}\"; this program has \"kv\", \"etcd\", \"tally\" and \"echo\""
         ))),
     }
-}
-
-/// SIGKILL and not SIGTERM: a replica that is paused would not see the latter, and stay.
-pub(crate) fn die_with_parent(parent: u32) -> Outcome<()> {
-    set_parent_process_death_signal(Some(Signal::KILL)).doing("bind this process to its parent")?;
-    // From here on a parent that ends takes us along; if it ended before, nobody would tell us.
-    let now = getppid();
-    let expected = i32::try_from(parent).ok().and_then(Pid::from_raw);
-    let gone = match expected {
-        Some(expected) => now != Some(expected),
-        None => now.is_none_or(Pid::is_init),
-    };
-    if gone {
-        return Err(Failure::new("the process that started this one has ended, so this one ends, too"));
-    }
-    Ok(())
 }

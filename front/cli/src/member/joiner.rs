@@ -2,12 +2,12 @@
 
 use super::Making;
 use super::view::View;
-use crate::cert::authority::{Office, Place};
-use crate::cluster::Cluster;
-use crate::failure::{Doing as _, Failure, Outcome};
-use crate::init::{AUTHORITY, REPLICA_FILE, refuse_used, replica_directory};
-use crate::random;
 use quorate::client::TlsFiles;
+use quorate_command::authority::{Office, Place};
+use quorate_command::cluster::Cluster;
+use quorate_command::failure::{Doing as _, Failure, Outcome};
+use quorate_command::layout::{AUTHORITY, REPLICA_FILE, refuse_used, replica_directory};
+use quorate_command::random;
 use quorate_runtime::{Config, DataDirectory, Identity, MemberConfig};
 use quorate_types::{Holder, Incarnation, ReplicaId};
 use std::path::{Path, PathBuf};

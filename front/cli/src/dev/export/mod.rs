@@ -10,10 +10,11 @@ mod container;
 mod kubernetes;
 mod systemd;
 
-use crate::cluster::{CLIENT_FILE, Cluster, DEV_DIRECTORY};
-use crate::failure::{Doing as _, Failure, Outcome};
-use crate::init::{self, REPLICA_FILE, parse_member, replica_directory};
-use crate::print;
+use crate::init::parse_member;
+use quorate_command::cluster::{CLIENT_FILE, Cluster, DEV_DIRECTORY};
+use quorate_command::failure::{Doing as _, Failure, Outcome};
+use quorate_command::layout::{self, REPLICA_FILE, replica_directory};
+use quorate_command::print;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -103,7 +104,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         ("kubernetes", kubernetes::files(&deployment)?)
     };
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("deploy-{kind}")));
-    init::refuse_used(&out)?;
+    layout::refuse_used(&out)?;
     for (name, text) in &files {
         write(&out.join(name), text)?;
     }
