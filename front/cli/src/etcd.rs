@@ -1,16 +1,15 @@
 //! What `serve` does for clients of etcd: the service, and the front that speaks their protocol.
 
 use crate::backup;
-use quorate::Client;
 use quorate::client::{Authentication, ClientFiles};
 use quorate_command::cluster::Cluster;
 use quorate_command::failure::{Failure, Outcome};
 use quorate_etcd::{Etcd, EtcdConfig};
-use quorate_etcd_grpc::saved::MakeBackup;
-use quorate_etcd_grpc::{Front, FrontConfig, Hub, Running, Seen, SeenMember, TokenConfig};
+use quorate_etcd_grpc::{Front, FrontConfig, Hub, TokenConfig};
 use quorate_execute::{InStore, Service};
+use quorate_kit::{Lies, MakeBackup, Member, Needs, Running};
 use quorate_lab::lies::{How, Told};
-use quorate_runtime::{Config, EtcdTokens, NodeStatus};
+use quorate_runtime::{Config, EtcdTokens};
 use quorate_types::{ReplicaId, Span};
 use std::path::PathBuf;
 
@@ -36,21 +35,12 @@ pub(crate) fn front(
 ) -> Outcome<Option<Running>> {
     let Some(listen) = config.etcd.clone() else { return Ok(None) };
     backup::discard(&backups(config));
-    let cluster = config.cluster_id().map_err(|why| Failure::usage(why.to_string()))?;
-    let asker = replica.asker();
     let tokens = config.etcd_tokens.as_ref().map(tokens).transpose()?;
-    let front = FrontConfig {
-        listen,
-        tls: config.tls.clone(),
-        cluster,
-        replica: ReplicaId::new(config.replica),
-        client: client(config)?,
-        hub,
-        lies: lies.map(|told| Box::new(move || told.is(How::Replies)) as Box<_>),
-        tokens,
-        backup: Some(make_backup(config, replica)?),
-        seen: Box::new(move || asker.ask().map(|status| seen(&status))),
-    };
+    let needs = Needs { frame_bytes_max: FRAME_BYTES_MAX, full_patience: Some(FULL_PATIENCE) };
+    let member = Member::of(config, replica, needs).map_err(|why| Failure::new(why.to_string()))?;
+    let lies = lies.map(|told| Box::new(move || told.is(How::Replies)) as Lies);
+    let member = Member { lies, backup: Some(make_backup(config, replica)?), ..member };
+    let front = FrontConfig { listen, member, hub, tokens };
     Front::start(front).map(Some).map_err(|why| Failure::new(why.to_string()))
 }
 
@@ -86,42 +76,4 @@ fn make_backup(config: &Config, replica: &quorate_runtime::Running) -> Outcome<M
         backup::unnamed(&cluster, &cluster.directory).map_err(|why| why.to_string())
     };
     Ok(Box::new(make))
-}
-
-/// The replica as a client of its own cluster: it reaches whoever leads.
-fn client(config: &Config) -> Outcome<Client> {
-    let members =
-        config.members.iter().map(|member| (ReplicaId::new(member.replica), member.address.clone()));
-    let cluster = config.cluster_id().map_err(|why| Failure::usage(why.to_string()))?;
-    let builder = Client::builder().members(members).cluster(cluster).fault_model(config.fault_model);
-    let builder = builder.configure(|config| config.full_patience = Some(FULL_PATIENCE));
-    let mut builder = builder.frame_bytes_max(FRAME_BYTES_MAX);
-    if config.sessions.require_signed {
-        builder = builder.authentication(Authentication::Signatures);
-    }
-    if let Some(tls) = &config.tls {
-        builder = builder.tls(tls.clone());
-    }
-    builder.build().map_err(|why| Failure::new(format!("clients of etcd can not be served: {why}")))
-}
-
-fn seen(status: &NodeStatus) -> Seen {
-    let members = status.membership.members.iter().map(|member| SeenMember {
-        replica: member.replica,
-        address: member.address.clone(),
-        learner: member.role == "learner",
-        caught_up: member.caught_up,
-    });
-    let membership = &status.membership;
-    Seen {
-        view: status.view,
-        leader: status.leader,
-        decided: status.decided,
-        executed: status.executed,
-        membership: membership.number,
-        is_changing: membership.changing_to.is_some(),
-        members: members.collect(),
-        used: membership.used.iter().copied().collect(),
-        full: status.log.full.clone(),
-    }
 }

@@ -1,5 +1,6 @@
 //! Dependencies point one way: `base < side < path < host < front`; `check` may import all, nobody imports `check`;
-//! a stage imports no later stage; protocols do not import each other; the laboratory is the program's alone.
+//! a stage imports no later stage; protocols do not import each other; the laboratory is the program's alone; what fronts and commands share
+//! imports none of them.
 
 use super::repo::Repo;
 use super::{Findings, rust};
@@ -26,6 +27,8 @@ const ALLOWED: [(&str, &str, Allowed, &str); 4] = [
 
 /// The laboratory, and the program, which alone may import it: what runs clusters must work without it.
 const LABORATORY: (&str, &str) = ("front/lab", "front/cli");
+/// What several of front share: it imports nothing else of front.
+const SHARED: [&str; 2] = ["front/command", "front/kit"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Allowed {
@@ -119,6 +122,9 @@ fn wrong(from: &str, to: &str) -> Option<String> {
     }
     if to == LABORATORY.0 && from != LABORATORY.1 {
         return Some("the laboratory is imported by the program alone".into());
+    }
+    if SHARED.contains(&from) && to.starts_with("front/") {
+        return Some("what fronts or commands share imports none of them".into());
     }
     match (rank(from), rank(to)) {
         (Some(CHECK), Some(_)) => None,

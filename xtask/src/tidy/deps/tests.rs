@@ -78,6 +78,14 @@ fn the_laboratory_is_the_programs_alone() {
 }
 
 #[test]
+fn what_fronts_share_imports_none_of_them() {
+    assert_eq!(import("front/etcd-grpc", "front/kit", false), [""; 0]);
+    one(&import("front/kit", "front/etcd-grpc", true), "imports none of them");
+    one(&import("front/kit", "front/command", false), "imports none of them");
+    one(&import("front/command", "front/kit", false), "imports none of them");
+}
+
+#[test]
 fn packages_are_few_and_carry_no_number() {
     let many: Vec<Package> = (0..37).map(|_| package("base/x", &[])).collect();
     one(&found(&many), "37 packages");

@@ -20,7 +20,7 @@ const WAITING_MAX: usize = 64 << 10;
 const KEPT: usize = 16 << 10;
 
 /// Serves a connection, with what it writes in each turn together.
-pub(crate) async fn together<S, F>(stream: S, serve: impl FnOnce(Gather<S>) -> F) -> F::Output
+pub async fn together<S, F>(stream: S, serve: impl FnOnce(Gather<S>) -> F) -> F::Output
 where
     S: AsyncWrite + Unpin,
     F: Future,
@@ -36,7 +36,7 @@ where
 }
 
 /// What is read and written.
-pub(crate) struct Gather<S>(Arc<Mutex<Out<S>>>);
+pub struct Gather<S>(Arc<Mutex<Out<S>>>);
 
 struct Out<S> {
     stream: S,

@@ -1,8 +1,9 @@
 //! What a replica says of itself.
 
-use crate::header::Header;
+use quorate_runtime::NodeStatus;
 use serde_json::Value;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How often the replica is asked for its view when nobody asks.
@@ -72,32 +73,72 @@ impl Seen {
         })
     }
 
+    /// What the replica in this process says.
+    pub fn of(status: &NodeStatus) -> Self {
+        let membership = &status.membership;
+        let members = membership.members.iter().map(|member| SeenMember {
+            replica: member.replica,
+            address: member.address.clone(),
+            learner: member.role == "learner",
+            caught_up: member.caught_up,
+        });
+        Self {
+            view: status.view,
+            leader: status.leader,
+            decided: status.decided,
+            executed: status.executed,
+            membership: membership.number,
+            is_changing: membership.changing_to.is_some(),
+            members: members.collect(),
+            used: membership.used.iter().copied().collect(),
+            full: status.log.full.clone(),
+        }
+    }
+
+    /// Whether clients can be served: somebody leads, as far as the replica knows.
+    pub fn is_healthy(&self) -> bool {
+        self.leader.is_some()
+    }
+
     /// The member with this id.
-    pub(crate) fn member(&self, replica: u16) -> Option<&SeenMember> {
+    pub fn member(&self, replica: u16) -> Option<&SeenMember> {
         self.members.iter().find(|member| member.replica == replica)
     }
 }
 
-/// Asks the replica how it is, without stopping the thread that serves.
+/// Asks the replica what it says of itself; may wait a moment. Nothing if it does not answer, as when it has stopped.
+pub type See = Box<dyn Fn() -> Option<Seen> + Send + Sync>;
+
+/// Asks the replica how it is, without stopping the thread that serves. Clones are the same one.
 #[derive(Clone)]
-pub(crate) struct Look {
-    seen: Arc<dyn Fn() -> Option<Seen> + Send + Sync>,
-    header: Arc<Header>,
+pub struct Look {
+    see: Arc<dyn Fn() -> Option<Seen> + Send + Sync>,
+    /// The highest view that was seen; 1 before any was.
+    view: Arc<AtomicU64>,
 }
 
 impl Look {
-    pub(crate) fn new(seen: Box<dyn Fn() -> Option<Seen> + Send + Sync>, header: Arc<Header>) -> Self {
-        Self { seen: seen.into(), header }
+    /// Which looks by itself now and then. Must be called on the front's event loop.
+    pub fn start(see: See) -> Self {
+        let look = Self { see: see.into(), view: Arc::new(AtomicU64::new(1)) };
+        tokio::spawn(look.clone().always());
+        look
     }
 
-    pub(crate) async fn now(&self) -> Option<Seen> {
-        let seen = self.seen.clone();
-        let seen = tokio::task::spawn_blocking(move || seen()).await.ok().flatten()?;
-        self.header.saw_view(seen.view);
+    /// How the replica is now; nothing if it does not say.
+    pub async fn now(&self) -> Option<Seen> {
+        let see = self.see.clone();
+        let seen = tokio::task::spawn_blocking(move || see()).await.ok().flatten()?;
+        self.view.fetch_max(seen.view, Ordering::Relaxed);
         Some(seen)
     }
 
-    pub(crate) async fn always(self) {
+    /// The view that was seen last, which is at most a second old.
+    pub fn view(&self) -> u64 {
+        self.view.load(Ordering::Relaxed)
+    }
+
+    async fn always(self) {
         loop {
             self.now().await;
             tokio::time::sleep(LOOK).await;

@@ -1,4 +1,4 @@
-//! TLS for clients of etcd: the replica's own certificate, and clients that show one of the same authority.
+//! TLS for clients of a front: the replica's own certificate, and clients that show one of the same authority.
 //!
 //! Files are read again when they changed, at the next connection. Tests: with real clients, `front/cli/tests/all/etcd.rs`.
 
@@ -20,7 +20,10 @@ const LOOK: std::time::Duration = std::time::Duration::from_secs(1);
 /// Makes connections safe.
 #[derive(Clone)]
 pub(crate) struct Tls {
+    front: &'static str,
     files: TlsFiles,
+    /// What connections speak, the best first.
+    protocols: &'static [&'static [u8]],
     current: Arc<Mutex<Current>>,
 }
 
@@ -31,10 +34,14 @@ struct Current {
 }
 
 impl Tls {
-    pub(crate) fn load(files: TlsFiles) -> Result<Self, Box<dyn Error + Send + Sync>> {
-        let (read, config) = (times(&files), config(&files)?);
-        let current = Current { config, read, looked: Instant::now() };
-        Ok(Self { files, current: Arc::new(Mutex::new(current)) })
+    pub(crate) fn load(
+        front: &'static str,
+        files: TlsFiles,
+        protocols: &'static [&'static [u8]],
+    ) -> Result<Self, Box<dyn Error + Send + Sync>> {
+        let (read, config) = (times(&files), config(&files, protocols)?);
+        let current = Arc::new(Mutex::new(Current { config, read, looked: Instant::now() }));
+        Ok(Self { front, files, protocols, current })
     }
 
     /// For the next connection.
@@ -45,10 +52,11 @@ impl Tls {
             let now = times(&self.files);
             if now != current.read {
                 // What does not work never replaces what does.
-                match config(&self.files) {
+                match config(&self.files, self.protocols) {
                     Ok(config) => (current.config, current.read) = (config, now),
                     Err(why) => {
-                        tracing::warn!("the certificates for etcd's clients stay as they were: {why}")
+                        let front = self.front;
+                        tracing::warn!("the certificates for clients of {front} stay as they were: {why}");
                     }
                 }
             }
@@ -62,7 +70,7 @@ fn times(files: &TlsFiles) -> Vec<Option<SystemTime>> {
     [&files.ca, &files.certificate, &files.key].map(|path| time(path)).to_vec()
 }
 
-fn config(files: &TlsFiles) -> Result<Arc<ServerConfig>, Box<dyn Error + Send + Sync>> {
+fn config(files: &TlsFiles, protocols: &[&[u8]]) -> Result<Arc<ServerConfig>, Box<dyn Error + Send + Sync>> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let certificates =
         |path: &Path| CertificateDer::pem_file_iter(path).and_then(|all| all.collect::<Result<Vec<_>, _>>());
@@ -75,6 +83,6 @@ fn config(files: &TlsFiles) -> Result<Arc<ServerConfig>, Box<dyn Error + Send + 
         .with_protocol_versions(&[&version::TLS13])?
         .with_client_cert_verifier(verifier)
         .with_single_cert(certificates(&files.certificate)?, PrivateKeyDer::from_pem_file(&files.key)?)?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     Ok(Arc::new(config))
 }
