@@ -5,14 +5,17 @@ use quorate::client::{Authentication, ClientFiles};
 use quorate_command::cluster::Cluster;
 use quorate_command::failure::{Failure, Outcome};
 use quorate_etcd::{Etcd, EtcdConfig};
-use quorate_etcd_grpc::{Front, FrontConfig, Hub, TokenConfig};
+use quorate_etcd_grpc::{EtcdSettings, Front, FrontConfig, Hub, TokenConfig, TokenSettings};
 use quorate_execute::{InStore, Service};
+use quorate_kit::settings::SettingsError;
 use quorate_kit::{Lies, MakeBackup, Member, Needs, Running};
 use quorate_lab::lies::{How, Told};
-use quorate_runtime::{Config, EtcdTokens};
+use quorate_runtime::Config;
 use quorate_types::{ReplicaId, Span};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+/// The front, as the configuration names it.
+pub(crate) const FRONT: &str = "etcd";
 /// The largest frame of the front: a request of etcd's size and what is around it.
 const FRAME_BYTES_MAX: u32 = 3 << 20;
 /// Clients of etcd are told so early that the disks are full. A leader whose own disk is the only full one has handed over by then.
@@ -23,34 +26,48 @@ pub(crate) fn service(hub: &Hub) -> Box<dyn Service> {
     Box::new(InStore::new(Etcd::new(EtcdConfig::default()).observed(Box::new(hub.clone()))))
 }
 
-/// The front, if the configuration wants one.
+/// The settings of the front, if the configuration, which lies in `place`, wants one.
+///
+/// # Errors
+/// Says which key is wrong, and what would be right.
+pub(crate) fn settings(config: &Config, place: &Path) -> Result<Option<EtcdSettings>, SettingsError> {
+    let Some(table) = config.front.get(FRONT) else { return Ok(None) };
+    let name = &config.service.name;
+    if name != "etcd" {
+        let why = format!(
+            "write name = \"etcd\" in [service], too: the service \"{name}\" can not serve clients of etcd"
+        );
+        return Err(SettingsError::new("front.etcd", why));
+    }
+    EtcdSettings::read(table, place).map(Some)
+}
+
+/// The front with these settings.
 ///
 /// # Errors
 /// When it can not listen.
 pub(crate) fn front(
+    settings: EtcdSettings,
     config: &Config,
     replica: &quorate_runtime::Running,
     hub: Hub,
     lies: Option<Told>,
-) -> Outcome<Option<Running>> {
-    let Some(listen) = config.etcd.clone() else { return Ok(None) };
+) -> Outcome<Running> {
     backup::discard(&backups(config));
-    let tokens = config.etcd_tokens.as_ref().map(tokens).transpose()?;
+    let tokens = settings.tokens.as_ref().map(tokens).transpose()?;
     let needs = Needs { frame_bytes_max: FRAME_BYTES_MAX, full_patience: Some(FULL_PATIENCE) };
     let member = Member::of(config, replica, needs).map_err(|why| Failure::new(why.to_string()))?;
     let lies = lies.map(|told| Box::new(move || told.is(How::Replies)) as Lies);
     let member = Member { lies, backup: Some(make_backup(config, replica)?), ..member };
-    let front = FrontConfig { listen, member, hub, tokens };
-    Front::start(front).map(Some).map_err(|why| Failure::new(why.to_string()))
+    let front = FrontConfig { listen: settings.listen, member, hub, tokens };
+    Front::start(front).map_err(|why| Failure::new(why.to_string()))
 }
 
 /// The key with which members sign tokens.
-fn tokens(config: &EtcdTokens) -> Outcome<TokenConfig> {
-    let key = std::fs::read(&config.key).map_err(|why| {
-        Failure::usage(format!("etcd_tokens: the key {} can not be read: {why}", config.key.display()))
-    })?;
-    let ttl = std::time::Duration::from_secs(config.ttl_s);
-    Ok(TokenConfig { method: config.sign_method.clone(), key, ttl })
+fn tokens(settings: &TokenSettings) -> Outcome<TokenConfig> {
+    let key = settings.read_key().map_err(|why| Failure::usage(why.to_string()))?;
+    let ttl = std::time::Duration::from_secs(settings.ttl_s);
+    Ok(TokenConfig { method: settings.sign_method.clone(), key, ttl })
 }
 
 /// Where backups are made for clients of etcd.

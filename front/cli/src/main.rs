@@ -21,6 +21,7 @@ mod member;
 mod restart;
 mod scrub;
 mod serve;
+mod services;
 mod status;
 mod upgrade;
 

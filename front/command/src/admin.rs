@@ -98,7 +98,7 @@ pub struct Answer {
 /// Where clients of etcd are served, as the replicas say.
 pub fn etcd(answers: &[Answer]) -> Vec<String> {
     let statuses = answers.iter().filter_map(|answer| answer.status.as_ref().ok());
-    statuses.filter_map(|status| status.raw["etcd"].as_str().map(str::to_owned)).collect()
+    statuses.filter_map(|status| status.raw["fronts"]["etcd"].as_str().map(str::to_owned)).collect()
 }
 
 /// Somebody who asks.

@@ -209,25 +209,27 @@ fn replica_toml(origin: &Origin, replica: u16, etcd: Option<&str>, lives: &[Life
          cluster = \"{cluster}\"\n\
          replica = {replica}\n\
          data = \"data\"\n\
-         service = \"{}\"\n\
-         {}\
          {}\
          {}\
          {}\
          {}\
          {}\
          \n\
+         [service]\n\
+         name = \"{}\"\n\
+         {}\
+         \n\
          [durability]\n\
          mode = \"{}\"\n",
         plan.made_by,
-        name(plan.service),
-        etcd.map(|address| format!("etcd = \"{address}\"\n")).unwrap_or_default(),
         if plan.instances > 1 { format!("instances = {}\n", plan.instances) } else { String::new() },
         plan.order.to_toml(),
         if plan.lanes > 1 { format!("lanes = {}\n", plan.lanes) } else { String::new() },
         // Where programs of the first level ran, or may run, the files say nothing that those do not know.
         if origin.level > 1 { format!("level = {}\n", origin.level) } else { String::new() },
         if plan.certificates.is_none() { "plain = true\n" } else { "" },
+        name(plan.service),
+        etcd.map(|address| format!("\n[front.etcd]\nlisten = \"{address}\"\n")).unwrap_or_default(),
         name(plan.durability),
     );
     if plan.certificates.is_some() {

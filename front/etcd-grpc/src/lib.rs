@@ -27,8 +27,10 @@ pub mod pb;
 mod recipes;
 pub mod saved;
 mod server;
+mod settings;
 mod watch;
 mod watchers;
 
 pub use hub::Hub;
 pub use server::{Front, FrontConfig, StartError, TokenConfig};
+pub use settings::{EtcdSettings, TokenSettings};

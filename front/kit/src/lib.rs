@@ -11,6 +11,7 @@
 //! | `seen` | what the member says of itself: health, who leads, the members |
 //! | `operator` | questions that operators ask, on behalf of clients |
 //! | `backups` | backups for clients, one at a time |
+//! | `settings` | the front's table of the configuration |
 //! | `worker` | what takes long, beside the thread that serves |
 //!
 //! A front is one thread with an event loop of tokio, beside the lane: start with [`Listen::start`]. How commands and queries are written
@@ -24,6 +25,7 @@ mod member;
 mod operator;
 mod own_cluster;
 mod seen;
+pub mod settings;
 mod shown;
 mod tls;
 mod worker;

@@ -1,6 +1,7 @@
 //! What the doctor looks at: replicas with their configurations, or only a directory.
 
 use super::{Args, Findings};
+use crate::services::read_config;
 use quorate_command::cluster::{CLIENT_FILE, DEV_DIRECTORY};
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::REPLICA_FILE;
@@ -45,7 +46,7 @@ impl Subject {
                     file.display()
                 )));
             }
-            let config = Config::read(file).map_err(|why| Failure::usage(why.to_string()))?;
+            let config = read_config(file)?;
             let patients = vec![Patient { config, file: file.clone() }];
             return Ok(Self::of(patients, Path::new("."), true, findings));
         }
@@ -61,7 +62,7 @@ impl Subject {
         }
         let mut patients = Vec::new();
         for file in configurations(&directory) {
-            match Config::read(&file) {
+            match read_config(&file) {
                 Ok(config) => patients.push(Patient { config, file }),
                 Err(why) => findings.problem(why.to_string(), format!("Correct {}", file.display())),
             }
