@@ -14,7 +14,7 @@
 //! | `settings` | the front's table of the configuration |
 //! | `worker` | what takes long, beside the thread that serves |
 //!
-//! A front is one thread with an event loop of tokio, beside the lane: start with [`Listen::start`]. How commands and queries are written
+//! A front is one thread with an event loop of tokio, beside the lane: start with [`Listen::start`]; `examples/line.rs` is a whole one. How commands and queries are written
 //! is the service's, and what clients may do is the front's: the kit looks into neither.
 
 pub mod backups;
