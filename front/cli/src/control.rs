@@ -1,7 +1,7 @@
 //! The control socket of `quorate dev`: one JSON document per line, a request and its response. `chaos` speaks through it.
 
-use crate::failure::{Failure, Outcome};
-use crate::lies::How;
+use quorate_command::failure::{Failure, Outcome};
+use quorate_lab::lies::How;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};

@@ -3,11 +3,11 @@
 //! The leader hands over first; a replica that the majority needs is not let go. `quorate restart` does this for each replica
 //! before it is stopped. Tests: tests/rolling.rs.
 
-use crate::admin::{self, Admin, Answer, Status};
-use crate::cluster::{Cluster, ClusterArgs};
-use crate::failure::{Failure, Outcome};
-use crate::print;
 use quorate::client::AdminConnection;
+use quorate_command::admin::{self, Admin, Answer, Status};
+use quorate_command::cluster::{Cluster, ClusterArgs};
+use quorate_command::failure::{Failure, Outcome};
+use quorate_command::print;
 use quorate_types::ReplicaId;
 use quorate_wire::{FrameKind, OutFrame};
 use std::process::ExitCode;

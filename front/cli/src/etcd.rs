@@ -1,19 +1,21 @@
 //! What `serve` does for clients of etcd: the service, and the front that speaks their protocol.
 
 use crate::backup;
-use crate::cluster::Cluster;
-use crate::failure::{Failure, Outcome};
-use crate::lies::{How, Told};
-use quorate::Client;
-use quorate::client::{Authentication, ClientBuilder, ClientFiles};
+use quorate::client::{Authentication, ClientFiles};
+use quorate_command::cluster::Cluster;
+use quorate_command::failure::{Failure, Outcome};
 use quorate_etcd::{Etcd, EtcdConfig};
-use quorate_etcd_grpc::saved::MakeBackup;
-use quorate_etcd_grpc::{Front, FrontConfig, Hub, Running, Seen, SeenMember, TokenConfig};
+use quorate_etcd_grpc::{EtcdSettings, Front, FrontConfig, Hub, TokenConfig, TokenSettings};
 use quorate_execute::{InStore, Service};
-use quorate_runtime::{Config, EtcdTokens, NodeStatus};
+use quorate_kit::settings::SettingsError;
+use quorate_kit::{Lies, MakeBackup, Member, Needs, Running};
+use quorate_lab::lies::{How, Told};
+use quorate_runtime::Config;
 use quorate_types::{ReplicaId, Span};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+/// The front, as the configuration names it.
+pub(crate) const FRONT: &str = "etcd";
 /// The largest frame of the front: a request of etcd's size and what is around it.
 const FRAME_BYTES_MAX: u32 = 3 << 20;
 /// Clients of etcd are told so early that the disks are full. A leader whose own disk is the only full one has handed over by then.
@@ -24,43 +26,48 @@ pub(crate) fn service(hub: &Hub) -> Box<dyn Service> {
     Box::new(InStore::new(Etcd::new(EtcdConfig::default()).observed(Box::new(hub.clone()))))
 }
 
-/// The front, if the configuration wants one.
+/// The settings of the front, if the configuration, which lies in `place`, wants one.
+///
+/// # Errors
+/// Says which key is wrong, and what would be right.
+pub(crate) fn settings(config: &Config, place: &Path) -> Result<Option<EtcdSettings>, SettingsError> {
+    let Some(table) = config.front.get(FRONT) else { return Ok(None) };
+    let name = &config.service.name;
+    if name != "etcd" {
+        let why = format!(
+            "write name = \"etcd\" in [service], too: the service \"{name}\" can not serve clients of etcd"
+        );
+        return Err(SettingsError::new("front.etcd", why));
+    }
+    EtcdSettings::read(table, place).map(Some)
+}
+
+/// The front with these settings.
 ///
 /// # Errors
 /// When it can not listen.
 pub(crate) fn front(
+    settings: EtcdSettings,
     config: &Config,
     replica: &quorate_runtime::Running,
     hub: Hub,
     lies: Option<Told>,
-) -> Outcome<Option<Running>> {
-    let Some(listen) = config.etcd.clone() else { return Ok(None) };
+) -> Outcome<Running> {
     backup::discard(&backups(config));
-    let cluster = config.cluster_id().map_err(|why| Failure::usage(why.to_string()))?;
-    let asker = replica.asker();
-    let tokens = config.etcd_tokens.as_ref().map(tokens).transpose()?;
-    let front = FrontConfig {
-        listen,
-        tls: config.tls.clone(),
-        cluster,
-        replica: ReplicaId::new(config.replica),
-        client: client(config)?,
-        hub,
-        lies: lies.map(|told| Box::new(move || told.is(How::Replies)) as Box<_>),
-        tokens,
-        backup: Some(make_backup(config, replica)?),
-        seen: Box::new(move || asker.ask().map(|status| seen(&status))),
-    };
-    Front::start(front).map(Some).map_err(|why| Failure::new(why.to_string()))
+    let tokens = settings.tokens.as_ref().map(tokens).transpose()?;
+    let needs = Needs { frame_bytes_max: FRAME_BYTES_MAX, full_patience: Some(FULL_PATIENCE) };
+    let member = Member::of(config, replica, needs).map_err(|why| Failure::new(why.to_string()))?;
+    let lies = lies.map(|told| Box::new(move || told.is(How::Replies)) as Lies);
+    let member = Member { lies, backup: Some(make_backup(config, replica)?), ..member };
+    let front = FrontConfig { listen: settings.listen, member, hub, tokens };
+    Front::start(front).map_err(|why| Failure::new(why.to_string()))
 }
 
 /// The key with which members sign tokens.
-fn tokens(config: &EtcdTokens) -> Outcome<TokenConfig> {
-    let key = std::fs::read(&config.key).map_err(|why| {
-        Failure::usage(format!("etcd_tokens: the key {} can not be read: {why}", config.key.display()))
-    })?;
-    let ttl = std::time::Duration::from_secs(config.ttl_s);
-    Ok(TokenConfig { method: config.sign_method.clone(), key, ttl })
+fn tokens(settings: &TokenSettings) -> Outcome<TokenConfig> {
+    let key = settings.read_key().map_err(|why| Failure::usage(why.to_string()))?;
+    let ttl = std::time::Duration::from_secs(settings.ttl_s);
+    Ok(TokenConfig { method: settings.sign_method.clone(), key, ttl })
 }
 
 /// Where backups are made for clients of etcd.
@@ -86,43 +93,4 @@ fn make_backup(config: &Config, replica: &quorate_runtime::Running) -> Outcome<M
         backup::unnamed(&cluster, &cluster.directory).map_err(|why| why.to_string())
     };
     Ok(Box::new(make))
-}
-
-/// The replica as a client of its own cluster: it reaches whoever leads.
-fn client(config: &Config) -> Outcome<Client> {
-    let members =
-        config.members.iter().map(|member| (ReplicaId::new(member.replica), member.address.clone()));
-    let cluster = config.cluster_id().map_err(|why| Failure::usage(why.to_string()))?;
-    let builder = Client::builder().members(members).cluster(cluster).fault_model(config.fault_model);
-    let builder = config.faults.into_iter().fold(builder, ClientBuilder::faults);
-    let builder = builder.configure(|config| config.full_patience = Some(FULL_PATIENCE));
-    let mut builder = builder.frame_bytes_max(FRAME_BYTES_MAX);
-    if config.sessions.require_signed {
-        builder = builder.authentication(Authentication::Signatures);
-    }
-    if let Some(tls) = &config.tls {
-        builder = builder.tls(tls.clone());
-    }
-    builder.build().map_err(|why| Failure::new(format!("clients of etcd can not be served: {why}")))
-}
-
-fn seen(status: &NodeStatus) -> Seen {
-    let members = status.membership.members.iter().map(|member| SeenMember {
-        replica: member.replica,
-        address: member.address.clone(),
-        learner: member.role == "learner",
-        caught_up: member.caught_up,
-    });
-    let membership = &status.membership;
-    Seen {
-        view: status.view,
-        leader: status.leader,
-        decided: status.decided,
-        executed: status.executed,
-        membership: membership.number,
-        is_changing: membership.changing_to.is_some(),
-        members: members.collect(),
-        used: membership.used.iter().copied().collect(),
-        full: status.log.full.clone(),
-    }
 }

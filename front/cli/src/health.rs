@@ -1,8 +1,8 @@
 //! `quorate health`: asks the health endpoint of a replica on this machine, for containers, which have no other program to ask with.
 
-use crate::failure::{Failure, Outcome};
-use crate::print;
-use quorate_runtime::Config;
+use crate::services;
+use quorate_command::failure::{Failure, Outcome};
+use quorate_command::print;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ pub(crate) struct Args {
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let config = Config::read(&args.config).map_err(|why| Failure::usage(why.to_string()))?;
+    let config = services::read_config(&args.config)?;
     let Some(address) = &config.health else {
         return Err(Failure::usage(format!(
             "{} has no key `health`, so this replica can not be asked: add health = \"127.0.0.1:8080\" and restart it",

@@ -1,11 +1,11 @@
 //! `quorate instances`: how many instances order batches, and another number of them while the cluster works.
 //! docs/operations/instances.md has the procedure. Tests: tests/instances.rs.
 
-use crate::admin::{Admin, Answer};
-use crate::cluster::{Cluster, ClusterArgs};
-use crate::failure::{Failure, Outcome};
 use crate::member::{self, Asked, View};
-use crate::print;
+use quorate_command::admin::{Admin, Answer};
+use quorate_command::cluster::{Cluster, ClusterArgs};
+use quorate_command::failure::{Failure, Outcome};
+use quorate_command::print;
 use quorate_wire::{FrameKind, instances_request};
 use serde::Deserialize;
 use serde_json::{Value, json};

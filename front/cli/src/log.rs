@@ -1,7 +1,7 @@
 //! What `serve` logs, and how much: as the environment says at its start, and as signals say later.
 
-use crate::failure::{Failure, Outcome};
 use clap::ValueEnum;
+use quorate_command::failure::{Failure, Outcome};
 use tracing_subscriber::EnvFilter;
 
 /// How the log is written.

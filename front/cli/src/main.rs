@@ -1,39 +1,33 @@
 //! The program `quorate`: a local cluster in one command, replicas, status, the key-value commands, faults on request, simulations.
 //!
-//! Each command is a module with its arguments and a `run`. `cluster` finds the cluster that is meant, `admin` asks replicas
-//! how they are, `control` is the socket between `chaos` and `dev`. Errors are `failure::Failure`: what happened, why, what to
-//! do, and an exit code (1, or 2 for a wrong command line or configuration). Tests with real processes: tests/.
+//! Each command that an operator needs is a module with its arguments and a `run`; `bench`, `sim` and what tells replicas to lie are the
+//! laboratory's (`front/lab`), and what all commands share lies in `front/command`. `control` is the socket between `chaos` and `dev`.
+//! Tests with real processes: tests/.
 
-mod admin;
 mod backup;
-mod bench;
 mod cert;
 mod chaos;
-mod cluster;
 mod control;
 mod dev;
 mod doctor;
 mod drain;
 mod etcd;
-mod failure;
 mod health;
 mod init;
 mod instances;
 mod kv;
-mod lies;
 mod log;
 mod member;
-mod ordering;
-mod print;
-mod random;
 mod restart;
 mod scrub;
 mod serve;
-mod sim;
+mod services;
 mod status;
 mod upgrade;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use quorate_command::{failure, print};
+use quorate_lab::{bench, sim};
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -96,8 +90,8 @@ struct CompletionsArgs {
 }
 
 fn main() -> ExitCode {
-    // `bench floor` starts this program again as its own null program.
-    quorate_floor::maybe_child();
+    // `bench floor` starts this program again as the null program.
+    bench::null_program();
     let ended = match Cli::parse().command {
         Command::Dev(args) => dev::run(args),
         Command::Init(args) => init::run(args),

@@ -4,12 +4,12 @@
 //! that follow come first, so that leadership moves once. What runs deployed replicas is not ours: there one drains each and
 //! restarts it oneself. Tests: tests/rolling.rs.
 
-use crate::admin::{self, Admin};
-use crate::cluster::{Cluster, ClusterArgs};
 use crate::control::{self, Action, Request};
 use crate::drain::{self, Drained};
-use crate::failure::{Failure, Outcome};
-use crate::print;
+use quorate_command::admin::{self, Admin};
+use quorate_command::cluster::{Cluster, ClusterArgs};
+use quorate_command::failure::{Failure, Outcome};
+use quorate_command::print;
 use quorate_types::ReplicaId;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

@@ -3,11 +3,11 @@
 //! A replica begins when it is asked, and goes on beside its other work; here we look at its status until it has ended. What it can
 //! not mend from its own copies it asks the other replicas for. Tests: tests/backup.rs.
 
-use crate::admin::Admin;
-use crate::cluster::{Cluster, ClusterArgs};
-use crate::failure::{Failure, Outcome};
-use crate::print::{self, size};
 use quorate::client::AdminConnection;
+use quorate_command::admin::Admin;
+use quorate_command::cluster::{Cluster, ClusterArgs};
+use quorate_command::failure::{Failure, Outcome};
+use quorate_command::print::{self, size};
 use quorate_types::ReplicaId;
 use quorate_wire::{FrameKind, OutFrame};
 use serde_json::{Value, json};

@@ -1,18 +1,16 @@
 //! `quorate serve`: runs one replica until it is told to stop.
 
-use crate::etcd;
-use crate::failure::{Doing as _, Failure, Outcome};
-use crate::lies;
 use crate::log::{Levels, LogFormat};
-use crate::print;
+use crate::{etcd, services};
+use quorate_command::failure::{Doing as _, Failure, Outcome};
+use quorate_command::parent::die_with_parent;
+use quorate_command::print;
 use quorate_etcd_grpc::Hub;
-use quorate_execute::{InStore, Service};
-use quorate_kv::{Echo, Kv, KvConfig, Tally};
-use quorate_runtime::{Config, Options, Reloader, Replica, StartError, Stopper};
-use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use quorate_lab::lies;
+use quorate_runtime::{Options, Reloader, Replica, StartError, Stopper};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, channel};
 
@@ -85,10 +83,12 @@ pub(crate) fn run(args: Args) -> Outcome {
     let levels = Levels::start(args.log_format)?;
     // Before anything else: a signal that comes while the log is read back must not be lost.
     let signals = wanted_signals()?;
-    let config = Config::read(&args.config).map_err(|why| Failure::usage(why.to_string()))?;
+    let config = services::read_config(&args.config)?;
+    let place = args.config.parent().unwrap_or(Path::new(""));
+    let settings = etcd::settings(&config, place).map_err(|why| Failure::usage(why.to_string()))?;
     let hub = Hub::new();
-    let service = service(&config, &hub)?;
-    let front = config.clone();
+    let service = services::service(&config.service, &hub)?;
+    let own = config.clone();
     let (cluster, replica) = (config.cluster.clone(), config.replica);
     let lies = args.lies.map(|file| lies::told(&config, file)).transpose()?;
     let options = Options {
@@ -102,9 +102,9 @@ pub(crate) fn run(args: Args) -> Outcome {
         _ => Failure::new(format!("replica {replica} does not start: {why}")),
     })?;
     // Ends before the replica does.
-    let front = etcd::front(&front, &running, hub, lies)?;
+    let front = settings.map(|settings| etcd::front(settings, &own, &running, hub, lies)).transpose()?;
     if let Some(front) = &front {
-        tracing::info!("clients of etcd are served on {}", front.address());
+        tracing::info!("clients of {} are served on {}", front.front(), front.address());
     }
     print::line(format!(
         "replica {replica} of cluster {cluster} is ready on {} (pid {})",
@@ -153,36 +153,4 @@ fn wanted_signals() -> Outcome<Receiver<i32>> {
         })
         .doing("start a thread")?;
     Ok(receiver)
-}
-
-fn service(config: &Config, hub: &Hub) -> Outcome<Box<dyn Service>> {
-    match config.service.as_str() {
-        "kv" => Ok(Box::new(InStore::new(Kv::new(KvConfig {
-            key_bytes_max: config.kv.key_bytes,
-            value_bytes_max: config.kv.value_bytes,
-            ..KvConfig::default()
-        })))),
-        "etcd" => Ok(etcd::service(hub)),
-        "tally" => Ok(Box::new(Tally::default())),
-        "echo" => Ok(Box::new(Echo::default())),
-        other => Err(Failure::usage(format!(
-            "the configuration is not usable: service: there is no \"{other}\"; this program has \"kv\", \"etcd\", \"tally\" and \"echo\""
-        ))),
-    }
-}
-
-/// SIGKILL and not SIGTERM: a replica that is paused would not see the latter, and stay.
-pub(crate) fn die_with_parent(parent: u32) -> Outcome<()> {
-    set_parent_process_death_signal(Some(Signal::KILL)).doing("bind this process to its parent")?;
-    // From here on a parent that ends takes us along; if it ended before, nobody would tell us.
-    let now = getppid();
-    let expected = i32::try_from(parent).ok().and_then(Pid::from_raw);
-    let gone = match expected {
-        Some(expected) => now != Some(expected),
-        None => now.is_none_or(Pid::is_init),
-    };
-    if gone {
-        return Err(Failure::new("the process that started this one has ended, so this one ends, too"));
-    }
-    Ok(())
 }

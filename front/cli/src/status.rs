@@ -1,10 +1,10 @@
 //! `quorate status`: asks every replica how it is.
 
-use crate::admin::{self, Admin, Answer, Status};
-use crate::cluster::{Cluster, ClusterArgs};
 use crate::control::{self, Action, ChildReport, Life, Request};
-use crate::failure::Outcome;
-use crate::print::{self, size};
+use quorate_command::admin::{self, Admin, Answer, Status};
+use quorate_command::cluster::{Cluster, ClusterArgs};
+use quorate_command::failure::Outcome;
+use quorate_command::print::{self, size};
 use quorate_types::ReplicaId;
 use std::fmt::Write as _;
 use std::process::ExitCode;

@@ -1,11 +1,11 @@
 //! `quorate upgrade`: which feature level a cluster works at, and the step to a higher one. docs/operations/upgrades.md has the
 //! procedure. Tests: tests/upgrades.rs.
 
-use crate::admin::{Admin, Answer};
-use crate::cluster::{Cluster, ClusterArgs};
-use crate::failure::{Failure, Outcome};
 use crate::member::{self, Asked, View};
-use crate::print;
+use quorate_command::admin::{Admin, Answer};
+use quorate_command::cluster::{Cluster, ClusterArgs};
+use quorate_command::failure::{Failure, Outcome};
+use quorate_command::print;
 use quorate_wire::{FrameKind, upgrade_request};
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -6,9 +6,7 @@ use crate::jwt::Jwt;
 use bytes::Bytes;
 use http::HeaderMap;
 use quorate_etcd::{TOKEN_BYTES, Who};
-use quorate_types::{Holder, Identity};
-use rustls::pki_types::CertificateDer;
-use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
+use quorate_kit::Shown;
 
 /// What the digests of tokens are made for.
 const PURPOSE: &str = "quorate etcd 2026-11 digest of a token";
@@ -30,13 +28,10 @@ impl Asker {
     }
 
     /// Whoever the client's certificate names.
-    pub(crate) fn of_certificate(certificate: &CertificateDer<'_>) -> Self {
-        let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return Self::default() };
-        let is_operator = is_operator(&certificate);
-        let name = certificate.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
-        match name {
-            Some(name) => Self::new(Who::Named(name.as_bytes()), is_operator),
-            None => Self { is_operator, ..Self::default() },
+    pub(crate) fn of_connection(shown: &Shown) -> Self {
+        match &shown.name {
+            Some(name) => Self::new(Who::Named(name.as_bytes()), shown.is_operator),
+            None => Self { is_operator: shown.is_operator, ..Self::default() },
         }
     }
 
@@ -70,17 +65,6 @@ impl Asker {
     pub(crate) fn bytes(&self) -> &Bytes {
         &self.bytes
     }
-}
-
-/// Whether a certificate is one of an operator of the cluster. Its authority signs for no other one.
-fn is_operator(certificate: &X509Certificate<'_>) -> bool {
-    let Ok(Some(names)) = certificate.subject_alternative_name() else { return false };
-    names.value.general_names.iter().any(|name| match name {
-        GeneralName::URI(uri) => {
-            Identity::parse(uri).is_some_and(|identity| matches!(identity.holder, Holder::Admin(_)))
-        }
-        _ => false,
-    })
 }
 
 /// What the store keeps of a token.

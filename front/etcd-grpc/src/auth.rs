@@ -7,12 +7,13 @@ use crate::backend::{Backend, Done};
 use crate::errors::Refusal;
 use crate::header::Header;
 use crate::jwt::{Claims, Jwt};
-use crate::password::{self, NO_CHANCE, Worker};
+use crate::password::{self, NO_CHANCE};
 use crate::pb::etcdserverpb::auth_server::Auth;
 use crate::pb::etcdserverpb::*;
 use bytes::Bytes;
 use prost::Message;
 use quorate_etcd::{AuthQuery, Command, EtcdError, Query, proto};
+use quorate_kit::Worker;
 use std::sync::Arc;
 use tonic::{Request, Response, Status};
 

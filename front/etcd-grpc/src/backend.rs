@@ -1,30 +1,15 @@
-//! The way to the cluster: commands of many callers as few requests, and reads.
+//! The way to the store: commands and queries on somebody's behalf, and which revision clients were told of.
 //!
-//! Commands that wait while others are under way go together in one request of one session: no round of agreement, no entry of a
-//! session's table for each. Under load requests grow by themselves; an idle one goes at once. What may have a long reply goes alone,
-//! since the replies to one request have a limit together. Tests: `tests/kv.rs`.
+//! How commands and strong reads of many callers go together is the kit's work (`quorate_kit::OwnCluster`). Tests: `tests/kv.rs`.
 
 use crate::asker::Asker;
 use crate::errors::Refusal;
 use bytes::Bytes;
-use quorate::client::{Encoded, ReadOptions, Replies, Session};
 use quorate::{Client, ReplicaId};
 use quorate_etcd::{AuthQuery, Command, EtcdError, Query, RangePage, Reply, proto};
-use quorate_types::ItemsBuilder;
+use quorate_kit::{OwnCluster, Together};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
-use tokio::sync::{Semaphore, mpsc, oneshot};
-
-/// Requests under way at once.
-const IN_FLIGHT: usize = 4;
-/// A request takes commands up to so many bytes, and so many.
-const REQUEST_BYTES: usize = 256 << 10;
-const REQUEST_COMMANDS: usize = 4096;
-/// Strong reads under way at once, and how many go together.
-const READS_IN_FLIGHT: usize = 4;
-const READS_TOGETHER: usize = 256;
-/// What waits here may have so many bytes; more is refused.
-const WAITING_BYTES_MAX: usize = 64 << 20;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 /// What a command or query came to, in its own memory.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,21 +25,10 @@ impl Done {
     }
 }
 
-struct Job {
-    who: Bytes,
-    command: Command,
-    message: Bytes,
-    reply: oneshot::Sender<Result<Bytes, Refusal>>,
-}
-
 /// Cheap to clone; clones share everything.
 #[derive(Clone)]
 pub(crate) struct Backend {
-    client: Client,
-    own: ReplicaId,
-    jobs: mpsc::UnboundedSender<Job>,
-    questions: mpsc::UnboundedSender<Question>,
-    waiting: Arc<AtomicUsize>,
+    cluster: OwnCluster,
     /// The newest revision that a client of this front was told of.
     told: Arc<AtomicI64>,
     /// Whether the store was seen to ask who it is: until then nobody says so, which keeps commands short.
@@ -67,22 +41,8 @@ pub(crate) struct Backend {
 impl Backend {
     /// Must be called on the runtime on which it works.
     pub(crate) fn start(client: Client, own: ReplicaId) -> Self {
-        let (jobs, inbox) = mpsc::unbounded_channel();
-        let waiting = Arc::new(AtomicUsize::new(0));
-        tokio::spawn(Batcher::new(client.clone(), waiting.clone()).run(inbox));
-        let (questions, asked) = mpsc::unbounded_channel();
-        tokio::spawn(ask_together(client.clone(), asked));
-        Self {
-            client,
-            own,
-            jobs,
-            questions,
-            waiting,
-            told: Arc::default(),
-            guarded: Arc::default(),
-            lies: None,
-            asker: Asker::default(),
-        }
+        let cluster = OwnCluster::start(client, own, Some(Together { join, split }));
+        Self { cluster, told: Arc::default(), guarded: Arc::default(), lies: None, asker: Asker::default() }
     }
 
     /// The same, which may lie.
@@ -139,14 +99,9 @@ impl Backend {
     }
 
     async fn order_as(&self, who: Bytes, command: Command, message: Bytes) -> Result<Done, Refusal> {
-        let bytes = who.len() + message.len();
-        if self.waiting.fetch_add(bytes, Ordering::Relaxed) + bytes > WAITING_BYTES_MAX {
-            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
-            return Err(Refusal::TOO_MANY);
-        }
-        let (reply, answer) = oneshot::channel();
-        self.jobs.send(Job { who, command, message, reply }).map_err(|_| Refusal::STOPPED)?;
-        self.tell(&answer.await.map_err(|_| Refusal::STOPPED)??)
+        let alone = !command.answers_little(&message);
+        let command = quorate_kit::Command { head: head(who, command), body: message, alone };
+        self.tell(&self.cluster.order(command).await?)
     }
 
     fn tell(&self, reply: &Bytes) -> Result<Done, Refusal> {
@@ -171,13 +126,10 @@ impl Backend {
     }
 
     async fn read_as(&self, who: &Bytes, query: &Query<'_>) -> Result<Done, Refusal> {
-        let (reply, answer) = oneshot::channel();
-        self.questions.send(Question { query: encoded(who, query), reply }).map_err(|_| Refusal::STOPPED)?;
-        let answer = answer.await.map_err(|_| Refusal::STOPPED)??;
-        match self.tell(&answer) {
+        match self.tell(&self.cluster.read(encoded(who, query)).await?) {
             // Beside others there was too little room.
             Err(refusal) if refusal == EtcdError::ResponseTooLarge.into() => {
-                self.ask_as(who, query, ReadOptions::STRONG).await
+                self.tell(&self.cluster.read_alone(encoded(who, query)).await?)
             }
             done => done,
         }
@@ -188,12 +140,16 @@ impl Backend {
         if let Some(lie) = self.lie_about(query) {
             return Ok(lie);
         }
-        self.ask(query, ReadOptions { replica: Some(self.own), ..ReadOptions::SESSION }).await
+        let who = self.who();
+        let done = self.read_here_as(&who, query).await;
+        if self.must_say(&who, &done) { self.read_here_as(&self.who(), query).await } else { done }
     }
 
     /// Reads what this replica has.
     pub(crate) async fn look(&self, query: &Query<'_>) -> Result<Done, Refusal> {
-        self.ask(query, ReadOptions { replica: Some(self.own), ..ReadOptions::WEAK }).await
+        let who = self.who();
+        let done = self.look_as(&who, query).await;
+        if self.must_say(&who, &done) { self.look_as(&self.who(), query).await } else { done }
     }
 
     /// Whether whoever asks may do what this asks for, as far as this replica knows.
@@ -206,15 +162,18 @@ impl Backend {
         }
     }
 
-    async fn ask(&self, query: &Query<'_>, options: ReadOptions) -> Result<Done, Refusal> {
-        let who = self.who();
-        let done = self.ask_as(&who, query, options).await;
-        if self.must_say(&who, &done) { self.ask_as(&self.who(), query, options).await } else { done }
+    async fn read_here_as(&self, who: &Bytes, query: &Query<'_>) -> Result<Done, Refusal> {
+        self.tell(&self.cluster.read_here(encoded(who, query)).await?)
     }
 
-    async fn ask_as(&self, who: &Bytes, query: &Query<'_>, options: ReadOptions) -> Result<Done, Refusal> {
-        self.tell(&self.client.read(encoded(who, query), options).await?.body)
+    async fn look_as(&self, who: &Bytes, query: &Query<'_>) -> Result<Done, Refusal> {
+        self.tell(&self.cluster.look(encoded(who, query)).await?)
     }
+}
+
+/// What stands before the message of a command: nothing is copied where nobody says who it is.
+fn head(who: Bytes, command: Command) -> Bytes {
+    if who.is_empty() { Bytes::from_static(command.head()) } else { [&who, command.head()].concat().into() }
 }
 
 fn encoded(who: &Bytes, query: &Query<'_>) -> Vec<u8> {
@@ -223,169 +182,22 @@ fn encoded(who: &Bytes, query: &Query<'_>) -> Vec<u8> {
     bytes
 }
 
-/// A strong read that waits.
-struct Question {
-    query: Vec<u8>,
-    reply: oneshot::Sender<Result<Bytes, Refusal>>,
+/// One query for all of these.
+fn join(queries: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Query::Many(queries).encode(&mut bytes);
+    bytes
 }
 
-/// Strong reads that wait while others are under way go together, as one: each of them began before it is asked.
-async fn ask_together(client: Client, mut inbox: mpsc::UnboundedReceiver<Question>) {
-    let permits = Arc::new(Semaphore::new(READS_IN_FLIGHT));
-    while let Some(first) = inbox.recv().await {
-        let Ok(permit) = permits.clone().acquire_owned().await else { return };
-        let (mut queries, mut callers) = (vec![first.query], vec![first.reply]);
-        while queries.len() < READS_TOGETHER
-            && let Ok(next) = inbox.try_recv()
-        {
-            queries.push(next.query);
-            callers.push(next.reply);
+/// The reply to each of them. Where all together did not fit, each is asked alone.
+fn split(bytes: &Bytes, count: usize) -> Vec<Bytes> {
+    let failed = |error: EtcdError| Bytes::copy_from_slice(&[error.number()]);
+    match Reply::decode(bytes) {
+        Ok(done) => {
+            let mut rest = done.body;
+            let mut next = || proto::read_string(&mut rest).map(|reply| bytes.slice_ref(reply));
+            (0..count).map(|_| next().unwrap_or_else(|| failed(EtcdError::Malformed))).collect()
         }
-        let asked = if let [one] = queries.as_slice() {
-            client.read(one.clone(), ReadOptions::STRONG)
-        } else {
-            let mut bytes = Vec::new();
-            Query::Many(&queries).encode(&mut bytes);
-            client.read(bytes, ReadOptions::STRONG)
-        };
-        tokio::spawn(async move {
-            let answer = asked.await.map(|answer| answer.body);
-            drop(permit);
-            answer_each(callers, answer.map_err(Refusal::from));
-        });
-    }
-}
-
-fn answer_each(callers: Vec<oneshot::Sender<Result<Bytes, Refusal>>>, answer: Result<Bytes, Refusal>) {
-    let (Ok(bytes), [_, _, ..]) = (&answer, callers.as_slice()) else {
-        return callers.into_iter().for_each(|caller| drop(caller.send(answer.clone())));
-    };
-    // Where all together did not fit, each is asked alone.
-    let failed = |error: EtcdError| Ok(Bytes::copy_from_slice(&[error.number()]));
-    let done = Reply::decode(bytes);
-    let mut rest = done.map_or(&[][..], |done| done.body);
-    for caller in callers {
-        let reply = match done {
-            Ok(_) => proto::read_string(&mut rest).map(|reply| Ok(bytes.slice_ref(reply))),
-            Err(error) => Some(failed(error)),
-        };
-        let _ = caller.send(reply.unwrap_or_else(|| failed(EtcdError::Malformed)));
-    }
-}
-
-/// Puts requests together.
-struct Batcher {
-    client: Client,
-    waiting: Arc<AtomicUsize>,
-    permits: Arc<Semaphore>,
-    /// Those of one request; the memory is used again.
-    commands: ItemsBuilder,
-    session: Option<Arc<Session>>,
-    /// How many sessions turned out to be of no use: one is replaced only once.
-    broken: Arc<AtomicUsize>,
-    replaced: usize,
-}
-
-impl Batcher {
-    fn new(client: Client, waiting: Arc<AtomicUsize>) -> Self {
-        let permits = Arc::new(Semaphore::new(IN_FLIGHT));
-        let commands = ItemsBuilder::new();
-        Self { client, waiting, permits, commands, session: None, broken: Arc::default(), replaced: 0 }
-    }
-
-    async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Job>) {
-        // One that did not fit into the request before.
-        let mut next: Option<Job> = None;
-        loop {
-            let first = match next.take() {
-                Some(job) => job,
-                None => match inbox.recv().await {
-                    Some(job) => job,
-                    None => return,
-                },
-            };
-            let Ok(permit) = self.permits.clone().acquire_owned().await else { return };
-            let mut replies = Vec::new();
-            self.commands.clear();
-            let mut bytes = 0;
-            let mut job = Some(first);
-            while let Some(one) = job.take() {
-                let alone = !one.command.answers_little(&one.message);
-                if alone && !replies.is_empty() {
-                    next = Some(one);
-                    break;
-                }
-                bytes += one.who.len() + one.message.len();
-                self.commands.push_with(|out| {
-                    out.extend_from_slice(&one.who);
-                    one.command.encode(&one.message, out);
-                });
-                replies.push(one.reply);
-                if alone || bytes >= REQUEST_BYTES || replies.len() == REQUEST_COMMANDS {
-                    break;
-                }
-                job = inbox.try_recv().ok();
-            }
-            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
-            let session = match self.session().await {
-                Ok(session) => session,
-                Err(refusal) => {
-                    replies.into_iter().for_each(|reply| drop(reply.send(Err(refusal.clone()))));
-                    continue;
-                }
-            };
-            let mut encoded = Vec::with_capacity(self.commands.encoded_len());
-            self.commands.write_to(&mut encoded);
-            let call = session.call(Encoded::from_bytes(encoded.into()));
-            let broken = self.broken.clone();
-            let generation = self.replaced;
-            tokio::spawn(async move {
-                let result = call.await;
-                drop(permit);
-                if let Err(error) = &result
-                    && is_end_of_session(error)
-                {
-                    broken.fetch_max(generation + 1, Ordering::Relaxed);
-                }
-                answer(replies, result);
-            });
-        }
-    }
-
-    /// The session in use, or a new one.
-    async fn session(&mut self) -> Result<Arc<Session>, Refusal> {
-        let broken = self.broken.load(Ordering::Relaxed);
-        if broken > self.replaced {
-            (self.replaced, self.session) = (broken, None);
-        }
-        match &self.session {
-            Some(session) => Ok(session.clone()),
-            None => {
-                let session = Arc::new(self.client.open_session().await?);
-                self.session = Some(session.clone());
-                Ok(session)
-            }
-        }
-    }
-}
-
-const fn is_end_of_session(error: &quorate::Error) -> bool {
-    use quorate::Error;
-    matches!(error, Error::SessionExpired { .. } | Error::SessionClosed | Error::SessionBroken { .. })
-}
-
-fn answer(callers: Vec<oneshot::Sender<Result<Bytes, Refusal>>>, result: Result<Replies, quorate::Error>) {
-    match result {
-        Ok(replies) => {
-            // The replies' own memory goes with them: they share one buffer, which lives as long as the slowest caller needs it.
-            callers
-                .into_iter()
-                .zip(replies.slices())
-                .for_each(|(caller, reply)| drop(caller.send(Ok(reply))));
-        }
-        Err(error) => {
-            let refusal = Refusal::from(error);
-            callers.into_iter().for_each(|caller| drop(caller.send(Err(refusal.clone()))));
-        }
+        Err(error) => vec![failed(error); count],
     }
 }

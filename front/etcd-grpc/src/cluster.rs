@@ -16,10 +16,10 @@ use crate::pb::etcdserverpb::{
     MemberPromoteResponse, MemberRemoveRequest, MemberRemoveResponse, MemberUpdateRequest,
     MemberUpdateResponse,
 };
-use crate::seen::{Look, Seen};
 use bytes::Bytes;
 use quorate_etcd::proto::{self, Fields, Value};
 use quorate_etcd::{AuthQuery, Command, Query};
+use quorate_kit::{Look, Seen};
 use quorate_types::{ClusterId, Incarnation, ReplicaId};
 use quorate_wire::MemberRequest;
 use std::collections::BTreeMap;
@@ -135,23 +135,23 @@ impl ClusterService {
 
     /// The replica with this number.
     async fn replica(&self, number: u64) -> Result<ReplicaId, Refusal> {
-        let seen = self.operator.standing().await?;
+        let seen = self.operator.asks.standing().await?;
         let found = seen.members.iter().find(|member| self.number(member.replica) == number);
         found.map(|member| ReplicaId::new(member.replica)).ok_or(NOT_FOUND_MEMBER)
     }
 
     /// Has the members changed, and says who they are then.
     async fn change(&self, request: MemberRequest) -> Result<(i64, Vec<Member>), Status> {
-        self.operator.change(request).await?;
+        self.operator.asks.change(request).await.map_err(Refusal::from)?;
         self.members(false).await
     }
 
     async fn add(&self, request: &MemberAddRequest) -> Result<ReplicaId, Refusal> {
         let address = address(&request.peer_ur_ls)?;
-        let seen = self.operator.standing().await?;
+        let seen = self.operator.asks.standing().await?;
         let replica = ReplicaId::new(unused(&seen).ok_or(NO_IDS)?);
         let incarnation = password::number().map(Incarnation::new).ok_or(NO_CHANCE)?;
-        self.operator.change(MemberRequest::Add { replica, address, incarnation }).await?;
+        self.operator.asks.change(MemberRequest::Add { replica, address, incarnation }).await?;
         if !request.is_learner {
             tokio::spawn(promote_in_time(self.operator.clone(), replica));
         }
@@ -166,11 +166,11 @@ async fn promote_in_time(operator: Arc<Operator>, replica: ReplicaId) {
     let until = Instant::now() + JOINING;
     while Instant::now() < until {
         tokio::time::sleep(LOOK).await;
-        let Ok(seen) = operator.standing().await else { continue };
+        let Ok(seen) = operator.asks.standing().await else { continue };
         match seen.member(replica.number()) {
             Some(member) if member.learner && member.caught_up => {
                 // It may be that nothing can be changed at this moment.
-                let _ = operator.change(MemberRequest::Promote(replica)).await;
+                let _ = operator.asks.change(MemberRequest::Promote(replica)).await;
             }
             Some(member) if member.learner => {}
             _ => return,

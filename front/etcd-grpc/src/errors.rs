@@ -2,6 +2,7 @@
 
 use quorate::Error;
 use quorate_etcd::EtcdError;
+use quorate_kit::KitError;
 use std::borrow::Cow;
 
 /// How a call ends that has no response.
@@ -49,6 +50,16 @@ impl From<Error> for Refusal {
             Error::Stopped { .. } => Self::STOPPED,
             Error::DeadlineExceeded { .. } => Self::TIMED_OUT,
             other => Self { code: UNAVAILABLE, text: Cow::Owned(format!("etcdserver: {other}")) },
+        }
+    }
+}
+
+impl From<KitError> for Refusal {
+    fn from(error: KitError) -> Self {
+        match error {
+            KitError::Full => Self::TOO_MANY,
+            KitError::Stopped => Self::STOPPED,
+            KitError::Cluster(error) => error.into(),
         }
     }
 }

@@ -1,31 +1,26 @@
 //! The header of every response: which cluster and member answers, at which revision, in which term.
 
 use quorate_etcd::proto;
+use quorate_kit::Look;
 use quorate_types::{ClusterId, ReplicaId};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What all headers of a member have in common.
-#[derive(Debug)]
 pub(crate) struct Header {
     cluster: u64,
     member: u64,
     replica: ReplicaId,
-    /// The view that was seen last; etcd calls it a term.
-    view: AtomicU64,
+    look: Look,
 }
 
 impl Header {
-    pub(crate) fn new(cluster: ClusterId, replica: ReplicaId) -> Self {
+    pub(crate) fn new(cluster: ClusterId, replica: ReplicaId, look: Look) -> Self {
         let (number, member) = (cluster_number(cluster), member_number(cluster, replica));
-        Self { cluster: number, member, replica, view: AtomicU64::new(1) }
+        Self { cluster: number, member, replica, look }
     }
 
-    pub(crate) fn saw_view(&self, view: u64) {
-        self.view.fetch_max(view, Ordering::Relaxed);
-    }
-
+    /// The view that was seen last; etcd calls it a term.
     pub(crate) fn view(&self) -> u64 {
-        self.view.load(Ordering::Relaxed)
+        self.look.view()
     }
 
     pub(crate) fn is_member(&self, replica: ReplicaId) -> bool {

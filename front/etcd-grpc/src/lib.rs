@@ -1,8 +1,8 @@
 //! etcd's interface over the network, in front of the store of `quorate-etcd`.
 //!
-//! [`Front`] listens for clients of etcd and speaks for a replica: what changes something goes through the client library to whoever
-//! leads, many requests at once (`backend.rs`); watches are served from what this replica executes (`hub.rs`, `watch.rs`). Messages of
-//! the key-value, lease and watch services are passed on as they are; the other services use messages generated from `proto/`.
+//! [`Front`] listens for clients of etcd and speaks for a replica: what changes something is ordered, many requests at once
+//! (`backend.rs`); watches are served from what this replica executes (`hub.rs`, `watch.rs`). Messages of the key-value, lease and watch
+//! services are passed on as they are; the other services use messages generated from `proto/`. What is not etcd's is `quorate-kit`.
 //!
 //! Start with `server.rs` (connections and which path is which), then `kv.rs`. docs/etcd.md lists what is supported.
 //! Tests: `tests/`, and with real clients `front/cli/tests/all/etcd.rs`.
@@ -14,7 +14,6 @@ mod cluster;
 mod errors;
 mod framing;
 mod gateway;
-mod gather;
 mod header;
 mod hub;
 mod json;
@@ -27,12 +26,11 @@ mod password;
 pub mod pb;
 mod recipes;
 pub mod saved;
-mod seen;
 mod server;
-mod tls;
+mod settings;
 mod watch;
 mod watchers;
 
 pub use hub::Hub;
-pub use seen::{Seen, SeenMember};
-pub use server::{Front, FrontConfig, Running, StartError, TokenConfig};
+pub use server::{Front, FrontConfig, StartError, TokenConfig};
+pub use settings::{EtcdSettings, TokenSettings};

@@ -15,11 +15,11 @@ use crate::pb::etcdserverpb::{
 use crate::pb::health::health_check_response::ServingStatus;
 use crate::pb::health::health_server::Health;
 use crate::pb::health::{HealthCheckRequest, HealthCheckResponse};
-use crate::saved::Snapshots;
-use crate::seen::Look;
+use crate::saved;
 use bytes::Bytes;
 use prost::Message as _;
 use quorate_etcd::{AuthQuery, Command, EtcdError, HashPage, HashQuery, Query, proto};
+use quorate_kit::{Backups, Look};
 use quorate_types::{ClusterId, ReplicaId, planted};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(crate) struct MaintenanceService {
     pub(crate) cluster: ClusterId,
     pub(crate) look: Look,
     pub(crate) operator: Arc<Operator>,
-    pub(crate) snapshots: Snapshots,
+    pub(crate) backups: Backups,
 }
 
 impl MaintenanceService {
@@ -190,7 +190,7 @@ impl Maintenance for MaintenanceService {
     ) -> Result<Response<Self::SnapshotStream>, Status> {
         self.operator.allow(&asker(&request)).await?;
         tracing::info!("a client of etcd has a snapshot made");
-        Ok(Response::new(Box::pin(ReceiverStream::new(self.snapshots.begin()?))))
+        Ok(Response::new(Box::pin(ReceiverStream::new(saved::begin(&self.backups)?))))
     }
 
     async fn move_leader(
@@ -202,7 +202,8 @@ impl Maintenance for MaintenanceService {
         let target = request.get_ref().target_id;
         let named = seen.members.iter().find(|member| self.number(member.replica) == target);
         // No replica has the id 0.
-        self.operator.move_leader(named.map_or(0, |member| member.replica)).await?;
+        let target = named.map_or(0, |member| member.replica);
+        self.operator.asks.move_leader(target).await.map_err(Refusal::from)?;
         let done = self.backend.look(&Query::Size).await?;
         Ok(Response::new(MoveLeaderResponse { header: self.header.message(done.revision) }))
     }
@@ -215,7 +216,7 @@ impl Maintenance for MaintenanceService {
 impl MaintenanceService {
     async fn serving(&self) -> HealthCheckResponse {
         let seen = self.look.now().await.unwrap_or_default();
-        let status = if seen.leader.is_some() { ServingStatus::Serving } else { ServingStatus::NotServing };
+        let status = if seen.is_healthy() { ServingStatus::Serving } else { ServingStatus::NotServing };
         HealthCheckResponse { status: status.into() }
     }
 }

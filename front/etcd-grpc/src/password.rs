@@ -6,8 +6,6 @@
 use crate::errors::{INTERNAL, Refusal};
 use aws_lc_rs::{pbkdf2, rand};
 use std::num::NonZeroU32;
-use std::sync::Arc;
-use tokio::sync::Semaphore;
 
 #[cfg(test)]
 mod tests;
@@ -57,22 +55,4 @@ pub(crate) fn number() -> Option<u64> {
 pub(crate) fn token() -> Option<String> {
     let bytes: [u8; TOKEN_CHARS] = chance()?;
     Some(bytes.iter().map(|byte| char::from(CHARS[usize::from(byte & 63)])).collect())
-}
-
-/// Does such work beside the thread that serves, one at a time: whoever tries many passwords waits, and others do not.
-#[derive(Clone)]
-pub(crate) struct Worker(Arc<Semaphore>);
-
-impl Worker {
-    pub(crate) fn new() -> Self {
-        Self(Arc::new(Semaphore::new(1)))
-    }
-
-    pub(crate) async fn run<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Option<T> {
-        let _one = self.0.acquire().await.ok()?;
-        tokio::task::spawn_blocking(work).await.ok()
-    }
 }

@@ -11,11 +11,12 @@ use crate::errors::{Refusal, UNIMPLEMENTED};
 use crate::maintenance::VERSION;
 use crate::pb::etcdserverpb::SnapshotResponse;
 use aws_lc_rs::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
+use quorate_kit::Backups;
+use quorate_kit::backups::BackupError;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt as _;
-use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tonic::Status;
 
 #[cfg(test)]
@@ -29,9 +30,6 @@ const BLOCK: u64 = 512;
 const PIECE: usize = 64 << 10;
 /// Pieces on their way to a client.
 const PIECES: usize = 4;
-
-/// Makes a backup of the cluster; the file has no name any more.
-pub type MakeBackup = Box<dyn Fn() -> Result<File, String> + Send + Sync>;
 
 /// What stands between a backup of this length and the SHA-256.
 fn trailer(len: u64) -> Vec<u8> {
@@ -89,40 +87,21 @@ fn sum_at(file: &File) -> io::Result<Option<u64>> {
     Ok(at.filter(|at| at.is_multiple_of(BLOCK)))
 }
 
-/// Makes backups for clients, one at a time: each takes as much memory and disk as the state has.
-#[derive(Clone)]
-pub(crate) struct Snapshots {
-    make: Option<Arc<MakeBackup>>,
-    one: Arc<Semaphore>,
-}
-
 type Sender = mpsc::Sender<Result<SnapshotResponse, Status>>;
 
-impl Snapshots {
-    pub(crate) fn new(make: Option<MakeBackup>) -> Self {
-        Self { make: make.map(Arc::new), one: Arc::new(Semaphore::new(1)) }
-    }
-
-    /// Begins one, on a thread of its own.
-    pub(crate) fn begin(&self) -> Result<mpsc::Receiver<Result<SnapshotResponse, Status>>, Refusal> {
-        const NONE: Refusal = Refusal::new(UNIMPLEMENTED, "this member makes no backups");
-        let make = self.make.clone().ok_or(NONE)?;
-        let permit = self.one.clone().try_acquire_owned().map_err(|_| Refusal::TOO_MANY)?;
-        let (sender, receiver) = mpsc::channel(PIECES);
-        let work = move || {
-            if let Err(why) = make_and_send(&make, &sender, permit) {
-                let text = format!("etcdserver: the snapshot can not be made: {why}");
-                let _ = sender.blocking_send(Err(Status::unavailable(text)));
-            }
-        };
-        let thread = std::thread::Builder::new().name("etcd-snapshot".into()).spawn(work);
-        thread.map(|_| receiver).map_err(|_| Refusal::TOO_MANY)
-    }
-}
-
-fn make_and_send(make: &MakeBackup, sender: &Sender, _one: OwnedSemaphorePermit) -> Result<(), String> {
-    let file = make()?;
-    send(&file, sender).map_err(|why| why.to_string())
+/// Begins a backup for a client, which is sent as fast as the client takes it.
+pub(crate) fn begin(backups: &Backups) -> Result<mpsc::Receiver<Result<SnapshotResponse, Status>>, Refusal> {
+    let (sender, receiver) = mpsc::channel(PIECES);
+    let begun = backups.begin(move |made| {
+        if let Err(why) = made.and_then(|file| send(&file, &sender).map_err(|why| why.to_string())) {
+            let text = format!("etcdserver: the snapshot can not be made: {why}");
+            let _ = sender.blocking_send(Err(Status::unavailable(text)));
+        }
+    });
+    begun.map(|()| receiver).map_err(|why| match why {
+        BackupError::None => Refusal::new(UNIMPLEMENTED, "this member makes no backups"),
+        BackupError::Busy | BackupError::Thread(_) => Refusal::TOO_MANY,
+    })
 }
 
 /// Sends all of it, as fast as the client takes it.

@@ -13,7 +13,6 @@ use crate::jwt::Jwt;
 use crate::kv::Unary;
 use crate::maintenance::{MaintenanceService, VERSION};
 use crate::operator::Operator;
-use crate::password::Worker;
 use crate::pb::etcdserverpb::auth_server::AuthServer;
 use crate::pb::etcdserverpb::cluster_server::ClusterServer;
 use crate::pb::etcdserverpb::maintenance_server::MaintenanceServer;
@@ -21,25 +20,18 @@ use crate::pb::health::health_server::HealthServer;
 use crate::pb::v3electionpb::election_server::ElectionServer;
 use crate::pb::v3lockpb::lock_server::LockServer;
 use crate::recipes::Recipes;
-use crate::saved::{MakeBackup, Snapshots};
-use crate::seen::{Look, Seen};
-use crate::tls::Tls;
 use crate::watch::WatchService;
 use crate::watchers::Watchers;
-use crate::{errors, gateway, gather, lease};
+use crate::{errors, gateway, lease};
 use http::{Method, Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use quorate::{Client, TlsFiles};
-use quorate_types::{ClusterId, ReplicaId};
-use std::fmt;
-use std::io;
-use std::net::SocketAddr;
+use quorate_kit::{
+    Backups, Connection, Connections, Listen, Listener, Look, Member, Running, Stream, Worker, gather,
+};
+use quorate_types::ReplicaId;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, oneshot};
 use tonic::codegen::Service as _;
 use tonic::service::Routes;
 
@@ -49,34 +41,19 @@ const CONNECTIONS_MAX: usize = 10_000;
 const STREAMS_MAX: u32 = 10_000;
 /// Threads for what takes long: passwords, operators' questions, and how the replica is.
 const THREADS: usize = 4;
-/// How long the beginning of a connection may take.
-const HANDSHAKE: Duration = Duration::from_secs(5);
-/// How long to wait when the system has no room for a connection.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// How long the head of a request may take.
+const HEAD: Duration = Duration::from_secs(5);
 
 /// What the front needs to know.
 pub struct FrontConfig {
     /// Where to listen for clients of etcd.
     pub listen: String,
-    /// The replica's certificates; none where connections are plain.
-    pub tls: Option<TlsFiles>,
-    /// The cluster.
-    pub cluster: ClusterId,
     /// The replica that this front speaks for.
-    pub replica: ReplicaId,
-    /// A client of the cluster.
-    pub client: Client,
+    pub member: Member,
     /// What the replica's service tells.
     pub hub: Hub,
     /// Tokens that members sign; none: the store keeps tokens.
     pub tokens: Option<TokenConfig>,
-    /// Whether this replica lies to clients at the moment, for experiments: it answers as if nothing was there, and acknowledges what it never
-    /// asked for. None: it never does.
-    pub lies: Option<Box<dyn Fn() -> bool + Send + Sync>>,
-    /// Makes backups, where that can be done.
-    pub backup: Option<MakeBackup>,
-    /// What is known of the replica; may wait a moment.
-    pub seen: Box<dyn Fn() -> Option<Seen> + Send + Sync>,
 }
 
 /// Tokens that members sign.
@@ -92,58 +69,16 @@ pub struct TokenConfig {
 /// Why the front does not start. Each says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The address.
-    #[error(
-        "can not listen for clients of etcd on {address}: {why}. Correct `etcd`, or stop who uses that port"
-    )]
-    Listen {
-        /// Which address.
-        address: String,
-        /// What the system said.
-        why: io::Error,
-    },
+    /// It can not listen.
+    #[error(transparent)]
+    Listen(#[from] quorate_kit::StartError),
     /// The key for tokens.
-    #[error("etcd_tokens: {0}")]
+    #[error("front.etcd.tokens: {0}")]
     Tokens(String),
-    /// The certificates.
-    #[error("the certificates can not be used for clients of etcd: {0}")]
-    Tls(Box<dyn std::error::Error + Send + Sync>),
-    /// The system refuses a thread.
-    #[error("starting a thread: {0}")]
-    Thread(io::Error),
 }
 
 /// Starts fronts.
 pub struct Front;
-
-/// A front at work. Dropping it ends it.
-pub struct Running {
-    address: SocketAddr,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Running {
-    /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-}
-
-impl fmt::Debug for Running {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a front on {}", self.address)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
 
 impl Front {
     /// Listens, and serves on a thread of its own.
@@ -151,40 +86,18 @@ impl Front {
     /// # Errors
     /// When it can not.
     pub fn start(config: FrontConfig) -> Result<Running, StartError> {
-        let tls = config.tls.clone().map(Tls::load).transpose().map_err(StartError::Tls)?;
         let jwt = config.tokens.as_ref().map(|tokens| Jwt::new(&tokens.method, &tokens.key, tokens.ttl));
         let jwt = jwt.transpose().map_err(StartError::Tokens)?.map(Arc::new);
-        let listen = |why| StartError::Listen { address: config.listen.clone(), why };
-        let listener = std::net::TcpListener::bind(&config.listen).map_err(listen)?;
-        listener.set_nonblocking(true).map_err(listen)?;
-        let address = listener.local_addr().map_err(listen)?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .thread_name("etcd-help")
-            .max_blocking_threads(THREADS)
-            .build()
-            .map_err(StartError::Thread)?;
-        let (stop, stopped) = oneshot::channel();
-        let work = move || {
-            runtime.block_on(async move {
-                let serve = async {
-                    match TcpListener::from_std(listener) {
-                        Ok(listener) => {
-                            Server::new(config, tls.is_some(), jwt).run(listener, tls, address).await
-                        }
-                        Err(why) => tracing::error!("clients of etcd are not served: {why}"),
-                    }
-                };
-                tokio::select! {
-                    () = serve => {}
-                    _ = stopped => {}
-                }
-            });
-            runtime.shutdown_background();
+        let listen = Listen {
+            front: "etcd",
+            address: config.listen.clone(),
+            tls: config.member.tls.clone(),
+            protocols: &[b"h2", b"http/1.1"],
+            connections_max: CONNECTIONS_MAX,
+            helpers: THREADS,
         };
-        let thread =
-            std::thread::Builder::new().name("etcd".into()).spawn(work).map_err(StartError::Thread)?;
-        Ok(Running { address, stop: Some(stop), thread: Some(thread) })
+        let serve = move |listener: Listener| Server::new(config, &listener, jwt).run(listener);
+        Ok(listen.start(serve)?)
     }
 }
 
@@ -203,31 +116,25 @@ struct Server {
 #[derive(Default)]
 struct Counts {
     calls: AtomicU64,
-    connections: AtomicI64,
+    connections: Connections,
 }
 
 impl Server {
-    fn new(config: FrontConfig, safe: bool, jwt: Option<Arc<Jwt>>) -> Self {
-        let header = Arc::new(Header::new(config.cluster, config.replica));
-        let backend = Backend::start(config.client, config.replica);
+    fn new(config: FrontConfig, listener: &Listener, jwt: Option<Arc<Jwt>>) -> Self {
+        let Member { cluster, replica, tls, client, see, backup, lies } = config.member;
+        let look = Look::start(see);
+        let header = Arc::new(Header::new(cluster, replica, look.clone()));
+        let backend = Backend::start(client, replica);
         let watchers = Watchers::start(config.hub, backend.clone(), header.clone());
         // Watches and this replica's own work are as ever.
-        let backend = backend.lying(config.lies);
-        let look = Look::new(config.seen, header.clone());
-        tokio::spawn(look.clone().always());
-        let scheme = if safe { "https://" } else { "http://" };
-        let operator = Arc::new(Operator {
-            cluster: config.cluster,
-            own: config.replica,
-            tls: config.tls,
-            look: look.clone(),
-            backend: backend.clone(),
-            worker: Worker::new(),
-        });
-        let cluster = ClusterService {
+        let backend = backend.lying(lies);
+        let scheme = if listener.is_safe() { "https://" } else { "http://" };
+        let asks = quorate_kit::Operator::new("etcd", (cluster, replica), tls, look.clone());
+        let operator = Arc::new(Operator { is_safe: listener.is_safe(), backend: backend.clone(), asks });
+        let members = ClusterService {
             backend: backend.clone(),
             header: header.clone(),
-            cluster: config.cluster,
+            cluster,
             look: look.clone(),
             operator: operator.clone(),
             scheme,
@@ -235,69 +142,40 @@ impl Server {
         let maintenance = MaintenanceService {
             backend: backend.clone(),
             header: header.clone(),
-            cluster: config.cluster,
+            cluster,
             look: look.clone(),
             operator,
-            snapshots: Snapshots::new(config.backup),
+            backups: Backups::new(backup),
         };
         let (worker, signer) = (Worker::new(), jwt.clone());
         let auth = AuthService { backend: backend.clone(), header: header.clone(), worker, jwt: signer };
         let streams = AtomicU64::new(1);
         let watch = Arc::new(WatchService { watchers, header: header.clone(), streams });
         let recipes = Recipes { backend: backend.clone(), header: header.clone(), watch: watch.clone() };
-        let routes = Routes::new(ClusterServer::new(cluster))
+        let routes = Routes::new(ClusterServer::new(members))
             .add_service(AuthServer::new(auth))
             .add_service(LockServer::new(recipes.clone()))
             .add_service(ElectionServer::new(recipes))
             .add_service(MaintenanceServer::new(maintenance.clone()))
             .add_service(HealthServer::new(maintenance));
         let unary = Unary { backend, header };
-        Self { unary, watch, look, routes, counts: Arc::default(), scheme, jwt }
+        let counts = Arc::new(Counts { calls: AtomicU64::new(0), connections: listener.connections() });
+        Self { unary, watch, look, routes, counts, scheme, jwt }
     }
 
-    async fn run(self, listener: TcpListener, tls: Option<Tls>, address: SocketAddr) {
-        let url = format!("{}{address}", self.scheme);
+    async fn run(self, listener: Listener) {
+        let url = format!("{}{}", self.scheme, listener.address());
         tokio::spawn(announce(self.unary.backend.clone(), self.unary.header.member(), url));
-        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        loop {
-            let Ok(place) = places.clone().acquire_owned().await else { return };
-            let stream = match listener.accept().await {
-                Ok((stream, _)) => stream,
-                Err(why) => {
-                    tracing::debug!("a client of etcd could not connect: {why}");
-                    tokio::time::sleep(ACCEPT_AGAIN).await;
-                    continue;
-                }
-            };
-            let (server, acceptor) = (self.clone(), tls.as_ref().map(Tls::acceptor));
-            tokio::spawn(async move {
-                server.counts.connections.fetch_add(1, Ordering::Relaxed);
-                server.connection(stream, acceptor).await;
-                server.counts.connections.fetch_sub(1, Ordering::Relaxed);
-                drop(place);
-            });
-        }
+        let serve = move |Connection { stream, shown }| {
+            let server = self.clone();
+            async move { server.speak(stream, Asker::of_connection(&shown)).await }
+        };
+        listener.each(serve).await;
     }
 
-    async fn connection(&self, stream: TcpStream, acceptor: Option<tokio_rustls::TlsAcceptor>) {
-        let _ = stream.set_nodelay(true);
-        match acceptor {
-            None => self.speak(stream, Asker::default()).await,
-            Some(acceptor) => match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
-                Ok(Ok(stream)) => {
-                    let shown = stream.get_ref().1.peer_certificates().and_then(|all| all.first());
-                    let asker = shown.map_or_else(Asker::default, Asker::of_certificate);
-                    self.speak(stream, asker).await;
-                }
-                Ok(Err(why)) => tracing::debug!("a client of etcd has no safe connection: {why}"),
-                Err(_) => {}
-            },
-        }
-    }
-
-    async fn speak(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, asker: Asker) {
+    async fn speak(&self, stream: Stream, asker: Asker) {
         let mut builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE);
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
         builder
             .http2()
             .timer(TokioTimer::new())
@@ -369,7 +247,7 @@ impl Server {
             }
             "/health" | "/livez" | "/readyz" => {
                 let seen = self.look.now().await.unwrap_or_default();
-                let healthy = seen.leader.is_some();
+                let healthy = seen.is_healthy();
                 let status = if healthy { 200 } else { 503 };
                 if path == "/health" {
                     let reason = if healthy { "" } else { "RAFT NO LEADER" };
@@ -397,11 +275,7 @@ impl Server {
             ("etcd_server_proposals_applied_total", "gauge", seen.executed),
             ("etcd_debugging_mvcc_current_revision", "gauge", revision as u64),
             ("etcd_server_client_requests_total", "counter", self.counts.calls.load(Ordering::Relaxed)),
-            (
-                "etcd_network_client_connections",
-                "gauge",
-                self.counts.connections.load(Ordering::Relaxed).unsigned_abs(),
-            ),
+            ("etcd_network_client_connections", "gauge", self.counts.connections.count() as u64),
         ];
         rows.iter().map(|(name, kind, value)| format!("# TYPE {name} {kind}\n{name} {value}\n")).collect()
     }

@@ -123,9 +123,24 @@ impl Command {
         (command != Self::Alarm || level >= alarms::WITH_ALARMS).then_some((command, message))
     }
 
+    /// How a command begins, before its message.
+    pub fn head(self) -> &'static [u8] {
+        static NUMBERS: [u8; 256] = {
+            let mut numbers = [0; 256];
+            let mut at = 0;
+            while at < 256 {
+                numbers[at] = at as u8;
+                at += 1;
+            }
+            numbers
+        };
+        let at = usize::from(self as u8);
+        &NUMBERS[at..=at]
+    }
+
     /// Appends the command with this message.
     pub fn encode(self, message: &[u8], out: &mut Vec<u8>) {
-        out.push(self as u8);
+        out.extend_from_slice(self.head());
         out.extend_from_slice(message);
     }
 

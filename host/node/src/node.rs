@@ -21,7 +21,7 @@ use crate::stays::Stays;
 use crate::turn::Turn;
 use crate::wants::Wants;
 use quorate_admit::Intake;
-use quorate_execute::{Executor, Outcomes, Service};
+use quorate_execute::{Executor, Outcomes};
 use quorate_log::{AppendError, Class, Log, Record};
 use quorate_merge::{INSTANCES_MAX, Merge};
 use quorate_order::Input as OrderInput;
@@ -87,7 +87,7 @@ pub(crate) struct Counts {
 
 impl Node {
     /// What all instances say of who takes part.
-    fn meet_all_members(&mut self) {
+    pub(crate) fn meet_all_members(&mut self) {
         for at in 0..self.instances.len() {
             self.on_members(at, self.instances[at].order.status().membership);
         }

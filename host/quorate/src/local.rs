@@ -70,6 +70,11 @@ impl LocalCluster {
         self.configs.get(usize::from(replica.number()).checked_sub(1)?)
     }
 
+    /// A replica, as long as it was not stopped: for a front that speaks for it.
+    pub fn running(&self, replica: ReplicaId) -> Option<&Running> {
+        self.running.get(usize::from(replica.number()).checked_sub(1)?)?.as_ref()
+    }
+
     /// Whether a replica runs; one whose disk failed does not.
     pub fn is_running(&self, replica: ReplicaId) -> bool {
         let at = usize::from(replica.number()).wrapping_sub(1);

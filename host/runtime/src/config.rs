@@ -11,6 +11,7 @@ use quorate_types::{
     AgreedTime, ClusterId, FaultModel, Holder, Incarnation, MembershipId, Protocol, ReplicaId, Span,
 };
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -21,10 +22,9 @@ use crate::lane::{LaneLimits, UNSENT_TIMES};
 
 mod access;
 mod checkpoints;
-mod etcd;
-mod kv;
 mod members;
 mod network;
+mod opaque;
 mod protocol;
 mod reads;
 mod sessions;
@@ -35,10 +35,9 @@ mod upgrade;
 
 pub use access::{AccessConfig, ClientAccess, Others};
 pub use checkpoints::{CheckpointConfig, CheckpointMode};
-pub use etcd::EtcdTokens;
-use kv::KvSection;
 pub use members::MemberConfig;
 use network::NetworkConfig;
+pub use opaque::ServiceConfig;
 pub use reads::ReadsConfig;
 use sessions::SessionsConfig;
 pub use signing::{SigningConfig, SigningKey};
@@ -268,7 +267,7 @@ impl LimitsConfig {
 }
 
 /// The configuration of one replica.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The cluster's id, 32 hexadecimal digits.
@@ -301,12 +300,6 @@ pub struct Config {
     /// How many threads share the work of this replica's connections; with more than one, those of instances are apart from the rest.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub lanes: u16,
-    /// Which service runs: `kv`, `etcd`, `tally` for `bench append`, `echo` for `bench bft`.
-    #[serde(default = "kv")]
-    pub service: String,
-    /// Where clients of etcd are served, `host:port`; with the service `etcd` only, and nowhere when left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub etcd: Option<String>,
     /// All replicas of the cluster, this one among them.
     pub members: Vec<MemberConfig>,
     /// Which membership `members` is: the first, unless this replica joined later.
@@ -321,6 +314,12 @@ pub struct Config {
     /// Connections are neither encrypted nor authenticated. Only for networks where everybody may do everything.
     #[serde(default, skip_serializing_if = "is_false")]
     pub plain: bool,
+    /// What the replicas run.
+    #[serde(default, skip_serializing_if = "ServiceConfig::is_default")]
+    pub service: ServiceConfig,
+    /// `[front.NAME]`: the fronts of this replica, which serve clients of other protocols, with the settings of each.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub front: BTreeMap<String, toml::Table>,
     /// Durability.
     #[serde(default)]
     pub durability: DurabilityConfig,
@@ -336,9 +335,6 @@ pub struct Config {
     /// Sessions.
     #[serde(default)]
     pub sessions: SessionsConfig,
-    /// The service `kv`.
-    #[serde(default)]
-    pub kv: KvSection,
     /// Sockets.
     #[serde(default)]
     pub network: NetworkConfig,
@@ -354,9 +350,6 @@ pub struct Config {
     /// The key that this replica signs with; relative to this file. Only with the fault model `byzantine`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signing: Option<SigningConfig>,
-    /// Tokens for clients of etcd that members sign; without it the store keeps them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub etcd_tokens: Option<EtcdTokens>,
     /// Which clients may use which keys; without it all may use all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<AccessConfig>,
@@ -398,10 +391,6 @@ fn is_one(number: &u16) -> bool {
     *number == 1
 }
 
-fn kv() -> String {
-    "kv".into()
-}
-
 impl Config {
     /// A configuration with nothing but defaults.
     pub fn new(cluster: ClusterId, replica: u16, data: PathBuf, members: Vec<MemberConfig>) -> Self {
@@ -417,25 +406,23 @@ impl Config {
             rotate_after: 0,
             instances: one(),
             lanes: one(),
-            service: kv(),
-            etcd: None,
             members,
             membership: first(),
             level: first_level(),
             created: None,
             plain: false,
+            service: ServiceConfig::default(),
+            front: BTreeMap::new(),
             durability: DurabilityConfig::default(),
             timing: TimingConfig::default(),
             reads: ReadsConfig::default(),
             limits: LimitsConfig::default(),
             sessions: SessionsConfig::default(),
-            kv: KvSection::default(),
             network: NetworkConfig::default(),
             checkpoints: CheckpointConfig::default(),
             upgrade: UpgradeConfig::default(),
             tls: None,
             signing: None,
-            etcd_tokens: None,
             access: None,
         }
     }
@@ -456,9 +443,6 @@ impl Config {
         config.tls = config.tls.map(|files| files.relative_to(place));
         if let Some(signing) = &mut config.signing {
             signing.key = place.join(&signing.key);
-        }
-        if let Some(tokens) = &mut config.etcd_tokens {
-            tokens.key = place.join(&tokens.key);
         }
         config.check()?;
         Ok(config)
@@ -489,7 +473,6 @@ impl Config {
         if self.health.as_deref().is_some_and(|address| !has_port(address)) {
             return invalid("health: an address is host:port, as in \"127.0.0.1:8080\"");
         }
-        self.check_etcd()?;
         self.check_timing()?;
         self.reads.check(&self.timing)?;
         self.check_limits()?;
@@ -498,8 +481,6 @@ impl Config {
         range("sessions: per_client", sessions.per_client, 1..=u32::MAX, "4294967295")?;
         range("sessions: ttl_s", sessions.ttl_s, 1..=TEN_YEARS_S, "315360000, which is ten years")?;
         range("sessions: window", sessions.window, 1..=65_536, "65536")?;
-        range("kv: key_bytes", self.kv.key_bytes, 1..=65_536, "65536")?;
-        range("kv: value_bytes", self.kv.value_bytes, 1..=2 << 20, "2097152 (2 MiB)")?;
         range("level", self.level, 1..=u32::MAX, "4294967295")?;
         self.upgrade.check()?;
         self.check_durability()?;
@@ -659,7 +640,6 @@ impl Config {
         let level =
             if is_first_level(&self.level) { String::new() } else { format!(" level {}", self.level) };
         let SessionsConfig { max, per_client, ttl_s, window, require_signed: _ } = self.sessions;
-        let KvSection { key_bytes, value_bytes } = self.kv;
         let limits = SessionLimits::default();
         let instances = match self.instances {
             1 => String::new(),
@@ -667,8 +647,8 @@ impl Config {
         };
         let protocol = self.agreed_protocol();
         format!(
-            "{EXECUTION} {} {start_time_ns} {max} {per_client} {ttl_s} {window} {} {} {} {} {key_bytes} {value_bytes} {} {} {}{level}{instances}{protocol}",
-            self.service,
+            "{EXECUTION} {} {start_time_ns} {max} {per_client} {ttl_s} {window} {} {} {} {} {} {} {}{level}{instances}{protocol}",
+            self.service.agreed(),
             limits.reply_bytes_max,
             limits.reply_bytes_per_request_max,
             limits.reply_bytes_per_batch_max,

@@ -71,8 +71,8 @@ pub(crate) struct Parts {
     pub(crate) completions: Receiver<Completion>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) addresses: Addresses,
-    /// Where clients of etcd are served: to be shown.
-    pub(crate) etcd: Option<String>,
+    /// Where the fronts of this replica listen, by their names: to be shown.
+    pub(crate) fronts: BTreeMap<String, String>,
     pub(crate) limits: LaneLimits,
     pub(crate) network: Arc<dyn Network>,
     /// What new connections show and trust; none where the configuration says `plain`.
@@ -140,7 +140,7 @@ pub(crate) struct Lane {
     addresses: Addresses,
     network: Arc<dyn Network>,
     credentials: Option<Arc<Credentials>>,
-    etcd: Option<String>,
+    fronts: BTreeMap<String, String>,
     clerk: Clerk,
     stop: Arc<AtomicBool>,
     health: Option<Health>,
@@ -168,7 +168,7 @@ impl Lane {
             network,
             credentials,
             mouth,
-            etcd,
+            fronts,
             clerk,
             stop,
             health,
@@ -191,7 +191,7 @@ impl Lane {
             addresses,
             network,
             credentials,
-            etcd,
+            fronts,
             clerk,
             stop,
             health,
@@ -508,8 +508,8 @@ impl Lane {
             disk: DiskRoom,
             /// None where connections are plain.
             tls: Option<TlsStatus>,
-            /// Where clients of etcd are served, if they are.
-            etcd: Option<String>,
+            /// Where its fronts listen, by their names.
+            fronts: BTreeMap<String, String>,
         }
         let tls = self.credentials.as_ref().map(TlsStatus::of);
         let mut node = status;
@@ -518,8 +518,8 @@ impl Lane {
         let buffers = self.sides.with_buffers(self.sockets.buffer_status());
         node.problems.extend(buffers.problem().into_iter().chain(disk.problem()));
         let lanes = self.sides.status(&self.sockets);
-        let etcd = self.etcd.clone();
-        let full = Full { node, process: Facts::now(), buffers, lanes, disk, tls, etcd };
+        let fronts = self.fronts.clone();
+        let full = Full { node, process: Facts::now(), buffers, lanes, disk, tls, fronts };
         let text = serde_json::to_vec(&full).unwrap_or_default();
         let frame = OutFrame::new(FrameKind::Status, &text, vec![]);
         if let Some(connection) = self.sockets.connections.get_mut(&conn) {

@@ -200,7 +200,7 @@ impl Replica {
             limits: config.limits.lane(&config.timing),
             clock: options.clock.unwrap_or_else(|| Arc::new(MonotonicClock::new())),
             addresses: addresses(&config),
-            etcd: config.etcd.clone(),
+            fronts: config.front_addresses(),
             health,
             network,
             credentials,

@@ -45,9 +45,6 @@ fn every_number_has_a_range() {
     refused(|c| c.sessions.window = 0, "sessions: window is 1 to 65536, not 0");
     refused(|c| c.sessions.window = 65_537, "sessions: window is 1 to 65536, not 65537");
     refused(|c| c.sessions.ttl_s = u64::MAX, "sessions: ttl_s is 1 to 315360000");
-    refused(|c| c.kv.key_bytes = 0, "kv: key_bytes is 1 to 65536, not 0");
-    refused(|c| c.kv.value_bytes = (2 << 20) + 1, "kv: value_bytes is 1 to 2097152 (2 MiB), not 2097153");
-    accepted(|c| (c.kv.key_bytes, c.kv.value_bytes) = (65_536, 2 << 20));
     accepted(|c| (c.limits.connections, c.limits.bytes_in_flight) = (1, 65_536));
     accepted(|c| (c.sessions.per_client, c.sessions.window, c.sessions.ttl_s) = (1, 65_536, 315_360_000));
 }
@@ -144,22 +141,6 @@ fn a_file_names_what_it_changes_of_checkpoints() {
     assert!(said.contains("stop-and-copy") && said.contains("docs/configuration.md"), "{said}");
     std::fs::write(&file, format!("{}\nevery = 7\n", config.to_toml())).unwrap();
     assert!(Config::read(&file).is_err(), "unknown keys are refused");
-}
-
-#[test]
-fn the_key_of_tokens_lies_beside_the_file() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("replica.toml");
-    let text = common::config(directory.path()).to_toml();
-    let read = |section: &str| {
-        std::fs::write(&file, format!("{text}\n[etcd_tokens]\n{section}")).unwrap();
-        Config::read(&file)
-    };
-    let tokens = read("sign_method = \"ES256\"\nkey = \"token.pem\"").unwrap().etcd_tokens.unwrap();
-    assert_eq!((tokens.key, tokens.ttl_s), (directory.path().join("token.pem"), 300));
-    let said = read("sign_method = \"ES256\"\nkey = \"token.pem\"\nttl_s = 0").unwrap_err().to_string();
-    assert!(said.contains("etcd_tokens: ttl_s is 1 to 86400"), "{said}");
-    assert!(read("key = \"token.pem\"").unwrap_err().to_string().contains("sign_method"));
 }
 
 #[test]

@@ -58,18 +58,18 @@ fn a_log_is_executed_with_what_it_was_executed_with() {
     let config = common::config(directory.path());
     run(&config);
     let changes: [fn(&mut Config); 7] = [
-        |c| c.service = "tally".into(),
+        |c| c.service.name = "tally".into(),
         |c| c.sessions.ttl_s += 1,
         |c| c.sessions.window -= 1,
-        |c| c.kv.key_bytes += 1,
-        |c| c.kv.value_bytes -= 1,
+        |c| drop(c.service.settings.insert("key_bytes".into(), 1.into())),
+        |c| drop(c.service.settings.insert("limits".into(), toml::Table::new().into())),
         |c| c.checkpoints.interval_bytes += 1,
         |c| c.checkpoints.interval_state_percent += 1,
     ];
     for change in changes {
         let mut changed = config.clone();
         change(&mut changed);
-        refused(&changed, &["`service`, `[sessions]`, `[kv]` or `interval_bytes`", "put them back"]);
+        refused(&changed, &["`[service]`, `[sessions]` or `interval_bytes`", "put them back"]);
     }
     let mut changed = config.clone();
     changed.limits.batch_bytes /= 2;

@@ -1,8 +1,8 @@
 //! What a backup says of itself: what is printed after it was made, verified or looked at.
 
-use crate::failure::{Failure, Outcome};
-use crate::print::size;
 use bytes::Bytes;
+use quorate_command::failure::{Failure, Outcome};
+use quorate_command::print::size;
 use quorate_execute::{Executor, InStore, SessionLimits};
 use quorate_kv::{Kv, KvConfig};
 use quorate_node::System;

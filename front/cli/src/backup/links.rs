@@ -1,7 +1,7 @@
 //! The connections of an operator to the replicas, all at once: a thread for each reads, one inbox takes what they say.
 
-use crate::cluster::Cluster;
 use quorate::client::{AdminConnection, AdminSender};
+use quorate_command::cluster::Cluster;
 use quorate_types::ReplicaId;
 use quorate_wire::{FrameKind, OutFrame, StateMessage};
 use std::collections::BTreeMap;

@@ -3,8 +3,8 @@
 use super::facts::Facts;
 use super::file::OldFile;
 use super::progress::Progress;
-use crate::failure::{Doing as _, Failure, Outcome};
-use crate::print;
+use quorate_command::failure::{Doing as _, Failure, Outcome};
+use quorate_command::print;
 use quorate_state::checkpoint::{Image, Place, Single, Unusable};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

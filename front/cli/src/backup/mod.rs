@@ -25,11 +25,11 @@ mod progress;
 mod restore;
 mod vouchers;
 
-use crate::cluster::Cluster;
-use crate::failure::{Doing as _, Outcome};
 use clap::Subcommand;
 use file::NewFile;
 use progress::Progress;
+use quorate_command::cluster::Cluster;
+use quorate_command::failure::{Doing as _, Outcome};
 use std::fs::{self, File};
 use std::path::Path;
 use std::time::Duration;

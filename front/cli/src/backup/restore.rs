@@ -10,13 +10,14 @@ use super::facts::{Facts, utc};
 use super::file::sync_directory_of;
 use super::look;
 use super::progress::Progress;
-use crate::cert;
-use crate::cluster::{CLIENT_FILE, Cluster};
 use crate::dev;
-use crate::failure::{Doing as _, Failure, Outcome};
-use crate::init::{self, DurabilityChoice, Origin, Plan, REPLICA_FILE, ServiceChoice};
-use crate::ordering::OrderArgs;
-use crate::print;
+use crate::init;
+use quorate_command::authority::DAYS;
+use quorate_command::cluster::{CLIENT_FILE, Cluster};
+use quorate_command::failure::{Doing as _, Failure, Outcome};
+use quorate_command::layout::{self, DurabilityChoice, Origin, Plan, REPLICA_FILE, ServiceChoice};
+use quorate_command::ordering::OrderArgs;
+use quorate_command::print;
 use quorate_node::System;
 use quorate_runtime::CheckpointFiles;
 use quorate_state::checkpoint::{Image, Job, Keeper, Report, Step};
@@ -78,7 +79,7 @@ enum Durability {
 }
 
 pub(super) fn run(args: Args) -> Outcome {
-    init::refuse_used(&args.out)?;
+    layout::refuse_used(&args.out)?;
     let named = members(&args.members)?;
     let (facts, image) = look::load(&args.file)?;
     let is_local = named.is_empty();
@@ -93,12 +94,12 @@ pub(super) fn run(args: Args) -> Outcome {
         Durability::Group => DurabilityChoice::Group,
         Durability::Async => DurabilityChoice::Async,
     };
-    let certificates = (!args.plain).then_some(cert::DAYS);
+    let certificates = (!args.plain).then_some(DAYS);
     let (instances, made_by) = (facts.instances, "quorate backup restore");
     let (lanes, order) = (1, args.order.choice()?);
     let plan = Plan { members, durability, service, etcd, instances, lanes, order, certificates, made_by };
     let origin = Origin {
-        cluster: init::new_cluster_id()?,
+        cluster: layout::new_cluster_id()?,
         // Nothing of the cluster's past is later, and it goes on from there.
         start_time_ns: facts.time.nanos(),
         level: System::decode(&image.system).map_err(|why| Failure::new(why.to_owned()))?.level,
@@ -149,10 +150,10 @@ fn make(out: &Path, plan: &Plan, origin: &Origin, image: &Image, is_local: bool)
 }
 
 fn make_in(dir: &Path, plan: &Plan, origin: &Origin, image: &Image, is_local: bool) -> Outcome<Cluster> {
-    let cluster = init::make_from(dir, plan, origin)?;
+    let cluster = layout::make_from(dir, plan, origin)?;
     let progress = Progress::new();
     for (replica, _) in &plan.members {
-        let checkpoints = init::replica_directory(dir, *replica).join("data").join(CHECKPOINTS);
+        let checkpoints = layout::replica_directory(dir, *replica).join("data").join(CHECKPOINTS);
         put(&checkpoints, image, &progress, &format!("replica {replica}"))?;
     }
     if is_local {
@@ -246,7 +247,7 @@ fn text(out: &Path, cluster: &Cluster, facts: &Facts, is_local: bool) -> String 
     } else {
         text.push_str("Copy each directory to the machine of its replica and start it there, all of them:\n");
         for (replica, address) in &cluster.members {
-            let place = init::replica_directory(out, replica.number());
+            let place = layout::replica_directory(out, replica.number());
             let _ =
                 writeln!(text, "  {address:<24} quorate serve --config {}/{REPLICA_FILE}", place.display());
         }

@@ -1,20 +1,16 @@
 //! `quorate cert`: the certificates of a cluster, after `quorate init` made the first ones. docs/operations/certificates.md has the
 //! procedures.
 
-pub(crate) mod authority;
 mod show;
 
-use crate::failure::{Failure, Outcome};
-use crate::print;
-use authority::{Files, Office, Place, read, write};
+use quorate_command::authority::{self, DAYS, Files, Office, Place, read, write};
+use quorate_command::failure::{Failure, Outcome};
+use quorate_command::print;
 use quorate_tls::{Certificate, certificates_in, write_public};
 use quorate_types::{Holder, Name, ReplicaId};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-/// How long a holder's certificate is good for.
-pub(crate) const DAYS: u32 = 365;
 
 /// Make, renew and show certificates of replicas, clients and operators.
 ///

@@ -1,9 +1,9 @@
 //! `quorate cert show`: what stands in certificates, for people and programs.
 
 use super::authority::read;
-use crate::failure::{Failure, Outcome};
-use crate::print;
 use quorate::client::ClientFile;
+use quorate_command::failure::{Failure, Outcome};
+use quorate_command::print;
 use quorate_runtime::Config;
 use quorate_tls::{Certificate, TlsFiles, certificates_in};
 use std::fmt::Write as _;

@@ -2,14 +2,14 @@
 
 mod probe;
 
-use crate::admin::{self, Admin};
-use crate::cluster::{Cluster, ClusterArgs};
 use crate::control::{self, Action, ChildReport, Life, Request};
-use crate::failure::{Failure, Outcome};
-use crate::lies::How;
-use crate::print;
 use clap::ValueEnum;
 use probe::{Gap, Probe};
+use quorate_command::admin::{self, Admin};
+use quorate_command::cluster::{Cluster, ClusterArgs};
+use quorate_command::failure::{Failure, Outcome};
+use quorate_command::print;
+use quorate_lab::lies::How;
 use quorate_types::ReplicaId;
 use std::process::ExitCode;
 use std::str::FromStr;

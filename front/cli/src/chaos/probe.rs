@@ -1,7 +1,7 @@
 //! The writer that shows what a fault does: one session, one small write after the other.
 
-use crate::cluster::Cluster;
-use crate::failure::{Doing as _, Outcome};
+use quorate_command::cluster::Cluster;
+use quorate_command::failure::{Doing as _, Outcome};
 use quorate_kv::{KvCommand, Operation};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,8 +1,8 @@
 //! The replicas of `dev`: processes of this same program, started, paused, killed and looked after.
 
 use crate::control::{Action, ChildReport, Done, Life};
-use crate::failure::{Doing as _, Failure, Outcome};
-use crate::init::{REPLICA_FILE, replica_directory};
+use quorate_command::failure::{Doing as _, Failure, Outcome};
+use quorate_command::layout::{REPLICA_FILE, replica_directory};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom};

@@ -3,12 +3,13 @@
 //! Only a directory with the marker file is ever thrown away, and only one process uses it at a time.
 
 use super::Args;
-use crate::cert;
-use crate::cluster::{CLIENT_FILE, Cluster};
-use crate::failure::{Doing as _, Failure, Outcome};
-use crate::init::{self, DurabilityChoice, Plan, ServiceChoice};
-use crate::ordering::OrderChoice;
-use crate::random;
+use quorate_command::arguments;
+use quorate_command::authority::DAYS;
+use quorate_command::cluster::{CLIENT_FILE, Cluster, DEV_MARKER};
+use quorate_command::failure::{Doing as _, Failure, Outcome};
+use quorate_command::layout::{self, DurabilityChoice, Plan, ServiceChoice};
+use quorate_command::ordering::OrderChoice;
+use quorate_command::random;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
@@ -16,8 +17,6 @@ use std::net::TcpListener;
 use std::ops::Range;
 use std::path::Path;
 
-/// Says that `dev` made the directory, and with which choices.
-pub(crate) const MARKER: &str = "dev.toml";
 const LOCK: &str = "dev.lock";
 /// Below the ports that the system gives to outgoing connections, so that they are still free at the next start.
 const PORTS: Range<u16> = 20_000..32_000;
@@ -62,7 +61,7 @@ pub(super) fn open(args: &Args) -> Outcome<DevDirectory> {
     if args.fresh {
         clear(path)?;
     }
-    let marker = path.join(MARKER);
+    let marker = path.join(DEV_MARKER);
     let made = !marker.exists();
     let choices = if made { make(path, args)? } else { read(&marker, args)? };
     let cluster = Cluster::read(&path.join(CLIENT_FILE), "Start over with `quorate dev --fresh`")?;
@@ -83,7 +82,7 @@ fn refuse_foreign(path: &Path) -> Outcome<()> {
         Err(error) => return Err(error).doing(format_args!("read {}", path.display())),
     };
     // A first start that was interrupted leaves the lock only, or the lock and a cluster that never ran.
-    let ours = path.join(MARKER).exists() || path.join(LOCK).exists();
+    let ours = path.join(DEV_MARKER).exists() || path.join(LOCK).exists();
     if ours || entries.next().is_none() {
         return Ok(());
     }
@@ -120,11 +119,11 @@ fn clear(path: &Path) -> Outcome<()> {
     };
     for entry in fs::read_dir(path).doing(format_args!("read {}", path.display()))? {
         let name = entry.doing(format_args!("read {}", path.display()))?.file_name();
-        if name != LOCK && name != MARKER {
+        if name != LOCK && name != DEV_MARKER {
             remove(Path::new(&name))?;
         }
     }
-    if path.join(MARKER).exists() { remove(Path::new(MARKER)) } else { Ok(()) }
+    if path.join(DEV_MARKER).exists() { remove(Path::new(DEV_MARKER)) } else { Ok(()) }
 }
 
 fn make(path: &Path, args: &Args) -> Outcome<Choices> {
@@ -157,10 +156,10 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
         instances: choices.instances,
         lanes: choices.lanes,
         order: choices.order,
-        certificates: (!choices.plain).then_some(cert::DAYS),
+        certificates: (!choices.plain).then_some(DAYS),
         made_by: "quorate dev",
     };
-    init::make(path, &plan)?;
+    layout::make(path, &plan)?;
     mark(path, &choices)?;
     Ok(choices)
 }
@@ -169,7 +168,7 @@ fn make(path: &Path, args: &Args) -> Outcome<Choices> {
 fn mark(path: &Path, choices: &Choices) -> Outcome<()> {
     let text = toml::to_string(choices).doing("write down the choices")?;
     let text = format!("# `quorate dev` may use this directory, and throw it away with --fresh.\n{text}");
-    fs::write(path.join(MARKER), text).doing(format_args!("write {}", path.join(MARKER).display()))
+    fs::write(path.join(DEV_MARKER), text).doing(format_args!("write {}", path.join(DEV_MARKER).display()))
 }
 
 /// A cluster that another command made on this machine: from now on `dev` may run it.
@@ -200,10 +199,10 @@ fn read(marker: &Path, args: &Args) -> Outcome<Choices> {
             differ("--replicas", choices.replicas.to_string(), wanted.to_string())
         }
         (_, Some(wanted), _) if wanted != choices.durability => {
-            differ("--durability", init::name(choices.durability), init::name(wanted))
+            differ("--durability", arguments::name(choices.durability), arguments::name(wanted))
         }
         (_, _, Some(wanted)) if wanted != choices.service => {
-            differ("--service", init::name(choices.service), init::name(wanted))
+            differ("--service", arguments::name(choices.service), arguments::name(wanted))
         }
         _ if args.instances.is_some_and(|wanted| wanted != choices.instances) => {
             let wanted = args.instances.unwrap_or(choices.instances);
@@ -228,7 +227,7 @@ fn read(marker: &Path, args: &Args) -> Outcome<Choices> {
 
 /// Whether a replica of this cluster was ever started: it keeps a note of each run.
 fn ran_before(path: &Path, cluster: &Cluster) -> bool {
-    let ran = |id: u16| init::replica_directory(path, id).join("data/run.toml").exists();
+    let ran = |id: u16| layout::replica_directory(path, id).join("data/run.toml").exists();
     cluster.members.iter().any(|(replica, _)| ran(replica.number()))
 }
 

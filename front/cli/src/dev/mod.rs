@@ -8,17 +8,18 @@ mod children;
 mod directory;
 mod export;
 
-pub(crate) use directory::{MARKER, adopt, free_ports};
+pub(crate) use directory::{adopt, free_ports};
 
-use crate::admin::{self, Admin};
-use crate::cluster::{CLIENT_FILE, Cluster, DEV_DIRECTORY};
 use crate::control::{self, Request, Response, SOCKET};
-use crate::failure::{Doing as _, Failure, Outcome};
-use crate::init::{self, DurabilityChoice, ServiceChoice};
-use crate::ordering::OrderArgs;
-use crate::print;
 use children::Children;
 use directory::DevDirectory;
+use quorate_command::admin::{self, Admin};
+use quorate_command::arguments;
+use quorate_command::cluster::{CLIENT_FILE, Cluster, DEV_DIRECTORY};
+use quorate_command::failure::{Doing as _, Failure, Outcome};
+use quorate_command::layout::{self, DurabilityChoice, ServiceChoice};
+use quorate_command::ordering::OrderArgs;
+use quorate_command::print;
 use quorate_types::ReplicaId;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use std::fmt::Write as _;
@@ -235,7 +236,7 @@ impl Dev {
             .into_iter()
             .zip(&self.directory.cluster.members)
             .map(|(report, (replica, address))| {
-                let place = init::replica_directory(directory, replica.number());
+                let place = layout::replica_directory(directory, replica.number());
                 serde_json::json!({
                     "replica": replica.number(),
                     "address": address,
@@ -275,8 +276,8 @@ impl Dev {
             text,
             "agreement    {}\ndurability   {}\nservice      {}\ndata         {shown}\nclients      {shown}/{CLIENT_FILE}\n\nIn another terminal:\n",
             choices.order,
-            init::name(choices.durability),
-            init::name(choices.service),
+            arguments::name(choices.durability),
+            arguments::name(choices.service),
         );
         let dir = if self.args.dir.as_os_str() == DEV_DIRECTORY {
             String::new()

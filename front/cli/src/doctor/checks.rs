@@ -5,7 +5,7 @@ use super::disk::Speed;
 use super::place::Disk;
 use super::ports::{ReplicaReport, Where};
 use super::subject::{Group, Subject};
-use crate::print::size as shown;
+use quorate_command::print::size as shown;
 use quorate_runtime::{Config, Durability};
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;

@@ -4,11 +4,11 @@
 //! segments are, so that a sync changes no metadata.
 
 use super::Findings;
-use crate::bench::progress::Progress;
-use crate::bench::report::amount;
-use crate::failure::{Doing as _, Failure, Outcome};
-use crate::print::size;
 use hdrhistogram::Histogram;
+use quorate_command::failure::{Doing as _, Failure, Outcome};
+use quorate_command::print::amount;
+use quorate_command::print::size;
+use quorate_command::progress::Progress;
 use rustix::fs::{Advice, Mode, OFlags, fadvise};
 use serde::Serialize;
 use std::fs::File;

@@ -4,8 +4,8 @@ use super::checks::log_bytes;
 use super::disk::Speed;
 use super::ports::ReplicaReport;
 use super::subject::Subject;
-use crate::bench::report::amount;
-use crate::print::size as bytes;
+use quorate_command::print::amount;
+use quorate_command::print::size as bytes;
 use quorate_runtime::{Config, Durability};
 
 /// What a user may expect. Without a configuration it is that of the defaults.

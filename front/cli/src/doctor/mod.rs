@@ -17,10 +17,10 @@ mod subject;
 #[cfg(test)]
 mod tests;
 
-use crate::bench::machine::Machine;
-use crate::bench::options::seconds;
-use crate::failure::Outcome;
-use crate::print;
+use quorate_command::arguments::seconds;
+use quorate_command::failure::Outcome;
+use quorate_command::machine::Machine;
+use quorate_command::print;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -118,6 +118,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let healthy = !findings.0.iter().any(|finding| finding.level == Level::Problem);
     let document =
         report::Document { healthy, machine, system, disks, replicas, expectations, findings: findings.0 };
-    print::line(if args.json { crate::bench::report::json(&document)? } else { report::text(&document) })?;
+    print::line(if args.json { print::json(&document)? } else { report::text(&document) })?;
     Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -2,8 +2,8 @@
 
 use super::Findings;
 use super::subject::Group;
-use crate::bench::machine::file_system;
-use crate::failure::{Doing as _, Outcome};
+use quorate_command::failure::{Doing as _, Outcome};
+use quorate_command::machine::file_system;
 use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -5,9 +5,9 @@ use super::disk::Speed;
 use super::place::Disk;
 use super::ports::{ReplicaReport, Where};
 use super::{Finding, Level};
-use crate::bench::machine::Machine;
-use crate::bench::report::amount;
-use crate::print::size as bytes;
+use quorate_command::machine::Machine;
+use quorate_command::print::amount;
+use quorate_command::print::size as bytes;
 use serde::Serialize;
 
 /// A disk, and how fast it is.

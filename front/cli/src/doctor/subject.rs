@@ -1,9 +1,10 @@
 //! What the doctor looks at: replicas with their configurations, or only a directory.
 
 use super::{Args, Findings};
-use crate::cluster::{CLIENT_FILE, DEV_DIRECTORY};
-use crate::failure::{Doing as _, Failure, Outcome};
-use crate::init::REPLICA_FILE;
+use crate::services::read_config;
+use quorate_command::cluster::{CLIENT_FILE, DEV_DIRECTORY};
+use quorate_command::failure::{Doing as _, Failure, Outcome};
+use quorate_command::layout::REPLICA_FILE;
 use quorate_runtime::Config;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -45,7 +46,7 @@ impl Subject {
                     file.display()
                 )));
             }
-            let config = Config::read(file).map_err(|why| Failure::usage(why.to_string()))?;
+            let config = read_config(file)?;
             let patients = vec![Patient { config, file: file.clone() }];
             return Ok(Self::of(patients, Path::new("."), true, findings));
         }
@@ -61,7 +62,7 @@ impl Subject {
         }
         let mut patients = Vec::new();
         for file in configurations(&directory) {
-            match Config::read(&file) {
+            match read_config(&file) {
                 Ok(config) => patients.push(Patient { config, file }),
                 Err(why) => findings.problem(why.to_string(), format!("Correct {}", file.display())),
             }
@@ -112,7 +113,7 @@ impl Subject {
 
 /// As other commands find their cluster; where there is none, the disk of the working directory is of interest.
 fn default_directory() -> PathBuf {
-    let named = std::env::var_os(crate::cluster::VARIABLE).filter(|value| !value.is_empty());
+    let named = std::env::var_os(quorate_command::cluster::VARIABLE).filter(|value| !value.is_empty());
     if let Some(directory) = named.as_deref().map(Path::new).and_then(Path::parent) {
         return if directory.as_os_str().is_empty() { ".".into() } else { directory.to_owned() };
     }

@@ -4,7 +4,7 @@
 //! out as it is, and goes out again in the other form when that reply comes. Whoever may speak Quorate's own protocol speaks past the
 //! store's users, so it comes as from the one that may do everything; without users that means nothing. Tests: tests/kv_etcd.rs.
 
-use crate::failure::{Failure, Outcome};
+use quorate_command::failure::{Failure, Outcome};
 use quorate_etcd::proto::{
     Fields, Value, bytes_field, flag_field, int_field, message_field, nested_field, number,
 };

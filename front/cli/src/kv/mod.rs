@@ -3,11 +3,11 @@
 mod etcd;
 mod show;
 
-use crate::cluster::{Cluster, ClusterArgs};
-use crate::failure::{Doing as _, Failure, Outcome};
-use crate::print;
 use quorate::client::{BlockingSession, ReadConsistency, ReadOptions, ReadResult};
 use quorate::{BlockingClient, Error};
+use quorate_command::cluster::{Cluster, ClusterArgs};
+use quorate_command::failure::{Doing as _, Failure, Outcome};
+use quorate_command::print;
 use quorate_kv::{Condition, KvCommand, KvQuery, KvReply, Operation, Scan};
 use quorate_types::{ReplicaId, Seq};
 use show::Show;

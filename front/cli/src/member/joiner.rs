@@ -2,15 +2,18 @@
 
 use super::Making;
 use super::view::View;
-use crate::cert::authority::{Office, Place};
-use crate::cluster::Cluster;
-use crate::failure::{Doing as _, Failure, Outcome};
-use crate::init::{AUTHORITY, REPLICA_FILE, refuse_used, replica_directory};
-use crate::random;
+use crate::etcd;
+use crate::services::read_config;
 use quorate::client::TlsFiles;
-use quorate_runtime::{Config, DataDirectory, Identity, MemberConfig};
+use quorate_command::authority::{Office, Place};
+use quorate_command::cluster::Cluster;
+use quorate_command::failure::{Doing as _, Failure, Outcome};
+use quorate_command::layout::{AUTHORITY, REPLICA_FILE, refuse_used, replica_directory};
+use quorate_command::random;
+use quorate_runtime::{DataDirectory, Identity, MemberConfig};
 use quorate_types::{Holder, Incarnation, ReplicaId};
 use std::path::{Path, PathBuf};
+use toml::Value;
 
 /// Where the certificates of a replica are, below its own directory.
 const TLS: &str = "tls";
@@ -71,7 +74,7 @@ impl Joiner {
                 cluster.directory.display()
             ))
         })?;
-        let mut config = Config::read(&like).map_err(|why| Failure::usage(why.to_string()))?;
+        let mut config = read_config(&like)?;
         let mut members: Vec<MemberConfig> = view
             .members
             .iter()
@@ -98,7 +101,10 @@ impl Joiner {
         (config.replica, config.members, config.listen) = (self.replica, members, None);
         config.data = PathBuf::from("data");
         (config.membership, config.created) = (membership, Some(view.created));
-        config.etcd = self.etcd(config.etcd.as_deref(), making)?;
+        if let Some(front) = config.front.get_mut(etcd::FRONT) {
+            let listen = self.etcd(front.get("listen").and_then(Value::as_str), making)?;
+            front.extend(listen.map(|listen| ("listen".to_owned(), listen.into())));
+        }
         config.tls = if config.plain { None } else { Some(self.certificates(cluster, making)?) };
         let identity = Identity {
             cluster: cluster.id,

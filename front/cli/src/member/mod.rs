@@ -4,11 +4,12 @@
 mod joiner;
 mod view;
 
-use crate::cluster::{Cluster, ClusterArgs};
-use crate::failure::{Failure, Outcome};
-use crate::{cert, print};
 use joiner::Joiner;
 use quorate::client::AdminConnection;
+use quorate_command::authority::DAYS;
+use quorate_command::cluster::{Cluster, ClusterArgs};
+use quorate_command::failure::{Failure, Outcome};
+use quorate_command::print;
 use quorate_types::ReplicaId;
 use quorate_wire::{FrameKind, MemberRequest, OutFrame};
 use serde_json::json;
@@ -102,7 +103,7 @@ struct Making {
     #[arg(long, value_name = "HOST:PORT")]
     etcd: Option<String>,
     /// How long its certificate is good for
-    #[arg(long, value_name = "DAYS", default_value_t = cert::DAYS, value_parser = clap::value_parser!(u32).range(1..=3652))]
+    #[arg(long, value_name = "DAYS", default_value_t = DAYS, value_parser = clap::value_parser!(u32).range(1..=3652))]
     days: u32,
 }
 

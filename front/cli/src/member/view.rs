@@ -1,8 +1,8 @@
 //! The membership as the replicas tell it.
 
-use crate::admin::{self, Admin, Answer};
-use crate::cluster::{CLIENT_FILE, Cluster, ClusterArgs};
-use crate::failure::{Doing as _, Failure, Outcome};
+use quorate_command::admin::{self, Admin, Answer};
+use quorate_command::cluster::{CLIENT_FILE, Cluster, ClusterArgs};
+use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_types::ReplicaId;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -71,23 +71,39 @@ fn a_configuration_that_is_none() {
     let good = fs::read_to_string(&config).expect("it can be read");
 
     fs::write(&config, good.replace("mode = \"group\"", "mode = \"group\nx")).expect("it can be written");
-    serve(&config).fails(2, &["replica.toml", "line 10", "docs/configuration.md"]);
+    serve(&config).fails(2, &["replica.toml", "line 12", "docs/configuration.md"]);
 
     fs::write(&config, good.replace("segment_mib", "segment_mb")).expect("it can be written");
-    serve(&config).fails(2, &["segment_mb", "line 10", "segment_mib"]);
+    serve(&config).fails(2, &["segment_mb", "line 12", "segment_mib"]);
 
     fs::write(&config, good.replace("\"group\"", "\"sometimes\"")).expect("it can be written");
-    serve(&config).fails(2, &["sometimes", "line 9", "group"]);
+    serve(&config).fails(2, &["sometimes", "line 11", "group"]);
 
     fs::write(&config, good.replace("replica = 1\ndata", "replica = 7\ndata")).expect("it can be written");
     serve(&config).fails(2, &["replica: 7 is not among the members"]);
 
     let with = |line: &str| good.replace("data = \"data\"", &format!("data = \"data\"\n{line}"));
-    fs::write(&config, with("kv = { key_byte = 1 }")).expect("it can be written");
-    serve(&config).fails(2, &["key_byte", "key_bytes", "value_bytes"]);
+    let of_service = |line: &str| good.replace("name = \"kv\"", &format!("name = \"kv\"\n{line}"));
+    fs::write(&config, of_service("key_byte = 1")).expect("it can be written");
+    serve(&config).fails(2, &["replica.toml", "service: unknown field `key_byte`", "docs/configuration.md"]);
 
-    fs::write(&config, with("kv = { value_bytes = 3000000 }")).expect("it can be written");
-    serve(&config).fails(2, &["kv: value_bytes is 1 to 2097152 (2 MiB), not 3000000"]);
+    fs::write(&config, of_service("value_bytes = 3000000")).expect("it can be written");
+    serve(&config).fails(2, &["service: value_bytes is 1 to 2097152 (2 MiB), not 3000000"]);
+
+    fs::write(&config, with("front.telnet = { listen = \"127.0.0.1:23\" }")).expect("it can be written");
+    serve(&config).fails(2, &["replica.toml", "front: there is no \"telnet\"", "etcd"]);
+
+    for (line, key) in [("etcd = \"127.0.0.1:2379\"", "etcd"), ("kv = { key_bytes = 1 }", "kv")] {
+        fs::write(&config, with(line)).expect("it can be written");
+        serve(&config).fails(2, &["line 5", &format!("unknown field `{key}`"), "docs/configuration.md"]);
+    }
+
+    let section = "[service]\nname = \"kv\"\n";
+    fs::write(&config, with("service = \"kv\"").replace(section, "")).expect("it can be written");
+    serve(&config).fails(2, &["line 5", "write the section [service]"]);
+
+    fs::write(&config, good.replace(section, "")).expect("it can be written");
+    serve(&config).fails(2, &["service: name: say which runs", "\"kv\""]);
 
     fs::write(&config, with("sessions = { window = 0 }")).expect("it can be written");
     serve(&config).fails(2, &["sessions: window is 1 to 65536, not 0"]);
@@ -179,13 +195,15 @@ fn a_data_directory_that_was_used_differently() {
 
     edit(&config, "mode = \"group\"", "mode = \"memory\"");
     serve(&config).fails(1, &["ran with durability \"group\"", "back to \"group\"", "needs a new cluster"]);
-    for line in ["sessions = { ttl_s = 61 }", "kv = { value_bytes = 1000 }"] {
-        fs::write(&config, good.replace("data = \"data\"", &format!("data = \"data\"\n{line}")))
-            .expect("it can be written");
-        serve(&config).fails(1, &["`service`, `[sessions]`, `[kv]` or `interval_bytes`", "put them back"]);
+    for (line, with) in [
+        ("data = \"data\"", "data = \"data\"\nsessions = { ttl_s = 61 }"),
+        ("name = \"kv\"", "name = \"kv\"\nvalue_bytes = 1000"),
+    ] {
+        fs::write(&config, good.replace(line, with)).expect("it can be written");
+        serve(&config).fails(1, &["`[service]`, `[sessions]` or `interval_bytes`", "put them back"]);
     }
     fs::write(&config, good.replace("\"kv\"", "\"tally\"")).expect("it can be written");
-    serve(&config).fails(1, &["`service`, `[sessions]`, `[kv]` or `interval_bytes`", "put them back"]);
+    serve(&config).fails(1, &["`[service]`, `[sessions]` or `interval_bytes`", "put them back"]);
 
     fs::write(&config, good).expect("it can be written");
     let server = Server::start(&config);
@@ -196,7 +214,7 @@ fn a_data_directory_that_was_used_differently() {
 #[test]
 fn the_limits_of_keys_and_values_are_configured() {
     let made = Made::new(&[(1, format!("127.0.0.1:{}", free_ports(1)[0]))]);
-    edit(&made.config(1), "data = \"data\"", "data = \"data\"\nkv = { key_bytes = 3, value_bytes = 5 }");
+    edit(&made.config(1), "name = \"kv\"", "name = \"kv\"\nkey_bytes = 3\nvalue_bytes = 5");
     let server = Server::start(&made.config(1));
     let directory = made.path();
     let directory = directory.to_str().expect("UTF-8");

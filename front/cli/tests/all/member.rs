@@ -104,8 +104,8 @@ fn replaces_all(instances: u16, protocol: &str) {
     let made = Made::three_with(instances);
     let directory = made.path();
     for id in (1..=3).filter(|_| protocol != "raft") {
-        let with = format!("service = \"kv\"\nprotocol = \"{protocol}\"");
-        edit(&made.config(id), "service = \"kv\"", &with);
+        let with = format!("data = \"data\"\nprotocol = \"{protocol}\"");
+        edit(&made.config(id), "data = \"data\"", &with);
     }
     let mut servers: Vec<Server> = (1..=3).map(|id| Server::start(&made.config(id))).collect();
     wait_until("the cluster leads", || {

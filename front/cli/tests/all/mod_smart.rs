@@ -59,7 +59,7 @@ fn who_was_away_for_long_fetches_a_checkpoint() {
     let made = Made::three();
     for id in 1..=3 {
         let file = made.config(id);
-        edit(&file, "service = \"kv\"", "service = \"kv\"\nprotocol = \"mod-smart\"");
+        edit(&file, "data = \"data\"", "data = \"data\"\nprotocol = \"mod-smart\"");
         let text = "\n[checkpoints]\ninterval_bytes = 65536\ninterval_state_percent = 0\ninterval_bytes_max = 65536\nlog_bytes_max = 44040192\n";
         let all = fs::read_to_string(&file).expect("a configuration") + text;
         fs::write(&file, all).expect("it is written");

@@ -143,7 +143,7 @@ fn a_replica_without_certificates_says_what_to_do() {
     fs::write(made.config(1), format!("{}{}", &config[..begin], &config[end..])).expect("written");
     let serve = || quorate(&["serve", "--config", &text(&made.config(1))]);
     serve().fails(2, &["no certificates", "[tls]", "quorate cert issue", "plain = true"]);
-    fs::write(made.config(1), config.replace("service =", "plain = true\nservice =")).expect("written");
+    fs::write(made.config(1), config.replace("data =", "plain = true\ndata =")).expect("written");
     serve().fails(2, &["plain", "remove one of the two"]);
     fs::write(made.config(1), &config).expect("written");
     fs::remove_file(made.path().join("replica-1/tls/replica.key")).expect("it is there");

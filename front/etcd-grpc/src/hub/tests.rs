@@ -1,4 +1,4 @@
-use super::{Hub, QUEUE_BYTES_MAX};
+use super::Hub;
 use quorate_etcd::{Command, Etcd, EtcdConfig, Observer as _, Wants, proto};
 use quorate_execute::{Context, InStore, ReplySink, Service as _, Store};
 use quorate_types::{AgreedTime, Seq};
@@ -30,24 +30,6 @@ fn nothing_is_queued_while_nobody_watches() {
     let events = hub.take().expect("queued");
     assert_eq!((events.before, events.revision, events.iter().count()), (2, 3, 1));
     assert_eq!(hub.wants(), Wants::Events);
-}
-
-#[test]
-fn a_full_queue_drops_what_is_in_it() {
-    let (hub, mut service) = observed();
-    hub.want(Wants::Events);
-    let puts = 2 * QUEUE_BYTES_MAX / 500_000;
-    let mut left = vec![];
-    for _ in 0..puts {
-        put(&mut service, 500_000);
-    }
-    while let Some(events) = hub.take() {
-        left.push(events);
-    }
-    assert!(left.len() < puts && !left.is_empty());
-    // What is left is without a gap, and ends with the newest.
-    assert!(left.windows(2).all(|pair| pair[0].revision == pair[1].before));
-    assert_eq!(left.last().map(|events| events.revision), Some(hub.revision()));
 }
 
 #[test]

@@ -11,8 +11,8 @@ fn file(bytes: &[u8]) -> File {
 /// What a client gets of a backup.
 fn saved(backup: &[u8]) -> Vec<u8> {
     let backup = backup.to_vec();
-    let snapshots = Snapshots::new(Some(Box::new(move || Ok(file(&backup)))));
-    let mut pieces = snapshots.begin().expect("begun");
+    let backups = Backups::new(Some(Box::new(move || Ok(file(&backup)))));
+    let mut pieces = begin(&backups).expect("begun");
     let (mut all, mut left) = (Vec::new(), Vec::new());
     while let Some(piece) = pieces.blocking_recv() {
         let piece = piece.expect("sent");
@@ -62,12 +62,12 @@ fn one_at_a_time_and_failures_are_told() {
         let _ = wait.lock().expect("nobody panics").recv();
         Err("no room".to_owned())
     };
-    let snapshots = Snapshots::new(Some(Box::new(make)));
-    let mut first = snapshots.begin().expect("begun");
-    assert_eq!(snapshots.begin().expect_err("one at a time"), Refusal::TOO_MANY);
+    let backups = Backups::new(Some(Box::new(make)));
+    let mut first = begin(&backups).expect("begun");
+    assert_eq!(begin(&backups).expect_err("one at a time"), Refusal::TOO_MANY);
     drop(go);
     let told = first.blocking_recv().expect("an answer").expect_err("it failed");
     assert!(told.message().contains("no room"), "{told}");
     assert!(first.blocking_recv().is_none());
-    assert!(Snapshots::new(None).begin().is_err());
+    assert!(begin(&Backups::new(None)).is_err());
 }

@@ -10,8 +10,9 @@ use quorate_etcd_grpc::pb::etcdserverpb::kv_client::KvClient;
 use quorate_etcd_grpc::pb::etcdserverpb::lease_client::LeaseClient;
 use quorate_etcd_grpc::pb::etcdserverpb::watch_client::WatchClient;
 use quorate_etcd_grpc::pb::etcdserverpb::{PutRequest, RangeRequest};
-use quorate_etcd_grpc::{Front, FrontConfig, Hub, Running, Seen, TokenConfig};
+use quorate_etcd_grpc::{Front, FrontConfig, Hub, TokenConfig};
 use quorate_execute::InStore;
+use quorate_kit::{Member, Running, See, Seen};
 use quorate_types::ClusterId;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -25,9 +26,6 @@ pub(crate) struct World {
     pub(crate) cluster: LocalCluster,
     _directory: tempfile::TempDir,
 }
-
-/// How a front learns how its replica is.
-type Seeing = Box<dyn Fn() -> Option<Seen> + Send + Sync>;
 
 impl World {
     /// Whose fronts are told little of their replicas, and always the same.
@@ -45,7 +43,7 @@ impl World {
 
     /// Whose fronts ask their replicas how they are.
     pub(crate) fn start_seeing(replicas: u16) -> Self {
-        let seeing = |cluster: &LocalCluster, replica: ReplicaId| -> Seeing {
+        let seeing = |cluster: &LocalCluster, replica: ReplicaId| -> See {
             let client = Client::builder().members(cluster.members()).timeout(PATIENCE);
             let client = client.build_blocking().expect("a client");
             Box::new(move || client.status(replica).ok().and_then(|text| Seen::of_status(&text)))
@@ -55,7 +53,7 @@ impl World {
 
     fn start_with(
         replicas: u16,
-        seeing: impl Fn(&LocalCluster, ReplicaId) -> Seeing,
+        seeing: impl Fn(&LocalCluster, ReplicaId) -> See,
         tokens: impl Fn() -> Option<TokenConfig>,
     ) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
@@ -98,24 +96,21 @@ fn front(
     cluster: &LocalCluster,
     hub: Hub,
     replica: ReplicaId,
-    seen: Seeing,
+    seen: See,
     tokens: Option<TokenConfig>,
 ) -> Running {
     let id = ClusterId::parse(&cluster.config(replica).expect("there").cluster);
     let client = Client::builder().members(cluster.members()).frame_bytes_max(3 << 20).timeout(PATIENCE);
-    let config = FrontConfig {
-        listen: "127.0.0.1:0".into(),
-        tls: None,
+    let member = Member {
         cluster: id.expect("an id"),
         replica,
+        tls: None,
         client: client.build().expect("a client"),
-        hub,
-        lies: None,
+        see: seen,
         backup: None,
-        tokens,
-        seen,
+        lies: None,
     };
-    Front::start(config).expect("it listens")
+    Front::start(FrontConfig { listen: "127.0.0.1:0".into(), member, hub, tokens }).expect("it listens")
 }
 
 pub(crate) fn kv(channel: &Channel) -> KvClient<Channel> {

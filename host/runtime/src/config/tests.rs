@@ -1,4 +1,4 @@
-use super::{CheckpointMode, Config, MemberConfig, SigningConfig, SigningKey};
+use super::{CheckpointMode, Config, MemberConfig, ServiceConfig, SigningConfig, SigningKey};
 use quorate_types::{ClusterId, FaultModel, Protocol};
 use std::collections::BTreeSet;
 
@@ -137,7 +137,7 @@ fn replicas_that_may_lie_are_no_operators() {
     let directory = tempfile::tempdir().unwrap();
     let mut config = byzantine(directory.path());
     assert_eq!(config.served_by_replicas(), ServedByReplicas::Nobody);
-    config.etcd = Some("127.0.0.1:2379".into());
+    config.front.insert("some".into(), toml::Table::new());
     assert_eq!(config.served_by_replicas(), ServedByReplicas::Clients);
     config.fault_model = FaultModel::Crash;
     assert_eq!(config.served_by_replicas(), ServedByReplicas::ClientsAndOperators);
@@ -215,4 +215,37 @@ fn links_are_addresses() {
     assert!(wrong.to_string().contains("links of replica 1: an address is host:port"), "{wrong}");
     let many = changed(|c| c.members[0].links = vec!["a:1".into(); 65]).check().expect_err("too many");
     assert!(many.to_string().contains("more links than there are lanes"), "{many}");
+}
+
+/// The runtime knows no service and no front: it keeps what stands there, and refuses nothing of it.
+#[test]
+fn tables_of_services_and_fronts_are_handed_on() {
+    let text = "name = \"kv\"\nkey_bytes = 7\n\n[front.lines]\nlisten = \"127.0.0.1:7\"\n\n[front.lines.limits]\nmost = 3\n";
+    let whole = format!("{}\n[service]\n{text}", config().to_toml());
+    let read: Config = toml::from_str(&whole).expect("a configuration");
+    assert_eq!(read.service.name, "kv");
+    assert_eq!(read.service.settings["key_bytes"].as_integer(), Some(7));
+    assert_eq!(read.front["lines"]["limits"]["most"].as_integer(), Some(3));
+    assert_eq!(read.front_addresses(), [("lines".to_owned(), "127.0.0.1:7".to_owned())].into());
+    assert_eq!(toml::from_str(&read.to_toml()), Ok(read), "it is written as it was read");
+    assert!(!config().to_toml().contains("[service]"), "what nobody changed is not written");
+    let wrong =
+        toml::from_str::<Config>(&format!("service = \"kv\"\n{}", config().to_toml())).expect_err("no table");
+    assert!(wrong.to_string().contains("write the section [service]"), "{wrong}");
+}
+
+/// What the service is told is the same everywhere; what fronts are told is each replica's own.
+#[test]
+fn the_service_is_in_the_digest_and_fronts_are_not() {
+    let with = |text: &str| {
+        let settings: toml::Table = text.parse().expect("a table");
+        changed(|c| c.service = ServiceConfig { name: "kv".into(), settings: settings.clone() }).execution(1)
+    };
+    let all = ["", "a = 1", "a = 2", "a = \"1\"", "a = [1]", "a = { b = 1 }", "b = 1", "a = 1\nb = 1"];
+    let digests: std::collections::BTreeSet<u64> = all.into_iter().map(with).collect();
+    assert_eq!(digests.len(), all.len(), "each differs");
+    assert_eq!(with("a = 1\nb = 1"), with("b = 1\na = 1"), "in whatever order");
+    assert_ne!(with(""), config().execution(1), "the name counts");
+    let front = changed(|c| drop(c.front.insert("lines".into(), toml::Table::new())));
+    assert_eq!((front.execution(1), front.parameters(1)), (config().execution(1), config().parameters(1)));
 }

@@ -61,18 +61,34 @@ fn a_stage_imports_no_later_stage() {
 }
 
 #[test]
-fn the_program_may_run_what_is_a_command_and_test_with_the_rest() {
-    assert_eq!(import("front/cli", "check/floor", false), [""; 0]);
-    assert_eq!(import("front/cli", "check/sim", false), [""; 0]);
+fn the_laboratory_may_run_what_is_a_command_and_the_program_tests_with_the_rest() {
+    assert_eq!(import("front/lab", "check/floor", false), [""; 0]);
+    assert_eq!(import("front/lab", "check/sim", false), [""; 0]);
+    one(&import("front/lab", "check/script", false), "nobody imports check");
     assert_eq!(import("front/cli", "check/script", true), [""; 0]);
-    one(&import("front/cli", "check/script", false), "nobody imports check");
+    one(&import("front/cli", "check/sim", false), "nobody imports check");
     one(&import("front/web", "check/floor", false), "nobody imports check");
 }
 
 #[test]
+fn the_laboratory_is_the_programs_alone() {
+    assert_eq!(import("front/cli", "front/lab", false), [""; 0]);
+    one(&import("front/etcd-grpc", "front/lab", false), "by the program alone");
+    one(&import("check/sim", "front/lab", true), "by the program alone");
+}
+
+#[test]
+fn what_fronts_share_imports_none_of_them() {
+    assert_eq!(import("front/etcd-grpc", "front/kit", false), [""; 0]);
+    one(&import("front/kit", "front/etcd-grpc", true), "imports none of them");
+    one(&import("front/kit", "front/command", false), "imports none of them");
+    one(&import("front/command", "front/kit", false), "imports none of them");
+}
+
+#[test]
 fn packages_are_few_and_carry_no_number() {
-    let many: Vec<Package> = (0..26).map(|_| package("base/x", &[])).collect();
-    one(&found(&many), "26 packages");
+    let many: Vec<Package> = (0..37).map(|_| package("base/x", &[])).collect();
+    one(&found(&many), "37 packages");
     let mut numbered = package("path/3-order", &[]);
     numbered.name = "quorate-3-order".into();
     one(&found(&[numbered]), "carries a number");

@@ -1,7 +1,7 @@
 //! For one machine with containers: every replica is a service of a compose file, with its files in a directory beside it.
 
 use super::{Deployment, Files, HEALTH_PORT, Place, container, fill};
-use crate::failure::{Failure, Outcome};
+use quorate_command::failure::{Failure, Outcome};
 use std::collections::BTreeMap;
 
 const HEAD: &str = include_str!("templates/compose.yaml");

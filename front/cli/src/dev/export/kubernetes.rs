@@ -1,7 +1,7 @@
 //! For Kubernetes: one StatefulSet, whose pod `quorate-N` is replica N.
 
 use super::{Deployment, Files, HEALTH_PORT, PORT, Place, container, fill, indent};
-use crate::failure::{Failure, Outcome};
+use quorate_command::failure::{Failure, Outcome};
 
 const MANIFEST: &str = include_str!("templates/kubernetes.yaml");
 const MOUNT: &str =

@@ -10,10 +10,11 @@ mod container;
 mod kubernetes;
 mod systemd;
 
-use crate::cluster::{CLIENT_FILE, Cluster, DEV_DIRECTORY};
-use crate::failure::{Doing as _, Failure, Outcome};
-use crate::init::{self, REPLICA_FILE, parse_member, replica_directory};
-use crate::print;
+use crate::init::parse_member;
+use quorate_command::cluster::{CLIENT_FILE, Cluster, DEV_DIRECTORY};
+use quorate_command::failure::{Doing as _, Failure, Outcome};
+use quorate_command::layout::{self, REPLICA_FILE, replica_directory};
+use quorate_command::print;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -103,7 +104,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         ("kubernetes", kubernetes::files(&deployment)?)
     };
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("deploy-{kind}")));
-    init::refuse_used(&out)?;
+    layout::refuse_used(&out)?;
     for (name, text) in &files {
         write(&out.join(name), text)?;
     }
@@ -182,9 +183,12 @@ impl Deployed {
             }
         }
         let own = place.listen.clone().unwrap_or_else(|| address(self.id));
-        if let Some(etcd) = config.get("etcd").and_then(Value::as_str).and_then(|etcd| elsewhere(etcd, &own))
-        {
-            config.insert("etcd".into(), etcd.into());
+        for (_, front) in config.get_mut("front").and_then(Value::as_table_mut).into_iter().flatten() {
+            let listen = front.get("listen").and_then(Value::as_str);
+            let listen = listen.and_then(|listen| elsewhere(listen, &own));
+            if let (Some(listen), Some(front)) = (listen, front.as_table_mut()) {
+                front.insert("listen".into(), listen.into());
+            }
         }
         for member in config.get_mut("members").and_then(Value::as_array_mut).into_iter().flatten() {
             let id = member.get("replica").and_then(Value::as_integer).and_then(|id| u16::try_from(id).ok());
@@ -207,10 +211,10 @@ impl Deployed {
     }
 }
 
-/// Where clients of etcd are served on the host of this address: on the same port as now.
-fn elsewhere(etcd: &str, address: &str) -> Option<String> {
+/// Where a front listens on the host of this address: on the same port as now.
+fn elsewhere(listen: &str, address: &str) -> Option<String> {
     let (host, _) = address.rsplit_once(':')?;
-    let (_, port) = etcd.rsplit_once(':')?;
+    let (_, port) = listen.rsplit_once(':')?;
     Some(format!("{host}:{port}"))
 }
 

@@ -1,7 +1,7 @@
 //! For machines with systemd: one unit for all replicas, each an instance of it.
 
 use super::{Deployment, Files, Place, fill};
-use crate::failure::{Failure, Outcome};
+use quorate_command::failure::{Failure, Outcome};
 
 const UNIT: &str = include_str!("templates/quorate@.service");
 const USER: &str = include_str!("templates/sysusers.conf");

@@ -149,7 +149,7 @@ fn users_roles_and_permissions() {
 /// Starts the replicas again, with tokens that members sign.
 fn sign_tokens(world: &mut World, method: &str, key: &Path) {
     world.cluster.ctrl_c();
-    let section = format!("\n[etcd_tokens]\nsign_method = \"{method}\"\nkey = \"{}\"\n", key.display());
+    let section = format!("\n[front.etcd.tokens]\nsign_method = \"{method}\"\nkey = \"{}\"\n", key.display());
     for id in world.cluster.ids() {
         let file = world.cluster.replica_directory(id).join("replica.toml");
         let text = fs::read_to_string(&file).expect("it is there");

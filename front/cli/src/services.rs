@@ -1,0 +1,116 @@
+//! The services and fronts that this program has: what it makes of `[service]` and `[front.NAME]`, which the runtime hands on.
+
+use crate::etcd;
+use quorate_command::failure::{Failure, Outcome};
+use quorate_etcd_grpc::Hub;
+use quorate_execute::{InStore, Service};
+use quorate_kit::settings::{self, SettingsError};
+use quorate_kv::{Echo, Kv, KvConfig, Tally};
+use quorate_runtime::{Config, ServiceConfig};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use toml::Table;
+
+/// How errors name the table.
+const SERVICE: &str = "service";
+/// What this program has.
+const NAMES: &str = "\"kv\", \"etcd\", \"tally\" and \"echo\"";
+
+/// The settings of the service `kv`: its limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct KvSettings {
+    /// The longest key, in bytes.
+    key_bytes: u64,
+    /// The longest value, in bytes.
+    value_bytes: u64,
+}
+
+impl Default for KvSettings {
+    fn default() -> Self {
+        Self { key_bytes: 4 << 10, value_bytes: 1 << 20 }
+    }
+}
+
+/// The settings of those that have none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+/// Reads the configuration of a replica, that of its service and its fronts included: the settings of the service are there in full, so
+/// that replicas which leave some out agree with those that do not.
+///
+/// # Errors
+/// Says which key is wrong, and what would be right.
+pub(crate) fn read_config(file: &Path) -> Outcome<Config> {
+    let mut config = Config::read(file).map_err(|why| Failure::usage(why.to_string()))?;
+    let place = file.parent().unwrap_or(Path::new(""));
+    let checked = complete(&mut config.service).and_then(|()| check_fronts(&config, place));
+    checked.map_err(|why| {
+        Failure::usage(format!(
+            "the configuration {} is not usable: {why}\nEvery key is explained in docs/configuration.md",
+            file.display()
+        ))
+    })?;
+    Ok(config)
+}
+
+fn complete(service: &mut ServiceConfig) -> Result<(), SettingsError> {
+    match service.name.as_str() {
+        "kv" => service.settings = full(&kv(&service.settings)?)?,
+        "etcd" | "tally" | "echo" => drop(settings::read::<Nothing>(SERVICE, &service.settings)?),
+        "" => {
+            let why = format!("name: say which runs, as in name = \"kv\"; this program has {NAMES}");
+            return Err(SettingsError::new(SERVICE, why));
+        }
+        other => {
+            let why = format!("name: there is no \"{other}\"; this program has {NAMES}");
+            return Err(SettingsError::new(SERVICE, why));
+        }
+    }
+    Ok(())
+}
+
+fn full(settings: &impl Serialize) -> Result<Table, SettingsError> {
+    Table::try_from(settings).map_err(|why| SettingsError::new(SERVICE, why))
+}
+
+fn kv(table: &Table) -> Result<KvSettings, SettingsError> {
+    let kv: KvSettings = settings::read(SERVICE, table)?;
+    settings::range(SERVICE, "key_bytes", kv.key_bytes, (1..=65_536, "65536"))?;
+    settings::range(SERVICE, "value_bytes", kv.value_bytes, (1..=2 << 20, "2097152 (2 MiB)"))?;
+    Ok(kv)
+}
+
+fn check_fronts(config: &Config, place: &Path) -> Result<(), SettingsError> {
+    if let Some(other) = config.front.keys().find(|name| *name != etcd::FRONT) {
+        return Err(SettingsError::new(
+            "front",
+            format!("there is no \"{other}\"; this program has \"etcd\""),
+        ));
+    }
+    etcd::settings(config, place).map(drop)
+}
+
+/// The service that a configuration names, which was [read](read_config) before.
+///
+/// # Errors
+/// As there.
+pub(crate) fn service(config: &ServiceConfig, hub: &Hub) -> Outcome<Box<dyn Service>> {
+    Ok(match config.name.as_str() {
+        "etcd" => etcd::service(hub),
+        "tally" => Box::new(Tally::default()),
+        "echo" => Box::new(Echo::default()),
+        _ => {
+            let limits = kv(&config.settings).map_err(|why| Failure::usage(why.to_string()))?;
+            Box::new(InStore::new(Kv::new(KvConfig {
+                key_bytes_max: limits.key_bytes,
+                value_bytes_max: limits.value_bytes,
+                ..KvConfig::default()
+            })))
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests;

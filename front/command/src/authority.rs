@@ -1,0 +1,141 @@
+//! The directory of an authority: `ca.pem` and `ca.key`, and `before.pem`, the authority before it, as long as some still use it.
+
+use crate::failure::{Doing as _, Failure, Outcome};
+use quorate_tls::{Authority, Bundle, Issued, Validity, write_private, write_public};
+use quorate_types::{ClusterId, Holder};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// How long a holder's certificate is good for, in days.
+pub const DAYS: u32 = 365;
+/// The name of the file with the trusted authorities.
+pub const CA_FILE: &str = "ca.pem";
+const KEY_FILE: &str = "ca.key";
+const BEFORE_FILE: &str = "before.pem";
+/// How long an authority is good for.
+const YEARS_10_DAYS: u32 = 3652;
+
+/// An authority that is there.
+pub struct Office {
+    /// What signs certificates.
+    pub authority: Authority,
+    /// What its cluster's members and clients trust: it, and the one before it, if that is not dropped yet.
+    pub trusted: Bundle,
+    /// Itself alone.
+    pub current: Bundle,
+}
+
+impl Office {
+    /// Makes a new one, with its directory.
+    pub fn create(directory: &Path, cluster: ClusterId) -> Outcome<Self> {
+        let made = Authority::create(cluster, Validity::days(YEARS_10_DAYS)).doing("make an authority")?;
+        make_private_directory(directory)?;
+        write(&directory.join(KEY_FILE), &made.key, write_private)?;
+        write(&directory.join(CA_FILE), &made.certificate, write_public)?;
+        Self::open(directory)
+    }
+
+    /// Opens one.
+    ///
+    /// # Errors
+    /// Says which file is missing or unusable.
+    pub fn open(directory: &Path) -> Outcome<Self> {
+        let certificate = read(&directory.join(CA_FILE))?;
+        let key = read(&directory.join(KEY_FILE))?;
+        let authority =
+            Authority::read(&Issued { certificate: certificate.clone(), key }).map_err(|why| {
+                Failure::usage(format!("the authority in {} can not be used: {why}", directory.display()))
+            })?;
+        let (mut trusted, mut current) = (Bundle::default(), Bundle::default());
+        current.add(&certificate);
+        trusted.add(&certificate);
+        if directory.join(BEFORE_FILE).exists() {
+            trusted.add(&read(&directory.join(BEFORE_FILE))?);
+        }
+        Ok(Self { authority, trusted, current })
+    }
+
+    /// Makes a new authority in place of the one that is there, which stays trusted until it is dropped. Its key is gone: nobody signs
+    /// with it any more.
+    pub fn replace(directory: &Path) -> Outcome<Self> {
+        // The key may have been lost, which is a reason to be here; the certificate says whose it was.
+        let certificate = read(&directory.join(CA_FILE))?;
+        let found = quorate_tls::certificates_in(certificate.as_bytes());
+        let found = found.doing(format_args!("read {}", directory.join(CA_FILE).display()))?;
+        let old = quorate_tls::Certificate::decode(&found[0]).doing("read the authority's certificate")?;
+        let cluster = old.cluster.ok_or_else(|| Failure::usage("that authority is of no cluster"))?;
+        write(&directory.join(BEFORE_FILE), &certificate, write_public)?;
+        Self::create(directory, cluster)
+    }
+
+    /// Makes a holder's files in a directory: `NAME.pem`, `NAME.key`, and whom to trust.
+    pub fn issue(&self, place: &Place<'_>, holder: &Holder, hosts: &[String], days: u32) -> Outcome<Files> {
+        let files = place.files();
+        make_private_directory(place.directory)?;
+        write(&files.ca, &self.trusted.pem, write_public)?;
+        self.write(&files, holder, hosts, days)?;
+        Ok(files)
+    }
+
+    /// Makes a new certificate with a new key in these files.
+    pub fn write(&self, files: &Files, holder: &Holder, hosts: &[String], days: u32) -> Outcome<()> {
+        let issued = self
+            .authority
+            .issue(holder, hosts, Validity::days(days))
+            .map_err(|why| Failure::usage(format!("no certificate can be made for {holder}: {why}")))?;
+        // The key first: whoever reads between the two finds that they do not fit, and keeps what it has.
+        write(&files.key, &issued.key, write_private)?;
+        write(&files.certificate, &issued.certificate, write_public)
+    }
+}
+
+/// Where a holder's files are to be.
+pub struct Place<'a> {
+    /// In which directory.
+    pub directory: &'a Path,
+    /// Their name without the ending.
+    pub name: &'a str,
+}
+
+impl Place<'_> {
+    fn files(&self) -> Files {
+        Files {
+            ca: self.directory.join(CA_FILE),
+            certificate: self.directory.join(format!("{}.pem", self.name)),
+            key: self.directory.join(format!("{}.key", self.name)),
+        }
+    }
+}
+
+/// A holder's files.
+pub struct Files {
+    /// Whom to trust.
+    pub ca: PathBuf,
+    /// The certificate.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+/// Reads a file of certificates or a key.
+///
+/// # Errors
+/// Names the file.
+pub fn read(path: &Path) -> Outcome<String> {
+    fs::read_to_string(path).map_err(|why| Failure::usage(format!("can not read {}: {why}", path.display())))
+}
+
+/// Writes one, as `how` does it.
+///
+/// # Errors
+/// Names the file.
+pub fn write(path: &Path, text: &str, how: fn(&Path, &str) -> std::io::Result<()>) -> Outcome<()> {
+    how(path, text).doing(format_args!("write {}", path.display()))
+}
+
+/// Keys lie in it, so that nobody else looks into it.
+fn make_private_directory(path: &Path) -> Outcome<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.doing(format_args!("make {}", path.display()))
+}

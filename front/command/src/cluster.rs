@@ -1,0 +1,124 @@
+//! Which cluster a command is about: `client.toml`, and the order in which it is looked for.
+//!
+//! `--config`, `--dir`, the environment variable `QUORATE_CONFIG`, then `./.quorate/dev`.
+
+use crate::failure::{Failure, Outcome};
+use quorate::client::{Authentication, ClientFile, ClientFiles, Credentials};
+use quorate_types::{ClusterId, FaultModel, Faults, ReplicaId};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The name of the file that tells clients where the cluster is.
+pub const CLIENT_FILE: &str = "client.toml";
+/// Where `dev` keeps its cluster unless told otherwise.
+pub const DEV_DIRECTORY: &str = ".quorate/dev";
+/// The file in its directory that says that `dev` made it, and with which choices.
+pub const DEV_MARKER: &str = "dev.toml";
+/// The variable that names a `client.toml`.
+pub const VARIABLE: &str = "QUORATE_CONFIG";
+
+/// Which cluster.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct ClusterArgs {
+    /// The directory that `quorate dev` or `quorate init` made [default: ./.quorate/dev]
+    #[arg(long, value_name = "DIR", conflicts_with = "config")]
+    pub dir: Option<PathBuf>,
+    /// The file client.toml of the cluster [default: the one that QUORATE_CONFIG names]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// A cluster as its clients know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// Its id.
+    pub id: ClusterId,
+    /// Its replicas, and where they listen.
+    pub members: Vec<(ReplicaId, String)>,
+    /// What its replicas may do.
+    pub fault_model: FaultModel,
+    /// How many of them may be faulty, where it was made for fewer than its members allow.
+    pub faults: Option<u32>,
+    /// How its clients' requests show who asked them.
+    pub authentication: Authentication,
+    /// The certificates to show to them; none where connections are plain.
+    pub tls: Option<ClientFiles>,
+    /// The directory of `client.toml`, where `dev` has its control socket, too.
+    pub directory: PathBuf,
+}
+
+impl Cluster {
+    /// Finds the cluster that is meant.
+    ///
+    /// # Errors
+    /// Says where it was looked for, and what to do.
+    pub fn find(args: &ClusterArgs) -> Outcome<Self> {
+        if let Some(file) = &args.config {
+            return Self::read(file, "Name an existing file with --config");
+        }
+        if let Some(directory) = &args.dir {
+            let remedy = "Name a directory that `quorate dev` or `quorate init` made, or start a cluster there with \
+                          `quorate dev --dir`";
+            return Self::read(&directory.join(CLIENT_FILE), remedy);
+        }
+        if let Some(file) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
+            return Self::read(Path::new(&file), "Correct the environment variable QUORATE_CONFIG");
+        }
+        let file = Path::new(DEV_DIRECTORY).join(CLIENT_FILE);
+        if !file.exists() {
+            return Err(Failure::usage(format!(
+                "no cluster is known here: there is no {}.\nStart one with `quorate dev`, or name one with --dir, --config \
+                 or the environment variable {VARIABLE}",
+                file.display()
+            )));
+        }
+        Self::read(&file, "Start a cluster anew with `quorate dev --fresh`")
+    }
+
+    /// Reads a `client.toml`.
+    pub fn read(file: &Path, remedy: &str) -> Outcome<Self> {
+        let parsed = ClientFile::read(file).map_err(|why| Failure::usage(format!("{why}. {remedy}")))?;
+        let ClientFile { cluster, members, fault_model, faults, authentication, tls } = parsed;
+        let directory = file.parent().map(Path::to_path_buf).unwrap_or_default();
+        Ok(Self { id: cluster, members, fault_model, faults, authentication, tls, directory })
+    }
+
+    /// A client of this cluster.
+    pub fn client(&self) -> quorate::client::ClientBuilder {
+        self.file().builder()
+    }
+
+    /// What an operator shows to the replicas; none where connections are plain.
+    ///
+    /// # Errors
+    /// When the certificates can not be used.
+    pub fn credentials(&self) -> Outcome<Option<Arc<Credentials>>> {
+        let Some(tls) = &self.tls else { return Ok(None) };
+        let files = tls.for_operators().unwrap_or(&tls.client);
+        let credentials = Credentials::load(files).map_err(|why| Failure::usage(why.to_string()))?;
+        Ok(Some(Arc::new(credentials)))
+    }
+
+    fn file(&self) -> ClientFile {
+        let (members, tls) = (self.members.clone(), self.tls.clone());
+        let Self { id, fault_model, faults, authentication, .. } = *self;
+        ClientFile { cluster: id, members, fault_model, faults, authentication, tls }
+    }
+
+    /// The text of the `client.toml` of this cluster.
+    pub fn to_toml(&self) -> String {
+        self.file().to_toml()
+    }
+
+    /// How many replicas agree on something: a majority, or more where they may lie.
+    pub fn majority(&self) -> usize {
+        let members = u32::try_from(self.members.len()).unwrap_or(u32::MAX).max(1);
+        let faults = Faults::of(self.fault_model);
+        self.faults.map_or(faults, |most| faults.at_most(most)).among(members).agreement() as usize
+    }
+
+    /// Whether `quorate dev` looks after this cluster now or did so before.
+    pub fn is_dev(&self) -> bool {
+        self.directory.join(DEV_MARKER).exists()
+    }
+}

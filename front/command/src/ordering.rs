@@ -1,0 +1,190 @@
+//! How replicas of a new cluster agree, as `init`, `dev` and `backup restore` are told.
+
+use crate::failure::{Failure, Outcome};
+use clap::ValueEnum;
+use quorate::client::Authentication;
+use quorate_types::{FaultModel, Protocol};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The options for it.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct OrderArgs {
+    /// Which faults the cluster survives [default: crash]
+    #[arg(long, value_enum)]
+    fault_model: Option<FaultModelWord>,
+    /// How many faults it survives, 1 or more, where fewer are wanted than its replicas allow; with byzantine faults its quorums are
+    /// smaller then [default: as many as they allow]
+    #[arg(long, value_name = "COUNT")]
+    faults: Option<u32>,
+    /// How replicas agree [default: raft; mod-smart with byzantine faults]
+    #[arg(long, value_enum)]
+    protocol: Option<ProtocolWord>,
+    /// With byzantine faults: how clients show who asked to replicas that did not hear them [default: links]
+    #[arg(long, value_enum)]
+    authentication: Option<AuthenticationWord>,
+    /// With mod-smart: after so many slots the next replica leads; 0: who leads stays as long as it does well [default: 0]
+    #[arg(long, value_name = "SLOTS")]
+    rotate_after: Option<u64>,
+}
+
+/// How requests show who asked them, on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AuthenticationWord {
+    /// Each replica believes what it heard over its own link
+    Links,
+    /// Clients sign every request
+    Signatures,
+    /// Clients that do not attack tag every request for each replica, and send to the leader first
+    Macs,
+}
+
+/// A fault model, on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FaultModelWord {
+    /// Replicas stop and come back
+    Crash,
+    /// Up to a third of them do anything at all; needs four replicas or more
+    Byzantine,
+}
+
+/// A protocol, on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProtocolWord {
+    /// Raft
+    Raft,
+    /// Mod-SMaRt
+    ModSmart,
+}
+
+/// What was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct OrderChoice {
+    /// Which faults the cluster survives.
+    #[serde(default)]
+    pub fault_model: FaultModel,
+    /// No more faults than this are survived; as many as the replicas allow if it is not said.
+    #[serde(default)]
+    pub faults: Option<u32>,
+    /// How replicas agree.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// How requests show who asked them.
+    #[serde(default)]
+    pub authentication: Authentication,
+    /// After so many slots the next replica leads; 0: never for that reason.
+    #[serde(default)]
+    pub rotate_after: u64,
+}
+
+impl From<AuthenticationWord> for Authentication {
+    fn from(word: AuthenticationWord) -> Self {
+        match word {
+            AuthenticationWord::Links => Self::Links,
+            AuthenticationWord::Signatures => Self::Signatures,
+            AuthenticationWord::Macs => Self::Macs,
+        }
+    }
+}
+
+impl From<FaultModelWord> for FaultModel {
+    fn from(word: FaultModelWord) -> Self {
+        match word {
+            FaultModelWord::Crash => Self::Crash,
+            FaultModelWord::Byzantine => Self::Byzantine,
+        }
+    }
+}
+
+impl From<ProtocolWord> for Protocol {
+    fn from(word: ProtocolWord) -> Self {
+        match word {
+            ProtocolWord::Raft => Self::Raft,
+            ProtocolWord::ModSmart => Self::ModSmart,
+        }
+    }
+}
+
+impl OrderArgs {
+    /// What was chosen, where nothing else was before.
+    ///
+    /// # Errors
+    /// When they do not go together.
+    pub fn choice(self) -> Outcome<OrderChoice> {
+        let byzantine = self.fault_model == Some(FaultModelWord::Byzantine);
+        match self.protocol {
+            Some(ProtocolWord::Raft) if byzantine => Err(Failure::usage(
+                "the protocol raft survives crashes only: leave --protocol out, or say --protocol mod-smart",
+            )),
+            _ if !byzantine && self.authentication.is_some_and(|word| word != AuthenticationWord::Links) => {
+                Err(Failure::usage(
+                    "where replicas only crash nobody checks who asked: leave --authentication out, or say --fault-model byzantine",
+                ))
+            }
+            protocol
+                if protocol != Some(ProtocolWord::ModSmart)
+                    && !byzantine
+                    && self.rotate_after.is_some_and(|slots| slots > 0) =>
+            {
+                Err(Failure::usage(
+                    "with the protocol raft leaders do not rotate: leave --rotate-after out, or say --protocol mod-smart",
+                ))
+            }
+            None if byzantine => {
+                let usual = OrderChoice { protocol: Protocol::ModSmart, ..OrderChoice::default() };
+                Ok(self.over(usual))
+            }
+            _ => Ok(self.over(OrderChoice::default())),
+        }
+    }
+
+    /// How many replicas a cluster has that nobody says more of.
+    pub fn replicas(self) -> u16 {
+        if self.fault_model == Some(FaultModelWord::Byzantine) { 4 } else { 3 }
+    }
+
+    /// What was chosen, over what was before.
+    pub fn over(self, before: OrderChoice) -> OrderChoice {
+        let fault_model = self.fault_model.map_or(before.fault_model, FaultModel::from);
+        let protocol = self.protocol.map_or(before.protocol, Protocol::from);
+        let authentication = self.authentication.map_or(before.authentication, Authentication::from);
+        let rotate_after = self.rotate_after.unwrap_or(before.rotate_after);
+        let faults = self.faults.or(before.faults);
+        OrderChoice { fault_model, faults, protocol, authentication, rotate_after }
+    }
+}
+
+impl OrderChoice {
+    /// The lines of a configuration; what is not said is Raft.
+    pub fn to_toml(self) -> String {
+        let faults = self.faults.map_or(String::new(), |faults| format!("faults = {faults}\n"));
+        match self.protocol {
+            Protocol::Raft => faults,
+            protocol => {
+                let (protocol, model) = (protocol.name(), self.fault_model.name());
+                let rotation = match self.rotate_after {
+                    0 => String::new(),
+                    slots => format!("rotate_after = {slots}\n"),
+                };
+                format!("protocol = \"{protocol}\"\nfault_model = \"{model}\"\n{faults}{rotation}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for OrderChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {} faults", self.protocol.name(), self.fault_model.name())?;
+        if let Some(faults) = self.faults {
+            write!(f, ", no more than {faults} of them")?;
+        }
+        match self.authentication {
+            Authentication::Links => {}
+            other => write!(f, ", requests authenticated by {}", other.name())?,
+        }
+        match self.rotate_after {
+            0 => Ok(()),
+            slots => write!(f, ", leaders rotate after {slots} slots"),
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! Connections of clients: a front listens, and serves on a thread of its own, beside the lane.
+//!
+//! So many connections at once as the front says, others wait in the system's queue; with certificates the beginning of a connection may
+//! take so long only. Dropping [`Running`] ends the front with everything that it does. Tests: front/kit/tests.
+
+use crate::shown::Shown;
+use crate::tls::Tls;
+use quorate::TlsFiles;
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, oneshot};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// How long the beginning of a connection may take.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+/// How long to wait when the system has no room for a connection.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// How a front listens.
+#[derive(Clone, Debug)]
+pub struct Listen {
+    /// What the front is called, in threads, the log and errors: `etcd`.
+    pub front: &'static str,
+    /// Where, as `host:port`; the port 0 is any that is free.
+    pub address: String,
+    /// The member's certificates; none where connections are plain.
+    pub tls: Option<TlsFiles>,
+    /// What is spoken over TLS, the best first (ALPN); empty: clients need not say what they speak.
+    pub protocols: &'static [&'static [u8]],
+    /// Connections at once.
+    pub connections_max: usize,
+    /// Threads for what would hold up the one that serves, such as a [`Worker`](crate::Worker)'s work.
+    pub helpers: usize,
+}
+
+/// Why a front does not start. Each says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address.
+    #[error(
+        "can not listen for clients of {front} on {address}: {why}. Correct `listen` in [front.{front}], or stop who uses that port"
+    )]
+    Listen {
+        /// Which front.
+        front: &'static str,
+        /// Which address.
+        address: String,
+        /// What the system said.
+        why: io::Error,
+    },
+    /// The certificates.
+    #[error("the certificates can not be used for clients of {front}: {why}")]
+    Tls {
+        /// Which front.
+        front: &'static str,
+        /// What is wrong with them.
+        why: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The system refuses a thread.
+    #[error("starting a thread: {0}")]
+    Thread(io::Error),
+}
+
+/// A front at work. Dropping it ends it.
+pub struct Running {
+    front: &'static str,
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Running {
+    /// What it is called.
+    pub fn front(&self) -> &'static str {
+        self.front
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the front {} on {}", self.front, self.address)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Listen {
+    /// Listens, and does there what `serve` makes of it, on a thread of its own with an event loop.
+    ///
+    /// # Errors
+    /// When it can not listen.
+    pub fn start<S, F>(self, serve: S) -> Result<Running, StartError>
+    where
+        S: FnOnce(Listener) -> F + Send + 'static,
+        F: Future<Output = ()>,
+    {
+        let Self { front, address, tls, protocols, connections_max, helpers } = self;
+        let tls = tls.map(|files| Tls::load(front, files, protocols)).transpose();
+        let tls = tls.map_err(|why| StartError::Tls { front, why })?;
+        let refused = |why| StartError::Listen { front, address: address.clone(), why };
+        let listener = std::net::TcpListener::bind(&address).map_err(refused)?;
+        listener.set_nonblocking(true).map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .thread_name(format!("{front}-help"))
+            .max_blocking_threads(helpers)
+            .build()
+            .map_err(StartError::Thread)?;
+        let (stop, stopped) = oneshot::channel();
+        let work = move || {
+            runtime.block_on(async move {
+                let serve = async {
+                    match TcpListener::from_std(listener) {
+                        Ok(tcp) => {
+                            let open = Connections::default();
+                            serve(Listener { front, tcp, tls, address, connections_max, open }).await;
+                        }
+                        Err(why) => tracing::error!("clients of {front} are not served: {why}"),
+                    }
+                };
+                tokio::select! {
+                    () = serve => {}
+                    _ = stopped => {}
+                }
+            });
+            runtime.shutdown_background();
+        };
+        let thread = std::thread::Builder::new().name(front.into()).spawn(work);
+        let thread = Some(thread.map_err(StartError::Thread)?);
+        Ok(Running { front, address, stop: Some(stop), thread })
+    }
+}
+
+/// How many connections there are. Clones are the same one.
+#[derive(Clone, Debug, Default)]
+pub struct Connections(Arc<AtomicUsize>);
+
+impl Connections {
+    /// So many now.
+    pub fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Where clients come in.
+pub struct Listener {
+    front: &'static str,
+    tcp: TcpListener,
+    tls: Option<Tls>,
+    address: SocketAddr,
+    connections_max: usize,
+    open: Connections,
+}
+
+/// A client's connection, whose beginning is over.
+#[derive(Debug)]
+pub struct Connection {
+    /// What it says, and is told.
+    pub stream: Stream,
+    /// Whom its certificate names; nobody where connections are plain.
+    pub shown: Shown,
+}
+
+impl Listener {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Whether connections are encrypted and authenticated.
+    pub fn is_safe(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// How many there are.
+    pub fn connections(&self) -> Connections {
+        self.open.clone()
+    }
+
+    /// Serves each connection in a task of its own, for ever.
+    pub async fn each<S, F>(self, serve: S)
+    where
+        S: Fn(Connection) -> F + Clone + Send + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let places = Arc::new(Semaphore::new(self.connections_max));
+        let front = self.front;
+        loop {
+            let Ok(place) = places.clone().acquire_owned().await else { return };
+            let stream = match self.tcp.accept().await {
+                Ok((stream, _)) => stream,
+                Err(why) => {
+                    tracing::debug!("a client of {front} could not connect: {why}");
+                    tokio::time::sleep(ACCEPT_AGAIN).await;
+                    continue;
+                }
+            };
+            let (serve, open) = (serve.clone(), self.open.clone());
+            let acceptor = self.tls.as_ref().map(Tls::acceptor);
+            tokio::spawn(async move {
+                open.0.fetch_add(1, Ordering::Relaxed);
+                if let Some(connection) = begin(front, stream, acceptor).await {
+                    serve(connection).await;
+                }
+                open.0.fetch_sub(1, Ordering::Relaxed);
+                drop(place);
+            });
+        }
+    }
+}
+
+/// The connection, if the client does its part in time.
+async fn begin(front: &str, stream: TcpStream, acceptor: Option<TlsAcceptor>) -> Option<Connection> {
+    let _ = stream.set_nodelay(true);
+    let Some(acceptor) = acceptor else {
+        return Some(Connection { stream: Stream::Plain(stream), shown: Shown::default() });
+    };
+    match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await.ok()? {
+        Ok(stream) => {
+            let shown = stream.get_ref().1.peer_certificates().and_then(|all| all.first());
+            let shown = shown.map_or_else(Shown::default, Shown::of);
+            Some(Connection { stream: Stream::Safe(Box::new(stream)), shown })
+        }
+        Err(why) => {
+            tracing::debug!("a client of {front} has no safe connection: {why}");
+            None
+        }
+    }
+}
+
+/// What a client's connection carries.
+#[derive(Debug)]
+pub enum Stream {
+    /// As it is.
+    Plain(TcpStream),
+    /// Through TLS.
+    Safe(Box<TlsStream<TcpStream>>),
+}
+
+/// Does the same with either.
+macro_rules! either {
+    ($self:ident, $stream:ident => $do:expr) => {
+        match $self.get_mut() {
+            Stream::Plain(stream) => {
+                let $stream = Pin::new(stream);
+                $do
+            }
+            Stream::Safe(stream) => {
+                let $stream = Pin::new(stream.as_mut());
+                $do
+            }
+        }
+    };
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        either!(self, stream => stream.poll_read(cx, into))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        either!(self, stream => stream.poll_write(cx, bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        either!(self, stream => stream.poll_write_vectored(cx, parts))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.is_write_vectored(),
+            Self::Safe(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        either!(self, stream => stream.poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        either!(self, stream => stream.poll_shutdown(cx))
+    }
+}

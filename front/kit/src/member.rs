@@ -1,0 +1,84 @@
+//! What the program hands to any front: the member that it speaks for, and the ways to it.
+
+use crate::backups::MakeBackup;
+use crate::seen::{See, Seen};
+use quorate::client::{Authentication, ClientBuilder};
+use quorate::{Client, ReplicaId, TlsFiles};
+use quorate_runtime::{Config, Running};
+use quorate_types::{ClusterId, Span};
+
+/// Whether this member lies to clients at the moment, for experiments.
+pub type Lies = Box<dyn Fn() -> bool + Send + Sync>;
+
+/// The member that a front speaks for.
+pub struct Member {
+    /// Its cluster.
+    pub cluster: ClusterId,
+    /// Its id.
+    pub replica: ReplicaId,
+    /// Its certificates, which it shows to clients and to other members; none where connections are plain.
+    pub tls: Option<TlsFiles>,
+    /// It as a client of its own cluster, which reaches whoever leads.
+    pub client: Client,
+    /// What it says of itself.
+    pub see: See,
+    /// Makes backups, where that can be done.
+    pub backup: Option<MakeBackup>,
+    /// None: it never lies.
+    pub lies: Option<Lies>,
+}
+
+/// What a front needs of the way to the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// The largest frame, in bytes: the largest request or reply of the front's protocol, and what is around it.
+    pub frame_bytes_max: u32,
+    /// How long a command is tried again while the disks of the members are full, before its client is told; none: as long as any call.
+    pub full_patience: Option<Span>,
+}
+
+/// Why no front can speak for a member.
+#[derive(Debug, thiserror::Error)]
+pub enum MemberError {
+    /// The configuration names no cluster.
+    #[error("{0}")]
+    Config(#[from] quorate_runtime::ConfigError),
+    /// It can't be a client of its own cluster.
+    #[error("this replica can not be a client of its own cluster: {0}")]
+    Client(#[from] quorate::client::BuildError),
+}
+
+impl Member {
+    /// The replica that runs in this process with this configuration. It never lies and makes no backups unless that is set afterwards.
+    ///
+    /// # Errors
+    /// When it can not be a client of its own cluster.
+    pub fn of(config: &Config, running: &Running, needs: Needs) -> Result<Self, MemberError> {
+        let asker = running.asker();
+        Ok(Self {
+            cluster: config.cluster_id()?,
+            replica: ReplicaId::new(config.replica),
+            tls: config.tls.clone(),
+            client: client(config, needs)?,
+            see: Box::new(move || asker.ask().map(|status| Seen::of(&status))),
+            backup: None,
+            lies: None,
+        })
+    }
+}
+
+fn client(config: &Config, needs: Needs) -> Result<Client, MemberError> {
+    let members =
+        config.members.iter().map(|member| (ReplicaId::new(member.replica), member.address.clone()));
+    let builder = Client::builder().members(members).cluster(config.cluster_id()?);
+    let builder = builder.fault_model(config.fault_model).frame_bytes_max(needs.frame_bytes_max);
+    let builder = config.faults.into_iter().fold(builder, ClientBuilder::faults);
+    let mut builder = builder.configure(|config| config.full_patience = needs.full_patience);
+    if config.sessions.require_signed {
+        builder = builder.authentication(Authentication::Signatures);
+    }
+    if let Some(tls) = &config.tls {
+        builder = builder.tls(tls.clone());
+    }
+    Ok(builder.build()?)
+}

@@ -1,0 +1,230 @@
+//! What operators do, asked of the replicas on behalf of a client that may: the same requests that `quorate member` and `quorate drain`
+//! send, from this replica, with its own certificate. Who may is for the front to say, before it asks.
+//!
+//! Tests: front/etcd-grpc/tests/members.rs, and with etcdctl front/cli/tests/all/etcd/.
+
+use crate::seen::{Look, Seen};
+use crate::worker::Worker;
+use quorate::TlsFiles;
+use quorate::client::{AdminConnection, Credentials, REFUSED};
+use quorate_types::{ClusterId, ReplicaId};
+use quorate_wire::{FrameKind, MemberRequest, OutFrame};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a replica may take to answer.
+const ANSWER: Duration = Duration::from_secs(2);
+/// How long somebody is looked for who leads, and how long a leader may take to hand over.
+const LEADER: Duration = Duration::from_secs(7);
+/// How long a change of the members may take.
+const CHANGE: Duration = Duration::from_secs(60);
+/// How often we look again.
+const LOOK: Duration = Duration::from_millis(50);
+/// When a leader is asked once more to hand over.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Why it was not done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OperatorError {
+    /// Nobody leads.
+    #[error("nobody leads: try again")]
+    NoLeader,
+    /// This member does not lead, and only who leads can hand over.
+    #[error("this member does not lead: ask who does")]
+    NotLeader,
+    /// Whoever is to lead is no member that votes.
+    #[error("the new leader is no member that votes: name one that does")]
+    BadTarget,
+    /// The member is unknown.
+    #[error("there is no such member")]
+    NoSuchMember,
+    /// It may happen yet.
+    #[error("it took too long, and may be done yet: look before you ask again")]
+    TimedOut,
+    /// The member, or its front, is being stopped.
+    #[error("this member is being stopped: ask another one")]
+    Stopped,
+    /// What a replica says.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Asks as operators do.
+#[derive(Clone)]
+pub struct Operator {
+    front: &'static str,
+    cluster: ClusterId,
+    own: ReplicaId,
+    /// What this replica shows to others; nothing where connections are plain.
+    tls: Option<TlsFiles>,
+    look: Look,
+    worker: Worker,
+}
+
+/// What is asked of a replica.
+struct Question {
+    replica: u16,
+    address: String,
+    frame: OutFrame,
+    answer: FrameKind,
+}
+
+impl Operator {
+    /// For clients of this front, on behalf of this member, which shows this to others (nothing where connections are plain).
+    pub fn new(
+        front: &'static str,
+        (cluster, own): (ClusterId, ReplicaId),
+        tls: Option<TlsFiles>,
+        look: Look,
+    ) -> Self {
+        Self { front, cluster, own, tls, look, worker: Worker::new() }
+    }
+
+    /// What the leader says of the cluster.
+    ///
+    /// # Errors
+    /// When nobody says it in time.
+    pub async fn standing(&self) -> Result<Seen, OperatorError> {
+        let text = self.ask_leader(&|| status_request(), FrameKind::Status).await?;
+        Seen::of_status(&text).ok_or(OperatorError::NoLeader)
+    }
+
+    /// Has the members changed, and waits until that is over.
+    ///
+    /// # Errors
+    /// Why they are not changed, or not yet.
+    pub async fn change(&self, request: MemberRequest) -> Result<(), OperatorError> {
+        let before = self.look.now().await.unwrap_or_default();
+        let text = self.ask_leader(&|| request.frame(), FrameKind::MemberReply).await?;
+        let number = text.strip_prefix("begun m").and_then(|number| number.parse().ok());
+        let number: u64 = number.ok_or(OperatorError::Refused(text.clone()))?;
+        tracing::info!("a client of {} has the members changed: {request:?}, {text}", self.front);
+        let until = Instant::now() + CHANGE;
+        while !self.is_over(number, &before).await {
+            if Instant::now() >= until {
+                return Err(OperatorError::TimedOut);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// Whether one of the members says so. Whoever was removed may never hear of it.
+    async fn is_over(&self, number: u64, before: &Seen) -> bool {
+        let seen = self.look.now().await.unwrap_or_default();
+        let is_over = |seen: &Seen| seen.membership >= number && !seen.is_changing;
+        if is_over(&seen) {
+            return true;
+        }
+        for member in before.members.iter().filter(|member| member.replica != self.own.number()) {
+            let (replica, address) = (member.replica, member.address.clone());
+            let asked = Question { replica, address, frame: status_request(), answer: FrameKind::Status };
+            if let Ok(text) = self.ask(asked).await
+                && Seen::of_status(&text).is_some_and(|seen| is_over(&seen))
+            {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Has this replica hand over what it leads, and waits until `to` leads.
+    ///
+    /// # Errors
+    /// Why it does not, or not yet.
+    pub async fn move_leader(&self, to: u16) -> Result<(), OperatorError> {
+        let own = self.own.number();
+        let seen = self.look.now().await.ok_or(OperatorError::Stopped)?;
+        if seen.leader != Some(own) {
+            return Err(OperatorError::NotLeader);
+        }
+        if seen.member(to).is_none_or(|member| member.learner) {
+            return Err(OperatorError::BadTarget);
+        }
+        let address =
+            seen.member(own).map(|member| member.address.clone()).ok_or(OperatorError::NoSuchMember)?;
+        let until = Instant::now() + LEADER;
+        let mut asked = None::<Instant>;
+        loop {
+            let leader = self.look.now().await.and_then(|seen| seen.leader);
+            if leader == Some(to) {
+                return Ok(());
+            }
+            if Instant::now() >= until {
+                return Err(OperatorError::TimedOut);
+            }
+            if leader == Some(own) && asked.is_none_or(|at| at.elapsed() >= ASK_AGAIN) {
+                asked = Some(Instant::now());
+                let frame = OutFrame::new(FrameKind::TransferRequest, &to.to_le_bytes(), vec![]);
+                let (replica, address) = (own, address.clone());
+                let question = Question { replica, address, frame, answer: FrameKind::TransferReply };
+                self.ask(question).await.map_err(OperatorError::Refused)?;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Asks whoever leads, again if that is somebody else by now, or nobody for a moment.
+    async fn ask_leader(
+        &self,
+        frame: &(dyn Fn() -> OutFrame + Sync),
+        answer: FrameKind,
+    ) -> Result<String, OperatorError> {
+        let until = Instant::now() + LEADER;
+        loop {
+            let seen = self.look.now().await.ok_or(OperatorError::Stopped)?;
+            let leader = seen.leader.and_then(|leader| seen.member(leader));
+            let (why, again) = match leader {
+                None => (OperatorError::NoLeader, true),
+                Some(leader) => {
+                    let (replica, address) = (leader.replica, leader.address.clone());
+                    match self.ask(Question { replica, address, frame: frame(), answer }).await {
+                        Ok(text) => return Ok(text),
+                        Err(why) => {
+                            let again = ["leads, ask it", "try again"].iter().any(|text| why.contains(text));
+                            let front = self.front;
+                            tracing::debug!("replica {replica} refuses what a client of {front} asks: {why}");
+                            (OperatorError::Refused(why), again)
+                        }
+                    }
+                }
+            };
+            if !again || Instant::now() >= until {
+                return Err(why);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    async fn ask(&self, question: Question) -> Result<String, String> {
+        let (cluster, tls) = (self.cluster, self.tls.clone());
+        let asked = self.worker.run(move || ask(cluster, tls.as_ref(), &question)).await;
+        asked.unwrap_or_else(|| Err("it is being stopped, try again".to_owned()))
+    }
+}
+
+fn status_request() -> OutFrame {
+    OutFrame::new(FrameKind::StatusRequest, &[], vec![])
+}
+
+/// One question on a connection of its own; such questions are rare.
+fn ask(cluster: ClusterId, tls: Option<&TlsFiles>, question: &Question) -> Result<String, String> {
+    let credentials = tls.map(Credentials::load).transpose().map_err(|why| why.to_string())?;
+    let Question { replica, address, frame, answer } = question;
+    let replica = ReplicaId::new(*replica);
+    let dialed = AdminConnection::connect(replica, address, cluster, credentials.as_ref(), ANSWER);
+    // A replica that refuses us does so again.
+    let again = |why: String| if why.starts_with(REFUSED) { why } else { format!("{why}, try again") };
+    let mut connection = dialed.map_err(again)?;
+    // The connection ends with what sends on it.
+    let mut sender = connection.sender()?;
+    sender.send(frame)?;
+    let until = std::time::Instant::now() + ANSWER;
+    while let Some(frame) = connection.receive(until.saturating_duration_since(std::time::Instant::now()))? {
+        if frame.kind == *answer {
+            let text = String::from_utf8_lossy(&frame.payload).into_owned();
+            return text.strip_prefix("error: ").map_or(Ok(text.clone()), |why| Err(why.to_owned()));
+        }
+    }
+    Err("no answer in time, try again".to_owned())
+}

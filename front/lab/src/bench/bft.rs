@@ -1,0 +1,132 @@
+//! `bench bft`: many clients in a closed loop, each with one request outstanding; sizes of requests and replies as wished.
+//!
+//! The service does nothing with a request but to answer it: what is measured is agreement. As in the papers, "0/0" are requests and
+//! replies of no bytes. Each request carries its number where it has room for it; at the end every replica must have executed as many.
+
+use super::load::{self, Plan, Work};
+use super::options::BftArgs;
+use super::report::{Check, Subject};
+use super::series::{self, Series};
+use super::target::Target;
+use quorate::client::{Authentication, Encoded, ReadOptions, Replies};
+use quorate_command::arguments::seconds;
+use quorate_command::failure::{Failure, Outcome};
+use quorate_command::layout::ServiceChoice;
+use quorate_floor::Config as FloorConfig;
+use quorate_kv::echo_command;
+use std::time::{Duration, Instant};
+
+/// Sizes beyond what a frame takes make no sense here.
+const BYTES_MAX: usize = 256 << 10;
+const CATCH_UP: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+pub(super) fn run(args: &BftArgs, json: bool) -> Outcome {
+    args.measurement.check()?;
+    if !(1..=10_000).contains(&args.clients) {
+        return Err(Failure::usage("--clients is 1 to 10000"));
+    }
+    if args.request_bytes > BYTES_MAX || args.reply_bytes > BYTES_MAX {
+        return Err(Failure::usage("--request-bytes and --reply-bytes are at most 262144"));
+    }
+    if args.measurement.cluster.dir.is_some() || args.measurement.cluster.config.is_some() {
+        return Err(Failure::usage("`bench bft` starts a cluster of its own: leave out --dir and --config"));
+    }
+    let floor = FloorConfig {
+        window: args.clients as u64,
+        command_bytes: args.request_bytes.max(16),
+        ..series::floor_config(&args.measurement)
+    };
+    let connections =
+        if args.shared { "which share connections" } else { "each with connections of its own" };
+    let authentication = args.measurement.order.choice()?.authentication;
+    let shown = match authentication {
+        Authentication::Links => String::new(),
+        other => format!(", authenticated by {}", other.name()),
+    };
+    let subject = Subject {
+        benchmark: "bft",
+        payload: format!("{}/{} B requests/replies", args.request_bytes, args.reply_bytes),
+        load: format!("{} clients, {connections}, one request outstanding each{shown}", args.clients),
+        unit: "requests",
+    };
+    Series { measurement: &args.measurement, subject, floor, json }.run(|title| measure(args, title))
+}
+
+fn measure(args: &BftArgs, title: &str) -> Outcome<series::Run> {
+    let mut target = Target::open(&args.measurement, ServiceChoice::Echo)?;
+    if !args.shared {
+        target.have_crowd(args.clients, TIMEOUT)?;
+    }
+    let plan = Plan {
+        sessions: args.clients,
+        slots: args.clients,
+        commands_per_call: 1,
+        warm: Duration::from_secs_f64(args.measurement.warm),
+        measure: seconds("--secs", args.measurement.secs)?,
+    };
+    let command = echo_command(args.request_bytes, args.reply_bytes);
+    let mut work = Requests { command: Encoded::one(&command), reply_bytes: args.reply_bytes, answered: 0 };
+    let before = target.signatures_checked()?;
+    let measured = load::run(&mut target, &plan, &mut work, title)?;
+    let check = verify(&target, work.answered)?;
+    let checked = target.signatures_checked()? - before;
+    let run = series::Run::new(&target, measured, check);
+    let signs = target.order.authentication == Authentication::Signatures;
+    Ok(if signs { run.checked(checked, work.answered) } else { run })
+}
+
+struct Requests {
+    command: Encoded,
+    reply_bytes: usize,
+    answered: u64,
+}
+
+impl Work for Requests {
+    fn next(&mut self, _: usize) -> Encoded {
+        self.command.clone()
+    }
+
+    fn answered(&mut self, _: usize, replies: &Replies) -> Outcome<()> {
+        self.answered += 1;
+        match replies.first() {
+            Some(reply) if reply.len() == self.reply_bytes => Ok(()),
+            other => Err(Failure::new(format!(
+                "a request was answered with {:?} bytes, not {}",
+                other.map(<[u8]>::len),
+                self.reply_bytes
+            ))),
+        }
+    }
+}
+
+/// Every replica executed each request once.
+fn verify(target: &Target, answered: u64) -> Outcome<Check> {
+    let until = Instant::now() + CATCH_UP;
+    for replica in &target.replicas {
+        let options = ReadOptions {
+            replica: Some(*replica),
+            timeout: Some(Duration::from_secs(2)),
+            ..ReadOptions::WEAK
+        };
+        loop {
+            let answer = target.client.read(Vec::new(), options);
+            let count = answer.as_ref().ok().and_then(|answer| answer.body.first_chunk::<8>());
+            match count.map(|count| u64::from_le_bytes(*count)) {
+                Some(count) if count == answered => break,
+                Some(count) if count > answered => {
+                    return Ok(Check::failed(format!(
+                        "{replica} executed {count} requests, {answered} were answered"
+                    )));
+                }
+                _ if Instant::now() >= until => {
+                    return Ok(Check::failed(format!(
+                        "{replica} did not execute all of {answered} requests: {answer:?}"
+                    )));
+                }
+                _ => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+    }
+    Ok(Check::passed("each replica executed each request once"))
+}

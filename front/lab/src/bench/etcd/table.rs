@@ -1,0 +1,78 @@
+//! What people see.
+
+use super::{Document, Operation, Ratios, Row};
+use crate::bench::report::machine_lines;
+use quorate_command::print::amount;
+
+pub(super) fn of(document: &Document) -> String {
+    let valid = if document.valid { "" } else { "NOT VALID, see below. " };
+    let mut lines = vec![
+        format!(
+            "{valid}etcd: three replicas each, durability {}, plain, {} connections, {} keys, {} s each",
+            document.durability, document.connections, document.keys, document.seconds
+        ),
+        format!(
+            "  {} watches on other keys, {} on all that are written",
+            document.watchers, document.observers
+        ),
+        "  ratios are ours over etcd's; per CPU s: calls by processor seconds of all servers together"
+            .to_owned(),
+        format!(
+            "  {:<4} {:>7} {:>7} {:<5} {:>9} {:>10} {:>9} {:>9} {:>10} {:>10}",
+            "", "bytes", "clients", "", "per s", "per CPU s", "p50 us", "p99 us", "servers", "clients"
+        ),
+    ];
+    document.rows.iter().for_each(|row| lines.extend(of_row(row)));
+    lines.push(machine_lines(&document.machine));
+    lines.join("\n")
+}
+
+fn of_row(row: &Row) -> Vec<String> {
+    let operation = match row.operation {
+        Operation::Put => "put",
+        Operation::Get => "get",
+    };
+    let mut lines = Vec::new();
+    for (name, side) in row.sides() {
+        // How busy they were, of the median run's time.
+        let busy = |of: fn(&super::Run) -> f64| {
+            let shares = side.runs.iter().map(|run| of(run) / run.seconds * 100.0);
+            format!("{:.0} %", super::median(shares))
+        };
+        lines.push(format!(
+            "  {operation:<4} {:>7} {:>7} {name:<5} {:>9} {:>10} {:>9.0} {:>9.0} {:>10} {:>10}",
+            row.bytes,
+            row.clients,
+            amount(side.per_s),
+            amount(side.per_server_cpu_s),
+            side.p50_us,
+            side.p99_us,
+            busy(|run| run.servers_cpu_s),
+            busy(|run| run.load_cpu_s),
+        ));
+    }
+    if let Some(Ratios { rate, per_server_cpu_s, p50, p99 }) = row.ratios {
+        lines.push(format!(
+            "  {:<4} {:>7} {:>7} ratio {rate:>9.2} {per_server_cpu_s:>10.2} {p50:>9.2} {p99:>9.2}",
+            "", "", ""
+        ));
+    }
+    for (name, run) in row.runs() {
+        if let Some(events) = &run.events {
+            lines.push(format!(
+                "    {name}: {} observers saw {} events, the last one {:.0} ms after the last answer",
+                events.observers, events.seen, events.behind_ms
+            ));
+        }
+        let fault = run.events.as_ref().and_then(|events| events.fault.as_ref());
+        if let Some(why) = fault {
+            lines.push(format!("    {name}: a watch went WRONG: {why}"));
+        }
+        if let Some(why) = &run.first_error {
+            lines.push(format!("    {name}: {} calls FAILED, the first one: {why}", run.errors));
+        } else if !run.all_there {
+            lines.push(format!("    {name}: the store's revision is NOT further by the number of puts"));
+        }
+    }
+    lines
+}

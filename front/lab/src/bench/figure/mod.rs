@@ -1,0 +1,217 @@
+//! `bench figure`: measurements that are drawn, each a page that needs nothing else, and its numbers as JSON.
+//!
+//! Files: `dfc`, `catchup`, `niagara` and `links` (the figures), `filling` (what they share), `samples` (calls over time), `marks` (when replicas wrote checkpoints), `plot` (charts as
+//! SVG), `page` (the HTML around them). Tests: `tests.rs` here, and front/cli/tests/all/figure.rs with real processes.
+
+mod catchup;
+mod dfc;
+mod filling;
+mod links;
+mod marks;
+mod niagara;
+mod page;
+mod plot;
+mod samples;
+#[cfg(test)]
+mod tests;
+
+use super::options::Measurement;
+use clap::ValueEnum;
+use quorate_command::cluster::ClusterArgs;
+use quorate_command::failure::{Doing as _, Failure, Outcome};
+use quorate_command::layout::DurabilityChoice;
+use quorate_command::ordering::OrderArgs;
+use quorate_command::print;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The figures that there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Name {
+    /// Throughput and the longest call over time, while checkpoints are taken in each of the ways
+    Dfc,
+    /// How long a replica that was away takes to catch up, and what clients notice of it
+    Catchup,
+    /// Appends asked for and answered, by the number of instances
+    #[value(name = "niagara-3")]
+    Niagara3,
+    /// Latency by load and by the number of instances
+    #[value(name = "niagara-4")]
+    Niagara4,
+    /// Strong reads and writes by the number of network links
+    #[value(name = "niagara-5")]
+    Niagara5,
+}
+
+/// Measure and draw a figure; without a name, list those that there are.
+///
+/// Writes OUT/NAME.html, which any browser shows and which loads nothing, and OUT/NAME.json with all numbers.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  quorate bench figure
+  quorate bench figure dfc --state-bytes 1GiB --secs 60
+  quorate bench figure catchup --state-bytes 512MiB
+  quorate bench figure niagara-3 --durability memory --secs 3
+  quorate bench figure niagara-5 --durability memory --secs 5
+  quorate bench figure dfc --modes none,differential --callers 20 --sync-delay-us 1000")]
+pub(crate) struct FigureArgs {
+    /// Which figure
+    #[arg(value_enum)]
+    name: Option<Name>,
+    /// Where to write it
+    #[arg(long, value_name = "DIR", default_value = "figures")]
+    out: PathBuf,
+    /// When a write counts as durable
+    #[arg(long, value_enum, default_value_t = DurabilityChoice::Group)]
+    durability: DurabilityChoice,
+    /// Every sync takes so many microseconds longer, also the null program's
+    #[arg(long, value_name = "US", default_value_t = 0)]
+    sync_delay_us: u64,
+    /// Where the clusters and the null program keep their data: on the disk that is to be measured
+    #[arg(long, value_name = "DIR", default_value = ".quorate/bench")]
+    scratch: PathBuf,
+    /// How long to measure each way, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
+    secs: f64,
+    /// How long to run before measuring, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
+    warm: f64,
+    /// Callers: each has a session of its own and one put outstanding
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
+    callers: usize,
+    /// The state that is put there before: keys and values, as in 256MiB
+    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = parse_bytes)]
+    state_bytes: u64,
+    /// Size of a value in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 1024)]
+    value_bytes: usize,
+    /// Bytes of batches from one checkpoint to the next [default: so that each window has about four]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    interval_bytes: Option<u64>,
+    /// Bytes per second that writing checkpoints may use, 0 for no limit [default: the replicas' own]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    rate_bytes: Option<u64>,
+    /// For catchup: bytes per second that sending the state may use, one run each, 0 for no limit [default: the replicas' own, and none]
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = parse_bytes)]
+    transfer_rates: Vec<u64>,
+    /// For dfc: which ways to take checkpoints, in which order; one may come several times
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = dfc::Mode::DEFAULT)]
+    modes: Vec<dfc::Mode>,
+    /// For niagara: how many instances, one curve each
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4, 8])]
+    instances: Vec<u16>,
+    /// For niagara: percent of a core that each lane of each replica gets, 0 for no limit
+    #[arg(long, value_name = "PERCENT", default_value_t = 5)]
+    quota: u32,
+    /// For niagara: size of a command in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 1024)]
+    command_bytes: usize,
+    /// For niagara: commands in one call
+    #[arg(long, value_name = "COUNT", default_value_t = 10)]
+    commands_per_call: usize,
+    /// For niagara: the first rate, in commands per second; each next one is half as much again
+    #[arg(long, value_name = "PER_SECOND")]
+    rate_first: Option<f64>,
+    /// For niagara: without certificates and encryption
+    #[arg(long)]
+    plain: bool,
+    /// For niagara-5: how many links each replica has, one measurement each
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4])]
+    links: Vec<u16>,
+    /// For niagara-5: what each link carries, in Mbit per second
+    #[arg(long, value_name = "MBIT", default_value_t = 250)]
+    link_mbit: u32,
+    /// Do not run the null program
+    #[arg(long)]
+    no_floor: bool,
+    #[arg(long, hide = true)]
+    inside_network: bool,
+}
+
+impl FigureArgs {
+    /// What is the same for every measurement of the figure.
+    pub(super) fn measurement(&self) -> Measurement {
+        Measurement {
+            cluster: ClusterArgs::default(),
+            order: OrderArgs::default(),
+            replicas: None,
+            durability: Some(self.durability),
+            // As in the papers: what is compared is the way checkpoints are taken. Of instances the links' cost is a part.
+            plain: self.plain || !matches!(self.name, Some(Name::Niagara3 | Name::Niagara4 | Name::Niagara5)),
+            instances: 1,
+            lanes: 1,
+            sync_delay_us: self.sync_delay_us,
+            scratch: self.scratch.clone(),
+            secs: self.secs,
+            warm: self.warm,
+            repeat: 1,
+            no_floor: self.no_floor,
+        }
+    }
+}
+
+/// A figure that was measured.
+pub(super) struct Drawn {
+    pub(super) html: String,
+    pub(super) json: String,
+    /// For people, in the terminal.
+    pub(super) text: String,
+    /// Whether the cluster had what it acknowledged.
+    pub(super) valid: bool,
+}
+
+pub(super) fn run(args: &FigureArgs, json: bool) -> Outcome {
+    let Some(name) = args.name else {
+        print::line(list())?;
+        return Ok(std::process::ExitCode::SUCCESS);
+    };
+    args.measurement().check()?;
+    // Before minutes of measuring.
+    fs::create_dir_all(&args.out).doing(format_args!("make {}", args.out.display()))?;
+    let drawn = match name {
+        Name::Dfc => dfc::draw(args)?,
+        Name::Catchup => catchup::draw(args)?,
+        Name::Niagara3 => niagara::draw(args, niagara::What::Provided)?,
+        Name::Niagara4 => niagara::draw(args, niagara::What::Latency)?,
+        Name::Niagara5 => links::draw(args)?,
+    };
+    let named = quorate_command::arguments::name(name);
+    let page = args.out.join(format!("{named}.html"));
+    write(&page, &drawn.html)?;
+    write(&args.out.join(format!("{named}.json")), &drawn.json)?;
+    if json {
+        print::line(&drawn.json)?;
+    } else {
+        print::line(format!("{}\nwritten: {} and .json beside it", drawn.text, page.display()))?;
+    }
+    Ok(if drawn.valid { std::process::ExitCode::SUCCESS } else { std::process::ExitCode::FAILURE })
+}
+
+fn write(file: &Path, text: &str) -> Outcome<()> {
+    fs::write(file, text).doing(format_args!("write {}", file.display()))
+}
+
+fn list() -> String {
+    let mut lines = vec!["figures:".to_owned()];
+    for name in Name::value_variants() {
+        let Some(value) = name.to_possible_value() else { continue };
+        let help = value.get_help().map(ToString::to_string).unwrap_or_default();
+        lines.push(format!("  {:<8} {help}", value.get_name()));
+    }
+    lines.push("draw one with `quorate bench figure NAME`".into());
+    lines.join("\n")
+}
+
+/// A number of bytes, with or without KiB, MiB or GiB.
+pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
+    let units = [("KiB", 1_u64 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
+    let (number, unit) =
+        units.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit))).unwrap_or((text, 1));
+    let bytes = number.trim().parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    bytes.ok_or_else(|| "an amount is a number of bytes, or of KiB, MiB or GiB, as in 256MiB".into())
+}
+
+/// Refuses what can not run, and says why.
+pub(super) fn refuse<T>(why: &str) -> Outcome<T> {
+    Err(Failure::usage(why))
+}

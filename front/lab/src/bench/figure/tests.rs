@@ -1,0 +1,224 @@
+//! The parts that need no cluster.
+
+use super::marks::{Follow, Seen, Span, union};
+use super::page::{Page, Table};
+use super::plot::{Chart, Line, colour, escape, label, linear_ticks, logarithmic_ticks};
+use super::samples::Samples;
+use super::{dfc::Mode, parse_bytes};
+use std::time::{Duration, Instant};
+
+const MS: Duration = Duration::from_millis(1);
+
+#[test]
+fn amounts_have_units() {
+    let parsed = ["1024", "64KiB", "256MiB", "3 GiB", "0"].map(|text| parse_bytes(text).ok());
+    assert_eq!(parsed, [Some(1024), Some(64 << 10), Some(256 << 20), Some(3 << 30), Some(0)]);
+    for wrong in ["", "MiB", "-1", "1.5GiB", "1MB", "99999999999999999999", "99999999999GiB"] {
+        assert!(parse_bytes(wrong).is_err(), "{wrong}");
+    }
+}
+
+/// Calls of 10 ms, one every 10 ms, for a second; one of them takes 300 ms.
+fn samples(began: Instant) -> Samples {
+    let mut samples = Samples::new(began, 1000 * MS);
+    for number in 0..100_u32 {
+        let sent = began + number * 10 * MS;
+        let took = if number == 50 { 300 } else { 10 };
+        samples.add(sent, sent + took * MS);
+    }
+    samples
+}
+
+#[test]
+fn calls_are_sorted_by_time() {
+    let began = Instant::now();
+    let samples = samples(began);
+    let bins = samples.bins();
+    assert_eq!(bins.len(), 10);
+    // The first call of all is answered after 10 ms, the last one after the window; so the first bin has nine.
+    assert_eq!(bins[0].per_s, 90.0);
+    assert_eq!((bins[1].per_s, bins[1].max_ms), (100.0, Some(10.0)));
+    assert!((bins[3].at_s - 0.3).abs() < 1e-9);
+    assert_eq!((bins[5].max_ms, bins[8].max_ms), (Some(10.0), Some(300.0)), "where it was answered");
+    assert_eq!(samples.per_s(), 99.0);
+    let all = samples.quantiles();
+    assert_eq!((all.calls, all.max), (100, 300.0), "also the one that was answered after the window");
+    assert!((all.p50 - 10.0).abs() < 0.1 && (all.p99_99 - 300.0).abs() < 1.0, "{all:?}");
+}
+
+#[test]
+fn what_lies_outside_of_the_window_is_left_out() {
+    let began = Instant::now() + Duration::from_secs(10);
+    let mut samples = Samples::new(began, 200 * MS);
+    samples.add(began - 50 * MS, began - MS);
+    samples.add(began + 200 * MS, began + 201 * MS);
+    assert_eq!(samples.quantiles().calls, 0);
+    samples.add(began - 50 * MS, began + 150 * MS);
+    let bins = samples.bins();
+    assert_eq!((bins[0].max_ms, bins[1].max_ms), (None, Some(200.0)), "no answer, no value");
+}
+
+#[test]
+fn calls_beside_a_checkpoint_are_told_apart() {
+    let samples = samples(Instant::now());
+    let span = |from_s, to_s| Span { from_s, to_s };
+    let (during, beside) = samples.apart(&[span(0.605, 0.695)]);
+    // Ten that were under way then, and the long one.
+    assert_eq!((during.calls, beside.calls), (11, 89));
+    assert!(during.max >= 300.0 && beside.max < 11.0);
+    let (during, beside) = samples.apart(&[]);
+    assert_eq!((during.calls, beside.calls), (0, 100));
+    let (inside, outside) = samples.rates_apart(&[span(-5.0, 0.5), span(0.9, 7.0)]);
+    let near = |rate: Option<f64>| rate.is_some_and(|rate| (95.0..105.0).contains(&rate));
+    assert!(near(inside) && near(outside), "{inside:?}, {outside:?}");
+    assert_eq!(samples.rates_apart(&[]).0, None);
+    assert_eq!(samples.rates_apart(&[span(-1.0, 2.0)]).1, None);
+}
+
+#[test]
+fn a_status_says_what_is_written() {
+    let seen = |text: &str| Seen::of(text).map(|seen| (seen.done, seen.writing));
+    assert_eq!(seen(r#"{"checkpoints":{"durable_seq":7,"writing":null}}"#), Some((7, None)));
+    assert_eq!(seen(r#"{"checkpoints":{"durable_seq":7,"writing":9}}"#), Some((7, Some(9))));
+    for other in ["", "{}", r#"{"checkpoints":3}"#, r#"{"checkpoints":{"writing":9}}"#] {
+        assert_eq!(seen(other), None, "{other}");
+    }
+}
+
+/// What came of answers at 0, 100, 200 ms and so on, each of which took 10 ms.
+fn followed(answers: &[(u64, Option<u64>)]) -> Vec<(u128, u128)> {
+    let began = Instant::now();
+    let mut follow = Follow::default();
+    for ((done, writing), number) in answers.iter().zip(0_u32..) {
+        let asked = began + number * 100 * MS;
+        follow.saw(asked, asked + 10 * MS, Seen { done: *done, writing: *writing });
+    }
+    let spans = follow.finish(began + 5000 * MS);
+    let ms = |at: Instant| at.duration_since(began).as_millis();
+    spans.into_iter().map(|(from, to)| (ms(from), ms(to))).collect()
+}
+
+#[test]
+fn checkpoints_are_found_in_the_answers() {
+    assert_eq!(followed(&[(0, None), (0, None)]), []);
+    assert_eq!(followed(&[(0, None), (0, Some(5)), (0, Some(5)), (5, None), (5, None)]), [(100, 310)]);
+    assert_eq!(
+        followed(&[(0, Some(5)), (5, Some(9)), (9, None)]),
+        [(0, 100), (100, 210)],
+        "one after the other"
+    );
+    assert_eq!(followed(&[(5, None), (9, None), (9, None)]), [(0, 110)], "between two answers");
+    assert_eq!(followed(&[(5, None)]), [], "it was there before");
+    assert_eq!(followed(&[(5, None), (5, Some(9))]), [(100, 5000)], "not done yet");
+}
+
+#[test]
+fn overlapping_spans_are_one() {
+    let span = |from_s, to_s| Span { from_s, to_s };
+    let all = union(vec![span(5.0, 6.0), span(1.0, 3.0), span(2.0, 2.5), span(3.0, 4.0)]);
+    assert_eq!(all, [span(1.0, 4.0), span(5.0, 6.0)]);
+    assert!(union(vec![]).is_empty());
+}
+
+#[test]
+fn axes_have_round_numbers() {
+    assert_eq!(linear_ticks(100.0), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
+    assert_eq!(linear_ticks(0.29).last().map(|tick| (tick * 100.0).round()), Some(30.0));
+    for most in [0.001, 0.7, 3.0, 7.0, 12.0, 99.0, 101.0, 34_567.0, 1e9] {
+        let ticks = linear_ticks(most);
+        assert!((3..=8).contains(&ticks.len()), "{most}: {ticks:?}");
+        assert!(
+            ticks.last().is_some_and(|last| *last >= most * 0.9999 && *last <= most * 2.0),
+            "{most}: {ticks:?}"
+        );
+    }
+    assert_eq!(logarithmic_ticks(0.3, 40.0), [0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0]);
+    assert_eq!(logarithmic_ticks(3.0, 3.0), [2.0, 5.0]);
+    assert_eq!(logarithmic_ticks(0.02, 9000.0), [0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10_000.0]);
+    for (least, most) in [(0.0, 1.0), (f64::INFINITY, 0.0), (2.0, 1.0), (1.0, f64::NAN)] {
+        assert!(logarithmic_ticks(least, most).is_empty());
+    }
+    assert_eq!(
+        [0.0, 0.3, 1.5, 9000.0, 20_000.0, 2.5e6].map(label),
+        ["0", "0.3", "1.5", "9000", "20 k", "2.5 M"]
+    );
+}
+
+fn chart(logarithmic: bool, points: Vec<(f64, Option<f64>)>) -> Chart {
+    let line =
+        Line { name: "a <b> & \"c\"".into(), colour: colour(0), points, bars: vec![(1.0, 1.0), (2.0, 3.0)] };
+    Chart {
+        title: "title".into(),
+        x_label: "time in s".into(),
+        y_label: "ms".into(),
+        logarithmic,
+        x_most: 4.0,
+        lines: vec![line],
+        bars_label: Some("bars".into()),
+    }
+}
+
+#[test]
+fn a_chart_is_drawn_with_gaps_and_bars() {
+    let svg = chart(false, vec![(0.0, Some(0.0)), (2.0, None), (4.0, Some(100.0))]).svg();
+    // Left to right, bottom to top; what is alone between gaps is a point.
+    assert!(svg.contains("cx=\"78.0\" cy=\"314.0\"") && svg.contains("cx=\"906.0\" cy=\"54.0\""), "{svg}");
+    let gap = chart(
+        false,
+        vec![(0.0, Some(0.0)), (1.0, Some(50.0)), (2.0, None), (3.0, Some(50.0)), (4.0, Some(100.0))],
+    );
+    assert!(gap.svg().contains("d=\"M78.0 314.0L285.0 184.0M699.0 184.0L906.0 54.0\""), "{}", gap.svg());
+    assert!(svg.contains("a &lt;b&gt; &amp; &quot;c&quot;") && !svg.contains("<b>"));
+    assert_eq!(svg.matches("opacity=\"0.75\"").count(), 2);
+    assert!(svg.contains("width=\"1.5\""), "a moment is seen, too");
+    for part in ["time in s", ">ms<", ">100<", ">bars<"] {
+        assert!(svg.contains(part), "`{part}` is missing in {svg}");
+    }
+    let logarithmic = chart(true, vec![(0.0, Some(1.0)), (2.0, Some(10.0)), (4.0, Some(100.0))]).svg();
+    assert!(logarithmic.contains("M78.0 314.0L492.0 184.0L906.0 54.0"), "{logarithmic}");
+    for odd in [vec![], vec![(0.0, None)], vec![(1.0, Some(f64::NAN))], vec![(1.0, Some(0.0))]] {
+        for logarithmic in [false, true] {
+            let svg = chart(logarithmic, odd.clone()).svg();
+            assert!(!svg.contains("NaN") && !svg.contains("inf") && svg.ends_with("</svg>\n"), "{svg}");
+        }
+    }
+}
+
+#[test]
+fn a_page_needs_nothing_else() {
+    let table = Table {
+        head: vec!["way".into(), "ms".into()],
+        rows: vec![
+            (colour(1), vec!["none".into(), "1.5".into()]),
+            (colour(2), vec!["full".into(), "12".into()]),
+        ],
+    };
+    assert_eq!(table.text(), "  way    ms\n  none  1.5\n  full   12");
+    let page = Page {
+        title: "A <title>".into(),
+        intro: "what".into(),
+        charts: vec![chart(false, vec![(0.0, Some(1.0))])],
+        table,
+        facts: vec!["durability group, +1 ms per sync".into()],
+    };
+    let html = page.html();
+    assert!(
+        html.starts_with("<!doctype html>") && html.contains("A &lt;title&gt;") && html.contains("<svg ")
+    );
+    assert!(html.contains("durability group, +1 ms per sync") && html.contains("<td>12</td>"));
+    for outside in ["http:", "https:", "<script", "<link", "<img", "@import"] {
+        assert!(!html.contains(outside), "{outside}");
+    }
+    assert_eq!(escape("a&b"), "a&amp;b");
+}
+
+#[test]
+fn ways_have_the_names_of_the_configuration() {
+    let names: Vec<String> = Mode::DEFAULT.into_iter().map(quorate_command::arguments::name).collect();
+    assert_eq!(names, ["none", "stop-and-copy", "full", "differential"]);
+    for mode in [Mode::StopAndCopy, Mode::Staggered, Mode::Full, Mode::Differential] {
+        let text = format!("mode = \"{}\"", quorate_command::arguments::name(mode));
+        let parsed: Result<quorate_runtime::CheckpointConfig, _> = toml::from_str(&text);
+        assert!(parsed.is_ok(), "{text}");
+    }
+}

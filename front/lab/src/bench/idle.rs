@@ -1,0 +1,153 @@
+//! `bench idle`: what three replicas cost that nobody uses; and with several instances, what one command now and then waits for the
+//! others.
+
+use super::cpu::{self, tick_s};
+use super::options::{IdleArgs, Measurement};
+use super::pulse::{self, Pulse};
+use super::report;
+use super::target::Target;
+use quorate_command::arguments::{self, seconds};
+use quorate_command::cluster::ClusterArgs;
+use quorate_command::failure::Outcome;
+use quorate_command::layout::ServiceChoice;
+use quorate_command::machine::Machine;
+use quorate_command::ordering::OrderArgs;
+use quorate_command::print;
+use quorate_command::progress::Progress;
+use serde::Serialize;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// From the start until nothing is left of it.
+const SETTLE: Duration = Duration::from_secs(2);
+
+#[derive(Serialize)]
+struct Replica {
+    replica: u16,
+    leads: bool,
+    memory_mib: f64,
+    cpu_percent_of_a_core: f64,
+}
+
+#[derive(Serialize)]
+struct Document {
+    benchmark: &'static str,
+    durability: String,
+    fault_model: &'static str,
+    seconds: f64,
+    /// No figure of processor time is finer than this.
+    cpu_resolution_percent: f64,
+    instances: u16,
+    /// What was decided meanwhile, in all instances: nothing, since nobody asked for anything.
+    slots_decided: u64,
+    /// Commands to several instances, and to one.
+    pulse: Option<Pulse>,
+    replicas: Vec<Replica>,
+    machine: Machine,
+}
+
+pub(super) fn run(args: &IdleArgs, json: bool) -> Outcome {
+    let length = seconds("--secs", args.secs)?;
+    let measurement = Measurement {
+        cluster: ClusterArgs::default(),
+        order: OrderArgs::default(),
+        replicas: None,
+        durability: Some(args.durability),
+        plain: false,
+        instances: args.instances,
+        lanes: 1,
+        sync_delay_us: 0,
+        scratch: args.scratch.clone(),
+        secs: args.secs,
+        warm: 0.0,
+        repeat: 1,
+        no_floor: true,
+    };
+    let machine = Machine::ask(&args.scratch);
+    let mut target = Target::open(&measurement, ServiceChoice::Kv)?;
+    std::thread::sleep(SETTLE);
+    let before = target.pids.iter().map(|pid| cpu::of_process(*pid)).collect::<Outcome<Vec<_>>>()?;
+    let decided = target.merged()?.instances.decided();
+    let start = Instant::now();
+    {
+        let progress = Progress::new("idle", length);
+        while start.elapsed() < length {
+            std::thread::sleep(Duration::from_millis(250).min(length.saturating_sub(start.elapsed())));
+            target.check()?;
+            progress.at(start.elapsed(), String::new);
+        }
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    let slots_decided = target.merged()?.instances.decided().saturating_sub(decided);
+    let leader = target.client.client().leader();
+    let mut replicas = Vec::new();
+    for ((replica, pid), before) in target.replicas.iter().zip(&target.pids).zip(before) {
+        let used = cpu::of_process(*pid)?.since(before).total_s();
+        replicas.push(Replica {
+            replica: replica.number(),
+            leads: leader == Some(*replica),
+            memory_mib: cpu::memory_of(*pid)? as f64 / f64::from(1 << 20),
+            cpu_percent_of_a_core: used / seconds * 100.0,
+        });
+    }
+    let pulse = match args.instances {
+        1 => None,
+        _ => {
+            let mut one = Target::open(&Measurement { instances: 1, ..measurement }, ServiceChoice::Kv)?;
+            std::thread::sleep(SETTLE);
+            pulse::compare(&mut target, &mut one, args.pulses)?
+        }
+    };
+    let document = Document {
+        benchmark: "idle",
+        instances: args.instances,
+        slots_decided,
+        pulse,
+        durability: arguments::name(args.durability),
+        fault_model: "crash",
+        seconds,
+        cpu_resolution_percent: 2.0 * tick_s() / seconds * 100.0,
+        replicas,
+        machine,
+    };
+    print::line(if json { print::json(&document)? } else { table(&document) })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(document: &Document) -> String {
+    let mut lines = vec![format!(
+        "idle: durability {}, fault model {}, {} replicas, one client connected, {:.1} s",
+        document.durability,
+        document.fault_model,
+        document.replicas.len(),
+        document.seconds
+    )];
+    for replica in &document.replicas {
+        lines.push(format!(
+            "  r{}{}  {:>6.1} MiB  {:>5.2} % of a core",
+            replica.replica,
+            if replica.leads { " leads" } else { "      " },
+            replica.memory_mib,
+            replica.cpu_percent_of_a_core
+        ));
+    }
+    lines.push(format!(
+        "  {}: {} slots were decided meanwhile",
+        report::counted(document.instances),
+        document.slots_decided
+    ));
+    if let Some(Pulse { several_ms, one_ms, added_ms }) = &document.pulse {
+        let ms = |value: f64| format!("{value:.3}");
+        lines.push(format!(
+            "  one command per second, ms: {}; with one instance {}; more by {} (medians of {}, {:.1} % confidence)",
+            several_ms.text(ms),
+            one_ms.text(ms),
+            added_ms.text(ms),
+            added_ms.of,
+            added_ms.confidence
+        ));
+    }
+    lines.push(format!("  (processor time is right to within {:.2} %)", document.cpu_resolution_percent));
+    lines.push(report::machine_lines(&document.machine));
+    lines.join("\n")
+}

@@ -1,0 +1,171 @@
+//! `bench kv`: many callers, each with a session and one put outstanding; small random keys and values.
+//!
+//! At the end a sample of the keys must have the same value on every replica.
+
+use super::load::{self, Plan, Work};
+use super::options::KvArgs;
+use super::report::{Check, Subject};
+use super::series::{self, Series};
+use super::target::Target;
+use quorate::client::{Encoded, ReadOptions, Replies};
+use quorate_command::arguments::seconds;
+use quorate_command::failure::{Failure, Outcome};
+use quorate_command::layout::ServiceChoice;
+use quorate_floor::Config as FloorConfig;
+use quorate_kv::{KvCommand, KvQuery, KvReply, Operation};
+use std::time::{Duration, Instant};
+
+/// How many keys are compared on all replicas at the end.
+const SAMPLE: usize = 100;
+const CATCH_UP: Duration = Duration::from_secs(20);
+const VALUE_BYTES_MAX: usize = 64 << 10;
+
+pub(super) fn run(args: &KvArgs, json: bool) -> Outcome {
+    args.measurement.check()?;
+    if !(1..=10_000).contains(&args.callers) {
+        return Err(Failure::usage("--callers is 1 to 10000: a client may have no more sessions"));
+    }
+    if args.keys == 0 || args.value_bytes > VALUE_BYTES_MAX {
+        return Err(Failure::usage("--keys is at least 1, --value-bytes at most 65536"));
+    }
+    let command_bytes = 16 + args.value_bytes.max(1);
+    let window = args.callers as u64;
+    let floor = FloorConfig { window, command_bytes, ..series::floor_config(&args.measurement) };
+    let subject = Subject {
+        benchmark: "kv",
+        payload: format!("puts of {} B under 16 B, {} keys", args.value_bytes, args.keys),
+        load: format!("{} callers, one put outstanding each, 1 client", args.callers),
+        unit: "puts",
+    };
+    Series { measurement: &args.measurement, subject, floor, json }.run(|title| measure(args, title))
+}
+
+fn measure(args: &KvArgs, title: &str) -> Outcome<series::Run> {
+    let mut target = Target::open(&args.measurement, ServiceChoice::Kv)?;
+    let plan = Plan {
+        sessions: args.callers,
+        slots: args.callers,
+        commands_per_call: 1,
+        warm: Duration::from_secs_f64(args.measurement.warm),
+        measure: seconds("--secs", args.measurement.secs)?,
+    };
+    let mut work = Puts::new(args.keys, args.value_bytes);
+    let measured = load::run(&mut target, &plan, &mut work, title)?;
+    let check = verify(&target, &work.sample)?;
+    Ok(series::Run::new(&target, measured, check))
+}
+
+pub(super) struct Puts {
+    random: Random,
+    keys: u64,
+    value: Vec<u8>,
+    command: Vec<u8>,
+    /// The first keys that were put.
+    pub(super) sample: Vec<[u8; 16]>,
+}
+
+impl Puts {
+    pub(super) fn new(keys: u64, value_bytes: usize) -> Self {
+        Self { random: Random(1), keys, value: vec![0; value_bytes], command: Vec::new(), sample: Vec::new() }
+    }
+}
+
+impl Work for Puts {
+    fn next(&mut self, _: usize) -> Encoded {
+        let key = key(self.random.next() % self.keys);
+        if self.sample.len() < SAMPLE {
+            self.sample.push(key);
+        }
+        self.random.fill(&mut self.value);
+        self.command.clear();
+        KvCommand::One(Operation::Put { key: &key, value: &self.value }).encode(&mut self.command);
+        Encoded::one(&self.command)
+    }
+
+    fn answered(&mut self, _: usize, replies: &Replies) -> Outcome<()> {
+        check_put(replies.first().unwrap_or_default())
+    }
+}
+
+/// Refuses what is no answer to a put.
+pub(super) fn check_put(reply: &[u8]) -> Outcome<()> {
+    match KvReply::decode(reply) {
+        Ok(KvReply::Put { .. }) => Ok(()),
+        other => {
+            Err(Failure::new(format!("a put was answered with {other:?}: is the cluster's service \"kv\"?")))
+        }
+    }
+}
+
+/// A generator of random numbers that needs no more than to be fast and even: splitmix64.
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(super) fn fill(&mut self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            let word = self.next().to_le_bytes();
+            chunk.copy_from_slice(&word[..chunk.len()]);
+        }
+    }
+}
+
+/// The key with this number: random bytes, the same in every run.
+pub(super) fn key(number: u64) -> [u8; 16] {
+    let mut random = Random(number);
+    let mut key = [0; 16];
+    key[..8].copy_from_slice(&random.next().to_le_bytes());
+    key[8..].copy_from_slice(&random.next().to_le_bytes());
+    key
+}
+
+/// Reads the sample strongly, and then from each replica until it agrees.
+pub(super) fn verify(target: &Target, sample: &[[u8; 16]]) -> Outcome<Check> {
+    let client = target.client.client();
+    let read = |key: &[u8; 16], options| {
+        let mut query = Vec::new();
+        KvQuery::Get { key }.encode(&mut query);
+        client.read(query, options)
+    };
+    let strong: Vec<_> = sample.iter().map(|key| Box::pin(read(key, ReadOptions::STRONG))).collect();
+    let mut expected = Vec::new();
+    for answer in load::all(strong) {
+        let answer = answer.map_err(|why| Failure::new(format!("can not read the sample: {why}")))?;
+        if !matches!(KvReply::decode(&answer.body), Ok(KvReply::Value(Some(_)))) {
+            return Ok(Check::failed("a key that was put has no value"));
+        }
+        expected.push(answer.body);
+    }
+    let until = Instant::now() + CATCH_UP;
+    for replica in &target.replicas {
+        let options = ReadOptions {
+            replica: Some(*replica),
+            timeout: Some(Duration::from_secs(2)),
+            ..ReadOptions::WEAK
+        };
+        loop {
+            let weak: Vec<_> = sample.iter().map(|key| Box::pin(read(key, options))).collect();
+            let answers = load::all(weak);
+            let equal = answers.iter().zip(&expected).filter(|(a, b)| a.as_ref().is_ok_and(|a| a.body == *b));
+            let equal = equal.count();
+            if equal == expected.len() {
+                break;
+            }
+            if Instant::now() >= until {
+                return Ok(Check::failed(format!(
+                    "{replica} agrees on {equal} of {} keys only",
+                    expected.len()
+                )));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    Ok(Check::passed(format!("{} keys have one value on every replica", expected.len())))
+}

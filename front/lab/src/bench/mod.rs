@@ -1,0 +1,69 @@
+//! `quorate bench`: how fast, and how much of it the machine would allow.
+//!
+//! Each benchmark starts three replicas of its own, processes of this same program, unless it is pointed at a cluster that
+//! runs already. A figure stands beside the null program's (`bench floor`) from the same command: floor, ours, floor, and
+//! so on, since what else the machine does changes from minute to minute.
+//!
+//! Files: `options` (the command line), `temporary` (the replicas), `load` and `paced` (the load generators, as much as goes and at a given rate), `quota` (limits of lanes), `nets` (limits of links), `append`, `kv`, `bft`, `idle`,
+//! `floor`, `gate`, `etcd`, `hostile`, `instances`, `stages` (one benchmark each), `pulse` (a part of `idle`), `figure` (what is drawn), `series` (floor and ours in turns), `median`, `cpu` (what the system says),
+//! `report` (what people see). Tests: front/cli/tests.
+
+mod append;
+mod bft;
+mod cpu;
+mod etcd;
+mod figure;
+mod floor;
+mod gate;
+mod hostile;
+mod idle;
+mod instances;
+mod kv;
+mod load;
+mod median;
+mod nets;
+mod options;
+mod paced;
+mod pulse;
+mod quota;
+mod report;
+mod series;
+mod signatures;
+mod stages;
+mod target;
+mod temporary;
+#[cfg(test)]
+mod tests;
+
+pub use options::Args;
+
+use options::Command;
+use quorate_command::failure::Outcome;
+
+/// Becomes the null program and does not return, where `bench floor` started this process as that. To be called before anything else.
+pub fn null_program() {
+    quorate_floor::maybe_child();
+}
+
+/// Runs one benchmark and prints what it found.
+///
+/// # Errors
+/// When it could not be run. What it found can be bad, too, which is an exit code.
+pub fn run(args: Args) -> Outcome {
+    match args.command {
+        Command::Append(append) => append::run(&append, args.json),
+        Command::Etcd(etcd) => etcd::run(&etcd, args.json),
+        Command::Member(member) => etcd::become_member(&member),
+        Command::Kv(kv) => kv::run(&kv, args.json),
+        Command::Bft(bft) => bft::run(&bft, args.json),
+        Command::Floor(floor) => floor::run(&floor, args.json),
+        Command::Idle(idle) => idle::run(&idle, args.json),
+        Command::Instances(instances) => instances::run(&instances, args.json),
+        Command::Stages(stages) => stages::run(&stages, args.json),
+        Command::Hostile(hostile) => hostile::run(&hostile, args.json),
+        Command::Gate(gate) => gate::run(&gate, args.json),
+        Command::Trip(trip) => gate::make_trip(&trip),
+        Command::Crowd(crowd) => hostile::crowd(&crowd),
+        Command::Figure(figure) => figure::run(&figure, args.json),
+    }
+}

@@ -1,0 +1,284 @@
+//! The ways in which the stages are put together.
+
+use super::caller::{Caller, connection};
+use super::steps::{Admit, Clock, Executing, Logging, Ordered, Ordering, reply_frame, seal};
+use super::{Certificates, Plan, Run, Way};
+use crate::bench::quota::own_time;
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use quorate_command::failure::{Doing as _, Failure, Outcome};
+use quorate_order::Stored;
+use quorate_tls::Session;
+use quorate_types::{RecordId, Slot};
+use quorate_wire::{Batch, OutFrame};
+use std::thread::{Scope, ScopedJoinHandle};
+
+/// All stages of a replica.
+struct Replica {
+    calls: Session,
+    admit: Admit,
+    ordering: Ordering,
+    logging: Logging,
+    executing: Executing,
+    replies: Session,
+}
+
+/// One run.
+pub(super) fn run(way: Way, plan: Plan, certificates: &Certificates) -> Outcome<Run> {
+    let (their_calls, calls) = connection(certificates)?;
+    let (their_replies, replies) = connection(certificates)?;
+    let clock = Clock::new();
+    let mut replica = Replica {
+        calls,
+        admit: Admit::new(plan, clock),
+        ordering: Ordering::new(clock),
+        logging: Logging::new(),
+        executing: Executing::new(way == Way::Merged, clock)?,
+        replies,
+    };
+    let mut caller = Caller::new(their_calls, their_replies);
+    replica.lead()?;
+    let opening = caller.opening()?;
+    caller.opened(&replica.turn(std::iter::once(opening))?)?;
+    let (to_replica, from_caller) = unbounded();
+    let (to_caller, from_replica) = unbounded();
+    let (seen, (cpu_s, executing, logging)) = std::thread::scope(|scope| {
+        let threads = match way {
+            Way::Direct | Way::Merged => alone(scope, replica, from_caller, to_caller),
+            Way::Staged => staged(scope, replica, from_caller, to_caller),
+        };
+        let seen = caller.run(plan, &to_replica, &from_replica);
+        // Whoever listens for calls ends, and with it, one after the other, all.
+        drop(to_replica);
+        let used = threads.join();
+        Ok::<_, Failure>((seen?, used?))
+    })?;
+    if executing.totals()? != seen.sent || logging.bytes() < seen.sent.count * plan.bytes as u64 {
+        return Err(Failure::new("the service does not have what was acknowledged"));
+    }
+    Ok(Run { commands: seen.sent.count, seconds: seen.seconds, cpu_s })
+}
+
+impl Replica {
+    fn lead(&mut self) -> Outcome<()> {
+        while !self.ordering.leads() {
+            self.ordering.hurry();
+            self.order(&mut Vec::new())?;
+        }
+        Ok(())
+    }
+
+    /// Everything that ordering wants, until it wants nothing more.
+    fn order(&mut self, replies: &mut Vec<u8>) -> Outcome<()> {
+        loop {
+            let (mut persisted, logging, executing) = (false, &mut self.logging, &mut self.executing);
+            self.ordering.take(|ordered| match ordered {
+                Ordered::Persist(record) => {
+                    persisted = true;
+                    logging.append(record)
+                }
+                Ordered::Decided(slot, batch) => executing.decided(slot, batch, replies),
+            })?;
+            if !persisted {
+                return Ok(());
+            }
+            let durable = self.logging.write();
+            self.ordering.durable(durable);
+        }
+    }
+
+    /// All that arrived at once, through all stages. The sealed replies.
+    fn turn(&mut self, arrived: impl Iterator<Item = Vec<u8>>) -> Outcome<Vec<u8>> {
+        let admit = &mut self.admit;
+        for sealed in arrived {
+            self.calls.receive(&sealed, |plain| admit.push(plain)).doing("open calls")?;
+        }
+        let (ordering, executing) = (&mut self.ordering, &mut self.executing);
+        self.admit.batches(|batch| {
+            executing.proposed();
+            ordering.propose(batch);
+            Ok(())
+        })?;
+        let (mut replies, mut sealed) = (Vec::new(), Vec::new());
+        self.order(&mut replies)?;
+        if let Some(frame) = reply_frame(&mut replies) {
+            seal(&mut self.replies, frame, &mut sealed)?;
+        }
+        Ok(sealed)
+    }
+}
+
+/// The replica's threads: each gives its processor seconds, and some what they had.
+struct Threads<'a> {
+    others: Vec<ScopedJoinHandle<'a, Outcome<f64>>>,
+    executing: ScopedJoinHandle<'a, Outcome<(f64, Executing)>>,
+    logging: Option<ScopedJoinHandle<'a, Outcome<(f64, Logging)>>>,
+    /// Where one thread has both.
+    both: Option<Receiver<Logging>>,
+}
+
+impl Threads<'_> {
+    fn join(self) -> Outcome<(f64, Executing, Logging)> {
+        let died = || Failure::new("a thread of the replica died");
+        let mut cpu_s = 0.0;
+        for thread in self.others {
+            cpu_s += thread.join().map_err(|_| died())??;
+        }
+        let (used, executing) = self.executing.join().map_err(|_| died())??;
+        cpu_s += used;
+        let logging = match (self.logging, self.both) {
+            (Some(thread), _) => {
+                let (used, logging) = thread.join().map_err(|_| died())??;
+                cpu_s += used;
+                logging
+            }
+            (None, both) => both.and_then(|both| both.recv().ok()).ok_or_else(died)?,
+        };
+        Ok((cpu_s, executing, logging))
+    }
+}
+
+/// One thread does everything, turn by turn.
+fn alone<'a>(
+    scope: &'a Scope<'a, '_>,
+    mut replica: Replica,
+    calls: Receiver<Vec<u8>>,
+    replies: Sender<Vec<u8>>,
+) -> Threads<'a> {
+    let (give, both) = unbounded();
+    let executing = scope.spawn(move || {
+        let began = own_time();
+        while let Ok(first) = calls.recv() {
+            let sealed = replica.turn(std::iter::once(first).chain(calls.try_iter()))?;
+            if !sealed.is_empty() {
+                replies.send(sealed).doing("answer the client")?;
+            }
+        }
+        let _ = give.send(replica.logging);
+        Ok((own_time() - began, replica.executing))
+    });
+    Threads { others: Vec::new(), executing, logging: None, both: Some(both) }
+}
+
+/// What ordering waits for.
+enum ToOrder {
+    Propose(Batch),
+    Durable(RecordId),
+    /// No calls follow, and all are answered.
+    End,
+}
+
+/// A thread for each stage.
+fn staged<'a>(
+    scope: &'a Scope<'a, '_>,
+    replica: Replica,
+    calls: Receiver<Vec<u8>>,
+    replies: Sender<Vec<u8>>,
+) -> Threads<'a> {
+    let Replica { calls: tls, admit, ordering, logging, executing, replies: sealing } = replica;
+    let (to_admit, plain) = unbounded::<Vec<u8>>();
+    let (to_order, orders) = unbounded();
+    let (to_log, records) = unbounded();
+    let (to_execute, decided) = unbounded();
+    let (to_seal, frames) = unbounded();
+    let durable = to_order.clone();
+    let others = vec![
+        scope.spawn(move || timed(|| open(tls, &calls, &to_admit))),
+        scope.spawn(move || timed(|| admitting(admit, &plain, &to_order))),
+        scope.spawn(move || timed(|| order(ordering, &orders, &to_log, &to_execute))),
+        scope.spawn(move || timed(|| sealing_all(sealing, &frames, &replies))),
+    ];
+    let logging = scope.spawn(move || {
+        let began = own_time();
+        let logging = log(logging, &records, &durable)?;
+        Ok((own_time() - began, logging))
+    });
+    let executing = scope.spawn(move || {
+        let began = own_time();
+        let executing = execute(executing, &decided, &to_seal)?;
+        Ok((own_time() - began, executing))
+    });
+    Threads { others, executing, logging: Some(logging), both: None }
+}
+
+/// How many processor seconds this thread takes for it.
+fn timed(work: impl FnOnce() -> Outcome<()>) -> Outcome<f64> {
+    let began = own_time();
+    work()?;
+    Ok(own_time() - began)
+}
+
+fn open(mut tls: Session, calls: &Receiver<Vec<u8>>, to: &Sender<Vec<u8>>) -> Outcome<()> {
+    for sealed in calls {
+        let mut opened = Vec::with_capacity(sealed.len());
+        tls.receive(&sealed, |plain| opened.extend_from_slice(plain)).doing("open calls")?;
+        to.send(opened).doing("hand calls on")?;
+    }
+    Ok(())
+}
+
+fn admitting(mut admit: Admit, plain: &Receiver<Vec<u8>>, to: &Sender<ToOrder>) -> Outcome<()> {
+    for bytes in plain {
+        admit.push(&bytes);
+        admit.batches(|batch| to.send(ToOrder::Propose(batch)).doing("hand a batch on"))?;
+    }
+    to.send(ToOrder::End).doing("end")
+}
+
+fn order(
+    mut ordering: Ordering,
+    orders: &Receiver<ToOrder>,
+    to_log: &Sender<Stored>,
+    to_execute: &Sender<(Slot, Batch)>,
+) -> Outcome<()> {
+    for order in orders {
+        match order {
+            ToOrder::Propose(batch) => ordering.propose(batch),
+            ToOrder::Durable(record) => ordering.durable(record),
+            ToOrder::End => return Ok(()),
+        }
+        ordering.take(|ordered| match ordered {
+            Ordered::Persist(record) => to_log.send(record).doing("hand a record on"),
+            Ordered::Decided(slot, batch) => to_execute.send((slot, batch)).doing("hand a batch on"),
+        })?;
+    }
+    Ok(())
+}
+
+/// One block for all records that are there.
+fn log(mut logging: Logging, records: &Receiver<Stored>, to: &Sender<ToOrder>) -> Outcome<Logging> {
+    while let Ok(first) = records.recv() {
+        logging.append(first)?;
+        records.try_iter().try_for_each(|record| logging.append(record))?;
+        // Ordering ends first.
+        let _ = to.send(ToOrder::Durable(logging.write()));
+    }
+    Ok(logging)
+}
+
+fn execute(
+    mut executing: Executing,
+    decided: &Receiver<(Slot, Batch)>,
+    to: &Sender<OutFrame>,
+) -> Outcome<Executing> {
+    let mut replies = Vec::new();
+    while let Ok(first) = decided.recv() {
+        for (slot, batch) in std::iter::once(first).chain(decided.try_iter()) {
+            executing.decided(slot, batch, &mut replies)?;
+        }
+        if let Some(frame) = reply_frame(&mut replies) {
+            to.send(frame).doing("hand replies on")?;
+        }
+    }
+    Ok(executing)
+}
+
+fn sealing_all(mut tls: Session, frames: &Receiver<OutFrame>, to: &Sender<Vec<u8>>) -> Outcome<()> {
+    while let Ok(first) = frames.recv() {
+        let mut sealed = Vec::new();
+        for frame in std::iter::once(first).chain(frames.try_iter()) {
+            seal(&mut tls, frame, &mut sealed)?;
+        }
+        to.send(sealed).doing("answer the client")?;
+    }
+    Ok(())
+}

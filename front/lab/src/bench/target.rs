@@ -1,0 +1,375 @@
+//! The cluster that is measured: our own, or one that runs already.
+
+use super::nets::Nets;
+use super::options::Measurement;
+use super::temporary::{Settings, Temporary};
+use quorate::client::{BlockingClient, Client};
+use quorate_command::arguments;
+use quorate_command::cluster::Cluster;
+use quorate_command::failure::{Doing as _, Failure, Outcome};
+use quorate_command::layout::ServiceChoice;
+use quorate_command::ordering::OrderChoice;
+use quorate_types::ReplicaId;
+use serde::Deserialize;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long a cluster may take to elect a leader and answer.
+const START: Duration = Duration::from_secs(20);
+/// What a replica that keeps up may lack for a moment on a cluster that others use, too.
+const LAG_BYTES_MAX: u64 = 1 << 20;
+
+/// A cluster and a client of it.
+pub(super) struct Target {
+    // Before the processes, so that it ends first.
+    pub(super) client: BlockingClient,
+    /// More of them, where one connection to one leader would not reach all instances.
+    crowd: Vec<BlockingClient>,
+    /// In the place of all others, where there are any.
+    many: Vec<Client>,
+    own: Option<Temporary>,
+    pub(super) replicas: Vec<ReplicaId>,
+    /// The processes in the order of `replicas`; empty when they are not on this machine.
+    pub(super) pids: Vec<u32>,
+    /// `group`, `async` or `memory`.
+    pub(super) durability: String,
+    /// What every sync takes longer.
+    pub(super) sync_delay_us: u64,
+    /// How the replicas agree; of a cluster that runs already only the faults it survives are known.
+    pub(super) order: OrderChoice,
+    /// When the one that was taken away comes back.
+    returns: Option<Instant>,
+    /// When it did.
+    pub(super) returned: Option<Instant>,
+}
+
+/// What we need of a replica's status.
+#[derive(Deserialize)]
+struct Status {
+    #[serde(default)]
+    signatures_checked: u64,
+    log: Log,
+    process: Process,
+    replica: u16,
+    view: u64,
+    /// Of the first instance, where there are several.
+    leader: Option<u16>,
+    /// The others, as that leader sees them.
+    members: Vec<Member>,
+}
+
+#[derive(Deserialize)]
+struct Member {
+    replica: u16,
+    lag_bytes: u64,
+    active: bool,
+}
+
+#[derive(Deserialize)]
+struct Log {
+    durability: String,
+    #[serde(default)]
+    sync_delay_us: u64,
+}
+
+#[derive(Deserialize)]
+struct Process {
+    pid: u32,
+}
+
+/// What a replica says of what went through the merge.
+#[derive(Deserialize)]
+pub(super) struct Merged {
+    /// Requests and batches executed.
+    pub(super) requests: u64,
+    pub(super) batches: u64,
+    pub(super) instances: Instances,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Instances {
+    /// The part of the global log that is empty.
+    pub(super) noop_share: f64,
+    each: Vec<Instance>,
+}
+
+#[derive(Deserialize)]
+struct Instance {
+    decided: u64,
+}
+
+impl Instances {
+    /// Slots decided in all of them.
+    pub(super) fn decided(&self) -> u64 {
+        self.each.iter().map(|instance| instance.decided).sum()
+    }
+}
+
+impl Target {
+    /// Starts a cluster with this service, or finds the one that was named.
+    pub(super) fn open(measurement: &Measurement, service: ServiceChoice) -> Outcome<Self> {
+        Self::configured(measurement, service, Vec::new())
+    }
+
+    /// The same; one that is started gets these settings.
+    pub(super) fn configured(
+        measurement: &Measurement,
+        service: ServiceChoice,
+        settings: Settings,
+    ) -> Outcome<Self> {
+        Self::on(measurement, service, settings, None)
+    }
+
+    /// Starts one.
+    fn started(
+        measurement: &Measurement,
+        service: ServiceChoice,
+        mut settings: Settings,
+        nets: Option<&Nets>,
+    ) -> Outcome<Self> {
+        let (durability, sync_delay_us) = (measurement.durability(), measurement.sync_delay_us);
+        if sync_delay_us > 0 {
+            let value = toml::Value::Integer(i64::try_from(sync_delay_us).unwrap_or(i64::MAX));
+            settings.push(("durability", "sync_delay_us", value));
+        }
+        let own = Temporary::start(measurement, service, &settings, nets)?;
+        let mut target = Self {
+            client: connect(&own.cluster)?,
+            crowd: Vec::new(),
+            many: Vec::new(),
+            replicas: own.cluster.members.iter().map(|(replica, _)| *replica).collect(),
+            pids: own.pids(),
+            own: Some(own),
+            durability: arguments::name(durability),
+            sync_delay_us,
+            order: measurement.order.choice()?,
+            returns: None,
+            returned: None,
+        };
+        target.wait()?;
+        Ok(target)
+    }
+
+    /// The same; one that is started has these links.
+    pub(super) fn on(
+        measurement: &Measurement,
+        service: ServiceChoice,
+        settings: Settings,
+        nets: Option<&Nets>,
+    ) -> Outcome<Self> {
+        if measurement.own_cluster() {
+            return Self::started(measurement, service, settings, nets);
+        }
+        let cluster = Cluster::find(&measurement.cluster)?;
+        let client = connect(&cluster)?;
+        let replicas: Vec<ReplicaId> = cluster.members.iter().map(|(replica, _)| *replica).collect();
+        let mut durability = None;
+        let mut sync_delay_us = 0;
+        let mut pids = Vec::new();
+        for (replica, address) in &cluster.members {
+            let Ok(text) = client.status(*replica) else { continue };
+            let status: Status = serde_json::from_str(&text)
+                .doing(format_args!("read the status of {replica}; is it of another version?"))?;
+            durability.get_or_insert(status.log.durability);
+            sync_delay_us = sync_delay_us.max(status.log.sync_delay_us);
+            if is_here(address, status.process.pid) {
+                pids.push(status.process.pid);
+            }
+        }
+        let durability = durability.ok_or_else(|| {
+            Failure::new("no replica of that cluster answers: see `quorate status` for each of them")
+        })?;
+        if pids.len() < replicas.len() {
+            pids.clear();
+        }
+        let (returns, returned) = (None, None);
+        let (own, crowd) = (None, Vec::new());
+        let order = OrderChoice { fault_model: cluster.fault_model, ..OrderChoice::default() };
+        let mut target = Self {
+            client,
+            crowd,
+            many: Vec::new(),
+            own,
+            replicas,
+            pids,
+            durability,
+            sync_delay_us,
+            order,
+            returns,
+            returned,
+        };
+        target.wait()?;
+        Ok(target)
+    }
+
+    /// Has so many clients, at least one. Each has a connection of its own, and with it an instance.
+    pub(super) fn have_clients(&mut self, count: usize) -> Outcome<()> {
+        let Some(cluster) = self.own.as_ref().map(|own| &own.cluster) else {
+            return Err(Failure::new("only a cluster that was started for this gets several clients"));
+        };
+        while self.crowd.len() + 1 < count {
+            self.crowd.push(connect(cluster)?);
+        }
+        Ok(())
+    }
+
+    /// Has so many clients, each with connections of its own, that share one thread.
+    pub(super) fn have_crowd(&mut self, count: usize, timeout: Duration) -> Outcome<()> {
+        let Some(cluster) = self.own.as_ref().map(|own| &own.cluster) else {
+            return Err(Failure::new("only a cluster that was started for this gets several clients"));
+        };
+        self.many = cluster.client().timeout(timeout).build_many(count).doing("start the clients")?;
+        Ok(())
+    }
+
+    /// Has so many clients more, which come on the links in turn.
+    pub(super) fn have_clients_on(&mut self, count: usize, nets: &Nets) -> Outcome<()> {
+        let Some(cluster) = self.own.as_ref().map(|own| own.cluster.clone()) else {
+            return Err(Failure::new("only a cluster that was started for this has links"));
+        };
+        for (_, link) in (0..count).zip((0..nets.links()).cycle()) {
+            let on = |(replica, _): &(ReplicaId, String)| (*replica, nets.address(replica.number(), link));
+            let members = cluster.members.iter().map(on).collect();
+            self.crowd.push(connect(&Cluster { members, ..cluster.clone() })?);
+        }
+        Ok(())
+    }
+
+    /// All of them.
+    pub(super) fn clients(&self) -> impl Iterator<Item = &Client> + Clone {
+        let few = std::iter::once(&self.client).chain(&self.crowd).map(BlockingClient::client);
+        let none = if self.many.is_empty() { usize::MAX } else { 0 };
+        self.many.iter().chain(few.take(none))
+    }
+
+    /// What the first replica says of what it merged.
+    pub(super) fn merged(&self) -> Outcome<Merged> {
+        let Some(first) = self.replicas.first() else { return Err(Failure::new("there is no replica")) };
+        let text = self.client.status(*first).doing("ask a replica for its status")?;
+        serde_json::from_str(&text).doing("read a replica's status")
+    }
+
+    /// Signatures of clients that all replicas checked together, since they started.
+    pub(super) fn signatures_checked(&self) -> Outcome<u64> {
+        let mut sum = 0;
+        for replica in &self.replicas {
+            let text = self.client.status(*replica).doing("ask a replica for its status")?;
+            let status: Status = serde_json::from_str(&text).doing("read a replica's status")?;
+            sum += status.signatures_checked;
+        }
+        Ok(sum)
+    }
+
+    /// Waits until the cluster answers and the leader replicates to every other replica: a figure for three replicas must
+    /// not be one for two.
+    fn wait(&mut self) -> Outcome<()> {
+        let until = Instant::now() + START;
+        loop {
+            self.check()?;
+            let why = match self.client.open_session() {
+                // A session that was just opened closes when it is dropped.
+                Ok(_) if self.all_follow() => return Ok(()),
+                Ok(_) => self.who_is_missing(),
+                Err(why) => why.to_string(),
+            };
+            if Instant::now() >= until {
+                return Err(Failure::new(format!("the cluster is not ready to be measured: {why}")));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Whether the leader says that all others are there and lack little.
+    pub(super) fn all_follow(&self) -> bool {
+        self.followers() + 1 == self.replicas.len()
+    }
+
+    /// How many the leader says are there and lack little.
+    pub(super) fn followers(&self) -> usize {
+        let members = self.as_the_leader_sees_them();
+        members.iter().filter(|member| member.active && member.lag_bytes <= LAG_BYTES_MAX).count()
+    }
+
+    /// The others, in the first instance. Whom our client follows leads the instance that it got, which may be another one.
+    fn as_the_leader_sees_them(&self) -> Vec<Member> {
+        let statuses = self.replicas.iter().filter_map(|replica| {
+            let text = self.client.status(*replica).ok()?;
+            serde_json::from_str::<Status>(&text).ok()
+        });
+        let leader =
+            statuses.filter(|status| status.leader == Some(status.replica)).max_by_key(|status| status.view);
+        leader.map(|status| status.members).unwrap_or_default()
+    }
+
+    fn who_is_missing(&self) -> String {
+        let members = self.as_the_leader_sees_them();
+        if members.is_empty() {
+            return "no replica says that it leads".to_owned();
+        }
+        let others = members.iter().map(|Member { replica, lag_bytes, active }| {
+            let heard = if *active { "was heard of" } else { "was not heard of" };
+            format!("r{replica} {heard} and lacks {lag_bytes} bytes")
+        });
+        format!("the leader does not reach all replicas: {}", others.collect::<Vec<_>>().join(", "))
+    }
+
+    /// Stops a replica of the cluster that was started for this; one that follows, and which one it is.
+    pub(super) fn take_one_away(&mut self) -> Outcome<ReplicaId> {
+        let leader = self.client.client().leader();
+        let at = self.replicas.iter().position(|replica| Some(*replica) != leader);
+        let (Some(at), Some(own)) = (at, &mut self.own) else {
+            return Err(Failure::new(
+                "a replica can be taken away only from a cluster that was started for that",
+            ));
+        };
+        own.take_away(at);
+        // What it used, and what it held, is not to be found any more.
+        self.pids.clear();
+        Ok(self.replicas[at])
+    }
+
+    /// It comes back then.
+    pub(super) fn returns_at(&mut self, at: Instant) {
+        self.returns = Some(at);
+    }
+
+    /// The cluster that was started for this.
+    pub(super) fn cluster(&self) -> Option<&Cluster> {
+        self.own.as_ref().map(|own| &own.cluster)
+    }
+
+    /// Where it serves clients of etcd.
+    pub(super) fn etcd(&self) -> Vec<String> {
+        self.own.as_ref().map(|own| own.etcd.clone()).unwrap_or_default()
+    }
+
+    /// Fails when a replica of ours ended. One that was taken away comes back when it is time.
+    pub(super) fn check(&mut self) -> Outcome<()> {
+        let now = Instant::now();
+        if self.returns.is_some_and(|at| now >= at)
+            && let Some(own) = &mut self.own
+        {
+            self.returns = None;
+            self.returned = Some(now);
+            own.bring_back()?;
+        }
+        self.own.as_mut().map_or(Ok(()), Temporary::check)
+    }
+}
+
+fn connect(cluster: &Cluster) -> Outcome<BlockingClient> {
+    cluster
+        .client()
+        .timeout(START)
+        .frame_bytes_max(4 << 20)
+        .queue_bytes_max(256 << 20)
+        .build_blocking()
+        .doing("start the client")
+}
+
+/// Whether the process with this id, of a replica at this address, is one of this machine.
+fn is_here(address: &str, pid: u32) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let local = host == "localhost" || host == "[::1]" || host.starts_with("127.");
+    local && Path::new(&format!("/proc/{pid}")).exists()
+}

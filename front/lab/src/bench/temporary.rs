@@ -1,0 +1,241 @@
+//! A cluster of our own: three processes of this program on loopback, gone with their data when the benchmark ends.
+
+use super::nets::Nets;
+use super::options::Measurement;
+use quorate_command::authority::DAYS;
+use quorate_command::cluster::Cluster;
+use quorate_command::failure::{Doing as _, Failure, Outcome};
+use quorate_command::layout::{self, Plan, REPLICA_FILE, ServiceChoice, replica_directory};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// As many as one failure takes.
+pub(super) const REPLICAS: u16 = 3;
+/// How long a replica may take to stop cleanly.
+const STOP: Duration = Duration::from_secs(5);
+/// The names of our directories begin with it; the id of our process and the cluster's number follow.
+const PREFIX: &str = "cluster-";
+static STARTED: AtomicU32 = AtomicU32::new(0);
+/// And those of the null program's logs.
+pub(super) const FLOOR_PREFIX: &str = "floor-";
+
+/// The processes and their directory.
+pub(super) struct Temporary {
+    pub(super) cluster: Cluster,
+    /// Where clients of etcd are served, if they are.
+    pub(super) etcd: Vec<String>,
+    children: Vec<Child>,
+    /// One that was stopped, and is to be.
+    away: Option<usize>,
+    directory: PathBuf,
+}
+
+impl Temporary {
+    /// Starts the cluster. To be called from the main thread: the replicas end with the thread that started them.
+    pub(super) fn start(
+        measurement: &Measurement,
+        service: ServiceChoice,
+        settings: &Settings,
+        nets: Option<&Nets>,
+    ) -> Outcome<Self> {
+        let scratch = &measurement.scratch;
+        fs::create_dir_all(scratch).doing(format_args!("make {}", scratch.display()))?;
+        // Each gets a number, since two may be compared.
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        if number == 0 {
+            sweep(scratch, PREFIX);
+        }
+        let directory = scratch.join(format!("{PREFIX}{}-{number}", std::process::id()));
+        let certificates = (!measurement.plain).then_some(DAYS);
+        let replicas = usize::from(measurement.replicas());
+        let mut free = addresses(2 * replicas)?;
+        let etcd = free.split_off(replicas);
+        let members = nets.map_or_else(|| (1..).zip(free).collect(), on_nets);
+        let plan = Plan {
+            etcd: if service == ServiceChoice::Etcd { etcd } else { Vec::new() },
+            members,
+            durability: measurement.durability(),
+            service,
+            order: measurement.order.choice()?,
+            instances: measurement.instances,
+            lanes: measurement.lanes,
+            certificates,
+            made_by: "quorate bench",
+        };
+        let cluster = layout::make(&directory, &plan)?;
+        // From here on what was made is removed, also when a process does not start.
+        let etcd = plan.etcd.clone();
+        let mut made = Self { cluster, etcd, children: Vec::new(), away: None, directory };
+        for (replica, _) in &plan.members {
+            let place = replica_directory(&made.directory, *replica);
+            configure(&place.join(REPLICA_FILE), settings, nets)?;
+            let child = match nets {
+                Some(nets) => start_on(nets, *replica, &place)?,
+                None => start(&place)?,
+            };
+            made.children.push(child);
+        }
+        Ok(made)
+    }
+
+    /// The ids of the processes, in the order of the replicas' ids.
+    pub(super) fn pids(&self) -> Vec<u32> {
+        self.children.iter().map(Child::id).collect()
+    }
+
+    /// Fails when a replica ended, with what it said last.
+    pub(super) fn check(&mut self) -> Outcome<()> {
+        for (at, (child, replica)) in self.children.iter_mut().zip(1..).enumerate() {
+            if self.away == Some(at) {
+                continue;
+            }
+            if let Ok(Some(status)) = child.try_wait() {
+                let log = replica_directory(&self.directory, replica).join("log.txt");
+                let said = fs::read_to_string(log).unwrap_or_default();
+                let last: Vec<&str> = said.lines().rev().take(5).collect();
+                let last: Vec<&str> = last.into_iter().rev().collect();
+                return Err(Failure::new(format!(
+                    "replica {replica} ended by itself ({status}); it said last:\n{}",
+                    last.join("\n")
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Temporary {
+    /// Stops the replica at this place of their order, until [`Self::bring_back`].
+    pub(super) fn take_away(&mut self, at: usize) {
+        if let Some(child) = self.children.get_mut(at) {
+            self.away = Some(at);
+            terminate(child);
+            wait(child, Instant::now() + STOP);
+        }
+    }
+
+    /// Starts the one again that was stopped. From the main thread, as all of them.
+    pub(super) fn bring_back(&mut self) -> Outcome<()> {
+        let Some(at) = self.away.take() else { return Ok(()) };
+        let (replica, _) = self.cluster.members[at];
+        self.children[at] = start(&replica_directory(&self.directory, replica.number()))?;
+        Ok(())
+    }
+}
+
+fn terminate(child: &Child) {
+    // One that ended meanwhile can not be signalled, which is as good.
+    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let _ = kill_process(pid, Signal::TERM);
+    }
+}
+
+fn wait(child: &mut Child, until: Instant) {
+    while Instant::now() < until && matches!(child.try_wait(), Ok(None)) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // The id of a process that was waited for may be another's by now.
+        let away = self.away.take();
+        let there = |at: &usize| away != Some(*at);
+        self.children.iter().enumerate().filter(|(at, _)| there(at)).for_each(|(_, child)| terminate(child));
+        let until = Instant::now() + STOP;
+        self.children.iter_mut().for_each(|child| wait(child, until));
+        // What is left behind is removed by the next benchmark.
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Keys of the replicas' configuration that are not the default: section, key, value.
+pub(super) type Settings = Vec<(&'static str, &'static str, toml::Value)>;
+
+/// Writes them into a configuration.
+fn configure(file: &Path, settings: &Settings, nets: Option<&Nets>) -> Outcome<()> {
+    if settings.is_empty() && nets.is_none() {
+        return Ok(());
+    }
+    let doing = format!("configure {}", file.display());
+    let mut text: toml::Table = fs::read_to_string(file).doing(&doing)?.parse().doing(&doing)?;
+    for (section, key, value) in settings {
+        let section = text.entry(*section).or_insert_with(|| toml::Table::new().into());
+        if let Some(section) = section.as_table_mut() {
+            section.insert((*key).to_owned(), value.clone());
+        }
+    }
+    if let Some(nets) = nets {
+        nets.configure(&mut text);
+    }
+    fs::write(file, text.to_string()).doing(&doing)
+}
+
+fn start(place: &Path) -> Outcome<Child> {
+    let mut command = Command::new(program()?);
+    serve(&mut command, place, log(place)?);
+    command.stdin(Stdio::null()).spawn().doing(format_args!("start the replica in {}", place.display()))
+}
+
+/// The same, with links of its own.
+fn start_on(nets: &Nets, replica: u16, place: &Path) -> Outcome<Child> {
+    let logs = log(place)?;
+    nets.spawn(replica, &program()?, |command| serve(command, place, logs))
+}
+
+fn program() -> Outcome<PathBuf> {
+    std::env::current_exe().doing("find this program's own file")
+}
+
+/// Where a replica's words go, twice.
+fn log(place: &Path) -> Outcome<[File; 2]> {
+    let shown = place.display();
+    let log = File::create(place.join("log.txt")).doing(format_args!("write {shown}/log.txt"))?;
+    let out = log.try_clone().doing(format_args!("write {shown}/log.txt"))?;
+    Ok([out, log])
+}
+
+fn serve(command: &mut Command, place: &Path, [out, log]: [File; 2]) {
+    command
+        .arg("serve")
+        .arg("--config")
+        .arg(place.join(REPLICA_FILE))
+        .arg(format!("--die-with-parent={}", std::process::id()))
+        .stdout(out)
+        .stderr(log);
+}
+
+/// On the first link of each.
+fn on_nets(nets: &Nets) -> Vec<(u16, String)> {
+    (1..=REPLICAS).map(|replica| (replica, nets.address(replica, 0))).collect()
+}
+
+/// Ports that are free now, held together until all are found.
+pub(super) fn addresses(count: usize) -> Outcome<Vec<String>> {
+    let mut held = Vec::new();
+    for _ in 0..count {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).doing("find a free port")?;
+        let address = listener.local_addr().doing("find a free port")?;
+        held.push((address.to_string(), listener));
+    }
+    Ok(held.into_iter().map(|(address, _)| address).collect())
+}
+
+/// Removes what benchmarks left that were killed.
+pub(super) fn sweep(scratch: &Path, prefix: &str) {
+    for entry in fs::read_dir(scratch).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_str().and_then(|name| name.strip_prefix(prefix));
+        let pid = name.and_then(|name| name.split('-').next()).and_then(|pid| pid.parse::<u32>().ok());
+        if pid.is_some_and(|pid| pid == std::process::id() || !Path::new(&format!("/proc/{pid}")).exists()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}

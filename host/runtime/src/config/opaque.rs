@@ -1,0 +1,88 @@
+//! `[service]` and `[front.NAME]`: tables that the runtime hands on. What stands in them is for the service and the fronts that the
+//! program has; it knows none of them. Tests: config/tests.rs.
+
+use super::{Config, FaultModel};
+use quorate_node::ServedByReplicas;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use toml::{Table, Value};
+
+/// `[service]`: what the replicas run; the same on all of them
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(expecting = "a table: write the section [service], with name = \"...\"")]
+pub struct ServiceConfig {
+    /// Which service, by the name that the program has for it; empty where the program has one only.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Everything else of the table: the service's own settings.
+    #[serde(flatten)]
+    pub settings: Table,
+}
+
+impl ServiceConfig {
+    /// A service without settings of its own.
+    pub fn named(name: &str) -> Self {
+        Self { name: name.to_owned(), settings: Table::new() }
+    }
+
+    pub(super) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What all replicas must have alike, as a text that depends on nothing else.
+    pub(super) fn agreed(&self) -> String {
+        let mut text = self.name.clone();
+        write_table(&self.settings, &mut text);
+        text
+    }
+}
+
+/// The keys in their order, each with its value, so that no two tables have the same text.
+fn write_table(table: &Table, out: &mut String) {
+    out.push('{');
+    for (key, value) in table.iter().collect::<BTreeMap<_, _>>() {
+        out.push_str(&format!("{key:?}="));
+        write_value(value, out);
+        out.push(',');
+    }
+    out.push('}');
+}
+
+fn write_value(value: &Value, out: &mut String) {
+    match value {
+        Value::Table(table) => write_table(table, out),
+        Value::Array(values) => {
+            out.push('[');
+            for value in values {
+                write_value(value, out);
+                out.push(',');
+            }
+            out.push(']');
+        }
+        Value::String(text) => out.push_str(&format!("{text:?}")),
+        Value::Integer(number) => out.push_str(&number.to_string()),
+        Value::Float(number) => out.push_str(&format!("{number:?}")),
+        Value::Boolean(yes) => out.push_str(&yes.to_string()),
+        Value::Datetime(time) => out.push_str(&time.to_string()),
+    }
+}
+
+impl Config {
+    /// For whom other replicas may come: the fronts of one that has some ask for their clients, and where no replica lies for their
+    /// operators, too.
+    pub(super) fn served_by_replicas(&self) -> ServedByReplicas {
+        match self.fault_model {
+            FaultModel::Crash => ServedByReplicas::ClientsAndOperators,
+            FaultModel::Byzantine if self.front.is_empty() => ServedByReplicas::Nobody,
+            FaultModel::Byzantine => ServedByReplicas::Clients,
+        }
+    }
+
+    /// Where each front listens that says so with the key `listen`, by its name: to be shown.
+    pub fn front_addresses(&self) -> BTreeMap<String, String> {
+        let address = |(name, table): (&String, &Table)| {
+            Some((name.clone(), table.get("listen").and_then(Value::as_str)?.to_owned()))
+        };
+        self.front.iter().filter_map(address).collect()
+    }
+}
