@@ -165,7 +165,7 @@ fn what_waits_is_given_watched_and_said() {
     let (mut gate, leader) = (usual(), replica(true));
     let request = pays(1, "pay bob 5");
     let admit = Out::Admit { instance: ONE, requests: request.clone() };
-    assert_eq!(arrive(&mut gate, at(1), &leader, &request), [admit.clone()]);
+    assert_eq!(arrive(&mut gate, at(1), &leader, &request), std::slice::from_ref(&admit));
     let follower = replica(false);
     let mut out = Vec::new();
     assert!(gate.deadline().is_some_and(|look| look > at(1)) && gate.look(at(2), &follower, &mut out));
