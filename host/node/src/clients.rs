@@ -62,9 +62,9 @@ impl Node {
         let room = self.room();
         let in_flight = self.instances[at].order.in_flight().1;
         let (settled, answer_bytes_max) = (self.is_settled(at), self.turn.answer_room);
-        let short = !self.log.has_room();
+        let short = !self.journal.log().has_room();
         // The next segment is only being prepared.
-        let room_soon = short && !self.turn.disk_full;
+        let room_soon = short && !self.journal.disk().is_full();
         let forbids = self.instances[at].order.settled();
         let terms = Terms { in_flight, room, room_soon, settled, forbids, answer_bytes_max };
         let executor = &self.executor;
@@ -101,7 +101,7 @@ impl Node {
         if self.instances[at].admission.is_full() {
             self.propose(now, out);
         }
-        if short && self.turn.disk_full {
+        if short && self.journal.disk().is_full() {
             self.hand_over(now, out);
         }
     }
@@ -331,11 +331,11 @@ impl Node {
                     SyncMode::Memory => "memory",
                 },
                 sync_delay_us: self.config.sync_delay.nanos() / 1000,
-                write_us: self.turn.write_time().nanos() / 1000,
-                durable: self.log.durable().number(),
-                appended: self.log.appended().number(),
-                position: self.log.position(),
-                disk_full: self.turn.disk_full,
+                write_us: self.journal.disk().write_time().nanos() / 1000,
+                durable: self.journal.log().durable().number(),
+                appended: self.journal.log().appended().number(),
+                position: self.journal.log().position(),
+                disk_full: self.journal.disk().is_full(),
                 full: self.full_disks(),
                 scrubbing: self.scrubs.reading(),
                 rotten: self.scrubs.rotten,
@@ -379,11 +379,11 @@ impl Node {
             unknown: self.unknown_members(),
             order,
             leading: self.leads(),
-            disk_full: self.turn.disk_full,
+            disk_full: self.journal.disk().is_full(),
             rotten: self.scrubs.rotten,
             without_room: self.without_room(),
-            stalled: self.turn.stalled,
-            write_time: self.turn.write_time(),
+            stalled: self.journal.disk().is_stalled(),
+            write_time: self.journal.disk().write_time(),
             removed: self.is_removed(),
             transfer: checkpoints.transfer.as_ref(),
             seats,

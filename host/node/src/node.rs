@@ -5,6 +5,7 @@ use crate::checkpoints::{Checkpoints, Why};
 use crate::clock::Clock;
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event, Input};
+use crate::journal::Journal;
 use crate::levels::Levels;
 use crate::lives::Lives;
 use crate::members::Standing;
@@ -22,14 +23,13 @@ use crate::turn::Turn;
 use crate::wants::Wants;
 use quorate_admit::Intake;
 use quorate_execute::{Executor, Outcomes};
-use quorate_log::{AppendError, Class, Log, Record};
+use quorate_log::{AppendError, Record};
 use quorate_merge::{INSTANCES_MAX, Merge};
 use quorate_order::Input as OrderInput;
 use quorate_reply::{ReadPath, Routes};
 use quorate_state::transfer::Kept;
 use quorate_types::{ClientId, ConnId, Halt, MembershipId, RecordId, ReplicaId, Time, Trust, View};
 use quorate_wire::{Batch, Frame, FrameKind, Hello, Memberships, Refusal, RefusalReason, Role, StateMessage};
-use std::collections::BTreeMap;
 
 /// One lane of a replica: every stage of it, all instances, no I/O.
 pub struct Node {
@@ -42,9 +42,6 @@ pub struct Node {
     pub(crate) bindings: Bindings,
     pub(crate) ranks: Ranks,
     pub(crate) stays: Stays,
-    /// Which instance asked for records to be read back, and under which number.
-    pub(crate) loading: BTreeMap<u64, (usize, u64)>,
-    pub(crate) loads: u64,
     /// When a leader here gave way last, since it held up the others.
     pub(crate) lag_told: Time,
     pub(crate) lives: Lives,
@@ -53,7 +50,7 @@ pub struct Node {
     pub(crate) standing: Standing,
     /// This replica's life, and the record that must be durable before anybody hears of it.
     pub(crate) own_life: (u64, RecordId),
-    pub(crate) log: Log,
+    pub(crate) journal: Journal,
     pub(crate) executor: Executor,
     pub(crate) outcomes: Outcomes,
     pub(crate) routes: Routes,
@@ -117,7 +114,7 @@ impl Node {
     /// Tells of damage that was found in the log at the start. If what this replica acknowledged may be among it, it takes no part
     /// before it has a checkpoint that holds that.
     fn on_log_damage(&mut self, now: Time, out: &mut Effects) {
-        for damage in self.log.damage() {
+        for damage in self.journal.log().damage() {
             let text = format!(
                 "the log on this disk is damaged at byte {}: {} records are missing, and it goes on at byte {}",
                 damage.position,
@@ -129,14 +126,14 @@ impl Node {
         if self.needs_checkpoint() && self.checkpoints.fetching.is_none() {
             let (local, newer) = (self.executor.objects(), self.merge.seq().next());
             // Where the log is whole it is the checkpoint after which it begins that is lost.
-            let why = if self.log.damage().is_empty() { Why::Damaged } else { Why::Lost };
+            let why = if self.journal.log().damage().is_empty() { Why::Damaged } else { Why::Lost };
             self.begin_fetch(now, newer, why, local, None, out);
         }
     }
 
     /// Writes down whose life is whose. There is always room: it happens before anything else is written.
     fn write_life(&mut self, record: Record, out: &mut Effects) -> RecordId {
-        match self.log.append(record, Class::Vital) {
+        match self.journal.note(record) {
             Ok(id) => id,
             Err(why) => {
                 out.push(Effect::Halt(Halt::LogWriteFailed { why: why.to_string() }));
@@ -192,7 +189,7 @@ impl Node {
     }
 
     fn may_speak(&self) -> bool {
-        self.log.durable() >= self.own_life.1
+        self.journal.log().durable() >= self.own_life.1
     }
 
     /// Reacts to one input. `now` was read after what the input brings had arrived; that of [`Input::TurnEnd`] after everything in
@@ -204,20 +201,17 @@ impl Node {
             Input::Frame { conn, frame } => self.on_frame(now, conn, frame, out),
             Input::TurnEnd => self.on_turn_end(now, out),
             Input::Written(id) => {
-                self.log.written(id);
-                if self.turn.wrote(now) {
-                    out.event(Event::DiskWorks);
-                }
+                self.journal.written(now, id, out);
                 self.on_durable(now, out);
                 self.dial(now, out);
             }
             Input::Synced(id) => {
-                self.log.synced(id);
+                self.journal.synced(id);
                 self.on_durable(now, out);
                 self.dial(now, out);
             }
             Input::Prepared { segment, result } => self.on_prepared(now, segment, result, out),
-            Input::Loaded { load, records } => self.on_loaded(now, load, records, out),
+            Input::Loaded { load, records } => self.on_loaded(now, load, &records, out),
             Input::Accepted { conn, from } => self.peers.on_accepted(now, conn, from, &self.config, out),
             Input::Identified { conn, identity } => self.peers.on_identified(conn, identity),
             Input::Unsafe { conn, why } => {
@@ -240,7 +234,7 @@ impl Node {
     pub fn deadline(&self) -> Option<Time> {
         let peers = self.may_speak().then(|| self.peers.deadline()).flatten();
         let (reads, state) = (self.reads.deadline(), self.state_deadline());
-        let stall = self.turn.stalls_at(self.config.disk_stall);
+        let stall = self.journal.disk().stalls_at();
         let raise = self.raise_deadline();
         let answers = self.checkpoints.sound().then(|| self.turn.answers.deadline()).flatten();
         let order = self.instances.iter().filter_map(Instance::deadline).min();
@@ -253,7 +247,7 @@ impl Node {
             peers,
             reads,
             answers,
-            self.turn.retry,
+            self.journal.deadline(),
             state,
             stall,
             self.scrubs.next,
@@ -299,7 +293,7 @@ impl Node {
 
     /// Panics with the name of an invariant that does not hold; `thorough` scans everything.
     pub fn invariants(&self, thorough: bool) {
-        self.log.invariants();
+        self.journal.invariants();
         self.merge.invariants(thorough);
         if thorough {
             self.intake.invariants();
@@ -308,7 +302,7 @@ impl Node {
             instance.order.invariants(thorough);
             let first = instance.waiting.front().map(|wait| wait.after);
             assert!(
-                first.is_none_or(|after| after > instance.durable_in(&self.log)),
+                first.is_none_or(|after| after > self.journal.durable(instance.volume)),
                 "INV-NODE-1 a message waits although {first:?} is durable"
             );
         }
@@ -334,7 +328,7 @@ impl Node {
                 if let Some((replica, life)) = known
                     && let Some(record) = self.lives.learn(replica, life)
                 {
-                    match self.log.append(record, Class::Vital) {
+                    match self.journal.note(record) {
                         // Before the cluster began there is always room. Later it is a replica that joins, whose life counts from
                         // the membership on that makes it a voter.
                         Err(AppendError::NoRoom) if self.has_begun() => self.lives.unlearn(replica),
@@ -411,7 +405,8 @@ impl Node {
                     }
                     return self.reject(now, conn, format!("there is no instance {instance}"), out);
                 };
-                if !instance.fits(&self.log, &message, self.merge.is_open(instance.id)) {
+                let brings = |each: &mut dyn FnMut(u64)| instance.order.brings(message.message(), each);
+                if !self.journal.fits(instance.volume, self.merge.is_open(instance.id), brings) {
                     return; // as if lost: the sender sends it again, and heartbeats still pass
                 }
                 instance.step(now, OrderInput::Receive(message));
@@ -511,7 +506,7 @@ impl Node {
         self.on_state_deadline(now, out);
         self.check_stall(now, out);
         self.scrub_in_turn(now, out);
-        self.turn.on_deadline(now, &mut self.log);
+        self.journal.on_deadline(now);
         self.look_at_late(now, out);
         self.watch_deadline(now, out);
     }

@@ -4,6 +4,7 @@ use crate::access::Access;
 use crate::checkpoints::{Checkpoints, Own};
 use crate::clock::Clock;
 use crate::config::NodeConfig;
+use crate::journal::{Journal, Volumes};
 use crate::levels::{LEVEL, Levels};
 use crate::lives::{Lives, NODE};
 use crate::members::Standing;
@@ -30,11 +31,11 @@ use quorate_reply::{ReadPath, RouteLimits, Routes};
 use quorate_state::checkpoint::Image;
 use quorate_types::{Halt, MembershipId, RecordId, ReplicaId, Seq, Slot, Time};
 use quorate_wire::Batch;
-use std::collections::BTreeMap;
 
 /// A node that takes back what an earlier run left in its checkpoints and in the log.
 pub struct Restoring {
     config: NodeConfig,
+    volumes: Volumes,
     instances: Vec<Instance>,
     /// Later stays of instances, whose beginning is in the log.
     others: Vec<Instance>,
@@ -79,13 +80,15 @@ impl Restoring {
             None => Merge::new(config.merge, config.instances),
         };
         let merge = merge.map_err(|why| Halt::CheckpointUnusable { why: why.to_string() })?;
+        let mut volumes = Volumes::default();
         let instances = match &system {
-            Some(system) => restored(&config, system, &merge, recovered.outdated)?,
-            None => (1..=config.instances).map(|id| new_instance(&config, id, 0)).collect(),
+            Some(system) => restored(&config, &mut volumes, system, &merge, recovered.outdated)?,
+            None => (1..=config.instances).map(|id| new_instance(&config, &mut volumes, id, 0)).collect(),
         };
         let (lives, levels) = (Lives::default(), Levels::default());
         Ok(Self {
             config,
+            volumes,
             instances,
             others: Vec::new(),
             merge,
@@ -128,7 +131,7 @@ impl Restoring {
         let at = usize::from(id.number()).wrapping_sub(1);
         let known = self.instances.get(at).is_some_and(|instance| instance.stay >= stay);
         if !known && !self.others.iter().any(|other| (other.id, other.stay) == (id, stay)) {
-            self.others.push(birth.instance(&self.config)?);
+            self.others.push(birth.instance(&self.config, &mut self.volumes)?);
         }
         Ok(())
     }
@@ -141,13 +144,13 @@ impl Restoring {
         let at = usize::from(of.number()).wrapping_sub(1);
         match self.instances.get_mut(at) {
             Some(instance) if instance.stay == stay && !instance.asleep => {
-                return instance.restore(id, record);
+                return instance.restore(&mut self.volumes, id, record);
             }
             Some(instance) if instance.stay >= stay => return Ok(()),
             _ => {}
         }
         match self.others.iter_mut().find(|other| (other.id, other.stay) == (of, stay)) {
-            Some(other) => other.restore(id, record),
+            Some(other) => other.restore(&mut self.volumes, id, record),
             None => {
                 let why = format!("record {id} belongs to instance {of}, which does not exist here");
                 Err(Halt::LogInconsistent { why })
@@ -205,7 +208,7 @@ impl Restoring {
     pub fn finish(self, log: Log, service: Box<dyn Service>) -> Result<Node, Halt> {
         self.check(log.damage())?;
         let (lives, levels) = (self.lives, self.levels);
-        let Self { mut config, instances, others, merge, recovered, system, trimmed, .. } = self;
+        let Self { mut config, volumes, instances, others, merge, recovered, system, trimmed, .. } = self;
         let mut executor = Executor::new(service, config.sessions.clone(), config.start_time);
         let mut checkpoints = Checkpoints::new(&config);
         for (seq, digest) in &recovered.durable {
@@ -230,6 +233,8 @@ impl Restoring {
         let asleep = instances.iter().any(|instance| instance.asleep).then(|| merge.seq());
         checkpoints.stand_for(trimmed.0, asleep);
         checkpoints.records.extend(records.map(|records| (merge.seq(), records)));
+        let scrubs = Scrubs::knowing(&log);
+        let journal = Journal::new(log, config.log.sync, config.disk_stall, volumes);
         let mut node = Node {
             peers: Peers::new(&config),
             access: Access::default(),
@@ -243,7 +248,7 @@ impl Restoring {
             rooms: Rooms::default(),
             sights: Sights::default(),
             checkpoints,
-            scrubs: Scrubs::knowing(&log),
+            scrubs,
             now: Time::ZERO,
             damaged: recovered.damaged,
             partial: recovered.partial,
@@ -254,15 +259,13 @@ impl Restoring {
             merge,
             bindings: Bindings::default(),
             ranks: Ranks::default(),
-            loading: BTreeMap::new(),
-            loads: 0,
             lag_told: Time::ZERO,
             lives,
             levels,
             roster,
             standing: Standing::default(),
             own_life: (0, RecordId::ZERO),
-            log,
+            journal,
             config,
         };
         node.meet_all_members();
@@ -282,6 +285,7 @@ fn restore_image(executor: &mut Executor, system: &System, image: &Image) -> Res
 /// The instances as a checkpoint has them.
 fn restored(
     config: &NodeConfig,
+    volumes: &mut Volumes,
     system: &System,
     merge: &Merge<Batch>,
     outdated: bool,
@@ -289,7 +293,7 @@ fn restored(
     let mut instances = Vec::new();
     for part in &system.instances {
         let stay = config.order.stay_of(part.record, &part.anchor)?;
-        let mut instance = new_instance(config, part.instance.number(), stay);
+        let mut instance = new_instance(config, volumes, part.instance.number(), stay);
         instance.order.restore_anchor(part.record, &part.anchor)?;
         instance.decided = part.record;
         instance.away = merge.is_away(part.instance).then(|| merge.generation().base);

@@ -209,7 +209,7 @@ impl Node {
     fn on_written(&mut self, now: Time, seq: Seq, digest: Digest, out: &mut Effects) {
         self.checkpoints.writing.retain(|other| *other > seq);
         self.checkpoints.trouble = None;
-        self.checkpoints.written(Own { seq, digest, log_position: self.log.position() });
+        self.checkpoints.written(Own { seq, digest, log_position: self.journal.log().position() });
         if self.checkpoints.installing.as_ref().is_some_and(|installing| installing.image.seq == seq) {
             self.install(now, out);
         }

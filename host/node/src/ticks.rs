@@ -34,7 +34,7 @@ impl Node {
             && instance.order.settled()
             && instance.order.in_flight().0 == 0
             && instance.admission.waiting_bytes() == 0
-            && self.log.has_room()
+            && self.journal.log().has_room()
     }
 
     /// When the service's deadline passes by this replica's extension of the agreed time, if it is this replica that says so.
