@@ -5,7 +5,7 @@
 //! leave then, and what is decided by it, is the instances' business.
 //!
 //! INV-NODE-3: an instance numbers its records without gaps. INV-NODE-4: only durable records of this log are read back, and every place that was
-//! asked for is answered. Tests: journal/tests.rs.
+//! asked for is answered. Tests: `journal/tests.rs`.
 
 mod disk;
 pub(crate) mod records;
