@@ -8,9 +8,10 @@
 //! checkpoints. INV-SCRIPT-9: only durable records are given up.
 //! All are asserted after every step, together with the protocol's own.
 
+use quorate_order::OrderMessage;
 use quorate_order::{Anchor, Effect, Effects, Input, Order, Stored, Waited};
 use quorate_types::{Digest, Halt, RecordId, Reject, ReplicaId, Slot, Span, Time, View};
-use quorate_wire::{Batch, Memberships, OrderMessage, Verified};
+use quorate_wire::{Batch, Memberships, Verified};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 

@@ -9,9 +9,10 @@ use crate::stays::Birth;
 use bytes::Bytes;
 use quorate_admit::{Admission, AdmissionLimits};
 use quorate_log::{AppendError, Class, DiskFull, Log, Place, Record};
+use quorate_order::OrderMessage;
 use quorate_order::{Effect as OrderEffect, Effects as OrderEffects, Input as OrderInput, Order, Stored};
 use quorate_types::{Halt, InstanceId, RecordId, ReplicaId, Seq, Slot, Span, Time, View, planted};
-use quorate_wire::{OrderMessage, Verified};
+use quorate_wire::Verified;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// More than a protocol's own part of a batch's record takes.

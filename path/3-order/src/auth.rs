@@ -19,14 +19,16 @@ mod ed25519;
 mod keyed;
 mod macs;
 mod requests;
+mod signature;
 
 pub use ed25519::{Ed25519, PublicKey};
 pub use keyed::Keyed;
 pub use macs::{ClientMacs, Tag, is_tag, tag_at};
 pub use requests::{ClientKey, KeyedClient, RequestChecks, RequestClaim, request_statement};
+pub use signature::{SIGNATURE_MAX, Signature, Signed, decode_signed, write_signed};
+pub(crate) use signature::{bounded, put_signature, put_signed, read_signature, read_signed};
 
 use quorate_types::ReplicaId;
-use quorate_wire::mod_smart::Signature;
 use std::fmt::Debug;
 
 /// A member, what it is to have signed, and its signature.

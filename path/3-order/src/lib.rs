@@ -12,16 +12,20 @@ mod anchor;
 pub mod auth;
 mod config;
 mod effects;
+pub mod fuzzing;
+mod message;
 pub mod mod_smart;
+pub mod protocols;
 pub mod raft;
 
 pub use anchor::{ANCHOR_BYTES_MAX, Anchor};
 pub use config::{OrderConfig, anchor_anew};
 pub use effects::{Effect, Effects, Stored};
+pub use message::{Message, OrderMessage};
 pub use quorate_types::Random;
 
 use quorate_types::{Digest, Halt, MembershipId, RecordId, ReplicaId, Slot, Time, View};
-use quorate_wire::{Batch, Memberships, OrderMessage, Verified};
+use quorate_wire::{Batch, Memberships, Verified};
 use std::sync::Arc;
 
 /// What a protocol reacts to.

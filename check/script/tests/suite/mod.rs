@@ -8,11 +8,12 @@ pub(crate) use chaos::{chaos_is_survived, votes_survive_restarts};
 pub(crate) use garbage::garbage_never_panics;
 
 use proptest::strategy::BoxedStrategy;
+use quorate_order::OrderMessage;
 use quorate_order::{Input, Order};
 use quorate_script::raft::batch;
 use quorate_script::world::{CheckSend, Event, World};
 use quorate_types::{ReplicaId, Slot, Span};
-use quorate_wire::{Batch, OrderMessage};
+use quorate_wire::Batch;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 

@@ -1,8 +1,8 @@
 //! Writes down every input and effect of a protocol.
 
+use quorate_order::OrderMessage;
 use quorate_order::{Anchor, Effects, Input, Order, Status, Stored};
 use quorate_types::{Halt, RecordId, ReplicaId, Slot, Time};
-use quorate_wire::OrderMessage;
 use std::sync::{Arc, Mutex};
 
 /// A protocol whose inputs and effects become lines of text.

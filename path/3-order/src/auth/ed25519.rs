@@ -8,10 +8,9 @@
 //! Checking many takes random factors that whoever made the signatures can not foresee. They are drawn from a hash of all that is
 //! checked: the same on all replicas, and different as soon as one bit of one signature is. Tests: auth/tests.rs.
 
-use super::{Authenticator, Claim};
+use super::{Authenticator, Claim, Signature};
 use ed25519_zebra::{Signature as Inner, SigningKey, VerificationKey, VerificationKeyBytes, batch};
 use quorate_types::{Reject, ReplicaId};
-use quorate_wire::mod_smart::Signature;
 use rand_core::{TryCryptoRng, TryRng};
 use std::collections::BTreeMap;
 use std::convert::Infallible;

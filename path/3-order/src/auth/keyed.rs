@@ -1,9 +1,8 @@
 //! Signatures for simulators: a keyed hash that everybody can check, since everybody's key follows from one seed. Whoever plays an
 //! adversary is given the keys of those that lie, and no others: then it can forge no more than with real signatures.
 
-use super::Authenticator;
+use super::{Authenticator, Signature};
 use quorate_types::{Random, ReplicaId};
-use quorate_wire::mod_smart::Signature;
 
 /// Cheap and deterministic, and no secret from anybody who knows the seed: never for a real cluster.
 #[derive(Clone, Copy, Debug)]

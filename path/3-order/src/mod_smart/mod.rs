@@ -22,6 +22,7 @@ mod fetch;
 mod invariants;
 mod log;
 mod members;
+pub mod message;
 mod normal;
 mod persist;
 mod rates;
@@ -38,7 +39,10 @@ mod watch;
 pub use persist::{RECORD_DECIDED, RECORD_FLOOR, RECORD_LOCKED, RECORD_VIEW, RECORD_WROTE};
 pub(crate) use tenures::first_anchor;
 
+use crate::OrderMessage;
 use crate::auth::Authenticator;
+use crate::auth::Signed;
+use crate::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
 use crate::{Anchor, Effect, Effects, Input, Order, Random, Status, Stored};
 use examine::Vouched;
 use fetch::Fetching;
@@ -50,8 +54,7 @@ use quorate_types::{
     ClusterId, Digest, Faults, Halt, InstanceId, MembershipId, RecordId, Reject, ReplicaId, Slot, Span, Time,
     Trust, View, planted,
 };
-use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage, Signed};
-use quorate_wire::{Batch, Memberships, OrderMessage, Verified};
+use quorate_wire::{Batch, Memberships, Verified};
 use rates::Rates;
 use reads::Reads;
 use restore::Replay;
@@ -276,7 +279,7 @@ impl ModSmart {
             let message = ModSmartMessage { membership: self.membership_number(), view: self.view, body };
             // A message says in which view we are: that must be durable, too.
             let after = after.max(Some(self.view_record)).filter(|record| *record > self.durable);
-            out.push(Effect::Send { to, message: OrderMessage::ModSmart(Box::new(message)), after });
+            out.push(Effect::Send { to, message: OrderMessage::of(message), after });
         }
     }
     fn send_all(&self, out: &mut Effects, body: &Body, after: Option<RecordId>) {
@@ -319,10 +322,10 @@ impl ModSmart {
 
     fn on_receive(&mut self, verified: Verified<OrderMessage>, out: &mut Effects) {
         let (from, message) = verified.into_parts();
-        let OrderMessage::ModSmart(message) = message else {
+        let Some(message) = message.take::<ModSmartMessage>() else {
             return reject(out, from, Reject::Malformed("mod-smart: another protocol's message"));
         };
-        let ModSmartMessage { membership, view, body } = *message;
+        let ModSmartMessage { membership, view, body } = message;
         if from == self.config.me {
             return reject(out, from, Reject::UnknownPeer);
         }
@@ -554,7 +557,7 @@ impl Order for ModSmart {
     }
 
     fn brings(&self, message: &OrderMessage, each: &mut dyn FnMut(u64)) {
-        let OrderMessage::ModSmart(message) = message else { return };
+        let Some(message) = message.get::<ModSmartMessage>() else { return };
         let batch = match &message.body {
             Body::Propose { batch, .. } | Body::Decision { batch, .. } => Some(batch),
             Body::Sync { value, .. } => value.as_ref(),

@@ -10,9 +10,10 @@ use super::statements::digest_of;
 use super::{ModSmart, Phase, SLOT_MAX, reject};
 use crate::Effects;
 use crate::auth::Claim;
+use crate::auth::Signature;
+use crate::mod_smart::message::{Collect, ModSmartBody as Body, Proof, WRITES_MAX};
 use quorate_types::{Digest, RecordId, Reject, ReplicaId, Slot, View, planted};
 use quorate_wire::Batch;
-use quorate_wire::mod_smart::{Collect, ModSmartBody as Body, Proof, Signature, WRITES_MAX};
 use std::collections::BTreeMap;
 
 /// Votes on so many slots after the last decided one are kept: others may be ahead by a moment. [mod_smart L26]

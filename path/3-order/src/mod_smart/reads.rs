@@ -8,9 +8,9 @@
 //! Tests: the common suite.
 
 use super::{ModSmart, Phase};
+use crate::mod_smart::message::ModSmartBody as Body;
 use crate::{Effect, Effects};
 use quorate_types::{ReplicaId, Slot, Time, planted};
-use quorate_wire::mod_smart::ModSmartBody as Body;
 use std::collections::BTreeMap;
 
 /// Who asked the leader.

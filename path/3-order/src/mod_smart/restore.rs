@@ -11,9 +11,9 @@ use super::ModSmart;
 use super::log::Entry;
 use super::persist::{Record, inconsistent, read};
 use super::tenures::{Tenures, holds_of, number_of};
+use crate::mod_smart::message::Proof;
 use crate::{Anchor, Effects, Order as _, Stored};
 use quorate_types::{Digest, Halt, RecordId, Slot, View, planted};
-use quorate_wire::mod_smart::Proof;
 use quorate_wire::{Batch, Holds};
 use std::collections::{BTreeMap, VecDeque};
 

@@ -9,8 +9,9 @@ use super::normal::Accepted;
 use super::tenures::views_to;
 use super::{ModSmart, Phase, reject};
 use crate::Effects;
+use crate::auth::{Signature, Signed};
+use crate::mod_smart::message::{Complaint, ModSmartBody as Body};
 use quorate_types::{Reject, ReplicaId, Slot, Span, Time, View, planted};
-use quorate_wire::mod_smart::{Complaint, ModSmartBody as Body, Signature, Signed};
 use std::collections::BTreeMap;
 
 /// The last STOP of a member.
@@ -290,12 +291,13 @@ impl ModSmart {
         if peer != self.leader() || planted("smart-closed-is-nothing") {
             return;
         }
-        if !self.may_lie() {
-            return self.watch.lose_leader();
+        if self.may_lie() {
+            // A little less than that: the next tick but one is to see it.
+            let grace = self.config.heartbeat.times(3).divided(4);
+            self.watch.expect_leader(self.now, self.patience(), grace);
+        } else {
+            self.watch.lose_leader();
         }
-        // A little less than that: the next tick but one is to see it.
-        let grace = self.config.heartbeat.times(3).divided(4);
-        self.watch.expect_leader(self.now, self.patience(), grace);
         self.tick = self.now;
     }
 

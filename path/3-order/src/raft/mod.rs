@@ -22,6 +22,7 @@ mod invariants;
 mod leases;
 mod log;
 mod members;
+pub mod message;
 mod persist;
 mod progress;
 mod reads;
@@ -34,14 +35,15 @@ pub(crate) use checkpoints::anchor_anew;
 pub use persist::{RECORD_ENTRY, RECORD_FLOOR, RECORD_VOTE};
 pub(crate) use stays::{first_anchor, next_anchor, rank_of, stay_of, stay_of_record};
 
+use crate::OrderMessage;
+use crate::raft::message::{EntryBody, Index, RaftMessage};
 use crate::{Anchor, Effect, Effects, Input, Order, Random, Status, Stored};
 use election::Votes;
 use log::Log;
 use members::Members;
 use persist::{Loads, Pending};
 use quorate_types::{Halt, RecordId, Reject, ReplicaId, Slot, Span, Time, View, planted};
-use quorate_wire::raft::{EntryBody, Index, RaftMessage};
-use quorate_wire::{Memberships, OrderMessage};
+use quorate_wire::Memberships;
 use reads::FollowerReads;
 use replication::Leading;
 use restore::Replay;
@@ -229,7 +231,7 @@ impl Raft {
     }
 
     fn on_receive(&mut self, from: ReplicaId, message: OrderMessage, out: &mut Effects) {
-        let OrderMessage::Raft(message) = message else {
+        let Some(message) = message.take::<RaftMessage>() else {
             return reject(out, from, Reject::Malformed("raft: another protocol's message"));
         };
         // Whoever the host vouches for is heard, also who is no member of what holds here: it may know better. [raft L122]
@@ -484,7 +486,7 @@ impl Order for Raft {
     }
 
     fn brings(&self, message: &OrderMessage, each: &mut dyn FnMut(u64)) {
-        let OrderMessage::Raft(RaftMessage::AppendEntries { entries, .. }) = message else { return };
+        let Some(RaftMessage::AppendEntries { entries, .. }) = message.get() else { return };
         for entry in entries {
             if let EntryBody::Batch(batch) = &entry.body {
                 each(batch.bytes().len() as u64);
@@ -498,7 +500,7 @@ impl Order for Raft {
 }
 
 fn send(out: &mut Effects, to: ReplicaId, message: RaftMessage, after: Option<RecordId>) {
-    out.push(Effect::Send { to, message: OrderMessage::Raft(message), after });
+    out.push(Effect::Send { to, message: OrderMessage::of(message), after });
 }
 
 fn reject(out: &mut Effects, from: ReplicaId, why: Reject) {

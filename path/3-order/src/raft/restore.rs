@@ -24,9 +24,9 @@ use super::persist::{
     RECORD_ENTRY, RECORD_FLOOR, RECORD_VOTE, inconsistent, read_entry, read_floor, read_vote,
 };
 use super::{Raft, checkpoints};
+use crate::raft::message::{Entry, Index, Position};
 use crate::{Anchor, Effects, Order as _, Stored};
 use quorate_types::{Halt, RecordId, ReplicaId, Slot, View, planted};
-use quorate_wire::raft::{Entry, Index, Position};
 
 /// The log that the records tell, as far as it matters beside ours.
 #[derive(Debug, Default)]

@@ -1,12 +1,12 @@
 //! Checkpoints: what is forgotten, where a life begins, what is read back.
 
 use super::one::{One, decisions, sent, some};
+use crate::mod_smart::message::ModSmartBody as Body;
+use crate::mod_smart::message::ModSmartMessage;
 use crate::mod_smart::{ModSmart, ModSmartConfig, RECORD_DECIDED};
 use crate::{Effect, Effects, Input, Order, Stored};
 use quorate_types::FaultModel::{self, Byzantine, Crash};
 use quorate_types::{RecordId, Slot};
-use quorate_wire::OrderMessage;
-use quorate_wire::mod_smart::ModSmartBody as Body;
 
 fn ten(model: FaultModel) -> One {
     let members = if model == Crash { 3 } else { 4 };
@@ -227,10 +227,12 @@ pub(super) fn a_statement_waits_for_what_it_says_of_the_log() {
     let out = one.step(Input::Installed { slot: Slot::new(5), anchor });
     let last = RecordId::new(one.disk.len() as u64);
     let said = out.iter().find_map(|effect| match effect {
-        Effect::Send { message: OrderMessage::ModSmart(message), after, .. } => match &message.body {
-            Body::StopData { collect, .. } => Some((collect.decided, *after)),
-            _ => None,
-        },
+        Effect::Send { message, after, .. } => {
+            match message.get().map(|message: &ModSmartMessage| &message.body) {
+                Some(Body::StopData { collect, .. }) => Some((collect.decided, *after)),
+                _ => None,
+            }
+        }
         _ => None,
     });
     assert_eq!(said, Some((Slot::new(5), Some(last))));

@@ -2,12 +2,14 @@
 
 use super::one::{One, decisions, rejected, sent, some};
 use super::world::{replica, value};
+use crate::OrderMessage;
+use crate::auth::Signature;
 use crate::mod_smart::SLOT_MAX;
+use crate::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
 use crate::{Effect, Input, Order};
 use quorate_types::FaultModel::{Byzantine, Crash};
 use quorate_types::{Digest, MembershipId, Slot, View};
-use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage, Signature};
-use quorate_wire::{OrderMessage, Verified};
+use quorate_wire::Verified;
 
 /// Member 1 leads view 1.
 const LEADER: usize = 1;
@@ -241,7 +243,7 @@ fn messages_of_another_membership_are_refused() {
     let mut one = One::new(0, 4, Byzantine);
     let body = one.accept(2, 1, 1, value(&some(7)));
     let message = ModSmartMessage { membership: MembershipId::new(2), view: View::FIRST, body };
-    let message = OrderMessage::ModSmart(Box::new(message));
+    let message = OrderMessage::of(message);
     let out = one.step(Input::Receive(Verified::vouch(super::world::replica(2), message)));
     assert_eq!(rejected(&out), 1);
     assert!(one.order.tallies.is_empty());

@@ -2,13 +2,14 @@
 
 use super::one::{One, decisions, sent, some};
 use super::world::value;
+use crate::auth::Signed;
+use crate::mod_smart::message::ModSmartBody as Body;
 use crate::mod_smart::persist::inconsistent;
 use crate::mod_smart::{RECORD_DECIDED, RECORD_LOCKED, RECORD_VIEW, RECORD_WROTE};
 use crate::{Effect, Effects, Input, Order, Stored};
 use bytes::Bytes;
 use quorate_types::FaultModel::{Byzantine, Crash};
 use quorate_types::{Halt, RecordId, Slot, Time, View};
-use quorate_wire::mod_smart::{ModSmartBody as Body, Signed};
 
 fn propose(slot: u64, number: u64) -> Body {
     Body::Propose { slot: Slot::new(slot), batch: some(number) }
@@ -115,7 +116,7 @@ fn record(kind: u8, head: &[u64], digest: bool, payload: Bytes) -> Stored {
 
 fn view_record(view: u64) -> Stored {
     let mut payload = Vec::new();
-    quorate_wire::mod_smart::write_signed(&mut payload, &Signed::new());
+    crate::auth::write_signed(&mut payload, &Signed::new());
     record(RECORD_VIEW, &[view], false, payload.into())
 }
 

@@ -6,10 +6,10 @@ use super::one::{One, sent, some};
 use super::world::{Plan, World, encode, replica};
 use crate::auth::Authenticator;
 use crate::mod_smart::ModSmartConfig;
+use crate::mod_smart::message::{Complaint, ModSmartBody as Body, ModSmartMessage};
 use crate::{Effect, Input, Order};
 use quorate_types::FaultModel::{Byzantine, Crash};
 use quorate_types::{MembershipId, Span, View};
-use quorate_wire::mod_smart::{Complaint, ModSmartBody as Body, ModSmartMessage};
 use std::collections::BTreeMap;
 
 fn rotating(config: ModSmartConfig) -> ModSmartConfig {

@@ -1,8 +1,9 @@
 //! What binds a view, against examples that once went wrong elsewhere, and against all histories of a small world.
 
+use crate::auth::Signature;
+use crate::mod_smart::message::Collect;
 use crate::mod_smart::rules::{Verdict, judge, leader_of};
 use quorate_types::{Digest, FaultModel, Faults, ReplicaId, Slot, Trust, View};
-use quorate_wire::mod_smart::{Collect, Signature};
 use std::collections::BTreeSet;
 
 fn digest(value: u8) -> Digest {

@@ -2,10 +2,10 @@
 
 use super::one::{One, rejected, sent, some};
 use super::world::{Plan, World, replica, request_of};
+use crate::mod_smart::message::{Complaint, ModSmartBody as Body};
 use crate::{Effect, Input, Order};
 use quorate_types::FaultModel::{Byzantine, Crash};
 use quorate_types::{Slot, Span};
-use quorate_wire::mod_smart::{Complaint, ModSmartBody as Body};
 
 fn asked(effects: &[Effect], to: usize) -> Vec<(u64, Complaint)> {
     let stop = |body: Body| match body {

@@ -7,7 +7,9 @@
 mod changes;
 
 use super::liars::Lies;
+use crate::OrderMessage;
 use crate::auth::{Authenticator, Ed25519, Keyed, Trusting};
+use crate::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
 use crate::mod_smart::statements::{digest_of, digest_of_request};
 use crate::mod_smart::{ModSmart, ModSmartConfig, Phase, first_anchor};
 use crate::{Anchor, Effect, Effects, Input, Order, Random, Stored};
@@ -16,10 +18,7 @@ use quorate_types::{
     AgreedTime, Digest, FaultModel, InstanceId, ItemsBuilder, RecordId, Reject, ReplicaId, RequestNumber,
     SessionId, Slot, Span, Time, View,
 };
-use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage};
-use quorate_wire::{
-    Batch, BatchHeader, FRAME_HEADER, OrderMessage, RequestHeader, RequestKind, RequestProof, Verified,
-};
+use quorate_wire::{Batch, BatchHeader, FRAME_HEADER, RequestHeader, RequestKind, RequestProof, Verified};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A batch with one request, `size` bytes longer than the smallest; differs from every other with another number.
@@ -70,11 +69,11 @@ const INSTANCE: InstanceId = InstanceId::new(1);
 
 /// Of every message in the tests.
 pub(super) fn encode(message: &ModSmartMessage) -> Vec<u8> {
-    OrderMessage::ModSmart(Box::new(message.clone())).frame(INSTANCE).to_vec()[FRAME_HEADER..].to_vec()
+    OrderMessage::of(message.clone()).frame(INSTANCE).to_vec()[FRAME_HEADER..].to_vec()
 }
 
 pub(super) fn decode(bytes: &[u8]) -> Option<OrderMessage> {
-    OrderMessage::decode(bytes.to_vec().into()).ok().map(|(_, message)| message)
+    crate::protocols::decode(bytes.to_vec().into()).ok().map(|(_, message)| message)
 }
 
 enum Event {
@@ -423,12 +422,15 @@ impl World {
                 assert_eq!(id, machine.durable().plus(machine.unsynced.len() as u64 + 1));
                 machine.unsynced.push_back(record);
             }
-            Effect::Send { to, message: OrderMessage::ModSmart(message), after } => match after {
-                Some(after) if after > self.machines[at].durable() => {
-                    self.machines[at].held.push((after, to, *message));
+            Effect::Send { to, message, after } => {
+                let message = message.take().expect("it speaks Mod-SMaRt");
+                match after {
+                    Some(after) if after > self.machines[at].durable() => {
+                        self.machines[at].held.push((after, to, message));
+                    }
+                    _ => self.leave(at, place(to), message),
                 }
-                _ => self.leave(at, place(to), *message),
-            },
+            }
             Effect::Decided { slot, batch } => self.note_decided(at, slot, batch),
             Effect::Load { load, records } => {
                 let (life, span) = (self.machines[at].life, self.takes(at, self.sync_max));
@@ -450,7 +452,7 @@ impl World {
             Effect::Halt(why) => panic!("replica {at} halts: {why}"),
             Effect::Members { memberships, committed } => self.on_members(at, &memberships, committed),
             Effect::LeaderChanged { .. } | Effect::ReadConfirmed { .. } | Effect::ReadFailed { .. } => {}
-            Effect::Send { .. } | Effect::Examine { .. } => panic!("replica {at} speaks something else"),
+            Effect::Examine { .. } => panic!("replica {at} speaks something else"),
         }
     }
 

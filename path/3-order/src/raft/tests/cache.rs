@@ -3,9 +3,9 @@
 use super::one::{One, append, at, decided, entries_to, entry, matched, sent_to, start_of, view};
 use super::world::replica;
 use crate::raft::RaftConfig;
+use crate::raft::message::RaftMessage;
 use crate::{Effect, Input, Order};
 use quorate_types::{Halt, Span};
-use quorate_wire::raft::RaftMessage;
 
 fn tiny(config: RaftConfig) -> RaftConfig {
     RaftConfig { cache_bytes: 0, ..config }

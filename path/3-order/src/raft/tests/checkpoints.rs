@@ -6,11 +6,11 @@ use super::one::{
     rejected, sent, sent_to, start_of, view, vote,
 };
 use super::world::replica;
+use crate::raft::message::{AppendOutcome, Position, RaftMessage};
 use crate::raft::persist::{entry_record, floor_record, vote_record};
 use crate::raft::{RECORD_FLOOR, Raft, RaftConfig};
 use crate::{Anchor, Effect, Effects, Input, Order, Stored};
 use quorate_types::{Halt, RecordId, Slot, Time};
-use quorate_wire::raft::{AppendOutcome, Position, RaftMessage};
 
 fn same(config: RaftConfig) -> RaftConfig {
     config

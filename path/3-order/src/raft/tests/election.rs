@@ -4,8 +4,8 @@ use super::one::{
     One, append, ask_pre_vote, ask_vote, at, entry, matched, pre_vote, sent, sent_to, start_of, view, vote,
 };
 use super::world::replica;
+use crate::raft::message::RaftMessage;
 use crate::{Effect, Input, Order};
-use quorate_wire::raft::RaftMessage;
 
 fn granted(message: &RaftMessage) -> bool {
     match message {

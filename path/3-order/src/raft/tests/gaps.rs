@@ -2,11 +2,11 @@
 
 use super::one::{anchor, at, entry, start_of, view};
 use super::world::replica;
+use crate::raft::message::{Index, Position};
 use crate::raft::persist::{entry_record, floor_record, vote_record};
 use crate::raft::{RECORD_FLOOR, Raft, RaftConfig};
 use crate::{Effect, Effects, Order as _, Stored};
 use quorate_types::{Halt, RecordId, Slot, Time, View};
-use quorate_wire::raft::{Index, Position};
 
 /// A record, or so many that are missing.
 enum Found {

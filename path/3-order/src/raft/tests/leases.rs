@@ -5,9 +5,9 @@ use super::one::{
 };
 use super::world::replica;
 use crate::raft::RaftConfig;
+use crate::raft::message::RaftMessage;
 use crate::{Effect, Input, Order};
 use quorate_types::{MembershipId, ReplicaId};
-use quorate_wire::raft::RaftMessage;
 use quorate_wire::{Member, Membership, Memberships};
 use std::sync::Arc;
 

@@ -5,10 +5,10 @@ use super::one::{
     start_of, view, vote,
 };
 use super::world::replica;
+use crate::raft::message::{Entry, EntryBody, RaftMessage};
 use crate::raft::{Raft, RaftConfig};
 use crate::{Anchor, Effect, Effects, Input, Order};
 use quorate_types::{MembershipId, RecordId, ReplicaId, Slot, Time};
-use quorate_wire::raft::{Entry, EntryBody, RaftMessage};
 use quorate_wire::{Member, Membership, Memberships};
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 
 use super::one::{One, append, at, decided, entry, matched, sent, sent_to, start_of, view};
 use super::world::replica;
+use crate::raft::message::RaftMessage;
 use crate::{Input, Order};
-use quorate_wire::raft::RaftMessage;
 use std::collections::BTreeSet;
 
 fn leader() -> One {

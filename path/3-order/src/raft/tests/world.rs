@@ -1,12 +1,13 @@
 //! A small cluster in one thread: lossy links, disks that forget what was not synced, crashes, all from one seed. It
 //! watches every effect and compares it with what any replica did before.
 
+use crate::OrderMessage;
+use crate::raft::message::{AppendOutcome, RaftMessage};
 use crate::raft::persist::{RECORD_ENTRY, RECORD_FLOOR, read_entry, read_floor};
 use crate::raft::{Raft, RaftConfig};
 use crate::{Anchor, Effect, Effects, Input, Order, Random, Stored};
 use quorate_types::{AgreedTime, RecordId, ReplicaId, Slot, Span, Time, View};
-use quorate_wire::raft::{AppendOutcome, RaftMessage};
-use quorate_wire::{Batch, BatchHeader, OrderMessage, Verified};
+use quorate_wire::{Batch, BatchHeader, Verified};
 use quorate_wire::{Membership, Memberships};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -484,12 +485,15 @@ impl World {
                 assert_eq!(id, machine.durable().plus(machine.unsynced.len() as u64 + 1));
                 machine.unsynced.push_back(record);
             }
-            Effect::Send { to, message: OrderMessage::Raft(message), after } => match after {
-                Some(after) if after > machine.durable() => {
-                    machine.held.push((after, to, message));
+            Effect::Send { to, message, after } => {
+                let message = message.take().expect("it speaks Raft");
+                match after {
+                    Some(after) if after > machine.durable() => {
+                        machine.held.push((after, to, message));
+                    }
+                    _ => self.send(at, place(to), message),
                 }
-                _ => self.send(at, place(to), message),
-            },
+            }
             Effect::Decided { slot, batch } => {
                 assert_eq!(slot.number(), machine.decided as u64 + 1, "slots come in order");
                 machine.decided += 1;
@@ -529,7 +533,7 @@ impl World {
             Effect::Members { memberships, committed } => self.on_members(at, &memberships, committed),
             Effect::Rejected { from, why } => panic!("replica {at} rejects a message of {from}: {why}"),
             Effect::Halt(why) => panic!("replica {at} halts: {why}"),
-            Effect::Send { .. } | Effect::Overdue { .. } | Effect::Examine { .. } => {
+            Effect::Overdue { .. } | Effect::Examine { .. } => {
                 panic!("replica {at} speaks no Raft")
             }
         }
@@ -703,7 +707,7 @@ impl World {
         match event {
             Event::Arrive { from, to, message } => {
                 if !self.cut.contains(&(from, to)) {
-                    let message = Verified::vouch(replica(from), OrderMessage::Raft(message));
+                    let message = Verified::vouch(replica(from), OrderMessage::of(message));
                     self.step(to, Input::Receive(message));
                 }
             }
