@@ -9,7 +9,6 @@ mod ids;
 mod items;
 mod key;
 mod planted;
-mod protocol;
 mod random;
 mod room;
 mod time;
@@ -25,7 +24,6 @@ pub use ids::{
 pub use items::{ItemError, Items, ItemsBuilder, ItemsIter};
 pub use key::SessionKey;
 pub use planted::{HAS_PLANTED, plant, planted};
-pub use protocol::Protocol;
 pub use random::Random;
 pub use room::Room;
 pub use time::{AgreedTime, Span, Time};

@@ -632,7 +632,7 @@ impl Node {
         if frame.kind != FrameKind::Order {
             return self.reject(now, conn, format!("a member sends {:?}", frame.kind), out);
         }
-        match quorate_admit::verify(replica, frame.payload, quorate_order::protocols::decode) {
+        match quorate_admit::verify(replica, frame.payload, |payload| self.config.order.decode(payload)) {
             Ok((instance, message)) => {
                 let at = usize::from(instance.number()).wrapping_sub(1);
                 let Some(instance) = self.instances.get_mut(at) else {

@@ -161,7 +161,7 @@ impl Node {
             return out.event(refused("the feature level is too low"));
         }
         if let Err(why) = self.config.order.can_resize() {
-            return out.event(refused(why));
+            return out.event(refused(&why));
         }
         match self.merge.change(count) {
             Ok(next) => {

@@ -161,7 +161,7 @@ impl Vouching {
         let members = config.members.all().len();
         let all = config.members.all().iter().map(|member| member.replica);
         let tags = Tags::new(config.members.cluster(), config.members.me(), all);
-        let faults = config.order.faults();
+        let faults = config.order.faults;
         Self { tags, ..Self::new(faults, members, usize::from(config.instances), limits, signed) }
     }
 

@@ -15,13 +15,16 @@ mod effects;
 pub mod fuzzing;
 mod message;
 pub mod mod_smart;
+mod nature;
 pub mod protocols;
 pub mod raft;
 
 pub use anchor::{ANCHOR_BYTES_MAX, Anchor};
-pub use config::{OrderConfig, anchor_anew};
+pub use config::OrderConfig;
 pub use effects::{Effect, Effects, Stored};
 pub use message::{Message, OrderMessage};
+pub use nature::{Changes, Nature};
+pub use protocols::Protocol;
 pub use quorate_types::Random;
 
 use quorate_types::{Digest, Halt, MembershipId, RecordId, ReplicaId, Slot, Time, View};

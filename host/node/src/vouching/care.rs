@@ -112,7 +112,7 @@ impl Node {
     /// A new view of an instance has its leader. `rotated`: nothing failed in the one before.
     pub(crate) fn take_care(&mut self, now: Time, at: usize, rotated: bool) {
         let (view, _) = self.instances[at].leader;
-        let rotates = self.config.order.rotates();
+        let rotates = self.config.order.nature().rotates;
         let Some(care) = self.vouching.care.get_mut(at) else { return };
         // The first view follows no other.
         if view == View::FIRST || view == care.view {

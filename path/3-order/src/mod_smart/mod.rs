@@ -43,7 +43,7 @@ use crate::OrderMessage;
 use crate::auth::Authenticator;
 use crate::auth::Signed;
 use crate::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
-use crate::{Anchor, Effect, Effects, Input, Order, Random, Status, Stored};
+use crate::{Anchor, Effect, Effects, Input, Order, OrderConfig, Random, Status, Stored};
 use examine::Vouched;
 use fetch::Fetching;
 use log::Log;
@@ -105,6 +105,22 @@ pub struct ModSmartConfig {
 }
 
 impl ModSmartConfig {
+    /// What of the general settings concerns this instance of Mod-SMaRt.
+    pub fn of(config: &OrderConfig, instance: InstanceId) -> Self {
+        Self {
+            cluster: config.cluster,
+            instance,
+            heartbeat: config.heartbeat,
+            timeout: config.timeout,
+            timeout_max: config.timeout_max.times(4),
+            repeat: Span::from_millis(config.timeout.millis() / 3),
+            rotate_after: config.rotate_after,
+            cache_bytes: config.cache_bytes,
+            reload: config.reload,
+            ..Self::new(config.me, config.members.clone(), config.faults, config.seed)
+        }
+    }
+
     /// The usual times and sizes.
     pub fn new(me: ReplicaId, members: Vec<ReplicaId>, faults: impl Into<Faults>, seed: u64) -> Self {
         Self {

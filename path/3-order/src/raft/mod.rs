@@ -37,7 +37,7 @@ pub(crate) use stays::{first_anchor, next_anchor, rank_of, stay_of, stay_of_reco
 
 use crate::OrderMessage;
 use crate::raft::message::{EntryBody, Index, RaftMessage};
-use crate::{Anchor, Effect, Effects, Input, Order, Random, Status, Stored};
+use crate::{Anchor, Effect, Effects, Input, Order, OrderConfig, Random, Status, Stored};
 use election::Votes;
 use log::Log;
 use members::Members;
@@ -90,6 +90,21 @@ pub struct RaftConfig {
 }
 
 impl RaftConfig {
+    /// What of the general settings concerns Raft.
+    pub fn of(config: &OrderConfig) -> Self {
+        Self {
+            heartbeat: config.heartbeat,
+            election_min: config.timeout,
+            election_max: config.timeout_max,
+            window_bytes: config.window_bytes,
+            message_bytes_max: config.message_bytes_max,
+            cache_bytes: config.cache_bytes,
+            reload: config.reload,
+            lease_drift_percent: config.lease_drift_percent,
+            ..Self::new(config.me, config.members.clone(), config.seed)
+        }
+    }
+
     /// The usual times and sizes.
     pub fn new(me: ReplicaId, members: Vec<ReplicaId>, seed: u64) -> Self {
         Self {
