@@ -237,7 +237,7 @@ impl World {
     }
     /// The replica that leads in the highest view, if any does.
     pub fn leader(&self) -> Option<ReplicaId> {
-        let leads = |id: &ReplicaId| self.order(*id).filter(|order| order.leading());
+        let leads = |id: &ReplicaId| self.order(*id).filter(|order| order.standing().leading);
         let leading = self.members.iter().copied().filter(|id| leads(id).is_some());
         leading.max_by_key(|id| leads(id).map(|order| order.status().view))
     }

@@ -172,9 +172,13 @@ impl Instance {
         if takes && soon {
             return true;
         }
-        let mut batches = Vec::new();
-        self.order.brings(message.message(), &mut |bytes| batches.push(bytes + ENTRY_HEAD_MAX));
-        batches.is_empty() || (takes && log.has_room_for(batches.into_iter()))
+        let mut brings = message.message().brings();
+        if !brings.is_empty() {
+            let known = self.order.status().open;
+            brings.retain(|batch| !known.contains(batch));
+        }
+        let bytes = brings.iter().map(|batch| batch.bytes().len() as u64 + ENTRY_HEAD_MAX);
+        brings.is_empty() || (takes && log.has_room_for(bytes))
     }
 
     fn persist(&mut self, log: &mut Log, own: RecordId, record: Stored, vital: bool) -> Result<(), Halt> {
@@ -227,7 +231,7 @@ impl Node {
 
     /// The same, of all instances that lead here.
     pub(crate) fn step_led(&mut self, now: Time, input: &OrderInput) {
-        for instance in self.instances.iter_mut().filter(|instance| instance.order.leading()) {
+        for instance in self.instances.iter_mut().filter(|instance| instance.order.standing().leading) {
             instance.step(now, input.clone());
         }
     }
@@ -277,7 +281,7 @@ impl Node {
             }
         }
         let instance = &mut self.instances[at];
-        if instance.order.settled() {
+        if instance.order.standing().settled {
             instance.settled_at.get_or_insert(instance.decided);
             self.merge.settled(instance.id);
         }

@@ -159,7 +159,7 @@ impl Node {
     pub(crate) fn gathers_at(&self) -> Option<Time> {
         let since = self.sights.blind_since?;
         let gather = !self.config.order.nature().fetches && !planted("leaders-apart");
-        if !gather || !self.instances.iter().any(|instance| instance.order.leading()) {
+        if !gather || !self.instances.iter().any(|instance| instance.order.standing().leading) {
             return None;
         }
         let patience = self.config.order.patience();
@@ -177,7 +177,7 @@ impl Node {
         let leaders: BTreeSet<ReplicaId> =
             self.instances.iter().filter_map(|instance| instance.leader.1).collect();
         for at in 0..self.instances.len() {
-            if !self.instances[at].order.leading() {
+            if !self.instances[at].order.standing().leading {
                 continue;
             }
             let (able, leads) = (|id| self.may_lead(at, id), |id| leaders.contains(&id));

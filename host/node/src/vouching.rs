@@ -334,7 +334,7 @@ impl Node {
                 self.vouching.hear_opening(now, whole);
             }
             let through = instance_of(&header, count);
-            let mut to = Some(through).filter(|to| kept && self.instances[*to].order.leading());
+            let mut to = Some(through).filter(|to| kept && self.instances[*to].order.standing().leading);
             // What has to be checked, or said by others, is not admitted at once.
             let waits = self.executor.key(header.session).is_some()
                 || !self.vouching.is_everywhere(whole)
@@ -480,7 +480,7 @@ impl Node {
             }
         }
         for at in std::mem::take(&mut self.vouching.began) {
-            if self.instances[at].order.leading() {
+            if self.instances[at].order.standing().leading {
                 self.admit_all(now, at, out);
             } else if self.instances[at].leader.1 == Some(self.config.members.me()) {
                 self.vouching.began.push(at);
@@ -583,7 +583,7 @@ impl Node {
     fn admit_known(&mut self, now: Time, bytes: &Bytes, out: &mut Effects) {
         let Some(Ok((header, ..))) = Requests::new(bytes).next() else { return };
         let at = instance_of(&header, self.instances.len());
-        if self.instances[at].order.leading() {
+        if self.instances[at].order.standing().leading {
             self.give(now, at, None, bytes, out);
         }
     }

@@ -7,7 +7,7 @@
 //! Tests: tests/golden.rs pins the bytes; tests/properties.rs, tests/mod_smart.rs, tests/corpus.rs.
 
 use quorate_types::InstanceId;
-use quorate_wire::{OutFrame, Payload, order_frame};
+use quorate_wire::{Batch, OutFrame, Payload, order_frame};
 use std::any::Any;
 use std::fmt;
 
@@ -21,6 +21,10 @@ pub trait Message: Any + fmt::Debug + Send + Sync {
     /// # Panics
     /// When a list in it is longer than what decoders take.
     fn encode(&self, out: &mut Vec<u8>) -> Vec<Payload>;
+
+    /// The batches that its receiver writes down, unless it has them already: a host whose disk is full drops the message
+    /// instead, as if lost, and it is sent again.
+    fn brings(&self) -> Vec<&Batch>;
 
     /// The same message once more; batches in it are shared.
     fn copy(&self) -> OrderMessage;
@@ -48,6 +52,11 @@ impl OrderMessage {
     pub fn take<M: Message>(self) -> Option<M> {
         let any: Box<dyn Any> = self.0;
         any.downcast().ok().map(|message| *message)
+    }
+
+    /// As [`Message::brings`].
+    pub fn brings(&self) -> Vec<&Batch> {
+        self.0.brings()
     }
 
     /// The frame to send.

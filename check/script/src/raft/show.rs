@@ -245,15 +245,15 @@ pub(super) fn status(world: &World) -> String {
         };
         let status = order.status();
         let role = match status.leader {
-            _ if status.leading => "leads".to_string(),
+            _ if order.standing().leading => "leads".to_string(),
             Some(leader) if leader == *id => "leads, proposes nothing".to_string(),
             Some(leader) => format!("follows {leader}"),
             None => "knows no leader".to_string(),
         };
         let view = mod_smart::view(status.view);
         let _ = write!(out, "{id}  {view} {role}, decided {}", status.decided);
-        if status.in_flight > 0 {
-            let _ = write!(out, ", {} in flight", status.in_flight);
+        if order.standing().in_flight > 0 {
+            let _ = write!(out, ", {} in flight", order.standing().in_flight);
         }
         for (member, lacks, heard) in status.members {
             let lacks = match lacks {

@@ -59,7 +59,7 @@ fn a_leader_that_lacks_what_comes_next_hands_over_also_where_there_is_one_instan
     let restoring = Restoring::new(config.clone(), Recovered::default()).expect("nothing was there");
     let mut host = Host::restart(restoring, config.clone());
     host.step(Input::Deadline);
-    assert!(host.node.instances[FIRST].order.leading(), "nobody else votes");
+    assert!(host.node.instances[FIRST].order.standing().leading, "nobody else votes");
     assert_eq!(host.node.lags_at(), None);
     let since = Time::ZERO.plus(Span::from_secs(3));
     host.node.begin_fetch(since, Seq::new(8), Why::Behind, None, None, &mut Effects::new());

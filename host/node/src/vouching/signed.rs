@@ -326,7 +326,7 @@ impl Node {
             }
         }
         for (at, run) in runs {
-            if self.instances[at].order.leading() {
+            if self.instances[at].order.standing().leading {
                 self.admit(now, at, None, &run, out);
             }
         }

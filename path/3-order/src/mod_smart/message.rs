@@ -249,6 +249,14 @@ impl Message for ModSmartMessage {
         MOD_SMART
     }
 
+    fn brings(&self) -> Vec<&Batch> {
+        match &self.body {
+            ModSmartBody::Propose { batch, .. } | ModSmartBody::Decision { batch, .. } => vec![batch],
+            ModSmartBody::Sync { value, .. } => value.iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
     fn copy(&self) -> OrderMessage {
         OrderMessage::of(self.clone())
     }

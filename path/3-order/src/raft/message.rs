@@ -312,6 +312,16 @@ impl Message for RaftMessage {
         RAFT
     }
 
+    fn brings(&self) -> Vec<&Batch> {
+        let Self::AppendEntries { entries, .. } = self else { return Vec::new() };
+        let bodies = entries.iter().map(|entry| &entry.body);
+        let batches = bodies.filter_map(|body| match body {
+            EntryBody::Batch(batch) => Some(batch),
+            EntryBody::ViewStart | EntryBody::Members(_) => None,
+        });
+        batches.collect()
+    }
+
     fn copy(&self) -> OrderMessage {
         OrderMessage::of(self.clone())
     }

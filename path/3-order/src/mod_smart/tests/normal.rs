@@ -62,7 +62,7 @@ fn one_slot_is_in_flight() {
     let out = one.step(Input::Propose(some(1)));
     assert_eq!(sent(&out, 0), [propose(1, 1), write(1, 1)]);
     assert_eq!(sent(&one.step(Input::Propose(some(2))), 0), []);
-    assert_eq!(one.order.in_flight().0, 2);
+    assert_eq!(one.order.standing().in_flight, 2);
     for from in [0, 2] {
         one.hear(from, 1, write(1, 1));
     }
@@ -73,7 +73,7 @@ fn one_slot_is_in_flight() {
     }
     assert_eq!(decisions(&out), [(1, some(1))]);
     assert!(sent(&out, 0).contains(&propose(2, 2)));
-    assert_eq!(one.order.in_flight().0, 1);
+    assert_eq!(one.order.standing().in_flight, 1);
 }
 
 #[test]

@@ -249,7 +249,7 @@ impl World {
         Keyed::new(replica(at), self.seed)
     }
     pub(super) fn leader(&self) -> Option<usize> {
-        let leads = |at: &usize| self.is_up(*at) && self.order(*at).leading();
+        let leads = |at: &usize| self.is_up(*at) && self.order(*at).standing().leading;
         (0..self.members()).filter(leads).max_by_key(|at| self.view(*at))
     }
 
@@ -354,7 +354,9 @@ impl World {
     /// Whoever leads takes up what is not decided.
     pub(super) fn serve(&mut self) {
         for at in 0..self.members() {
-            let free = self.is_up(at) && self.order(at).leading() && Order::in_flight(self.order(at)).0 == 0;
+            let free = self.is_up(at)
+                && self.order(at).standing().leading
+                && self.order(at).standing().in_flight == 0;
             let count = self.pending.len() as u64;
             if free && count > 0 && self.served {
                 let which = self.random.below(count) as usize;

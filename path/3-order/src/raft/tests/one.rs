@@ -175,7 +175,7 @@ impl One {
         for from in 1..=members / 2 {
             effects.extend(self.receive(from, vote(next, true)));
         }
-        assert!(self.raft.leading(), "elected");
+        assert!(self.raft.standing().leading, "elected");
         effects
     }
 

@@ -251,7 +251,7 @@ impl World {
     }
     /// Who may propose, the one in the highest view first.
     pub(super) fn leader(&self) -> Option<usize> {
-        let leads = |at: &usize| self.is_up(*at) && self.raft(*at).leading();
+        let leads = |at: &usize| self.is_up(*at) && self.raft(*at).standing().leading;
         (0..self.members()).filter(leads).max_by_key(|at| self.raft(*at).status().view)
     }
 
@@ -291,14 +291,14 @@ impl World {
     pub(super) fn start(&mut self, at: usize) {
         assert!(!self.is_up(at));
         let raft = self.restored(at);
-        assert!(raft.knows_vote(), "those were not lost");
+        assert!(raft.restored().knows_vote, "those were not lost");
         let machine = &mut self.machines[at];
         let checkpoint = machine.checkpoints.last();
         machine.decided = checkpoint.map_or(0, |(slot, _)| *slot as usize);
         machine.state = self.states[machine.decided];
         (machine.gone, machine.wake) = (0, None);
         machine.life += 1;
-        if raft.needs_checkpoint() {
+        if raft.restored().needs_checkpoint {
             machine.waiting = Some(raft);
             return self.fetch_later(at);
         }
@@ -352,12 +352,12 @@ impl World {
         }
         machine.gaps.insert(first, missing);
         let raft = self.restored(at);
-        if !raft.knows_vote() {
+        if !raft.restored().knows_vote {
             self.lossy.forsaken += 1;
             (self.machines[at].disk, self.machines[at].gaps) = before;
             return;
         }
-        let lacks = raft.needs_checkpoint();
+        let lacks = raft.restored().needs_checkpoint;
         *(if lacks { &mut self.lossy.lacking } else { &mut self.lossy.harmless }) += 1;
         let machine = &mut self.machines[at];
         machine.lossy = true;
@@ -464,7 +464,7 @@ impl World {
             self.schedule(span, Event::Synced { at, life });
         }
         let Some(raft) = &self.machines[at].raft else { return };
-        if raft.leading() {
+        if raft.standing().leading {
             let other = self.leaders.insert(raft.status().view, at);
             assert!(other.is_none_or(|other| other == at), "two leaders in {}", raft.status().view);
         }
