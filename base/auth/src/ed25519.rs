@@ -9,8 +9,8 @@
 //! checked: the same on all replicas, and different as soon as one bit of one signature is. Tests: auth/tests.rs.
 
 use super::{Authenticator, Claim};
+use crate::Signature;
 use ed25519_zebra::{Signature as Inner, SigningKey, VerificationKey, VerificationKeyBytes, batch};
-use quorate_types::Signature;
 use quorate_types::{Reject, ReplicaId};
 use rand_core::{TryCryptoRng, TryRng};
 use std::collections::BTreeMap;

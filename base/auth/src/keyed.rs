@@ -2,7 +2,7 @@
 //! adversary is given the keys of those that lie, and no others: then it can forge no more than with real signatures.
 
 use super::Authenticator;
-use quorate_types::Signature;
+use crate::Signature;
 use quorate_types::{Random, ReplicaId};
 
 /// Cheap and deterministic, and no secret from anybody who knows the seed: never for a real cluster.

@@ -415,7 +415,7 @@ impl Batch {
     }
 
     /// All bytes, shared, as part of a frame.
-    pub(crate) fn payload(&self) -> Payload {
+    pub fn payload(&self) -> Payload {
         Payload { bytes: self.bytes.clone(), crc: self.crc }
     }
 

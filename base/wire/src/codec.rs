@@ -4,68 +4,111 @@ use bytes::Bytes;
 use quorate_types::Reject;
 
 /// Takes fixed-size values off the front of a byte string. Every method fails, rather than panics, when bytes lack.
-pub(crate) struct Reader {
+#[derive(Debug)]
+pub struct Reader {
     bytes: Bytes,
     what: &'static str,
 }
 
 impl Reader {
-    pub(crate) fn new(bytes: Bytes, what: &'static str) -> Self {
+    /// Reads these bytes; `what` names them in errors.
+    pub fn new(bytes: Bytes, what: &'static str) -> Self {
         Self { bytes, what }
     }
 
-    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Reject> {
+    /// The next `N` bytes.
+    ///
+    /// # Errors
+    /// When bytes lack.
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Reject> {
         let array = *self.bytes.first_chunk::<N>().ok_or(Reject::Malformed(self.what))?;
         let _ = self.bytes.split_to(N);
         Ok(array)
     }
-    pub(crate) fn u8(&mut self) -> Result<u8, Reject> {
+    /// The next byte.
+    ///
+    /// # Errors
+    /// When bytes lack.
+    pub fn u8(&mut self) -> Result<u8, Reject> {
         Ok(u8::from_le_bytes(self.array()?))
     }
-    pub(crate) fn bool(&mut self) -> Result<bool, Reject> {
+    /// The next byte, which is 0 or 1.
+    ///
+    /// # Errors
+    /// When bytes lack, or it is another one.
+    pub fn bool(&mut self) -> Result<bool, Reject> {
         match self.u8()? {
             0 => Ok(false),
             1 => Ok(true),
             _ => Err(Reject::Malformed(self.what)),
         }
     }
-    pub(crate) fn u16(&mut self) -> Result<u16, Reject> {
+    /// The next two bytes.
+    ///
+    /// # Errors
+    /// When bytes lack.
+    pub fn u16(&mut self) -> Result<u16, Reject> {
         Ok(u16::from_le_bytes(self.array()?))
     }
-    pub(crate) fn u32(&mut self) -> Result<u32, Reject> {
+    /// The next four bytes.
+    ///
+    /// # Errors
+    /// When bytes lack.
+    pub fn u32(&mut self) -> Result<u32, Reject> {
         Ok(u32::from_le_bytes(self.array()?))
     }
-    pub(crate) fn u64(&mut self) -> Result<u64, Reject> {
+    /// The next eight bytes.
+    ///
+    /// # Errors
+    /// When bytes lack.
+    pub fn u64(&mut self) -> Result<u64, Reject> {
         Ok(u64::from_le_bytes(self.array()?))
     }
-    pub(crate) fn u128(&mut self) -> Result<u128, Reject> {
+    /// The next sixteen bytes.
+    ///
+    /// # Errors
+    /// When bytes lack.
+    pub fn u128(&mut self) -> Result<u128, Reject> {
         Ok(u128::from_le_bytes(self.array()?))
     }
     /// The next `len` bytes, shared with the frame they came in.
-    pub(crate) fn bytes(&mut self, len: usize) -> Result<Bytes, Reject> {
+    ///
+    /// # Errors
+    /// When there are fewer.
+    pub fn bytes(&mut self, len: usize) -> Result<Bytes, Reject> {
         if len > self.bytes.len() {
             return Err(Reject::Malformed(self.what));
         }
         Ok(self.bytes.split_to(len))
     }
-    pub(crate) fn remaining(&self) -> usize {
+    /// How many bytes are left.
+    pub fn remaining(&self) -> usize {
         self.bytes.len()
     }
-    pub(crate) fn rest(self) -> Bytes {
+    /// All that is left.
+    pub fn rest(self) -> Bytes {
         self.bytes
     }
     /// Nothing may be left over: trailing bytes would be carried along unseen.
-    pub(crate) fn end(self) -> Result<(), Reject> {
+    ///
+    /// # Errors
+    /// When something is.
+    pub fn end(self) -> Result<(), Reject> {
         if self.bytes.is_empty() { Ok(()) } else { Err(Reject::Malformed(self.what)) }
     }
 }
 
 /// Appends fixed-size values.
-pub(crate) trait Put {
+pub trait Put {
+    /// Appends one byte.
     fn put_u8(&mut self, value: u8);
+    /// Appends two bytes.
     fn put_u16(&mut self, value: u16);
+    /// Appends four bytes.
     fn put_u32(&mut self, value: u32);
+    /// Appends eight bytes.
     fn put_u64(&mut self, value: u64);
+    /// Appends sixteen bytes.
     fn put_u128(&mut self, value: u128);
 }
 

@@ -160,7 +160,7 @@ pub struct OutFrame {
 
 /// Bytes that a frame shares with others, with their checksum if it is known.
 #[derive(Clone, Debug)]
-pub(crate) struct Payload {
+pub struct Payload {
     pub(crate) bytes: Bytes,
     pub(crate) crc: Option<u32>,
 }

@@ -17,9 +17,7 @@ mod handshake;
 mod keys;
 mod members;
 mod membership;
-pub mod mod_smart;
 mod order;
-pub mod raft;
 mod room;
 mod sight;
 mod state;
@@ -35,8 +33,9 @@ pub use client::{
     ClientMessage, LeaderNotice, ReadConsistency, ReadReply, ReadRequest, ReadStatus, ReplicaMessage, Reply,
     ReplyStatus, read_reply_header, reply_header, write_position, write_read_request, write_request,
 };
+pub use codec::{Put, Reader};
 pub use fill::{fill_frame, read_fill};
-pub use frame::{FRAME_HEADER, Frame, FrameHeader, FrameKind, FrameReader, OutFrame};
+pub use frame::{FRAME_HEADER, Frame, FrameHeader, FrameKind, FrameReader, OutFrame, Payload};
 pub use handshake::{
     FEATURE_LEVEL, FEATURE_LEVEL_MIN, FORMAT_MAX, FORMAT_MIN, Hello, LINKS_MAX, Link, Refusal, RefusalReason,
     Role, Welcome,
@@ -49,7 +48,7 @@ pub use members::{
 pub use membership::{
     ADDRESS_MAX, MEMBERS_MAX, MEMBERSHIPS_BYTES_MAX, Member, MemberRole, Membership, Memberships,
 };
-pub use order::OrderMessage;
+pub use order::{order_frame, read_order};
 pub use room::{read_room, room_frame};
 pub use sight::Sight;
 pub use state::{CHUNKS_MAX, MANIFEST_MAX, RefusedWhy, StateMessage};

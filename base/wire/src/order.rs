@@ -1,53 +1,35 @@
-//! Messages of the ordering protocols, with the instance that they belong to.
+//! Frames of the ordering protocols: the instance, which protocol, and bytes that only that protocol reads.
+//!
+//! The bytes after the protocol's number are its own (path/3-order, `Message`). What they share with other frames, batches
+//! above all, stays shared: [`order_frame`] copies the fixed part only, and [`read_order`] gives a slice of the frame.
 
 use crate::codec::{Put, Reader};
-use crate::frame::{FrameKind, OutFrame};
-use crate::mod_smart::ModSmartMessage;
-use crate::raft::RaftMessage;
+use crate::frame::{FrameKind, OutFrame, Payload};
 use bytes::Bytes;
 use quorate_types::{InstanceId, Reject};
 
-/// A message of an ordering protocol, between the replicas of one instance.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OrderMessage {
-    /// Of Raft.
-    Raft(RaftMessage),
-    /// Of Mod-SMaRt.
-    ModSmart(Box<ModSmartMessage>),
+/// The frame with a message of the protocol with this number. `write` appends the message's fixed part and gives the
+/// payloads that follow it.
+///
+/// # Panics
+/// When the frame would be 4 GiB or larger.
+pub fn order_frame(
+    instance: InstanceId,
+    protocol: u16,
+    write: impl FnOnce(&mut Vec<u8>) -> Vec<Payload>,
+) -> OutFrame {
+    let mut head = Vec::with_capacity(96);
+    head.put_u16(instance.number());
+    head.put_u16(protocol);
+    let payloads = write(&mut head);
+    OutFrame::with_payloads(FrameKind::Order, &head, payloads)
 }
 
-const RAFT: u16 = 1;
-const MOD_SMART: u16 = 2;
-
-impl OrderMessage {
-    /// The frame to send.
-    pub fn frame(&self, instance: InstanceId) -> OutFrame {
-        let mut head = Vec::with_capacity(96);
-        head.put_u16(instance.number());
-        let payloads = match self {
-            Self::Raft(message) => {
-                head.put_u16(RAFT);
-                message.encode(&mut head)
-            }
-            Self::ModSmart(message) => {
-                head.put_u16(MOD_SMART);
-                message.encode(&mut head)
-            }
-        };
-        OutFrame::with_payloads(FrameKind::Order, &head, payloads)
-    }
-
-    /// Reads a message; batches in it share the frame's bytes and are checked request by request.
-    ///
-    /// # Errors
-    /// When the bytes are none.
-    pub fn decode(payload: Bytes) -> Result<(InstanceId, Self), Reject> {
-        let mut r = Reader::new(payload, "ordering message");
-        let instance = InstanceId::new(r.u16()?);
-        match r.u16()? {
-            RAFT => Ok((instance, Self::Raft(RaftMessage::decode(r)?))),
-            MOD_SMART => Ok((instance, Self::ModSmart(Box::new(ModSmartMessage::decode(r)?)))),
-            _ => Err(Reject::Malformed("ordering message: protocol")),
-        }
-    }
+/// The instance, the protocol's number and the protocol's bytes in the payload of such a frame.
+///
+/// # Errors
+/// When the payload is too short to name both.
+pub fn read_order(payload: Bytes) -> Result<(InstanceId, u16, Bytes), Reject> {
+    let mut r = Reader::new(payload, "ordering message");
+    Ok((InstanceId::new(r.u16()?), r.u16()?, r.rest()))
 }

@@ -7,19 +7,16 @@ use bytes::Bytes;
 use common::{batch, read_whole, request, samples, signed, signed_opening, tagged};
 use proptest::prelude::*;
 use quorate_types::{
-    ClientId, ClusterId, Digest, Incarnation, InstanceId, MembershipId, Reject, ReplicaId, RequestNumber,
-    Seq, SessionId, View,
+    ClientId, ClusterId, Digest, Incarnation, MembershipId, Reject, ReplicaId, RequestNumber, Seq, SessionId,
+    View,
 };
-use quorate_wire::raft::{AppendOutcome, ENTRIES_MAX, Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_wire::{
     Batch, CHUNKS_MAX, ClientMessage, Frame, FrameKind, FrameReader, Hello, KEY_ID_BYTES, LINKS_MAX, Link,
-    MANIFEST_MAX, OrderMessage, OutFrame, REQUEST_HEADER, ReadConsistency, ReadReply, ReadRequest,
-    ReadStatus, Refusal, RefusalReason, RefusedWhy, Reply, ReplyStatus, RequestHeader, RequestKind,
-    RequestProof, Requests, Role, SIGNATURE_BYTES, SharedKey, StateMessage, TAG_BYTES, Welcome, fuzzing,
-    keys_frame, read_keys, read_opening, read_reply_header, write_opening, write_read_request,
+    MANIFEST_MAX, OutFrame, REQUEST_HEADER, ReadConsistency, ReadReply, ReadRequest, ReadStatus, Refusal,
+    RefusalReason, RefusedWhy, Reply, ReplyStatus, RequestHeader, RequestKind, RequestProof, Requests, Role,
+    SIGNATURE_BYTES, SharedKey, StateMessage, TAG_BYTES, Welcome, fuzzing, keys_frame, read_keys,
+    read_opening, read_reply_header, write_opening, write_read_request,
 };
-
-use std::sync::Arc;
 
 const LIMIT: u32 = 1 << 20;
 
@@ -45,62 +42,6 @@ fn a_batch() -> impl Strategy<Value = Batch> {
             .collect();
         batch(&requests)
     })
-}
-
-fn position() -> impl Strategy<Value = Position> {
-    (any::<u64>(), any::<u64>()).prop_map(|(index, view)| Position::new(Index::new(index), View::new(view)))
-}
-
-/// Entries whose views rise from `previous` to the message's, as a decoder asks for.
-fn append() -> impl Strategy<Value = RaftMessage> {
-    let entry = (any::<u64>(), prop::option::of(a_batch()));
-    let entries = prop::collection::vec(entry, 0..5);
-    (position(), any::<u64>(), any::<u64>(), any::<u64>(), entries).prop_map(
-        |(mut previous, commit, round, view, entries)| {
-            let mut views: Vec<u64> = entries.iter().map(|(view, _)| *view).collect();
-            views.extend([previous.view.number(), view]);
-            views.sort_unstable();
-            previous.view = View::new(views[0]);
-            let body = |(at, (_, batch)): (usize, (u64, Option<_>))| match batch {
-                Some(batch) => EntryBody::Batch(batch),
-                None if at % 2 == 0 => EntryBody::ViewStart,
-                None => EntryBody::Members(Arc::new(common::a_change())),
-            };
-            let bodies = entries.into_iter().enumerate().map(body);
-            let entries =
-                views[1..].iter().zip(bodies).map(|(v, body)| Entry { view: View::new(*v), body }).collect();
-            let view = View::new(views[views.len() - 1]);
-            RaftMessage::AppendEntries { view, previous, commit: Index::new(commit), round, entries }
-        },
-    )
-}
-
-fn outcome() -> impl Strategy<Value = AppendOutcome> {
-    prop_oneof![
-        any::<u64>().prop_map(|index| AppendOutcome::Matched(Index::new(index))),
-        (any::<u64>(), position())
-            .prop_map(|(asked, hint)| AppendOutcome::Rejected { asked: Index::new(asked), hint }),
-    ]
-}
-
-fn raft() -> impl Strategy<Value = RaftMessage> {
-    let view = || any::<u64>().prop_map(View::new);
-    prop_oneof![
-        (view(), position(), any::<bool>(), any::<bool>())
-            .prop_map(|(view, last, pre, transfer)| RaftMessage::RequestVote { view, last, pre, transfer }),
-        (view(), any::<bool>(), any::<bool>())
-            .prop_map(|(view, granted, pre)| RaftMessage::RequestVoteReply { view, granted, pre }),
-        append(),
-        (view(), any::<u64>(), outcome())
-            .prop_map(|(view, round, outcome)| RaftMessage::AppendEntriesReply { view, round, outcome }),
-        (view(), position(), any::<u64>(), any::<u64>()).prop_map(|(view, previous, round, slot)| {
-            RaftMessage::NeedsCheckpoint { view, previous, round, slot }
-        }),
-        view().prop_map(|view| RaftMessage::TimeoutNow { view }),
-        (view(), any::<u64>()).prop_map(|(view, read)| RaftMessage::ReadIndex { view, read }),
-        (view(), any::<u64>(), any::<Option<u64>>())
-            .prop_map(|(view, read, slot)| RaftMessage::ReadIndexReply { view, read, slot }),
-    ]
 }
 
 fn refused() -> impl Strategy<Value = RefusedWhy> {
@@ -167,13 +108,6 @@ fn session(number: u64) -> SessionId {
 }
 
 proptest! {
-    #[test]
-    fn ordering_messages_survive_the_wire(message in raft(), instance in any::<u16>()) {
-        let (instance, message) = (InstanceId::new(instance), OrderMessage::Raft(message));
-        let payload = payload_of(&message.frame(instance));
-        prop_assert_eq!(OrderMessage::decode(payload), Ok((instance, message)));
-    }
-
     #[test]
     fn state_messages_survive_the_wire(message in state()) {
         prop_assert_eq!(StateMessage::decode(payload_of(&message.frame())), Ok(message));
@@ -348,7 +282,6 @@ fn a_message_that_is_cut_off_is_refused() {
             let refused = match sample.frame.kind() {
                 FrameKind::Hello => Hello::decode(cut).is_err(),
                 FrameKind::Welcome => Welcome::decode(cut).is_err(),
-                FrameKind::Order => OrderMessage::decode(cut).is_err(),
                 FrameKind::Leader => {
                     let frame = Frame { kind: FrameKind::Leader, payload: cut };
                     quorate_wire::ReplicaMessage::decode(frame).is_err()
@@ -417,25 +350,6 @@ fn the_limit_can_be_raised_after_the_handshake() {
     reader.set_limit(LIMIT);
     reader.push(&header(LIMIT, 16));
     assert_eq!(reader.frame(), Ok(None));
-}
-
-/// Entries that a message announces and does not have are refused, up to numbers whose product would overflow.
-#[test]
-fn announced_entries_are_counted_before_room_is_made() {
-    let message = RaftMessage::AppendEntries {
-        view: View::new(9),
-        previous: Position::ZERO,
-        commit: Index::ZERO,
-        round: 1,
-        entries: vec![],
-    };
-    let payload = payload_of(&OrderMessage::Raft(message).frame(InstanceId::new(1)));
-    for count in [1, ENTRIES_MAX as u32, ENTRIES_MAX as u32 + 1, u32::MAX] {
-        let mut bytes = payload.to_vec();
-        let at = bytes.len() - 4;
-        bytes[at..].copy_from_slice(&count.to_le_bytes());
-        assert!(OrderMessage::decode(bytes.into()).is_err(), "{count} entries");
-    }
 }
 
 /// A request that announces a longer body than the frame has, up to the largest length.
@@ -538,26 +452,6 @@ fn requests_come_apart_as_they_were_put_together() {
     assert_eq!(write_opening(client, key), body);
     assert_eq!((client, key.map(|key| key.bytes()[31])), (ClientId::new(77), Some(31)));
     assert_eq!(read_opening(&write_opening(client, None)), (client, None));
-}
-
-/// Views in a message never fall and never pass the leader's: a log built from messages stays in order.
-#[test]
-fn entries_out_of_order_are_refused() {
-    let entry = |view| Entry { view: View::new(view), body: EntryBody::ViewStart };
-    let decode = |previous, views: &[u64]| {
-        let message = RaftMessage::AppendEntries {
-            view: View::new(5),
-            previous: Position::new(Index::new(10), View::new(previous)),
-            commit: Index::ZERO,
-            round: 1,
-            entries: views.iter().copied().map(entry).collect(),
-        };
-        OrderMessage::decode(payload_of(&OrderMessage::Raft(message).frame(InstanceId::new(1))))
-    };
-    assert!(decode(2, &[2, 3, 5]).is_ok());
-    assert!(decode(2, &[1]).is_err(), "below the view before it");
-    assert!(decode(2, &[4, 3]).is_err(), "falls");
-    assert!(decode(2, &[6]).is_err(), "above the leader's");
 }
 
 #[test]

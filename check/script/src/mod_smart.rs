@@ -9,10 +9,10 @@ mod show;
 pub(crate) use show::{message, short, stored, view};
 
 use crate::world::Disk;
+use quorate_order::OrderMessage;
+use quorate_order::mod_smart::message::{Collect, ModSmartBody as Body, ModSmartMessage};
 use quorate_order::mod_smart::{RECORD_FLOOR, RECORD_LOCKED, RECORD_VIEW, RECORD_WROTE};
 use quorate_types::{Digest, ReplicaId, Slot, View};
-use quorate_wire::OrderMessage;
-use quorate_wire::mod_smart::{Collect, ModSmartBody as Body};
 
 type Vote = (Slot, View, Digest);
 
@@ -67,7 +67,7 @@ fn states_all(found: &OnDisk, view: View, collect: &Collect) -> bool {
 /// # Panics
 /// When `message` leaves too early.
 pub fn check_send(disk: Disk<'_>, from: ReplicaId, to: ReplicaId, message: &OrderMessage) {
-    let OrderMessage::ModSmart(message) = message else { return };
+    let Some(message) = message.get::<ModSmartMessage>() else { return };
     let (found, view) = (read(disk), message.view);
     let why = match &message.body {
         _ if view > found.view => Some("view"),

@@ -40,13 +40,14 @@ use crate::mod_smart;
 use crate::world::{Disk, Event, World};
 use crate::{Command, Harness};
 use quorate_auth::{Authenticator, Keyed, Trusting};
+use quorate_order::OrderMessage;
 use quorate_order::mod_smart::{ModSmart, ModSmartConfig};
 use quorate_order::raft::{Raft, RaftConfig};
 use quorate_order::{Input, Order};
 use quorate_types::{
     AgreedTime, FaultModel, ItemsBuilder, RecordId, ReplicaId, RequestNumber, SessionId, Slot, Span,
 };
-use quorate_wire::{Batch, BatchHeader, Member, Membership, Memberships, OrderMessage, write_request};
+use quorate_wire::{Batch, BatchHeader, Member, Membership, Memberships, write_request};
 use std::sync::Arc;
 
 /// Runs the commands of a script; nothing exists before `cluster`.
@@ -235,7 +236,7 @@ impl Cluster {
             }
             ("forge", [ends, name, ..]) => {
                 let (from, to) = link(ends, world)?;
-                world.send(from, to, OrderMessage::Raft(forge::message(name, command)?));
+                world.send(from, to, OrderMessage::of(forge::message(name, command)?));
             }
             ("elect", [r]) => {
                 let r = replica(r, world)?;

@@ -8,9 +8,10 @@
 //! checkpoints. INV-SCRIPT-9: only durable records are given up.
 //! All are asserted after every step, together with the protocol's own.
 
+use quorate_order::OrderMessage;
 use quorate_order::{Anchor, Effect, Effects, Input, Order, Stored, Waited};
 use quorate_types::{Digest, Halt, RecordId, Reject, ReplicaId, Slot, Span, Time, View};
-use quorate_wire::{Batch, Memberships, OrderMessage, Verified};
+use quorate_wire::{Batch, Memberships, Verified};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -236,7 +237,7 @@ impl World {
     }
     /// The replica that leads in the highest view, if any does.
     pub fn leader(&self) -> Option<ReplicaId> {
-        let leads = |id: &ReplicaId| self.order(*id).filter(|order| order.leading());
+        let leads = |id: &ReplicaId| self.order(*id).filter(|order| order.standing().leading);
         let leading = self.members.iter().copied().filter(|id| leads(id).is_some());
         leading.max_by_key(|id| leads(id).map(|order| order.status().view))
     }

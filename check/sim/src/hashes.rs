@@ -7,7 +7,8 @@
 use crate::campaign::{Campaign, run_where};
 use crate::plan::{Focus, Profile};
 use quorate_log::SyncMode;
-use quorate_types::{FaultModel, Protocol};
+use quorate_order::Protocol;
+use quorate_types::FaultModel;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Write};
 
@@ -39,7 +40,7 @@ pub struct Compared {
 /// All kinds of clusters: each way to agree with all that is chosen for it, one thing at a time.
 pub fn kinds() -> Vec<Profile> {
     let usual = Profile::default();
-    let smart = Profile { protocol: Some(Protocol::ModSmart), ..usual };
+    let smart = Profile { protocol: Some(Protocol::MOD_SMART), ..usual };
     let liars = Profile { fault_model: Some(FaultModel::Byzantine), ..usual };
     let mut kinds = Vec::new();
     for base in [usual, smart, liars] {

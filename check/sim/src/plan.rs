@@ -41,8 +41,9 @@ pub use moments::Moment;
 pub use profile::Profile;
 use quorate_log::{LogConfig, SyncMode};
 use quorate_node::{BorderConfig, CheckpointMode};
+use quorate_order::Protocol;
 use quorate_state::transfer::{FetchLimits, ServeLimits};
-use quorate_types::{FaultModel, Faults, Protocol, Span};
+use quorate_types::{FaultModel, Faults, Span};
 use state::state_faults;
 use std::fmt;
 pub use suspends::Suspend;
@@ -566,9 +567,10 @@ impl Plan {
             plan_members(self, &mut Rng::of(seed, 8));
         }
         plan_instances(self, profile);
-        if self.protocol == Protocol::Raft {
+        if self.protocol.able().leases {
             plan_leases(self, &mut Rng::of(seed, 9));
-        } else {
+        }
+        if self.protocol.able().rotates {
             let mut rng = Rng::of(seed, 25);
             self.rotate_after = if rng.chance(300) { rng.pick(&[1, 3, 10, 50, 200]) } else { 0 };
         }

@@ -20,12 +20,10 @@ use quorate_node::{
     Effect, Effects, LevelConfig, Node, NodeConfig, Recovered, Restoring, SeatLimits, SegmentScrub,
 };
 use quorate_order::OrderConfig;
-use quorate_order::mod_smart::ModSmartConfig;
-use quorate_order::raft::RaftConfig;
 use quorate_reply::ReadLimits;
 use quorate_state::checkpoint::{Job as KeeperJob, Keeper, OpenError};
 use quorate_types::{
-    AgreedTime, ClusterId, FaultModel, Halt, Incarnation, MembershipId, Protocol, ReplicaId, Span, planted,
+    AgreedTime, ClusterId, FaultModel, Faults, Halt, Incarnation, MembershipId, ReplicaId, Span, planted,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -297,35 +295,24 @@ fn order_config(plan: &Plan, me: ReplicaId, ids: Vec<ReplicaId>, seed: u64) -> O
     let memory = plan.log.sync == SyncMode::Memory;
     // What can not be read back has to stay.
     let cache_bytes = if memory { 64 << 20 } else { plan.sizes.2 };
-    match plan.protocol {
-        Protocol::Raft => OrderConfig::Raft(RaftConfig {
-            heartbeat: Span::from_millis(heartbeat),
-            election_min: Span::from_millis(election_min),
-            election_max: Span::from_millis(election_max),
-            window_bytes: plan.sizes.0,
-            message_bytes_max: plan.sizes.1,
-            cache_bytes,
-            reload: !memory,
-            lease_drift_percent: plan.lease,
-            ..RaftConfig::new(me, ids, seed)
-        }),
-        Protocol::ModSmart => OrderConfig::ModSmart {
-            keys: match plan.fault_model {
-                FaultModel::Crash => Keys::Trusting,
-                FaultModel::Byzantine => Keys::Keyed(Keyed::new(me, plan.seed)),
-            },
-            config: ModSmartConfig {
-                cluster: CLUSTER,
-                heartbeat: Span::from_millis(heartbeat),
-                timeout: Span::from_millis(election_min),
-                timeout_max: Span::from_millis(election_max * 4),
-                repeat: Span::from_millis(election_min / 3),
-                rotate_after: plan.rotate_after,
-                cache_bytes,
-                reload: !memory,
-                ..ModSmartConfig::new(me, ids, plan.fault_model, seed)
-            },
-        },
+    let keys = match plan.fault_model {
+        FaultModel::Crash => Keys::Trusting,
+        FaultModel::Byzantine => Keys::Keyed(Keyed::new(me, plan.seed)),
+    };
+    OrderConfig {
+        faults: Faults::of(plan.fault_model),
+        cluster: CLUSTER,
+        heartbeat: Span::from_millis(heartbeat),
+        timeout: Span::from_millis(election_min),
+        timeout_max: Span::from_millis(election_max),
+        rotate_after: plan.rotate_after,
+        lease_drift_percent: plan.lease,
+        window_bytes: plan.sizes.0,
+        message_bytes_max: plan.sizes.1,
+        cache_bytes,
+        reload: !memory,
+        keys,
+        ..OrderConfig::new(plan.protocol, me, ids, seed)
     }
 }
 

@@ -12,8 +12,9 @@ use crate::service::ServiceConfig;
 use crate::trace::Level;
 use quorate_log::{LogConfig, SyncMode};
 use quorate_node::{BorderConfig, CheckpointMode};
+use quorate_order::Protocol;
 use quorate_state::transfer::{FetchLimits, ServeLimits};
-use quorate_types::{FaultModel, Protocol};
+use quorate_types::FaultModel;
 use quorate_wire::FEATURE_LEVEL;
 
 const MS: u64 = 1_000_000;
@@ -61,7 +62,7 @@ pub struct Trip {
 const PLAIN: Trip = Trip {
     name: "raft",
     what: "single puts, agreed on by Raft",
-    protocol: Protocol::Raft,
+    protocol: Protocol::RAFT,
     fault_model: FaultModel::Crash,
     instances: 1,
     load: (1, 2),
@@ -87,13 +88,13 @@ pub const TRIPS: [Trip; 6] = [
     Trip {
         name: "mod-smart",
         what: "single puts, agreed on by Mod-SMaRt",
-        protocol: Protocol::ModSmart,
+        protocol: Protocol::MOD_SMART,
         ..PLAIN
     },
     Trip {
         name: "byzantine",
         what: "single puts with a tag for each replica, of which one may lie",
-        protocol: Protocol::ModSmart,
+        protocol: Protocol::MOD_SMART,
         fault_model: FaultModel::Byzantine,
         ..PLAIN
     },

@@ -1,10 +1,10 @@
 //! A replica that stands still, or is down, for an hour while the others go on: it comes back behind checkpoints that nobody keeps any more,
 //! with sessions that are over and a leadership that others took long ago.
 
+use quorate_order::Protocol;
 use quorate_sim::plan::Fault;
 use quorate_sim::{Level, Plan, Profile, SyncMode, World};
 use quorate_types::FaultModel;
-use quorate_types::Protocol;
 
 const MS: u64 = 1_000_000;
 const HOUR: u64 = 3_600_000 * MS;
@@ -12,7 +12,7 @@ const HOUR: u64 = 3_600_000 * MS;
 /// How many commands were executed in that time, with this replica asleep.
 fn sleeps(fault_model: FaultModel, replicas: usize, fault: Fault) -> usize {
     let profile = Profile {
-        protocol: Some(Protocol::ModSmart),
+        protocol: Some(Protocol::MOD_SMART),
         fault_model: Some(fault_model),
         replicas: Some(replicas),
         instances: Some(1),

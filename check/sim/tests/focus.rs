@@ -1,9 +1,10 @@
 //! Runs that are about something: clean, and about that.
 
+use quorate_order::Protocol;
 use quorate_sim::campaign::{Campaign, run, run_plan};
 use quorate_sim::plan::Moment;
 use quorate_sim::{Fault, Focus, Level, Plan, Profile, SyncMode};
-use quorate_types::{FaultModel, Protocol};
+use quorate_types::FaultModel;
 
 const MS: u64 = 1_000_000;
 
@@ -23,8 +24,8 @@ fn whatever_runs_are_about_they_are_clean() {
     for focus in Focus::ALL {
         clean(about(focus), if focus == Focus::Idle { 10 } else { 20 });
     }
-    clean(Profile { protocol: Some(Protocol::ModSmart), ..about(Focus::Votes) }, 20);
-    clean(Profile { protocol: Some(Protocol::ModSmart), ..about(Focus::Changes) }, 15);
+    clean(Profile { protocol: Some(Protocol::MOD_SMART), ..about(Focus::Votes) }, 20);
+    clean(Profile { protocol: Some(Protocol::MOD_SMART), ..about(Focus::Changes) }, 15);
     clean(Profile { fault_model: Some(FaultModel::Byzantine), ..about(Focus::Beginnings) }, 15);
 }
 
@@ -52,7 +53,7 @@ fn only_clusters_that_can_have_a_focus_have_it() {
     assert!(!byzantine.has_focus() && Plan::new(1, &byzantine).focus != Some(Focus::Votes));
     let crash = Profile { fault_model: Some(FaultModel::Crash), ..about(Focus::Reads) };
     assert!(!crash.has_focus());
-    let smart = Profile { protocol: Some(Protocol::ModSmart), ..about(Focus::Promises) };
+    let smart = Profile { protocol: Some(Protocol::MOD_SMART), ..about(Focus::Promises) };
     assert!(!smart.has_focus());
     let leases = Profile { fault_model: Some(FaultModel::Byzantine), ..about(Focus::Promises) };
     assert!(!leases.has_focus());

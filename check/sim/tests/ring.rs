@@ -1,8 +1,9 @@
 //! Leaders of several instances that don't see each other, although each reaches a majority: they gather where everything is seen.
 
+use quorate_order::Protocol;
 use quorate_sim::plan::Fault;
 use quorate_sim::{Level, Plan, Profile, World};
-use quorate_types::{FaultModel, Protocol};
+use quorate_types::FaultModel;
 
 const MS: u64 = 1_000_000;
 /// When links are cut, and for how long.
@@ -12,10 +13,8 @@ const ELECTION: (u64, u64) = (300, 600);
 /// Nobody waits for longer, in milliseconds: two election time-outs. With Mod-SMaRt, where only its leader sees a quorum, the others fetch what
 /// is decided slot by slot, and what waits takes several slots.
 fn bound(protocol: Protocol) -> u64 {
-    match protocol {
-        Protocol::Raft => 2 * ELECTION.1,
-        Protocol::ModSmart => 3 * ELECTION.1,
-    }
+    let times = if protocol.able().fetches { 3 } else { 2 };
+    times * ELECTION.1
 }
 
 /// Replicas without other faults, and clients that always wait for something.
@@ -71,7 +70,7 @@ fn one_way_ring() -> Ways {
 
 #[test]
 fn a_ring_goes_on() {
-    for protocol in [Protocol::Raft, Protocol::ModSmart] {
+    for protocol in [Protocol::RAFT, Protocol::MOD_SMART] {
         for instances in [2, 4, 5, 8] {
             let ms = longest_of(3, protocol, (5, instances), &ring());
             assert!(ms < bound(protocol), "{protocol:?}, {instances} instances: {ms} ms");
@@ -81,7 +80,7 @@ fn a_ring_goes_on() {
 
 #[test]
 fn two_of_three_that_do_not_see_each_other_go_on() {
-    for protocol in [Protocol::Raft, Protocol::ModSmart] {
+    for protocol in [Protocol::RAFT, Protocol::MOD_SMART] {
         for ways in [vec![(0, 1)], vec![(1, 0)], vec![(0, 1), (1, 0)]] {
             let ms = longest_of(3, protocol, (3, 3), &ways);
             assert!(ms < bound(protocol), "{protocol:?}, {ways:?}: {ms} ms");
@@ -91,7 +90,7 @@ fn two_of_three_that_do_not_see_each_other_go_on() {
 
 #[test]
 fn one_way_cuts_go_on() {
-    for protocol in [Protocol::Raft, Protocol::ModSmart] {
+    for protocol in [Protocol::RAFT, Protocol::MOD_SMART] {
         for ways in [one_way_ring(), vec![(0, 2), (1, 3), (3, 0)]] {
             let ms = longest_of(3, protocol, (5, 5), &ways);
             assert!(ms < bound(protocol), "{protocol:?}, {ways:?}: {ms} ms");
@@ -103,7 +102,7 @@ fn one_way_cuts_go_on() {
 #[test]
 fn who_lacks_one_instance_catches_up() {
     for seed in 1..=4 {
-        let mut plan = busy(seed, Protocol::Raft, 5, 4);
+        let mut plan = busy(seed, Protocol::RAFT, 5, 4);
         cut(&mut plan, &vec![(3, 4), (4, 3)]);
         longest_wait(plan);
     }
@@ -119,7 +118,7 @@ mod planted {
     #[ignore = "alone in its process: the bug in force is the whole process's"]
     fn planted_bug_is_seen() {
         plant(Some("leaders-apart"));
-        let ms = longest_of(4, Protocol::Raft, (5, 4), &ring());
+        let ms = longest_of(4, Protocol::RAFT, (5, 4), &ring());
         plant(None);
         assert!(ms > 10_000, "{ms} ms");
     }

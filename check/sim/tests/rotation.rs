@@ -1,14 +1,15 @@
 //! Leaders that rotate, in whole replicas: nobody who asks notices.
 
+use quorate_order::Protocol;
 use quorate_sim::{Level, Plan, Profile, World};
-use quorate_types::{FaultModel, Protocol};
+use quorate_types::FaultModel;
 use std::collections::{BTreeMap, BTreeSet};
 
 fn plan(seed: u64, fault_model: FaultModel, instances: u16, rotate_after: u64) -> Plan {
     let replicas = if fault_model == FaultModel::Crash { 3 } else { 4 };
     let profile = Profile {
         fault_model: Some(fault_model),
-        protocol: Some(Protocol::ModSmart),
+        protocol: Some(Protocol::MOD_SMART),
         replicas: Some(replicas),
         instances: Some(instances),
         faults: false,

@@ -2,9 +2,10 @@
 //! `resizes:`, the number of instances changes in that run, too; where it is `changes:`, replicas come and go; where it is `smart:`, they
 //! agree by Mod-SMaRt; where it is `byzantine:`, they survive Byzantine faults, and some lie.
 
+use quorate_order::Protocol;
 use quorate_sim::campaign::{Campaign, run, run_seed};
 use quorate_sim::{Level, Profile};
-use quorate_types::{FaultModel, Protocol};
+use quorate_types::FaultModel;
 
 fn jobs() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(4)
@@ -34,12 +35,12 @@ fn random_seeds_run_clean() {
 
 #[test]
 fn random_seeds_run_clean_with_mod_smart() {
-    clean(Profile { protocol: Some(Protocol::ModSmart), ..Profile::default() }, 1, 250);
+    clean(Profile { protocol: Some(Protocol::MOD_SMART), ..Profile::default() }, 1, 250);
 }
 
 #[test]
 fn changes_of_membership_run_clean_with_mod_smart() {
-    let profile = Profile { protocol: Some(Protocol::ModSmart), changes: Some(true), ..Profile::default() };
+    let profile = Profile { protocol: Some(Protocol::MOD_SMART), changes: Some(true), ..Profile::default() };
     clean(profile, 1, 150);
 }
 
@@ -72,7 +73,7 @@ fn seeds_that_found_something_run_clean() {
         let of = words.next();
         let chosen = |word: &str| (of == Some(word)).then_some(true);
         let profile = Profile {
-            protocol: chosen("smart:").map(|_| Protocol::ModSmart),
+            protocol: chosen("smart:").map(|_| Protocol::MOD_SMART),
             resizes: chosen("resizes:"),
             changes: chosen("changes:"),
             fault_model: chosen("byzantine:").map(|_| FaultModel::Byzantine),

@@ -1,9 +1,10 @@
 //! A machine that has too much to do: replicas get little of a core, are slow, all alike, and go on answering.
 
+use quorate_order::Protocol;
 use quorate_sim::liars::Trick;
 use quorate_sim::plan::{Fault, LEADER, Liar};
 use quorate_sim::{Level, Plan, Profile, World};
-use quorate_types::{FaultModel, Protocol};
+use quorate_types::FaultModel;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
@@ -13,7 +14,7 @@ const MODELS: [(FaultModel, usize); 2] = [(FaultModel::Byzantine, 4), (FaultMode
 /// Clients that ask all the time, of replicas that have a core for a tenth of the time: for a tenth of each `round`. Messages cost time.
 /// Without a round they always have one.
 fn starved(seed: u64, (fault_model, replicas): (FaultModel, usize), round: Option<u64>) -> Plan {
-    let profile = Profile { protocol: Some(Protocol::ModSmart), ..Profile::calm(fault_model, replicas) };
+    let profile = Profile { protocol: Some(Protocol::MOD_SMART), ..Profile::calm(fault_model, replicas) };
     let mut plan = Plan::calm(seed, &profile);
     // The times that a configuration has if it says nothing else.
     (plan.timing, plan.heal_at, plan.bound) = ((80, 300, 600), 60 * SECOND, 120 * SECOND);

@@ -1,10 +1,11 @@
 //! What might stop a cluster for good, and does not: liars that keep things back, and random runs with backups and missing replicas.
 
+use quorate_order::Protocol;
 use quorate_sim::campaign::{Campaign, run};
 use quorate_sim::liars::{KEEPERS, Trick};
 use quorate_sim::plan::{Fault, Liar, Phase};
 use quorate_sim::{Level, Plan, Profile, World};
-use quorate_types::{FaultModel, Protocol};
+use quorate_types::FaultModel;
 
 const MS: u64 = 1_000_000;
 
@@ -64,7 +65,7 @@ fn the_only_holder_starts_again(seed: u64, protocol: Protocol, instances: u16, c
 
 #[test]
 fn what_only_one_knows_to_be_agreed_on_can_be_had() {
-    for (seed, protocol) in (1..=20).flat_map(|seed| [(seed, Protocol::Raft), (seed, Protocol::ModSmart)]) {
+    for (seed, protocol) in (1..=20).flat_map(|seed| [(seed, Protocol::RAFT), (seed, Protocol::MOD_SMART)]) {
         for (instances, commands) in [(1, 0), (2, 0), (1, 40)] {
             let plan = the_only_holder_starts_again(seed, protocol, instances, commands);
             let report = World::new(plan, Level::Hash).run();
@@ -76,7 +77,7 @@ fn what_only_one_knows_to_be_agreed_on_can_be_had() {
 /// Checkpoints are written slowly, so that the one that goes was the last one known to be agreed on: the one in its place can be had.
 #[test]
 fn what_takes_the_place_of_an_agreed_checkpoint_can_be_had() {
-    let mut plan = the_only_holder_starts_again(4, Protocol::Raft, 2, 40);
+    let mut plan = the_only_holder_starts_again(4, Protocol::RAFT, 2, 40);
     plan.keeping = (5 * MS, 30 * MS);
     assert_eq!(World::new(plan, Level::Hash).run().failure, None);
 }
@@ -85,7 +86,7 @@ fn what_takes_the_place_of_an_agreed_checkpoint_can_be_had() {
 #[test]
 fn an_older_checkpoint_can_be_had_when_the_later_ones_are_lost() {
     let slow = (MS / 2, 3 * MS);
-    for (seed, protocol) in (1..=13).flat_map(|seed| [(seed, Protocol::Raft), (seed, Protocol::ModSmart)]) {
+    for (seed, protocol) in (1..=13).flat_map(|seed| [(seed, Protocol::RAFT), (seed, Protocol::MOD_SMART)]) {
         for (instances, keeping) in [(1, slow), (2, slow), (2, (MS / 100, MS / 10))] {
             let mut plan = the_only_holder_starts_again(seed, protocol, instances, 40);
             plan.keeping = keeping;
@@ -119,7 +120,7 @@ fn nobody_takes_what_was_never_agreed_on() {
 /// With everything else that happens: from a backup, without those that never come back, with liars that keep things back.
 #[test]
 fn random_seeds_are_not_stopped() {
-    let crash = Profile { protocol: Some(Protocol::ModSmart), ..Profile::default() };
+    let crash = Profile { protocol: Some(Protocol::MOD_SMART), ..Profile::default() };
     let byzantine = Profile { fault_model: Some(FaultModel::Byzantine), ..Profile::default() };
     for profile in [Profile::default(), crash, byzantine] {
         let count = std::env::var("QUORATE_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(60);

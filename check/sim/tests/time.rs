@@ -1,10 +1,11 @@
 //! Agreed time is a clock: after outages and changes of leaders, and whoever leads.
 
+use quorate_order::Protocol;
 use quorate_sim::checks::Failure;
 use quorate_sim::liars::Trick;
 use quorate_sim::plan::{AFTER_LEADER, Fault, LEADER, Liar};
 use quorate_sim::{Level, Plan, Profile, World};
-use quorate_types::{FaultModel, Protocol};
+use quorate_types::FaultModel;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
@@ -98,14 +99,14 @@ fn lag(plan: Plan) -> u64 {
 
 /// The same, where a replica lies that leads the first view for a minute.
 fn lag_with(seed: u64, trick: Trick) -> u64 {
-    let mut plan = steady(seed, Protocol::ModSmart, FaultModel::Byzantine);
+    let mut plan = steady(seed, Protocol::MOD_SMART, FaultModel::Byzantine);
     plan.liars = vec![Liar { who: 1, tricks: vec![trick], often: 1000, since: 0 }];
     lag(plan)
 }
 
 /// The same with two instances, of which one has all to do.
 fn lag_of_one_of_two(seed: u64, who: usize) -> u64 {
-    let mut plan = steady(seed, Protocol::ModSmart, FaultModel::Byzantine);
+    let mut plan = steady(seed, Protocol::MOD_SMART, FaultModel::Byzantine);
     (plan.instances, plan.clients, plan.upgrades.made_with) = (2, 1, 4);
     plan.liars = vec![Liar { who, tricks: vec![Trick::OldBases], often: 1000, since: 0 }];
     lag(plan)
@@ -113,7 +114,7 @@ fn lag_of_one_of_two(seed: u64, who: usize) -> u64 {
 
 /// When the leader of the first view is replaced, which orders no time: there is a deadline far away, and little else to do. In milliseconds.
 fn replaced_where_little_happens(seed: u64) -> u64 {
-    let mut plan = steady(seed, Protocol::ModSmart, FaultModel::Byzantine);
+    let mut plan = steady(seed, Protocol::MOD_SMART, FaultModel::Byzantine);
     plan.liars = vec![Liar { who: 1, tricks: vec![Trick::OrdersNoTime], often: 1000, since: 0 }];
     (plan.clients, plan.service.alarm) = (1, 200 * SECOND);
     (plan.workload.operations, plan.workload.pause, plan.sessions.0) = (2, 90 * SECOND, 60_000);
@@ -126,7 +127,7 @@ fn replaced_where_little_happens(seed: u64) -> u64 {
 /// Nobody could renew anything meanwhile.
 #[test]
 fn an_outage_does_not_count() {
-    for protocol in [Protocol::Raft, Protocol::ModSmart] {
+    for protocol in [Protocol::RAFT, Protocol::MOD_SMART] {
         let (failure, gap, advanced) = outage(1, protocol, 1);
         assert_eq!(failure, None);
         assert!(gap > 14 * SECOND, "{protocol:?}: {gap}");
@@ -137,7 +138,7 @@ fn an_outage_does_not_count() {
 /// Nor does the time in which a leader has lost the others, and does not know it yet: what it proposes then may be agreed on afterwards.
 #[test]
 fn what_is_proposed_when_the_others_are_down_advances_time_by_nothing() {
-    for (seed, protocol) in (1..=30).flat_map(|seed| [(seed, Protocol::Raft), (seed, Protocol::ModSmart)]) {
+    for (seed, protocol) in (1..=30).flat_map(|seed| [(seed, Protocol::RAFT), (seed, Protocol::MOD_SMART)]) {
         assert_eq!(counted_of_lonely(seed, protocol), (None, 0), "{protocol:?}, seed {seed}");
     }
 }
@@ -145,7 +146,7 @@ fn what_is_proposed_when_the_others_are_down_advances_time_by_nothing() {
 /// Nor does it where the leader was stopped, and leads again as if nothing had been.
 #[test]
 fn a_stopped_leader_does_not_count_what_it_missed() {
-    for (seed, protocol) in (1..=20).flat_map(|seed| [(seed, Protocol::Raft), (seed, Protocol::ModSmart)]) {
+    for (seed, protocol) in (1..=20).flat_map(|seed| [(seed, Protocol::RAFT), (seed, Protocol::MOD_SMART)]) {
         assert_eq!(counted_of_stopped(seed, protocol), (None, 0), "{protocol:?}, seed {seed}");
     }
 }
@@ -154,13 +155,13 @@ fn a_stopped_leader_does_not_count_what_it_missed() {
 #[test]
 fn time_passes_however_often_leaders_change() {
     for (rotate_after, pause, operations) in [(5, 100 * MS, 300), (20, 100 * MS, 300), (20, MS, 6000)] {
-        let mut plan = steady(1, Protocol::ModSmart, FaultModel::Crash);
+        let mut plan = steady(1, Protocol::MOD_SMART, FaultModel::Crash);
         (plan.rotate_after, plan.workload.pause, plan.workload.operations) =
             (rotate_after, pause, operations);
         let share = passes(plan, []);
         assert!(share > 75, "a leader for {rotate_after} slots: {share} %");
     }
-    for protocol in [Protocol::Raft, Protocol::ModSmart] {
+    for protocol in [Protocol::RAFT, Protocol::MOD_SMART] {
         let deaths = (2..40).map(|at| (at * SECOND, Fault::Crash { who: LEADER, time: 200 * MS }));
         let share = passes(steady(1, protocol, FaultModel::Crash), deaths);
         assert!(share > 75, "{protocol:?} with deaths: {share} %");
@@ -170,7 +171,7 @@ fn time_passes_however_often_leaders_change() {
 /// Nor does it where several leaders come back, one of which saw the time pass.
 #[test]
 fn an_outage_does_not_count_with_several_instances() {
-    for (seed, protocol) in (1..=10).flat_map(|seed| [(seed, Protocol::Raft), (seed, Protocol::ModSmart)]) {
+    for (seed, protocol) in (1..=10).flat_map(|seed| [(seed, Protocol::RAFT), (seed, Protocol::MOD_SMART)]) {
         let (failure, gap, advanced) = outage(seed, protocol, 3);
         assert_eq!(failure, None, "{protocol:?}");
         assert!(gap > 14 * SECOND, "{protocol:?}: {gap}");
@@ -181,7 +182,7 @@ fn an_outage_does_not_count_with_several_instances() {
 /// What was renewed under the slow leader ends no sooner under the next.
 #[test]
 fn a_right_clock_does_not_catch_up() {
-    for protocol in [Protocol::Raft, Protocol::ModSmart] {
+    for protocol in [Protocol::RAFT, Protocol::MOD_SMART] {
         assert_eq!(slow_leader_dies(1, protocol), None, "{protocol:?}");
     }
 }
@@ -214,7 +215,7 @@ fn a_leader_that_does_not_say_what_time_it_is_is_replaced() {
 
 /// The alarm of a command that nothing follows for long rings in time, also where who leads orders no time. When it rang, in milliseconds.
 fn alarm(seed: u64) -> u64 {
-    let mut plan = steady(seed, Protocol::ModSmart, FaultModel::Byzantine);
+    let mut plan = steady(seed, Protocol::MOD_SMART, FaultModel::Byzantine);
     plan.liars = vec![Liar { who: 1, tricks: vec![Trick::OrdersNoTime], often: 1000, since: 0 }];
     (plan.clients, plan.service.alarm) = (1, 2 * SECOND);
     (plan.workload.operations, plan.workload.pause) = (2, 40 * SECOND);
@@ -240,16 +241,16 @@ mod planted {
     #[ignore = "alone in its process: the bug in force is the whole process's"]
     fn planted_bugs_are_seen() {
         plant(Some("time-of-outages"));
-        let mut seen = (1..=20).map(|seed| outage(seed, Protocol::Raft, 1).2);
+        let mut seen = (1..=20).map(|seed| outage(seed, Protocol::RAFT, 1).2);
         assert!(seen.any(|advanced| advanced > 10 * SECOND));
         plant(Some("time-of-the-lonely"));
-        let mut seen = (1..=30).filter_map(|seed| counted_of_lonely(seed, Protocol::Raft).0);
+        let mut seen = (1..=30).filter_map(|seed| counted_of_lonely(seed, Protocol::RAFT).0);
         assert!(seen.any(|failure| failure.checker == "time"));
         plant(Some("time-of-pauses"));
-        let mut seen = (1..=20).filter_map(|seed| counted_of_stopped(seed, Protocol::Raft).0);
+        let mut seen = (1..=20).filter_map(|seed| counted_of_stopped(seed, Protocol::RAFT).0);
         assert!(seen.any(|failure| failure.checker == "time"));
         plant(Some("time-leaps"));
-        let failure = slow_leader_dies(1, Protocol::Raft);
+        let failure = slow_leader_dies(1, Protocol::RAFT);
         assert_eq!(failure.map(|failure| failure.checker), Some("time"));
         plant(Some("time-held-back"));
         let lag = lag_with(1, Trick::StopsTime);

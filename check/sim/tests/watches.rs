@@ -1,7 +1,8 @@
 //! Watches at replicas that crash, lag and jump: INV-SIM-WATCH, and that there is something to judge.
 
+use quorate_order::Protocol;
 use quorate_sim::{Level, Plan, Profile, World};
-use quorate_types::{FaultModel, Protocol};
+use quorate_types::FaultModel;
 
 /// How many events watches got in these runs.
 fn run(seeds: std::ops::RangeInclusive<u64>, profile: &Profile) -> u64 {
@@ -23,7 +24,7 @@ fn watches_see_each_event_once_and_in_time() {
 
 #[test]
 fn watches_see_each_event_once_with_mod_smart() {
-    let profile = Profile { protocol: Some(Protocol::ModSmart), ..Profile::default() };
+    let profile = Profile { protocol: Some(Protocol::MOD_SMART), ..Profile::default() };
     assert!(run(1..=20, &profile) > 1_000);
 }
 

@@ -2,8 +2,10 @@
 
 use crate::failure::{Failure, Outcome};
 use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use quorate::client::Authentication;
-use quorate_types::{FaultModel, Protocol};
+use quorate_order::{Nature, Protocol};
+use quorate_types::FaultModel;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -18,8 +20,8 @@ pub struct OrderArgs {
     #[arg(long, value_name = "COUNT")]
     faults: Option<u32>,
     /// How replicas agree [default: raft; mod-smart with byzantine faults]
-    #[arg(long, value_enum)]
-    protocol: Option<ProtocolWord>,
+    #[arg(long, value_parser = protocol_word())]
+    protocol: Option<Protocol>,
     /// With byzantine faults: how clients show who asked to replicas that did not hear them [default: links]
     #[arg(long, value_enum)]
     authentication: Option<AuthenticationWord>,
@@ -48,13 +50,10 @@ pub enum FaultModelWord {
     Byzantine,
 }
 
-/// A protocol, on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ProtocolWord {
-    /// Raft
-    Raft,
-    /// Mod-SMaRt
-    ModSmart,
+/// The words for all protocols, on the command line.
+pub fn protocol_word() -> impl TypedValueParser<Value = Protocol> {
+    let words = Protocol::ALL.map(|protocol| PossibleValue::new(protocol.name()).help(protocol.row().title));
+    PossibleValuesParser::new(words).map(|word| Protocol::named(&word).unwrap_or_default())
 }
 
 /// What was chosen.
@@ -96,13 +95,9 @@ impl From<FaultModelWord> for FaultModel {
     }
 }
 
-impl From<ProtocolWord> for Protocol {
-    fn from(word: ProtocolWord) -> Self {
-        match word {
-            ProtocolWord::Raft => Self::Raft,
-            ProtocolWord::ModSmart => Self::ModSmart,
-        }
-    }
+/// The first protocol that can do this.
+fn that(can: impl Fn(Nature) -> bool) -> Protocol {
+    Protocol::ALL.into_iter().find(|protocol| can(protocol.able())).unwrap_or_default()
 }
 
 impl OrderArgs {
@@ -113,25 +108,29 @@ impl OrderArgs {
     pub fn choice(self) -> Outcome<OrderChoice> {
         let byzantine = self.fault_model == Some(FaultModelWord::Byzantine);
         match self.protocol {
-            Some(ProtocolWord::Raft) if byzantine => Err(Failure::usage(
-                "the protocol raft survives crashes only: leave --protocol out, or say --protocol mod-smart",
-            )),
+            Some(protocol) if byzantine && !protocol.able().lies => Err(Failure::usage(format!(
+                "the protocol {protocol} survives crashes only: leave --protocol out, or say --protocol {}",
+                that(|able| able.lies).name(),
+                protocol = protocol.name(),
+            ))),
             _ if !byzantine && self.authentication.is_some_and(|word| word != AuthenticationWord::Links) => {
                 Err(Failure::usage(
                     "where replicas only crash nobody checks who asked: leave --authentication out, or say --fault-model byzantine",
                 ))
             }
             protocol
-                if protocol != Some(ProtocolWord::ModSmart)
+                if !protocol.unwrap_or_default().able().rotates
                     && !byzantine
                     && self.rotate_after.is_some_and(|slots| slots > 0) =>
             {
-                Err(Failure::usage(
-                    "with the protocol raft leaders do not rotate: leave --rotate-after out, or say --protocol mod-smart",
-                ))
+                Err(Failure::usage(format!(
+                    "with the protocol {} leaders do not rotate: leave --rotate-after out, or say --protocol {}",
+                    protocol.unwrap_or_default().name(),
+                    that(|able| able.rotates).name(),
+                )))
             }
             None if byzantine => {
-                let usual = OrderChoice { protocol: Protocol::ModSmart, ..OrderChoice::default() };
+                let usual = OrderChoice { protocol: that(|able| able.lies), ..OrderChoice::default() };
                 Ok(self.over(usual))
             }
             _ => Ok(self.over(OrderChoice::default())),
@@ -146,7 +145,7 @@ impl OrderArgs {
     /// What was chosen, over what was before.
     pub fn over(self, before: OrderChoice) -> OrderChoice {
         let fault_model = self.fault_model.map_or(before.fault_model, FaultModel::from);
-        let protocol = self.protocol.map_or(before.protocol, Protocol::from);
+        let protocol = self.protocol.unwrap_or(before.protocol);
         let authentication = self.authentication.map_or(before.authentication, Authentication::from);
         let rotate_after = self.rotate_after.unwrap_or(before.rotate_after);
         let faults = self.faults.or(before.faults);
@@ -155,20 +154,18 @@ impl OrderArgs {
 }
 
 impl OrderChoice {
-    /// The lines of a configuration; what is not said is Raft.
+    /// The lines of a configuration; what is not said is the usual protocol.
     pub fn to_toml(self) -> String {
         let faults = self.faults.map_or(String::new(), |faults| format!("faults = {faults}\n"));
-        match self.protocol {
-            Protocol::Raft => faults,
-            protocol => {
-                let (protocol, model) = (protocol.name(), self.fault_model.name());
-                let rotation = match self.rotate_after {
-                    0 => String::new(),
-                    slots => format!("rotate_after = {slots}\n"),
-                };
-                format!("protocol = \"{protocol}\"\nfault_model = \"{model}\"\n{faults}{rotation}")
-            }
+        if self.protocol == Protocol::default() {
+            return faults;
         }
+        let (protocol, model) = (self.protocol.name(), self.fault_model.name());
+        let rotation = match self.rotate_after {
+            0 => String::new(),
+            slots => format!("rotate_after = {slots}\n"),
+        };
+        format!("protocol = \"{protocol}\"\nfault_model = \"{model}\"\n{faults}{rotation}")
     }
 }
 

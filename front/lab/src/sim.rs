@@ -7,11 +7,12 @@ use clap::builder::RangedU64ValueParser;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::DurabilityChoice;
-use quorate_command::ordering::{FaultModelWord, ProtocolWord};
+use quorate_command::ordering::{FaultModelWord, protocol_word};
 use quorate_command::print;
+use quorate_order::Protocol;
 use quorate_sim::command::{Options, Progress, execute};
 use quorate_sim::{Focus, Level, Profile, SyncMode, planted};
-use quorate_types::{FaultModel, Protocol};
+use quorate_types::FaultModel;
 use std::io::{self, ErrorKind, IsTerminal as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -74,8 +75,8 @@ pub struct Args {
     #[arg(long, value_name = "COUNT", value_parser = RangedU64ValueParser::<usize>::new().range(1..=7))]
     replicas: Option<usize>,
     /// How the replicas agree [default: raft]; with mod-smart the number of instances does not change
-    #[arg(long, value_enum)]
-    protocol: Option<ProtocolWord>,
+    #[arg(long, value_parser = protocol_word())]
+    protocol: Option<Protocol>,
     /// Which faults the cluster survives [default: crash]; with byzantine the protocol is mod-smart, and members do not change
     #[arg(long, value_enum)]
     fault_model: Option<FaultModelWord>,
@@ -258,20 +259,20 @@ fn options(args: Args) -> Outcome<Options> {
             "replicas that crash at most do not lie: leave out --fault-model or --liars",
         ));
     }
-    if byzantine && args.protocol == Some(ProtocolWord::Raft) {
+    if byzantine && args.protocol.is_some_and(|protocol| !protocol.able().lies) {
         return Err(Failure::usage("raft survives crashes only: leave out --protocol"));
     }
     if byzantine && args.changes == Some(true) {
         return Err(Failure::usage("where replicas may lie the members can not change: leave out --changes"));
     }
-    if (byzantine || args.protocol == Some(ProtocolWord::ModSmart)) && args.resizes == Some(true) {
+    if (byzantine || !args.protocol.unwrap_or_default().able().stays) && args.resizes == Some(true) {
         return Err(Failure::usage(
             "with mod-smart the number of instances can not change: leave out --resizes",
         ));
     }
     let profile = Profile {
         replicas: args.replicas,
-        protocol: args.protocol.map(Protocol::from),
+        protocol: args.protocol,
         fault_model: args.fault_model.map(FaultModel::from),
         liars: args.liars,
         changes: args.changes,

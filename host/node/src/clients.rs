@@ -60,12 +60,12 @@ impl Node {
         out: &mut Effects,
     ) {
         let room = self.room();
-        let in_flight = self.instances[at].order.in_flight().1;
+        let in_flight = self.instances[at].order.standing().in_flight_bytes;
         let (settled, answer_bytes_max) = (self.is_settled(at), self.turn.answer_room);
         let short = !self.journal.log().has_room();
         // The next segment is only being prepared.
         let room_soon = short && !self.journal.disk().is_full();
-        let forbids = self.instances[at].order.settled();
+        let forbids = self.instances[at].order.standing().settled;
         let terms = Terms { in_flight, room, room_soon, settled, forbids, answer_bytes_max };
         let executor = &self.executor;
         let limits = conn.and_then(|conn| self.access.of(self.peers.identity(conn)));
@@ -109,7 +109,7 @@ impl Node {
     /// Whether everything that was decided before an instance led here is executed, so that what execution does not know does not exist.
     /// With several instances nobody knows: others may have decided what this replica did not execute yet.
     fn is_settled(&self, at: usize) -> bool {
-        self.instances.len() == 1 && self.instances[at].order.settled()
+        self.instances.len() == 1 && self.instances[at].order.standing().settled
     }
 
     /// The disk of this leader is full. If another one has room, it leads better. Not again at once: leadership must not go round and
@@ -292,7 +292,7 @@ impl Node {
 
     /// Whether this replica leads an instance that takes part, and may propose there.
     fn leading(&self) -> bool {
-        self.instances.iter().any(|instance| instance.away.is_none() && instance.order.leading())
+        self.instances.iter().any(|instance| instance.away.is_none() && instance.order.standing().leading)
     }
 
     /// Where this replica stands.
@@ -355,7 +355,7 @@ impl Node {
             requests: self.counts.requests,
             batches: self.counts.batches,
             reads: self.counts.reads,
-            lease: self.first().order.lease(),
+            lease: order.lease,
             rejected: self.counts.rejected,
             problems: self.problems(&peers, &order, &seats),
             suspects: self.suspects(),

@@ -19,7 +19,7 @@ use quorate_wire::{
 
 /// The gate that the configuration asks for.
 pub(crate) fn intake(config: &NodeConfig) -> Intake {
-    let faults = config.order.faults();
+    let faults = config.order.faults;
     if !faults.may_lie() {
         return Intake::Plain;
     }
@@ -35,7 +35,7 @@ pub(crate) fn intake(config: &NodeConfig) -> Intake {
         signed_only: config.signed_only,
         request_bytes_max: config.admission.request_bytes_max,
         batch_bytes: config.admission.batch_bytes,
-        rotates: config.order.rotates(),
+        rotates: config.order.nature().rotates,
     })))
 }
 
@@ -64,7 +64,7 @@ impl Facts for Standing<'_> {
         self.instances.len() as u16
     }
     fn leads(&self, instance: InstanceId) -> bool {
-        self.of(instance).is_some_and(|instance| instance.order.leading())
+        self.of(instance).is_some_and(|instance| instance.order.standing().leading)
     }
     fn announced(&self, instance: InstanceId) -> bool {
         self.of(instance).is_some_and(|instance| instance.leader.1 == Some(self.me))

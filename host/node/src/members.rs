@@ -165,7 +165,7 @@ impl Node {
     /// Memberships that hold in instances and were not executed here, with the last one that was; none where execution knows all.
     fn unexecuted(&self) -> Vec<Arc<Memberships>> {
         let present = self.instances.iter().filter(|instance| instance.away.is_none());
-        self.roster.unexecuted(present.flat_map(|instance| instance.order.memberships()).collect())
+        self.roster.unexecuted(present.flat_map(|instance| instance.order.status().memberships).collect())
     }
 
     /// Whom instances send what they decide, whatever holds in them: nobody is left out for a change that was not executed here yet.
@@ -333,10 +333,10 @@ impl Node {
     pub(crate) fn end_change(&mut self, now: Time, out: &mut Effects) {
         let Some(number) = self.roster.change().map(|change| change.now().number()) else { return };
         let order = &self.first().order;
-        if !self.may_propose(FIRST) || !order.settled() || !self.journal.log().has_room() {
+        if !self.may_propose(FIRST) || !order.standing().settled || !self.journal.log().has_room() {
             return;
         }
-        let once = (order.status().view, number);
+        let once = (order.standing().view, number);
         let through = |instance: &Instance| instance.order.status().committed_membership == number;
         let mut present = self.instances.iter().filter(|instance| instance.away.is_none());
         if self.standing.ended != Some(once) && present.all(through) {
@@ -393,7 +393,7 @@ impl Node {
         match planned {
             Ok(change) => {
                 let number = change.now().number();
-                self.standing.begun = Some(self.first().order.status().view);
+                self.standing.begun = Some(self.first().order.standing().view);
                 self.propose_system(now, &SystemCommand::Change(change), out);
                 format!("begun {number}")
             }
@@ -405,7 +405,7 @@ impl Node {
     /// those that were decided before it led.
     pub(crate) fn may_command(&self) -> Result<(), String> {
         let first = self.first();
-        if !first.order.leading() || !first.order.settled() {
+        if !first.order.standing().leading || !first.order.standing().settled {
             let me = self.config.members.me();
             return Err(match first.leader.1 {
                 Some(leader) if leader != me => format!("{leader} leads, ask it"),
@@ -437,14 +437,14 @@ impl Node {
                 change.now().number()
             ));
         }
-        let begun = self.standing.begun == Some(self.first().order.status().view);
+        let begun = self.standing.begun == Some(self.first().order.standing().view);
         if begun && !planted("changes-pile-up") {
             return Err("a change is about to begin: look at `quorate member list`, then try again".into());
         }
-        if self.levels.begun == Some(self.first().order.status().view) {
+        if self.levels.begun == Some(self.first().order.standing().view) {
             return Err("the feature level is about to be raised, try again".into());
         }
-        self.no_instances_change(self.first().order.status().view)?;
+        self.no_instances_change(self.first().order.standing().view)?;
         let before = self.before_a_change()?;
         let mut members = before.members().to_vec();
         self.apply(request, &mut members)?;
@@ -563,7 +563,7 @@ impl Node {
         let Some(to) = self.first().leader.1.filter(|leader| *leader != me) else { return };
         let Some(conn) = self.peers.to(to) else { return };
         for (at, instance) in self.instances.iter().enumerate().skip(1) {
-            if !instance.order.leading() {
+            if !instance.order.standing().leading {
                 self.standing.said.remove(&at);
                 continue;
             }

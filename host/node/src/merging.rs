@@ -197,7 +197,7 @@ impl Node {
     /// Whether an instance that leads here may propose one more batch.
     pub(crate) fn may_propose(&self, at: usize) -> bool {
         let instance = &self.instances[at];
-        instance.order.leading() && self.merge.room(instance.id) > 0
+        instance.order.standing().leading && self.merge.room(instance.id) > 0
     }
 
     /// Proposes a batch in an instance that may.
@@ -211,7 +211,7 @@ impl Node {
     pub(crate) fn led_count(&self) -> usize {
         match &self.instances[..] {
             [_] => 1,
-            many => many.iter().filter(|instance| instance.order.leading()).count(),
+            many => many.iter().filter(|instance| instance.order.standing().leading).count(),
         }
     }
 
@@ -219,7 +219,7 @@ impl Node {
     fn led(&self) -> Vec<usize> {
         let led = |at: &usize| {
             let instance = &self.instances[*at];
-            instance.order.leading() && self.merge.stays(instance.id)
+            instance.order.standing().leading && self.merge.stays(instance.id)
         };
         (0..self.instances.len()).filter(led).collect()
     }
@@ -228,7 +228,7 @@ impl Node {
     pub(crate) fn instance_for(&mut self, conn: ConnId, out: &mut Effects) -> Option<usize> {
         let lanes = self.config.lanes;
         if self.instances.len() == 1 && lanes == 1 {
-            return self.first().order.leading().then_some(FIRST);
+            return self.first().order.standing().leading.then_some(FIRST);
         }
         let led = self.led();
         if let Some(at) = self.bindings.bound(conn, &led) {
@@ -276,7 +276,7 @@ impl Node {
             return;
         }
         for at in 0..self.instances.len() {
-            if !self.instances[at].order.leading() {
+            if !self.instances[at].order.standing().leading {
                 continue;
             }
             if let Some(target) = self.merge.fill(self.instances[at].id) {
@@ -364,7 +364,9 @@ impl Node {
 
     /// Bytes that were admitted and are not decided.
     pub(crate) fn queue_bytes(&self) -> usize {
-        let of = |instance: &Instance| instance.admission.waiting_bytes() + instance.order.in_flight().1;
+        let of = |instance: &Instance| {
+            instance.admission.waiting_bytes() + instance.order.standing().in_flight_bytes
+        };
         self.instances.iter().map(of).sum()
     }
 
@@ -375,7 +377,7 @@ impl Node {
             lane: 1 + lane_of(usize::from(instance.id.number()).saturating_sub(1), self.config.lanes),
             view: instance.leader.0.number(),
             leader: instance.leader.1.map(ReplicaId::number),
-            leading: instance.order.leading(),
+            leading: instance.order.standing().leading,
             clients: self.bindings.count(usize::from(instance.id.number()).saturating_sub(1)),
             decided: at.decided.number(),
             waited_ms: at.waited.millis(),
@@ -423,8 +425,8 @@ impl Node {
     /// something is lacking that only a checkpoint brings.
     fn holds_up(&self, instance: &Instance) -> bool {
         let lacks = !self.checkpoints.sound() || self.checkpoints.fetching.is_some();
-        let full = instance.order.settled() && self.merge.lags(instance.id);
-        instance.order.leading() && self.merge.expects(instance.id) && (lacks || full)
+        let full = instance.order.standing().settled && self.merge.lags(instance.id);
+        instance.order.standing().leading && self.merge.expects(instance.id) && (lacks || full)
     }
 
     /// Leads no longer where it holds up the others: somebody who executed more leads better.
@@ -450,7 +452,7 @@ impl Node {
 
     /// When to look next whether an instance that leads here is another replica's.
     pub(crate) fn spread_at(&self) -> Option<Time> {
-        if self.instances.len() == 1 || self.config.order.rotates() {
+        if self.instances.len() == 1 || self.config.order.nature().rotates {
             return None;
         }
         let due = (0..self.instances.len()).filter_map(|at| self.spread_due(at)).min()?;
@@ -460,7 +462,7 @@ impl Node {
     /// When to look at this instance, if it leads here.
     fn spread_due(&self, at: usize) -> Option<Time> {
         let Instance { id, order, spread, .. } = &self.instances[at];
-        let looks = order.leading() && !spread.settled && self.merge.stays(*id);
+        let looks = order.standing().leading && !spread.settled && self.merge.stays(*id);
         looks.then(|| spread.due(SPREAD_AFTER, SPREAD_AFTER_MAX))
     }
 

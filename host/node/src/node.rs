@@ -25,11 +25,13 @@ use quorate_admit::Intake;
 use quorate_execute::{Executor, Outcomes};
 use quorate_log::{AppendError, Record};
 use quorate_merge::{INSTANCES_MAX, Merge};
-use quorate_order::Input as OrderInput;
+use quorate_order::{Input as OrderInput, OrderMessage};
 use quorate_reply::{ReadPath, Routes};
 use quorate_state::transfer::Kept;
 use quorate_types::{ClientId, ConnId, Halt, MembershipId, RecordId, ReplicaId, Time, Trust, View};
-use quorate_wire::{Batch, Frame, FrameKind, Hello, Memberships, Refusal, RefusalReason, Role, StateMessage};
+use quorate_wire::{
+    Batch, Frame, FrameKind, Hello, Memberships, Refusal, RefusalReason, Role, StateMessage, Verified,
+};
 
 /// One lane of a replica: every stage of it, all instances, no I/O.
 pub struct Node {
@@ -166,7 +168,7 @@ impl Node {
 
     /// Whether an instance must not start before there is a checkpoint of the others.
     pub(crate) fn needs_checkpoint(&self) -> bool {
-        self.instances.iter().any(|instance| instance.order.needs_checkpoint())
+        self.instances.iter().any(|instance| instance.order.restored().needs_checkpoint)
     }
 
     /// Members that were never heard of. Where somebody joined or left, the log says whose life is whose: nobody has to be waited for.
@@ -263,13 +265,13 @@ impl Node {
 
     /// Whether a member may lie.
     pub(crate) fn may_lie(&self) -> bool {
-        self.config.order.faults().may_lie()
+        self.config.order.faults.may_lie()
     }
 
     /// How far the members are trusted.
     pub(crate) fn trust(&self) -> Trust {
         let members = u32::try_from(self.config.members.all().len()).unwrap_or(u32::MAX).max(1);
-        self.config.order.faults().among(members)
+        self.config.order.faults.among(members)
     }
 
     /// The view that was announced last in the first instance.
@@ -286,7 +288,7 @@ impl Node {
     pub fn leases(&self) -> Vec<(View, bool, u64)> {
         let me = Some(self.config.members.me());
         let of = |instance: &Instance| {
-            (instance.leader.0, instance.leader.1 == me, instance.order.answered_by_lease())
+            (instance.leader.0, instance.leader.1 == me, instance.order.status().answered_by_lease)
         };
         self.instances.iter().map(of).collect()
     }
@@ -396,7 +398,7 @@ impl Node {
         if frame.kind != FrameKind::Order {
             return self.reject(now, conn, format!("a member sends {:?}", frame.kind), out);
         }
-        match quorate_admit::verify(replica, frame.payload) {
+        match quorate_admit::verify(replica, frame.payload, |payload| self.config.order.decode(payload)) {
             Ok((instance, message)) => {
                 let at = usize::from(instance.number()).wrapping_sub(1);
                 let Some(instance) = self.instances.get_mut(at) else {
@@ -405,8 +407,10 @@ impl Node {
                     }
                     return self.reject(now, conn, format!("there is no instance {instance}"), out);
                 };
-                let brings = |each: &mut dyn FnMut(u64)| instance.order.brings(message.message(), each);
-                if !self.journal.fits(instance.volume, self.merge.is_open(instance.id), brings) {
+                if !self
+                    .journal
+                    .fits(instance.volume, self.merge.is_open(instance.id), || brings(instance, &message))
+                {
                     return; // as if lost: the sender sends it again, and heartbeats still pass
                 }
                 instance.step(now, OrderInput::Receive(message));
@@ -510,6 +514,16 @@ impl Node {
         self.look_at_late(now, out);
         self.watch_deadline(now, out);
     }
+}
+
+/// How many bytes each batch has that a message makes an instance write down.
+fn brings(instance: &Instance, message: &Verified<OrderMessage>) -> Vec<u64> {
+    let mut brings = message.message().brings();
+    if !brings.is_empty() {
+        let known = instance.order.status().open;
+        brings.retain(|batch| !known.contains(batch));
+    }
+    brings.iter().map(|batch| batch.bytes().len() as u64).collect()
 }
 
 /// Which client says hello, if one does.

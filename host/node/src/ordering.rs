@@ -9,9 +9,9 @@ use crate::stays::Birth;
 use bytes::Bytes;
 use quorate_admit::{Admission, AdmissionLimits};
 use quorate_log::{DiskFull, Record};
+use quorate_order::OrderMessage;
 use quorate_order::{Effect as OrderEffect, Effects as OrderEffects, Input as OrderInput, Order, Stored};
 use quorate_types::{Halt, InstanceId, RecordId, ReplicaId, Seq, Slot, Span, Time, View};
-use quorate_wire::OrderMessage;
 use std::collections::{BTreeSet, VecDeque};
 
 /// When an instance goes to the replica whose turn it is; see `merging.rs`.
@@ -166,7 +166,7 @@ impl Node {
 
     /// The same, of all instances that lead here.
     pub(crate) fn step_led(&mut self, now: Time, input: &OrderInput) {
-        for instance in self.instances.iter_mut().filter(|instance| instance.order.leading()) {
+        for instance in self.instances.iter_mut().filter(|instance| instance.order.standing().leading) {
             instance.step(now, input.clone());
         }
     }
@@ -217,7 +217,7 @@ impl Node {
             }
         }
         let instance = &mut self.instances[at];
-        if instance.order.settled() {
+        if instance.order.standing().settled {
             instance.settled_at.get_or_insert(instance.decided);
             self.merge.settled(instance.id);
         }

@@ -511,7 +511,7 @@ impl Peers {
                 }
             }
             Role::Peer { replica, .. } => {
-                let alive = config.order.heartbeat().times(3);
+                let alive = config.order.heartbeat.times(3);
                 let doubled = self
                     .peers
                     .get(&replica)

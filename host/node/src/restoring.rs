@@ -166,7 +166,8 @@ impl Restoring {
     pub fn check(&self, damage: &[Damage]) -> Result<(), Halt> {
         let (me, membership) = (self.config.members.me(), self.instances[FIRST].order.status().membership);
         let alone = membership.replicas() == [me];
-        let needs_checkpoint = self.instances.iter().any(|instance| instance.order.needs_checkpoint());
+        let needs_checkpoint =
+            self.instances.iter().any(|instance| instance.order.restored().needs_checkpoint);
         if !self.gap && alone && needs_checkpoint {
             let why = "the log begins after a later checkpoint than those that can be read, and there is no other replica that has it. \
                        Restore a backup";
@@ -190,8 +191,8 @@ impl Restoring {
         if !members.iter().all(|member| self.lives.is_known(*member)) {
             return corrupt("with them what this replica knew of the members, or of itself");
         }
-        if !self.instances.iter().chain(&self.others).all(|instance| instance.order.knows_vote())
-            || self.others.iter().any(|other| other.order.needs_checkpoint())
+        if !self.instances.iter().chain(&self.others).all(|instance| instance.order.restored().knows_vote)
+            || self.others.iter().any(|other| other.order.restored().needs_checkpoint)
         {
             return corrupt("none behind them says how this replica voted");
         }
@@ -310,9 +311,9 @@ fn restored(
 fn gone(instances: &[Instance], trimmed: Trimmed, base: Seq) -> Seq {
     match instances {
         // There may have been more later.
-        [one] => Seq::new(one.order.forgotten().number()).max(trimmed.0),
+        [one] => Seq::new(one.order.restored().begins_after.number()).max(trimmed.0),
         // The record that says it may be among those that were lost.
-        many if many.iter().any(|instance| instance.order.forgotten() > Slot::ZERO) => {
+        many if many.iter().any(|instance| instance.order.restored().begins_after > Slot::ZERO) => {
             if trimmed.0 == Seq::ZERO { base } else { trimmed.0 }
         }
         _ => Seq::ZERO,

@@ -11,7 +11,7 @@
 
 use crate::effects::Effects;
 use crate::node::Node;
-use quorate_order::{Input as OrderInput, OrderConfig};
+use quorate_order::Input as OrderInput;
 use quorate_types::{ConnId, ReplicaId, Time, planted};
 use quorate_wire::Sight;
 use std::cmp::Reverse;
@@ -158,9 +158,8 @@ impl Node {
     /// When a leader here looks for a member that hears more leaders. It waits for a moment: of an election one hears sooner than another.
     pub(crate) fn gathers_at(&self) -> Option<Time> {
         let since = self.sights.blind_since?;
-        // With Mod-SMaRt who does not hear a leader fetches what it decided.
-        let gather = matches!(self.config.order, OrderConfig::Raft(_)) && !planted("leaders-apart");
-        if !gather || !self.instances.iter().any(|instance| instance.order.leading()) {
+        let gather = !self.config.order.nature().fetches && !planted("leaders-apart");
+        if !gather || !self.instances.iter().any(|instance| instance.order.standing().leading) {
             return None;
         }
         let patience = self.config.order.patience();
@@ -178,7 +177,7 @@ impl Node {
         let leaders: BTreeSet<ReplicaId> =
             self.instances.iter().filter_map(|instance| instance.leader.1).collect();
         for at in 0..self.instances.len() {
-            if !self.instances[at].order.leading() {
+            if !self.instances[at].order.standing().leading {
                 continue;
             }
             let (able, leads) = (|id| self.may_lead(at, id), |id| leaders.contains(&id));

@@ -563,7 +563,8 @@ impl Node {
         }
         if !self.has_begun() && self.needs_checkpoint() {
             let lacks = |(instance, part): (&Instance, &InstancePart)| {
-                instance.order.needs_checkpoint() && !instance.order.covers(part.record, &part.anchor)
+                instance.order.restored().needs_checkpoint
+                    && !instance.order.covers(part.record, &part.anchor)
             };
             if self.instances.iter().zip(&system.instances).any(lacks) {
                 let text = format!(

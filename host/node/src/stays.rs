@@ -162,7 +162,7 @@ impl Node {
             return out.event(refused("the feature level is too low"));
         }
         if let Err(why) = self.config.order.can_resize() {
-            return out.event(refused(why));
+            return out.event(refused(&why));
         }
         match self.merge.change(count) {
             Ok(next) => {
@@ -449,7 +449,7 @@ impl Node {
         let planned = self.plan_instances(count).and_then(|()| self.past_is_held(usize::from(count)));
         let text = match planned {
             Ok(()) => {
-                self.stays.begun = Some(self.first().order.status().view);
+                self.stays.begun = Some(self.first().order.standing().view);
                 self.propose_system(now, &SystemCommand::Instances(count), out);
                 format!("begun {count}")
             }
@@ -465,7 +465,7 @@ impl Node {
         if self.level() < WITH_INSTANCES {
             return Err(format!("that needs feature level {WITH_INSTANCES}: `quorate upgrade raise` first"));
         }
-        let view = self.first().order.status().view;
+        let view = self.first().order.standing().view;
         if self.roster.change().is_some() || self.standing.has_begun(view) {
             return Err("a change of the membership is under way: wait until it is over (`quorate member list` shows it)".into());
         }
@@ -535,7 +535,7 @@ fn go_on(instance: &mut Instance, now: Time, part: &InstancePart) -> Result<(), 
     let installed = OrderInput::Installed { slot: part.record, anchor: part.anchor.clone() };
     if instance.started {
         instance.step(now, installed);
-    } else if instance.order.needs_checkpoint() {
+    } else if instance.order.restored().needs_checkpoint {
         // What it needed is here now.
         instance.order.restore_installed(part.record, &part.anchor)?;
     } else {

@@ -23,8 +23,9 @@ use crate::levels::IN_CHECKPOINTS;
 use crate::roster::Roster;
 use bytes::Bytes;
 use quorate_merge::{Checkpoint, Generation, InstanceAt, RecordIndex};
-use quorate_order::{Anchor, anchor_anew};
-use quorate_types::{ClusterId, InstanceId, Protocol, ReplicaId, Seq, Slot};
+use quorate_order::Anchor;
+use quorate_order::Protocol;
+use quorate_types::{ClusterId, InstanceId, ReplicaId, Seq, Slot};
 use quorate_wire::Memberships;
 
 /// First bytes; the next one is the format's version.
@@ -168,7 +169,7 @@ impl System {
         self.cluster = cluster;
         self.roster = Roster::new(members.len());
         for part in &mut self.instances {
-            part.anchor = anchor_anew(protocol, part.record, &part.anchor);
+            part.anchor = protocol.anchor_anew(part.record, &part.anchor);
         }
     }
 

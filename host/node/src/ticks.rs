@@ -31,8 +31,8 @@ impl Node {
     fn may_tick(&self) -> bool {
         let instance = self.first();
         self.may_propose(FIRST)
-            && instance.order.settled()
-            && instance.order.in_flight().0 == 0
+            && instance.order.standing().settled
+            && instance.order.standing().in_flight == 0
             && instance.admission.waiting_bytes() == 0
             && self.journal.log().has_room()
     }

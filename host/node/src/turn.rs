@@ -100,11 +100,13 @@ impl Node {
         }
         while self.instances[at].admission.waiting_bytes() > 0 && self.may_propose(at) {
             let instance = &self.instances[at];
-            let (batches, bytes) = instance.order.in_flight();
-            let few_max = if instance.order.one_at_a_time() { 1 } else { self.config.batches_in_flight_max };
-            let few = batches < few_max;
-            let large = instance.admission.is_full() && bytes < self.config.bytes_in_flight_max;
-            if (!few && !large) || instance.order.holds_back() {
+            let standing = instance.order.standing();
+            let few_max =
+                if self.config.order.nature().pipelined { self.config.batches_in_flight_max } else { 1 };
+            let few = standing.in_flight < few_max;
+            let large =
+                instance.admission.is_full() && standing.in_flight_bytes < self.config.bytes_in_flight_max;
+            if (!few && !large) || standing.holds_back {
                 break;
             }
             let header = self.propose_header(now);
@@ -113,7 +115,7 @@ impl Node {
             self.propose_in(at, now, batch, out);
         }
         let instance = &self.instances[at];
-        if instance.admission.waiting_bytes() > 0 && instance.order.leading() {
+        if instance.admission.waiting_bytes() > 0 && instance.order.standing().leading {
             self.merge.waits_for_room(instance.id);
         }
     }
@@ -121,12 +123,12 @@ impl Node {
     /// Whether the next batch of this instance waits for more of those who asked lately.
     fn gathers(&mut self, at: usize, now: Time) -> bool {
         let Instance { order, admission, gathering, .. } = &mut self.instances[at];
-        if !order.one_at_a_time() || !order.leading() {
+        if self.config.order.nature().pipelined || !order.standing().leading {
             gathering.reset();
             return false;
         }
         gathering.stop();
-        if order.in_flight().0 > 0 {
+        if order.standing().in_flight > 0 {
             return false;
         }
         let waiting = admission.waiting();
@@ -141,7 +143,7 @@ impl Node {
 
     /// The header of a batch that is proposed now. Once this replica knows all that was ordered before, it extends its own proposals.
     pub(crate) fn propose_header(&mut self, now: Time) -> BatchHeader {
-        if self.first().order.settled() {
+        if self.first().order.standing().settled {
             self.clock.propose();
         }
         let (time, seed) = (self.clock.read(now), self.turn.draw());

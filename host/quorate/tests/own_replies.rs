@@ -5,7 +5,8 @@ use quorate::{
     CheckpointError, CheckpointSink, CheckpointSource, ClientId, Context, LocalCluster, Options, OwnReplies,
     ReplicaId, ReplySink, Service,
 };
-use quorate_types::{FaultModel, Protocol};
+use quorate_order::Protocol;
+use quorate_types::FaultModel;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -116,7 +117,7 @@ fn no_replica_knows_the_secret_and_a_liar_does_not_spoil_it() {
         Box::new(Vault { secrets: BTreeMap::new(), me, key: key_of(me), lies: me == 2 }) as Box<dyn Service>
     };
     let byzantine = |config: &mut quorate::Config| {
-        (config.fault_model, config.protocol) = (FaultModel::Byzantine, Protocol::ModSmart);
+        (config.fault_model, config.protocol) = (FaultModel::Byzantine, Protocol::MOD_SMART);
     };
     let mut cluster =
         LocalCluster::start_with(directory.path(), 4, service, byzantine, |_| Options::default())

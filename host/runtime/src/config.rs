@@ -4,12 +4,11 @@ use quorate_admit::{AdmissionLimits, Member, Members};
 use quorate_execute::SessionLimits;
 use quorate_log::{LogConfig, SyncMode};
 use quorate_node::{NodeConfig, SeatLimits};
+use quorate_order::Protocol;
 use quorate_reply::ReadLimits;
 use quorate_state::transfer::{FetchLimits, ServeLimits};
 use quorate_tls::{Credentials, TlsFiles};
-use quorate_types::{
-    AgreedTime, ClusterId, FaultModel, Holder, Incarnation, MembershipId, Protocol, ReplicaId, Span,
-};
+use quorate_types::{AgreedTime, ClusterId, FaultModel, Holder, Incarnation, MembershipId, ReplicaId, Span};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};

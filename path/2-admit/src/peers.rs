@@ -4,7 +4,7 @@ use bytes::Bytes;
 use quorate_types::{
     ClientId, ClusterId, Holder, Identity, Incarnation, InstanceId, MembershipId, Reject, ReplicaId, planted,
 };
-use quorate_wire::{FORMAT_MAX, FORMAT_MIN, Hello, OrderMessage, Refusal, RefusalReason, Role, Verified};
+use quorate_wire::{FORMAT_MAX, FORMAT_MIN, Hello, Refusal, RefusalReason, Role, Verified};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One replica of the cluster as the others know it.
@@ -276,12 +276,16 @@ pub fn check_identity(
 }
 
 /// Reads an ordering message that came on the connection of member `from` and vouches for it: with crash faults only, the
-/// connection's handshake is the authentication.
+/// connection's handshake is the authentication. `decode` is the protocol's.
 ///
 /// # Errors
 /// When the payload is no ordering message.
-pub fn verify(from: ReplicaId, payload: Bytes) -> Result<(InstanceId, Verified<OrderMessage>), Reject> {
-    let (instance, message) = OrderMessage::decode(payload)?;
+pub fn verify<M>(
+    from: ReplicaId,
+    payload: Bytes,
+    decode: impl FnOnce(Bytes) -> Result<(InstanceId, M), Reject>,
+) -> Result<(InstanceId, Verified<M>), Reject> {
+    let (instance, message) = decode(payload)?;
     Ok((instance, Verified::vouch(from, message)))
 }
 

@@ -1,8 +1,9 @@
 //! What a protocol wants done, in order.
 
+use crate::OrderMessage;
 use bytes::Bytes;
 use quorate_types::{Digest, Halt, RecordId, Reject, ReplicaId, Slot, View};
-use quorate_wire::{Batch, Memberships, OrderMessage};
+use quorate_wire::{Batch, Memberships};
 use std::sync::Arc;
 
 /// A protocol's record as the log keeps it.

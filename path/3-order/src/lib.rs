@@ -11,22 +11,29 @@
 mod anchor;
 mod config;
 mod effects;
+pub mod fuzzing;
+mod message;
 pub mod mod_smart;
+mod nature;
+pub mod protocols;
 pub mod raft;
 
 pub use anchor::{ANCHOR_BYTES_MAX, Anchor};
-pub use config::{OrderConfig, anchor_anew};
+pub use config::OrderConfig;
 pub use effects::{Effect, Effects, Stored};
+pub use message::{Message, OrderMessage};
+pub use nature::{Changes, Nature};
+pub use protocols::Protocol;
 pub use quorate_types::{Random, Waited};
 
 use quorate_types::{Digest, Halt, MembershipId, RecordId, ReplicaId, Slot, Time, View};
-use quorate_wire::{Batch, Memberships, OrderMessage, Verified};
+use quorate_wire::{Batch, Memberships, Verified};
 use std::sync::Arc;
 
 /// What a protocol reacts to.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// Decide this batch. Only for a protocol that leads ([`Order::status`]); any other drops it.
+    /// Decide this batch. Only for a protocol that leads ([`Order::standing`]); any other drops it.
     Propose(Batch),
     /// A member sent a message.
     Receive(Verified<OrderMessage>),
@@ -85,21 +92,33 @@ pub enum Input {
     Deadline,
 }
 
-/// What an operator and the other stages may know about a protocol.
+/// What the host asks of a protocol at every turn: a few words that each step leaves behind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// The view it is in.
+    pub view: View,
+    /// It leads, and may propose: no transfer is under way.
+    pub leading: bool,
+    /// It leads, and everything that was decided before its view was handed on: what execution does not know by now does not exist.
+    pub settled: bool,
+    /// A batch proposed now could push a live member out of what can still be sent to it: better wait until it has caught up. Only
+    /// where old records can not be read back.
+    pub holds_back: bool,
+    /// Batches proposed here and not decided yet.
+    pub in_flight: usize,
+    /// Their bytes.
+    pub in_flight_bytes: usize,
+}
+
+/// What an operator and the other stages may know about a protocol beside its [`Standing`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// The view it is in.
     pub view: View,
     /// Who leads in it, when known.
     pub leader: Option<ReplicaId>,
-    /// Leads, and may propose: no transfer is under way.
-    pub leading: bool,
     /// The last slot decided here.
     pub decided: Slot,
-    /// Batches proposed here and not decided yet.
-    pub in_flight: usize,
-    /// Their bytes.
-    pub in_flight_bytes: usize,
     /// What the leader knows of each other member: the member, how many bytes of the log it lacks, and whether it was
     /// heard of lately. Empty elsewhere. `u64::MAX` bytes: it needs what is neither in memory nor in the log any more, and
     /// is told to fetch a checkpoint.
@@ -111,13 +130,34 @@ pub struct Status {
     pub there: Vec<ReplicaId>,
     /// Members whose logs lost what they had acknowledged to this replica, and how many entries since it started.
     pub lost: Vec<(ReplicaId, u64)>,
+    /// Batches that lie in its log and are not decided: who sends one of them again brings nothing new.
+    pub open: Vec<Batch>,
+    /// Whether it holds a lease, by the time of its last step; none where there are no leases.
+    pub lease: Option<bool>,
+    /// How many questions for reads it answered by leases since the start; for checks.
+    pub answered_by_lease: u64,
     /// What holds here, committed or not.
     pub membership: Arc<Memberships>,
     /// The last membership that is committed here, alone.
     pub committed_membership: MembershipId,
+    /// The memberships that its log names, oldest first: who may have had a part in what is not executed yet. Each that an anchor
+    /// or a later entry names is among them.
+    pub memberships: Vec<Arc<Memberships>>,
 }
 
-/// One ordering protocol in one instance.
+/// What the records that were given back tell, before the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// It is known how this replica voted: what comes after the last gap says it whole. If not, it must never take part again.
+    pub knows_vote: bool,
+    /// It must not start before a checkpoint is here that covers what it may have acknowledged ([`Order::covers`]).
+    pub needs_checkpoint: bool,
+    /// The slot after which its log begins: who lacks that one, or one before, can only be given a checkpoint. The slot of the anchor if
+    /// it is not known where the log begins.
+    pub begins_after: Slot,
+}
+
+/// One ordering protocol in one instance: it is told what the log holds, started, and stepped.
 pub trait Order: Send + std::fmt::Debug {
     /// The service's state comes from a durable checkpoint, and the log begins after it; before any [`Order::restore`].
     ///
@@ -126,7 +166,7 @@ pub trait Order: Send + std::fmt::Debug {
     fn restore_anchor(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt>;
 
     /// A checkpoint later than the one of [`Order::restore_anchor`] was here and can not be used any more; before any
-    /// [`Order::restore`]. If the log begins only after it, that is no reason to halt: [`Order::needs_checkpoint`] says so.
+    /// [`Order::restore`]. If the log begins only after it, that is no reason to halt: [`Order::restored`] says so.
     fn restore_outdated(&mut self);
 
     /// Takes back a record of an earlier run, in the order in which they were persisted; before [`Order::start`]. The first
@@ -141,16 +181,11 @@ pub trait Order: Send + std::fmt::Debug {
     /// more, since the missing ones may have replaced it; what was acknowledged may be among the missing.
     fn restore_gap(&mut self, missing: u64);
 
-    /// Whether it is known how this replica voted, once all records were given: what comes after the last gap says it whole.
-    /// If not, it must never take part again.
-    fn knows_vote(&self) -> bool;
-
-    /// Whether it must not start before a checkpoint is here that covers what it may have acknowledged, once all records were
-    /// given.
-    fn needs_checkpoint(&self) -> bool;
+    /// What all that was given so far tells.
+    fn restored(&self) -> Restored;
 
     /// Whether a checkpoint at this slot with this anchor holds everything that this replica may have acknowledged, and that may
-    /// be decided.
+    /// be decided; before [`Order::start`].
     fn covers(&self, slot: Slot, anchor: &Anchor) -> bool;
 
     /// The durable checkpoint that it needs; before [`Order::start`]. The log begins anew after it.
@@ -170,60 +205,18 @@ pub trait Order: Send + std::fmt::Debug {
     /// When to call again with [`Input::Deadline`], if nothing arrives first.
     fn deadline(&self) -> Option<Time>;
 
+    /// How it stands after its last step. Costs nothing.
+    fn standing(&self) -> Standing;
+
+    /// Where it stands, whole.
+    fn status(&self) -> Status;
+
     /// What a checkpoint at this slot says of the instance: the same on all replicas. Known from the last
     /// [`Input::Trim`] (or the checkpoint that it began with) to the last slot decided here.
     fn anchor(&self, slot: Slot) -> Option<Anchor>;
 
     /// The lowest of its own records that must stay in the log, given what is durable now; none when it has no records.
     fn keep_from(&self) -> Option<RecordId>;
-
-    /// The slot after which its log begins: who lacks that one, or one before, can only be given a checkpoint. Before the start it is the slot
-    /// of the anchor if it is not known where the log begins.
-    fn forgotten(&self) -> Slot {
-        Slot::ZERO
-    }
-
-    /// Where it stands.
-    fn status(&self) -> Status;
-
-    /// The memberships that its log names, oldest first: who may have had a part in what is not executed yet. Each that an anchor or
-    /// a later entry names is among them.
-    fn memberships(&self) -> Vec<Arc<Memberships>> {
-        vec![self.status().membership]
-    }
-
-    /// Whether it leads and may propose; the cheap part of [`Order::status`].
-    fn leading(&self) -> bool;
-
-    /// Whether a slot begins only once the one before is decided: to hand over a batch early gains nothing.
-    fn one_at_a_time(&self) -> bool {
-        false
-    }
-
-    /// Whether it leads, and everything that was decided before its view was handed on: what execution does not know by
-    /// now does not exist.
-    fn settled(&self) -> bool;
-
-    /// Whether a batch proposed now could push a live member out of what can still be sent to it: better wait until it has
-    /// caught up. Only where old records can not be read back.
-    fn holds_back(&self) -> bool;
-
-    /// Batches and bytes proposed here and not decided yet; the cheap part of [`Order::status`].
-    fn in_flight(&self) -> (usize, usize);
-
-    /// Whether it holds a lease, by the time of its last step; none where there are no leases.
-    fn lease(&self) -> Option<bool> {
-        None
-    }
-
-    /// How many questions for reads it answered by leases since the start; for checks.
-    fn answered_by_lease(&self) -> u64 {
-        0
-    }
-
-    /// Tells of each batch that this message makes it write down how many bytes it has, unless it is in its log already: a host whose disk
-    /// is full drops the message instead, as if lost, and it is sent again.
-    fn brings(&self, message: &OrderMessage, each: &mut dyn FnMut(u64));
 
     /// Panics with the name of an invariant that does not hold. Cheap ones always; `thorough` scans everything.
     fn invariants(&self, thorough: bool);

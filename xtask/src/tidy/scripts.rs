@@ -3,7 +3,7 @@
 use super::repo::Repo;
 use super::{Findings, rust};
 
-const MESSAGES: &str = "base/wire/src/raft.rs";
+const MESSAGES: &str = "path/3-order/src/raft/message.rs";
 const ENUM: &str = "RaftMessage";
 const SCRIPTS: &str = "check/script/scripts/raft";
 

@@ -6,20 +6,16 @@ use quorate_types::{
     AgreedTime, ClientId, ClusterId, Digest, Incarnation, InstanceId, ItemsBuilder, MembershipId, Reject,
     ReplicaId, RequestNumber, Room, Seq, SessionId, SessionKey, Slot, View,
 };
-use quorate_wire::raft::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_wire::{
     AnswerMode, Batch, BatchHeader, ClientMessage, Frame, FrameKind, Hello, LeaderNotice, Link, Member,
-    MemberRequest, MemberRole, Membership, Memberships, OrderMessage, OutFrame, ReadConsistency, ReadReply,
-    ReadRequest, ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage, Reply, ReplyStatus,
-    RequestHeader, RequestKind, RequestProof, Requests, Role, SIGNATURE_BYTES, SharedKey, Sight,
-    StateMessage, Welcome, caught_up_frame, fill_frame, keys_frame, read_caught_up, read_fill,
-    read_instances_request, read_reply_header, read_room, read_upgrade_request, room_frame, write_opening,
+    MemberRequest, MemberRole, Membership, Memberships, OutFrame, ReadConsistency, ReadReply, ReadRequest,
+    ReadStatus, Refusal, RefusalReason, RefusedWhy, ReplicaMessage, Reply, ReplyStatus, RequestHeader,
+    RequestKind, RequestProof, Requests, Role, SIGNATURE_BYTES, SharedKey, Sight, StateMessage, Welcome,
+    caught_up_frame, fill_frame, keys_frame, order_frame, read_caught_up, read_fill, read_instances_request,
+    read_order, read_reply_header, read_room, read_upgrade_request, room_frame, write_opening,
     write_read_request, write_request,
 };
 use std::path::PathBuf;
-use std::sync::Arc;
-
-pub(crate) mod mod_smart;
 
 /// A frame whose bytes are pinned.
 pub(crate) struct Sample {
@@ -232,67 +228,6 @@ pub(crate) fn a_change() -> Memberships {
     Memberships::change(of(2, &before), of(3, &now)).expect("the next one")
 }
 
-/// Every message of Raft, some of them in more than one form.
-pub(crate) fn raft_messages() -> Vec<(&'static str, &'static str, RaftMessage)> {
-    let (view, previous) = (View::new(9), Position::new(Index::new(41), View::new(8)));
-    let entry = |view, body| Entry { view: View::new(view), body };
-    let append =
-        |entries| RaftMessage::AppendEntries { view, previous, commit: Index::new(40), round: 3, entries };
-    let reply = |outcome| RaftMessage::AppendEntriesReply { view, round: 3, outcome };
-    let vote = |pre, transfer| RaftMessage::RequestVote { view, last: previous, pre, transfer };
-    let answer = |granted, pre| RaftMessage::RequestVoteReply { view, granted, pre };
-    let read = |slot| RaftMessage::ReadIndexReply { view, read: 12, slot };
-    vec![
-        ("request_vote", "A candidate asks for a vote.", vote(false, false)),
-        ("request_vote_pre", "It only asks whether it would get one.", vote(true, false)),
-        ("request_vote_transfer", "The leader asked for this election.", vote(false, true)),
-        ("request_vote_reply_granted", "The vote.", answer(true, false)),
-        ("request_vote_reply_refused", "No vote.", answer(false, false)),
-        ("request_vote_reply_pre", "It would get the vote.", answer(true, true)),
-        ("append_entries_heartbeat", "No entries: a heartbeat.", append(vec![])),
-        (
-            "append_entries",
-            "The first record of view 9, then a batch.",
-            append(vec![
-                entry(9, EntryBody::ViewStart),
-                entry(9, EntryBody::Batch(batch(&[request(7, &["put a 1"])]))),
-            ]),
-        ),
-        (
-            "append_entries_members",
-            "A change of the membership begins: replica 4 takes the place of 3.",
-            append(vec![entry(9, EntryBody::Members(Arc::new(a_change())))]),
-        ),
-        (
-            "append_entries_reply_matched",
-            "Equal and durable up to index 43.",
-            reply(AppendOutcome::Matched(Index::new(43))),
-        ),
-        (
-            "append_entries_reply_rejected",
-            "Index 41 is not there; look at 30 of view 7 next.",
-            reply(AppendOutcome::Rejected {
-                asked: Index::new(41),
-                hint: Position::new(Index::new(30), View::new(7)),
-            }),
-        ),
-        (
-            "needs_checkpoint",
-            "The follower lacks entries before position 30@2, which the leader does not have any more.",
-            RaftMessage::NeedsCheckpoint {
-                view,
-                previous: Position::new(Index::new(30), View::new(2)),
-                round: 9,
-                slot: 28,
-            },
-        ),
-        ("timeout_now", "The leader hands over.", RaftMessage::TimeoutNow { view }),
-        ("read_index", "A follower asks on behalf of reads.", RaftMessage::ReadIndex { view, read: 12 }),
-        ("read_index_reply", "Wait for slot 38.", read(Some(38))),
-        ("read_index_reply_not_leading", "Ask somebody else.", read(None)),
-    ]
-}
-
 /// Every message about the state.
 pub(crate) fn state_messages() -> Vec<(&'static str, &'static str, StateMessage)> {
     let (seq, digest) = (Seq::new(4096), Digest::new(std::array::from_fn(|at| at as u8)));
@@ -452,14 +387,14 @@ fn clients(list: &mut Vec<Sample>) {
 pub(crate) fn samples() -> Vec<Sample> {
     let mut list = Vec::new();
     handshakes(&mut list);
-    for (name, story, message) in raft_messages() {
-        let frame = OrderMessage::Raft(message).frame(InstanceId::new(1));
-        list.push(Sample { name: format!("order_raft_{name}"), story, frame });
-    }
-    for (name, story, message) in mod_smart::messages() {
-        let frame = OrderMessage::ModSmart(Box::new(message)).frame(InstanceId::new(1));
-        list.push(Sample { name: format!("order_mod_smart_{name}"), story, frame });
-    }
+    list.push(Sample {
+        name: "order".into(),
+        story: "What protocol 1 says in instance 1, with a batch.",
+        frame: order_frame(InstanceId::new(1), 1, |head| {
+            head.extend_from_slice(b"head");
+            vec![batch(&[request(7, &["put a 1"])]).payload()]
+        }),
+    });
     for (name, story, message) in state_messages() {
         list.push(Sample { name: format!("state_{name}"), story, frame: message.frame() });
     }
@@ -507,12 +442,8 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
         FrameKind::Welcome => vec![format!("{:?}", Welcome::decode(frame.payload)?)],
         FrameKind::Refusal => vec![format!("{:?}", Refusal::decode(frame.payload)?)],
         FrameKind::Order => {
-            let (instance, message) = OrderMessage::decode(frame.payload)?;
-            let line = match &message {
-                OrderMessage::Raft(message) => raft_line(message),
-                OrderMessage::ModSmart(message) => mod_smart::line(message),
-            };
-            vec![format!("{instance} {line}")]
+            let (instance, protocol, bytes) = read_order(frame.payload)?;
+            vec![format!("{instance} protocol {protocol} {} bytes", bytes.len())]
         }
         FrameKind::State => vec![format!("{:?}", StateMessage::decode(frame.payload)?)],
         FrameKind::Requests | FrameKind::Reads | FrameKind::Keys | FrameKind::AnswerMode => {
@@ -578,24 +509,6 @@ fn replica_lines(frame: Frame) -> Result<Vec<String>, Reject> {
 
 fn text(bytes: &[u8]) -> String {
     format!("b\"{}\"", bytes.escape_ascii())
-}
-
-/// A message without the bytes of its batches.
-fn raft_line(message: &RaftMessage) -> String {
-    let RaftMessage::AppendEntries { view, previous, commit, round, entries } = message else {
-        return format!("{message:?}");
-    };
-    let entries: Vec<String> = entries
-        .iter()
-        .map(|entry| match &entry.body {
-            EntryBody::ViewStart => format!("{:?} ViewStart", entry.view),
-            EntryBody::Batch(batch) => format!("{:?} {:?}", entry.view, batch.header()),
-            EntryBody::Members(memberships) => format!("{:?} {memberships:?}", entry.view),
-        })
-        .collect();
-    format!(
-        "AppendEntries {{ view: {view:?}, previous: {previous}, commit: {commit}, round: {round}, entries: {entries:?} }}"
-    )
 }
 
 /// What a reader with this limit makes of bytes that arrive at once.

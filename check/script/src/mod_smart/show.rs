@@ -1,9 +1,10 @@
 //! Mod-SMaRt's messages and records as text.
 
+use quorate_auth::Signed;
 use quorate_order::Stored;
+use quorate_order::mod_smart::message::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof};
 use quorate_order::mod_smart::{RECORD_DECIDED, RECORD_FLOOR, RECORD_LOCKED, RECORD_VIEW, RECORD_WROTE};
 use quorate_types::{Digest, Items, View};
-use quorate_wire::mod_smart::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof, Signed};
 use quorate_wire::{Batch, SystemCommand};
 
 /// So many views belong to the first membership.

@@ -1,8 +1,8 @@
 //! Messages that a script writes by itself, in the words in which messages are shown.
 
 use crate::Command;
+use quorate_order::raft::message::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_types::View;
-use quorate_wire::raft::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
 
 fn position(text: &str) -> Option<Position> {
     let (index, view) = text.split_once('@')?;

@@ -4,11 +4,11 @@
 //! This is the table "what must be durable before a message leaves" of docs/protocols/raft.md, checked from the outside.
 
 use crate::world::Disk;
+use quorate_order::OrderMessage;
+use quorate_order::raft::message::{AppendOutcome, Entry, Index, Position, RaftMessage};
 use quorate_order::raft::{RECORD_ENTRY, RECORD_FLOOR, RECORD_VOTE};
 use quorate_order::{Anchor, Stored};
 use quorate_types::{ReplicaId, Slot, View};
-use quorate_wire::OrderMessage;
-use quorate_wire::raft::{AppendOutcome, Entry, Index, Position, RaftMessage};
 use std::collections::BTreeMap;
 
 /// What a replica's vote record says.
@@ -60,7 +60,7 @@ pub(super) fn read_record(record: &Stored) -> Option<OnDisk> {
 /// # Panics
 /// When `message` leaves too early.
 pub fn check_send(disk: Disk<'_>, from: ReplicaId, to: ReplicaId, message: &OrderMessage) {
-    let OrderMessage::Raft(message) = message else { return };
+    let Some(message) = message.get::<RaftMessage>() else { return };
     let mut vote = (View::ZERO, None);
     let mut entries = BTreeMap::new();
     for (number, record) in (1..).zip(disk.records) {

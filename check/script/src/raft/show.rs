@@ -4,10 +4,11 @@ use crate::mod_smart;
 
 use super::record::{OnDisk, Vote, anchor_position, read_record};
 use crate::world::{Event, World};
+use quorate_order::OrderMessage;
 use quorate_order::Stored;
+use quorate_order::raft::message::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_types::{Items, ReplicaId};
-use quorate_wire::raft::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
-use quorate_wire::{Batch, MemberRole, Membership, Memberships, OrderMessage, SystemCommand};
+use quorate_wire::{Batch, MemberRole, Membership, Memberships, SystemCommand};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -39,10 +40,8 @@ pub(super) fn events(events: &[Event], smart: bool) -> String {
 }
 
 fn any(m: &OrderMessage) -> String {
-    match m {
-        OrderMessage::Raft(m) => message(m),
-        OrderMessage::ModSmart(m) => mod_smart::message(m),
-    }
+    let raft = m.get().map(message);
+    raft.or_else(|| m.get().map(mod_smart::message)).unwrap_or_else(|| format!("{m:?}"))
 }
 
 fn line(event: &Event) -> (String, ReplicaId, String) {
@@ -246,15 +245,15 @@ pub(super) fn status(world: &World) -> String {
         };
         let status = order.status();
         let role = match status.leader {
-            _ if status.leading => "leads".to_string(),
+            _ if order.standing().leading => "leads".to_string(),
             Some(leader) if leader == *id => "leads, proposes nothing".to_string(),
             Some(leader) => format!("follows {leader}"),
             None => "knows no leader".to_string(),
         };
         let view = mod_smart::view(status.view);
         let _ = write!(out, "{id}  {view} {role}, decided {}", status.decided);
-        if status.in_flight > 0 {
-            let _ = write!(out, ", {} in flight", status.in_flight);
+        if order.standing().in_flight > 0 {
+            let _ = write!(out, ", {} in flight", order.standing().in_flight);
         }
         for (member, lacks, heard) in status.members {
             let lacks = match lacks {

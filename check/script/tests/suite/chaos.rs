@@ -82,7 +82,7 @@ impl Watch {
             }
         }
         for id in world.members() {
-            let Some(order) = world.order(*id).filter(|order| order.settled()) else { continue };
+            let Some(order) = world.order(*id).filter(|order| order.standing().settled) else { continue };
             let (own, needed) = (order.status().decided, self.led_from.get(id).copied().unwrap_or_default());
             assert!(own >= needed, "{id} is settled at {own}, and {needed} was decided before it led");
         }

@@ -4,12 +4,13 @@
 use super::{Protocol, proposal};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
+use quorate_auth::Signature;
+use quorate_order::OrderMessage;
+use quorate_order::mod_smart::message::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof};
+use quorate_order::raft::message::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_order::{Anchor, Effect, Effects, Input, Order, Stored};
-use quorate_types::Signature;
 use quorate_types::{Digest, MembershipId, RecordId, ReplicaId, Slot, Span, Time, View};
-use quorate_wire::mod_smart::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof};
-use quorate_wire::raft::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
-use quorate_wire::{OrderMessage, Verified};
+use quorate_wire::Verified;
 
 #[derive(Clone, Debug)]
 enum Poke {
@@ -212,7 +213,7 @@ pub(crate) fn raft() -> BoxedStrategy<OrderMessage> {
         1 => (view(), number(), prop::option::of(number()))
             .prop_map(|(view, read, slot)| RaftMessage::ReadIndexReply { view, read, slot }),
     ]
-    .prop_map(OrderMessage::Raft)
+    .prop_map(OrderMessage::of)
     .boxed()
 }
 
@@ -294,7 +295,7 @@ pub(crate) fn mod_smart() -> BoxedStrategy<OrderMessage> {
     (view(), body())
         .prop_map(|(view, body)| {
             let membership = MembershipId::FIRST;
-            OrderMessage::ModSmart(Box::new(ModSmartMessage { membership, view, body }))
+            OrderMessage::of(ModSmartMessage { membership, view, body })
         })
         .boxed()
 }

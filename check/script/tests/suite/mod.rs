@@ -8,11 +8,12 @@ pub(crate) use chaos::{chaos_is_survived, votes_survive_restarts};
 pub(crate) use garbage::garbage_never_panics;
 
 use proptest::strategy::BoxedStrategy;
+use quorate_order::OrderMessage;
 use quorate_order::{Input, Order};
 use quorate_script::raft::batch;
 use quorate_script::world::{CheckSend, Event, World};
 use quorate_types::{ReplicaId, Slot, Span};
-use quorate_wire::{Batch, OrderMessage};
+use quorate_wire::Batch;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -79,7 +80,7 @@ pub(crate) fn all_decide_the_same_in_the_order_of_proposing(protocol: Protocol, 
         assert_eq!(decided.get(id), Some(&want), "{id}");
         assert_eq!(world.order(*id).map(|order| order.status().decided), Some(Slot::new(50)));
     }
-    assert_eq!(world.order(leader).map(Order::in_flight), Some((0, 0)), "nothing is open");
+    assert_eq!(world.order(leader).map(|order| order.standing().in_flight), Some(0), "nothing is open");
 }
 
 /// All lose power and come back: everything decided is decided again, from the first slot, by all.
@@ -196,7 +197,7 @@ pub(crate) fn a_leader_alone_decides_nothing_and_confirms_no_read(protocol: Prot
     assert!(!decisions(&events).contains_key(&old), "it decided alone");
     assert!(!events.iter().any(|e| matches!(e, Event::ReadConfirmed(..))), "it confirmed a read alone");
     assert!(events.contains(&Event::ReadFailed(old, 7)), "the host learns that the read failed");
-    assert!(world.order(old).is_some_and(|order| !order.leading()), "it left its office");
+    assert!(world.order(old).is_some_and(|order| !order.standing().leading), "it left its office");
     // What it proposed alone may be decided later or never; the others decide something else meanwhile.
     let new = leader(&mut world);
     assert_ne!(new, old);
@@ -306,7 +307,10 @@ pub(crate) fn office_is_handed_over(protocol: Protocol, n: u16) {
     let target = *world.members().iter().find(|id| **id != old).expect("another member");
     world.step(old, Input::Propose(proposal(1)));
     world.step(old, Input::Transfer(Some(target)));
-    assert!(world.order(old).is_some_and(|order| !order.leading()), "no proposals during the transfer");
+    assert!(
+        world.order(old).is_some_and(|order| !order.standing().leading),
+        "no proposals during the transfer"
+    );
     world.run();
     assert_eq!(world.leader(), Some(target));
     world.wait(Span::from_secs(1), true);

@@ -1,8 +1,7 @@
 //! Writes down every input and effect of a protocol.
 
-use quorate_order::{Anchor, Effects, Input, Order, Status, Stored};
+use quorate_order::{Anchor, Effects, Input, Order, Restored, Standing, Status, Stored};
 use quorate_types::{Halt, RecordId, ReplicaId, Slot, Time};
-use quorate_wire::OrderMessage;
 use std::sync::{Arc, Mutex};
 
 /// A protocol whose inputs and effects become lines of text.
@@ -25,7 +24,8 @@ impl Recorder {
             lines.push(format!("{} -> {effect:?}", self.me));
             out.push(effect);
         }
-        lines.push(format!("{} then {:?} {:?}", self.me, self.inner.deadline(), self.inner.status()));
+        let (standing, status) = (self.inner.standing(), self.inner.status());
+        lines.push(format!("{} then {:?} {standing:?} {status:?}", self.me, self.inner.deadline()));
     }
 }
 
@@ -48,11 +48,8 @@ impl Order for Recorder {
     fn restore_gap(&mut self, missing: u64) {
         self.inner.restore_gap(missing);
     }
-    fn knows_vote(&self) -> bool {
-        self.inner.knows_vote()
-    }
-    fn needs_checkpoint(&self) -> bool {
-        self.inner.needs_checkpoint()
+    fn restored(&self) -> Restored {
+        self.inner.restored()
     }
     fn covers(&self, slot: Slot, anchor: &Anchor) -> bool {
         self.inner.covers(slot, anchor)
@@ -77,20 +74,8 @@ impl Order for Recorder {
     fn status(&self) -> Status {
         self.inner.status()
     }
-    fn leading(&self) -> bool {
-        self.inner.leading()
-    }
-    fn settled(&self) -> bool {
-        self.inner.settled()
-    }
-    fn holds_back(&self) -> bool {
-        self.inner.holds_back()
-    }
-    fn in_flight(&self) -> (usize, usize) {
-        self.inner.in_flight()
-    }
-    fn brings(&self, message: &OrderMessage, each: &mut dyn FnMut(u64)) {
-        self.inner.brings(message, each);
+    fn standing(&self) -> Standing {
+        self.inner.standing()
     }
     fn invariants(&self, thorough: bool) {
         self.inner.invariants(thorough);

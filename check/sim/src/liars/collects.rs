@@ -2,8 +2,8 @@
 
 use super::{Plays, Said, Saying, Voice};
 use quorate_order::mod_smart::digest_of;
+use quorate_order::mod_smart::message::{ModSmartBody as Body, Proof};
 use quorate_types::{Digest, InstanceId, MembershipId, ReplicaId, Slot, View};
-use quorate_wire::mod_smart::{ModSmartBody as Body, Proof};
 
 /// How.
 #[derive(Debug)]

@@ -1,9 +1,9 @@
 //! Much at once: what its receivers keep, read back or answer is bounded all the same.
 
 use super::{Plays, Said, Saying, Voice};
+use quorate_order::mod_smart::message::{Complaint, ModSmartBody as Body, ModSmartMessage};
 use quorate_types::{Seq, Slot};
 use quorate_wire::StateMessage;
-use quorate_wire::mod_smart::{Complaint, ModSmartBody as Body, ModSmartMessage};
 
 /// See the module.
 #[derive(Debug)]

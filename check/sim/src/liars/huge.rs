@@ -1,8 +1,8 @@
 //! Slots, views and rounds that there never will be.
 
 use super::{Plays, Said, Saying, Voice};
+use quorate_order::mod_smart::message::{Complaint, ModSmartBody as Body, ModSmartMessage};
 use quorate_types::{Digest, Slot, View};
-use quorate_wire::mod_smart::{Complaint, ModSmartBody as Body, ModSmartMessage};
 
 /// See the module.
 #[derive(Debug)]

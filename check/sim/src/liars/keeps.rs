@@ -2,7 +2,7 @@
 //! messages, of some instances, from some, for ever or for a while.
 
 use super::{Plays, Said, Saying, Voice};
-use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage};
+use quorate_order::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
 
 /// The longest time, in nanoseconds, for which something is kept that is said in the end.
 const LATER_MAX: u64 = 8_000_000_000;

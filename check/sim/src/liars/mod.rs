@@ -37,9 +37,10 @@ use bytes::Bytes;
 pub use digests::{Twisted, twist};
 use quorate_auth::Keyed;
 use quorate_order::mod_smart::digest_of;
+use quorate_order::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
+use quorate_order::{OrderMessage, protocols};
 use quorate_types::{ConnId, Digest, InstanceId, ReplicaId, Slot, View};
-use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage};
-use quorate_wire::{FRAME_HEADER, Frame, FrameKind, OrderMessage, OutFrame, StateMessage};
+use quorate_wire::{FRAME_HEADER, Frame, FrameKind, OutFrame, StateMessage};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 pub use voice::{Scene, Voice};
@@ -194,9 +195,10 @@ pub enum Said {
 impl Said {
     fn of(kind: FrameKind, payload: Bytes) -> Self {
         if kind == FrameKind::Order
-            && let Ok((instance, OrderMessage::ModSmart(message))) = OrderMessage::decode(payload.clone())
+            && let Ok((instance, message)) = protocols::decode(payload.clone())
+            && let Some(message) = message.take()
         {
-            return Self::Order(instance, *message);
+            return Self::Order(instance, message);
         }
         if kind == FrameKind::State
             && let Ok(message) = StateMessage::decode(payload.clone())
@@ -209,9 +211,7 @@ impl Said {
     /// The frame to send.
     pub fn frame(&self) -> OutFrame {
         match self {
-            Self::Order(instance, message) => {
-                OrderMessage::ModSmart(Box::new(message.clone())).frame(*instance)
-            }
+            Self::Order(instance, message) => OrderMessage::of(message.clone()).frame(*instance),
             Self::State(message) => message.frame(),
             Self::Other(kind, payload) => OutFrame::new(*kind, payload, vec![]),
         }

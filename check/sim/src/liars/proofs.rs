@@ -1,9 +1,10 @@
 //! Decisions of what nobody decided, and slots that are gone although they never were.
 
 use super::{Plays, Said, Saying, Voice};
+use quorate_auth::Signed;
 use quorate_order::mod_smart::digest_of;
+use quorate_order::mod_smart::message::{ModSmartBody as Body, ModSmartMessage, Proof};
 use quorate_types::{ReplicaId, Slot};
-use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage, Proof, Signed};
 
 /// See the module.
 #[derive(Debug)]

@@ -2,8 +2,8 @@
 
 use super::voice::{rebuilt, requests_of};
 use super::{Plays, Said, Saying, Voice};
+use quorate_order::mod_smart::message::ModSmartBody as Body;
 use quorate_types::{InstanceId, MembershipId, Slot, View};
-use quorate_wire::mod_smart::ModSmartBody as Body;
 use quorate_wire::{Batch, BatchHeader, RequestHeader, RequestKind, Requests, SystemCommand};
 use std::collections::BTreeMap;
 

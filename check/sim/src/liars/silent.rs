@@ -1,7 +1,7 @@
 //! Sends nothing; or nothing of some kinds, to some.
 
 use super::{Plays, Said, Saying, Voice};
-use quorate_wire::mod_smart::ModSmartBody as Body;
+use quorate_order::mod_smart::message::ModSmartBody as Body;
 
 /// What is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

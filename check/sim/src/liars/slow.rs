@@ -1,7 +1,7 @@
 //! Says what it has to say late.
 
 use super::{Plays, Said, Saying, Voice};
-use quorate_wire::mod_smart::ModSmartBody as Body;
+use quorate_order::mod_smart::message::ModSmartBody as Body;
 
 const MS: u64 = 1_000_000;
 /// Nobody is late with everything by more once the other faults are over: a run has an end, and what a checkpoint or a client waits for,

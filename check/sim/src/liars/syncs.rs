@@ -1,10 +1,10 @@
 //! SYNCs that show what nobody said, the same to all or something else to each, and votes for what they show.
 
 use super::{Plays, Said, Saying, Voice};
+use quorate_auth::Signature;
 use quorate_order::mod_smart::digest_of;
-use quorate_types::Signature;
+use quorate_order::mod_smart::message::{Collect, ModSmartBody as Body, ModSmartMessage};
 use quorate_types::{InstanceId, Slot, View};
-use quorate_wire::mod_smart::{Collect, ModSmartBody as Body, ModSmartMessage};
 use std::collections::BTreeMap;
 
 /// See the module.

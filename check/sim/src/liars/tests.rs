@@ -3,13 +3,13 @@
 use super::voice::rebuilt;
 use super::*;
 use crate::plan::Profile;
+use quorate_auth::Signature;
 use quorate_auth::{Authenticator, Keyed};
 use quorate_order::mod_smart::Statements;
-use quorate_types::Signature;
+use quorate_order::mod_smart::message::{Collect, Proof};
 use quorate_types::{
     AgreedTime, FaultModel, ItemsBuilder, MembershipId, ReplicaId, RequestNumber, Seq, SessionId,
 };
-use quorate_wire::mod_smart::{Collect, Proof};
 use quorate_wire::{
     Batch, BatchHeader, ReadConsistency, ReadReply, ReadRequest, ReadStatus, Reply, ReplyStatus,
     read_reply_header, write_read_request, write_request,
@@ -50,7 +50,7 @@ fn batch() -> Batch {
 
 fn order(body: Body) -> OutFrame {
     let message = ModSmartMessage { membership: MembershipId::FIRST, view: View::new(3), body };
-    OrderMessage::ModSmart(Box::new(message)).frame(FIRST)
+    OrderMessage::of(message).frame(FIRST)
 }
 
 /// What a node may say.

@@ -4,13 +4,13 @@ use super::Said;
 use crate::random::Rng;
 use bytes::Bytes;
 use quorate_auth::Authenticator;
+use quorate_auth::Signature;
 use quorate_order::mod_smart::Statements;
-use quorate_types::Signature;
+use quorate_order::mod_smart::message::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof};
 use quorate_types::{
     AgreedTime, ClusterId, Digest, InstanceId, ItemsBuilder, MembershipId, ReplicaId, RequestNumber,
     SessionId, Slot, View,
 };
-use quorate_wire::mod_smart::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof};
 use quorate_wire::{
     Batch, BatchHeader, FrameKind, REQUEST_HEADER, ReadRequest, RequestHeader, RequestKind, RequestProof,
     Requests, write_request,

@@ -1,8 +1,8 @@
 //! WRITEs and ACCEPTs that differ from member to member.
 
 use super::{Plays, Said, Saying, Voice};
+use quorate_order::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
 use quorate_types::InstanceId;
-use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage};
 
 /// Votes for whatever each of the others votes for, so that each finds a quorum sooner.
 #[derive(Debug)]

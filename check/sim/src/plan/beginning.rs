@@ -3,7 +3,7 @@
 use super::{Focus, MS, Plan, Profile, Upgrades};
 use crate::random::Rng;
 use quorate_log::SyncMode;
-use quorate_types::Protocol;
+use quorate_order::Protocol;
 use quorate_wire::FEATURE_LEVEL;
 
 /// From a generator of its own, after all else was drawn. What is in memory only is gone when a process ends, and so is a state.
@@ -17,7 +17,7 @@ impl Plan {
     /// all that is read in the new one was written there.
     #[must_use]
     pub fn before(&self) -> Self {
-        let protocol = Rng::of(self.seed, 28).pick(&[Protocol::Raft, Protocol::ModSmart]);
+        let protocol = Rng::of(self.seed, 28).pick(&Protocol::ALL);
         let profile = Profile {
             replicas: Some(1),
             protocol: Some(protocol),

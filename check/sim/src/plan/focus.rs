@@ -6,7 +6,7 @@ use super::{Change, Fault, LEADER_ALONE, Liar, MS, Moment, Plan, Profile};
 use crate::liars::Trick;
 use crate::random::Rng;
 use quorate_log::SyncMode;
-use quorate_types::Protocol;
+use quorate_order::Protocol;
 
 /// In so many of 1000 runs where nobody chose one.
 const SHARE: u64 = 30;
@@ -70,8 +70,8 @@ impl Focus {
     #[must_use]
     pub const fn protocol(self) -> Option<Protocol> {
         match self {
-            Self::Promises => Some(Protocol::Raft),
-            Self::Claims => Some(Protocol::ModSmart),
+            Self::Promises => Some(Protocol::RAFT),
+            Self::Claims => Some(Protocol::MOD_SMART),
             _ => None,
         }
     }

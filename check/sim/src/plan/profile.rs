@@ -2,7 +2,8 @@
 
 use super::Focus;
 use quorate_log::SyncMode;
-use quorate_types::{FaultModel, Protocol};
+use quorate_order::{Changes, Protocol};
+use quorate_types::FaultModel;
 
 /// What is chosen by the caller rather than by the seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +67,9 @@ impl Profile {
     /// How the replicas agree: who lies is survived by one protocol only.
     pub fn protocol(&self) -> Protocol {
         match self.model() {
-            FaultModel::Byzantine => Protocol::ModSmart,
+            FaultModel::Byzantine => {
+                Protocol::ALL.into_iter().find(|protocol| protocol.able().lies).unwrap_or_default()
+            }
             FaultModel::Crash => self.protocol.or(self.focus.and_then(Focus::protocol)).unwrap_or_default(),
         }
     }
@@ -74,14 +77,11 @@ impl Profile {
     /// The same as far as this protocol can do it.
     #[must_use]
     pub fn of(self, protocol: Protocol) -> Self {
-        match protocol {
-            Protocol::Raft => self,
-            // The number of instances does not change; who takes part only where nobody lies.
-            Protocol::ModSmart => {
-                let changes = if self.model().may_lie() { Some(false) } else { self.changes };
-                Self { changes, resizes: Some(false), ..self }
-            }
-        }
+        let able = protocol.able();
+        let stays = self.model().may_lie() || able.membership == Changes::Fixed;
+        let changes = if stays { Some(false) } else { self.changes };
+        let resizes = if able.stays { self.resizes } else { Some(false) };
+        Self { changes, resizes, ..self }
     }
 
     /// The arguments of `quorate sim` that choose it.

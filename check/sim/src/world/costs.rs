@@ -9,9 +9,10 @@ use super::{Phase, World};
 use crate::checks::{Failure, borders};
 use crate::process::Arrival;
 use quorate_node::Place;
+use quorate_order::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
+use quorate_order::protocols;
 use quorate_types::{AgreedTime, ConnId, Span, Time};
-use quorate_wire::mod_smart::ModSmartBody as Body;
-use quorate_wire::{Frame, FrameKind, OrderMessage};
+use quorate_wire::{Frame, FrameKind};
 use std::collections::VecDeque;
 
 /// To check one signature, in nanoseconds.
@@ -28,7 +29,8 @@ const TURN: u64 = 2_000;
 pub(super) fn price(frame: &Frame) -> u64 {
     let mut signatures = 0;
     if frame.kind == FrameKind::Order
-        && let Ok((_, OrderMessage::ModSmart(message))) = OrderMessage::decode(frame.payload.clone())
+        && let Ok((_, message)) = protocols::decode(frame.payload.clone())
+        && let Some(message) = message.get::<ModSmartMessage>()
     {
         signatures = match &message.body {
             Body::Accept { .. } | Body::Stop { .. } => 1,

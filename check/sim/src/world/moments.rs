@@ -3,10 +3,11 @@
 use super::{Phase, World};
 use crate::plan::{Fault, Moment};
 use crate::queue::Event;
+use quorate_order::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
+use quorate_order::protocols;
+use quorate_order::raft::message::RaftMessage;
 use quorate_types::{ConnId, View};
-use quorate_wire::mod_smart::ModSmartBody as Body;
-use quorate_wire::raft::RaftMessage;
-use quorate_wire::{FRAME_HEADER, FrameKind, OrderMessage, OutFrame};
+use quorate_wire::{FRAME_HEADER, FrameKind, OutFrame};
 
 /// Whether a replica votes with this: for who is to lead, or for what is to be decided.
 fn votes(frame: &OutFrame) -> bool {
@@ -14,13 +15,12 @@ fn votes(frame: &OutFrame) -> bool {
     if frame.kind() != FrameKind::Order {
         return false;
     }
-    match OrderMessage::decode(payload()) {
-        Ok((_, OrderMessage::Raft(RaftMessage::RequestVoteReply { granted, pre, .. }))) => granted && !pre,
-        Ok((_, OrderMessage::ModSmart(message))) => {
-            matches!(message.body, Body::Accept { .. } | Body::StopData { .. })
-        }
-        _ => false,
+    let Ok((_, message)) = protocols::decode(payload()) else { return false };
+    if let Some(RaftMessage::RequestVoteReply { granted, pre, .. }) = message.get() {
+        return *granted && !pre;
     }
+    let said = message.get().map(|message: &ModSmartMessage| &message.body);
+    matches!(said, Some(Body::Accept { .. } | Body::StopData { .. }))
 }
 
 /// The slot that a replica says it decided, where a view changes.
@@ -29,10 +29,8 @@ fn claims(frame: &OutFrame) -> Option<(usize, u64)> {
     if frame.kind() != FrameKind::Order {
         return None;
     }
-    let Ok((instance, OrderMessage::ModSmart(message))) = OrderMessage::decode(payload()) else {
-        return None;
-    };
-    let Body::StopData { collect, .. } = &message.body else { return None };
+    let (instance, message) = protocols::decode(payload()).ok()?;
+    let Body::StopData { collect, .. } = &message.get::<ModSmartMessage>()?.body else { return None };
     Some((usize::from(instance.number()) - 1, collect.decided.number()))
 }
 

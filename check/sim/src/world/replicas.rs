@@ -14,18 +14,20 @@ use crate::service::{Row, Told};
 use crate::trace::Level;
 use crate::trips::in_product;
 use quorate_node::{Effect, Input, Node, SegmentScrub};
+use quorate_order::protocols;
+use quorate_order::raft::message::RaftMessage;
 use quorate_types::{ConnId, Halt, Time, View, planted};
-use quorate_wire::{Frame, FrameKind, OrderMessage, StateMessage};
+use quorate_wire::{Frame, FrameKind, StateMessage};
 use std::collections::VecDeque;
 
 /// A frame for people.
 fn show(conn: ConnId, frame: &Frame) -> String {
     if frame.kind == FrameKind::Order
-        && let Ok((instance, message)) = OrderMessage::decode(frame.payload.clone())
+        && let Ok((instance, message)) = protocols::decode(frame.payload.clone())
     {
-        let mut text = match message {
-            OrderMessage::Raft(message) => format!("{message:?}"),
-            OrderMessage::ModSmart(message) => format!("{instance} {message:?}"),
+        let mut text = match message.get::<RaftMessage>() {
+            Some(message) => format!("{message:?}"),
+            None => format!("{instance} {message:?}"),
         };
         if let Some((at, _)) = text.char_indices().nth(300) {
             text.truncate(at);

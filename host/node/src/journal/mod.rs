@@ -220,13 +220,8 @@ impl Journal {
     /// By the sizes of the entries, while a leader takes requests only as long as a block of any size fits: what it took fits
     /// the others, too, so that a new leader finds a majority that can hold what it has.
     /// `open`: the merge takes more of this instance. Where it does not, the others are behind, and what came would only lie in memory.
-    /// `brings`: hands over how many bytes each batch has that is to be persisted.
-    pub(crate) fn fits(
-        &self,
-        volume: VolumeId,
-        open: bool,
-        brings: impl FnOnce(&mut dyn FnMut(u64)),
-    ) -> bool {
+    /// `brings`: how many bytes each batch has that is to be persisted.
+    pub(crate) fn fits(&self, volume: VolumeId, open: bool, brings: impl FnOnce() -> Vec<u64>) -> bool {
         // Many small entries count for more than a segment takes. While the disk is not full they may wait for room here: else
         // such a message would never be taken.
         let soon = !self.log.is_disk_full() && self.log.has_room() && !planted("small-entries-refused");
@@ -234,9 +229,9 @@ impl Journal {
         if takes && soon {
             return true;
         }
-        let mut batches = Vec::new();
-        brings(&mut |bytes| batches.push(bytes + ENTRY_HEAD_MAX));
-        batches.is_empty() || (takes && self.log.has_room_for(batches.into_iter()))
+        let batches = brings();
+        let records = batches.iter().map(|bytes| bytes + ENTRY_HEAD_MAX);
+        batches.is_empty() || (takes && self.log.has_room_for(records))
     }
 
     /// The last of an instance's own records that is durable.

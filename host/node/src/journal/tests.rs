@@ -112,8 +112,8 @@ fn what_finds_no_room_is_written_when_there_is_some_and_in_order() {
     let some = host.journal.durable(one);
     assert!(some < RecordId::new(20), "{some:?} of 20 found room");
     assert_eq!(host.events, [Event::DiskFull]);
-    assert!(host.journal.disk().is_full() && !host.journal.fits(one, true, |each| each(10)));
-    assert!(host.journal.fits(one, true, |_| {}), "what brings no batch passes");
+    assert!(host.journal.disk().is_full() && !host.journal.fits(one, true, || vec![10]));
+    assert!(host.journal.fits(one, true, Vec::new), "what brings no batch passes");
     let retry = host.journal.deadline().expect("room is looked for");
     host.full = false;
     host.journal.on_deadline(retry);

@@ -11,8 +11,7 @@ use quorate_execute::{
     CheckpointError, CheckpointSink, CheckpointSource, Context, ReplySink, Service, SessionLimits,
 };
 use quorate_log::{Log, LogConfig, LogEffect};
-use quorate_order::OrderConfig;
-use quorate_order::raft::RaftConfig;
+use quorate_order::{OrderConfig, Protocol};
 use quorate_reply::ReadLimits;
 use quorate_state::transfer::{FetchLimits, ServeLimits};
 use quorate_types::{AgreedTime, ClusterId, ConnId, Incarnation, MembershipId, ReplicaId, Span, Time, View};
@@ -58,7 +57,7 @@ pub(crate) fn joins() -> NodeConfig {
         instances: 1,
         lanes: 1,
         merge: crate::MergeConfig { window: 256, held_bytes_max: 1 << 20 },
-        order: OrderConfig::Raft(RaftConfig::new(r(4), (1..=3).map(r).collect(), 6)),
+        order: OrderConfig::new(Protocol::RAFT, r(4), (1..=3).map(r).collect(), 6),
         admission: AdmissionLimits::default(),
         sessions: SessionLimits::default(),
         reads: ReadLimits::default(),

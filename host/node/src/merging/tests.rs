@@ -8,8 +8,7 @@ use crate::levels::LevelConfig;
 use crate::members::tests::{Host, joins, r};
 use crate::recovered::Recovered;
 use crate::restoring::Restoring;
-use quorate_order::OrderConfig;
-use quorate_order::raft::RaftConfig;
+use quorate_order::{OrderConfig, Protocol};
 use quorate_types::{ConnId, Seq, Span, Time};
 use quorate_wire::FEATURE_LEVEL;
 
@@ -56,11 +55,11 @@ fn connections_that_only_read_are_spread_over_lanes() {
 /// that the others need to make one.
 #[test]
 fn a_leader_that_lacks_what_comes_next_hands_over_also_where_there_is_one_instance() {
-    let config = NodeConfig { order: OrderConfig::Raft(RaftConfig::new(r(4), vec![r(4)], 6)), ..joins() };
+    let config = NodeConfig { order: OrderConfig::new(Protocol::RAFT, r(4), vec![r(4)], 6), ..joins() };
     let restoring = Restoring::new(config.clone(), Recovered::default()).expect("nothing was there");
     let mut host = Host::restart(restoring, config.clone());
     host.step(Input::Deadline);
-    assert!(host.node.instances[FIRST].order.leading(), "nobody else votes");
+    assert!(host.node.instances[FIRST].order.standing().leading, "nobody else votes");
     assert_eq!(host.node.lags_at(), None);
     let since = Time::ZERO.plus(Span::from_secs(3));
     host.node.begin_fetch(since, Seq::new(8), Why::Behind, None, None, &mut Effects::new());
@@ -70,7 +69,7 @@ fn a_leader_that_lacks_what_comes_next_hands_over_also_where_there_is_one_instan
 /// Where nobody lies it need not wait for its share of the interval, at the present feature level either.
 #[test]
 fn a_border_that_is_asked_for_comes_at_once() {
-    let order = OrderConfig::Raft(RaftConfig::new(r(4), vec![r(4)], 6));
+    let order = OrderConfig::new(Protocol::RAFT, r(4), vec![r(4)], 6);
     let config = NodeConfig { order, level: LevelConfig::made_with(FEATURE_LEVEL), ..joins() };
     let restoring = Restoring::new(config.clone(), Recovered::default()).expect("nothing was there");
     let mut host = Host::restart(restoring, config);
@@ -84,7 +83,7 @@ fn a_border_that_is_asked_for_comes_at_once() {
 /// What a leader of before proposed is executed by all, too: only one of them says of a request in it that it was not taken.
 #[test]
 fn a_leader_knows_what_it_proposed_itself() {
-    let config = NodeConfig { order: OrderConfig::Raft(RaftConfig::new(r(4), vec![r(4)], 6)), ..joins() };
+    let config = NodeConfig { order: OrderConfig::new(Protocol::RAFT, r(4), vec![r(4)], 6), ..joins() };
     let restoring = Restoring::new(config.clone(), Recovered::default()).expect("nothing was there");
     let mut host = Host::restart(restoring, config);
     host.step(Input::Deadline);

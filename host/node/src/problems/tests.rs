@@ -11,14 +11,15 @@ fn order() -> OrderStatus {
     OrderStatus {
         view: View::new(1),
         leader: Some(R2),
-        leading: false,
         decided: Slot::ZERO,
-        in_flight: 0,
-        in_flight_bytes: 0,
         members: Vec::new(),
         caught_up: Vec::new(),
         there: Vec::new(),
         lost: Vec::new(),
+        open: Vec::new(),
+        lease: None,
+        answered_by_lease: 0,
+        memberships: Vec::new(),
         membership: Arc::new(Memberships::created(&[R2])),
         committed_membership: MembershipId::FIRST,
     }

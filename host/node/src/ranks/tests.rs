@@ -7,8 +7,7 @@ use crate::members::tests::{Host, joins, r};
 use crate::recovered::Recovered;
 use crate::restoring::Restoring;
 use quorate_execute::{SessionLimits, SessionTable};
-use quorate_order::OrderConfig;
-use quorate_order::raft::RaftConfig;
+use quorate_order::{OrderConfig, Protocol};
 use quorate_types::{AgreedTime, ClientId, ConnId};
 
 fn client(number: u64) -> ClientId {
@@ -55,7 +54,7 @@ fn a_table_that_changed_a_little_is_not_read_again_for_one_client() {
 /// Nobody knows whose turn it is with a client before its first session: then it may have come to another instance that leads here.
 #[test]
 fn new_clients_move_to_the_instance_whose_turn_it_is() {
-    let order = OrderConfig::Raft(RaftConfig::new(r(4), vec![r(4)], 6));
+    let order = OrderConfig::new(Protocol::RAFT, r(4), vec![r(4)], 6);
     let config = NodeConfig { order, instances: 2, ..joins() };
     let restoring = Restoring::new(config.clone(), Recovered::default()).expect("nothing was there");
     let mut host = Host::restart(restoring, config);

@@ -4,11 +4,8 @@ use crate::effects::{Effects, Input};
 use crate::members::tests::{Host, joins, r};
 use crate::recovered::Recovered;
 use crate::restoring::Restoring;
-use quorate_auth::Keys;
-use quorate_order::OrderConfig;
-use quorate_order::mod_smart::ModSmartConfig;
-use quorate_order::raft::RaftConfig;
-use quorate_types::{ConnId, FaultModel, InstanceId, ReplicaId, Time};
+use quorate_order::{OrderConfig, Protocol};
+use quorate_types::{ConnId, FaultModel, Faults, InstanceId, ReplicaId, Time};
 use quorate_wire::{FRAME_HEADER, Sight};
 
 fn sight(of: &[u16]) -> Sight {
@@ -155,7 +152,7 @@ fn told(order: OrderConfig) -> Host {
     let restoring = Restoring::new(config.clone(), Recovered::default()).expect("nothing was there");
     let mut host = Host::restart(restoring, config);
     host.step(Input::Deadline);
-    assert!(host.node.instances[0].order.leading(), "nobody else votes");
+    assert!(host.node.instances[0].order.standing().leading, "nobody else votes");
     host.node.instances[1].leader.1 = None;
     let payload = sight(&[1, 2]).frame().to_vec().split_off(FRAME_HEADER);
     host.node.on_sight(Time::ZERO, (ConnId::new(9), r(2)), &payload, &mut Effects::new());
@@ -164,12 +161,12 @@ fn told(order: OrderConfig) -> Host {
 }
 
 fn mod_smart(model: FaultModel) -> OrderConfig {
-    OrderConfig::ModSmart { config: ModSmartConfig::new(r(4), vec![r(4)], model, 6), keys: Keys::Trusting }
+    OrderConfig { faults: Faults::of(model), ..OrderConfig::new(Protocol::MOD_SMART, r(4), vec![r(4)], 6) }
 }
 
 #[test]
 fn a_leader_that_is_blind_hands_over_with_raft() {
-    let raft = told(OrderConfig::Raft(RaftConfig::new(r(4), vec![r(4)], 6)));
+    let raft = told(OrderConfig::new(Protocol::RAFT, r(4), vec![r(4)], 6));
     assert!(raft.node.gathers_at().is_some(), "it is blind");
     let smart = told(mod_smart(FaultModel::Crash));
     assert_eq!(smart.node.gathers_at(), None);

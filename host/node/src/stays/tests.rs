@@ -10,11 +10,12 @@ use crate::restoring::Restoring;
 use crate::roster::Roster;
 use quorate_admit::{Admission, Executed, Terms};
 use quorate_execute::Executor;
+use quorate_order::OrderMessage;
+use quorate_order::raft::message::{Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_state::checkpoint::{Image, Kind, Report};
 use quorate_state::store::Store;
 use quorate_types::{AgreedTime, Digest, RecordId, RequestNumber, Room, SessionId};
-use quorate_wire::raft::{Entry, EntryBody, Index, Position, RaftMessage};
-use quorate_wire::{Batch, BatchHeader, OrderMessage, RequestHeader, RequestKind, RequestProof};
+use quorate_wire::{Batch, BatchHeader, RequestHeader, RequestKind, RequestProof};
 
 #[test]
 fn a_birth_comes_back_from_the_log() {
@@ -104,7 +105,7 @@ fn waits(left: Option<Record>) -> Host {
         round: 0,
         entries: [start].into_iter().chain(batches).collect(),
     };
-    host.hears(conn, &OrderMessage::Raft(message).frame(InstanceId::new(1)));
+    host.hears(conn, &OrderMessage::of(message).frame(InstanceId::new(1)));
     assert_eq!(host.node.merge.seq(), Seq::new(1), "the second instance is waited for");
     host
 }

@@ -122,7 +122,7 @@ fn another_cluster_begins_with_its_own_members() {
     let mut other = system();
     assert_eq!(other.members(), [ReplicaId::new(1), ReplicaId::new(2)]);
     let members: Vec<ReplicaId> = (1..=4).map(ReplicaId::new).collect();
-    other.begin_anew(ClusterId::new(5), Protocol::Raft, &members);
+    other.begin_anew(ClusterId::new(5), Protocol::RAFT, &members);
     assert_eq!((other.cluster, other.members().len()), (ClusterId::new(5), 4));
     assert_eq!(other.instances[0].anchor.encode().len(), 16);
 }

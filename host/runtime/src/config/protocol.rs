@@ -2,28 +2,36 @@
 //! Tests: config/tests.rs.
 
 use super::{Config, ConfigError, invalid};
+use quorate_auth::Keys;
 use quorate_log::SyncMode;
-use quorate_order::OrderConfig;
-use quorate_order::mod_smart::ModSmartConfig;
-use quorate_order::raft::RaftConfig;
-use quorate_types::{FaultModel, Faults, Protocol, ReplicaId, Span};
+use quorate_order::Protocol;
+use quorate_order::{Nature, OrderConfig};
+use quorate_types::{FaultModel, Faults, ReplicaId, Span};
 
 /// In memory mode a replica that needs what left the cache is lost, so the caches of all instances have at least this many bytes together.
 const MEMORY_CACHE_BYTES: usize = 128 << 20;
 
 impl Config {
     pub(super) fn check_protocol(&self) -> Result<(), ConfigError> {
-        match (self.protocol, self.fault_model) {
-            (Protocol::Raft, FaultModel::Byzantine) => invalid(
-                "fault_model: the protocol \"raft\" does not survive \"byzantine\" faults: write protocol = \"mod-smart\"",
-            ),
-            (Protocol::ModSmart, _) if self.reads.lease => invalid(
-                "reads: leases are known to the protocol \"raft\" only: write lease = false, or leave it out",
-            ),
-            (Protocol::Raft, _) if self.rotate_after > 0 => {
-                invalid("rotate_after: leaders rotate with the protocol \"mod-smart\" only: leave it out")
-            }
-            (_, FaultModel::Byzantine) if self.membership > 1 => invalid(
+        let (name, able) = (self.protocol.name(), self.protocol.able());
+        let that = |can: fn(Nature) -> bool| {
+            let able = |protocol: &Protocol| can(protocol.able());
+            Protocol::ALL.into_iter().find(able).unwrap_or_default().name()
+        };
+        match self.fault_model {
+            FaultModel::Byzantine if !able.lies => invalid(format!(
+                "fault_model: the protocol \"{name}\" does not survive \"byzantine\" faults: write protocol = \"{}\"",
+                that(|able| able.lies)
+            )),
+            _ if self.reads.lease && !able.leases => invalid(format!(
+                "reads: leases are known to the protocol \"{}\" only: write lease = false, or leave it out",
+                that(|able| able.leases)
+            )),
+            _ if self.rotate_after > 0 && !able.rotates => invalid(format!(
+                "rotate_after: leaders rotate with the protocol \"{}\" only: leave it out",
+                that(|able| able.rotates)
+            )),
+            FaultModel::Byzantine if self.membership > 1 => invalid(
                 "membership: nobody joins a cluster that survives \"byzantine\" faults later: make a new cluster from a backup \
                  (`quorate backup`)",
             ),
@@ -63,48 +71,34 @@ impl Config {
             SyncMode::Group | SyncMode::Async => self.limits.cache_bytes,
         };
         let cache_bytes = cache_bytes / usize::from(self.instances.max(1));
-        let (heartbeat, reload) = (Span::from_millis(self.timing.heartbeat_ms), sync != SyncMode::Memory);
-        let (low, high) = (self.timing.election_min_ms, self.timing.election_max_ms);
-        Ok(match self.protocol {
-            Protocol::Raft => OrderConfig::Raft(RaftConfig {
-                heartbeat,
-                election_min: Span::from_millis(low),
-                election_max: Span::from_millis(high),
-                cache_bytes,
-                reload,
-                lease_drift_percent: self.reads.lease_drift_percent(),
-                ..RaftConfig::new(me, ids, seed)
-            }),
-            Protocol::ModSmart => OrderConfig::ModSmart {
-                keys: self.signing_keys()?,
-                config: ModSmartConfig {
-                    cluster: self.cluster_id()?,
-                    heartbeat,
-                    timeout: Span::from_millis(low),
-                    timeout_max: Span::from_millis(high.saturating_mul(4)),
-                    repeat: Span::from_millis(low / 3),
-                    rotate_after: self.rotate_after,
-                    cache_bytes,
-                    reload,
-                    ..ModSmartConfig::new(me, ids, self.survives(), seed)
-                },
-            },
+        let able = self.protocol.able();
+        Ok(OrderConfig {
+            // A protocol of crash faults counts majorities, whatever else is written.
+            faults: if able.lies { self.survives() } else { Faults::of(self.fault_model) },
+            cluster: self.cluster_id()?,
+            heartbeat: Span::from_millis(self.timing.heartbeat_ms),
+            timeout: Span::from_millis(self.timing.election_min_ms),
+            timeout_max: Span::from_millis(self.timing.election_max_ms),
+            rotate_after: self.rotate_after,
+            lease_drift_percent: self.reads.lease_drift_percent(),
+            cache_bytes,
+            reload: sync != SyncMode::Memory,
+            keys: if able.lies { self.signing_keys()? } else { Keys::Trusting },
+            ..OrderConfig::new(self.protocol, me, ids, seed)
         })
     }
 
     /// What all replicas must have alike of it; nothing where it is what there always was.
     pub(super) fn agreed_protocol(&self) -> String {
         let faults = self.faults.map_or(String::new(), |faults| format!(" faults {faults}"));
-        match (self.protocol, self.fault_model) {
-            (Protocol::Raft, FaultModel::Crash) => faults,
-            (protocol, model) => {
-                let mut text = format!(" {} {}{faults}", protocol.name(), model.name());
-                for key in self.members.iter().filter_map(|member| member.key.as_deref()) {
-                    text.push(' ');
-                    text.push_str(key);
-                }
-                text
-            }
+        if self.protocol == Protocol::default() && self.fault_model == FaultModel::Crash {
+            return faults;
         }
+        let mut text = format!(" {} {}{faults}", self.protocol.name(), self.fault_model.name());
+        for key in self.members.iter().filter_map(|member| member.key.as_deref()) {
+            text.push(' ');
+            text.push_str(key);
+        }
+        text
     }
 }

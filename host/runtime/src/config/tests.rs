@@ -1,5 +1,6 @@
 use super::{CheckpointMode, Config, MemberConfig, ServiceConfig, SigningConfig, SigningKey};
-use quorate_types::{ClusterId, FaultModel, Protocol};
+use quorate_order::Protocol;
+use quorate_types::{ClusterId, FaultModel};
 use std::collections::BTreeSet;
 
 fn config() -> Config {
@@ -65,7 +66,7 @@ fn byzantine(directory: &std::path::Path) -> Config {
     });
     let file = directory.join("signing.key");
     std::fs::write(&file, keys[0].to_text()).unwrap();
-    let mut config = changed(|c| (c.fault_model, c.protocol) = (FaultModel::Byzantine, Protocol::ModSmart));
+    let mut config = changed(|c| (c.fault_model, c.protocol) = (FaultModel::Byzantine, Protocol::MOD_SMART));
     config.members = members.collect();
     config.signing = Some(SigningConfig { key: file });
     config
@@ -145,7 +146,7 @@ fn replicas_that_may_lie_are_no_operators() {
 
 #[test]
 fn the_protocol_is_in_the_digest() {
-    let other = changed(|c| c.protocol = Protocol::ModSmart);
+    let other = changed(|c| c.protocol = Protocol::MOD_SMART);
     assert_ne!(other.parameters(1), config().parameters(1));
     assert_ne!(other.execution(1), config().execution(1));
 }
@@ -155,10 +156,10 @@ fn the_protocol_is_in_the_digest() {
 fn protocols_and_fault_models_that_do_not_go_together_are_refused() {
     let refused = [
         (changed(|c| c.fault_model = FaultModel::Byzantine), "fault_model"),
-        (changed(|c| (c.protocol, c.reads.lease) = (Protocol::ModSmart, true)), "lease = false"),
+        (changed(|c| (c.protocol, c.reads.lease) = (Protocol::MOD_SMART, true)), "lease = false"),
         (
             changed(|c| {
-                (c.protocol, c.fault_model) = (Protocol::ModSmart, FaultModel::Byzantine);
+                (c.protocol, c.fault_model) = (Protocol::MOD_SMART, FaultModel::Byzantine);
                 (c.membership, c.created) = (2, Some(1));
             }),
             "backup",
@@ -168,7 +169,7 @@ fn protocols_and_fault_models_that_do_not_go_together_are_refused() {
         let why = config.check_protocol().expect_err(what).to_string();
         assert!(why.contains(what), "{why}");
     }
-    for protocol in [Protocol::Raft, Protocol::ModSmart] {
+    for protocol in [Protocol::RAFT, Protocol::MOD_SMART] {
         let config = changed(|c| c.protocol = protocol);
         assert!(config.check_protocol().is_ok());
         assert_eq!(toml::from_str(&config.to_toml()), Ok(config));

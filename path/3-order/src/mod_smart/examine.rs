@@ -9,10 +9,10 @@
 use super::ModSmart;
 use super::normal::AHEAD_MAX;
 use super::tenures::holds_of;
+use crate::mod_smart::message::WRITES_MAX;
 use crate::{Effect, Effects, Waited};
 use quorate_types::{Digest, Slot, planted};
 use quorate_wire::Batch;
-use quorate_wire::mod_smart::WRITES_MAX;
 use std::collections::BTreeMap;
 
 /// What the host vouched for, by slot, the latest last. So many values a slot, each of another view, and no more: who forgets one asks

@@ -10,9 +10,9 @@ use super::statements::digest_of;
 use super::tenures::number_of;
 use super::{ModSmart, SLOT_MAX, reject};
 use crate::Effects;
+use crate::mod_smart::message::{FETCH_MAX, ModSmartBody as Body, Proof};
 use quorate_types::{Reject, ReplicaId, Slot, Span, Time, View, planted};
 use quorate_wire::Batch;
-use quorate_wire::mod_smart::{FETCH_MAX, ModSmartBody as Body, Proof};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// So many slots are asked for at once.

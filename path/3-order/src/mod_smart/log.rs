@@ -3,9 +3,9 @@
 //! INV-SMART-2: slots follow each other without a gap from the floor on; each is handed on once between two installed checkpoints.
 //! Tests: tests/checkpoints.rs.
 
+use crate::mod_smart::message::Proof;
 use quorate_types::{RecordId, Slot};
 use quorate_wire::Batch;
-use quorate_wire::mod_smart::Proof;
 use std::collections::VecDeque;
 
 /// A decided slot.

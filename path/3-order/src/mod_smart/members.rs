@@ -10,9 +10,9 @@
 
 use super::tenures::{Tenure, Tenures, holds_of};
 use super::{ModSmart, Phase, reject};
+use crate::mod_smart::message::{ModSmartBody as Body, Proof};
 use crate::{Anchor, Effect, Effects};
 use quorate_types::{MembershipId, Reject, ReplicaId, Slot, planted};
-use quorate_wire::mod_smart::{ModSmartBody as Body, Proof};
 use quorate_wire::{Batch, Holds, Memberships};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -22,6 +22,7 @@ mod fetch;
 mod invariants;
 mod log;
 mod members;
+pub mod message;
 mod normal;
 mod persist;
 mod rates;
@@ -38,7 +39,9 @@ mod watch;
 pub use persist::{RECORD_DECIDED, RECORD_FLOOR, RECORD_LOCKED, RECORD_VIEW, RECORD_WROTE};
 pub(crate) use tenures::first_anchor;
 
-use crate::{Anchor, Effect, Effects, Input, Order, Random, Status, Stored};
+use crate::OrderMessage;
+use crate::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
+use crate::{Anchor, Effect, Effects, Input, Order, OrderConfig, Random, Restored, Standing, Status, Stored};
 use examine::Vouched;
 use fetch::Fetching;
 use log::Log;
@@ -46,19 +49,18 @@ use members::Members;
 use normal::{Open, Own, Tally};
 use persist::Loads;
 use quorate_auth::Authenticator;
+use quorate_auth::Signed;
 use quorate_types::{
     ClusterId, Digest, Faults, Halt, InstanceId, MembershipId, RecordId, Reject, ReplicaId, Slot, Span, Time,
     Trust, View, planted,
 };
-use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage, Signed};
-use quorate_wire::{Batch, Memberships, OrderMessage, Verified};
+use quorate_wire::{Batch, Verified};
 use rates::Rates;
 use reads::Reads;
 use restore::Replay;
 use rotation::Rotation;
 pub use statements::{Statements, digest_of};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 use stops::Stops;
 use sync::Gathered;
 use tenures::{Tenures, number_of};
@@ -102,6 +104,22 @@ pub struct ModSmartConfig {
 }
 
 impl ModSmartConfig {
+    /// What of the general settings concerns this instance of Mod-SMaRt.
+    pub fn of(config: &OrderConfig, instance: InstanceId) -> Self {
+        Self {
+            cluster: config.cluster,
+            instance,
+            heartbeat: config.heartbeat,
+            timeout: config.timeout,
+            timeout_max: config.timeout_max.times(4),
+            repeat: Span::from_millis(config.timeout.millis() / 3),
+            rotate_after: config.rotate_after,
+            cache_bytes: config.cache_bytes,
+            reload: config.reload,
+            ..Self::new(config.me, config.members.clone(), config.faults, config.seed)
+        }
+    }
+
     /// The usual times and sizes.
     pub fn new(me: ReplicaId, members: Vec<ReplicaId>, faults: impl Into<Faults>, seed: u64) -> Self {
         Self {
@@ -189,6 +207,7 @@ pub struct ModSmart {
     /// When something was last sent again.
     repeated: Time,
     tick: Time,
+    standing: Standing,
     started: bool,
     /// The first input came: until then a checkpoint may take the place of the one after which the log begins.
     stepped: bool,
@@ -241,6 +260,7 @@ impl ModSmart {
             replay: Replay::default(),
             repeated: Time::ZERO,
             tick: Time::ZERO,
+            standing: Standing::default(),
             started: false,
             stepped: false,
             halted: false,
@@ -276,7 +296,7 @@ impl ModSmart {
             let message = ModSmartMessage { membership: self.membership_number(), view: self.view, body };
             // A message says in which view we are: that must be durable, too.
             let after = after.max(Some(self.view_record)).filter(|record| *record > self.durable);
-            out.push(Effect::Send { to, message: OrderMessage::ModSmart(Box::new(message)), after });
+            out.push(Effect::Send { to, message: OrderMessage::of(message), after });
         }
     }
     fn send_all(&self, out: &mut Effects, body: &Body, after: Option<RecordId>) {
@@ -319,10 +339,10 @@ impl ModSmart {
 
     fn on_receive(&mut self, verified: Verified<OrderMessage>, out: &mut Effects) {
         let (from, message) = verified.into_parts();
-        let OrderMessage::ModSmart(message) = message else {
+        let Some(message) = message.take::<ModSmartMessage>() else {
             return reject(out, from, Reject::Malformed("mod-smart: another protocol's message"));
         };
-        let ModSmartMessage { membership, view, body } = *message;
+        let ModSmartMessage { membership, view, body } = message;
         if from == self.config.me {
             return reject(out, from, Reject::UnknownPeer);
         }
@@ -398,6 +418,21 @@ impl ModSmart {
     }
 }
 
+impl ModSmart {
+    /// How the step leaves it behind.
+    fn stand(&mut self) {
+        let leading = self.leads() && self.stops.leaving.is_none() && !self.shift_is_full();
+        let handed_on = match &self.phase {
+            Phase::Normal { settled, .. } => self.log.delivered() >= *settled,
+            Phase::Syncing => false,
+        };
+        let settled = leading && handed_on && self.is_confirmed();
+        let (in_flight, in_flight_bytes) = self.proposed_and_open();
+        self.standing =
+            Standing { view: self.view, leading, settled, holds_back: false, in_flight, in_flight_bytes };
+    }
+}
+
 impl Order for ModSmart {
     fn restore_anchor(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
         assert!(!self.started, "an anchor is restored before the start");
@@ -419,12 +454,12 @@ impl Order for ModSmart {
         self.restore_lost();
     }
 
-    fn knows_vote(&self) -> bool {
-        self.replay.knows_vote()
-    }
-
-    fn needs_checkpoint(&self) -> bool {
-        self.misses_slots()
+    fn restored(&self) -> Restored {
+        Restored {
+            knows_vote: self.replay.knows_vote(),
+            needs_checkpoint: self.misses_slots(),
+            begins_after: if self.started { self.log.floor() } else { self.forgotten_before() },
+        }
     }
 
     fn covers(&self, slot: Slot, anchor: &Anchor) -> bool {
@@ -450,6 +485,7 @@ impl Order for ModSmart {
         self.begin_life(out);
         self.announce(out);
         self.tell_members(out);
+        self.stand();
         self.invariants(false);
     }
 
@@ -487,6 +523,7 @@ impl Order for ModSmart {
         self.announce(out);
         self.tell_members(out);
         self.evict();
+        self.stand();
         self.invariants(false);
     }
 
@@ -503,65 +540,25 @@ impl Order for ModSmart {
         self.records_needed_from()
     }
 
-    fn forgotten(&self) -> Slot {
-        if self.started { self.log.floor() } else { self.forgotten_before() }
+    fn standing(&self) -> Standing {
+        self.standing
     }
 
     fn status(&self) -> Status {
-        let (in_flight, in_flight_bytes) = self.in_flight();
         Status {
             view: self.view,
             leader: self.announced.1,
-            leading: Order::leading(self),
             decided: self.log.delivered(),
-            in_flight,
-            in_flight_bytes,
             members: self.member_status(),
             caught_up: self.caught_up(),
             there: self.there(),
             lost: Vec::new(),
+            open: self.open.batches.values().map(|(batch, _)| batch.clone()).collect(),
+            lease: None,
+            answered_by_lease: 0,
             membership: self.tenures.now().members.clone(),
             committed_membership: self.established_number(),
-        }
-    }
-
-    fn memberships(&self) -> Vec<Arc<Memberships>> {
-        self.tenures.all().iter().map(|tenure| tenure.members.clone()).collect()
-    }
-
-    fn one_at_a_time(&self) -> bool {
-        true
-    }
-
-    fn leading(&self) -> bool {
-        self.leads() && self.stops.leaving.is_none() && !self.shift_is_full()
-    }
-
-    fn settled(&self) -> bool {
-        let handed_on = match &self.phase {
-            Phase::Normal { settled, .. } => self.log.delivered() >= *settled,
-            Phase::Syncing => false,
-        };
-        Order::leading(self) && handed_on && self.is_confirmed()
-    }
-
-    fn holds_back(&self) -> bool {
-        false
-    }
-
-    fn in_flight(&self) -> (usize, usize) {
-        self.proposed_and_open()
-    }
-
-    fn brings(&self, message: &OrderMessage, each: &mut dyn FnMut(u64)) {
-        let OrderMessage::ModSmart(message) = message else { return };
-        let batch = match &message.body {
-            Body::Propose { batch, .. } | Body::Decision { batch, .. } => Some(batch),
-            Body::Sync { value, .. } => value.as_ref(),
-            _ => None,
-        };
-        if let Some(batch) = batch.filter(|batch| !self.open.batches.contains_key(&digest_of(batch))) {
-            each(batch.bytes().len() as u64);
+            memberships: self.tenures.all().iter().map(|tenure| tenure.members.clone()).collect(),
         }
     }
 

@@ -9,11 +9,11 @@
 use super::statements::digest_of;
 use super::{ModSmart, Phase, SLOT_MAX, reject};
 use crate::Effects;
+use crate::mod_smart::message::{Collect, ModSmartBody as Body, Proof, WRITES_MAX};
 use quorate_auth::Claim;
-use quorate_types::Signature;
+use quorate_auth::Signature;
 use quorate_types::{Digest, RecordId, Reject, ReplicaId, Slot, View, planted};
 use quorate_wire::Batch;
-use quorate_wire::mod_smart::{Collect, ModSmartBody as Body, Proof, WRITES_MAX};
 use std::collections::BTreeMap;
 
 /// Votes on so many slots after the last decided one are kept: others may be ahead by a moment. [mod_smart L26]

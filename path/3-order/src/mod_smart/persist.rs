@@ -16,11 +16,12 @@
 
 use super::ModSmart;
 use super::log::Entry;
+use crate::mod_smart::message::{ModSmartBody as Body, Proof};
 use crate::{Anchor, Effect, Effects, Stored};
 use bytes::Bytes;
+use quorate_auth::{Signed, decode_signed, write_signed};
 use quorate_types::{Digest, Halt, MembershipId, RecordId, ReplicaId, Slot, View};
 use quorate_wire::Batch;
-use quorate_wire::mod_smart::{ModSmartBody as Body, Proof, Signed, decode_signed, write_signed};
 use std::collections::BTreeMap;
 
 /// [`Stored::kind`] of a view that was entered.

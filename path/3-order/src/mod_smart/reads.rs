@@ -8,9 +8,9 @@
 //! Tests: the common suite.
 
 use super::{ModSmart, Phase};
+use crate::mod_smart::message::ModSmartBody as Body;
 use crate::{Effect, Effects};
 use quorate_types::{ReplicaId, Slot, Time, planted};
-use quorate_wire::mod_smart::ModSmartBody as Body;
 use std::collections::BTreeMap;
 
 /// Who asked the leader.
@@ -99,7 +99,9 @@ impl ModSmart {
 
     /// Whether a quorum was in this view after it began here: nobody decided anything in a later one before.
     pub(super) fn is_confirmed(&self) -> bool {
-        self.round_of_quorum() > self.reads.began
+        let Reads { began, round, answered, .. } = &self.reads;
+        let others = answered.iter().filter(|(id, round)| self.is_member(**id) && *round > began).count();
+        others + usize::from(round > began) >= self.trust.agreement() as usize
     }
 
     fn round_of_quorum(&self) -> u64 {

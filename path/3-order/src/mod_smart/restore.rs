@@ -11,9 +11,9 @@ use super::ModSmart;
 use super::log::Entry;
 use super::persist::{Record, inconsistent, read};
 use super::tenures::{Tenures, holds_of, number_of};
-use crate::{Anchor, Effects, Order as _, Stored};
+use crate::mod_smart::message::Proof;
+use crate::{Anchor, Effects, Stored};
 use quorate_types::{Digest, Halt, RecordId, Slot, View, planted};
-use quorate_wire::mod_smart::Proof;
 use quorate_wire::{Batch, Holds};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -263,7 +263,7 @@ impl ModSmart {
     /// [mod_smart L87]
     pub(super) fn restore_over(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
         assert!(
-            self.knows_vote() && self.is_covered_by(slot, anchor),
+            self.replay.knows_vote() && self.is_covered_by(slot, anchor),
             "INV-SMART-9: whoever lost records takes part only from a checkpoint on that continues what is left"
         );
         self.tenures = self.read_anchor(slot, anchor)?;
@@ -298,7 +298,7 @@ impl ModSmart {
     /// All records were given. [mod_smart L88]
     pub(super) fn finish_restoring(&mut self, out: &mut Effects) -> Result<(), Halt> {
         assert!(
-            self.knows_vote() && !self.misses_slots(),
+            self.replay.knows_vote() && !self.misses_slots(),
             "INV-SMART-9: whoever lost records takes part only from a checkpoint on that continues what is left"
         );
         if self.view == View::ZERO && self.records > RecordId::ZERO {

@@ -12,8 +12,8 @@
 
 use super::{ModSmart, Phase};
 use crate::Effects;
+use crate::mod_smart::message::Complaint;
 use quorate_types::{ReplicaId, Slot, Time, View, planted};
-use quorate_wire::mod_smart::Complaint;
 use std::collections::VecDeque;
 
 /// For so many whole shifts of others somebody leads none, next time for twice as many; so that who is well again is back at some time.

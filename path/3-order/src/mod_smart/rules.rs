@@ -7,8 +7,8 @@
 //! INV-SMART-3: if a value may be decided in an earlier view, it is what the new view is bound to. Tests: tests/rules.rs compares
 //! with a search over all possible histories.
 
+use crate::mod_smart::message::Collect;
 use quorate_types::{Digest, Slot, Trust, View, planted};
-use quorate_wire::mod_smart::Collect;
 
 /// What the members' statements say about the first slot that is not decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

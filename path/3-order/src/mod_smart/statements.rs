@@ -8,10 +8,10 @@
 
 use super::tenures::Tenure;
 use super::{ModSmart, is_view_of};
-use quorate_types::Signature;
+use crate::mod_smart::message::{Collect, Proof};
+use quorate_auth::{Signature, Signed};
 use quorate_types::{ClusterId, Digest, InstanceId, MembershipId, ReplicaId, Slot, View, planted};
 use quorate_wire::Batch;
-use quorate_wire::mod_smart::{Collect, Proof, Signed};
 
 const ACCEPT: &[u8; 8] = b"qms/acc1";
 const STOP: &[u8; 8] = b"qms/stp1";

@@ -9,9 +9,9 @@ use super::normal::Accepted;
 use super::tenures::views_to;
 use super::{ModSmart, Phase, reject};
 use crate::Effects;
-use quorate_types::Signature;
+use crate::mod_smart::message::{Complaint, ModSmartBody as Body};
+use quorate_auth::{Signature, Signed};
 use quorate_types::{Reject, ReplicaId, Slot, Span, Time, View, planted};
-use quorate_wire::mod_smart::{Complaint, ModSmartBody as Body, Signed};
 use std::collections::BTreeMap;
 
 /// The last STOP of a member.

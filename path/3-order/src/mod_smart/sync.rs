@@ -12,10 +12,10 @@ use super::rules::{Verdict, judge};
 use super::statements::digest_of;
 use super::{ModSmart, Phase, SLOT_MAX, reject};
 use crate::Effects;
-use quorate_types::Signature;
+use crate::mod_smart::message::{Collect, ModSmartBody as Body, Proof};
+use quorate_auth::{Signature, Signed};
 use quorate_types::{Digest, Reject, ReplicaId, Slot, Time, View, planted};
 use quorate_wire::Batch;
-use quorate_wire::mod_smart::{Collect, ModSmartBody as Body, Proof, Signed};
 use std::collections::BTreeMap;
 
 /// A STOP-DATA ends before the batch that would bring it over so many bytes, unless that is the first.

@@ -11,11 +11,11 @@
 //! Tests: tests/stops.rs.
 
 use super::{ModSmart, Phase};
+use crate::mod_smart::message::Complaint;
 use crate::{Effect, Effects};
 use quorate_auth::digest_of_request;
 use quorate_types::{Digest, ReplicaId, Span, Time, planted};
 use quorate_wire::Batch;
-use quorate_wire::mod_smart::Complaint;
 use std::collections::BTreeMap;
 
 /// No more requests are watched at a time: what the host admits at once is less.

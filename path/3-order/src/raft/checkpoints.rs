@@ -5,11 +5,11 @@
 
 use super::persist::inconsistent;
 use super::{Raft, Role, VIEW_MAX, reject};
+use crate::raft::message::{AppendOutcome, Index, Position};
 use crate::{Anchor, Effect, Effects};
 use bytes::Bytes;
 use quorate_types::{Halt, ReplicaId, Slot, View, planted};
 use quorate_wire::Memberships;
-use quorate_wire::raft::{AppendOutcome, Index, Position};
 use std::sync::Arc;
 
 const POSITION_BYTES: usize = 16;

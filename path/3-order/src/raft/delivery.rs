@@ -4,9 +4,9 @@
 //! INV-RAFT-13. Tests: tests/cache.rs.
 
 use super::{Raft, Role};
+use crate::raft::message::{Entry, EntryBody, Index};
 use crate::{Effect, Effects, Stored};
 use quorate_types::Slot;
-use quorate_wire::raft::{Entry, EntryBody, Index};
 
 impl Raft {
     /// Everything up to `commit` is committed, if it is not known yet.

@@ -10,8 +10,8 @@ use super::replication::Leading;
 use super::stays::ends_stay;
 use super::{Raft, Role, reject, send};
 use crate::Effects;
+use crate::raft::message::{Entry, EntryBody, Position, RaftMessage};
 use quorate_types::{Reject, ReplicaId, Span, Time, View, planted};
-use quorate_wire::raft::{Entry, EntryBody, Position, RaftMessage};
 use std::collections::BTreeMap;
 
 /// Failed elections in a row stretch the next time-out at most so many times.

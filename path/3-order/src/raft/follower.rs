@@ -8,8 +8,8 @@
 
 use super::{Raft, Role, reject, send};
 use crate::Effects;
+use crate::raft::message::{AppendOutcome, ENTRIES_MAX, Entry, Index, Position, RaftMessage};
 use quorate_types::{Reject, ReplicaId, View, planted};
-use quorate_wire::raft::{AppendOutcome, ENTRIES_MAX, Entry, Index, Position, RaftMessage};
 
 /// What no correct leader sends.
 pub(super) fn check_shape(view: View, previous: Position, entries: &[Entry]) -> Result<Index, Reject> {

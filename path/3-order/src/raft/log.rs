@@ -14,9 +14,9 @@
 //!
 //! Tests: tests/log.rs.
 
+use crate::raft::message::{Entry, EntryBody, Index, Position};
 use quorate_types::{RecordId, View};
 use quorate_wire::Memberships;
-use quorate_wire::raft::{Entry, EntryBody, Index, Position};
 use std::collections::VecDeque;
 use std::sync::Arc;
 

@@ -11,10 +11,10 @@
 
 use super::progress::Progress;
 use super::{Raft, Role, send};
+use crate::raft::message::{Entry, EntryBody, Index, RaftMessage};
 use crate::{Effect, Effects};
 use quorate_types::{MembershipId, ReplicaId, planted};
 use quorate_wire::Memberships;
-use quorate_wire::raft::{Entry, EntryBody, Index, RaftMessage};
 use std::sync::Arc;
 
 /// What this replica knows of changes beside the log.
@@ -207,7 +207,7 @@ impl Raft {
     }
 
     /// The leader committed more: perhaps the next step of a change. [raft L113-L114, L119]
-    pub(super) fn committed_members(&mut self, before: quorate_wire::raft::Index, out: &mut Effects) {
+    pub(super) fn committed_members(&mut self, before: Index, out: &mut Effects) {
         let news = self.log.members_at().is_some_and(|index| index > before && index <= self.commit);
         if news {
             // Whoever leaves hears that it is so, as far as it listens.

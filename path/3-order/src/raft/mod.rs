@@ -22,6 +22,7 @@ mod invariants;
 mod leases;
 mod log;
 mod members;
+pub mod message;
 mod persist;
 mod progress;
 mod reads;
@@ -34,20 +35,19 @@ pub(crate) use checkpoints::anchor_anew;
 pub use persist::{RECORD_ENTRY, RECORD_FLOOR, RECORD_VOTE};
 pub(crate) use stays::{first_anchor, next_anchor, rank_of, stay_of, stay_of_record};
 
-use crate::{Anchor, Effect, Effects, Input, Order, Random, Status, Stored};
+use crate::OrderMessage;
+use crate::raft::message::{Index, RaftMessage};
+use crate::{Anchor, Effect, Effects, Input, Order, OrderConfig, Random, Restored, Standing, Status, Stored};
 use election::Votes;
 use log::Log;
 use members::Members;
 use persist::{Loads, Pending};
 use quorate_types::{Halt, RecordId, Reject, ReplicaId, Slot, Span, Time, View, planted};
-use quorate_wire::raft::{EntryBody, Index, RaftMessage};
-use quorate_wire::{Memberships, OrderMessage};
 use reads::FollowerReads;
 use replication::Leading;
 use restore::Replay;
 use stays::stay_of_view;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
 /// No view is higher: a peer that names an absurd one is refused instead of followed to the end of the numbers.
 pub const VIEW_MAX: View = View::new(1 << 62);
@@ -88,6 +88,21 @@ pub struct RaftConfig {
 }
 
 impl RaftConfig {
+    /// What of the general settings concerns Raft.
+    pub fn of(config: &OrderConfig) -> Self {
+        Self {
+            heartbeat: config.heartbeat,
+            election_min: config.timeout,
+            election_max: config.timeout_max,
+            window_bytes: config.window_bytes,
+            message_bytes_max: config.message_bytes_max,
+            cache_bytes: config.cache_bytes,
+            reload: config.reload,
+            lease_drift_percent: config.lease_drift_percent,
+            ..Self::new(config.me, config.members.clone(), config.seed)
+        }
+    }
+
     /// The usual times and sizes.
     pub fn new(me: ReplicaId, members: Vec<ReplicaId>, seed: u64) -> Self {
         Self {
@@ -167,6 +182,7 @@ pub struct Raft {
     /// Only before the start.
     replay: Replay,
     reads: FollowerReads,
+    standing: Standing,
     started: bool,
     halted: bool,
 }
@@ -208,6 +224,7 @@ impl Raft {
             held_records: None,
             replay: Replay::default(),
             reads: FollowerReads::default(),
+            standing: Standing::default(),
             started: false,
             halted: false,
         }
@@ -229,7 +246,7 @@ impl Raft {
     }
 
     fn on_receive(&mut self, from: ReplicaId, message: OrderMessage, out: &mut Effects) {
-        let OrderMessage::Raft(message) = message else {
+        let Some(message) = message.take::<RaftMessage>() else {
             return reject(out, from, Reject::Malformed("raft: another protocol's message"));
         };
         // Whoever the host vouches for is heard, also who is no member of what holds here: it may know better. [raft L122]
@@ -316,6 +333,27 @@ impl Raft {
     }
 }
 
+impl Raft {
+    /// How the step leaves it behind.
+    fn stand(&mut self) {
+        let leading = matches!(&self.role, Role::Leader(lead) if lead.transfer.is_none()) && !self.halted;
+        // The first record of a view follows everything that was committed before.
+        let settled = leading && self.log.view_at(self.delivered) == Some(self.view);
+        let (in_flight, in_flight_bytes) = self.proposed_and_open();
+        let holds_back = self.strains_a_follower();
+        self.standing =
+            Standing { view: self.view, leading, settled, holds_back, in_flight, in_flight_bytes };
+    }
+
+    /// The slot after which the log begins.
+    fn begins_after(&self) -> Slot {
+        if planted("floor-as-stated") {
+            return self.floor_stated;
+        }
+        if self.started { Slot::new(self.log.floor_slots()) } else { self.forgotten_before() }
+    }
+}
+
 impl Order for Raft {
     fn restore_anchor(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
         assert!(!self.started, "an anchor is restored before the start");
@@ -337,12 +375,12 @@ impl Order for Raft {
         self.restore_lost(missing);
     }
 
-    fn knows_vote(&self) -> bool {
-        self.replay.knows_vote()
-    }
-
-    fn needs_checkpoint(&self) -> bool {
-        self.misses_entries()
+    fn restored(&self) -> Restored {
+        Restored {
+            knows_vote: self.replay.knows_vote(),
+            needs_checkpoint: self.misses_entries(),
+            begins_after: self.begins_after(),
+        }
     }
 
     fn covers(&self, slot: Slot, anchor: &Anchor) -> bool {
@@ -374,6 +412,7 @@ impl Order for Raft {
             self.reset_election_timer();
         }
         self.tell_members(out);
+        self.stand();
         self.invariants(false);
     }
 
@@ -406,6 +445,7 @@ impl Order for Raft {
         }
         self.tell_members(out);
         self.trim();
+        self.stand();
         self.invariants(false);
     }
 
@@ -429,66 +469,25 @@ impl Order for Raft {
         self.records_needed_from()
     }
 
-    fn forgotten(&self) -> Slot {
-        if planted("floor-as-stated") {
-            return self.floor_stated;
-        }
-        if self.started { Slot::new(self.log.floor_slots()) } else { self.forgotten_before() }
+    fn standing(&self) -> Standing {
+        self.standing
     }
 
     fn status(&self) -> Status {
-        let (in_flight, in_flight_bytes) = self.in_flight();
         Status {
             view: self.view,
             leader: self.leader,
-            leading: self.leading(),
             decided: self.decided,
-            in_flight,
-            in_flight_bytes,
             members: self.member_status(),
             caught_up: self.caught_up(),
             there: self.there(),
             lost: self.lost.iter().map(|(replica, entries)| (*replica, *entries)).collect(),
+            open: Vec::new(),
+            lease: self.config.lease_drift_percent.map(|_| self.holds_lease()),
+            answered_by_lease: self.leased,
             membership: self.membership().clone(),
             committed_membership: self.committed_number(),
-        }
-    }
-
-    fn memberships(&self) -> Vec<Arc<Memberships>> {
-        self.named_members()
-    }
-
-    fn leading(&self) -> bool {
-        matches!(&self.role, Role::Leader(lead) if lead.transfer.is_none()) && !self.halted
-    }
-
-    fn settled(&self) -> bool {
-        // The first record of a view follows everything that was committed before.
-        Order::leading(self) && self.log.view_at(self.delivered) == Some(self.view)
-    }
-
-    fn holds_back(&self) -> bool {
-        self.strains_a_follower()
-    }
-
-    fn in_flight(&self) -> (usize, usize) {
-        self.proposed_and_open()
-    }
-
-    fn lease(&self) -> Option<bool> {
-        self.config.lease_drift_percent.map(|_| self.holds_lease())
-    }
-
-    fn answered_by_lease(&self) -> u64 {
-        self.leased
-    }
-
-    fn brings(&self, message: &OrderMessage, each: &mut dyn FnMut(u64)) {
-        let OrderMessage::Raft(RaftMessage::AppendEntries { entries, .. }) = message else { return };
-        for entry in entries {
-            if let EntryBody::Batch(batch) = &entry.body {
-                each(batch.bytes().len() as u64);
-            }
+            memberships: self.named_members(),
         }
     }
 
@@ -498,7 +497,7 @@ impl Order for Raft {
 }
 
 fn send(out: &mut Effects, to: ReplicaId, message: RaftMessage, after: Option<RecordId>) {
-    out.push(Effect::Send { to, message: OrderMessage::Raft(message), after });
+    out.push(Effect::Send { to, message: OrderMessage::of(message), after });
 }
 
 fn reject(out: &mut Effects, from: ReplicaId, why: Reject) {

@@ -13,10 +13,10 @@
 //! docs/protocols/raft.md L1-L8, L86-L88. INV-RAFT-1, INV-RAFT-3, INV-RAFT-4. Tests: tests/restart.rs.
 
 use super::Raft;
+use crate::raft::message::{Entry, EntryBody, Index, Position};
 use crate::{Effect, Effects, Stored};
 use bytes::Bytes;
 use quorate_types::{Halt, RecordId, ReplicaId, Slot, View, planted};
-use quorate_wire::raft::{Entry, EntryBody, Index, Position};
 use std::collections::BTreeMap;
 
 /// [`Stored::kind`] of an entry.

@@ -5,8 +5,8 @@
 
 use super::log::Log;
 use super::persist::Pending;
+use crate::raft::message::Index;
 use quorate_types::{ReplicaId, Span, Time, planted};
-use quorate_wire::raft::Index;
 
 /// How entries are sent to a follower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

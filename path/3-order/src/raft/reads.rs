@@ -8,9 +8,9 @@
 //! Tests: tests/reads.rs; tests/chaos.rs compares every confirmed read with what was decided before it.
 
 use super::{Raft, Role, reject, send};
+use crate::raft::message::RaftMessage;
 use crate::{Effect, Effects};
 use quorate_types::{Reject, ReplicaId, Slot, Time, View, planted};
-use quorate_wire::raft::RaftMessage;
 
 /// No member has more reads waiting at the leader: a correct one has one.
 const REMOTE_READS_MAX: usize = 64;

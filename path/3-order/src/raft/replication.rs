@@ -10,10 +10,10 @@ use super::progress::{Flow, Progress};
 use super::reads::LeaderReads;
 use super::transfer::Transfer;
 use super::{Raft, RaftConfig, Role, reject, send};
+use crate::raft::message::{AppendOutcome, ENTRIES_MAX, Entry, EntryBody, Index, RaftMessage};
 use crate::{Effects, Stored};
 use quorate_types::{MembershipId, Reject, ReplicaId, Span, Time, View, planted};
 use quorate_wire::Batch;
-use quorate_wire::raft::{AppendOutcome, ENTRIES_MAX, Entry, EntryBody, Index, RaftMessage};
 
 /// What a replica keeps only while it leads.
 #[derive(Debug)]

@@ -24,9 +24,9 @@ use super::persist::{
     RECORD_ENTRY, RECORD_FLOOR, RECORD_VOTE, inconsistent, read_entry, read_floor, read_vote,
 };
 use super::{Raft, checkpoints};
-use crate::{Anchor, Effects, Order as _, Stored};
+use crate::raft::message::{Entry, Index, Position};
+use crate::{Anchor, Effects, Stored};
 use quorate_types::{Halt, RecordId, ReplicaId, Slot, View, planted};
-use quorate_wire::raft::{Entry, Index, Position};
 
 /// The log that the records tell, as far as it matters beside ours.
 #[derive(Debug, Default)]
@@ -286,7 +286,7 @@ impl Raft {
     /// [raft L106-L107]
     pub(super) fn restore_over(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
         assert!(
-            self.knows_vote() && self.is_covered_by(slot, anchor),
+            self.replay.knows_vote() && self.is_covered_by(slot, anchor),
             "INV-RAFT-17: whoever lost records takes part only from a checkpoint on that holds all it acknowledged"
         );
         let (position, members) = checkpoints::read_anchor(slot, anchor)?;
@@ -318,7 +318,7 @@ impl Raft {
     /// All records were given. [raft L82-L84, L107]
     pub(super) fn finish_restoring(&mut self, out: &mut Effects) -> Result<(), Halt> {
         assert!(
-            self.knows_vote() && !self.misses_entries(),
+            self.replay.knows_vote() && !self.misses_entries(),
             "INV-RAFT-17: whoever lost records takes part only from a checkpoint on that holds all it acknowledged"
         );
         let (mut replay, anchor) = (std::mem::take(&mut self.replay), self.log.floor());

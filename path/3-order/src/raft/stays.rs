@@ -9,10 +9,10 @@
 use super::checkpoints::{read_anchor, write_anchor};
 use super::persist::{RECORD_ENTRY, RECORD_FLOOR, RECORD_VOTE};
 use super::{VIEW_MAX, persist};
+use crate::raft::message::{Index, Position};
 use crate::{Anchor, Stored};
 use quorate_types::{Halt, Slot, View};
 use quorate_wire::Memberships;
-use quorate_wire::raft::{Index, Position};
 
 /// No stay has more views, or indexes, than fit into so many bits.
 const STAY_BITS: u32 = 40;

@@ -8,8 +8,8 @@
 
 use super::{Raft, Role, reject, send};
 use crate::Effects;
+use crate::raft::message::RaftMessage;
 use quorate_types::{Reject, ReplicaId, Time, View};
-use quorate_wire::raft::RaftMessage;
 
 /// A transfer under way.
 #[derive(Debug)]

@@ -4,7 +4,10 @@ use super::{check, variants};
 const MESSAGES: &str = "/// All.\npub enum RaftMessage {\n    /// Asks, for { votes.\n    #[allow(x, y)]\n    Vote(Vote, u8),\n    Append { slot: Slot, n: [u8; 2] },\n    Timeout,\n    Last\n}\nenum Other { No }\n";
 
 fn with(script: &str) -> Vec<String> {
-    problems(check, &[("base/wire/src/raft.rs", MESSAGES), ("check/script/scripts/raft/a.txt", script)])
+    problems(
+        check,
+        &[("path/3-order/src/raft/message.rs", MESSAGES), ("check/script/scripts/raft/a.txt", script)],
+    )
 }
 
 #[test]
@@ -23,9 +26,10 @@ fn every_kind_is_shown() {
 
 #[test]
 fn without_scripts_there_is_a_note_and_without_messages_a_problem() {
-    let none = findings(check, &[("base/wire/src/raft.rs", MESSAGES)]);
+    let none = findings(check, &[("path/3-order/src/raft/message.rs", MESSAGES)]);
     assert!(none.problems.is_empty() && none.notes.len() == 1);
     one(&problems(check, &[("check/script/scripts/raft/a.txt", "")]), "raft.rs: is missing");
-    let renamed = [("check/script/scripts/raft/a.txt", ""), ("base/wire/src/raft.rs", "enum X {}")];
+    let renamed =
+        [("check/script/scripts/raft/a.txt", ""), ("path/3-order/src/raft/message.rs", "enum X {}")];
     one(&problems(check, &renamed), "no enum RaftMessage");
 }

@@ -113,7 +113,7 @@ impl Ordering {
     }
 
     pub(super) fn leads(&self) -> bool {
-        self.raft.leading()
+        self.raft.standing().leading
     }
 
     /// The moment that it waits for has come: nothing is gained by waiting.

@@ -1,12 +1,12 @@
 //! Checkpoints: what is forgotten, where a life begins, what is read back.
 
 use super::one::{One, decisions, sent, some};
+use crate::mod_smart::message::ModSmartBody as Body;
+use crate::mod_smart::message::ModSmartMessage;
 use crate::mod_smart::{ModSmart, ModSmartConfig, RECORD_DECIDED};
 use crate::{Effect, Effects, Input, Order, Stored};
 use quorate_types::FaultModel::{self, Byzantine, Crash};
 use quorate_types::{RecordId, Slot};
-use quorate_wire::OrderMessage;
-use quorate_wire::mod_smart::ModSmartBody as Body;
 
 fn ten(model: FaultModel) -> One {
     let members = if model == Crash { 3 } else { 4 };
@@ -40,7 +40,7 @@ fn what_leads_to_a_checkpoint_is_kept_for_others() {
         for slot in 1..=10 {
             let (order, effects) = restart(&one, model, &one.disk, slot);
             assert_eq!(decisions(&effects).len() as u64, 10 - slot);
-            assert_eq!((order.forgotten(), order.decided()), (Slot::ZERO, Slot::new(10)));
+            assert_eq!((order.restored().begins_after, order.decided()), (Slot::ZERO, Slot::new(10)));
             assert!((1..=10).all(|slot| order.log.get(Slot::new(slot)).is_some()), "{slot}");
             assert!(order.log.proof(Slot::new(10)).is_some(), "the last one is in memory");
             assert_eq!(order.keep_from(), Some(RecordId::FIRST));
@@ -48,7 +48,7 @@ fn what_leads_to_a_checkpoint_is_kept_for_others() {
             let first = one.disk.iter().position(|record| record.kind == RECORD_DECIDED).expect("slot 1");
             let cut: Vec<_> = one.disk[first + 1..].to_vec();
             let (order, _) = restart(&one, model, &cut, slot);
-            assert_eq!(order.forgotten(), Slot::new(1), "slot 1 is missing");
+            assert_eq!(order.restored().begins_after, Slot::new(1), "slot 1 is missing");
         }
     }
 }
@@ -81,7 +81,7 @@ fn what_a_checkpoint_holds_is_forgotten() {
         let mut one = ten(model);
         assert_eq!(one.order.keep_from(), Some(RecordId::FIRST));
         one.step(Input::Trim { slot: Slot::new(6) });
-        assert_eq!(one.order.forgotten(), Slot::new(6));
+        assert_eq!(one.order.restored().begins_after, Slot::new(6));
         let keep = one.order.keep_from().expect("there are records");
         assert!(keep > RecordId::new(6), "{keep}");
         for from in 1..=keep.number() {
@@ -142,7 +142,7 @@ fn a_log_that_begins_too_late_halts() {
     assert!(restore(false).1.is_err());
     let (mut order, result) = restore(true);
     assert_eq!(result, Ok(()));
-    assert!(order.knows_vote() && order.needs_checkpoint());
+    assert!(order.restored().knows_vote && order.restored().needs_checkpoint);
     assert!(!order.covers(Slot::new(5), &anchor) && order.covers(Slot::new(6), &anchor));
     order.restore_installed(Slot::new(8), &anchor).expect("it continues");
     let mut out = Effects::new();
@@ -227,10 +227,12 @@ pub(super) fn a_statement_waits_for_what_it_says_of_the_log() {
     let out = one.step(Input::Installed { slot: Slot::new(5), anchor });
     let last = RecordId::new(one.disk.len() as u64);
     let said = out.iter().find_map(|effect| match effect {
-        Effect::Send { message: OrderMessage::ModSmart(message), after, .. } => match &message.body {
-            Body::StopData { collect, .. } => Some((collect.decided, *after)),
-            _ => None,
-        },
+        Effect::Send { message, after, .. } => {
+            match message.get().map(|message: &ModSmartMessage| &message.body) {
+                Some(Body::StopData { collect, .. }) => Some((collect.decided, *after)),
+                _ => None,
+            }
+        }
         _ => None,
     });
     assert_eq!(said, Some((Slot::new(5), Some(last))));

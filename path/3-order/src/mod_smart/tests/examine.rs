@@ -2,11 +2,11 @@
 
 use super::one::{One, rejected, sent, some};
 use super::world::value;
+use crate::mod_smart::message::{Complaint, ModSmartBody as Body};
 use crate::{Effect, Input};
 use quorate_types::FaultModel::{Byzantine, Crash};
 use quorate_types::{Digest, Slot, Span};
 use quorate_wire::Batch;
-use quorate_wire::mod_smart::{Complaint, ModSmartBody as Body};
 
 /// A replica whose host does not answer.
 fn held(me: usize, members: usize) -> One {

@@ -2,11 +2,11 @@
 
 use super::one::{One, decisions, rejected, sent, some};
 use crate::mod_smart::SLOT_MAX;
+use crate::mod_smart::message::{ModSmartBody as Body, Proof};
 use crate::{Effect, Input};
 use quorate_types::FaultModel::{Byzantine, Crash};
 use quorate_types::{Slot, Span};
 use quorate_wire::Batch;
-use quorate_wire::mod_smart::{ModSmartBody as Body, Proof};
 
 fn fetches(effects: &[Effect]) -> Vec<usize> {
     let asked = |to: &usize| sent(effects, *to).iter().any(|body| matches!(body, Body::Fetch { .. }));

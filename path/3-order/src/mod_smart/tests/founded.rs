@@ -5,12 +5,12 @@ use super::chaos::{schedule, seeds};
 use super::liars::How;
 use super::one::{One, sent, some};
 use super::world::{Plan, World};
+use crate::mod_smart::message::ModSmartBody as Body;
 use crate::mod_smart::{ModSmart, first_anchor};
 use crate::{Anchor, Effects, Input, Order, Stored};
 use quorate_types::FaultModel::{self, Byzantine, Crash};
 use quorate_types::{RecordId, Slot, Span};
 use quorate_wire::Batch;
-use quorate_wire::mod_smart::ModSmartBody as Body;
 
 const STATE: u64 = 13;
 
@@ -111,7 +111,7 @@ fn a_log_knows_the_state_that_it_began_with() {
         assert_eq!(anchor, first_anchor(Slot::new(STATE)), "all name the same");
         let order = again(&one, model, slot, &anchor, &ends_here);
         assert_eq!((order.decided(), order.tenures.now().since), (Slot::new(STATE), Slot::new(STATE)));
-        assert_eq!(order.forgotten(), Slot::new(STATE));
+        assert_eq!(order.restored().begins_after, Slot::new(STATE));
     }
 }
 

@@ -6,13 +6,14 @@
 
 use super::chaos;
 use super::world::{Plan, World, another, batch, encode, place, replica, value};
+use crate::OrderMessage;
 use crate::mod_smart::Statements;
+use crate::mod_smart::message::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof};
 use crate::mod_smart::tenures::number_of;
 use quorate_auth::{Authenticator, Keyed};
-use quorate_types::Signature;
+use quorate_auth::{Signature, Signed};
 use quorate_types::{AgreedTime, ClusterId, Digest, InstanceId, Random, ReplicaId, Slot, Span, View};
-use quorate_wire::mod_smart::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof, Signed};
-use quorate_wire::{Batch, BatchHeader, Holds, Member, Membership, Memberships, OrderMessage, SystemCommand};
+use quorate_wire::{Batch, BatchHeader, Holds, Member, Membership, Memberships, SystemCommand};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -112,7 +113,7 @@ impl Lies {
 
     /// What arrives is remembered.
     pub(super) fn hear(&mut self, message: &OrderMessage) {
-        let OrderMessage::ModSmart(message) = message else { return };
+        let Some(message) = message.get::<ModSmartMessage>() else { return };
         match &message.body {
             Body::StopData { collect, .. } => {
                 let list = self.collects.entry(message.view).or_default();
@@ -126,7 +127,7 @@ impl Lies {
             _ => {}
         }
         if self.heard.len() < 400 {
-            self.heard.push((**message).clone());
+            self.heard.push(message.clone());
         }
     }
 
@@ -181,7 +182,7 @@ impl Lies {
         to: usize,
         message: ModSmartMessage,
     ) -> Vec<(usize, Vec<u8>)> {
-        self.hear(&OrderMessage::ModSmart(Box::new(message.clone())));
+        self.hear(&OrderMessage::of(message.clone()));
         let how = match self.how {
             How::All if random.below(3) == 0 => return vec![(to, encode(&message))],
             How::All => ALL[random.below(ALL.len() as u64 - 1) as usize],

@@ -2,13 +2,14 @@
 
 use super::one::{One, decisions, rejected, sent, some};
 use super::world::{replica, value};
+use crate::OrderMessage;
 use crate::mod_smart::SLOT_MAX;
+use crate::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
 use crate::{Effect, Input, Order};
+use quorate_auth::Signature;
 use quorate_types::FaultModel::{Byzantine, Crash};
-use quorate_types::Signature;
 use quorate_types::{Digest, MembershipId, Slot, View};
-use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage};
-use quorate_wire::{OrderMessage, Verified};
+use quorate_wire::Verified;
 
 /// Member 1 leads view 1.
 const LEADER: usize = 1;
@@ -61,7 +62,7 @@ fn one_slot_is_in_flight() {
     let out = one.step(Input::Propose(some(1)));
     assert_eq!(sent(&out, 0), [propose(1, 1), write(1, 1)]);
     assert_eq!(sent(&one.step(Input::Propose(some(2))), 0), []);
-    assert_eq!(one.order.in_flight().0, 2);
+    assert_eq!(one.order.standing().in_flight, 2);
     for from in [0, 2] {
         one.hear(from, 1, write(1, 1));
     }
@@ -72,7 +73,7 @@ fn one_slot_is_in_flight() {
     }
     assert_eq!(decisions(&out), [(1, some(1))]);
     assert!(sent(&out, 0).contains(&propose(2, 2)));
-    assert_eq!(one.order.in_flight().0, 1);
+    assert_eq!(one.order.standing().in_flight, 1);
 }
 
 #[test]
@@ -242,7 +243,7 @@ fn messages_of_another_membership_are_refused() {
     let mut one = One::new(0, 4, Byzantine);
     let body = one.accept(2, 1, 1, value(&some(7)));
     let message = ModSmartMessage { membership: MembershipId::new(2), view: View::FIRST, body };
-    let message = OrderMessage::ModSmart(Box::new(message));
+    let message = OrderMessage::of(message);
     let out = one.step(Input::Receive(Verified::vouch(super::world::replica(2), message)));
     assert_eq!(rejected(&out), 1);
     assert!(one.order.tallies.is_empty());

@@ -1,13 +1,14 @@
 //! One replica by itself; the test plays all others, whose keys it has.
 
 use super::world::{batch, replica, value};
+use crate::OrderMessage;
+use crate::mod_smart::message::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof};
 use crate::mod_smart::{ModSmart, ModSmartConfig};
 use crate::{Effect, Effects, Input, Order, Stored, Waited};
 use quorate_auth::{Authenticator, Keyed, Trusting};
-use quorate_types::Signature;
+use quorate_auth::{Signature, Signed};
 use quorate_types::{Digest, FaultModel, MembershipId, RecordId, Slot, Span, Time, View};
-use quorate_wire::mod_smart::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof, Signed};
-use quorate_wire::{Batch, OrderMessage, Verified};
+use quorate_wire::{Batch, Verified};
 
 const SEED: u64 = 77;
 
@@ -137,7 +138,7 @@ impl One {
     /// The same from who is in this membership.
     pub(super) fn hear_in(&mut self, membership: u64, from: usize, view: u64, body: Body) -> Vec<Effect> {
         let (membership, view) = (MembershipId::new(membership), View::new(view));
-        let message = OrderMessage::ModSmart(Box::new(ModSmartMessage { membership, view, body }));
+        let message = OrderMessage::of(ModSmartMessage { membership, view, body });
         self.step(Input::Receive(Verified::vouch(replica(from), message)))
     }
 
@@ -214,8 +215,8 @@ impl One {
 /// What was sent to a member, without what waits.
 pub(super) fn sent(effects: &[Effect], to: usize) -> Vec<Body> {
     let body = |effect: &Effect| match effect {
-        Effect::Send { to: whom, message: OrderMessage::ModSmart(message), .. } if *whom == replica(to) => {
-            Some(message.body.clone())
+        Effect::Send { to: whom, message, .. } if *whom == replica(to) => {
+            message.get().map(|message: &ModSmartMessage| message.body.clone())
         }
         _ => None,
     };

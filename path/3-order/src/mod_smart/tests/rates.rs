@@ -2,10 +2,10 @@
 
 use super::one::{One, sent, some};
 use super::world::value;
+use crate::mod_smart::message::{Complaint, ModSmartBody as Body};
 use crate::{Effect, Waited};
 use quorate_types::FaultModel::{Byzantine, Crash};
 use quorate_types::{FaultModel, Slot, Span};
-use quorate_wire::mod_smart::{Complaint, ModSmartBody as Body};
 
 /// Member 0 of four; and the slot that is next, and the view.
 struct Group {

@@ -2,13 +2,14 @@
 
 use super::one::{One, decisions, sent, some};
 use super::world::value;
+use crate::mod_smart::message::ModSmartBody as Body;
 use crate::mod_smart::persist::inconsistent;
 use crate::mod_smart::{RECORD_DECIDED, RECORD_LOCKED, RECORD_VIEW, RECORD_WROTE};
 use crate::{Effect, Effects, Input, Order, Stored};
 use bytes::Bytes;
+use quorate_auth::Signed;
 use quorate_types::FaultModel::{Byzantine, Crash};
 use quorate_types::{Halt, RecordId, Slot, Time, View};
-use quorate_wire::mod_smart::{ModSmartBody as Body, Signed};
 
 fn propose(slot: u64, number: u64) -> Body {
     Body::Propose { slot: Slot::new(slot), batch: some(number) }
@@ -115,7 +116,7 @@ fn record(kind: u8, head: &[u64], digest: bool, payload: Bytes) -> Stored {
 
 fn view_record(view: u64) -> Stored {
     let mut payload = Vec::new();
-    quorate_wire::mod_smart::write_signed(&mut payload, &Signed::new());
+    quorate_auth::write_signed(&mut payload, &Signed::new());
     record(RECORD_VIEW, &[view], false, payload.into())
 }
 
@@ -183,9 +184,9 @@ fn votes_before_a_decision_do_not_matter_any_more() {
         if gap_at_end {
             order.restore_gap(1);
         }
-        assert_eq!(order.knows_vote(), at < last, "record {at} of {}", one.disk.len());
-        if order.knows_vote() {
-            assert!(order.needs_checkpoint(), "slots are missing");
+        assert_eq!(order.restored().knows_vote, at < last, "record {at} of {}", one.disk.len());
+        if order.restored().knows_vote {
+            assert!(order.restored().needs_checkpoint, "slots are missing");
             let anchor = One::new(0, 4, Byzantine).order.anchor(Slot::ZERO).expect("the same at all");
             assert!(!order.covers(Slot::ZERO, &anchor));
             let slot = order.log.floor();
@@ -306,7 +307,7 @@ fn a_checkpoint_ahead_of_the_log_is_trimmed_to_as_far_as_that_goes() {
     let (disk, _) = four_decided(Crash, 3);
     let mut again = after_checkpoint(4, Crash, 3, &disk);
     again.step(Input::Trim { slot: Slot::new(4) });
-    assert_eq!((again.order.forgotten(), again.order.decided()), (Slot::new(3), Slot::new(3)));
+    assert_eq!((again.order.restored().begins_after, again.order.decided()), (Slot::new(3), Slot::new(3)));
     let again = after_checkpoint(4, Crash, 3, &again.disk);
     assert_eq!(again.order.open.lock, Some((View::FIRST, value(&some(4)))));
 }
@@ -322,9 +323,9 @@ fn what_leads_to_the_checkpoint_was_not_forgotten() {
         for (id, record) in (1..).zip(disk) {
             order.restore(RecordId::new(id), record.clone()).expect("records of ours");
         }
-        let before = order.forgotten();
+        let before = order.restored().begins_after;
         order.start(quorate_types::Time::ZERO, &mut Effects::new());
-        assert_eq!(order.forgotten(), before, "the start changes nothing");
+        assert_eq!(order.restored().begins_after, before, "the start changes nothing");
         before.number()
     };
     assert_eq!(forgotten(4, &disk), 0, "three slots, and a vote on the fourth");

@@ -5,11 +5,11 @@ use super::liars::How;
 use super::one::{One, sent, some};
 use super::world::{Plan, World, encode, replica};
 use crate::mod_smart::ModSmartConfig;
+use crate::mod_smart::message::{Complaint, ModSmartBody as Body, ModSmartMessage};
 use crate::{Effect, Input, Order};
 use quorate_auth::Authenticator;
 use quorate_types::FaultModel::{Byzantine, Crash};
 use quorate_types::{MembershipId, Span, View};
-use quorate_wire::mod_smart::{Complaint, ModSmartBody as Body, ModSmartMessage};
 use std::collections::BTreeMap;
 
 fn rotating(config: ModSmartConfig) -> ModSmartConfig {
@@ -244,12 +244,12 @@ fn a_leader_proposes_no_more_than_its_shift() {
     let proposed = |effects: &[Effect]| {
         sent(effects, 2).iter().filter(|body| matches!(body, Body::Propose { .. })).count()
     };
-    assert!(one.order.leading());
+    assert!(one.order.standing().leading);
     assert_eq!(proposed(&one.step(Input::Propose(some(1)))), 1);
-    assert!(one.order.leading(), "one more");
+    assert!(one.order.standing().leading, "one more");
     one.decide(1, 1, 1, &some(1));
     assert_eq!(proposed(&one.step(Input::Propose(some(2)))), 1);
-    assert!(!one.order.leading(), "its shift is full");
+    assert!(!one.order.standing().leading, "its shift is full");
     assert_eq!(proposed(&one.step(Input::Propose(some(3)))), 0);
     let out = one.decide(1, 2, 1, &some(2));
     assert_eq!((proposed(&out), stops(&out)), (0, vec![(2, Complaint::Leaves)]));

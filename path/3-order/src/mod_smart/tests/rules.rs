@@ -1,9 +1,9 @@
 //! What binds a view, against examples that once went wrong elsewhere, and against all histories of a small world.
 
+use crate::mod_smart::message::Collect;
 use crate::mod_smart::rules::{Verdict, judge, leader_of};
-use quorate_types::Signature;
+use quorate_auth::Signature;
 use quorate_types::{Digest, FaultModel, Faults, ReplicaId, Slot, Trust, View};
-use quorate_wire::mod_smart::Collect;
 use std::collections::BTreeSet;
 
 fn digest(value: u8) -> Digest {

@@ -2,10 +2,10 @@
 
 use super::one::{One, rejected, sent, some};
 use super::world::{Plan, World, replica, request_of};
+use crate::mod_smart::message::{Complaint, ModSmartBody as Body};
 use crate::{Effect, Input, Order};
 use quorate_types::FaultModel::{Byzantine, Crash};
 use quorate_types::{Slot, Span};
-use quorate_wire::mod_smart::{Complaint, ModSmartBody as Body};
 
 fn asked(effects: &[Effect], to: usize) -> Vec<(u64, Complaint)> {
     let stop = |body: Body| match body {
@@ -303,10 +303,10 @@ fn an_hour_is_soon_forgotten() {
 pub(super) fn a_restarted_leader_does_not_lead() {
     for (model, members) in [(Crash, 3), (Byzantine, 4)] {
         let mut first = One::new(1, members, model);
-        assert!(first.order.leading());
+        assert!(first.order.standing().leading);
         first.step(Input::Propose(some(1)));
         let mut again = One::restored(1, members, model, first.disk);
-        assert!(!again.order.leading());
+        assert!(!again.order.standing().leading);
         assert_eq!(sent(&again.step(Input::Propose(some(2))), 0), []);
         assert!(asked(&again.pass(Span::from_millis(200)), 0).contains(&(2, Complaint::Leaves)));
     }

@@ -3,11 +3,12 @@
 use super::one::{One, decisions, rejected, sent, some};
 use super::world::{Plan, World, batch, value};
 use crate::Effect;
+use crate::OrderMessage;
+use crate::mod_smart::message::{Collect, ModSmartBody as Body, ModSmartMessage, Proof, WRITES_MAX};
+use quorate_auth::Signature;
 use quorate_types::FaultModel::{Byzantine, Crash};
-use quorate_types::Signature;
 use quorate_types::{InstanceId, MembershipId, Slot, Span, View};
-use quorate_wire::mod_smart::{Collect, ModSmartBody as Body, ModSmartMessage, Proof, WRITES_MAX};
-use quorate_wire::{Batch, MEMBERS_MAX, OrderMessage};
+use quorate_wire::{Batch, MEMBERS_MAX};
 
 /// Member 2 leads view 2, with four members.
 fn leader() -> One {
@@ -193,7 +194,7 @@ fn a_sync_of_all_members_fits_into_a_frame() {
 fn frame_bytes(body: Body) -> usize {
     let (membership, view) = (MembershipId::FIRST, View::new(17));
     let message = ModSmartMessage { membership, view, body };
-    OrderMessage::ModSmart(Box::new(message)).frame(InstanceId::new(1)).to_vec().len()
+    OrderMessage::of(message).frame(InstanceId::new(1)).to_vec().len()
 }
 
 fn follower() -> One {

@@ -7,6 +7,8 @@
 mod changes;
 
 use super::liars::Lies;
+use crate::OrderMessage;
+use crate::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
 use crate::mod_smart::statements::digest_of;
 use crate::mod_smart::{ModSmart, ModSmartConfig, Phase, first_anchor};
 use crate::{Anchor, Effect, Effects, Input, Order, Random, Stored};
@@ -17,10 +19,7 @@ use quorate_types::{
     AgreedTime, Digest, FaultModel, InstanceId, ItemsBuilder, RecordId, Reject, ReplicaId, RequestNumber,
     SessionId, Slot, Span, Time, View,
 };
-use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage};
-use quorate_wire::{
-    Batch, BatchHeader, FRAME_HEADER, OrderMessage, RequestHeader, RequestKind, RequestProof, Verified,
-};
+use quorate_wire::{Batch, BatchHeader, FRAME_HEADER, RequestHeader, RequestKind, RequestProof, Verified};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A batch with one request, `size` bytes longer than the smallest; differs from every other with another number.
@@ -71,11 +70,11 @@ const INSTANCE: InstanceId = InstanceId::new(1);
 
 /// Of every message in the tests.
 pub(super) fn encode(message: &ModSmartMessage) -> Vec<u8> {
-    OrderMessage::ModSmart(Box::new(message.clone())).frame(INSTANCE).to_vec()[FRAME_HEADER..].to_vec()
+    OrderMessage::of(message.clone()).frame(INSTANCE).to_vec()[FRAME_HEADER..].to_vec()
 }
 
 pub(super) fn decode(bytes: &[u8]) -> Option<OrderMessage> {
-    OrderMessage::decode(bytes.to_vec().into()).ok().map(|(_, message)| message)
+    crate::protocols::decode(bytes.to_vec().into()).ok().map(|(_, message)| message)
 }
 
 enum Event {
@@ -251,7 +250,7 @@ impl World {
         Keyed::new(replica(at), self.seed)
     }
     pub(super) fn leader(&self) -> Option<usize> {
-        let leads = |at: &usize| self.is_up(*at) && self.order(*at).leading();
+        let leads = |at: &usize| self.is_up(*at) && self.order(*at).standing().leading;
         (0..self.members()).filter(leads).max_by_key(|at| self.view(*at))
     }
 
@@ -356,7 +355,9 @@ impl World {
     /// Whoever leads takes up what is not decided.
     pub(super) fn serve(&mut self) {
         for at in 0..self.members() {
-            let free = self.is_up(at) && self.order(at).leading() && Order::in_flight(self.order(at)).0 == 0;
+            let free = self.is_up(at)
+                && self.order(at).standing().leading
+                && self.order(at).standing().in_flight == 0;
             let count = self.pending.len() as u64;
             if free && count > 0 && self.served {
                 let which = self.random.below(count) as usize;
@@ -424,12 +425,15 @@ impl World {
                 assert_eq!(id, machine.durable().plus(machine.unsynced.len() as u64 + 1));
                 machine.unsynced.push_back(record);
             }
-            Effect::Send { to, message: OrderMessage::ModSmart(message), after } => match after {
-                Some(after) if after > self.machines[at].durable() => {
-                    self.machines[at].held.push((after, to, *message));
+            Effect::Send { to, message, after } => {
+                let message = message.take().expect("it speaks Mod-SMaRt");
+                match after {
+                    Some(after) if after > self.machines[at].durable() => {
+                        self.machines[at].held.push((after, to, message));
+                    }
+                    _ => self.leave(at, place(to), message),
                 }
-                _ => self.leave(at, place(to), *message),
-            },
+            }
             Effect::Decided { slot, batch } => self.note_decided(at, slot, batch),
             Effect::Load { load, records } => {
                 let (life, span) = (self.machines[at].life, self.takes(at, self.sync_max));
@@ -451,7 +455,7 @@ impl World {
             Effect::Halt(why) => panic!("replica {at} halts: {why}"),
             Effect::Members { memberships, committed } => self.on_members(at, &memberships, committed),
             Effect::LeaderChanged { .. } | Effect::ReadConfirmed { .. } | Effect::ReadFailed { .. } => {}
-            Effect::Send { .. } | Effect::Examine { .. } => panic!("replica {at} speaks something else"),
+            Effect::Examine { .. } => panic!("replica {at} speaks something else"),
         }
     }
 

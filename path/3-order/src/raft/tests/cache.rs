@@ -3,9 +3,9 @@
 use super::one::{One, append, at, decided, entries_to, entry, matched, sent_to, start_of, view};
 use super::world::replica;
 use crate::raft::RaftConfig;
+use crate::raft::message::RaftMessage;
 use crate::{Effect, Input, Order};
 use quorate_types::{Halt, Span};
-use quorate_wire::raft::RaftMessage;
 
 fn tiny(config: RaftConfig) -> RaftConfig {
     RaftConfig { cache_bytes: 0, ..config }
@@ -137,7 +137,7 @@ fn without_reload_a_leader_holds_back_for_a_live_follower() {
     one.receive(1, matched(1, 1));
     one.receive(2, matched(1, 1));
     let mut proposed = 0;
-    while !one.raft.holds_back() {
+    while !one.raft.standing().holds_back {
         assert!(proposed < 100_000, "it never holds back");
         one.propose(proposed);
         proposed += 1;
@@ -147,9 +147,9 @@ fn without_reload_a_leader_holds_back_for_a_live_follower() {
     assert!(proposed > 10, "half of the cache holds more than {proposed} batches");
     // The follower acknowledges: on we go.
     one.receive(2, matched(1, 1 + proposed));
-    assert!(!one.raft.holds_back());
+    assert!(!one.raft.standing().holds_back);
     // It falls silent: after a while nobody waits for it.
-    while !one.raft.holds_back() {
+    while !one.raft.standing().holds_back {
         one.propose(proposed);
         proposed += 1;
         one.sync();
@@ -159,7 +159,7 @@ fn without_reload_a_leader_holds_back_for_a_live_follower() {
         one.expire();
         one.receive(1, matched(1, 1 + proposed));
     }
-    assert!(!one.raft.holds_back(), "a silent follower holds up the others");
+    assert!(!one.raft.standing().holds_back, "a silent follower holds up the others");
 }
 
 /// A disk that gives back something else is not to be trusted.

@@ -6,11 +6,11 @@ use super::one::{
     rejected, sent, sent_to, start_of, view, vote,
 };
 use super::world::replica;
+use crate::raft::message::{AppendOutcome, Position, RaftMessage};
 use crate::raft::persist::{entry_record, floor_record, vote_record};
 use crate::raft::{RECORD_FLOOR, Raft, RaftConfig};
 use crate::{Anchor, Effect, Effects, Input, Order, Stored};
 use quorate_types::{Halt, RecordId, Slot, Time};
-use quorate_wire::raft::{AppendOutcome, Position, RaftMessage};
 
 fn same(config: RaftConfig) -> RaftConfig {
     config
@@ -280,7 +280,7 @@ fn a_candidate_or_leader_without_its_log_is_none() {
     one.install(20, at(30, 2));
     one.sync();
     assert_eq!(sent(&one.receive(1, vote(3, true))), []);
-    assert!(!one.raft.leading());
+    assert!(!one.raft.standing().leading);
     let mut one = leader();
     one.step(Input::Read(3));
     let effects = one.install(20, at(30, 2));
@@ -289,7 +289,7 @@ fn a_candidate_or_leader_without_its_log_is_none() {
     // One that its log agrees with leaves a leader in office.
     let mut one = leader();
     assert_eq!(decided(&one.install(2, at(3, 1))), [3, 4]);
-    assert!(one.raft.leading() && one.raft.settled());
+    assert!(one.raft.standing().leading && one.raft.standing().settled);
 }
 
 /// What was being read back for delivery is not what comes next.
@@ -316,7 +316,7 @@ fn a_replica_alone_starts_from_its_checkpoint() {
     let mut again = One::anchored(1, Some((2, anchor(at(3, 1)))), one.disk[from..].to_vec(), same);
     again.sync();
     assert_eq!(decided(&again.sync()), [3]);
-    assert!(again.raft.leading() && again.raft.settled());
+    assert!(again.raft.standing().leading && again.raft.standing().settled);
 }
 
 /// Starts with a checkpoint and records; gives the log's end, or says that the replica halts.
@@ -405,12 +405,12 @@ fn a_restart_knows_where_its_log_begins() {
         for (id, record) in (1..).zip(records) {
             raft.restore(RecordId::new(id), record).expect("it fits");
         }
-        let forgotten = raft.forgotten();
+        let forgotten = raft.restored().begins_after;
         raft.start(Time::ZERO, &mut Effects::new());
         raft.invariants(true);
         let first = raft.log.record_at(raft.log.floor().index.next());
         let floor = (raft.log.floor(), raft.log.floor_slots());
-        if forgotten != raft.forgotten() {
+        if forgotten != raft.restored().begins_after {
             assert_eq!(forgotten, Slot::new(7), "nobody knows what a checkpoint before ours leads to");
         }
         (floor.0, floor.1, first.number(), forgotten.number())
@@ -454,7 +454,7 @@ fn a_log_that_a_checkpoint_founds_says_so() {
     assert_eq!(restored(4, at(5, 2), &disk).1, [], "it is said once");
     disk.extend([in_view(3), record(6, 3), record(7, 3)]);
     let (raft, _) = restored(6, at(7, 3), &disk);
-    assert_eq!((raft.log.floor(), raft.forgotten()), (at(5, 2), Slot::new(4)));
+    assert_eq!((raft.log.floor(), raft.restored().begins_after), (at(5, 2), Slot::new(4)));
 }
 
 /// What can not continue the checkpoint must not take part.

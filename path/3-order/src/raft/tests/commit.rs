@@ -60,12 +60,12 @@ fn followers_commit_without_the_leaders_disk() {
 #[test]
 fn a_single_member_waits_for_its_disk() {
     let mut one = One::new(1);
-    assert!(!one.raft.leading(), "its vote is not durable");
+    assert!(!one.raft.standing().leading, "its vote is not durable");
     one.sync();
-    assert!(one.raft.leading());
+    assert!(one.raft.standing().leading);
     assert_eq!(decided(&one.propose(1)), Vec::<u64>::new());
     assert_eq!(decided(&one.sync()), vec![1]);
-    assert_eq!(one.raft.status().in_flight, 0);
+    assert_eq!(one.raft.standing().in_flight, 0);
 }
 
 /// A follower commits what its leader vouches for, not what merely lies at that index.
@@ -88,15 +88,15 @@ fn in_flight_counts_own_open_batches() {
     one.elect();
     one.propose(1);
     one.propose(2);
-    let status = one.raft.status();
+    let status = one.raft.standing();
     assert_eq!(status.in_flight, 2);
     assert!(status.in_flight_bytes > 0);
     one.sync();
     one.receive(1, matched(1, 2));
-    assert_eq!(one.raft.status().in_flight, 1);
+    assert_eq!(one.raft.standing().in_flight, 1);
     one.receive(1, matched(1, 3));
-    assert_eq!((one.raft.status().in_flight, one.raft.status().in_flight_bytes), (0, 0));
+    assert_eq!((one.raft.standing().in_flight, one.raft.standing().in_flight_bytes), (0, 0));
     one.propose(3);
     one.receive(2, vote(9, false));
-    assert_eq!(one.raft.status().in_flight, 0, "it leads no more");
+    assert_eq!(one.raft.standing().in_flight, 0, "it leads no more");
 }

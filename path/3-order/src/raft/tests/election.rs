@@ -4,8 +4,8 @@ use super::one::{
     One, append, ask_pre_vote, ask_vote, at, entry, matched, pre_vote, sent, sent_to, start_of, view, vote,
 };
 use super::world::replica;
+use crate::raft::message::RaftMessage;
 use crate::{Effect, Input, Order};
-use quorate_wire::raft::RaftMessage;
 
 fn granted(message: &RaftMessage) -> bool {
     match message {
@@ -37,9 +37,9 @@ fn a_candidates_own_vote_waits_for_its_disk() {
     assert!(sent(&effects).iter().all(|(_, after, _)| *after == Some(1)), "{effects:?}");
     assert!(matches!(effects.as_slice(), [.., Effect::Send { .. }]));
     one.receive(1, vote(1, true));
-    assert!(!one.raft.leading(), "one vote of three is durable");
+    assert!(!one.raft.standing().leading, "one vote of three is durable");
     one.sync();
-    assert!(one.raft.leading());
+    assert!(one.raft.standing().leading);
 }
 
 /// A vote is written down before it leaves, and nobody else gets it in that view.
@@ -126,9 +126,9 @@ fn a_leader_without_a_quorum_steps_down() {
         one.expire();
         one.receive(2, matched(1, 1));
     }
-    assert!(one.raft.leading(), "one follower and itself are a quorum");
+    assert!(one.raft.standing().leading, "one follower and itself are a quorum");
     let silent_from = one.now;
-    while one.raft.leading() {
+    while one.raft.standing().leading {
         one.expire();
     }
     let silent = one.now.since(silent_from).millis();
@@ -162,7 +162,7 @@ fn refusals_end_a_candidacy() {
     one.receive(2, vote(1, false));
     one.sync();
     one.receive(1, vote(1, true));
-    assert!(!one.raft.leading(), "the candidacy was over");
+    assert!(!one.raft.standing().leading, "the candidacy was over");
 }
 
 /// Two leaders in one view can not be: the second is evidence, and is not followed.

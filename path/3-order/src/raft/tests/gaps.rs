@@ -2,11 +2,11 @@
 
 use super::one::{anchor, at, entry, start_of, view};
 use super::world::replica;
+use crate::raft::message::{Index, Position};
 use crate::raft::persist::{entry_record, floor_record, vote_record};
 use crate::raft::{RECORD_FLOOR, Raft, RaftConfig};
 use crate::{Effect, Effects, Order as _, Stored};
 use quorate_types::{Halt, RecordId, Slot, Time, View};
-use quorate_wire::raft::{Index, Position};
 
 /// A record, or so many that are missing.
 enum Found {
@@ -50,7 +50,7 @@ fn raft(checkpoint: u64, found: Vec<Found>) -> Result<Raft, Halt> {
 /// The first index that a checkpoint must reach, if one is needed.
 fn needed(raft: &Raft) -> Option<u64> {
     let covers = |index: &u64| raft.covers(Slot::new(index - 1), &anchor(at(*index, 1)));
-    raft.needs_checkpoint().then(|| (2..100).find(covers).expect("some checkpoint does"))
+    raft.restored().needs_checkpoint.then(|| (2..100).find(covers).expect("some checkpoint does"))
 }
 
 fn begin(raft: &mut Raft) -> Vec<Effect> {
@@ -66,7 +66,7 @@ fn the_vote_must_follow_the_gap() {
     let before = || vec![vote(1), start(1, 1), batch(1, 2)];
     let knows = |after: Vec<Found>| {
         let found = before().into_iter().chain([Lost(2)]).chain(after).collect();
-        raft(0, found).map(|raft| raft.knows_vote())
+        raft(0, found).map(|raft| raft.restored().knows_vote)
     };
     assert_eq!(knows(vec![batch(1, 3)]), Ok(false));
     assert_eq!(knows(vec![batch(1, 3), vote(2)]), Ok(true));
@@ -80,7 +80,7 @@ fn the_vote_must_follow_the_gap() {
     assert!(knows(vec![Here(other)]).is_err(), "another vote in the same view");
     assert_eq!(knows(vec![batch(3, 3), vote(3)]), Ok(true), "the record of its view was lost");
     assert!(knows(vec![batch(3, 3), vote(2)]).is_err(), "entries of views that were not entered");
-    assert!(raft(0, before()).expect("whole").knows_vote());
+    assert!(raft(0, before()).expect("whole").restored().knows_vote);
 }
 
 /// The checkpoint must hold every index that was ever named; where no entry follows, as many more as records are missing.
@@ -125,7 +125,7 @@ fn what_is_known_stays() {
     let found =
         vec![vote(1), start(1, 1), batch(1, 2), Lost(3), vote(2), batch(1, 9), batch(1, 10), batch(2, 11)];
     let mut one = raft(8, found).expect("it fits");
-    assert_eq!((one.needs_checkpoint(), begin(&mut one)), (false, vec![]));
+    assert_eq!((one.restored().needs_checkpoint, begin(&mut one)), (false, vec![]));
     assert_eq!(one.log.last(), at(11, 2));
     assert_eq!((one.log.record_at(Index::new(10)), one.view), (RecordId::new(6), view(2)));
 }
@@ -136,13 +136,13 @@ fn it_goes_on_from_the_checkpoint() {
     let found =
         || vec![vote(1), start(1, 1), batch(1, 2), Lost(3), batch(1, 6), floor(Position::ZERO, 0, false, 2)];
     let mut one = raft(0, found()).expect("it fits");
-    assert_eq!((one.knows_vote(), needed(&one)), (true, Some(6)));
+    assert_eq!((one.restored().knows_vote, needed(&one)), (true, Some(6)));
     assert!(
         !one.covers(Slot::new(4), &crate::Anchor::decode(&[1]).expect("short")),
         "an anchor of another kind"
     );
     one.restore_installed(Slot::new(7), &anchor(at(8, 1))).expect("an anchor");
-    assert!(!one.needs_checkpoint());
+    assert!(!one.restored().needs_checkpoint);
     let effects = begin(&mut one);
     let [Effect::Persist { id, record, vital: true }] = effects.as_slice() else { panic!("{effects:?}") };
     assert_eq!((id.number(), record.kind), (6, RECORD_FLOOR));
@@ -157,7 +157,7 @@ fn it_goes_on_from_the_checkpoint() {
     let with = found().into_iter().chain([Here(record.clone()), batch(2, 9)]).collect();
     for (found, last, views) in [(found(), at(8, 1), 2), (with, at(9, 2), 2)] {
         let mut again = raft(7, found).expect("it fits");
-        assert!(again.knows_vote() && !again.needs_checkpoint());
+        assert!(again.restored().knows_vote && !again.restored().needs_checkpoint);
         begin(&mut again);
         assert_eq!((again.log.last(), again.view), (last, View::new(views)));
     }
@@ -183,7 +183,7 @@ fn a_log_that_begins_after_a_lost_checkpoint_waits_for_another() {
         let found = || vec![vote(2), batch(1, 8), batch(1, 9), begins(8), batch(2, 10), batch(2, 11)];
         assert!(matches!(restored(false, found()), Err(Halt::LogInconsistent { .. })));
         let mut one = restored(true, found()).expect("it is known that one is lost");
-        assert_eq!((one.knows_vote(), needed(&one)), (true, Some(11)), "all that was acknowledged");
+        assert_eq!((one.restored().knows_vote, needed(&one)), (true, Some(11)), "all that was acknowledged");
         one.restore_installed(Slot::new(10), &anchor(at(11, 1))).expect("an anchor");
         let effects = begin(&mut one);
         assert!(matches!(effects.as_slice(), [Effect::Persist { vital: true, .. }]), "{effects:?}");
@@ -194,7 +194,7 @@ fn a_log_that_begins_after_a_lost_checkpoint_waits_for_another() {
     // What the older one reaches goes on by itself.
     let mut whole =
         restored(true, vec![floor(at(3, 1), 2, false, 1), batch(1, 4), batch(1, 5)]).expect("it fits");
-    assert_eq!((whole.needs_checkpoint(), begin(&mut whole)), (false, vec![]));
+    assert_eq!((whole.restored().needs_checkpoint, begin(&mut whole)), (false, vec![]));
     assert_eq!(whole.log.last(), at(5, 1));
 }
 

@@ -2,11 +2,12 @@
 
 use super::one::{One, append, at, entry, matched, start_of};
 use super::world::replica;
+use crate::OrderMessage;
+use crate::raft::message::{AppendOutcome, Entry, Index, Position, RaftMessage};
 use crate::raft::{RaftConfig, VIEW_MAX};
 use crate::{Effect, Input, Order, Random};
 use quorate_types::{Reject, View};
-use quorate_wire::raft::{AppendOutcome, Entry, Index, Position, RaftMessage};
-use quorate_wire::{OrderMessage, Verified};
+use quorate_wire::Verified;
 
 /// Numbers near the interesting ones: small, and at both ends of what is allowed.
 fn number(random: &mut Random) -> u64 {
@@ -115,7 +116,7 @@ fn storm(seed: u64, one: &mut One) {
             }
             _ => {
                 let from = replica(random.below(4) as usize);
-                one.step(Input::Receive(Verified::vouch(from, OrderMessage::Raft(message))))
+                one.step(Input::Receive(Verified::vouch(from, OrderMessage::of(message))))
             }
         };
         loads.extend(effects.into_iter().filter(|effect| matches!(effect, Effect::Load { .. })));

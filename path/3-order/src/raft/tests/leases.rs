@@ -5,9 +5,9 @@ use super::one::{
 };
 use super::world::replica;
 use crate::raft::RaftConfig;
+use crate::raft::message::RaftMessage;
 use crate::{Effect, Input, Order};
 use quorate_types::{MembershipId, ReplicaId};
-use quorate_wire::raft::RaftMessage;
 use quorate_wire::{Member, Membership, Memberships};
 use std::sync::Arc;
 
@@ -141,7 +141,7 @@ fn a_transfer_ends_the_lease() {
     let mut one = leader(3, 0);
     one.step(Input::Transfer(Some(replica(1))));
     assert!(!confirms(&mut one, 1));
-    while !one.raft.leading() {
+    while !one.raft.standing().leading {
         let round = round_of(&one.expire());
         one.receive(2, matched_in(1, 1, round));
     }
@@ -153,7 +153,7 @@ fn a_transfer_ends_the_lease() {
 fn a_transfer_that_asked_nobody_costs_no_lease() {
     let mut one = leader(3, 0);
     one.step(Input::Transfer(Some(replica(2))));
-    while !one.raft.leading() {
+    while !one.raft.standing().leading {
         let round = round_of(&one.expire());
         one.receive(1, matched_in(1, 1, round));
     }
@@ -286,6 +286,6 @@ fn a_replica_alone_starts_at_once() {
     let mut again = One::restored(1, disk, leased);
     again.sync();
     again.sync();
-    assert!(again.raft.leading());
+    assert!(again.raft.standing().leading);
     assert!(confirms(&mut again, 1));
 }

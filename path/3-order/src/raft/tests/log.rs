@@ -3,8 +3,8 @@
 use super::one::{entry, index, start_of, view};
 use crate::Random;
 use crate::raft::log::{Log, RUN_BYTES, entry_bytes};
+use crate::raft::message::{Entry, EntryBody, Index, Position};
 use quorate_types::{RecordId, View};
-use quorate_wire::raft::{Entry, EntryBody, Index, Position};
 
 struct Model {
     entries: Vec<(Entry, RecordId)>,

@@ -5,10 +5,10 @@ use super::one::{
     start_of, view, vote,
 };
 use super::world::replica;
+use crate::raft::message::{Entry, EntryBody, RaftMessage};
 use crate::raft::{Raft, RaftConfig};
 use crate::{Anchor, Effect, Effects, Input, Order};
 use quorate_types::{MembershipId, RecordId, ReplicaId, Slot, Time};
-use quorate_wire::raft::{Entry, EntryBody, RaftMessage};
 use quorate_wire::{Member, Membership, Memberships};
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ fn settled(members: usize) -> One {
     one.elect();
     one.sync();
     (1..members).for_each(|from| drop(one.receive(from, matched(1, 1))));
-    assert!(one.raft.settled());
+    assert!(one.raft.standing().settled);
     one
 }
 
@@ -132,7 +132,7 @@ fn learners_join_at_once_and_count_for_nothing() {
         one.expire();
         (3..=4).for_each(|from| drop(one.receive(from, matched(1, 2))));
     }
-    assert!(!one.raft.leading());
+    assert!(!one.raft.standing().leading);
 }
 
 /// Nobody is left who could answer a round that went out before a change: the change itself makes it a quorum.
@@ -204,9 +204,9 @@ fn a_new_leader_ends_what_its_predecessor_began() {
     one.receive(3, pre_vote(2, true));
     one.sync();
     one.receive(2, vote(2, true));
-    assert!(!one.raft.leading());
+    assert!(!one.raft.standing().leading);
     one.receive(3, vote(2, true));
-    assert!(one.raft.leading());
+    assert!(one.raft.standing().leading);
     one.sync();
     one.receive(2, matched(2, 3));
     assert_eq!(commit(&one), 1, "its first entry needs both, too");
@@ -258,10 +258,10 @@ fn a_leader_that_leaves_hands_over_first() {
     one.receive(2, matched(1, 2));
     one.sync();
     one.receive(1, matched(1, 3));
-    assert!(one.raft.leading() && commit(&one) == 2, "it leads on, and does not count itself");
+    assert!(one.raft.standing().leading && commit(&one) == 2, "it leads on, and does not count itself");
     let effects = one.receive(2, matched(1, 3));
     assert_eq!(told(&effects), [(2, false, true)]);
-    assert!(!one.raft.leading(), "with the commit its office ends");
+    assert!(!one.raft.standing().leading, "with the commit its office ends");
     assert!(sent(&effects).iter().any(|(.., message)| *message == RaftMessage::TimeoutNow { view: view(1) }));
     for _ in 0..5 {
         assert_eq!(sent(&one.expire()), [], "and it stands for no election");
@@ -299,7 +299,7 @@ fn who_was_removed_does_not_disturb() {
     assert_eq!(sent_to(&effects, 9).1, pre_vote(1, false));
     let effects = one.receive(9, ask_vote(7, at(9, 6)));
     assert_eq!(sent_to(&effects, 9).1, vote(1, false));
-    assert!(one.raft.leading());
+    assert!(one.raft.standing().leading);
 }
 
 #[test]
@@ -312,7 +312,11 @@ fn a_restart_in_the_middle_knows_both() {
     let again = One::restored(3, one.disk.clone(), |config| config);
     assert_eq!(again.raft.status().membership, joint);
     let created = Arc::new(Memberships::created(&ids(&[0, 1, 2])));
-    assert_eq!(again.raft.memberships(), [created, joint], "whoever had a part since the log's beginning");
+    assert_eq!(
+        again.raft.status().memberships,
+        [created, joint],
+        "whoever had a part since the log's beginning"
+    );
     let cut: Vec<_> = one.disk[..3].to_vec();
     let before = One::restored(3, cut, |config| config);
     assert_eq!(before.raft.status().membership.now().number(), MembershipId::FIRST);
@@ -345,7 +349,7 @@ fn a_checkpoint_says_who_is_a_member_there() {
         let mut out = Effects::new();
         raft.start(Time::ZERO, &mut out);
         assert_eq!((&raft.status().membership, raft.log.floor()), (who, position));
-        assert_eq!(raft.memberships(), std::slice::from_ref(who), "nothing is known of before");
+        assert_eq!(raft.status().memberships, std::slice::from_ref(who), "nothing is known of before");
         // The same for one that jumps.
         let mut other = One::new(3);
         other.step(Input::Installed { slot: Slot::new(slot), anchor: anchors[slot as usize - 1].clone() });
@@ -376,14 +380,14 @@ fn who_left_stands_as_long_as_that_is_not_committed() {
     assert_eq!(sent(&one.expire()).len(), 1, "it asks who votes");
     one.receive(1, pre_vote(2, true));
     one.sync();
-    assert!(!one.raft.leading(), "its own vote does not count");
+    assert!(!one.raft.standing().leading, "its own vote does not count");
     one.receive(1, vote(2, true));
-    assert!(one.raft.leading());
+    assert!(one.raft.standing().leading);
     one.sync();
     assert_eq!(commit(&one), 1);
     let effects = one.receive(1, matched(2, 4));
     assert_eq!(told(&effects), [(2, false, true)]);
-    assert!(!one.raft.leading());
+    assert!(!one.raft.standing().leading);
     assert_eq!(sent(&one.expire()), [], "now it is over");
 }
 

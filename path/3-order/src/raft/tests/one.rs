@@ -1,11 +1,12 @@
 //! One replica, the test plays all others. Replica 0 is the one under test.
 
 use super::world::{batch, replica};
+use crate::OrderMessage;
+use crate::raft::message::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
 use crate::raft::{Raft, RaftConfig};
 use crate::{Anchor, Effect, Effects, Input, Order, Stored};
 use quorate_types::{RecordId, ReplicaId, Slot, Span, Time, View};
-use quorate_wire::raft::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
-use quorate_wire::{OrderMessage, Verified};
+use quorate_wire::Verified;
 
 pub(super) struct One {
     pub(super) raft: Raft,
@@ -120,7 +121,7 @@ impl One {
         self.keep(&mut out)
     }
     pub(super) fn receive(&mut self, from: usize, message: RaftMessage) -> Vec<Effect> {
-        self.step(Input::Receive(Verified::vouch(replica(from), OrderMessage::Raft(message))))
+        self.step(Input::Receive(Verified::vouch(replica(from), OrderMessage::of(message))))
     }
     pub(super) fn propose(&mut self, seed: u64) -> Vec<Effect> {
         self.step(Input::Propose(batch(seed, 10)))
@@ -174,7 +175,7 @@ impl One {
         for from in 1..=members / 2 {
             effects.extend(self.receive(from, vote(next, true)));
         }
-        assert!(self.raft.leading(), "elected");
+        assert!(self.raft.standing().leading, "elected");
         effects
     }
 
@@ -186,8 +187,8 @@ impl One {
 /// The messages among effects: to whom, after which record, what.
 pub(super) fn sent(effects: &[Effect]) -> Vec<(ReplicaId, Option<u64>, RaftMessage)> {
     let message = |effect: &Effect| match effect {
-        Effect::Send { to, message: OrderMessage::Raft(message), after } => {
-            Some((*to, after.map(RecordId::number), message.clone()))
+        Effect::Send { to, message, after } => {
+            Some((*to, after.map(RecordId::number), message.get::<RaftMessage>()?.clone()))
         }
         _ => None,
     };

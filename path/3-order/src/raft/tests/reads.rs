@@ -2,9 +2,9 @@
 
 use super::one::{One, append, at, index, matched, matched_in, sent, sent_to, start_of, view};
 use super::world::replica;
+use crate::raft::message::RaftMessage;
 use crate::{Effect, Input, Order};
 use quorate_types::Slot;
-use quorate_wire::raft::RaftMessage;
 
 fn read_index(in_view: u64, read: u64) -> RaftMessage {
     RaftMessage::ReadIndex { view: view(in_view), read }

@@ -6,8 +6,8 @@ use super::one::{
 };
 use super::world::replica;
 use crate::raft::RaftConfig;
+use crate::raft::message::{AppendOutcome, Position, RaftMessage};
 use crate::{Effect, Input, Order};
-use quorate_wire::raft::{AppendOutcome, Position, RaftMessage};
 
 fn outcome(message: &RaftMessage) -> AppendOutcome {
     match message {

@@ -2,12 +2,12 @@
 
 use super::one::{One, append, ask_vote, at, entry, sent_to, start_of, vote};
 use super::world::replica;
+use crate::raft::message::{Entry, Index, RaftMessage};
 use crate::raft::persist::entry_record;
 use crate::raft::{RECORD_VOTE, Raft, RaftConfig};
 use crate::{Order, Stored};
 use bytes::Bytes;
 use quorate_types::{Halt, RecordId};
-use quorate_wire::raft::{Entry, Index, RaftMessage};
 
 fn same(config: RaftConfig) -> RaftConfig {
     config

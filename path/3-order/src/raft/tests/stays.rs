@@ -2,11 +2,11 @@
 
 use super::one::{One, anchor, append, ask_vote, at, sent};
 use super::world::replica;
+use crate::raft::message::RaftMessage;
 use crate::raft::{first_anchor, next_anchor, stay_of, stay_of_record};
 use crate::{Anchor, Effect};
 use quorate_types::Slot;
 use quorate_wire::Memberships;
-use quorate_wire::raft::RaftMessage;
 
 const STAY: u64 = 1 << 40;
 

@@ -2,8 +2,8 @@
 
 use super::one::{One, append, at, decided, entry, matched, sent, sent_to, start_of, view};
 use super::world::replica;
+use crate::raft::message::RaftMessage;
 use crate::{Input, Order};
-use quorate_wire::raft::RaftMessage;
 use std::collections::BTreeSet;
 
 fn leader() -> One {
@@ -23,7 +23,7 @@ fn a_transfer_waits_for_the_target() {
     one.sync();
     let effects = one.step(Input::Transfer(Some(replica(2))));
     assert!(sent(&effects).is_empty(), "the target lacks an entry");
-    assert!(!one.raft.leading());
+    assert!(!one.raft.standing().leading);
     assert!(one.propose(2).is_empty(), "nothing is proposed");
     let effects = one.receive(1, matched(1, 2));
     assert_eq!(decided(&effects), vec![1], "what was proposed is still decided");
@@ -41,7 +41,7 @@ fn the_most_advanced_member_is_chosen() {
     one.receive(2, matched(1, 2));
     for nobody in [0, 9] {
         one.step(Input::Transfer(Some(replica(nobody))));
-        assert!(one.raft.leading());
+        assert!(one.raft.standing().leading);
     }
     let (_, message) = sent_to(&one.step(Input::Transfer(None)), 2);
     assert_eq!(message, RaftMessage::TimeoutNow { view: view(1) });
@@ -61,7 +61,7 @@ fn who_has_everything_gets_it_by_chance() {
             chosen.insert(to);
         }
         // The one that was asked does nothing.
-        while !one.raft.leading() {
+        while !one.raft.standing().leading {
             one.expire();
             (1..=4).for_each(|peer| drop(one.receive(peer, matched(1, 1))));
         }
@@ -75,7 +75,7 @@ fn a_transfer_is_given_up() {
     let mut one = leader();
     one.step(Input::Transfer(Some(replica(2))));
     let begun = one.now;
-    while !one.raft.leading() {
+    while !one.raft.standing().leading {
         one.expire();
         one.receive(1, matched(1, 1));
     }

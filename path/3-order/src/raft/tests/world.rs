@@ -1,12 +1,13 @@
 //! A small cluster in one thread: lossy links, disks that forget what was not synced, crashes, all from one seed. It
 //! watches every effect and compares it with what any replica did before.
 
+use crate::OrderMessage;
+use crate::raft::message::{AppendOutcome, RaftMessage};
 use crate::raft::persist::{RECORD_ENTRY, RECORD_FLOOR, read_entry, read_floor};
 use crate::raft::{Raft, RaftConfig};
 use crate::{Anchor, Effect, Effects, Input, Order, Random, Stored};
 use quorate_types::{AgreedTime, RecordId, ReplicaId, Slot, Span, Time, View};
-use quorate_wire::raft::{AppendOutcome, RaftMessage};
-use quorate_wire::{Batch, BatchHeader, OrderMessage, Verified};
+use quorate_wire::{Batch, BatchHeader, Verified};
 use quorate_wire::{Membership, Memberships};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -250,7 +251,7 @@ impl World {
     }
     /// Who may propose, the one in the highest view first.
     pub(super) fn leader(&self) -> Option<usize> {
-        let leads = |at: &usize| self.is_up(*at) && self.raft(*at).leading();
+        let leads = |at: &usize| self.is_up(*at) && self.raft(*at).standing().leading;
         (0..self.members()).filter(leads).max_by_key(|at| self.raft(*at).status().view)
     }
 
@@ -290,14 +291,14 @@ impl World {
     pub(super) fn start(&mut self, at: usize) {
         assert!(!self.is_up(at));
         let raft = self.restored(at);
-        assert!(raft.knows_vote(), "those were not lost");
+        assert!(raft.restored().knows_vote, "those were not lost");
         let machine = &mut self.machines[at];
         let checkpoint = machine.checkpoints.last();
         machine.decided = checkpoint.map_or(0, |(slot, _)| *slot as usize);
         machine.state = self.states[machine.decided];
         (machine.gone, machine.wake) = (0, None);
         machine.life += 1;
-        if raft.needs_checkpoint() {
+        if raft.restored().needs_checkpoint {
             machine.waiting = Some(raft);
             return self.fetch_later(at);
         }
@@ -351,12 +352,12 @@ impl World {
         }
         machine.gaps.insert(first, missing);
         let raft = self.restored(at);
-        if !raft.knows_vote() {
+        if !raft.restored().knows_vote {
             self.lossy.forsaken += 1;
             (self.machines[at].disk, self.machines[at].gaps) = before;
             return;
         }
-        let lacks = raft.needs_checkpoint();
+        let lacks = raft.restored().needs_checkpoint;
         *(if lacks { &mut self.lossy.lacking } else { &mut self.lossy.harmless }) += 1;
         let machine = &mut self.machines[at];
         machine.lossy = true;
@@ -463,7 +464,7 @@ impl World {
             self.schedule(span, Event::Synced { at, life });
         }
         let Some(raft) = &self.machines[at].raft else { return };
-        if raft.leading() {
+        if raft.standing().leading {
             let other = self.leaders.insert(raft.status().view, at);
             assert!(other.is_none_or(|other| other == at), "two leaders in {}", raft.status().view);
         }
@@ -484,12 +485,15 @@ impl World {
                 assert_eq!(id, machine.durable().plus(machine.unsynced.len() as u64 + 1));
                 machine.unsynced.push_back(record);
             }
-            Effect::Send { to, message: OrderMessage::Raft(message), after } => match after {
-                Some(after) if after > machine.durable() => {
-                    machine.held.push((after, to, message));
+            Effect::Send { to, message, after } => {
+                let message = message.take().expect("it speaks Raft");
+                match after {
+                    Some(after) if after > machine.durable() => {
+                        machine.held.push((after, to, message));
+                    }
+                    _ => self.send(at, place(to), message),
                 }
-                _ => self.send(at, place(to), message),
-            },
+            }
             Effect::Decided { slot, batch } => {
                 assert_eq!(slot.number(), machine.decided as u64 + 1, "slots come in order");
                 machine.decided += 1;
@@ -529,7 +533,7 @@ impl World {
             Effect::Members { memberships, committed } => self.on_members(at, &memberships, committed),
             Effect::Rejected { from, why } => panic!("replica {at} rejects a message of {from}: {why}"),
             Effect::Halt(why) => panic!("replica {at} halts: {why}"),
-            Effect::Send { .. } | Effect::Overdue { .. } | Effect::Examine { .. } => {
+            Effect::Overdue { .. } | Effect::Examine { .. } => {
                 panic!("replica {at} speaks no Raft")
             }
         }
@@ -703,7 +707,7 @@ impl World {
         match event {
             Event::Arrive { from, to, message } => {
                 if !self.cut.contains(&(from, to)) {
-                    let message = Verified::vouch(replica(from), OrderMessage::Raft(message));
+                    let message = Verified::vouch(replica(from), OrderMessage::of(message));
                     self.step(to, Input::Receive(message));
                 }
             }

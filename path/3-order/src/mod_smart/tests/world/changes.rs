@@ -2,8 +2,8 @@
 
 use super::{Machine, World, place, replica};
 use crate::Input;
+use crate::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
 use quorate_types::{FaultModel, Faults, MembershipId, ReplicaId, Slot};
-use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage};
 use quorate_wire::{Batch, Holds, Member, MemberRole, Membership, Memberships, SystemCommand};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -90,8 +90,10 @@ impl World {
     /// Whether a replica leads that does not vote in what is committed there.
     pub(in crate::raft) fn stranger_leads(&self) -> bool {
         (0..self.members()).any(|at| {
-            let status = self.machines[at].raft.as_ref().map(|raft| raft.status());
-            status.is_some_and(|status| status.leading && !status.membership.is_voter(replica(at)))
+            let raft = self.machines[at].raft.as_ref();
+            raft.is_some_and(|raft| {
+                raft.standing().leading && !raft.status().membership.is_voter(replica(at))
+            })
         })
     }
 

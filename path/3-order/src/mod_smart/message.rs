@@ -1,0 +1,524 @@
+//! Mod-SMaRt's messages, named as in the papers (Sousa and Bessani, "From Byzantine Consensus to BFT State Machine
+//! Replication", EDCC 2012; Bessani, Sousa and Alchieri, DSN 2014).
+//!
+//! A message says in which membership and in which view its sender is. WRITE and ACCEPT carry digests; batches travel in
+//! PROPOSE, SYNC, STOP-DATA and DECISION. What must convince somebody who did not receive it himself is signed: ACCEPT, STOP
+//! and the COLLECT inside STOP-DATA. What exactly is signed stands in `statements`.
+//!
+//! Decoders bound every list by [`MEMBERS_MAX`] or [`WRITES_MAX`] before they make room for it, and lists of members name
+//! each at most once, in the order of their ids.
+
+use crate::{Message, OrderMessage};
+use bytes::Bytes;
+use quorate_auth::{Signature, Signed, bounded, put_signature, put_signed, read_signature, read_signed};
+use quorate_types::{Digest, MembershipId, Reject, ReplicaId, Slot, View};
+use quorate_wire::{Batch, MEMBERS_MAX, Payload, Put, Reader};
+
+/// The number of Mod-SMaRt on the wire.
+pub const MOD_SMART: u16 = 2;
+
+/// No [`Collect`] names more values that its sender wrote.
+pub const WRITES_MAX: usize = 16;
+/// No question asks for more decisions.
+pub const FETCH_MAX: u16 = 64;
+
+/// What shows that a slot is decided: a quorum of signed ACCEPTs of one value in one view. Without accepts where nobody lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// The slot.
+    pub slot: Slot,
+    /// The view of the votes.
+    pub view: View,
+    /// Of the batch.
+    pub digest: Digest,
+    /// The votes.
+    pub accepts: Signed,
+}
+
+/// What a replica waits for in vain when it asks for another view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Complaint {
+    /// Nothing comes from the leader.
+    Silence,
+    /// A request that is not decided, by the digest of its bytes.
+    Request(Digest),
+    /// A slot that is not decided.
+    Slot(Slot),
+    /// What the group could do: the leader is too slow, as measured here.
+    Rate,
+    /// The leader led all that it may at a time.
+    Rotation,
+    /// For nothing: so many others complain that one of them is right.
+    Joined,
+    /// For nothing: it leads, and wants to be replaced.
+    Leaves,
+}
+
+/// What a member knows when it enters a view: the last slot that it decided, and what it did in the one after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collect {
+    /// Whose.
+    pub from: ReplicaId,
+    /// The last slot that it decided; what follows is about the next one.
+    pub decided: Slot,
+    /// The value that it locked last, with the view in which it did.
+    pub lock: Option<(View, Digest)>,
+    /// The values that it wrote, each once, with the highest view in which it did.
+    pub writes: Vec<(View, Digest)>,
+    /// Over all this and the view that is entered.
+    pub signature: Signature,
+}
+
+/// A message of Mod-SMaRt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModSmartMessage {
+    /// The membership in which its sender is.
+    pub membership: MembershipId,
+    /// The view in which its sender is.
+    pub view: View,
+    /// The rest.
+    pub body: ModSmartBody,
+}
+
+/// What a message of Mod-SMaRt says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ModSmartBody {
+    /// The leader proposes a batch.
+    Propose {
+        /// For which slot.
+        slot: Slot,
+        /// The batch.
+        batch: Batch,
+    },
+    /// The sender took the leader's proposal.
+    Write {
+        /// For which slot.
+        slot: Slot,
+        /// Of the batch.
+        digest: Digest,
+    },
+    /// The sender knows that a quorum wrote this value.
+    Accept {
+        /// For which slot.
+        slot: Slot,
+        /// Of the batch.
+        digest: Digest,
+        /// Over both, and the view.
+        signature: Signature,
+    },
+    /// The sender wants a higher view.
+    Stop {
+        /// Which.
+        asked: View,
+        /// What it waits for.
+        why: Complaint,
+        /// The last slot that it decided: who knows more helps.
+        decided: Slot,
+        /// Over the view that it asks for.
+        signature: Signature,
+    },
+    /// A quorum asked for the sender's view.
+    Certificate {
+        /// Their STOPs.
+        stops: Signed,
+    },
+    /// To the leader of the sender's view: what the sender knows.
+    StopData {
+        /// Its statement.
+        collect: Collect,
+        /// Shows that the last slot of the statement is decided.
+        last: Option<Proof>,
+        /// The batches of the values in the statement, in any order.
+        batches: Vec<Batch>,
+    },
+    /// The leader shows what binds its view, and begins it.
+    Sync {
+        /// The STOPs that make the view.
+        stops: Signed,
+        /// What the members know, by id.
+        collects: Vec<Collect>,
+        /// Shows that the last slot before the view's first one is decided.
+        last: Option<Proof>,
+        /// The batch that the first slot is bound to, if it is.
+        value: Option<Batch>,
+    },
+    /// Asks for decided slots.
+    Fetch {
+        /// The first one.
+        slot: Slot,
+        /// How many at most.
+        count: u16,
+    },
+    /// A decided slot.
+    Decision {
+        /// Shows that it is.
+        proof: Proof,
+        /// Its batch.
+        batch: Batch,
+    },
+    /// The answer to [`Self::Fetch`] of slots that the sender has only in a checkpoint.
+    Gone {
+        /// The last of them.
+        slot: Slot,
+        /// Shows that it is decided, if the sender knows.
+        proof: Option<Proof>,
+    },
+    /// The leader lives.
+    Alive {
+        /// The last slot that it decided.
+        decided: Slot,
+        /// Counts; the answer repeats it, which confirms reads.
+        round: u64,
+    },
+    /// The answer to [`Self::Alive`].
+    AliveReply {
+        /// The last slot that the sender decided.
+        decided: Slot,
+        /// As in the question.
+        round: u64,
+    },
+    /// Asks the leader for a slot up to which a strong read must wait; only where nobody lies.
+    Read {
+        /// The sender's number for its waiting reads.
+        read: u64,
+    },
+    /// The answer to [`Self::Read`].
+    ReadReply {
+        /// The number in the question.
+        read: u64,
+        /// The slot; none when the sender does not lead.
+        slot: Option<Slot>,
+    },
+}
+
+const PROPOSE: u8 = 1;
+const WRITE: u8 = 2;
+const ACCEPT: u8 = 3;
+const STOP: u8 = 4;
+const CERTIFICATE: u8 = 5;
+const STOP_DATA: u8 = 6;
+const SYNC: u8 = 7;
+const FETCH: u8 = 8;
+const DECISION: u8 = 9;
+const GONE: u8 = 10;
+const ALIVE: u8 = 11;
+const ALIVE_REPLY: u8 = 12;
+const READ: u8 = 13;
+const READ_REPLY: u8 = 14;
+
+impl ModSmartMessage {
+    /// Reads a message; batches in it share these bytes and are checked request by request.
+    ///
+    /// # Errors
+    /// When the bytes are none.
+    pub fn decode(bytes: Bytes) -> Result<Self, Reject> {
+        let mut r = Reader::new(bytes, "ordering message");
+        let kind = r.u8()?;
+        let (membership, view) = (MembershipId::new(r.u64()?), View::new(r.u64()?));
+        let body = match kind {
+            PROPOSE => {
+                let (slot, len) = (Slot::new(r.u64()?), r.u32()?);
+                ModSmartBody::Propose { slot, batch: read_batch(&mut r, len)? }
+            }
+            WRITE => ModSmartBody::Write { slot: Slot::new(r.u64()?), digest: read_digest(&mut r)? },
+            ACCEPT => {
+                let (slot, digest) = (Slot::new(r.u64()?), read_digest(&mut r)?);
+                ModSmartBody::Accept { slot, digest, signature: read_signature(&mut r)? }
+            }
+            STOP => {
+                let (asked, why) = (View::new(r.u64()?), read_complaint(&mut r)?);
+                let decided = Slot::new(r.u64()?);
+                ModSmartBody::Stop { asked, why, decided, signature: read_signature(&mut r)? }
+            }
+            CERTIFICATE => ModSmartBody::Certificate { stops: read_signed(&mut r)? },
+            STOP_DATA => read_stop_data(&mut r)?,
+            SYNC => read_sync(&mut r)?,
+            DECISION => {
+                let (proof, len) = (read_proof(&mut r)?, r.u32()?);
+                ModSmartBody::Decision { proof, batch: read_batch(&mut r, len)? }
+            }
+            _ => ModSmartBody::read_small(kind, &mut r)?,
+        };
+        r.end()?;
+        Ok(Self { membership, view, body })
+    }
+}
+
+impl Message for ModSmartMessage {
+    fn protocol(&self) -> u16 {
+        MOD_SMART
+    }
+
+    fn brings(&self) -> Vec<&Batch> {
+        match &self.body {
+            ModSmartBody::Propose { batch, .. } | ModSmartBody::Decision { batch, .. } => vec![batch],
+            ModSmartBody::Sync { value, .. } => value.iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn copy(&self) -> OrderMessage {
+        OrderMessage::of(self.clone())
+    }
+
+    fn equals(&self, other: &OrderMessage) -> bool {
+        other.get() == Some(self)
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) -> Vec<Payload> {
+        out.put_u8(self.body.kind());
+        out.put_u64(self.membership.number());
+        out.put_u64(self.view.number());
+        let mut payloads = Vec::new();
+        match &self.body {
+            ModSmartBody::Propose { slot, batch } => {
+                out.put_u64(slot.number());
+                put_batch(out, batch, &mut payloads);
+            }
+            ModSmartBody::Write { slot, digest } => {
+                out.put_u64(slot.number());
+                out.extend_from_slice(digest.bytes());
+            }
+            ModSmartBody::Accept { slot, digest, signature } => {
+                out.put_u64(slot.number());
+                out.extend_from_slice(digest.bytes());
+                put_signature(out, signature);
+            }
+            ModSmartBody::Stop { asked, why, decided, signature } => {
+                out.put_u64(asked.number());
+                put_complaint(out, *why);
+                out.put_u64(decided.number());
+                put_signature(out, signature);
+            }
+            ModSmartBody::Certificate { stops } => put_signed(out, stops),
+            ModSmartBody::StopData { collect, last, batches } => {
+                assert!(batches.len() <= WRITES_MAX + 1, "a statement names few values");
+                put_collect(out, collect);
+                put_optional_proof(out, last.as_ref());
+                out.put_u8(batches.len() as u8);
+                batches.iter().for_each(|batch| put_batch(out, batch, &mut payloads));
+            }
+            ModSmartBody::Sync { stops, collects, last, value } => {
+                assert!(collects.len() <= MEMBERS_MAX, "a member says what it knows once");
+                put_signed(out, stops);
+                out.put_u8(collects.len() as u8);
+                collects.iter().for_each(|collect| put_collect(out, collect));
+                put_optional_proof(out, last.as_ref());
+                out.put_u8(u8::from(value.is_some()));
+                value.iter().for_each(|batch| put_batch(out, batch, &mut payloads));
+            }
+            ModSmartBody::Decision { proof, batch } => {
+                put_proof(out, proof);
+                put_batch(out, batch, &mut payloads);
+            }
+            small => small.put_small(out),
+        }
+        payloads
+    }
+}
+
+impl ModSmartBody {
+    const fn kind(&self) -> u8 {
+        match self {
+            Self::Propose { .. } => PROPOSE,
+            Self::Write { .. } => WRITE,
+            Self::Accept { .. } => ACCEPT,
+            Self::Stop { .. } => STOP,
+            Self::Certificate { .. } => CERTIFICATE,
+            Self::StopData { .. } => STOP_DATA,
+            Self::Sync { .. } => SYNC,
+            Self::Fetch { .. } => FETCH,
+            Self::Decision { .. } => DECISION,
+            Self::Gone { .. } => GONE,
+            Self::Alive { .. } => ALIVE,
+            Self::AliveReply { .. } => ALIVE_REPLY,
+            Self::Read { .. } => READ,
+            Self::ReadReply { .. } => READ_REPLY,
+        }
+    }
+
+    fn put_small(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Fetch { slot, count } => {
+                out.put_u64(slot.number());
+                out.put_u16(*count);
+            }
+            Self::Gone { slot, proof } => {
+                out.put_u64(slot.number());
+                put_optional_proof(out, proof.as_ref());
+            }
+            Self::Alive { decided, round } | Self::AliveReply { decided, round } => {
+                out.put_u64(decided.number());
+                out.put_u64(*round);
+            }
+            Self::Read { read } => out.put_u64(*read),
+            Self::ReadReply { read, slot } => {
+                out.put_u64(*read);
+                out.put_u8(u8::from(slot.is_some()));
+                out.put_u64(slot.map_or(0, Slot::number));
+            }
+            _ => {}
+        }
+    }
+
+    fn read_small(kind: u8, r: &mut Reader) -> Result<Self, Reject> {
+        Ok(match kind {
+            FETCH => {
+                let (slot, count) = (Slot::new(r.u64()?), r.u16()?);
+                if !(1..=FETCH_MAX).contains(&count) {
+                    let (size, max) = (u64::from(count), u64::from(FETCH_MAX));
+                    return Err(Reject::TooLarge { what: "slots asked for", size, max });
+                }
+                Self::Fetch { slot, count }
+            }
+            GONE => Self::Gone { slot: Slot::new(r.u64()?), proof: read_optional_proof(r)? },
+            ALIVE => Self::Alive { decided: Slot::new(r.u64()?), round: r.u64()? },
+            ALIVE_REPLY => Self::AliveReply { decided: Slot::new(r.u64()?), round: r.u64()? },
+            READ => Self::Read { read: r.u64()? },
+            READ_REPLY => {
+                let (read, known, slot) = (r.u64()?, r.bool()?, Slot::new(r.u64()?));
+                Self::ReadReply { read, slot: known.then_some(slot) }
+            }
+            _ => return Err(Reject::Malformed("mod-smart message: kind")),
+        })
+    }
+}
+
+impl Proof {
+    /// Appends its bytes, as they travel and as they lie in logs.
+    ///
+    /// # Panics
+    /// When it names more than [`MEMBERS_MAX`] members.
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        put_proof(out, self);
+    }
+
+    /// Reads what [`Self::write_to`] wrote, and nothing more.
+    ///
+    /// # Errors
+    /// When the bytes are none.
+    pub fn decode(bytes: Bytes) -> Result<Self, Reject> {
+        let mut r = Reader::new(bytes, "proof");
+        let proof = read_proof(&mut r)?;
+        r.end()?;
+        Ok(proof)
+    }
+}
+
+fn read_stop_data(r: &mut Reader) -> Result<ModSmartBody, Reject> {
+    let (collect, last) = (read_collect(r)?, read_optional_proof(r)?);
+    let count = bounded(usize::from(r.u8()?), WRITES_MAX + 1, "batches")?;
+    let lens = (0..count).map(|_| r.u32()).collect::<Result<Vec<_>, _>>()?;
+    let batches = lens.into_iter().map(|len| read_batch(r, len)).collect::<Result<_, _>>()?;
+    Ok(ModSmartBody::StopData { collect, last, batches })
+}
+
+fn read_sync(r: &mut Reader) -> Result<ModSmartBody, Reject> {
+    let stops = read_signed(r)?;
+    let count = bounded(usize::from(r.u8()?), MEMBERS_MAX, "collects")?;
+    let collects = (0..count).map(|_| read_collect(r)).collect::<Result<Vec<_>, _>>()?;
+    if !collects.is_sorted_by(|one, next| one.from < next.from) {
+        return Err(Reject::Malformed("collects: order"));
+    }
+    let last = read_optional_proof(r)?;
+    let value = if r.bool()? {
+        let len = r.u32()?;
+        Some(read_batch(r, len)?)
+    } else {
+        None
+    };
+    Ok(ModSmartBody::Sync { stops, collects, last, value })
+}
+
+fn put_batch(out: &mut Vec<u8>, batch: &Batch, payloads: &mut Vec<Payload>) {
+    out.put_u32(batch.bytes().len() as u32);
+    payloads.push(batch.payload());
+}
+
+fn read_batch(r: &mut Reader, len: u32) -> Result<Batch, Reject> {
+    Batch::decode(r.bytes(len as usize)?)
+}
+
+fn read_digest(r: &mut Reader) -> Result<Digest, Reject> {
+    Ok(Digest::new(r.array()?))
+}
+
+fn put_proof(out: &mut Vec<u8>, proof: &Proof) {
+    out.put_u64(proof.slot.number());
+    out.put_u64(proof.view.number());
+    out.extend_from_slice(proof.digest.bytes());
+    put_signed(out, &proof.accepts);
+}
+
+fn read_proof(r: &mut Reader) -> Result<Proof, Reject> {
+    let (slot, view, digest) = (Slot::new(r.u64()?), View::new(r.u64()?), read_digest(r)?);
+    Ok(Proof { slot, view, digest, accepts: read_signed(r)? })
+}
+
+fn put_optional_proof(out: &mut Vec<u8>, proof: Option<&Proof>) {
+    out.put_u8(u8::from(proof.is_some()));
+    proof.into_iter().for_each(|proof| put_proof(out, proof));
+}
+
+fn read_optional_proof(r: &mut Reader) -> Result<Option<Proof>, Reject> {
+    if r.bool()? { read_proof(r).map(Some) } else { Ok(None) }
+}
+
+fn put_value(out: &mut Vec<u8>, (view, digest): &(View, Digest)) {
+    out.put_u64(view.number());
+    out.extend_from_slice(digest.bytes());
+}
+
+fn read_value(r: &mut Reader) -> Result<(View, Digest), Reject> {
+    Ok((View::new(r.u64()?), read_digest(r)?))
+}
+
+fn put_collect(out: &mut Vec<u8>, collect: &Collect) {
+    assert!(collect.writes.len() <= WRITES_MAX, "a statement names few values");
+    out.put_u16(collect.from.number());
+    out.put_u64(collect.decided.number());
+    out.put_u8(u8::from(collect.lock.is_some()));
+    collect.lock.iter().for_each(|value| put_value(out, value));
+    out.put_u8(collect.writes.len() as u8);
+    collect.writes.iter().for_each(|value| put_value(out, value));
+    put_signature(out, &collect.signature);
+}
+
+fn read_collect(r: &mut Reader) -> Result<Collect, Reject> {
+    let (from, decided) = (ReplicaId::new(r.u16()?), Slot::new(r.u64()?));
+    let lock = if r.bool()? { Some(read_value(r)?) } else { None };
+    let count = bounded(usize::from(r.u8()?), WRITES_MAX, "values written")?;
+    let writes = (0..count).map(|_| read_value(r)).collect::<Result<Vec<_>, _>>()?;
+    Ok(Collect { from, decided, lock, writes, signature: read_signature(r)? })
+}
+
+fn put_complaint(out: &mut Vec<u8>, why: Complaint) {
+    match why {
+        Complaint::Silence => out.put_u8(1),
+        Complaint::Request(digest) => {
+            out.put_u8(2);
+            out.extend_from_slice(digest.bytes());
+        }
+        Complaint::Slot(slot) => {
+            out.put_u8(3);
+            out.put_u64(slot.number());
+        }
+        Complaint::Joined => out.put_u8(4),
+        Complaint::Leaves => out.put_u8(5),
+        Complaint::Rate => out.put_u8(6),
+        Complaint::Rotation => out.put_u8(7),
+    }
+}
+
+fn read_complaint(r: &mut Reader) -> Result<Complaint, Reject> {
+    Ok(match r.u8()? {
+        1 => Complaint::Silence,
+        2 => Complaint::Request(read_digest(r)?),
+        3 => Complaint::Slot(Slot::new(r.u64()?)),
+        4 => Complaint::Joined,
+        5 => Complaint::Leaves,
+        6 => Complaint::Rate,
+        7 => Complaint::Rotation,
+        _ => return Err(Reject::Malformed("complaint")),
+    })
+}

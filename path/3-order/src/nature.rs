@@ -1,0 +1,33 @@
+//! What a protocol is like, as far as the rest of the program must know: data that is asked once, instead of a question for each property.
+
+/// What a protocol can do at all (its row in [`crate::protocols`]), or what it does in one cluster
+/// ([`crate::OrderConfig::nature`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nature {
+    /// Many slots are under way at a time. Else a slot begins only once the one before is decided, and to hand a batch over early
+    /// gains nothing.
+    pub pipelined: bool,
+    /// Leaders change although nothing is wrong.
+    pub rotates: bool,
+    /// A leader may answer strong reads by a lease.
+    pub leases: bool,
+    /// How its members change.
+    pub membership: Changes,
+    /// Instances come and go while it runs.
+    pub stays: bool,
+    /// It survives replicas that lie.
+    pub lies: bool,
+    /// Who does not hear a leader learns from others what was decided. Else it waits for who leads.
+    pub fetches: bool,
+}
+
+/// How the members of a cluster change while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changes {
+    /// Both memberships count while a change is under way (Ongaro's dissertation, section 4.3).
+    Joint,
+    /// A slot ends one membership, and the next slot belongs to another one.
+    Tenure,
+    /// Not at all.
+    Fixed,
+}
