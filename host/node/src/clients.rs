@@ -11,7 +11,6 @@ use quorate_admit::{Executed, Suspect, Terms};
 use quorate_execute::{Executor, Lookup};
 use quorate_log::SyncMode;
 use quorate_order::{Input as OrderInput, Status as OrderStatus};
-use quorate_reply::Asked;
 use quorate_types::{ClientId, ConnId, Items, ReplicaId, Span, Time};
 use quorate_wire::{
     ClientMessage, Frame, FrameKind, MemberRequest, OutFrame, ReadRequest, ReadStatus, RequestKind, Requests,
@@ -43,7 +42,7 @@ impl Node {
             }
             Ok(ClientMessage::Keys(keys)) => self.intake.learn_keys(client, &keys),
             Ok(ClientMessage::AnswerMode(mode)) => match self.intake.takes_modes() {
-                Ok(()) => self.routes.set_mode(conn, mode),
+                Ok(()) => self.engine.set_mode(conn, mode),
                 Err(why) => self.reject(now, conn, why.into(), out),
             },
             Err(why) => self.reject(now, conn, why.to_string(), out),
@@ -67,7 +66,7 @@ impl Node {
         let room_soon = short && !self.journal.disk().is_full();
         let forbids = self.instances[at].order.standing().settled;
         let terms = Terms { in_flight, room, room_soon, settled, forbids, answer_bytes_max };
-        let executor = &self.executor;
+        let executor = self.engine.executor();
         let limits = conn.and_then(|conn| self.access.of(self.peers.identity(conn)));
         let permits = |body: &[u8]| limits.is_none_or(|limits| may_run(executor, body, limits));
         let mut answer = Vec::new();
@@ -92,7 +91,7 @@ impl Node {
             self.turn.answer_room = self.turn.answer_room.saturating_sub(answer.len());
             if !answer.is_empty() {
                 // Among them may be replies to what was executed earlier.
-                write_position(&mut answer, self.executor.seq());
+                write_position(&mut answer, self.engine.executor().seq());
                 out.send(conn, OutFrame::new(FrameKind::Replies, &answer, vec![]));
                 answer.clear();
             }
@@ -133,13 +132,13 @@ impl Node {
                 if opener != client {
                     return Err(format!("{client} opens a session for {opener}"));
                 }
-                self.routes.bind_opening(client, header.number, conn);
+                self.engine.bind_opening(client, header.number, conn);
             } else {
-                match self.executor.client(header.session) {
+                match self.engine.executor().client(header.session) {
                     Some(owner) if owner != client => {
                         return Err(format!("{client} uses {} of {owner}", header.session));
                     }
-                    Some(_) => drop(self.routes.bind(header.session, conn)),
+                    Some(_) => self.engine.bind(header.session, conn),
                     // It is over, or was opened by a batch that was not executed here yet: nobody knows whose it is.
                     None => {}
                 }
@@ -151,24 +150,15 @@ impl Node {
     fn on_read(&mut self, now: Time, conn: ConnId, read: &ReadRequest<'_>) {
         if !self.checkpoints.sound() {
             // Another replica answers.
-            return self.turn.answers.fail(&self.executor, conn, read.read, ReadStatus::NoLeader);
+            return self.engine.refuse_read(conn, read.read, ReadStatus::NoLeader);
         }
         if let Some(limits) = self.access.of(self.peers.identity(conn))
-            && !self.executor.uses_only(read.query, true, |used| limits.cover(used))
+            && !self.engine.executor().uses_only(read.query, true, |used| limits.cover(used))
         {
-            return self.turn.answers.fail(&self.executor, conn, read.read, ReadStatus::Forbidden);
+            return self.engine.refuse_read(conn, read.read, ReadStatus::Forbidden);
         }
-        match self.reads.ask(now, self.executor.seq(), conn, read) {
-            Asked::Now => {
-                self.counts.reads += 1;
-                let owner = self.peers.seats.number(conn);
-                self.turn.answers.run(now, &self.executor, (conn, owner), read.read, read.query);
-            }
-            Asked::Waits => {}
-            Asked::Overloaded => {
-                self.turn.answers.fail(&self.executor, conn, read.read, ReadStatus::Overloaded);
-            }
-        }
+        let owner = self.peers.seats.number(conn);
+        self.engine.read(now, (conn, owner), read);
     }
 
     pub(crate) fn on_admin_frame(&mut self, now: Time, conn: ConnId, frame: Frame, out: &mut Effects) {
@@ -278,16 +268,16 @@ impl Node {
         let config = &self.config;
         let pending = self.queue_bytes();
         let in_flight = config.bytes_in_flight_max.saturating_mul(self.led_count().max(1));
-        let answers = &self.turn.answers;
+        let (waiting, bytes) = self.engine.waiting_reads();
         let (requests, reads) = if contended {
             (in_flight / 64, CONTENDED_READS)
         } else {
             (in_flight.saturating_mul(2), config.reads.reads_max / 2)
         };
         pending < requests.min(config.admission.queue_bytes_max)
-            && !(contended && answers.has_put_off())
-            && self.reads.len() + answers.waiting() < reads
-            && self.reads.byte_len() < config.reads.bytes_max / 2
+            && !(contended && self.engine.has_put_off())
+            && waiting < reads
+            && bytes < config.reads.bytes_max / 2
     }
 
     /// Whether this replica leads an instance that takes part, and may propose there.
@@ -317,9 +307,9 @@ impl Node {
             leader: order.leader.map(ReplicaId::number),
             leading: self.leading(),
             decided: order.decided.number(),
-            executed: self.executor.seq().number(),
-            agreed_time_ns: self.executor.time().nanos(),
-            sessions: self.executor.session_count(),
+            executed: self.engine.executor().seq().number(),
+            agreed_time_ns: self.engine.executor().time().nanos(),
+            sessions: self.engine.executor().session_count(),
             connections: self.peers.others(),
             seats: seats.clone(),
             queue_bytes: self.queue_bytes().max(self.intake.byte_len()),
@@ -352,11 +342,11 @@ impl Node {
             membership: self.membership_status(),
             level: self.level_status(),
             checkpoints: self.checkpoints.status(self.now, self.config.borders.mode),
-            requests: self.counts.requests,
-            batches: self.counts.batches,
-            reads: self.counts.reads,
+            requests: self.engine.counts().requests,
+            batches: self.engine.counts().batches,
+            reads: self.engine.counts().reads,
             lease: order.lease,
-            rejected: self.counts.rejected,
+            rejected: self.rejected,
             problems: self.problems(&peers, &order, &seats),
             suspects: self.suspects(),
             signatures_checked: self.intake.signatures_checked(),
@@ -372,7 +362,8 @@ impl Node {
     }
 
     fn problems(&self, peers: &[PeerStatus], order: &OrderStatus, seats: &SeatsStatus) -> Vec<String> {
-        let (sessions, limits) = (self.executor.sessions(), self.executor.sessions().limits());
+        let (sessions, limits) =
+            (self.engine.executor().sessions(), self.engine.executor().sessions().limits());
         let checkpoints = self.checkpoints.status(self.now, self.config.borders.mode);
         let (queue, suspects) = (self.queue_bytes(), self.suspects());
         let situation = Situation {

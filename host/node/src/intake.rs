@@ -2,15 +2,14 @@
 
 use crate::access::Permissions;
 use crate::clients::may_run;
-use crate::clock::Clock;
 use crate::config::NodeConfig;
 use crate::effects::{Effects, Event};
+use crate::engine::Engine;
 use crate::node::Node;
 use crate::ordering::Instance;
 use bytes::Bytes;
 use quorate_admit::{Facts, HeardLimits, Intake, Out, Place, Sender, Sessions, Vouched, VouchedConfig};
 use quorate_execute::Executor;
-use quorate_merge::Merge;
 use quorate_order::Input as OrderInput;
 use quorate_types::{AgreedTime, ClientId, ConnId, Digest, InstanceId, ReplicaId, Slot, Time, View};
 use quorate_wire::{
@@ -44,9 +43,7 @@ struct Standing<'a> {
     now: Time,
     me: ReplicaId,
     instances: &'a [Instance],
-    merge: &'a Merge<Batch>,
-    executor: &'a Executor,
-    clock: &'a Clock,
+    engine: &'a Engine,
     signatures_count: bool,
 }
 
@@ -58,7 +55,7 @@ impl Standing<'_> {
 
 impl Facts for Standing<'_> {
     fn sessions(&self) -> &dyn Sessions {
-        self.executor
+        self.engine.executor()
     }
     fn instances(&self) -> u16 {
         self.instances.len() as u16
@@ -76,20 +73,20 @@ impl Facts for Standing<'_> {
         self.of(instance).map_or(Slot::ZERO, |instance| instance.decided)
     }
     fn agreed_time(&self) -> AgreedTime {
-        self.clock.read(self.now)
+        self.engine.agreed_time(self.now)
     }
     fn executed_time(&self) -> AgreedTime {
-        self.executor.time()
+        self.engine.executor().time()
     }
     fn needs_no_op(&self, instance: InstanceId, target: Slot) -> bool {
-        self.merge.is_needed(instance, target)
+        self.engine.merge().is_needed(instance, target)
     }
     fn waits_for(&self) -> Option<(Place, Time)> {
-        let waits = self.merge.waits()?;
+        let waits = self.engine.merge().waits()?;
         Some((Place { slot: waits.slot, instance: waits.instance }, waits.since))
     }
     fn unmerged(&self, instance: InstanceId, each: &mut dyn FnMut(&Batch)) {
-        self.merge.held(instance).for_each(each);
+        self.engine.merge().held(instance).for_each(each);
     }
     fn signatures_count(&self) -> bool {
         self.signatures_count
@@ -107,9 +104,7 @@ impl Node {
             now,
             me: self.config.members.me(),
             instances: &self.instances,
-            merge: &self.merge,
-            executor: &self.executor,
-            clock: &self.clock,
+            engine: &self.engine,
             signatures_count: self.access.named.is_empty() && self.access.others.is_none(),
         };
         let mut outs = Vec::new();
@@ -131,7 +126,7 @@ impl Node {
                 Out::Unwatch { instance, name } => self.step_named(now, instance, OrderInput::Unwatch(name)),
                 Out::Say(requests) => self.say_to_all(&requests, out),
                 Out::Answer { conn, mut replies } => {
-                    write_position(&mut replies, self.executor.seq());
+                    write_position(&mut replies, self.engine.executor().seq());
                     out.send(conn, OutFrame::new(FrameKind::Replies, &replies, vec![]));
                 }
                 Out::Reject { conn, why } => {
@@ -201,11 +196,11 @@ impl Node {
             return self.reject(now, conn, text, out);
         }
         let limits = self.access.of(self.peers.identity(conn)).cloned();
-        let mode = self.routes.mode(conn);
+        let mode = self.engine.mode(conn);
         let (_, outs) = self.step_intake(now, |intake, facts, outs| {
             let Intake::Vouched(vouched) = intake else { return };
             let permits = |header: &RequestHeader, body: &[u8]| {
-                limits.as_ref().is_none_or(|limits| permits(facts.executor, header, body, limits))
+                limits.as_ref().is_none_or(|limits| permits(facts.engine.executor(), header, body, limits))
             };
             vouched.arrived(now, facts, &Sender { conn, client, mode, permits: &permits }, requests, outs);
         });
@@ -278,7 +273,7 @@ impl Node {
     /// A batch was executed: what it answered waits no more.
     pub(crate) fn heard_executed(&mut self) {
         if let Intake::Vouched(vouched) = &mut self.intake {
-            for outcome in self.outcomes.list() {
+            for outcome in self.engine.outcomes() {
                 vouched.executed(outcome.opening, outcome.session, outcome.number, outcome.status);
             }
         }
@@ -286,7 +281,7 @@ impl Node {
 
     /// Execution goes on from a state that others reached.
     pub(crate) fn heard_caught_up(&mut self) {
-        self.intake.caught_up(&self.executor);
+        self.intake.caught_up(self.engine.executor());
     }
 
     /// An instance has another leader, or none; `rotated`: nothing failed in the view before.

@@ -150,7 +150,7 @@ impl Node {
 
     fn set_level(&mut self, level: u32) {
         self.config.level.cluster = level;
-        self.executor.set_level(if planted("service-level-by-own-binary") {
+        self.engine.set_level(if planted("service-level-by-own-binary") {
             self.config.level.highest
         } else {
             level

@@ -10,14 +10,13 @@
 //! Tests: `tests/` (a cluster of nodes joined by hand), and every test with real processes.
 
 mod access;
-mod answers;
 mod borders;
 mod checkpoints;
 mod clients;
-mod clock;
 mod config;
 mod costs;
 mod effects;
+mod engine;
 mod gathering;
 mod holds;
 mod intake;
@@ -48,7 +47,6 @@ mod system;
 mod ticks;
 mod trimmed;
 mod turn;
-mod wants;
 
 pub use access::{Access, Permissions};
 pub use borders::{BorderConfig, CheckpointMode};

@@ -114,7 +114,7 @@ impl Node {
             SystemCommand::Instances(count) => return self.on_instances(now, count, out),
             // The protocol's own; it says so itself.
             SystemCommand::Holds(_) => return,
-            SystemCommand::Change(_) if self.merge.next_generation().is_some() => {
+            SystemCommand::Change(_) if self.engine.merge().next_generation().is_some() => {
                 self.standing.begun = None;
                 let text =
                     "a change of the membership was refused: the number of instances is changing".into();
@@ -413,7 +413,7 @@ impl Node {
             });
         }
         let before = first.settled_at.map(|slot| RecordIndex(slot.number()));
-        let executed = before.is_some_and(|record| self.merge.has_delivered(first.id, record));
+        let executed = before.is_some_and(|record| self.engine.merge().has_delivered(first.id, record));
         if !executed || !self.may_propose(FIRST) {
             return Err("the leader waits for others, try again".into());
         }

@@ -7,13 +7,14 @@
 //! Tests: check/sim, front/cli/tests/all/instances.rs, `merging/tests.rs`.
 
 use crate::effects::{Effect, Effects};
+use crate::engine::{Done, In};
 use crate::links::lane_of;
 use crate::node::Node;
 use crate::ordering::Instance;
 use crate::status::{InstanceStatus, InstancesStatus};
-use quorate_merge::{Decided, Delivered, INSTANCES_MAX, Position, ReadEnd, RecordIndex, SLOT_MAX};
+use quorate_merge::{INSTANCES_MAX, Position, RecordIndex, SLOT_MAX};
 use quorate_order::Input as OrderInput;
-use quorate_types::{ClientId, ConnId, Halt, InstanceId, ReplicaId, Seq, SessionId, Slot, Span, Time};
+use quorate_types::{ClientId, ConnId, InstanceId, ReplicaId, Seq, SessionId, Slot, Span, Time};
 use quorate_wire::{Batch, ReplyStatus, fill_frame, read_fill};
 use std::collections::BTreeMap;
 
@@ -104,39 +105,28 @@ impl Node {
             "INV-NODE-2 an instance's records are handed on in order, each once"
         );
         instance.decided = slot;
-        let what = match batch.no_op_target() {
-            Some(target) => Decided::Noop { target },
-            None => Decided::Batch { bytes: batch.bytes().len(), payload: batch },
-        };
-        if let Err(why) = self.merge.decided(instance.id, RecordIndex(slot.number()), what) {
-            let why =
-                format!("what instance {} decided does not fit into the global log: {why}", instance.id);
-            return out.push(Effect::Halt(Halt::LogInconsistent { why }));
+        let id = instance.id;
+        if let Err(halt) = self.engine.decided(id, slot, batch) {
+            return out.push(Effect::Halt(halt));
         }
         self.deliver(now, out);
     }
 
     /// Executes what is known of the global log.
     pub(crate) fn deliver(&mut self, now: Time, out: &mut Effects) {
-        while let Some(delivered) = self.merge.next(now) {
-            match delivered {
-                Delivered::Batch { seq, position, payload } => {
-                    self.execute(now, seq, position, &payload, out)
-                }
-                Delivered::Noops { last, .. } => self.executor.pass(last),
+        while let Some(done) = self.engine.next(now) {
+            if let Done::Batch { seq, instance, batch } = done {
+                self.on_batch(now, seq, instance, &batch, out);
             }
             self.look_at_generation(out);
         }
     }
 
-    fn execute(&mut self, now: Time, seq: Seq, position: Position, batch: &Batch, out: &mut Effects) {
-        self.executor.set_leaders(self.leads_many(), self.may_lie());
-        self.executor.execute(seq, batch, &mut self.outcomes);
+    /// A batch was executed.
+    fn on_batch(&mut self, now: Time, seq: Seq, instance: InstanceId, batch: &Batch, out: &mut Effects) {
         self.on_system(now, batch, out);
-        self.counts.batches += 1;
-        self.counts.requests += self.outcomes.list().len() as u64;
         self.learn_time(now);
-        let at = usize::from(position.instance.number()).saturating_sub(1);
+        let at = usize::from(instance.number()).saturating_sub(1);
         self.answer_admission(at);
         // What a diverged replica computes is not what the cluster did: its clients hear it from another one.
         if self.checkpoints.diverged.is_none() {
@@ -148,9 +138,7 @@ impl Node {
             // Who asks again is answered by all.
             let answers =
                 |session: SessionId| (place + members - session.index as usize % members) % members < replies;
-            let executor = &self.executor;
-            let owns = Some(executor).filter(|_| self.may_lie() && executor.has_own_replies());
-            self.routes.route(&self.outcomes, own, answers, owns);
+            self.engine.reply(own, answers);
         }
         self.heard_executed();
         self.rank_new_clients();
@@ -162,7 +150,7 @@ impl Node {
         let Some(instance) = self.instances.get(at) else { return false };
         let leads = instance.leader.1 == Some(self.config.members.me());
         let before = instance.settled_at.filter(|_| leads);
-        let taken = self.merge.delivered_record(instance.id);
+        let taken = self.engine.merge().delivered_record(instance.id);
         before.zip(taken).is_some_and(|(before, record)| record.0 > before.number())
     }
 
@@ -173,7 +161,7 @@ impl Node {
         else {
             return;
         };
-        for outcome in self.outcomes.list() {
+        for outcome in self.engine.outcomes() {
             match (outcome.opening, outcome.status) {
                 (Some(client), _) => {
                     instance.admission.opened(ClientId::number(client), outcome.number.number())
@@ -197,12 +185,12 @@ impl Node {
     /// Whether an instance that leads here may propose one more batch.
     pub(crate) fn may_propose(&self, at: usize) -> bool {
         let instance = &self.instances[at];
-        instance.order.standing().leading && self.merge.room(instance.id) > 0
+        instance.order.standing().leading && self.engine.merge().room(instance.id) > 0
     }
 
     /// Proposes a batch in an instance that may.
     pub(crate) fn propose_in(&mut self, at: usize, now: Time, batch: Batch, out: &mut Effects) {
-        self.merge.proposed(self.instances[at].id);
+        self.engine.step(In::Proposed(self.instances[at].id));
         self.step_in(at, now, OrderInput::Propose(batch));
         self.after_order(now, out);
     }
@@ -219,7 +207,7 @@ impl Node {
     fn led(&self) -> Vec<usize> {
         let led = |at: &usize| {
             let instance = &self.instances[*at];
-            instance.order.standing().leading && self.merge.stays(instance.id)
+            instance.order.standing().leading && self.engine.merge().stays(instance.id)
         };
         (0..self.instances.len()).filter(led).collect()
     }
@@ -279,14 +267,14 @@ impl Node {
             if !self.instances[at].order.standing().leading {
                 continue;
             }
-            if let Some(target) = self.merge.fill(self.instances[at].id) {
+            if let Some(target) = self.engine.fill(self.instances[at].id) {
                 self.step_in(at, now, OrderInput::Propose(Batch::no_op(target)));
                 self.after_order(now, out);
             }
         }
         let (instances, peers) = (&self.instances, &self.peers);
         let mut told: Vec<ReplicaId> = Vec::new();
-        self.merge.asks(|instance, place| {
+        self.engine.asks(|instance, place| {
             let at = usize::from(instance.number()).saturating_sub(1);
             let Some(leader) = instances.get(at).and_then(|instance| instance.leader.1) else { return };
             if let Some(conn) = peers.to(leader).filter(|_| !told.contains(&leader)) {
@@ -309,9 +297,8 @@ impl Node {
             Ok((slot, instance))
                 if (1..=INSTANCES_MAX).contains(&instance.number()) && slot.number() <= SLOT_MAX =>
             {
-                if let Some(place) = self.wanted(from, Position { slot, instance }) {
-                    self.merge.asked(place);
-                }
+                let trust = self.trust();
+                self.engine.step(In::Wanted(from, Position { slot, instance }, trust));
             }
             Ok((slot, instance)) => {
                 self.reject(now, conn, format!("there is no place {slot} of {instance}"), out)
@@ -323,25 +310,17 @@ impl Node {
     /// A member is there again, or was lost: what it was asked is asked again.
     pub(crate) fn ask_again(&mut self, replica: ReplicaId) {
         for instance in self.instances.iter().filter(|instance| instance.leader.1 == Some(replica)) {
-            self.merge.ask_again(instance.id);
+            self.engine.step(In::AskAgain(instance.id));
         }
     }
 
     /// Asks a leader for all strong reads that wait for one.
     pub(crate) fn ask_for_reads(&mut self, now: Time, out: &mut Effects) {
-        if let Some(group) = self.reads.take_group() {
+        if let Some(group) = self.engine.take_reads() {
             self.ask_for_read(group, now);
             self.after_order(now, out);
         }
-        let mut again = Vec::new();
-        // Those whose clients were told that nobody answered, or went away, wait for nothing.
-        self.merge.retain_reads(|group| self.reads.waits(group));
-        let (reads, seq) = (&mut self.reads, self.executor.seq());
-        self.merge.reads(|group, end| match end {
-            ReadEnd::Ready => reads.confirmed(group, seq),
-            ReadEnd::AskAnother => again.push(group),
-        });
-        for group in again {
+        for group in self.engine.confirm_reads() {
             self.ask_for_read(group, now);
             self.after_order(now, out);
         }
@@ -352,14 +331,14 @@ impl Node {
             let at = usize::from(id.number()).saturating_sub(1);
             self.instances.get(at).is_some_and(|instance| instance.leader.1.is_some())
         };
-        // Where each replica says for itself how far it accepted, all have to speak of the same instance.
-        let through = if self.may_lie() { None } else { self.merge.read_through(has_leader) };
+        let through = self.engine.read_through(has_leader);
         let at = through.map_or(FIRST, |id| usize::from(id.number()).saturating_sub(1));
         self.step_in(at, now, OrderInput::Read(group));
     }
 
     pub(crate) fn on_read_confirmed(&mut self, at: usize, group: u64, slot: Slot) {
-        self.merge.read_confirmed(group, self.instances[at].id, RecordIndex(slot.number()));
+        let instance = self.instances[at].id;
+        self.engine.step(In::ReadConfirmed(group, instance, RecordIndex(slot.number())));
     }
 
     /// Bytes that were admitted and are not decided.
@@ -371,7 +350,7 @@ impl Node {
     }
 
     pub(crate) fn instances_status(&self) -> InstancesStatus {
-        let (merge, counts) = (self.merge.status(self.now), self.merge.counts());
+        let (merge, counts) = (self.engine.merge().status(self.now), self.engine.merge().counts());
         let each = self.instances.iter().zip(&merge.instances).map(|(instance, at)| InstanceStatus {
             instance: instance.id.number(),
             lane: 1 + lane_of(usize::from(instance.id.number()).saturating_sub(1), self.config.lanes),
@@ -383,9 +362,9 @@ impl Node {
             waited_ms: at.waited.millis(),
             state: self.state_of(instance.id),
         });
-        let next = self.merge.next_generation();
+        let next = self.engine.merge().next_generation();
         InstancesStatus {
-            count: self.merge.generation().instances,
+            count: self.engine.merge().generation().instances,
             changing_to: next.map(|next| next.instances),
             border: next.map(|next| next.first.previous().number()),
             noop_share: counts.noop_share(),
@@ -396,8 +375,8 @@ impl Node {
     }
 
     fn state_of(&self, id: InstanceId) -> &'static str {
-        let here = id.number() <= self.merge.generation().instances;
-        match (here, self.merge.stays(id)) {
+        let here = id.number() <= self.engine.merge().generation().instances;
+        match (here, self.engine.merge().stays(id)) {
             (true, true) => "here",
             (true, false) => "leaves",
             (false, true) => "comes",
@@ -412,7 +391,7 @@ impl Node {
             return None;
         }
         // As long as nobody leads what the merge waits for, an election is what is needed, and then some time.
-        let waits = self.merge.waits().and_then(|waits| {
+        let waits = self.engine.merge().waits().and_then(|waits| {
             let instance = self.instances.get(usize::from(waits.instance.number()).checked_sub(1)?)?;
             instance.leader.1.map(|_| waits.since.max(instance.spread.since()))
         });
@@ -425,8 +404,8 @@ impl Node {
     /// something is lacking that only a checkpoint brings.
     fn holds_up(&self, instance: &Instance) -> bool {
         let lacks = !self.checkpoints.sound() || self.checkpoints.fetching.is_some();
-        let full = instance.order.standing().settled && self.merge.lags(instance.id);
-        instance.order.standing().leading && self.merge.expects(instance.id) && (lacks || full)
+        let full = instance.order.standing().settled && self.engine.merge().lags(instance.id);
+        instance.order.standing().leading && self.engine.merge().expects(instance.id) && (lacks || full)
     }
 
     /// Leads no longer where it holds up the others: somebody who executed more leads better.
@@ -462,7 +441,7 @@ impl Node {
     /// When to look at this instance, if it leads here.
     fn spread_due(&self, at: usize) -> Option<Time> {
         let Instance { id, order, spread, .. } = &self.instances[at];
-        let looks = order.standing().leading && !spread.settled && self.merge.stays(*id);
+        let looks = order.standing().leading && !spread.settled && self.engine.merge().stays(*id);
         looks.then(|| spread.due(SPREAD_AFTER, SPREAD_AFTER_MAX))
     }
 

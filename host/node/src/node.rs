@@ -2,9 +2,9 @@
 
 use crate::access::Access;
 use crate::checkpoints::{Checkpoints, Why};
-use crate::clock::Clock;
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event, Input};
+use crate::engine::{Engine, In};
 use crate::journal::Journal;
 use crate::levels::Levels;
 use crate::lives::Lives;
@@ -20,17 +20,15 @@ use crate::scrubs::Scrubs;
 use crate::sights::Sights;
 use crate::stays::Stays;
 use crate::turn::Turn;
-use crate::wants::Wants;
 use quorate_admit::Intake;
-use quorate_execute::{Executor, Outcomes};
+use quorate_execute::Executor;
 use quorate_log::{AppendError, Record};
-use quorate_merge::{INSTANCES_MAX, Merge};
+use quorate_merge::INSTANCES_MAX;
 use quorate_order::{Input as OrderInput, OrderMessage};
-use quorate_reply::{ReadPath, Routes};
 use quorate_state::transfer::Kept;
 use quorate_types::{ClientId, ConnId, Halt, MembershipId, RecordId, ReplicaId, Time, Trust, View};
 use quorate_wire::{
-    Batch, Frame, FrameKind, Hello, Memberships, Refusal, RefusalReason, Role, StateMessage, Verified,
+    Frame, FrameKind, Hello, Memberships, Refusal, RefusalReason, Role, StateMessage, Verified,
 };
 
 /// One lane of a replica: every stage of it, all instances, no I/O.
@@ -40,7 +38,7 @@ pub struct Node {
     pub(crate) access: Access,
     /// Instance 1, 2, ...
     pub(crate) instances: Vec<Instance>,
-    pub(crate) merge: Merge<Batch>,
+    pub(crate) engine: Engine,
     pub(crate) bindings: Bindings,
     pub(crate) ranks: Ranks,
     pub(crate) stays: Stays,
@@ -53,13 +51,8 @@ pub struct Node {
     /// This replica's life, and the record that must be durable before anybody hears of it.
     pub(crate) own_life: (u64, RecordId),
     pub(crate) journal: Journal,
-    pub(crate) executor: Executor,
-    pub(crate) outcomes: Outcomes,
-    pub(crate) routes: Routes,
-    pub(crate) reads: ReadPath,
     pub(crate) turn: Turn,
     pub(crate) intake: Intake,
-    pub(crate) wants: Wants,
     pub(crate) rooms: Rooms,
     pub(crate) sights: Sights,
     pub(crate) checkpoints: Checkpoints,
@@ -70,17 +63,7 @@ pub struct Node {
     pub(crate) now: Time,
     /// A damaged checkpoint, until its repair begins.
     pub(crate) damaged: Option<Damaged>,
-    pub(crate) counts: Counts,
-    /// Agreed time, as this replica extends it.
-    pub(crate) clock: Clock,
-}
-
-/// What `status` counts since the start of the process.
-#[derive(Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) requests: u64,
-    pub(crate) batches: u64,
-    pub(crate) reads: u64,
+    /// What broke a rule since the start of the process.
     pub(crate) rejected: u64,
 }
 
@@ -99,8 +82,7 @@ impl Node {
 
     /// Begins: dials the others, starts the protocol. What recovery rewrote is synced by now.
     pub fn start(&mut self, now: Time, out: &mut Effects) {
-        self.clock = Clock::new(self.executor.time(), now);
-        self.executor.set_leaders(self.leads_many(), self.may_lie());
+        self.engine.start(now);
         if let Some(Damaged { seq, objects, .. }) = self.damaged.take() {
             self.begin_fetch(now, seq, Why::Damaged, Some(objects), None, out);
         }
@@ -126,7 +108,7 @@ impl Node {
             out.event(Event::State { text, bad: true });
         }
         if self.needs_checkpoint() && self.checkpoints.fetching.is_none() {
-            let (local, newer) = (self.executor.objects(), self.merge.seq().next());
+            let (local, newer) = (self.engine.executor().objects(), self.engine.merge().seq().next());
             // Where the log is whole it is the checkpoint after which it begins that is lost.
             let why = if self.journal.log().damage().is_empty() { Why::Damaged } else { Why::Lost };
             self.begin_fetch(now, newer, why, local, None, out);
@@ -217,7 +199,7 @@ impl Node {
             Input::Accepted { conn, from } => self.peers.on_accepted(now, conn, from, &self.config, out),
             Input::Identified { conn, identity } => self.peers.on_identified(conn, identity),
             Input::Unsafe { conn, why } => {
-                self.counts.rejected += 1;
+                self.rejected += 1;
                 self.peers.on_unsafe(now, conn, why, out);
                 self.on_closed(now, conn, out);
             }
@@ -235,10 +217,10 @@ impl Node {
     /// When to call again with [`Input::Deadline`], if nothing arrives first.
     pub fn deadline(&self) -> Option<Time> {
         let peers = self.may_speak().then(|| self.peers.deadline()).flatten();
-        let (reads, state) = (self.reads.deadline(), self.state_deadline());
+        let (reads, state) = (self.engine.reads_deadline(), self.state_deadline());
         let stall = self.journal.disk().stalls_at();
         let raise = self.raise_deadline();
-        let answers = self.checkpoints.sound().then(|| self.turn.answers.deadline()).flatten();
+        let answers = self.checkpoints.sound().then(|| self.engine.put_off_deadline()).flatten();
         let order = self.instances.iter().filter_map(Instance::deadline).min();
         [
             order,
@@ -281,7 +263,7 @@ impl Node {
 
     /// What was executed so far; for checks.
     pub fn executor(&self) -> &Executor {
-        &self.executor
+        self.engine.executor()
     }
 
     /// Of each instance its view, whether it is led here, and how many questions for strong reads were answered by leases; for checks.
@@ -296,7 +278,7 @@ impl Node {
     /// Panics with the name of an invariant that does not hold; `thorough` scans everything.
     pub fn invariants(&self, thorough: bool) {
         self.journal.invariants();
-        self.merge.invariants(thorough);
+        self.engine.invariants(thorough);
         if thorough {
             self.intake.invariants();
         }
@@ -407,10 +389,9 @@ impl Node {
                     }
                     return self.reject(now, conn, format!("there is no instance {instance}"), out);
                 };
-                if !self
-                    .journal
-                    .fits(instance.volume, self.merge.is_open(instance.id), || brings(instance, &message))
-                {
+                if !self.journal.fits(instance.volume, self.engine.merge().is_open(instance.id), || {
+                    brings(instance, &message)
+                }) {
                     return; // as if lost: the sender sends it again, and heartbeats still pass
                 }
                 instance.step(now, OrderInput::Receive(message));
@@ -422,7 +403,7 @@ impl Node {
 
     /// A connection broke the rules: it is counted and closed.
     pub(crate) fn reject(&mut self, now: Time, conn: ConnId, text: String, out: &mut Effects) {
-        self.counts.rejected += 1;
+        self.rejected += 1;
         out.event(Event::Rejected { conn, text: text.clone() });
         if matches!(self.peers.conn(conn), Some(Conn::Client(_) | Conn::Admin)) {
             out.send(conn, Refusal { reason: RefusalReason::NoHello, text }.frame());
@@ -432,8 +413,7 @@ impl Node {
     }
 
     fn on_closed(&mut self, now: Time, conn: ConnId, out: &mut Effects) {
-        self.routes.unbind_conn(conn);
-        self.reads.drop_conn(conn);
+        self.engine.step(In::Closed(conn));
         self.bindings.forget(conn);
         self.operator_left(now, conn, out);
         self.peers.on_closed(now, conn);
@@ -506,7 +486,7 @@ impl Node {
         self.gather(now, out);
         self.spread(now, out);
         self.look_behind(now, out);
-        self.expire_reads(now);
+        self.engine.expire_reads(now);
         self.on_state_deadline(now, out);
         self.check_stall(now, out);
         self.scrub_in_turn(now, out);

@@ -1,6 +1,7 @@
 //! The instances: what their protocols want done is done here; what they decide goes to the merge (`merging.rs`).
 
 use crate::effects::{Effect, Effects, Event};
+use crate::engine::In;
 use crate::gathering::Gathering;
 use crate::journal::{Loaded, VolumeId, Volumes};
 use crate::merging::FIRST;
@@ -219,7 +220,7 @@ impl Node {
         let instance = &mut self.instances[at];
         if instance.order.standing().settled {
             instance.settled_at.get_or_insert(instance.decided);
-            self.merge.settled(instance.id);
+            self.engine.step(In::Settled(instance.id));
         }
         any
     }
@@ -243,10 +244,10 @@ impl Node {
                 self.on_leader_changed(at, now, (view, leader), rotated, out);
             }
             OrderEffect::ReadConfirmed { read, slot } => self.on_read_confirmed(at, read, slot),
-            OrderEffect::ReadFailed { read } => self.on_read_failed(read),
+            OrderEffect::ReadFailed { read } => self.engine.step(In::ReadFailed(read)),
             OrderEffect::Load { load, records } => self.journal.load(instance.volume, load, &records, out),
             OrderEffect::Rejected { from, why } => {
-                self.counts.rejected += 1;
+                self.rejected += 1;
                 self.intake.note(now, from, &why);
                 out.event(Event::Refused {
                     text: format!("{from} sent what the protocol does not know: {why}"),
@@ -325,7 +326,7 @@ impl Node {
         }
         instance.leader = (view, leader);
         if at == FIRST {
-            self.clock.led(now, leader.is_some(), self.time_rule());
+            self.engine.led(now, leader.is_some());
         }
         let instance = &mut self.instances[at];
         instance.admission.reset();
@@ -333,7 +334,7 @@ impl Node {
         instance.settled_at = None;
         instance.spread.began(now);
         let id = instance.id;
-        self.merge.leader(id, self.role_of(leader));
+        self.engine.step(In::Led(id, self.role_of(leader)));
         out.event(Event::Leader { view: view.number(), leader, instance: many.then_some(id) });
         self.intake_led(now, at, rotated);
         if self.may_lie() {
@@ -346,7 +347,7 @@ impl Node {
         for conn in self.peers.clients() {
             // Whoever waits here asks the new leader again, which then answers.
             if !many || self.bindings.is_bound(conn, at) {
-                self.routes.unbind_conn(conn);
+                self.engine.step(In::Unbound(conn));
             }
         }
         self.tell_clients(many.then_some(at), out);

@@ -69,7 +69,7 @@ impl Node {
     }
 
     fn notice_to(&self, rank: u64) -> LeaderNotice {
-        let generation = self.merge.generation();
+        let generation = self.engine.merge().generation();
         let present = self.instances.iter().take(usize::from(generation.instances));
         let views: u64 = present.map(|instance| self.config.order.rank_of(instance.leader.0)).sum();
         let borders = generation.first.previous().number().saturating_mul(BORDER_VIEWS);
@@ -89,7 +89,7 @@ impl Node {
     /// Clients hear who leads, since one instance has another leader, or since it is about all of them. Those whose requests go through
     /// another one, whose turn it is, hear nothing: for them nothing changed, and they would send everything again.
     pub(crate) fn tell_clients(&mut self, of: Option<usize>, out: &mut Effects) {
-        self.ranks.read(self.executor.sessions());
+        self.ranks.read(self.engine.executor().sessions());
         let here = Some(self.config.members.me());
         let clients: Vec<ConnId> = self.peers.clients().collect();
         for conn in clients {
@@ -108,7 +108,7 @@ impl Node {
 
     /// A batch was executed. Whoever opened a first session with it has a rank from now on.
     pub(crate) fn rank_new_clients(&mut self) {
-        let table = self.executor.sessions();
+        let table = self.engine.executor().sessions();
         if self.instances.len() == 1 || table.changes() == self.ranks.changes {
             return;
         }
@@ -116,7 +116,7 @@ impl Node {
         self.ranks.read_by_and_by(table);
         let mut opened: BTreeMap<ClientId, u32> = BTreeMap::new();
         let mut new: Vec<(ClientId, SessionId)> = Vec::new();
-        for outcome in self.outcomes.list().iter().filter(|outcome| outcome.session != SessionId::NONE) {
+        for outcome in self.engine.outcomes().iter().filter(|outcome| outcome.session != SessionId::NONE) {
             let Some(client) = outcome.opening else { continue };
             let count = opened.entry(client).or_default();
             *count += 1;
@@ -127,7 +127,7 @@ impl Node {
         new.retain(|(client, _)| table.of_client(*client) == opened[client]);
         let before = table.client_count().saturating_sub(new.len());
         let ranks = (before as u64..).zip(new);
-        let here = ranks.filter_map(|(rank, (_, session))| Some((self.routes.conn(session)?, rank)));
+        let here = ranks.filter_map(|(rank, (_, session))| Some((self.engine.conn(session)?, rank)));
         self.ranks.opened.extend(here);
     }
 

@@ -2,14 +2,14 @@
 
 use crate::access::Access;
 use crate::checkpoints::{Checkpoints, Own};
-use crate::clock::Clock;
 use crate::config::NodeConfig;
+use crate::engine::{Engine, EngineConfig};
 use crate::journal::{Journal, Volumes};
 use crate::levels::{LEVEL, Levels};
 use crate::lives::{Lives, NODE};
 use crate::members::Standing;
 use crate::merging::{Bindings, FIRST};
-use crate::node::{Counts, Node};
+use crate::node::Node;
 use crate::ordering::Instance;
 use crate::peers::Peers;
 use crate::ranks::Ranks;
@@ -22,12 +22,10 @@ use crate::stays::{BORN, Birth, Stays, new_instance};
 use crate::system::System;
 use crate::trimmed::{TRIMMED, Trimmed};
 use crate::turn::Turn;
-use crate::wants::Wants;
-use quorate_execute::{Executor, Outcomes, Service};
+use quorate_execute::{Executor, Service};
 use quorate_log::{Damage, Log, Record};
 use quorate_merge::Merge;
 use quorate_order::Stored;
-use quorate_reply::{ReadPath, RouteLimits, Routes};
 use quorate_state::checkpoint::Image;
 use quorate_types::{Halt, MembershipId, RecordId, ReplicaId, Seq, Slot, Time};
 use quorate_wire::Batch;
@@ -236,16 +234,12 @@ impl Restoring {
         checkpoints.records.extend(records.map(|records| (merge.seq(), records)));
         let scrubs = Scrubs::knowing(&log);
         let journal = Journal::new(log, config.log.sync, config.disk_stall, volumes);
+        let engine = Engine::new(&engine_config(&config), merge, executor);
         let mut node = Node {
             peers: Peers::new(&config),
             access: Access::default(),
-            executor,
-            outcomes: Outcomes::new(),
-            routes: Routes::new(RouteLimits::default()),
-            reads: ReadPath::new(config.reads.clone()),
-            turn: Turn::new(config.seed, &config.reads),
+            turn: Turn::new(),
             intake: crate::intake::intake(&config),
-            wants: Wants::default(),
             rooms: Rooms::default(),
             sights: Sights::default(),
             checkpoints,
@@ -253,11 +247,10 @@ impl Restoring {
             now: Time::ZERO,
             damaged: recovered.damaged,
             partial: recovered.partial,
-            counts: Counts::default(),
-            clock: Clock::new(config.start_time, Time::ZERO),
-            stays: Stays::new(merge.generation(), others),
+            rejected: 0,
+            stays: Stays::new(engine.merge().generation(), others),
             instances,
-            merge,
+            engine,
             bindings: Bindings::default(),
             ranks: Ranks::default(),
             lag_told: Time::ZERO,
@@ -272,6 +265,16 @@ impl Restoring {
         node.meet_all_members();
         node.meet_borders();
         Ok(node)
+    }
+}
+
+fn engine_config(config: &NodeConfig) -> EngineConfig {
+    EngineConfig {
+        may_lie: config.order.faults.may_lie(),
+        patience: config.order.patience(),
+        reads: config.reads.clone(),
+        start_time: config.start_time,
+        seed: config.seed,
     }
 }
 

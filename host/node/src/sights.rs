@@ -72,7 +72,7 @@ impl Node {
         if self.instances.len() == 1 || self.may_lie() {
             return Sight::default();
         }
-        let here = usize::from(self.merge.generation().instances);
+        let here = usize::from(self.engine.merge().generation().instances);
         let present = self.instances.iter().take(here).filter(|instance| instance.away.is_none());
         present.map(|instance| instance.id).collect()
     }

@@ -38,20 +38,20 @@ impl Node {
     pub(crate) fn on_executed(&mut self, seq: Seq, batch: &Batch, out: &mut Effects) {
         self.drop_needless_fetch(seq, out);
         if self.checkpoints.borders.nears() {
-            self.executor.prepare_image(COPY_BYTES);
+            self.engine.prepare_image(COPY_BYTES);
         }
         let executed = Executed {
             bytes: batch.bytes().len() as u64,
             asks: batch.header().border,
             bounded: self.may_lie() && self.level() >= WITH_FEW_BORDERS,
-            time: self.executor.time(),
+            time: self.engine.executor().time(),
         };
         match self.checkpoints.borders.executed(executed) {
             None => {}
             // What this replica has now is not what is agreed on: nobody needs a checkpoint of it.
             Some(_) if self.checkpoints.diverged.is_some() => {}
             Some(Point::Ahead(border)) => {
-                if let Some(version) = self.executor.objects() {
+                if let Some(version) = self.engine.executor().objects() {
                     keep(out, Job::Ahead { border, version });
                 }
             }
@@ -92,7 +92,7 @@ impl Node {
 
     fn on_border(&mut self, border: u64, seq: Seq, out: &mut Effects) {
         self.drop_needless_partial(out);
-        let parts = match self.executor.image() {
+        let parts = match self.engine.image() {
             Ok(parts) => parts,
             Err(why) => {
                 let text = format!("the service can not give its state at seq {seq}: {why}");
@@ -100,7 +100,7 @@ impl Node {
                 return out.event(Event::State { text, bad: true });
             }
         };
-        let merge = self.merge.checkpoint();
+        let merge = self.engine.merge().checkpoint();
         assert_eq!(merge.seq, seq, "INV-NODE-8 the merge stands at the border");
         assert_eq!(
             merge.instances.len(),
@@ -429,7 +429,7 @@ impl Node {
         for old in self.checkpoints.forget_recent_from(Seq::ZERO) {
             out.push(Effect::Release(Unneeded(old)));
         }
-        let local = version.clone().or_else(|| self.executor.objects());
+        let local = version.clone().or_else(|| self.engine.executor().objects());
         // The log begins only after its floor: an older state would not do.
         let at_least = seq.max(self.checkpoints.gone);
         self.begin_fetch(now, at_least, Why::Diverged, local, version, out);
@@ -441,8 +441,8 @@ impl Node {
     pub(crate) fn on_behind(&mut self, at: usize, now: Time, slot: Slot, out: &mut Effects) {
         // Of many instances nobody knows which seq such a record has. A checkpoint that is here already is no help: the leader's log may begin
         // after a record that has no seq.
-        let exact = || self.merge.estimate(self.instances[at].id, RecordIndex(slot.number()));
-        let next = self.merge.seq().next();
+        let exact = || self.engine.merge().estimate(self.instances[at].id, RecordIndex(slot.number()));
+        let next = self.engine.merge().seq().next();
         let seq = if self.instances.len() == 1 { exact().max(next) } else { next };
         if let Some(fetching) = &mut self.checkpoints.fetching {
             fetching.told = Some(now);
@@ -456,7 +456,7 @@ impl Node {
         if self.checkpoints.transfers() {
             return;
         }
-        let local = self.executor.objects();
+        let local = self.engine.executor().objects();
         self.begin_fetch(now, seq, Why::Behind, local, None, out);
         if let Some(fetching) = &mut self.checkpoints.fetching {
             fetching.told = Some(now);
@@ -513,7 +513,7 @@ impl Node {
             }),
             FetchEffect::Keep(kept) => keep(out, Job::Partial(piece(kept))),
             FetchEffect::Lied { source, seq, lie, .. } => {
-                self.counts.rejected += 1;
+                self.rejected += 1;
                 out.event(Event::State {
                     text: format!("{source} sent wrong bytes of the checkpoint of seq {seq}: {lie:?}"),
                     bad: true,
@@ -543,7 +543,7 @@ impl Node {
         let Some(Fetching { why, own, .. }) = self.checkpoints.fetching.take() else { return };
         let Fetched { manifest, system: bytes, store } = fetched;
         let (seq, digest) = (manifest.seq(), manifest.digest());
-        if why == Why::Behind && seq <= self.executor.seq() {
+        if why == Why::Behind && seq <= self.engine.executor().seq() {
             // It came by in the log meanwhile.
             return keep(out, Job::ForgetPartial);
         }
@@ -593,7 +593,7 @@ impl Node {
     /// What was fetched and could not be made durable is tried again, if it is still of use.
     fn install_again(&mut self, out: &mut Effects) {
         self.checkpoints.install_at = None;
-        if self.checkpoints.drop_late(self.executor.seq()) {
+        if self.checkpoints.drop_late(self.engine.executor().seq()) {
             keep(out, Job::ForgetPartial);
         }
         if let Some(image) = self.checkpoints.next_install() {
@@ -608,17 +608,17 @@ impl Node {
         };
         let seq = image.seq;
         keep(out, Job::ForgetPartial);
-        if why == Why::Behind && seq <= self.executor.seq() {
+        if why == Why::Behind && seq <= self.engine.executor().seq() {
             return;
         }
-        if let Err(error) = self.executor.restore_image(&system.executor, &image.objects) {
+        if let Err(error) = self.engine.restore(&system.executor, &image.objects) {
             let why = format!("the agreed checkpoint of seq {seq} can not be restored: {error}");
             return out.push(Effect::Halt(Halt::CheckpointUnusable { why }));
         }
         self.roster = system.roster.clone();
         self.take_level(system.level);
         self.meet_borders();
-        self.checkpoints.borders.resume(image.border, self.executor.time(), image.objects.bytes());
+        self.checkpoints.borders.resume(image.border, self.engine.executor().time(), image.objects.bytes());
         self.checkpoints.diverged = None;
         if why == Why::Diverged {
             self.disown(seq, out);
@@ -631,7 +631,7 @@ impl Node {
             Ok(new) => new,
             Err(halt) => return out.push(Effect::Halt(halt)),
         };
-        self.executor.set_leaders(self.leads_many(), self.may_lie());
+        self.engine.meet_leaders();
         self.heard_caught_up();
         self.learn_time(now);
         self.checkpoints.records.insert(seq, system.records());

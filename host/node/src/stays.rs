@@ -12,6 +12,7 @@
 use crate::checkpoints::Why;
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event};
+use crate::engine::In;
 use crate::journal::Volumes;
 use crate::levels::WITH_INSTANCES;
 use crate::lives::NODE;
@@ -141,19 +142,19 @@ pub(crate) fn new_instance(config: &NodeConfig, volumes: &mut Volumes, number: u
 impl Node {
     /// How slots map to seqs now, and behind the border that comes, if one does; for checks.
     pub fn generations(&self) -> (Generation, Option<Generation>) {
-        (self.merge.generation(), self.merge.next_generation())
+        (self.engine.merge().generation(), self.engine.merge().next_generation())
     }
 
     /// How many instances there are before and after whatever border comes.
     pub(crate) fn lasting(&self) -> usize {
-        let now = self.merge.generation().instances;
-        usize::from(self.merge.next_generation().map_or(now, |next| next.instances.min(now)))
+        let now = self.engine.merge().generation().instances;
+        usize::from(self.engine.merge().next_generation().map_or(now, |next| next.instances.min(now)))
     }
 
     /// A command asks for another number of instances. All replicas come to the same answer.
     pub(crate) fn on_instances(&mut self, now: Time, count: u16, out: &mut Effects) {
         self.stays.begun = None;
-        let before = self.merge.generation().instances;
+        let before = self.engine.merge().generation().instances;
         let refused = |why: &str| Event::Instances { text: format!("{count} instances were refused: {why}") };
         if self.roster.change().is_some() {
             return out.event(refused("a change of the membership is under way"));
@@ -164,7 +165,7 @@ impl Node {
         if let Err(why) = self.config.order.can_resize() {
             return out.event(refused(&why));
         }
-        match self.merge.change(count) {
+        match self.engine.change_instances(count) {
             Ok(next) => {
                 let text = format!("from slot {} on {count} instances, {before} up to there", next.first);
                 out.event(Event::Instances { text });
@@ -186,7 +187,7 @@ impl Node {
             Ok(instance) => self.put_in_force(at, instance),
             Err(halt) => return out.push(Effect::Halt(halt)),
         }
-        self.merge.renew(id);
+        self.engine.step(In::Renewed(id));
         self.wake(now, at);
     }
 
@@ -204,7 +205,7 @@ impl Node {
 
     /// The last record of an instance that is in the global log.
     fn stands_at(&self, instance: &Instance) -> (Slot, Anchor) {
-        let record = self.merge.delivered_record(instance.id).map_or(0, |record| record.0);
+        let record = self.engine.merge().delivered_record(instance.id).map_or(0, |record| record.0);
         let record = Slot::new(record);
         let Some(anchor) = instance.order.anchor(record) else {
             panic!("INV-NODE-8 record {record} of {} of {} has an anchor", instance.id, instance.decided);
@@ -235,7 +236,7 @@ impl Node {
             self.journal.leave(before.volume);
             self.stays.others.extend(Some(before).filter(|before| !before.asleep));
         }
-        self.stays.end_before((id, stay), self.merge.seq());
+        self.stays.end_before((id, stay), self.engine.merge().seq());
     }
 
     /// An instance takes part, once the log says where it begins. Without room for that it waits.
@@ -257,7 +258,7 @@ impl Node {
             None => instance.start(now),
         }
         let (id, leader) = (instance.id, instance.leader.1);
-        self.merge.leader(id, self.role_of(leader));
+        self.engine.step(In::Led(id, self.role_of(leader)));
         let up = self.peers.peers().map(|(id, ..)| id).filter(|id| self.peers.is_up_in(*id, at));
         let up: BTreeSet<ReplicaId> = up.collect();
         self.step_in(at, now, OrderInput::Listeners(self.listeners()));
@@ -287,7 +288,7 @@ impl Node {
 
     /// Something was delivered: perhaps a border.
     pub(crate) fn look_at_generation(&mut self, out: &mut Effects) {
-        let generation = self.merge.generation();
+        let generation = self.engine.merge().generation();
         if generation == self.stays.seen {
             return;
         }
@@ -302,7 +303,7 @@ impl Node {
         }
         for conn in self.peers.clients() {
             // Whoever waits for one that went asks again.
-            self.routes.unbind_conn(conn);
+            self.engine.step(In::Unbound(conn));
         }
         self.tell_clients(None, out);
     }
@@ -332,7 +333,7 @@ impl Node {
             }
             let instance = &mut self.instances[at];
             (instance.asleep, instance.away, instance.leader) = (true, away, (leader.0, None));
-            self.merge.leader(id, Leader::Nobody);
+            self.engine.step(In::Led(id, Leader::Nobody));
         }
         self.close_volumes();
     }
@@ -345,11 +346,7 @@ impl Node {
             why: format!("the checkpoint of seq {} does not fit into the global log: {why}", system.seq),
         };
         let checkpoint = system.merge(self.config.merge.window).ok_or_else(|| unusable("its generations"))?;
-        let done = match checkpoint.seq >= self.merge.seq() {
-            true => self.merge.jump(&checkpoint),
-            false => self.merge.begin_again(&checkpoint),
-        };
-        done.map_err(|why| unusable(&why.to_string()))?;
+        self.engine.jump(&checkpoint).map_err(|why| unusable(&why))?;
         let new = self.meet_instances(system)?;
         let many = self.instances.len() > 1;
         for (instance, part) in self.instances.iter_mut().zip(&system.instances) {
@@ -360,7 +357,7 @@ impl Node {
                 begin_at(instance, part, &self.config, self.journal.volumes())?;
                 continue;
             }
-            let next = self.merge.next_record(instance.id);
+            let next = self.engine.merge().next_record(instance.id);
             let stays = many
                 && instance.started
                 && instance.decided >= part.record
@@ -393,10 +390,11 @@ impl Node {
                 }
                 let leader = instance.leader.1;
                 self.put_in_force(at, instance);
-                self.merge.renew(part.instance);
-                self.merge.leader(part.instance, self.role_of(leader));
+                self.engine.step(In::Renewed(part.instance));
+                self.engine.step(In::Led(part.instance, self.role_of(leader)));
             }
-            let away = self.merge.is_away(part.instance).then(|| self.merge.generation().base);
+            let away =
+                self.engine.merge().is_away(part.instance).then(|| self.engine.merge().generation().base);
             if away.is_some() && !self.instances[at].asleep {
                 self.instances[at] = birth.instance(&self.config, self.journal.volumes())?;
                 self.instances[at].asleep = true;
@@ -405,7 +403,7 @@ impl Node {
             }
             self.instances[at].away = away;
         }
-        self.stays.seen = self.merge.generation();
+        self.stays.seen = self.engine.merge().generation();
         Ok(new)
     }
 
@@ -419,7 +417,7 @@ impl Node {
         if self.instances.len() == 1 || self.checkpoints.transfers() || !self.has_begun() {
             return None;
         }
-        let waits = self.merge.waits()?;
+        let waits = self.engine.merge().waits()?;
         let instance = self.instances.get(usize::from(waits.instance.number()).checked_sub(1)?)?;
         let since = waits.since.max(instance.spread.since()).max(self.stays.looked);
         instance.leader.1.is_none().then(|| since.plus(self.config.order.patience().times(4)))
@@ -431,12 +429,12 @@ impl Node {
             return;
         }
         self.stays.looked = now;
-        let next = self.merge.seq().next();
+        let next = self.engine.merge().seq().next();
         if self.checkpoints.agreement.offers(next).is_empty() {
             // They may have none yet.
             return self.want_border(now, out);
         }
-        let local = self.executor.objects();
+        let local = self.engine.executor().objects();
         self.begin_fetch(now, next, Why::Behind, local, None, out);
     }
 
@@ -476,7 +474,7 @@ impl Node {
         if !(1..=COUNT_MAX).contains(&count) {
             return Err(format!("there can be 1 to {COUNT_MAX} instances"));
         }
-        if count == self.merge.generation().instances {
+        if count == self.engine.merge().generation().instances {
             return Err(format!("the cluster has {count} already"));
         }
         Ok(())
@@ -502,7 +500,7 @@ impl Node {
 
     /// Whether their number is not changing now.
     pub(crate) fn no_instances_change(&self, view: View) -> Result<(), String> {
-        if let Some(next) = self.merge.next_generation() {
+        if let Some(next) = self.engine.merge().next_generation() {
             return Err(format!(
                 "the number of instances is changing to {}: wait until it has (`quorate instances show`)",
                 next.instances

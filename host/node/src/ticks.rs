@@ -5,19 +5,12 @@
 //! Tests: `host/quorate/tests/deadlines.rs`.
 
 use crate::effects::Effects;
+use crate::engine::Overdue;
 use crate::merging::FIRST;
 use crate::node::Node;
 use quorate_order::Input as OrderInput;
-use quorate_types::{AgreedTime, Digest, Span, Time, planted};
+use quorate_types::{AgreedTime, Digest, Time, planted};
 use quorate_wire::Batch;
-
-/// Without a batch for so long the time is ordered, as long as there is a deadline.
-const EVERY: Span = Span::from_secs(5);
-/// A batch that was not executed after so long is no reason to wait on: it may be lost.
-const AGAIN: Span = Span::from_millis(200);
-
-/// Clocks differ, and a leader may have taken its office a moment ago.
-const GRACE: Span = Span::from_secs(1);
 
 /// Under which name a deadline is watched: no request has it, since theirs are hashes.
 fn name_of(due: AgreedTime) -> Digest {
@@ -37,32 +30,14 @@ impl Node {
             && self.journal.log().has_room()
     }
 
-    /// When the service's deadline passes by this replica's extension of the agreed time, if it is this replica that says so.
+    /// When a batch is ordered for the time alone, if this replica does that.
     pub(crate) fn tick_at(&self) -> Option<Time> {
-        // In an idle cluster each start would lose the time since the last batch.
-        let passes = self.clock.reaches(self.awaited().filter(|_| self.may_tick())?);
-        // The one before was not executed yet.
-        let before = self.turn.ticked.filter(|(time, _)| self.executor.time() < *time);
-        Some(before.map_or(passes, |(_, since)| passes.max(since.plus(AGAIN))))
+        self.may_tick().then(|| self.engine.tick_at()).flatten()
     }
 
-    /// When whoever leads should order the time, if nothing else tells it: a deadline passes, or long nothing was ordered.
-    fn awaited(&self) -> Option<AgreedTime> {
-        let due = self.executor.next_deadline()?;
-        Some(due.min(self.executor.time().plus(EVERY)))
-    }
-
-    /// When that has passed for so long that whoever leads has to be asked why. Where nobody lies a leader that lives orders it. Who waited for ten
-    /// seconds would not trust its own clock any more, and vote for any time.
+    /// When whoever leads is asked why it does not order a deadline that passed.
     pub(crate) fn overdue_at(&self) -> Option<Time> {
-        if !self.may_lie() {
-            return None;
-        }
-        let over = |before| self.executor.time() >= before || self.executor.next_deadline().is_none();
-        match self.turn.overdue {
-            Some(before) => over(before).then_some(self.now),
-            None => self.awaited().map(|time| self.clock.reaches(time).plus(GRACE)),
-        }
+        self.engine.overdue_at(self.now)
     }
 
     /// A deadline that nobody orders is waited for like a request of a client.
@@ -70,11 +45,10 @@ impl Node {
         if self.overdue_at().is_none_or(|at| at > now) || planted("deadlines-unwatched") {
             return;
         }
-        if let Some(before) = self.turn.overdue.take() {
-            self.step_in(FIRST, now, OrderInput::Unwatch(name_of(before)));
-        } else if let Some(time) = self.awaited() {
-            self.turn.overdue = Some(time);
-            self.step_in(FIRST, now, OrderInput::Watch(name_of(time)));
+        match self.engine.overdue() {
+            Some(Overdue::Watch(time)) => self.step_in(FIRST, now, OrderInput::Watch(name_of(time))),
+            Some(Overdue::Unwatch(time)) => self.step_in(FIRST, now, OrderInput::Unwatch(name_of(time))),
+            None => {}
         }
         self.after_order(now, out);
     }
@@ -84,7 +58,7 @@ impl Node {
             return;
         }
         let header = self.propose_header(now);
-        self.turn.ticked = Some((header.time, now));
+        self.engine.ticked(now, header.time);
         let mut bytes = Vec::new();
         Batch::begin(&mut bytes);
         let batch = Batch::seal(bytes, header);

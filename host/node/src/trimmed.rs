@@ -5,6 +5,7 @@
 
 use crate::checkpoints::{Checkpoints, Trimming};
 use crate::effects::{Effect, Effects};
+use crate::engine::In;
 use crate::lives::NODE;
 use crate::node::Node;
 use crate::ordering::Instance;
@@ -63,7 +64,7 @@ impl Node {
         let Some(own) = self.checkpoints.trim_to(log, most, self.scrubs.rotten.is_some()) else {
             return;
         };
-        if own.seq > self.merge.seq() || !self.has_begun() {
+        if own.seq > self.engine.merge().seq() || !self.has_begun() {
             return;
         }
         if own.seq > self.checkpoints.forgotten {
@@ -101,7 +102,7 @@ impl Node {
             instance.step(now, OrderInput::Trim { slot });
         }
         self.fall_asleep(own.seq, out);
-        self.merge.trim(own.seq);
+        self.engine.step(In::Trimmed(own.seq));
         self.checkpoints.own.retain(|other| other.seq >= own.seq);
         self.checkpoints.records.retain(|seq, _| *seq >= own.seq);
         self.after_order(now, out);

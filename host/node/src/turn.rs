@@ -1,18 +1,13 @@
 //! The end of a turn: everything that arrived at once was handed in, so now batches are sealed, reads are grouped, replies
 //! leave and blocks are written. Nothing here runs per command.
 
-use crate::answers::Answers;
-use crate::clock::Rule;
 use crate::effects::Effects;
+use crate::engine::In;
 use crate::node::Node;
 use crate::ordering::Instance;
-use bytes::Bytes;
-use quorate_admit::AHEAD_MAX;
-use quorate_merge::Generation;
-use quorate_order::{Input as OrderInput, Random};
-use quorate_reply::ReadLimits;
-use quorate_types::{AgreedTime, Time};
-use quorate_wire::{BatchHeader, FrameKind, OutFrame, ReadStatus, write_position};
+use quorate_order::Input as OrderInput;
+use quorate_types::Time;
+use quorate_wire::BatchHeader;
 
 /// Bytes that admission answers in a turn by itself: small requests must not fill the memory with large answers.
 const ANSWER_BYTES: usize = 8 << 20;
@@ -21,37 +16,17 @@ const GATHERING_PART: u64 = 16;
 
 /// What one turn leaves to the next.
 pub(crate) struct Turn {
-    random: Random,
-    /// The time of the last batch that was ordered for a deadline of the service, and when.
-    pub(crate) ticked: Option<(AgreedTime, Time)>,
-    /// The service's deadline that is past, while nobody orders that; its leader is complained about.
-    pub(crate) overdue: Option<AgreedTime>,
     /// When it handed over last since its disk is full, or finishes nothing.
     pub(crate) handed_over: Option<Time>,
     /// Answers of admission, kept for its memory.
     pub(crate) answer: Vec<u8>,
     /// How many bytes of such answers this turn still sends.
     pub(crate) answer_room: usize,
-    /// Answers to reads.
-    pub(crate) answers: Answers,
 }
 
 impl Turn {
-    pub(crate) fn new(seed: u64, reads: &ReadLimits) -> Self {
-        Self {
-            random: Random::new(seed ^ 0x74_75_72_6e),
-            ticked: None,
-            overdue: None,
-            handed_over: None,
-            answer: Vec::new(),
-            answer_room: ANSWER_BYTES,
-            answers: Answers::new(reads),
-        }
-    }
-
-    /// Randomness for a batch.
-    pub(crate) fn draw(&mut self) -> u64 {
-        self.random.next()
+    pub(crate) const fn new() -> Self {
+        Self { handed_over: None, answer: Vec::new(), answer_room: ANSWER_BYTES }
     }
 }
 
@@ -71,7 +46,7 @@ impl Node {
         self.run_reads(now);
         self.send_replies(out);
         self.turn.answer_room = ANSWER_BYTES;
-        self.turn.answers.end_turn();
+        self.engine.end_turn();
         self.journal.end_turn(now, out);
         self.tell_room(out);
         self.tell_sight(now, out);
@@ -116,7 +91,8 @@ impl Node {
         }
         let instance = &self.instances[at];
         if instance.admission.waiting_bytes() > 0 && instance.order.standing().leading {
-            self.merge.waits_for_room(instance.id);
+            let id = instance.id;
+            self.engine.step(In::WaitsForRoom(id));
         }
     }
 
@@ -135,88 +111,44 @@ impl Node {
         gathering.idle(now, waiting);
         let most = self.config.order.patience().divided(GATHERING_PART);
         let full = admission.is_full();
-        if full || self.merge.is_wanted(self.instances[at].id) {
+        if full || self.engine.merge().is_wanted(self.instances[at].id) {
             return false;
         }
         self.instances[at].gathering.waits(now, waiting, most)
     }
 
-    /// The header of a batch that is proposed now. Once this replica knows all that was ordered before, it extends its own proposals.
+    /// The header of a batch that is proposed now.
     pub(crate) fn propose_header(&mut self, now: Time) -> BatchHeader {
-        if self.first().order.standing().settled {
-            self.clock.propose();
-        }
-        let (time, seed) = (self.clock.read(now), self.turn.draw());
-        let base = self.executor.takes_bases().then(|| self.executor.time());
-        BatchHeader { time, base, seed, ..BatchHeader::default() }
+        let settled = self.first().order.standing().settled;
+        self.engine.header(now, settled)
     }
 
     /// A batch was executed, or a checkpoint: its time is agreed.
     pub(crate) fn learn_time(&mut self, now: Time) {
-        let (own, executed) = (self.clock.read(now), self.executor.time());
-        if executed > own {
-            self.intake.pulled(now, executed.since(own));
+        if let Some(ahead) = self.engine.learn_time(now) {
+            self.intake.pulled(now, ahead);
         }
-        self.clock.executed(now, executed, self.time_rule());
     }
 
-    /// Whether several leaders may propose what follows what was delivered. Once they did, it stays so: leases that were renewed by one of
-    /// them may end by another one.
-    pub(crate) fn leads_many(&self) -> bool {
-        self.merge.next_generation().is_some() || self.merge.generation() != Generation::begin(1)
-    }
-
-    /// Tells the clock if this replica acts much later than it wanted to: then its process was stopped, and what it knows of leaders is old.
+    /// Tells the engine if this replica acts much later than it wanted to: then its process was stopped, and what it knows of leaders is old.
     pub(crate) fn notice_pause(&mut self, now: Time) {
         if now.since(self.now) > self.config.order.patience()
             && let Some(due) = self.deadline()
         {
-            self.clock.woke(due, now, self.time_rule());
-        }
-    }
-
-    /// How the time of batches is taken here.
-    pub(crate) fn time_rule(&self) -> Rule {
-        Rule {
-            liars: self.may_lie(),
-            many: self.leads_many(),
-            patience: self.config.order.patience(),
-            off: AHEAD_MAX,
+            self.engine.woke(due, now);
         }
     }
 
     fn run_reads(&mut self, now: Time) {
-        if !self.checkpoints.sound() {
-            return; // they expire, or are answered once the state is sound again
+        // They expire, or are answered once the state is sound again.
+        if self.checkpoints.sound() {
+            let seats = &self.peers.seats;
+            self.engine.run_reads(now, |conn| seats.number(conn));
         }
-        let (executor, answers, counts) = (&self.executor, &mut self.turn.answers, &mut self.counts);
-        let seats = &self.peers.seats;
-        self.reads.ready(executor.seq(), |read| {
-            counts.reads += 1;
-            let conn = read.key.conn;
-            answers.run(now, executor, (conn, seats.number(conn)), read.key.read, read.query);
-        });
-        answers.run_put_off(now, executor, |conn| seats.number(conn));
-    }
-
-    pub(crate) fn on_read_failed(&mut self, group: u64) {
-        let (executor, answers) = (&self.executor, &mut self.turn.answers);
-        self.reads.failed(group, |key| answers.fail(executor, key.conn, key.read, ReadStatus::NoLeader));
-    }
-
-    pub(crate) fn expire_reads(&mut self, now: Time) {
-        let (executor, answers) = (&self.executor, &mut self.turn.answers);
-        self.reads.expire(now, |key| answers.fail(executor, key.conn, key.read, ReadStatus::NoLeader));
     }
 
     fn send_replies(&mut self, out: &mut Effects) {
-        for (conn, mut body) in self.routes.drain() {
-            write_position(&mut body, self.executor.seq());
-            out.send(conn, OutFrame::new(FrameKind::Replies, &[], vec![Bytes::from(body)]));
-        }
-        for (conn, body) in self.turn.answers.drain() {
-            out.send(conn, OutFrame::new(FrameKind::ReadReplies, &[], vec![Bytes::from(body)]));
-        }
+        self.engine.send_replies(out);
         self.move_new_clients(out);
     }
 }

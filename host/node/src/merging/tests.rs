@@ -76,7 +76,7 @@ fn a_border_that_is_asked_for_comes_at_once() {
     host.step(Input::Deadline);
     host.node.checkpoints.wanted = true;
     host.step(Input::Deadline);
-    assert_eq!(host.node.merge.seq(), Seq::new(1), "a batch that asks for a border");
+    assert_eq!(host.node.engine.merge().seq(), Seq::new(1), "a batch that asks for a border");
     assert_eq!(host.node.checkpoints.borders.number, 1, "which is there");
 }
 
@@ -90,7 +90,7 @@ fn a_leader_knows_what_it_proposed_itself() {
     assert!(!host.node.proposed_here(FIRST), "nothing was proposed");
     host.node.checkpoints.wanted = true;
     host.step(Input::Deadline);
-    assert_eq!(host.node.merge.seq(), Seq::new(1), "a batch that asks for a border");
+    assert_eq!(host.node.engine.merge().seq(), Seq::new(1), "a batch that asks for a border");
     assert!(host.node.proposed_here(FIRST));
     let instance = &mut host.node.instances[FIRST];
     instance.settled_at = Some(instance.decided);

@@ -106,7 +106,7 @@ fn waits(left: Option<Record>) -> Host {
         entries: [start].into_iter().chain(batches).collect(),
     };
     host.hears(conn, &OrderMessage::of(message).frame(InstanceId::new(1)));
-    assert_eq!(host.node.merge.seq(), Seq::new(1), "the second instance is waited for");
+    assert_eq!(host.node.engine.merge().seq(), Seq::new(1), "the second instance is waited for");
     host
 }
 
@@ -144,7 +144,7 @@ fn checkpoint(host: &mut Host) -> Input {
 /// What the first instance had decided before is executed, up to its border: a checkpoint of that names all three.
 fn went_on(host: &Host) {
     let node = &host.node;
-    assert_eq!(node.merge.seq(), Seq::new(12));
+    assert_eq!(node.engine.merge().seq(), Seq::new(12));
     assert_eq!(node.checkpoints.last, Some((Seq::new(12), None)), "a border");
     let records: Vec<u64> =
         node.checkpoints.records[&Seq::new(12)].iter().map(|slot| slot.number()).collect();

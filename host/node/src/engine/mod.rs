@@ -1,0 +1,328 @@
+//! The engine: what instances decide becomes one global log, which is executed; who asked is answered; agreed time goes on with it.
+//!
+//! Decided slots come in, each instance's in order. The merge puts them in one order, the executor executes them, and the outcomes go to the
+//! connections that wait for them ([`Engine::reply`]). Reads wait here until a leader confirmed their place and this replica executed it
+//! (`reads.rs`). Time is extended from what was executed (`time.rs`). Nobody else writes any of this.
+//!
+//! INV-NODE-2: what an instance decided is handed to the merge in order, each record once. Tests: engine/tests.rs, check/sim.
+
+mod answers;
+mod clock;
+mod reads;
+mod time;
+mod wants;
+
+pub(crate) use time::Overdue;
+
+use crate::effects::Effects;
+use answers::Answers;
+use bytes::Bytes;
+use quorate_execute::{CheckpointError, Executor, ImageParts, Outcome, Outcomes, Version};
+use quorate_merge::{
+    Checkpoint, Decided, Delivered, Generation, Leader, Merge, Position, RecordIndex, Refused,
+};
+use quorate_reply::{ReadLimits, ReadPath, RouteLimits, Routes};
+use quorate_types::{
+    AgreedTime, ClientId, ConnId, Halt, InstanceId, ReplicaId, RequestNumber, Seq, SessionId, Slot, Span,
+    Time, Trust,
+};
+use quorate_wire::{AnswerMode, Batch, FrameKind, OutFrame, write_position};
+use time::Timing;
+use wants::Wants;
+
+/// What the engine is told once.
+#[derive(Clone, Debug)]
+pub(crate) struct EngineConfig {
+    /// Members may lie: their time has to stay near this replica's own, and all answer.
+    pub(crate) may_lie: bool,
+    /// After how long without a word of its leader everybody wants another one.
+    pub(crate) patience: Span,
+    /// What waiting reads may hold.
+    pub(crate) reads: ReadLimits,
+    /// The cluster's time at its beginning.
+    pub(crate) start_time: AgreedTime,
+    /// Randomness for batches follows from it.
+    pub(crate) seed: u64,
+}
+
+/// What changes the merge beside decided slots.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum In {
+    /// An instance has another leader.
+    Led(InstanceId, Leader),
+    /// Who leads an instance here knows all that was decided before.
+    Settled(InstanceId),
+    /// An instance that leads here proposes a batch.
+    Proposed(InstanceId),
+    /// It could propose more, and the merge has no room for it.
+    WaitsForRoom(InstanceId),
+    /// Its leader is connected again, and is asked again for what it was asked.
+    AskAgain(InstanceId),
+    /// A member wants everything up to a place; how far the members are trusted.
+    Wanted(ReplicaId, Position, Trust),
+    /// An instance begins again, with nothing of before.
+    Renewed(InstanceId),
+    /// What a durable checkpoint holds is forgotten.
+    Trimmed(Seq),
+    /// A leader confirmed a record for the reads of a group.
+    ReadConfirmed(u64, InstanceId, RecordIndex),
+    /// No leader confirmed anything for them.
+    ReadFailed(u64),
+    /// A connection is gone: nobody waits there.
+    Closed(ConnId),
+    /// Who waits on a connection asks again, elsewhere.
+    Unbound(ConnId),
+}
+
+/// What was delivered and executed.
+#[derive(Debug)]
+pub(crate) enum Done {
+    /// A batch; its outcomes are those of [`Engine::outcomes`].
+    Batch {
+        /// Its place in the global log.
+        seq: Seq,
+        /// Whose it is.
+        instance: InstanceId,
+        /// The batch.
+        batch: Batch,
+    },
+    /// Slots that hold nothing.
+    Nothing,
+}
+
+/// What `status` counts since the start of the process.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) requests: u64,
+    pub(crate) batches: u64,
+    pub(crate) reads: u64,
+}
+
+/// Merge, execution and replies of one replica; see the module.
+pub(crate) struct Engine {
+    may_lie: bool,
+    merge: Merge<Batch>,
+    executor: Executor,
+    outcomes: Outcomes,
+    timing: Timing,
+    reads: ReadPath,
+    answers: Answers,
+    routes: Routes,
+    wants: Wants,
+    counts: Counts,
+}
+
+impl Engine {
+    /// Goes on from a state and from where the global log stands.
+    pub(crate) fn new(config: &EngineConfig, merge: Merge<Batch>, executor: Executor) -> Self {
+        Self {
+            may_lie: config.may_lie,
+            merge,
+            executor,
+            outcomes: Outcomes::new(),
+            timing: Timing::new(config),
+            reads: ReadPath::new(config.reads.clone()),
+            answers: Answers::new(&config.reads),
+            routes: Routes::new(RouteLimits::default()),
+            wants: Wants::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// The process begins: nobody knows how long ago the last batch was executed.
+    pub(crate) fn start(&mut self, now: Time) {
+        self.timing.start(self.executor.time(), now);
+        self.meet_leaders();
+    }
+
+    /// The global log, to be looked at.
+    pub(crate) const fn merge(&self) -> &Merge<Batch> {
+        &self.merge
+    }
+
+    /// The state, to be looked at.
+    pub(crate) const fn executor(&self) -> &Executor {
+        &self.executor
+    }
+
+    /// How the requests of the batch that was executed last ended.
+    pub(crate) fn outcomes(&self) -> &[Outcome] {
+        self.outcomes.list()
+    }
+
+    /// What was done since the start.
+    pub(crate) const fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Takes note of what changes the merge.
+    pub(crate) fn step(&mut self, input: In) {
+        match input {
+            In::Led(instance, leader) => self.merge.leader(instance, leader),
+            In::Settled(instance) => self.merge.settled(instance),
+            In::Proposed(instance) => drop(self.merge.proposed(instance)),
+            In::WaitsForRoom(instance) => self.merge.waits_for_room(instance),
+            In::AskAgain(instance) => self.merge.ask_again(instance),
+            In::Wanted(from, place, trust) => {
+                if let Some(place) = self.wants.wants(from, place, trust.truth() as usize) {
+                    self.merge.asked(place);
+                }
+            }
+            In::Renewed(instance) => self.merge.renew(instance),
+            In::Trimmed(seq) => self.merge.trim(seq),
+            In::ReadConfirmed(group, instance, record) => self.merge.read_confirmed(group, instance, record),
+            In::ReadFailed(group) => self.fail_reads(group),
+            In::Closed(conn) => {
+                self.routes.unbind_conn(conn);
+                self.reads.drop_conn(conn);
+            }
+            In::Unbound(conn) => self.routes.unbind_conn(conn),
+        }
+    }
+
+    /// An instance decided its next record.
+    ///
+    /// # Errors
+    /// When it does not fit into the global log.
+    pub(crate) fn decided(&mut self, instance: InstanceId, slot: Slot, batch: Batch) -> Result<(), Halt> {
+        let what = match batch.no_op_target() {
+            Some(target) => Decided::Noop { target },
+            None => Decided::Batch { bytes: batch.bytes().len(), payload: batch },
+        };
+        self.merge.decided(instance, RecordIndex(slot.number()), what).map_err(|why| {
+            let why = format!("what instance {instance} decided does not fit into the global log: {why}");
+            Halt::LogInconsistent { why }
+        })
+    }
+
+    /// Executes what comes next in the global log, if it is known.
+    pub(crate) fn next(&mut self, now: Time) -> Option<Done> {
+        match self.merge.next(now)? {
+            Delivered::Batch { seq, position, payload } => {
+                self.meet_leaders();
+                self.executor.execute(seq, &payload, &mut self.outcomes);
+                self.counts.batches += 1;
+                self.counts.requests += self.outcomes.list().len() as u64;
+                Some(Done::Batch { seq, instance: position.instance, batch: payload })
+            }
+            Delivered::Noops { last, .. } => {
+                self.executor.pass(last);
+                Some(Done::Nothing)
+            }
+        }
+    }
+
+    /// Sends the outcomes of the last batch to those who wait. `own`: this replica answers what it only refuses, too; `answers`: whether it
+    /// answers a session at all.
+    pub(crate) fn reply(&mut self, own: bool, answers: impl Fn(SessionId) -> bool) {
+        let executor = &self.executor;
+        let owns = Some(executor).filter(|_| self.may_lie && executor.has_own_replies());
+        self.routes.route(&self.outcomes, own, answers, owns);
+    }
+
+    /// Whether several leaders may propose what follows what was delivered. Once they did, it stays so: leases that were renewed by one of
+    /// them may end by another one.
+    pub(crate) fn leads_many(&self) -> bool {
+        self.merge.next_generation().is_some() || self.merge.generation() != Generation::begin(1)
+    }
+
+    /// Execution is told how many leaders there may be.
+    pub(crate) fn meet_leaders(&mut self) {
+        self.executor.set_leaders(self.leads_many(), self.may_lie);
+    }
+
+    /// The cluster works at another feature level.
+    pub(crate) fn set_level(&mut self, level: u32) {
+        self.executor.set_level(level);
+    }
+
+    /// From the next border on there are so many instances.
+    pub(crate) fn change_instances(&mut self, count: u16) -> Result<Generation, Refused> {
+        self.merge.change(count)
+    }
+
+    /// The next no-op that an instance is to propose, which leads here.
+    pub(crate) fn fill(&mut self, instance: InstanceId) -> Option<Slot> {
+        self.merge.fill(instance)
+    }
+
+    /// Names the instances that are led elsewhere and lack what is waited for here.
+    pub(crate) fn asks(&mut self, ask: impl FnMut(InstanceId, Position)) {
+        self.merge.asks(ask);
+    }
+
+    /// Copies a part of the state ahead of the next image.
+    pub(crate) fn prepare_image(&mut self, bytes: usize) {
+        self.executor.prepare_image(bytes);
+    }
+
+    /// The state as it is.
+    ///
+    /// # Errors
+    /// When the service can not give it.
+    pub(crate) fn image(&mut self) -> Result<ImageParts, CheckpointError> {
+        self.executor.image()
+    }
+
+    /// Another state takes the place of this one.
+    ///
+    /// # Errors
+    /// When it can not be restored.
+    pub(crate) fn restore(&mut self, system: &[u8], objects: &Version) -> Result<(), CheckpointError> {
+        self.executor.restore_image(system, objects)
+    }
+
+    /// The global log goes on from a checkpoint: from a later place, or from an earlier one, after which all is handed on again.
+    ///
+    /// # Errors
+    /// When it does not fit.
+    pub(crate) fn jump(&mut self, checkpoint: &Checkpoint) -> Result<(), String> {
+        let done = match checkpoint.seq >= self.merge.seq() {
+            true => self.merge.jump(checkpoint),
+            false => self.merge.begin_again(checkpoint),
+        };
+        done.map_err(|why| why.to_string())
+    }
+
+    /// Replies to requests of this session go to a connection.
+    pub(crate) fn bind(&mut self, session: SessionId, conn: ConnId) {
+        self.routes.bind(session, conn);
+    }
+
+    /// The reply to an opening goes to a connection.
+    pub(crate) fn bind_opening(&mut self, client: ClientId, nonce: RequestNumber, conn: ConnId) {
+        self.routes.bind_opening(client, nonce, conn);
+    }
+
+    /// The connection to which replies of a session go, if it is here.
+    pub(crate) fn conn(&self, session: SessionId) -> Option<ConnId> {
+        self.routes.conn(session)
+    }
+
+    /// How a connection wants to be answered.
+    pub(crate) fn mode(&self, conn: ConnId) -> AnswerMode {
+        self.routes.mode(conn)
+    }
+
+    /// A client says how it wants to be answered.
+    pub(crate) fn set_mode(&mut self, conn: ConnId, mode: AnswerMode) {
+        self.routes.set_mode(conn, mode);
+    }
+
+    /// The end of a turn: replies leave.
+    pub(crate) fn send_replies(&mut self, out: &mut Effects) {
+        for (conn, mut body) in self.routes.drain() {
+            write_position(&mut body, self.executor.seq());
+            out.send(conn, OutFrame::new(FrameKind::Replies, &[], vec![Bytes::from(body)]));
+        }
+        self.send_answers(out);
+    }
+
+    /// Panics with the name of an invariant that does not hold; `thorough` scans everything.
+    pub(crate) fn invariants(&self, thorough: bool) {
+        self.merge.invariants(thorough);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! The engine alone: decided slots go in, outcomes, answers and time come out.
+
+use super::*;
+use crate::effects::Effect;
+use crate::members::tests::Nothing;
+use quorate_execute::SessionLimits;
+use quorate_types::ItemsBuilder;
+use quorate_wire::{
+    BatchHeader, ReadConsistency, ReadRequest, ReadStatus, ReplyStatus, RequestHeader, RequestKind,
+    RequestProof, write_opening, write_request,
+};
+
+const ONE: InstanceId = InstanceId::new(1);
+const CONN: ConnId = ConnId::FIRST;
+const ALICE: ClientId = ClientId::new(7);
+const SESSION: SessionId = SessionId { index: 0, generation: 1 };
+
+fn at(millis: u64) -> Time {
+    Time::ZERO.plus(Span::from_millis(millis))
+}
+
+fn engine(may_lie: bool) -> Engine {
+    let config = EngineConfig {
+        may_lie,
+        patience: Span::from_millis(600),
+        reads: ReadLimits::default(),
+        start_time: AgreedTime::ZERO,
+        seed: 1,
+    };
+    let executor = Executor::new(Box::new(Nothing), SessionLimits::default(), AgreedTime::ZERO);
+    let mut engine = Engine::new(
+        &config,
+        Merge::new(crate::MergeConfig { window: 256, held_bytes_max: 1 << 20 }, 1).unwrap(),
+        executor,
+    );
+    engine.start(at(0));
+    engine
+}
+
+fn batch(header: BatchHeader, requests: &[Vec<u8>]) -> Batch {
+    let mut bytes = Vec::new();
+    Batch::begin(&mut bytes);
+    requests.iter().for_each(|request| bytes.extend_from_slice(request));
+    Batch::seal(bytes, BatchHeader { count: requests.len() as u32, ..header })
+}
+
+fn opening() -> Vec<u8> {
+    let (body, number) = (write_opening(ALICE, None), RequestNumber::FIRST);
+    let header = RequestHeader {
+        session: SessionId::NONE,
+        number,
+        lowest_unanswered: number,
+        kind: RequestKind::OpenSession,
+        len: body.len() as u32,
+        proof: RequestProof::None,
+    };
+    [&header.bytes()[..], &body].concat()
+}
+
+fn request(number: u64) -> Vec<u8> {
+    let (mut bytes, mut commands) = (Vec::new(), ItemsBuilder::new());
+    commands.push(b"anything");
+    write_request(&mut bytes, SESSION, RequestNumber::new(number), RequestNumber::FIRST, &commands);
+    bytes
+}
+
+/// The next slot of the one instance holds these requests: whether something was executed with it, and what is sent.
+fn decide(engine: &mut Engine, now: Time, slot: u64, header: BatchHeader, requests: &[Vec<u8>]) -> usize {
+    engine.decided(ONE, Slot::new(slot), batch(header, requests)).unwrap();
+    let mut frames = 0;
+    while let Some(done) = engine.next(now) {
+        assert!(matches!(done, Done::Batch { instance: ONE, .. }), "{done:?}");
+        engine.learn_time(now);
+        engine.reply(true, |_| true);
+        let mut out = Effects::new();
+        engine.send_replies(&mut out);
+        frames += out.drain().filter(|effect| matches!(effect, Effect::Send { conn: CONN, .. })).count();
+    }
+    frames
+}
+
+#[test]
+fn what_is_decided_is_executed_once_and_answered_where_somebody_waits() {
+    let mut engine = engine(false);
+    engine.bind_opening(ALICE, RequestNumber::FIRST, CONN);
+    let header = BatchHeader::default();
+    assert_eq!(decide(&mut engine, at(1), 1, header, &[opening()]), 1);
+    assert_eq!(engine.executor().client(SESSION), Some(ALICE));
+    assert_eq!(engine.conn(SESSION), Some(CONN), "the opening bound its session");
+    assert_eq!(decide(&mut engine, at(2), 2, header, &[request(1), request(2)]), 1);
+    let statuses: Vec<ReplyStatus> = engine.outcomes().iter().map(|outcome| outcome.status).collect();
+    assert_eq!(statuses, [ReplyStatus::Done; 2]);
+    engine.step(In::Closed(CONN));
+    assert_eq!(decide(&mut engine, at(3), 3, header, &[request(3)]), 0, "nobody waits");
+    let Counts { requests, batches, reads } = engine.counts();
+    assert_eq!((requests, batches, reads), (4, 3, 0));
+    assert_eq!(engine.executor().seq(), Seq::new(3));
+    engine.invariants(true);
+}
+
+#[test]
+fn a_slot_that_does_not_follow_is_refused() {
+    let mut engine = engine(false);
+    let halt = engine.decided(ONE, Slot::new(2), batch(BatchHeader::default(), &[])).unwrap_err();
+    assert!(matches!(halt, Halt::LogInconsistent { .. }), "{halt:?}");
+    assert!(engine.next(at(1)).is_none());
+}
+
+#[test]
+fn a_strong_read_waits_for_a_leader_and_for_execution() {
+    let mut engine = engine(false);
+    let read = |read, consistency| ReadRequest { read, consistency, seen: Seq::ZERO, query: b"" };
+    engine.read(at(1), (CONN, 1), &read(1, ReadConsistency::Weak));
+    assert_eq!((engine.counts().reads, engine.take_reads()), (1, None), "a weak one is answered at once");
+    engine.read(at(1), (CONN, 1), &read(2, ReadConsistency::Strong));
+    let group = engine.take_reads().expect("a leader is asked");
+    engine.step(In::ReadConfirmed(group, ONE, RecordIndex(1)));
+    assert_eq!(engine.confirm_reads(), []);
+    engine.run_reads(at(2), |_| 1);
+    assert_eq!(engine.counts().reads, 1, "its place is not executed yet");
+    decide(&mut engine, at(3), 1, BatchHeader::default(), &[opening()]);
+    assert_eq!(engine.confirm_reads(), []);
+    engine.run_reads(at(3), |_| 1);
+    assert_eq!((engine.counts().reads, engine.waiting_reads().0), (2, 0));
+    engine.refuse_read(CONN, 3, ReadStatus::Forbidden);
+    let mut out = Effects::new();
+    engine.send_replies(&mut out);
+    assert_eq!(out.drain().count(), 1, "all answers of a connection leave together");
+}
+
+/// What was executed is the agreed time; the own extension goes on from there, once somebody leads.
+#[test]
+fn time_goes_on_from_what_was_executed() {
+    let mut engine = engine(false);
+    let time = |millis: u64| AgreedTime::from_nanos(millis * 1_000_000);
+    engine.led(at(0), true);
+    let header = BatchHeader { time: time(5000), ..BatchHeader::default() };
+    engine.decided(ONE, Slot::new(1), batch(header, &[])).unwrap();
+    assert!(engine.next(at(10)).is_some());
+    assert_eq!(engine.learn_time(at(10)), Some(Span::from_millis(5000)), "so far ahead of its own");
+    assert!(engine.agreed_time(at(2000)) >= time(5000));
+    assert_eq!(engine.overdue_at(at(10)), None, "where nobody lies no leader is asked why");
+}
