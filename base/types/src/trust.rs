@@ -27,6 +27,58 @@ impl FaultModel {
             Self::Byzantine => "byzantine",
         }
     }
+
+    /// Whether a member may lie.
+    pub const fn may_lie(self) -> bool {
+        Faults::of(self).may_lie()
+    }
+}
+
+/// The faults that a cluster is made to survive, however many members it has. The configuration makes one of a [`FaultModel`]; protocols
+/// know no models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Faults {
+    /// Faulty members may lie.
+    lies: bool,
+    /// No more faults than this are survived, so that quorums are smaller. `None`: as many as the members allow.
+    most: Option<u32>,
+}
+
+impl Faults {
+    /// Faults of this kind, as many as the members allow.
+    pub const fn of(model: FaultModel) -> Self {
+        Self { lies: matches!(model, FaultModel::Byzantine), most: None }
+    }
+
+    /// The same, and no more of them than this.
+    pub const fn at_most(self, faults: u32) -> Self {
+        Self { most: Some(faults), ..self }
+    }
+
+    /// Whether a member may lie: then its word counts for nothing where it stands alone.
+    pub const fn may_lie(self) -> bool {
+        self.lies
+    }
+
+    /// What these faults mean among `n` members.
+    ///
+    /// # Panics
+    /// When `n` is 0: there is no cluster without members.
+    pub const fn among(self, n: u32) -> Trust {
+        assert!(n > 0, "a cluster has at least one member");
+        let most = if self.lies { (n - 1) / 3 } else { (n - 1) / 2 };
+        let u = match self.most {
+            Some(chosen) if chosen < most => chosen,
+            _ => most,
+        };
+        Trust { n, u, s: n, o: if self.lies { u } else { 0 } }
+    }
+}
+
+impl From<FaultModel> for Faults {
+    fn from(model: FaultModel) -> Self {
+        Self::of(model)
+    }
 }
 
 /// How far the members of one membership are trusted: a value, which protocols ask for the sizes of quorums.
@@ -53,18 +105,6 @@ impl Trust {
         Some(Self { n, u, s, o })
     }
 
-    /// `n` members that survive as many faults of this kind as they can.
-    ///
-    /// # Panics
-    /// When `n` is 0: there is no cluster without members.
-    pub const fn of(model: FaultModel, n: u32) -> Self {
-        assert!(n > 0, "a cluster has at least one member");
-        match model {
-            FaultModel::Crash => Self { n, u: (n - 1) / 2, s: n, o: 0 },
-            FaultModel::Byzantine => Self { n, u: (n - 1) / 3, s: n, o: (n - 1) / 3 },
-        }
-    }
-
     /// How many members there are.
     pub const fn members(self) -> u32 {
         self.n
@@ -83,6 +123,15 @@ impl Trust {
     /// that the others have stopped.
     pub const fn collect(self) -> u32 {
         self.n - self.u
+    }
+    /// So many replicas answer a request when it is executed: enough that one more than may lie are there and do not. Where nobody lies the one
+    /// that proposed it answers, whichever it is.
+    pub const fn answers(self) -> u32 {
+        if self.o > 0 { self.u + self.o + 1 } else { self.n }
+    }
+    /// What so many members say they heard, all can come to know: enough of them do not lie to convince each other.
+    pub const fn spreads(self) -> u32 {
+        self.u + self.o + 1
     }
     /// At least one of so many tells the truth, so what they say in unison is true.
     pub const fn truth(self) -> u32 {

@@ -12,7 +12,7 @@
 
 use crate::codec::{Put, Reader};
 use bytes::Bytes;
-use quorate_types::{FaultModel, Incarnation, MembershipId, Reject, ReplicaId, Trust, planted};
+use quorate_types::{FaultModel, Faults, Incarnation, MembershipId, Reject, ReplicaId, planted};
 
 /// No membership names more replicas.
 pub const MEMBERS_MAX: usize = 64;
@@ -131,7 +131,7 @@ impl Membership {
             voters += u32::from(votes);
             holders += usize::from((votes || planted("learner-counted")) && holds(member.replica));
         }
-        holders + extra >= Trust::of(FaultModel::Crash, voters).agreement() as usize
+        holders + extra >= Faults::of(FaultModel::Crash).among(voters).agreement() as usize
     }
 
     /// Appends its bytes.

@@ -12,54 +12,12 @@ use crate::batch::Batch;
 use crate::codec::{Put, Reader};
 use crate::frame::Payload;
 use crate::membership::MEMBERS_MAX;
-use quorate_types::{Digest, MembershipId, Reject, ReplicaId, Slot, View};
-use std::fmt;
+use quorate_types::{Digest, MembershipId, Reject, ReplicaId, SIGNATURE_MAX, Signature, Slot, View};
 
 /// No [`Collect`] names more values that its sender wrote.
 pub const WRITES_MAX: usize = 16;
 /// No question asks for more decisions.
 pub const FETCH_MAX: u16 = 64;
-/// No signature is longer.
-pub const SIGNATURE_MAX: usize = 64;
-
-/// A signature, or whatever the configured authentication puts in its place; empty where there is none.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Signature {
-    len: u8,
-    bytes: [u8; SIGNATURE_MAX],
-}
-
-impl Signature {
-    /// No signature.
-    pub const NONE: Self = Self { len: 0, bytes: [0; SIGNATURE_MAX] };
-
-    /// The signature with these bytes, of which there are at most [`SIGNATURE_MAX`].
-    ///
-    /// # Errors
-    /// When there are more.
-    pub fn new(bytes: &[u8]) -> Result<Self, Reject> {
-        if bytes.len() > SIGNATURE_MAX {
-            let (size, max) = (bytes.len() as u64, SIGNATURE_MAX as u64);
-            return Err(Reject::TooLarge { what: "signature", size, max });
-        }
-        let mut signature = Self { len: bytes.len() as u8, ..Self::NONE };
-        signature.bytes[..bytes.len()].copy_from_slice(bytes);
-        Ok(signature)
-    }
-
-    /// Its bytes.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.len)]
-    }
-}
-
-impl fmt::Debug for Signature {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Signature(")?;
-        self.bytes().iter().take(8).try_for_each(|byte| write!(f, "{byte:02x}"))?;
-        write!(f, ")")
-    }
-}
 
 /// Members and what each of them signed, in the order of their ids, each once.
 pub type Signed = Vec<(ReplicaId, Signature)>;
@@ -487,7 +445,7 @@ fn read_digest(r: &mut Reader) -> Result<Digest, Reject> {
 }
 
 fn put_signature(out: &mut Vec<u8>, signature: &Signature) {
-    out.put_u8(signature.len);
+    out.put_u8(signature.bytes().len() as u8);
     out.extend_from_slice(signature.bytes());
 }
 

@@ -5,10 +5,10 @@ mod common;
 use bytes::Bytes;
 use common::{batch, read_whole, request};
 use proptest::prelude::*;
+use quorate_types::Signature;
 use quorate_types::{Digest, InstanceId, MembershipId, Reject, ReplicaId, Slot, View};
 use quorate_wire::mod_smart::{
-    Collect, Complaint, FETCH_MAX, ModSmartBody as Body, ModSmartMessage, Proof, Signature, Signed,
-    WRITES_MAX,
+    Collect, Complaint, FETCH_MAX, ModSmartBody as Body, ModSmartMessage, Proof, Signed, WRITES_MAX,
 };
 use quorate_wire::{Batch, MEMBERS_MAX, OrderMessage};
 

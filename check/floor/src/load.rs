@@ -4,7 +4,7 @@
 use crate::net::{Counts, Moved};
 use crate::roles::{self, Measured, Word};
 use crate::{Config, Doing, Error, Latency, Result, agree, net, tag};
-use quorate_types::{FaultModel, Trust};
+use quorate_types::{FaultModel, Faults};
 use rustix::event::{PollFd, PollFlags};
 use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpStream};
@@ -52,7 +52,7 @@ pub(crate) fn run(config: &Config, addresses: &[SocketAddr]) -> Result<()> {
         stream.set_nonblocking(true).doing("make a socket non-blocking")?;
         replicas.push(Replica { number: usize::from(number), stream, replies });
     }
-    let needed = Trust::of(config.fault_model, u32::from(config.replicas())).truth();
+    let needed = Faults::of(config.fault_model).among(u32::from(config.replicas())).truth();
     let mut load = Load {
         config,
         replicas,

@@ -39,7 +39,7 @@ pub use record::check_send;
 use crate::mod_smart;
 use crate::world::{Disk, Event, World};
 use crate::{Command, Harness};
-use quorate_order::auth::{Authenticator, Keyed, Trusting};
+use quorate_auth::{Authenticator, Keyed, Trusting};
 use quorate_order::mod_smart::{ModSmart, ModSmartConfig};
 use quorate_order::raft::{Raft, RaftConfig};
 use quorate_order::{Input, Order};

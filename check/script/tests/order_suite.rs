@@ -4,7 +4,7 @@
 
 mod suite;
 
-use quorate_order::auth::Trusting;
+use quorate_auth::Trusting;
 use quorate_order::mod_smart::{ModSmart, ModSmartConfig};
 use quorate_order::raft::{Raft, RaftConfig};
 use quorate_script::raft::check_send;

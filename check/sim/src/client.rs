@@ -7,14 +7,14 @@ use crate::random::Rng;
 use crate::replica::CLUSTER;
 use crate::service::{APPEND, LIST};
 use bytes::Bytes;
+use quorate_auth::{ClientMacs, KeyedClient};
 use quorate_client::{
     CallId, ClientCore, Completion, Config, Effects, Error, Input, Macs, ReadConsistency, SessionHandle,
     Signer,
 };
 use quorate_history::{Answer, Event, Op, Outcome};
 use quorate_kv::{Condition, KvCommand, KvQuery, KvReply, Operation};
-use quorate_order::auth::{ClientMacs, KeyedClient};
-use quorate_types::{ClientId, FaultModel, Items, ItemsBuilder, ReplicaId, Seq, SessionId, Span, Time};
+use quorate_types::{ClientId, Items, ItemsBuilder, ReplicaId, Seq, SessionId, Span, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -128,7 +128,7 @@ impl Client {
             }),
             leader_first: plan.tags.then_some(Span::from_millis(250)),
             keys_last: Span::from_millis(500),
-            fault_model: plan.fault_model,
+            faults: plan.fault_model.into(),
             session_ttl: Span::from_millis(plan.sessions.0),
             window: (plan.sessions.1 - 1) as u32,
             resend_after: Span::from_millis(rng.pick(&[200, 2000])),
@@ -153,7 +153,7 @@ impl Client {
             finals: (false, 0),
             used: None,
             byzantine: (
-                plan.fault_model == FaultModel::Byzantine,
+                plan.fault_model.may_lie(),
                 plan.liars.iter().fold(0, |bits, liar| bits | 1 << liar.who),
             ),
             first_key: plan.client_trick(number as usize - 1).map_or(0, |_| 1000 * u64::from(number)),

@@ -42,7 +42,7 @@ pub use profile::Profile;
 use quorate_log::{LogConfig, SyncMode};
 use quorate_node::{BorderConfig, CheckpointMode};
 use quorate_state::transfer::{FetchLimits, ServeLimits};
-use quorate_types::{FaultModel, Protocol, Span, Trust};
+use quorate_types::{FaultModel, Faults, Protocol, Span};
 use state::state_faults;
 use std::fmt;
 pub use suspends::Suspend;
@@ -490,7 +490,7 @@ const NO_BORDERS: BorderConfig = BorderConfig {
 impl Plan {
     /// The plan of this seed.
     pub fn new(seed: u64, profile: &Profile) -> Self {
-        let (fault_model, byzantine) = (profile.model(), profile.model() == FaultModel::Byzantine);
+        let (fault_model, byzantine) = (profile.model(), profile.model().may_lie());
         let (protocol, focus) = (profile.protocol(), profile.focus_of(seed));
         let (profile, mut rng) = (&profile.with(focus, seed).of(protocol), Rng::of(seed, 1));
         let usual = rng.pick(&[1, 2, 3, 3, 3, 3, 3, 4, 5, 5, 5, 7]);
@@ -584,7 +584,7 @@ impl Plan {
 
     /// How many replicas may be lost, or lie.
     pub fn spare(&self) -> usize {
-        Trust::of(self.fault_model, self.replicas as u32).faults() as usize
+        Faults::of(self.fault_model).among(self.replicas as u32).faults() as usize
     }
 
     /// One line for people.

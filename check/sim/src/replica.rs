@@ -13,13 +13,13 @@ use crate::watching::Front;
 use crate::world::At;
 use bytes::Bytes;
 use quorate_admit::{AdmissionLimits, Member, Members};
+use quorate_auth::{Keyed, Keys};
 use quorate_execute::SessionLimits;
 use quorate_log::{Log, LogEffect, Place, RecoverError, Recovery, SyncId, SyncMode, Write};
 use quorate_node::{
     Effect, Effects, LevelConfig, Node, NodeConfig, Recovered, Restoring, SeatLimits, SegmentScrub,
 };
 use quorate_order::OrderConfig;
-use quorate_order::auth::{Keyed, Keys};
 use quorate_order::mod_smart::ModSmartConfig;
 use quorate_order::raft::RaftConfig;
 use quorate_reply::ReadLimits;

@@ -108,7 +108,7 @@ pub(crate) fn in_product<T>(work: impl FnOnce() -> T) -> T {
 impl Trip {
     /// Four clients that begin so many operations each. Nothing is drawn: what a trip costs must not depend on what other plans hold.
     fn plan(&self, operations: u32) -> Plan {
-        let byzantine = self.fault_model == FaultModel::Byzantine;
+        let byzantine = self.fault_model.may_lie();
         let replicas = if byzantine { 4 } else { 3 };
         let shares = if self.reads { [0, 1, 0, 0, 0, 0, 0, 0] } else { [1, 0, 0, 0, 0, 0, 0, 0] };
         let able = vec![FEATURE_LEVEL; replicas];

@@ -4,7 +4,7 @@
 
 use crate::failure::{Failure, Outcome};
 use quorate::client::{Authentication, ClientFile, ClientFiles, Credentials};
-use quorate_types::{ClusterId, FaultModel, ReplicaId, Trust};
+use quorate_types::{ClusterId, FaultModel, Faults, ReplicaId};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -37,6 +37,8 @@ pub struct Cluster {
     pub members: Vec<(ReplicaId, String)>,
     /// What its replicas may do.
     pub fault_model: FaultModel,
+    /// How many of them may be faulty, where it was made for fewer than its members allow.
+    pub faults: Option<u32>,
     /// How its clients' requests show who asked them.
     pub authentication: Authentication,
     /// The certificates to show to them; none where connections are plain.
@@ -76,9 +78,9 @@ impl Cluster {
     /// Reads a `client.toml`.
     pub fn read(file: &Path, remedy: &str) -> Outcome<Self> {
         let parsed = ClientFile::read(file).map_err(|why| Failure::usage(format!("{why}. {remedy}")))?;
-        let ClientFile { cluster, members, fault_model, authentication, tls } = parsed;
+        let ClientFile { cluster, members, fault_model, faults, authentication, tls } = parsed;
         let directory = file.parent().map(Path::to_path_buf).unwrap_or_default();
-        Ok(Self { id: cluster, members, fault_model, authentication, tls, directory })
+        Ok(Self { id: cluster, members, fault_model, faults, authentication, tls, directory })
     }
 
     /// A client of this cluster.
@@ -100,8 +102,8 @@ impl Cluster {
     /// It as its `client.toml` says it.
     pub fn file(&self) -> ClientFile {
         let (members, tls) = (self.members.clone(), self.tls.clone());
-        let Self { id, fault_model, authentication, .. } = *self;
-        ClientFile { cluster: id, members, fault_model, authentication, tls }
+        let Self { id, fault_model, faults, authentication, .. } = *self;
+        ClientFile { cluster: id, members, fault_model, faults, authentication, tls }
     }
 
     /// The text of the `client.toml` of this cluster.
@@ -112,7 +114,8 @@ impl Cluster {
     /// How many replicas agree on something: a majority, or more where they may lie.
     pub fn majority(&self) -> usize {
         let members = u32::try_from(self.members.len()).unwrap_or(u32::MAX).max(1);
-        Trust::of(self.fault_model, members).agreement() as usize
+        let faults = Faults::of(self.fault_model);
+        self.faults.map_or(faults, |most| faults.at_most(most)).among(members).agreement() as usize
     }
 
     /// Whether `quorate dev` looks after this cluster now or did so before.

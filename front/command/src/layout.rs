@@ -11,7 +11,7 @@ use quorate::client::{ClientFiles, TlsFiles};
 use quorate_execute::SessionLimits;
 use quorate_runtime::{DataDirectory, Identity, SigningKey};
 use quorate_tls::write_private;
-use quorate_types::{ClusterId, FaultModel, Holder, Incarnation, Name, ReplicaId};
+use quorate_types::{ClusterId, Faults, Holder, Incarnation, Name, ReplicaId};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -143,7 +143,7 @@ pub fn make_from(dir: &Path, plan: &Plan, origin: &Origin) -> Outcome<Cluster> {
     let id = origin.cluster;
     let mut lives = Vec::new();
     for _ in &plan.members {
-        let signs = plan.order.fault_model == FaultModel::Byzantine;
+        let signs = plan.order.fault_model.may_lie();
         let key = signs.then(random::secret).transpose()?.map(SigningKey::new);
         lives.push(Life { incarnation: Incarnation::new(random::number()?), key });
     }
@@ -176,9 +176,9 @@ pub fn make_from(dir: &Path, plan: &Plan, origin: &Origin) -> Outcome<Cluster> {
     }
     let members = plan.members.iter().map(|(replica, address)| (ReplicaId::new(*replica), address.clone()));
     let tls = office.zip(plan.certificates).map(|(office, days)| clients(dir, &office, days)).transpose()?;
-    let OrderChoice { fault_model, authentication, .. } = plan.order;
+    let OrderChoice { fault_model, faults, authentication, .. } = plan.order;
     let (members, directory) = (members.collect(), dir.to_owned());
-    let cluster = Cluster { id, members, fault_model, authentication, tls, directory };
+    let cluster = Cluster { id, members, fault_model, faults, authentication, tls, directory };
     let file = dir.join(CLIENT_FILE);
     std::fs::write(&file, cluster.to_toml()).doing(format_args!("write {}", file.display()))?;
     let tls = cluster.tls.map(|tls| tls.relative_to(dir));
@@ -265,7 +265,7 @@ fn replica_toml(origin: &Origin, replica: u16, etcd: Option<&str>, lives: &[Life
 
 fn check_members(plan: &Plan) -> Outcome<()> {
     let members = &plan.members[..];
-    if plan.order.fault_model == FaultModel::Byzantine && members.len() < 4 {
+    if plan.order.fault_model.may_lie() && members.len() < 4 {
         return Err(Failure::usage(format!(
             "to survive one replica that lies, a cluster needs 4 replicas; here are {}",
             members.len()
@@ -273,6 +273,13 @@ fn check_members(plan: &Plan) -> Outcome<()> {
     }
     if members.is_empty() || members.len() > 64 {
         return Err(Failure::usage(format!("a cluster has 1 to 64 replicas, not {}", members.len())));
+    }
+    let most = Faults::of(plan.order.fault_model).among(members.len() as u32).faults();
+    if let Some(faults) = plan.order.faults.filter(|faults| !(1..=most).contains(faults)) {
+        let (count, model) = (members.len(), plan.order.fault_model.name());
+        return Err(Failure::usage(format!(
+            "{count} replicas survive {most} {model} faults at most: leave --faults {faults} out, or name more replicas"
+        )));
     }
     for (at, (replica, address)) in members.iter().enumerate() {
         for (other, other_address) in &members[..at] {

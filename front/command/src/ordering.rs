@@ -13,6 +13,10 @@ pub struct OrderArgs {
     /// Which faults the cluster survives [default: crash]
     #[arg(long, value_enum)]
     fault_model: Option<FaultModelWord>,
+    /// How many faults it survives, 1 or more, where fewer are wanted than its replicas allow; with byzantine faults its quorums are
+    /// smaller then [default: as many as they allow]
+    #[arg(long, value_name = "COUNT")]
+    faults: Option<u32>,
     /// How replicas agree [default: raft; mod-smart with byzantine faults]
     #[arg(long, value_enum)]
     protocol: Option<ProtocolWord>,
@@ -59,6 +63,9 @@ pub struct OrderChoice {
     /// Which faults the cluster survives.
     #[serde(default)]
     pub fault_model: FaultModel,
+    /// No more faults than this are survived; as many as the replicas allow if it is not said.
+    #[serde(default)]
+    pub faults: Option<u32>,
     /// How replicas agree.
     #[serde(default)]
     pub protocol: Protocol,
@@ -142,22 +149,24 @@ impl OrderArgs {
         let protocol = self.protocol.map_or(before.protocol, Protocol::from);
         let authentication = self.authentication.map_or(before.authentication, Authentication::from);
         let rotate_after = self.rotate_after.unwrap_or(before.rotate_after);
-        OrderChoice { fault_model, protocol, authentication, rotate_after }
+        let faults = self.faults.or(before.faults);
+        OrderChoice { fault_model, faults, protocol, authentication, rotate_after }
     }
 }
 
 impl OrderChoice {
     /// The lines of a configuration; what is not said is Raft.
     pub fn to_toml(self) -> String {
+        let faults = self.faults.map_or(String::new(), |faults| format!("faults = {faults}\n"));
         match self.protocol {
-            Protocol::Raft => String::new(),
+            Protocol::Raft => faults,
             protocol => {
                 let (protocol, model) = (protocol.name(), self.fault_model.name());
                 let rotation = match self.rotate_after {
                     0 => String::new(),
                     slots => format!("rotate_after = {slots}\n"),
                 };
-                format!("protocol = \"{protocol}\"\nfault_model = \"{model}\"\n{rotation}")
+                format!("protocol = \"{protocol}\"\nfault_model = \"{model}\"\n{faults}{rotation}")
             }
         }
     }
@@ -166,6 +175,9 @@ impl OrderChoice {
 impl fmt::Display for OrderChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {} faults", self.protocol.name(), self.fault_model.name())?;
+        if let Some(faults) = self.faults {
+            write!(f, ", no more than {faults} of them")?;
+        }
         match self.authentication {
             Authentication::Links => {}
             other => write!(f, ", requests authenticated by {}", other.name())?,

@@ -103,6 +103,7 @@ pub(crate) fn of_member(
         cluster: config.cluster_id()?,
         members: Vec::new(),
         fault_model: config.fault_model,
+        faults: config.faults,
         // It asks as an operator only.
         authentication: Authentication::Links,
         tls: config.tls.clone().map(|client| ClientFiles { client, admin: None }),

@@ -2,7 +2,7 @@
 
 use crate::backups::{self, MakeBackup};
 use crate::seen::{See, Seen};
-use quorate::client::Authentication;
+use quorate::client::{Authentication, ClientBuilder};
 use quorate::{Client, ReplicaId, TlsFiles};
 use quorate_runtime::{Config, Running};
 use quorate_types::{ClusterId, Span};
@@ -75,6 +75,7 @@ fn client(config: &Config, needs: Needs) -> Result<Client, MemberError> {
         config.members.iter().map(|member| (ReplicaId::new(member.replica), member.address.clone()));
     let builder = Client::builder().members(members).cluster(config.cluster_id()?);
     let builder = builder.fault_model(config.fault_model).frame_bytes_max(needs.frame_bytes_max);
+    let builder = config.faults.into_iter().fold(builder, ClientBuilder::faults);
     let mut builder = builder.configure(|config| config.full_patience = needs.full_patience);
     if config.sessions.require_signed {
         builder = builder.authentication(Authentication::Signatures);

@@ -10,7 +10,7 @@ use quorate_runtime::{Config, Listener, Mouth, Saying};
 use quorate_sim::liars::{self, Liar, Scene, Trick};
 use quorate_sim::plan;
 use quorate_sim::random::Rng;
-use quorate_types::{ConnId, FaultModel, Span, Time};
+use quorate_types::{ConnId, Span, Time};
 use quorate_wire::{Frame, OutFrame};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -146,7 +146,7 @@ struct Lies {
 /// # Errors
 /// When replicas do not lie in this cluster, or the system says no.
 pub fn told(config: &Config, file: PathBuf) -> Outcome<Told> {
-    if config.fault_model != FaultModel::Byzantine {
+    if !config.fault_model.may_lie() {
         return Err(Failure::usage(
             "--lies: only replicas of a cluster that survives byzantine faults may lie",
         ));

@@ -165,7 +165,7 @@ impl Checkpoints {
         let me = config.members.me();
         let ids: Vec<ReplicaId> = config.members.all().iter().map(|member| member.replica).collect();
         let place = ids.iter().filter(|id| **id < me).count();
-        let mut agreement = Agreement::new(me, &ids, config.order.fault_model());
+        let mut agreement = Agreement::new(me, &ids, config.order.faults());
         if config.members.number() > MembershipId::FIRST {
             // Who joins later begins with a list of those who may have a checkpoint for it.
             let others: Vec<ReplicaId> = ids.iter().copied().filter(|id| *id != me).collect();

@@ -6,10 +6,8 @@ use crate::node::Node;
 use crate::peers::Conn;
 use crate::problems::Situation;
 use crate::seats::Place;
-use crate::status::{LogStatus, MemberStatus, NodeStatus, PeerStatus, SeatsStatus};
-use crate::vouching::is_plain;
-use bytes::Bytes;
-use quorate_admit::{Executed, Terms};
+use crate::status::{LogStatus, MemberStatus, NodeStatus, PeerStatus, SeatsStatus, SuspectStatus};
+use quorate_admit::{Executed, Suspect, Terms};
 use quorate_execute::{Executor, Lookup};
 use quorate_log::SyncMode;
 use quorate_order::{Input as OrderInput, Status as OrderStatus};
@@ -36,38 +34,20 @@ impl Node {
         out: &mut Effects,
     ) {
         match ClientMessage::decode(frame) {
-            Ok(ClientMessage::Requests(bytes)) => self.on_requests(now, conn, client, &bytes, out),
+            Ok(ClientMessage::Requests(bytes)) => self.on_requests(now, (conn, client), &bytes, out),
             Ok(ClientMessage::Reads(bytes)) => {
                 self.place_reader(conn, out);
                 for read in ReadRequest::walk(&bytes).flatten() {
                     self.on_read(now, conn, &read);
                 }
             }
-            Ok(ClientMessage::Keys(keys)) => self.vouching.learn_keys(client, &keys),
-            Ok(ClientMessage::AnswerMode(mode)) if self.vouching.is_on() => self.routes.set_mode(conn, mode),
-            Ok(ClientMessage::AnswerMode(_)) => {
-                let text = "only replicas that may lie are told how to answer: this cluster survives crashes";
-                self.reject(now, conn, text.into(), out);
-            }
+            Ok(ClientMessage::Keys(keys)) => self.intake.learn_keys(client, &keys),
+            Ok(ClientMessage::AnswerMode(mode)) => match self.intake.takes_modes() {
+                Ok(()) => self.routes.set_mode(conn, mode),
+                Err(why) => self.reject(now, conn, why.into(), out),
+            },
             Err(why) => self.reject(now, conn, why.to_string(), out),
         }
-    }
-
-    fn on_requests(&mut self, now: Time, conn: ConnId, client: ClientId, bytes: &Bytes, out: &mut Effects) {
-        if self.vouching.is_on() {
-            self.place_reader(conn, out);
-            return self.on_heard(now, (conn, client), bytes, out);
-        }
-        let Some(at) = self.instance_for(conn, out) else {
-            // Not taken, and the client is told where to go. A leader that hands over can not say where yet.
-            let mut notice = self.leader_notice(conn);
-            notice.leader = notice.leader.filter(|leader| *leader != self.config.members.me());
-            return out.send(conn, notice.frame());
-        };
-        if let Err(text) = self.bind(conn, client, bytes) {
-            return self.reject(now, conn, text, out);
-        }
-        self.admit(now, at, Some(conn), bytes, out);
     }
 
     /// Gives requests to an instance that leads here. Answers that need no agreement go to this connection, if there is one.
@@ -82,9 +62,9 @@ impl Node {
         let room = self.room();
         let in_flight = self.instances[at].order.in_flight().1;
         let (settled, answer_bytes_max) = (self.is_settled(at), self.turn.answer_room);
-        let short = !self.log.has_room();
+        let short = !self.journal.log().has_room();
         // The next segment is only being prepared.
-        let room_soon = short && !self.turn.disk_full;
+        let room_soon = short && !self.journal.disk().is_full();
         let forbids = self.instances[at].order.settled();
         let terms = Terms { in_flight, room, room_soon, settled, forbids, answer_bytes_max };
         let executor = &self.executor;
@@ -121,7 +101,7 @@ impl Node {
         if self.instances[at].admission.is_full() {
             self.propose(now, out);
         }
-        if short && self.turn.disk_full {
+        if short && self.journal.disk().is_full() {
             self.hand_over(now, out);
         }
     }
@@ -146,12 +126,7 @@ impl Node {
     /// Notes that replies to these requests go to this connection. A client speaks for its own sessions only.
     pub(crate) fn bind(&mut self, conn: ConnId, client: ClientId, bytes: &[u8]) -> Result<(), String> {
         for (header, body, _) in Requests::new(bytes).flatten() {
-            if header.kind == RequestKind::Query && !self.vouching.is_on() {
-                return Err("ordered queries are for clusters that survive Byzantine faults".into());
-            }
-            if !is_plain(&header) && !self.vouching.is_on() {
-                return Err("requests with proofs are for clusters that survive Byzantine faults".into());
-            }
+            self.intake.takes(&header)?;
             // What can not be bound is over a limit and is answered by nobody; its client asks again.
             if header.kind == RequestKind::OpenSession {
                 let (opener, _) = read_opening(body);
@@ -347,7 +322,7 @@ impl Node {
             sessions: self.executor.session_count(),
             connections: self.peers.others(),
             seats: seats.clone(),
-            queue_bytes: self.queue_bytes().max(self.vouching.byte_len()),
+            queue_bytes: self.queue_bytes().max(self.intake.byte_len()),
             instances: self.instances_status(),
             log: LogStatus {
                 durability: match self.config.log.sync {
@@ -356,11 +331,11 @@ impl Node {
                     SyncMode::Memory => "memory",
                 },
                 sync_delay_us: self.config.sync_delay.nanos() / 1000,
-                write_us: self.turn.write_time().nanos() / 1000,
-                durable: self.log.durable().number(),
-                appended: self.log.appended().number(),
-                position: self.log.position(),
-                disk_full: self.turn.disk_full,
+                write_us: self.journal.disk().write_time().nanos() / 1000,
+                durable: self.journal.log().durable().number(),
+                appended: self.journal.log().appended().number(),
+                position: self.journal.log().position(),
+                disk_full: self.journal.disk().is_full(),
                 full: self.full_disks(),
                 scrubbing: self.scrubs.reading(),
                 rotten: self.scrubs.rotten,
@@ -384,10 +359,16 @@ impl Node {
             rejected: self.counts.rejected,
             problems: self.problems(&peers, &order, &seats),
             suspects: self.suspects(),
-            signatures_checked: self.vouching.signatures_checked(),
-            held_back: self.held_back(),
+            signatures_checked: self.intake.signatures_checked(),
+            held_back: self.intake.held_back(),
             peers,
         }
+    }
+
+    fn suspects(&self) -> Vec<SuspectStatus> {
+        let suspect =
+            |Suspect { replica, times, what }| SuspectStatus { replica: replica.number(), times, what };
+        self.intake.suspects().into_iter().map(suspect).collect()
     }
 
     fn problems(&self, peers: &[PeerStatus], order: &OrderStatus, seats: &SeatsStatus) -> Vec<String> {
@@ -398,11 +379,11 @@ impl Node {
             unknown: self.unknown_members(),
             order,
             leading: self.leads(),
-            disk_full: self.turn.disk_full,
+            disk_full: self.journal.disk().is_full(),
             rotten: self.scrubs.rotten,
             without_room: self.without_room(),
-            stalled: self.turn.stalled,
-            write_time: self.turn.write_time(),
+            stalled: self.journal.disk().is_stalled(),
+            write_time: self.journal.disk().write_time(),
             removed: self.is_removed(),
             transfer: checkpoints.transfer.as_ref(),
             seats,

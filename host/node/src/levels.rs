@@ -15,7 +15,7 @@ use crate::node::Node;
 use crate::status::{LevelStatus, MemberLevel};
 use bytes::Bytes;
 use quorate_admit::Ids;
-use quorate_log::{Class, Record};
+use quorate_log::Record;
 use quorate_types::{ConnId, Halt, ReplicaId, Span, Time, View, planted};
 use quorate_wire::{
     FEATURE_LEVEL, FEATURE_LEVEL_MIN, Frame, FrameKind, Hello, OutFrame, Refusal, RefusalReason, Role,
@@ -166,7 +166,7 @@ impl Node {
         }
         let head = Bytes::copy_from_slice(&level.to_le_bytes());
         let record = Record { instance: NODE, kind: LEVEL, head, payload: Bytes::new() };
-        if self.log.append(record, Class::Vital).is_ok() {
+        if self.journal.note(record).is_ok() {
             self.levels.noted = level;
         }
     }
@@ -218,7 +218,11 @@ impl Node {
 
     /// The level to raise to; `wanted` is 0 for the highest possible.
     fn plan_raise(&self, wanted: u32) -> Result<u32, String> {
-        self.vouching.may_command()?;
+        if self.may_lie() {
+            return Err("a cluster that survives Byzantine faults keeps the feature level that it was made with: make a new one from a backup \
+                        (`quorate backup`)"
+                .into());
+        }
         self.may_raise()?;
         let (now, all) = (self.level(), self.highest_of_all()?);
         let level = if wanted == 0 { all } else { wanted };

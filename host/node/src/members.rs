@@ -206,7 +206,7 @@ impl Node {
 
     /// Another replica says who the members are. It may know better; or lie, where the members never change.
     pub(crate) fn on_told(&mut self, memberships: Memberships) {
-        if self.vouching.is_on() && !planted("members-of-one") {
+        if self.may_lie() && !planted("members-of-one") {
             return;
         }
         let number = memberships.now().number();
@@ -333,7 +333,7 @@ impl Node {
     pub(crate) fn end_change(&mut self, now: Time, out: &mut Effects) {
         let Some(number) = self.roster.change().map(|change| change.now().number()) else { return };
         let order = &self.first().order;
-        if !self.may_propose(FIRST) || !order.settled() || !self.log.has_room() {
+        if !self.may_propose(FIRST) || !order.settled() || !self.journal.log().has_room() {
             return;
         }
         let once = (order.status().view, number);

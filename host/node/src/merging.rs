@@ -130,7 +130,7 @@ impl Node {
     }
 
     fn execute(&mut self, now: Time, seq: Seq, position: Position, batch: &Batch, out: &mut Effects) {
-        self.executor.set_leaders(self.leads_many(), self.vouching.is_on());
+        self.executor.set_leaders(self.leads_many(), self.may_lie());
         self.executor.execute(seq, batch, &mut self.outcomes);
         self.on_system(now, batch, out);
         self.counts.batches += 1;
@@ -141,14 +141,15 @@ impl Node {
         // What a diverged replica computes is not what the cluster did: its clients hear it from another one.
         if self.checkpoints.diverged.is_none() {
             // Where replicas may lie, a client counts what each of them says.
-            let own = self.vouching.is_on() || self.proposed_here(at);
-            let (replies, members) = (self.vouching.repliers(), self.config.members.all().len());
+            let own = self.may_lie() || self.proposed_here(at);
+            let members = self.config.members.all().len();
+            let replies = self.trust().answers() as usize;
             let place = self.config.members.place();
             // Who asks again is answered by all.
             let answers =
                 |session: SessionId| (place + members - session.index as usize % members) % members < replies;
             let executor = &self.executor;
-            let owns = Some(executor).filter(|_| self.vouching.is_on() && executor.has_own_replies());
+            let owns = Some(executor).filter(|_| self.may_lie() && executor.has_own_replies());
             self.routes.route(&self.outcomes, own, answers, owns);
         }
         self.heard_executed();
@@ -308,7 +309,7 @@ impl Node {
             Ok((slot, instance))
                 if (1..=INSTANCES_MAX).contains(&instance.number()) && slot.number() <= SLOT_MAX =>
             {
-                if let Some(place) = self.vouching.wanted(from, Position { slot, instance }) {
+                if let Some(place) = self.wanted(from, Position { slot, instance }) {
                     self.merge.asked(place);
                 }
             }
@@ -352,7 +353,7 @@ impl Node {
             self.instances.get(at).is_some_and(|instance| instance.leader.1.is_some())
         };
         // Where each replica says for itself how far it accepted, all have to speak of the same instance.
-        let through = if self.vouching.is_on() { None } else { self.merge.read_through(has_leader) };
+        let through = if self.may_lie() { None } else { self.merge.read_through(has_leader) };
         let at = through.map_or(FIRST, |id| usize::from(id.number()).saturating_sub(1));
         self.step_in(at, now, OrderInput::Read(group));
     }

@@ -1,36 +1,35 @@
 //! The node: what it owns, and which part of it takes which input.
 
 use crate::access::Access;
-use crate::checkpoints::{Checkpoints, Own, Why};
+use crate::checkpoints::{Checkpoints, Why};
 use crate::clock::Clock;
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event, Input};
-use crate::levels::{LEVEL, Levels};
-use crate::lives::{Lives, NODE};
+use crate::journal::Journal;
+use crate::levels::Levels;
+use crate::lives::Lives;
 use crate::members::Standing;
-use crate::merging::{Bindings, FIRST};
+use crate::merging::Bindings;
 use crate::ordering::Instance;
 use crate::peers::{Change, Conn, Peers, Us};
 use crate::ranks::Ranks;
-use crate::recovered::{Damaged, Recovered};
+use crate::recovered::Damaged;
 use crate::rooms::Rooms;
 use crate::roster::Roster;
 use crate::scrubs::Scrubs;
 use crate::sights::Sights;
-use crate::stays::{BORN, Birth, Stays, new_instance};
-use crate::system::System;
-use crate::trimmed::{TRIMMED, Trimmed};
+use crate::stays::Stays;
 use crate::turn::Turn;
-use crate::vouching::Vouching;
-use quorate_execute::{Executor, Outcomes, Service};
-use quorate_log::{AppendError, Class, Damage, Log, Record};
+use crate::wants::Wants;
+use quorate_admit::Intake;
+use quorate_execute::{Executor, Outcomes};
+use quorate_log::{AppendError, Record};
 use quorate_merge::{INSTANCES_MAX, Merge};
-use quorate_order::{Input as OrderInput, Stored};
-use quorate_reply::{ReadPath, RouteLimits, Routes};
+use quorate_order::Input as OrderInput;
+use quorate_reply::{ReadPath, Routes};
 use quorate_state::transfer::Kept;
-use quorate_types::{ClientId, ConnId, Halt, MembershipId, RecordId, ReplicaId, Seq, Slot, Time, View};
+use quorate_types::{ClientId, ConnId, Halt, MembershipId, RecordId, ReplicaId, Time, Trust, View};
 use quorate_wire::{Batch, Frame, FrameKind, Hello, Memberships, Refusal, RefusalReason, Role, StateMessage};
-use std::collections::BTreeMap;
 
 /// One lane of a replica: every stage of it, all instances, no I/O.
 pub struct Node {
@@ -43,9 +42,6 @@ pub struct Node {
     pub(crate) bindings: Bindings,
     pub(crate) ranks: Ranks,
     pub(crate) stays: Stays,
-    /// Which instance asked for records to be read back, and under which number.
-    pub(crate) loading: BTreeMap<u64, (usize, u64)>,
-    pub(crate) loads: u64,
     /// When a leader here gave way last, since it held up the others.
     pub(crate) lag_told: Time,
     pub(crate) lives: Lives,
@@ -53,14 +49,15 @@ pub struct Node {
     pub(crate) roster: Roster,
     pub(crate) standing: Standing,
     /// This replica's life, and the record that must be durable before anybody hears of it.
-    own_life: (u64, RecordId),
-    pub(crate) log: Log,
+    pub(crate) own_life: (u64, RecordId),
+    pub(crate) journal: Journal,
     pub(crate) executor: Executor,
     pub(crate) outcomes: Outcomes,
     pub(crate) routes: Routes,
     pub(crate) reads: ReadPath,
     pub(crate) turn: Turn,
-    pub(crate) vouching: Vouching,
+    pub(crate) intake: Intake,
+    pub(crate) wants: Wants,
     pub(crate) rooms: Rooms,
     pub(crate) sights: Sights,
     pub(crate) checkpoints: Checkpoints,
@@ -70,7 +67,7 @@ pub struct Node {
     /// The time of the last step.
     pub(crate) now: Time,
     /// A damaged checkpoint, until its repair begins.
-    damaged: Option<Damaged>,
+    pub(crate) damaged: Option<Damaged>,
     pub(crate) counts: Counts,
     /// Agreed time, as this replica extends it.
     pub(crate) clock: Clock,
@@ -85,250 +82,9 @@ pub(crate) struct Counts {
     pub(crate) rejected: u64,
 }
 
-/// A node that takes back what an earlier run left in its checkpoints and in the log.
-pub struct Restoring {
-    config: NodeConfig,
-    instances: Vec<Instance>,
-    /// Later stays of instances, whose beginning is in the log.
-    others: Vec<Instance>,
-    merge: Merge<Batch>,
-    lives: Lives,
-    levels: Levels,
-    trimmed: Trimmed,
-    recovered: Recovered,
-    /// The system part of the checkpoint that the log goes on from.
-    system: Option<System>,
-    /// The last record that was taken back.
-    last: Option<RecordId>,
-    /// Some are missing between those that were.
-    gap: bool,
-}
-
-impl Restoring {
-    /// Goes on from a checkpoint, if there is one.
-    ///
-    /// # Errors
-    /// When it does not belong here.
-    pub fn new(config: NodeConfig, recovered: Recovered) -> Result<Self, Halt> {
-        let system = match (&recovered.damaged, &recovered.image) {
-            (Some(damaged), _) => Some((damaged.seq, System::decode(&damaged.system))),
-            (None, Some(image)) => Some((image.seq, System::decode(&image.system))),
-            (None, None) => None,
-        };
-        let system = match system {
-            None => None,
-            Some((seq, system)) => {
-                let unusable = |why| Halt::CheckpointUnusable {
-                    why: format!("the checkpoint of seq {seq} can not be used: {why}"),
-                };
-                let system = system.and_then(|system| system.check(&config, seq)).map_err(unusable)?;
-                config.level.check(system.level)?;
-                Some(system)
-            }
-        };
-        let checkpoint = system.as_ref().and_then(|system| system.merge(config.merge.window));
-        let merge = match checkpoint {
-            Some(checkpoint) => Merge::restore(config.merge, &checkpoint),
-            None => Merge::new(config.merge, config.instances),
-        };
-        let merge = merge.map_err(|why| Halt::CheckpointUnusable { why: why.to_string() })?;
-        let instances = match &system {
-            Some(system) => restored(&config, system, &merge, recovered.outdated)?,
-            None => (1..=config.instances).map(|id| new_instance(&config, id, 0)).collect(),
-        };
-        let (lives, levels) = (Lives::default(), Levels::default());
-        Ok(Self {
-            config,
-            instances,
-            others: Vec::new(),
-            merge,
-            lives,
-            levels,
-            recovered,
-            system,
-            trimmed: Trimmed::default(),
-            last: None,
-            gap: false,
-        })
-    }
-
-    /// Takes back one record; in the order of the log. Where numbers are left out, records were lost.
-    ///
-    /// # Errors
-    /// When the records do not fit together.
-    pub fn record(&mut self, id: RecordId, record: Record) -> Result<(), Halt> {
-        let missing = self.last.map_or(0, |last| id.number().saturating_sub(last.next().number()));
-        if missing > 0 {
-            self.gap = true;
-            let asleep = |instance: &&mut Instance| !instance.asleep;
-            let all = self.instances.iter_mut().filter(asleep).chain(&mut self.others);
-            all.for_each(|instance| instance.order.restore_gap(missing));
-        }
-        self.last = Some(id);
-        match (record.instance, record.kind) {
-            (NODE, LEVEL) => self.levels.restore(&record, &self.config.level),
-            (NODE, TRIMMED) => self.trimmed.restore(&record),
-            (NODE, BORN) => self.born(&record),
-            (NODE, _) => self.lives.restore(&record),
-            _ => self.record_of_instance(id, record),
-        }
-    }
-
-    /// A stay begins here. The checkpoint may know it already.
-    fn born(&mut self, record: &Record) -> Result<(), Halt> {
-        let birth = Birth::read(record)?;
-        let (id, stay) = (birth.id, birth.stay(&self.config.order)?);
-        let at = usize::from(id.number()).wrapping_sub(1);
-        let known = self.instances.get(at).is_some_and(|instance| instance.stay >= stay);
-        if !known && !self.others.iter().any(|other| (other.id, other.stay) == (id, stay)) {
-            self.others.push(birth.instance(&self.config)?);
-        }
-        Ok(())
-    }
-
-    /// It belongs to the stay that it says; of those before the checkpoint nothing is needed.
-    fn record_of_instance(&mut self, id: RecordId, record: Record) -> Result<(), Halt> {
-        let of = record.instance;
-        let stored = Stored { kind: record.kind, head: record.head.clone(), payload: record.payload.clone() };
-        let stay = self.config.order.stay_of_record(&stored);
-        let at = usize::from(of.number()).wrapping_sub(1);
-        match self.instances.get_mut(at) {
-            Some(instance) if instance.stay == stay && !instance.asleep => {
-                return instance.restore(id, record);
-            }
-            Some(instance) if instance.stay >= stay => return Ok(()),
-            _ => {}
-        }
-        match self.others.iter_mut().find(|other| (other.id, other.stay) == (of, stay)) {
-            Some(other) => other.restore(id, record),
-            None => {
-                let why = format!("record {id} belongs to instance {of}, which does not exist here");
-                Err(Halt::LogInconsistent { why })
-            }
-        }
-    }
-
-    /// All records were given: whether this replica may take part again, now or with a checkpoint of the others. Before anything is
-    /// written, so that whoever must not leaves the disk as it is.
-    ///
-    /// # Errors
-    /// When what it promised may be among the records that are lost, or nobody has what they held.
-    pub fn check(&self, damage: &[Damage]) -> Result<(), Halt> {
-        let (me, membership) = (self.config.members.me(), self.instances[FIRST].order.status().membership);
-        let alone = membership.replicas() == [me];
-        let needs_checkpoint = self.instances.iter().any(|instance| instance.order.needs_checkpoint());
-        if !self.gap && alone && needs_checkpoint {
-            let why = "the log begins after a later checkpoint than those that can be read, and there is no other replica that has it. \
-                       Restore a backup";
-            return Err(Halt::CheckpointUnusable { why: why.into() });
-        }
-        if !self.gap {
-            return Ok(());
-        }
-        let lost = damage.iter().rev().find(|damage| damage.records() > 0);
-        let (position, records) = lost.map_or((0, 0), |damage| (damage.position, damage.records()));
-        let corrupt = |what: &str| {
-            let why = format!("{records} records are missing there, and {what}");
-            Err(Halt::LogCorrupt { position, why })
-        };
-        // They are written down before anything else. Of who joined later, the log and its checkpoint say it.
-        let number = membership.now().number().max(self.config.members.number());
-        let members: Vec<ReplicaId> = match number {
-            MembershipId::FIRST => membership.now().voters().collect(),
-            _ => vec![me],
-        };
-        if !members.iter().all(|member| self.lives.is_known(*member)) {
-            return corrupt("with them what this replica knew of the members, or of itself");
-        }
-        if !self.instances.iter().chain(&self.others).all(|instance| instance.order.knows_vote())
-            || self.others.iter().any(|other| other.order.needs_checkpoint())
-        {
-            return corrupt("none behind them says how this replica voted");
-        }
-        if alone && needs_checkpoint {
-            return corrupt("there is no other replica that has what they held");
-        }
-        Ok(())
-    }
-
-    /// The node, with the log that goes on after those records, and the service that it runs.
-    ///
-    /// # Errors
-    /// When the checkpoint does not give the service's state, or [`Self::check`] says so.
-    pub fn finish(self, log: Log, service: Box<dyn Service>) -> Result<Node, Halt> {
-        self.check(log.damage())?;
-        let (lives, levels) = (self.lives, self.levels);
-        let Self { mut config, instances, others, merge, recovered, system, trimmed, .. } = self;
-        let mut executor = Executor::new(service, config.sessions.clone(), config.start_time);
-        let mut checkpoints = Checkpoints::new(&config);
-        for (seq, digest) in &recovered.durable {
-            checkpoints.written(Own { seq: *seq, digest: *digest, log_position: 0 });
-            drop(checkpoints.agreement.own(*seq, *digest, true));
-        }
-        if let (Some(system), None, Some(image)) = (&system, &recovered.damaged, &recovered.image) {
-            executor.restore_image(&system.executor, &image.objects).map_err(|error| {
-                let why = format!("the checkpoint of seq {} can not be restored: {error}", image.seq);
-                Halt::CheckpointUnusable { why }
-            })?;
-            checkpoints.borders.resume(image.border, executor.time(), image.objects.bytes());
-            checkpoints.base = image.seq;
-        }
-        // Where the checkpoint is damaged, its level comes with what is fetched.
-        let restored = system.as_ref().filter(|_| recovered.damaged.is_none());
-        config.level.cluster = restored.map_or(config.level.cluster, |system| system.level);
-        config.level.check(config.level.cluster)?;
-        executor.set_level(config.level.cluster);
-        let records = system.as_ref().map(System::records);
-        let roster = system.map_or_else(|| Roster::new(config.members.created()), |system| system.roster);
-        checkpoints.trimmed = merge.seq();
-        checkpoints.gone = gone(&instances, trimmed, merge.seq());
-        // Who still waits for what sleeps now has to have the checkpoint in which it does.
-        let asleep = instances.iter().any(|instance| instance.asleep).then(|| merge.seq());
-        checkpoints.stand_for(trimmed.0, asleep);
-        checkpoints.records.extend(records.map(|records| (merge.seq(), records)));
-        let mut node = Node {
-            peers: Peers::new(&config),
-            access: Access::default(),
-            executor,
-            outcomes: Outcomes::new(),
-            routes: Routes::new(RouteLimits::default()),
-            reads: ReadPath::new(config.reads.clone()),
-            turn: Turn::new(config.seed, &config.reads),
-            vouching: Vouching::of(&config),
-            rooms: Rooms::default(),
-            sights: Sights::default(),
-            checkpoints,
-            scrubs: Scrubs::knowing(&log),
-            now: Time::ZERO,
-            damaged: recovered.damaged,
-            partial: recovered.partial,
-            counts: Counts::default(),
-            clock: Clock::new(config.start_time, Time::ZERO),
-            stays: Stays::new(merge.generation(), others),
-            instances,
-            merge,
-            bindings: Bindings::default(),
-            ranks: Ranks::default(),
-            loading: BTreeMap::new(),
-            loads: 0,
-            lag_told: Time::ZERO,
-            lives,
-            levels,
-            roster,
-            standing: Standing::default(),
-            own_life: (0, RecordId::ZERO),
-            log,
-            config,
-        };
-        node.meet_all_members();
-        node.meet_borders();
-        Ok(node)
-    }
-}
-
 impl Node {
     /// What all instances say of who takes part.
-    fn meet_all_members(&mut self) {
+    pub(crate) fn meet_all_members(&mut self) {
         for at in 0..self.instances.len() {
             self.on_members(at, self.instances[at].order.status().membership);
         }
@@ -342,7 +98,7 @@ impl Node {
     /// Begins: dials the others, starts the protocol. What recovery rewrote is synced by now.
     pub fn start(&mut self, now: Time, out: &mut Effects) {
         self.clock = Clock::new(self.executor.time(), now);
-        self.executor.set_leaders(self.leads_many(), self.vouching.is_on());
+        self.executor.set_leaders(self.leads_many(), self.may_lie());
         if let Some(Damaged { seq, objects, .. }) = self.damaged.take() {
             self.begin_fetch(now, seq, Why::Damaged, Some(objects), None, out);
         }
@@ -358,7 +114,7 @@ impl Node {
     /// Tells of damage that was found in the log at the start. If what this replica acknowledged may be among it, it takes no part
     /// before it has a checkpoint that holds that.
     fn on_log_damage(&mut self, now: Time, out: &mut Effects) {
-        for damage in self.log.damage() {
+        for damage in self.journal.log().damage() {
             let text = format!(
                 "the log on this disk is damaged at byte {}: {} records are missing, and it goes on at byte {}",
                 damage.position,
@@ -370,14 +126,14 @@ impl Node {
         if self.needs_checkpoint() && self.checkpoints.fetching.is_none() {
             let (local, newer) = (self.executor.objects(), self.merge.seq().next());
             // Where the log is whole it is the checkpoint after which it begins that is lost.
-            let why = if self.log.damage().is_empty() { Why::Damaged } else { Why::Lost };
+            let why = if self.journal.log().damage().is_empty() { Why::Damaged } else { Why::Lost };
             self.begin_fetch(now, newer, why, local, None, out);
         }
     }
 
     /// Writes down whose life is whose. There is always room: it happens before anything else is written.
     fn write_life(&mut self, record: Record, out: &mut Effects) -> RecordId {
-        match self.log.append(record, Class::Vital) {
+        match self.journal.note(record) {
             Ok(id) => id,
             Err(why) => {
                 out.push(Effect::Halt(Halt::LogWriteFailed { why: why.to_string() }));
@@ -433,7 +189,7 @@ impl Node {
     }
 
     fn may_speak(&self) -> bool {
-        self.log.durable() >= self.own_life.1
+        self.journal.log().durable() >= self.own_life.1
     }
 
     /// Reacts to one input. `now` was read after what the input brings had arrived; that of [`Input::TurnEnd`] after everything in
@@ -445,20 +201,17 @@ impl Node {
             Input::Frame { conn, frame } => self.on_frame(now, conn, frame, out),
             Input::TurnEnd => self.on_turn_end(now, out),
             Input::Written(id) => {
-                self.log.written(id);
-                if self.turn.wrote(now) {
-                    out.event(Event::DiskWorks);
-                }
+                self.journal.written(now, id, out);
                 self.on_durable(now, out);
                 self.dial(now, out);
             }
             Input::Synced(id) => {
-                self.log.synced(id);
+                self.journal.synced(id);
                 self.on_durable(now, out);
                 self.dial(now, out);
             }
             Input::Prepared { segment, result } => self.on_prepared(now, segment, result, out),
-            Input::Loaded { load, records } => self.on_loaded(now, load, records, out),
+            Input::Loaded { load, records } => self.on_loaded(now, load, &records, out),
             Input::Accepted { conn, from } => self.peers.on_accepted(now, conn, from, &self.config, out),
             Input::Identified { conn, identity } => self.peers.on_identified(conn, identity),
             Input::Unsafe { conn, why } => {
@@ -481,7 +234,7 @@ impl Node {
     pub fn deadline(&self) -> Option<Time> {
         let peers = self.may_speak().then(|| self.peers.deadline()).flatten();
         let (reads, state) = (self.reads.deadline(), self.state_deadline());
-        let stall = self.turn.stalls_at(self.config.disk_stall);
+        let stall = self.journal.disk().stalls_at();
         let raise = self.raise_deadline();
         let answers = self.checkpoints.sound().then(|| self.turn.answers.deadline()).flatten();
         let order = self.instances.iter().filter_map(Instance::deadline).min();
@@ -494,18 +247,29 @@ impl Node {
             peers,
             reads,
             answers,
-            self.turn.retry,
+            self.journal.deadline(),
             state,
             stall,
             self.scrubs.next,
             raise,
             self.tick_at(),
             self.overdue_at(),
-            self.vouching.deadline(),
+            self.intake.deadline(),
         ]
         .into_iter()
         .flatten()
         .min()
+    }
+
+    /// Whether a member may lie.
+    pub(crate) fn may_lie(&self) -> bool {
+        self.config.order.faults().may_lie()
+    }
+
+    /// How far the members are trusted.
+    pub(crate) fn trust(&self) -> Trust {
+        let members = u32::try_from(self.config.members.all().len()).unwrap_or(u32::MAX).max(1);
+        self.config.order.faults().among(members)
     }
 
     /// The view that was announced last in the first instance.
@@ -529,16 +293,16 @@ impl Node {
 
     /// Panics with the name of an invariant that does not hold; `thorough` scans everything.
     pub fn invariants(&self, thorough: bool) {
-        self.log.invariants();
+        self.journal.invariants();
         self.merge.invariants(thorough);
         if thorough {
-            self.vouching.invariants();
+            self.intake.invariants();
         }
         for instance in &self.instances {
             instance.order.invariants(thorough);
             let first = instance.waiting.front().map(|wait| wait.after);
             assert!(
-                first.is_none_or(|after| after > instance.durable_in(&self.log)),
+                first.is_none_or(|after| after > self.journal.durable(instance.volume)),
                 "INV-NODE-1 a message waits although {first:?} is durable"
             );
         }
@@ -564,7 +328,7 @@ impl Node {
                 if let Some((replica, life)) = known
                     && let Some(record) = self.lives.learn(replica, life)
                 {
-                    match self.log.append(record, Class::Vital) {
+                    match self.journal.note(record) {
                         // Before the cluster began there is always room. Later it is a replica that joins, whose life counts from
                         // the membership on that makes it a voter.
                         Err(AppendError::NoRoom) if self.has_begun() => self.lives.unlearn(replica),
@@ -641,7 +405,8 @@ impl Node {
                     }
                     return self.reject(now, conn, format!("there is no instance {instance}"), out);
                 };
-                if !instance.fits(&self.log, &message, self.merge.is_open(instance.id)) {
+                let brings = |each: &mut dyn FnMut(u64)| instance.order.brings(message.message(), each);
+                if !self.journal.fits(instance.volume, self.merge.is_open(instance.id), brings) {
                     return; // as if lost: the sender sends it again, and heartbeats still pass
                 }
                 instance.step(now, OrderInput::Receive(message));
@@ -741,7 +506,7 @@ impl Node {
         self.on_state_deadline(now, out);
         self.check_stall(now, out);
         self.scrub_in_turn(now, out);
-        self.turn.on_deadline(now, &mut self.log);
+        self.journal.on_deadline(now);
         self.look_at_late(now, out);
         self.watch_deadline(now, out);
     }
@@ -752,41 +517,5 @@ fn client_of(frame: &Frame) -> Option<ClientId> {
     match (frame.kind, Hello::decode(frame.payload.clone())) {
         (FrameKind::Hello, Ok(Hello { role: Role::Client(client), .. })) => Some(client),
         _ => None,
-    }
-}
-
-/// The instances as a checkpoint has them.
-fn restored(
-    config: &NodeConfig,
-    system: &System,
-    merge: &Merge<Batch>,
-    outdated: bool,
-) -> Result<Vec<Instance>, Halt> {
-    let mut instances = Vec::new();
-    for part in &system.instances {
-        let stay = config.order.stay_of(part.record, &part.anchor)?;
-        let mut instance = new_instance(config, part.instance.number(), stay);
-        instance.order.restore_anchor(part.record, &part.anchor)?;
-        instance.decided = part.record;
-        instance.away = merge.is_away(part.instance).then(|| merge.generation().base);
-        instance.asleep = instance.away.is_some();
-        if outdated && !instance.asleep {
-            instance.order.restore_outdated();
-        }
-        instances.push(instance);
-    }
-    Ok(instances)
-}
-
-/// The seq up to which the log was given up. While there is one instance, its records are the seqs.
-fn gone(instances: &[Instance], trimmed: Trimmed, base: Seq) -> Seq {
-    match instances {
-        // There may have been more later.
-        [one] => Seq::new(one.order.forgotten().number()).max(trimmed.0),
-        // The record that says it may be among those that were lost.
-        many if many.iter().any(|instance| instance.order.forgotten() > Slot::ZERO) => {
-            if trimmed.0 == Seq::ZERO { base } else { trimmed.0 }
-        }
-        _ => Seq::ZERO,
     }
 }

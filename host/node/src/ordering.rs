@@ -2,20 +2,17 @@
 
 use crate::effects::{Effect, Effects, Event};
 use crate::gathering::Gathering;
+use crate::journal::{Loaded, VolumeId, Volumes};
 use crate::merging::FIRST;
 use crate::node::Node;
-use crate::records::RecordMap;
 use crate::stays::Birth;
 use bytes::Bytes;
 use quorate_admit::{Admission, AdmissionLimits};
-use quorate_log::{AppendError, Class, DiskFull, Log, Place, Record};
+use quorate_log::{DiskFull, Record};
 use quorate_order::{Effect as OrderEffect, Effects as OrderEffects, Input as OrderInput, Order, Stored};
-use quorate_types::{Halt, InstanceId, RecordId, ReplicaId, Seq, Slot, Span, Time, View, planted};
-use quorate_wire::{OrderMessage, Verified};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// More than a protocol's own part of a batch's record takes.
-const ENTRY_HEAD_MAX: u64 = 64;
+use quorate_types::{Halt, InstanceId, RecordId, ReplicaId, Seq, Slot, Span, Time, View};
+use quorate_wire::OrderMessage;
+use std::collections::{BTreeSet, VecDeque};
 
 /// When an instance goes to the replica whose turn it is; see `merging.rs`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -78,18 +75,14 @@ pub(crate) struct Instance {
     /// Takes part: before that it hears and says nothing.
     pub(crate) started: bool,
     effects: OrderEffects,
-    pub(crate) records: RecordMap,
-    /// Records that found no room; everything persisted later waits behind them.
-    unwritten: VecDeque<(RecordId, Record, Class)>,
+    /// Where its records are.
+    pub(crate) volume: VolumeId,
     pub(crate) waiting: VecDeque<Waiting>,
-    /// Records being read back.
-    loads: BTreeMap<u64, Vec<Place>>,
     pub(crate) leader: (View, Option<ReplicaId>),
     /// Members that its messages get to, and back from.
     pub(crate) connected: BTreeSet<ReplicaId>,
-    /// The last of its records that the protocol knows to be durable, and what of the log was durable when that was looked up.
+    /// The last of its records that the protocol knows to be durable.
     durable: RecordId,
-    durable_seen: RecordId,
     /// The last that was handed to the merge, as the protocol counts.
     pub(crate) decided: Slot,
     /// A checkpoint that was installed before the protocol began.
@@ -101,7 +94,12 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    pub(crate) fn new(id: InstanceId, order: Box<dyn Order>, admission: AdmissionLimits) -> Self {
+    pub(crate) fn new(
+        id: InstanceId,
+        order: Box<dyn Order>,
+        admission: AdmissionLimits,
+        volume: VolumeId,
+    ) -> Self {
         Self {
             id,
             admission: Admission::new(admission),
@@ -114,14 +112,11 @@ impl Instance {
             asleep: false,
             started: false,
             effects: OrderEffects::new(),
-            records: RecordMap::default(),
-            unwritten: VecDeque::new(),
+            volume,
             waiting: VecDeque::new(),
-            loads: BTreeMap::new(),
             leader: (View::ZERO, None),
             connected: BTreeSet::new(),
             durable: RecordId::ZERO,
-            durable_seen: RecordId::ZERO,
             decided: Slot::ZERO,
             installed: None,
             settled_at: None,
@@ -129,9 +124,14 @@ impl Instance {
         }
     }
 
-    pub(crate) fn restore(&mut self, id: RecordId, record: Record) -> Result<(), Halt> {
-        let own = self.durable.next();
-        self.records.push(own, id);
+    /// Takes back a record of an earlier run, the log's record `id`.
+    pub(crate) fn restore(
+        &mut self,
+        volumes: &mut Volumes,
+        id: RecordId,
+        record: Record,
+    ) -> Result<(), Halt> {
+        let own = volumes.restore(self.volume, id);
         self.durable = own;
         self.order.restore(own, Stored { kind: record.kind, head: record.head, payload: record.payload })
     }
@@ -155,66 +155,6 @@ impl Instance {
             return None;
         }
         [self.order.deadline(), self.gathering.deadline()].into_iter().flatten().min()
-    }
-
-    /// Whether what a message makes us persist has room. Entries without room are dropped as if lost on the way, while votes,
-    /// heartbeats and the first record of a view pass: replicas with full disks still elect a leader, and it confirms reads.
-    ///
-    /// By the sizes of the entries, while a leader takes requests only as long as a block of any size fits: what it took fits
-    /// the others, too, so that a new leader finds a majority that can hold what it has.
-    /// `open`: the merge takes more of this instance. Where it does not, the others are behind, and what came would only lie in memory.
-    pub(crate) fn fits(&self, log: &Log, message: &Verified<OrderMessage>, open: bool) -> bool {
-        // Many small entries count for more than a segment takes. While the disk is not full they may wait for room here: else
-        // such a message would never be taken.
-        let soon = !log.is_disk_full() && log.has_room() && !planted("small-entries-refused");
-        let takes = open && self.unwritten.is_empty();
-        if takes && soon {
-            return true;
-        }
-        let mut batches = Vec::new();
-        self.order.brings(message.message(), &mut |bytes| batches.push(bytes + ENTRY_HEAD_MAX));
-        batches.is_empty() || (takes && log.has_room_for(batches.into_iter()))
-    }
-
-    fn persist(&mut self, log: &mut Log, own: RecordId, record: Stored, vital: bool) -> Result<(), Halt> {
-        let class = if vital { Class::Vital } else { Class::Data };
-        let record =
-            Record { instance: self.id, kind: record.kind, head: record.head, payload: record.payload };
-        self.unwritten.push_back((own, record, class));
-        self.write(log)
-    }
-
-    /// Appends what waits for room, in order.
-    pub(crate) fn write(&mut self, log: &mut Log) -> Result<(), Halt> {
-        while let Some((own, record, class)) = self.unwritten.pop_front() {
-            match log.append(record.clone(), class) {
-                Ok(id) => self.records.push(own, id),
-                Err(AppendError::NoRoom) => {
-                    self.unwritten.push_front((own, record, class));
-                    break;
-                }
-                Err(why) => return Err(Halt::LogWriteFailed { why: why.to_string() }),
-            }
-        }
-        Ok(())
-    }
-
-    /// The last of its records that is durable in the log.
-    pub(crate) fn durable_in(&self, log: &Log) -> RecordId {
-        self.records.own_up_to(log.durable())
-    }
-
-    /// What of its records is durable by now, if that is news.
-    fn newly_durable(&mut self, log: &Log) -> Option<RecordId> {
-        if self.durable_seen == log.durable() {
-            return None;
-        }
-        self.durable_seen = log.durable();
-        let durable = self.durable_in(log);
-        (durable > self.durable).then(|| {
-            self.durable = durable;
-            durable
-        })
     }
 }
 
@@ -268,7 +208,8 @@ impl Node {
             if instance.effects.is_empty() {
                 instance.effects = effects;
             }
-            if let Some(durable) = instance.newly_durable(&self.log) {
+            if let Some(durable) = self.journal.newly_durable(instance.volume) {
+                instance.durable = durable;
                 instance.step(now, OrderInput::Durable(durable));
             }
             if instance.effects.is_empty() {
@@ -287,9 +228,7 @@ impl Node {
         let instance = &mut self.instances[at];
         match effect {
             OrderEffect::Persist { id, record, vital } => {
-                if let Err(halt) = instance.persist(&mut self.log, id, record, vital) {
-                    out.push(Effect::Halt(halt));
-                }
+                self.journal.persist((instance.volume, id), instance.id, record, vital, out);
             }
             OrderEffect::Send { to, message, after: Some(after) } if after > instance.durable => {
                 instance.waiting.push_back(Waiting { after, to, message });
@@ -297,7 +236,7 @@ impl Node {
             OrderEffect::Send { to, message, .. } => self.send(at, to, &message, out),
             OrderEffect::Decided { slot, batch } => self.on_decided(at, now, slot, batch, out),
             OrderEffect::Behind { slot } => self.on_behind(at, now, slot, out),
-            OrderEffect::Examine { slot, digest, batch } => self.on_examine(at, slot, digest, batch),
+            OrderEffect::Examine { slot, digest, batch } => self.on_examine(at, slot, digest, batch, out),
             OrderEffect::Overdue { request } => self.on_overdue(request, out),
             OrderEffect::Members { memberships, .. } => self.on_members(at, memberships),
             OrderEffect::LeaderChanged { view, leader, rotated } => {
@@ -305,10 +244,10 @@ impl Node {
             }
             OrderEffect::ReadConfirmed { read, slot } => self.on_read_confirmed(at, read, slot),
             OrderEffect::ReadFailed { read } => self.on_read_failed(read),
-            OrderEffect::Load { load, records } => self.on_load(at, load, &records, out),
+            OrderEffect::Load { load, records } => self.journal.load(instance.volume, load, &records, out),
             OrderEffect::Rejected { from, why } => {
                 self.counts.rejected += 1;
-                self.vouching.note(now, from, &why);
+                self.intake.note(now, from, &why);
                 out.event(Event::Refused {
                     text: format!("{from} sent what the protocol does not know: {why}"),
                 });
@@ -347,62 +286,28 @@ impl Node {
         result: Result<(), DiskFull>,
         out: &mut Effects,
     ) {
-        // Kept until a segment is ready: while the log tries again it does not know whether there is room.
-        let (was_full, is_full) = (self.turn.disk_full, result.is_err());
-        self.turn.disk_full = is_full;
-        self.log.prepared(segment, result);
-        if is_full {
-            self.turn.retry_prepare_later(now);
-        }
-        if is_full != was_full {
-            out.event(if is_full { Event::DiskFull } else { Event::DiskHasRoom });
-        }
-        self.write_waiting(out);
+        self.journal.prepared(now, segment, result, out);
         self.after_order(now, out);
     }
 
-    /// Gives the log what waits for room; whether it takes it at all.
-    pub(crate) fn write_waiting(&mut self, out: &mut Effects) -> bool {
-        for instance in &mut self.instances {
-            if let Err(halt) = instance.write(&mut self.log) {
-                out.push(Effect::Halt(halt));
-                return false;
-            }
-        }
-        true
-    }
-
-    fn on_load(&mut self, at: usize, load: u64, records: &[RecordId], out: &mut Effects) {
-        let instance = &mut self.instances[at];
-        let places: Option<Vec<Place>> =
-            records.iter().map(|own| self.log.locate(instance.records.log(*own)?)).collect();
-        let places = places.expect("INV-NODE-4 only durable records of this log are read back");
-        instance.loads.insert(load, places.clone());
-        self.loads += 1;
-        self.loading.insert(self.loads, (at, load));
-        out.push(Effect::Load { load: self.loads, places });
-    }
-
-    pub(crate) fn on_loaded(&mut self, now: Time, load: u64, records: Vec<Bytes>, out: &mut Effects) {
-        let Some((at, load)) = self.loading.remove(&load) else { return };
-        let instance = &mut self.instances[at];
-        let Some(places) = instance.loads.remove(&load) else { return };
-        assert_eq!(places.len(), records.len(), "INV-NODE-4 every place that was asked for is answered");
-        let parsed: Result<Vec<Stored>, Halt> = places
-            .iter()
-            .zip(&records)
-            .map(|(place, bytes)| {
-                let Record { kind, head, payload, .. } = place.parse(bytes, instance.id)?;
-                Ok(Stored { kind, head, payload })
-            })
-            .collect();
-        match parsed {
-            Ok(records) => {
-                instance.step(now, OrderInput::Loaded { load, records });
+    pub(crate) fn on_loaded(&mut self, now: Time, load: u64, records: &[Bytes], out: &mut Effects) {
+        match self.journal.loaded(load, records) {
+            None => {}
+            Some(Ok(Loaded { volume, load, records })) => {
+                let all = self.instances.iter_mut();
+                for instance in all.filter(|instance| instance.volume == volume) {
+                    instance.step(now, OrderInput::Loaded { load, records: records.clone() });
+                }
                 self.after_order(now, out);
             }
-            Err(halt) => out.push(Effect::Halt(halt)),
+            Some(Err(halt)) => out.push(Effect::Halt(halt)),
         }
+    }
+
+    /// Volumes of stays that nobody knows any more go.
+    pub(crate) fn close_volumes(&mut self) {
+        let live: BTreeSet<VolumeId> = self.stays().map(|instance| instance.volume).collect();
+        self.journal.retain_volumes(|volume| live.contains(&volume));
     }
 
     fn on_leader_changed(
@@ -430,14 +335,9 @@ impl Node {
         let id = instance.id;
         self.merge.leader(id, self.role_of(leader));
         out.event(Event::Leader { view: view.number(), leader, instance: many.then_some(id) });
-        if leader == Some(self.config.members.me()) {
-            self.vouching.began_to_lead(at);
-        }
-        if self.vouching.is_on() {
+        self.intake_led(now, at, rotated);
+        if self.may_lie() {
             // Clients ask all replicas, whoever leads, and some of them the leader first.
-            if leader.is_some() {
-                self.take_care(now, at, rotated);
-            }
             for conn in self.peers.clients() {
                 out.send(conn, self.leader_notice(conn).frame());
             }

@@ -77,7 +77,7 @@ impl Node {
         let (count, from) = (self.lasting(), self.instance_in_turn(rank));
         let leader = (0..count).find_map(|step| self.instances[(from + step) % count].leader.1);
         // Where clients believe this of f+1 they send there first, which is of use only if everything goes through one instance.
-        let leader = leader.filter(|_| count == 1 || !self.vouching.is_on());
+        let leader = leader.filter(|_| count == 1 || !self.may_lie());
         LeaderNotice { view: View::new(views.saturating_add(borders)), leader }
     }
 

@@ -33,7 +33,7 @@ impl Rooms {
 impl Node {
     /// What this replica may take from clients, if it leads.
     pub(crate) fn room(&self) -> Room {
-        let own = self.log.room();
+        let own = self.journal.room();
         if self.rooms.others.is_empty() {
             return own; // nearly always, and asked for each frame
         }
@@ -60,7 +60,7 @@ impl Node {
 
     /// Tells the members if there is more or less room than they know. While a segment is only being prepared there is room.
     pub(crate) fn tell_room(&mut self, out: &mut Effects) {
-        let room = if self.turn.disk_full { self.log.room() } else { Room::Data };
+        let room = if self.journal.disk().is_full() { self.journal.room() } else { Room::Data };
         if room != self.rooms.told {
             self.rooms.told = room;
             self.other_members().for_each(|member| self.tell_room_to(member, out));
@@ -75,7 +75,7 @@ impl Node {
 
     /// Whose disks are full, as far as they said.
     pub(crate) fn full_disks(&self) -> Vec<u16> {
-        let own = self.turn.disk_full.then_some(self.config.members.me());
+        let own = self.journal.disk().is_full().then_some(self.config.members.me());
         let others = self.other_members().filter(|member| !self.has_room(*member));
         own.into_iter().chain(others).map(ReplicaId::number).collect()
     }

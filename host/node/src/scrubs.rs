@@ -6,7 +6,7 @@
 
 use crate::effects::{Effect, Effects, Event, KeeperWork};
 use crate::node::Node;
-use quorate_log::{Log, LogConfig, Rot, ScrubOk, SyncMode};
+use quorate_log::{Log, LogConfig, Rot, ScrubOk};
 use quorate_state::checkpoint::Job;
 use quorate_types::{RecordId, Time};
 use std::ops::Range;
@@ -50,19 +50,19 @@ impl Scrubs {
 impl Node {
     /// Begins to read everything; what is found and mended shows in the status.
     pub(crate) fn scrub(&mut self, out: &mut Effects) -> &'static str {
-        if self.config.log.sync == SyncMode::Memory {
+        if self.journal.is_in_memory() {
             return "error: with durability memory nothing is at rest";
         }
         out.push(Effect::Keep(KeeperWork { job: Job::Scrub, stops: false }));
         if self.scrubs.reading.is_none() {
-            self.scrub_segment(self.log.first_segment(), out);
+            self.scrub_segment(self.journal.log().first_segment(), out);
         }
         "begun"
     }
 
     fn scrub_segment(&mut self, segment: u64, out: &mut Effects) {
-        let segment = segment.max(self.log.first_segment());
-        self.scrubs.reading = self.log.sealed_records(segment).map(|records| (segment, records));
+        let segment = segment.max(self.journal.log().first_segment());
+        self.scrubs.reading = self.journal.log().sealed_records(segment).map(|records| (segment, records));
         if self.scrubs.reading.is_some() {
             let (log_id, config) = (self.config.log_id, self.config.log.clone());
             out.push(Effect::Scrub(SegmentScrub { log_id, config, segment }));
@@ -86,7 +86,7 @@ impl Node {
             Err(rot) => Some(rot.to_string()),
         };
         // What was trimmed meanwhile may be gone.
-        if let Some(why) = found.filter(|_| segment >= self.log.first_segment()) {
+        if let Some(why) = found.filter(|_| segment >= self.journal.log().first_segment()) {
             let text = format!(
                 "segment {segment} of the log is damaged on this disk ({why}): a checkpoint is made, and the log trimmed beyond it"
             );

@@ -69,7 +69,7 @@ impl Sights {
 impl Node {
     /// The instances that take part, where their leaders have to hear each other.
     fn seen_together(&self) -> Sight {
-        if self.instances.len() == 1 || self.vouching.is_on() {
+        if self.instances.len() == 1 || self.may_lie() {
             return Sight::default();
         }
         let here = usize::from(self.merge.generation().instances);
@@ -136,7 +136,7 @@ impl Node {
         out: &mut Effects,
     ) {
         match Sight::decode(payload) {
-            Ok(_) if self.vouching.is_on() => {}
+            Ok(_) if self.may_lie() => {}
             Ok(sight) => {
                 self.sights.others.insert(from, sight);
                 self.sights.looked = None;

@@ -43,7 +43,7 @@ impl Node {
         let executed = Executed {
             bytes: batch.bytes().len() as u64,
             asks: batch.header().border,
-            bounded: self.vouching.is_on() && self.level() >= WITH_FEW_BORDERS,
+            bounded: self.may_lie() && self.level() >= WITH_FEW_BORDERS,
             time: self.executor.time(),
         };
         match self.checkpoints.borders.executed(executed) {
@@ -209,7 +209,7 @@ impl Node {
     fn on_written(&mut self, now: Time, seq: Seq, digest: Digest, out: &mut Effects) {
         self.checkpoints.writing.retain(|other| *other > seq);
         self.checkpoints.trouble = None;
-        self.checkpoints.written(Own { seq, digest, log_position: self.log.position() });
+        self.checkpoints.written(Own { seq, digest, log_position: self.journal.log().position() });
         if self.checkpoints.installing.as_ref().is_some_and(|installing| installing.image.seq == seq) {
             self.install(now, out);
         }
@@ -630,7 +630,7 @@ impl Node {
             Ok(new) => new,
             Err(halt) => return out.push(Effect::Halt(halt)),
         };
-        self.executor.set_leaders(self.leads_many(), self.vouching.is_on());
+        self.executor.set_leaders(self.leads_many(), self.may_lie());
         self.heard_caught_up();
         self.learn_time(now);
         self.checkpoints.records.insert(seq, system.records());

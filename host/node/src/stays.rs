@@ -12,13 +12,14 @@
 use crate::checkpoints::Why;
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event};
+use crate::journal::Volumes;
 use crate::levels::WITH_INSTANCES;
 use crate::lives::NODE;
 use crate::node::Node;
 use crate::ordering::Instance;
 use crate::system::{InstancePart, System};
 use bytes::Bytes;
-use quorate_log::{Class, Record};
+use quorate_log::Record;
 use quorate_merge::{Generation, Leader, RecordIndex, Refused};
 use quorate_order::{Anchor, Input as OrderInput, OrderConfig};
 use quorate_types::{ConnId, Halt, InstanceId, ReplicaId, Seq, Slot, Time, View, planted};
@@ -119,9 +120,9 @@ impl Birth {
     ///
     /// # Errors
     /// When the anchor is none.
-    pub(crate) fn instance(self, config: &NodeConfig) -> Result<Instance, Halt> {
+    pub(crate) fn instance(self, config: &NodeConfig, volumes: &mut Volumes) -> Result<Instance, Halt> {
         let stay = self.stay(&config.order)?;
-        let mut instance = new_instance(config, self.id.number(), stay);
+        let mut instance = new_instance(config, volumes, self.id.number(), stay);
         instance.order.restore_anchor(self.record, &self.anchor)?;
         instance.decided = self.record;
         instance.birth = Some(self);
@@ -130,9 +131,9 @@ impl Birth {
 }
 
 /// An instance without a history, in this stay.
-pub(crate) fn new_instance(config: &NodeConfig, number: u16, stay: u64) -> Instance {
+pub(crate) fn new_instance(config: &NodeConfig, volumes: &mut Volumes, number: u16, stay: u64) -> Instance {
     let id = InstanceId::new(number);
-    let mut instance = Instance::new(id, config.order.build(id, stay), config.admission);
+    let mut instance = Instance::new(id, config.order.build(id, stay), config.admission, volumes.open(id));
     instance.stay = stay;
     instance
 }
@@ -216,7 +217,7 @@ impl Node {
         let stay = birth.stay(&self.config.order)?;
         match self.stays.take((birth.id, stay)) {
             Some(known) => Ok(known),
-            None => birth.instance(&self.config).map(|mut instance| {
+            None => birth.instance(&self.config, self.journal.volumes()).map(|mut instance| {
                 instance.unborn = true;
                 instance
             }),
@@ -226,12 +227,12 @@ impl Node {
     /// This stay of an instance counts from now on; those before are kept for their records.
     fn put_in_force(&mut self, at: usize, instance: Instance) {
         self.bindings.forget_instance(at);
-        self.loading.retain(|_, (of, _)| *of != at);
         let (id, stay) = (instance.id, instance.stay);
         if at == self.instances.len() {
             self.instances.push(instance);
         } else {
             let before = std::mem::replace(&mut self.instances[at], instance);
+            self.journal.leave(before.volume);
             self.stays.others.extend(Some(before).filter(|before| !before.asleep));
         }
         self.stays.end_before((id, stay), self.merge.seq());
@@ -242,7 +243,7 @@ impl Node {
         let begun = self.has_begun();
         let instance = &mut self.instances[at];
         if let Some(birth) = instance.birth.as_ref().filter(|_| instance.unborn) {
-            instance.unborn = self.log.append(birth.to_record(), Class::Vital).is_err();
+            instance.unborn = self.journal.note(birth.to_record()).is_err();
         }
         if instance.unborn || instance.away.is_some() || !begun {
             return;
@@ -325,15 +326,15 @@ impl Node {
             }
             let (id, away, leader) = (instance.id, instance.away, instance.leader);
             let (record, anchor) = self.stands_at(instance);
-            match (Birth { id, record, anchor }).instance(&self.config) {
+            match (Birth { id, record, anchor }).instance(&self.config, self.journal.volumes()) {
                 Ok(asleep) => self.instances[at] = asleep,
                 Err(halt) => return out.push(Effect::Halt(halt)),
             }
-            self.loading.retain(|_, (of, _)| *of != at);
             let instance = &mut self.instances[at];
             (instance.asleep, instance.away, instance.leader) = (true, away, (leader.0, None));
             self.merge.leader(id, Leader::Nobody);
         }
+        self.close_volumes();
     }
 
     /// The global log goes on from a checkpoint. An instance that is further on goes on where it is, since the merge keeps what it said,
@@ -356,7 +357,7 @@ impl Node {
                 continue; // it stands where the checkpoint says
             }
             if instance.unborn {
-                begin_at(instance, part, &self.config)?;
+                begin_at(instance, part, &self.config, self.journal.volumes())?;
                 continue;
             }
             let next = self.merge.next_record(instance.id);
@@ -370,6 +371,7 @@ impl Node {
                 go_on(instance, now, part)?;
             }
         }
+        self.close_volumes();
         Ok(new)
     }
 
@@ -396,7 +398,7 @@ impl Node {
             }
             let away = self.merge.is_away(part.instance).then(|| self.merge.generation().base);
             if away.is_some() && !self.instances[at].asleep {
-                self.instances[at] = birth.instance(&self.config)?;
+                self.instances[at] = birth.instance(&self.config, self.journal.volumes())?;
                 self.instances[at].asleep = true;
                 self.standing.left(at);
                 new.retain(|new| *new != at);
@@ -514,9 +516,14 @@ impl Node {
 }
 
 /// An instance of which the log says nothing yet, since it had no room, begins with a checkpoint and not before.
-fn begin_at(instance: &mut Instance, part: &InstancePart, config: &NodeConfig) -> Result<(), Halt> {
+fn begin_at(
+    instance: &mut Instance,
+    part: &InstancePart,
+    config: &NodeConfig,
+    volumes: &mut Volumes,
+) -> Result<(), Halt> {
     let (away, leader) = (instance.away, instance.leader);
-    *instance = Birth::of(part).instance(config)?;
+    *instance = Birth::of(part).instance(config, volumes)?;
     (instance.unborn, instance.away, instance.leader) = (true, away, leader);
     Ok(())
 }

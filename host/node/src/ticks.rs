@@ -34,7 +34,7 @@ impl Node {
             && instance.order.settled()
             && instance.order.in_flight().0 == 0
             && instance.admission.waiting_bytes() == 0
-            && self.log.has_room()
+            && self.journal.log().has_room()
     }
 
     /// When the service's deadline passes by this replica's extension of the agreed time, if it is this replica that says so.
@@ -55,7 +55,7 @@ impl Node {
     /// When that has passed for so long that whoever leads has to be asked why. Where nobody lies a leader that lives orders it. Who waited for ten
     /// seconds would not trust its own clock any more, and vote for any time.
     pub(crate) fn overdue_at(&self) -> Option<Time> {
-        if !self.vouching.is_on() {
+        if !self.may_lie() {
             return None;
         }
         let over = |before| self.executor.time() >= before || self.executor.next_deadline().is_none();

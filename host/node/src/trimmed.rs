@@ -10,7 +10,7 @@ use crate::node::Node;
 use crate::ordering::Instance;
 use crate::state::keep;
 use bytes::Bytes;
-use quorate_log::{Class, Record, SyncMode};
+use quorate_log::Record;
 use quorate_order::Input as OrderInput;
 use quorate_state::checkpoint::Job;
 use quorate_types::{Halt, Seq, Slot, Time};
@@ -44,18 +44,21 @@ impl Node {
     pub(crate) fn gave_up(&mut self, seq: Seq) {
         self.checkpoints.gone = self.checkpoints.gone.max(seq);
         // Without room the replica knows less after a restart, and keeps more.
-        let _ = self.log.append(Trimmed(seq).record(), Class::Vital);
+        let _ = self.journal.note(Trimmed(seq).record());
     }
 
     /// All stays that may have records in the log.
-    fn stays(&self) -> impl Iterator<Item = &Instance> {
+    pub(crate) fn stays(&self) -> impl Iterator<Item = &Instance> {
         self.instances.iter().chain(&self.stays.others)
     }
 
     /// Forgets what a durable checkpoint holds. What of the older records still counts is written again first: the lives
     /// of the members here, view and vote by the protocol.
     pub(crate) fn trim(&mut self, now: Time, out: &mut Effects) {
-        let log = (self.log.first_segment() * self.log.segment_bytes(), self.log.position());
+        let log = (
+            self.journal.log().first_segment() * self.journal.log().segment_bytes(),
+            self.journal.log().position(),
+        );
         let most = self.config.log_bytes_max;
         let Some(own) = self.checkpoints.trim_to(log, most, self.scrubs.rotten.is_some()) else {
             return;
@@ -71,16 +74,16 @@ impl Node {
             self.tell_own(own.seq, out);
         }
         let Checkpoints { holds, own: all, .. } = &self.checkpoints;
-        let most = if self.turn.disk_full { 0 } else { most };
+        let most = if self.journal.disk().is_full() { 0 } else { most };
         let Some(own) = holds.hold_back(own, all.iter(), log, most) else { return };
         if own.seq <= self.checkpoints.trimmed {
             return;
         }
         // Of one from before a restart it may not be known.
         let Some(records) = self.records_at(own.seq) else { return };
-        let mut trimming = Trimming { lives: None, lives_end: self.log.appended() };
+        let mut trimming = Trimming { lives: None, lives_end: self.journal.log().appended() };
         for record in self.lives.all() {
-            match self.log.append(record, Class::Vital) {
+            match self.journal.note(record) {
                 Ok(id) => {
                     trimming.lives = trimming.lives.or(Some(id));
                     trimming.lives_end = id;
@@ -92,7 +95,7 @@ impl Node {
         // Who lacks what is forgotten now gets this checkpoint instead: it was vouched for when those before it went.
         self.checkpoints.trimmed = own.seq;
         self.gave_up(own.seq);
-        trimming.lives_end = trimming.lives_end.max(self.log.appended());
+        trimming.lives_end = trimming.lives_end.max(self.journal.log().appended());
         self.checkpoints.trimming = Some(trimming);
         for (instance, slot) in self.instances.iter_mut().zip(records) {
             instance.step(now, OrderInput::Trim { slot });
@@ -114,25 +117,23 @@ impl Node {
     /// Segments that nothing needs any more go.
     pub(crate) fn trim_log(&mut self, out: &mut Effects) {
         let Some(Trimming { lives, lives_end }) = self.checkpoints.trimming else { return };
-        if self.log.durable() < lives_end || self.config.log.sync == SyncMode::Memory {
+        if self.journal.log().durable() < lives_end || self.journal.is_in_memory() {
             return;
         }
         let mut keep_from = lives;
         for instance in self.stays() {
             let Some(own) = instance.order.keep_from() else { continue };
-            let Some(id) = instance.records.log(own) else { return };
+            let Some(id) = self.journal.locate(instance.volume, own) else { return };
             keep_from = Some(keep_from.map_or(id, |from| from.min(id)));
         }
         let Some(keep_from) = keep_from else { return };
-        let gone = self.log.trim(keep_from);
+        let gone = self.journal.trim(keep_from);
         if !gone.is_empty() {
-            let stays = self.instances.iter_mut().chain(&mut self.stays.others);
-            stays.for_each(|instance| instance.records.forget_below(keep_from));
             out.push(Effect::RemoveSegments(gone));
-            let first = self.log.first_segment();
+            let first = self.journal.log().first_segment();
             self.scrubs.rotten = self.scrubs.rotten.filter(|rotten| *rotten >= first);
             // There may be room again.
-            self.log.retry_prepare();
+            self.journal.retry_prepare();
         }
     }
 }

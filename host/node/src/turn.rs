@@ -3,27 +3,21 @@
 
 use crate::answers::Answers;
 use crate::clock::Rule;
-use crate::effects::{Effect, Effects, Event};
+use crate::effects::Effects;
 use crate::node::Node;
 use crate::ordering::Instance;
-use crate::vouching::AHEAD_MAX;
 use bytes::Bytes;
-use quorate_log::{Log, LogEffect, SyncMode};
+use quorate_admit::AHEAD_MAX;
 use quorate_merge::Generation;
 use quorate_order::{Input as OrderInput, Random};
 use quorate_reply::ReadLimits;
-use quorate_types::{AgreedTime, Span, Time, planted};
+use quorate_types::{AgreedTime, Time};
 use quorate_wire::{BatchHeader, FrameKind, OutFrame, ReadStatus, write_position};
-use std::collections::VecDeque;
 
-/// How often room is looked for on a full disk.
-const PREPARE_RETRY: Span = Span::from_millis(500);
 /// Bytes that admission answers in a turn by itself: small requests must not fill the memory with large answers.
 const ANSWER_BYTES: usize = 8 << 20;
 /// No slot waits for company for longer than this part of two time-outs: what any leader may add to a slot. [mod_smart L142]
 const GATHERING_PART: u64 = 16;
-/// How long written data stays without a sync in async mode.
-const SYNC_DELAY: Span = Span::from_millis(50);
 
 /// What one turn leaves to the next.
 pub(crate) struct Turn {
@@ -32,18 +26,8 @@ pub(crate) struct Turn {
     pub(crate) ticked: Option<(AgreedTime, Time)>,
     /// The service's deadline that is past, while nobody orders that; its leader is complained about.
     pub(crate) overdue: Option<AgreedTime>,
-    /// When to look for room again, or to sync.
-    pub(crate) retry: Option<Time>,
-    /// The last segment that was asked for could not be made.
-    pub(crate) disk_full: bool,
     /// When it handed over last since its disk is full, or finishes nothing.
     pub(crate) handed_over: Option<Time>,
-    /// When the writes began that the disk is at.
-    writes: VecDeque<Time>,
-    /// How long writes take.
-    write_time: Span,
-    /// The disk finishes nothing.
-    pub(crate) stalled: bool,
     /// Answers of admission, kept for its memory.
     pub(crate) answer: Vec<u8>,
     /// How many bytes of such answers this turn still sends.
@@ -58,12 +42,7 @@ impl Turn {
             random: Random::new(seed ^ 0x74_75_72_6e),
             ticked: None,
             overdue: None,
-            retry: None,
-            disk_full: false,
             handed_over: None,
-            writes: VecDeque::new(),
-            write_time: Span::ZERO,
-            stalled: false,
             answer: Vec::new(),
             answer_room: ANSWER_BYTES,
             answers: Answers::new(reads),
@@ -74,43 +53,11 @@ impl Turn {
     pub(crate) fn draw(&mut self) -> u64 {
         self.random.next()
     }
-
-    pub(crate) fn retry_prepare_later(&mut self, now: Time) {
-        self.retry = Some(now.plus(PREPARE_RETRY));
-    }
-
-    /// The disk finished a write. Whether it had finished nothing for long.
-    pub(crate) fn wrote(&mut self, now: Time) -> bool {
-        if let Some(began) = self.writes.pop_front() {
-            // An average in which the last sixteen count most.
-            let (before, took) = (self.write_time.nanos(), now.since(began).nanos());
-            self.write_time = Span::from_nanos(before - before / 16 + took / 16);
-        }
-        std::mem::take(&mut self.stalled)
-    }
-
-    /// How long writes take lately.
-    pub(crate) fn write_time(&self) -> Span {
-        self.write_time
-    }
-
-    /// When the disk has finished nothing for so long, if it goes on like this.
-    pub(crate) fn stalls_at(&self, stall: Span) -> Option<Time> {
-        self.writes.front().filter(|_| !self.stalled).map(|began| began.plus(stall))
-    }
-
-    pub(crate) fn on_deadline(&mut self, now: Time, log: &mut Log) {
-        if self.retry.is_some_and(|at| at <= now) {
-            self.retry = None;
-            log.retry_prepare();
-            log.sync_soon();
-        }
-    }
 }
 
 impl Node {
     pub(crate) fn on_turn_end(&mut self, now: Time, out: &mut Effects) {
-        self.vouch(now, out);
+        self.end_intake(now, out);
         self.wake_waiting(now, out);
         self.meet_members(now, out);
         self.end_change(now, out);
@@ -125,43 +72,17 @@ impl Node {
         self.send_replies(out);
         self.turn.answer_room = ANSWER_BYTES;
         self.turn.answers.end_turn();
-        self.run_log(now, out);
+        self.journal.end_turn(now, out);
         self.tell_room(out);
         self.tell_sight(now, out);
-        let unsynced = self.config.log.sync == SyncMode::Async && self.log.position() > self.log.synced_to();
-        if unsynced && self.turn.retry.is_none() {
-            self.turn.retry = Some(now.plus(SYNC_DELAY));
-        }
-    }
-
-    /// Gives the log what waits for room, and the disk what the log wants done. Room comes with a new segment, and also when
-    /// what is queued goes out: then nothing else would say so.
-    fn run_log(&mut self, now: Time, out: &mut Effects) {
-        loop {
-            if !planted("room-forgotten") && !self.write_waiting(out) {
-                return;
-            }
-            match self.log.poll() {
-                Some(effect) => {
-                    if matches!(effect, LogEffect::Write(_)) {
-                        self.turn.writes.push_back(now);
-                    }
-                    out.push(Effect::Disk(effect));
-                }
-                None => return,
-            }
-        }
+        self.journal.sync_later(now);
     }
 
     /// The disk of this replica finishes nothing: if it leads, everything waits for it. Another one leads better.
     pub(crate) fn check_stall(&mut self, now: Time, out: &mut Effects) {
-        if self.turn.stalls_at(self.config.disk_stall).is_some_and(|at| at <= now) {
-            self.turn.stalled = true;
-            out.event(Event::DiskStalls);
-            if self.config.members.all().len() > 1 {
-                self.step_led(now, &OrderInput::Transfer(None));
-                self.after_order(now, out);
-            }
+        if self.journal.stalls(now, out) && self.config.members.all().len() > 1 {
+            self.step_led(now, &OrderInput::Transfer(None));
+            self.after_order(now, out);
         }
     }
 
@@ -232,7 +153,7 @@ impl Node {
     pub(crate) fn learn_time(&mut self, now: Time) {
         let (own, executed) = (self.clock.read(now), self.executor.time());
         if executed > own {
-            self.vouching.pulled(now, executed.since(own));
+            self.intake.pulled(now, executed.since(own));
         }
         self.clock.executed(now, executed, self.time_rule());
     }
@@ -255,7 +176,7 @@ impl Node {
     /// How the time of batches is taken here.
     pub(crate) fn time_rule(&self) -> Rule {
         Rule {
-            liars: self.vouching.is_on(),
+            liars: self.may_lie(),
             many: self.leads_many(),
             patience: self.config.order.patience(),
             off: AHEAD_MAX,

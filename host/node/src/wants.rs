@@ -4,8 +4,9 @@
 //! an honest one wants; what a liar alone wants would fill the instances as far ahead as their window goes.
 //! Tests: wants/tests.rs, check/sim (`Trick::Members`).
 
+use crate::node::Node;
 use quorate_merge::Position;
-use quorate_types::ReplicaId;
+use quorate_types::{ReplicaId, planted};
 use std::collections::BTreeMap;
 
 /// The furthest place that each member ever wanted.
@@ -14,9 +15,18 @@ pub(crate) struct Wants {
     by: BTreeMap<ReplicaId, Position>,
 }
 
+impl Node {
+    /// A member wants everything up to this place. How far an honest one does, as far as is known.
+    pub(crate) fn wanted(&mut self, from: ReplicaId, place: Position) -> Option<Position> {
+        let one_honest = self.trust().truth() as usize;
+        self.wants.wants(from, place, one_honest)
+    }
+}
+
 impl Wants {
     /// A member wants everything up to this place; gives the furthest that `one_honest` members want, if there are so many.
     pub(crate) fn wants(&mut self, from: ReplicaId, place: Position, one_honest: usize) -> Option<Position> {
+        let one_honest = if planted("gap-of-one") { 1 } else { one_honest };
         let furthest = self.by.entry(from).or_insert(place);
         *furthest = place.max(*furthest);
         let mut places: Vec<Position> = self.by.values().copied().collect();

@@ -6,7 +6,7 @@ use quorate_runtime::{
     Config, DataDirectory, DirectoryError, Durability, Identity, MemberConfig, Options, Replica, Running,
     SigningConfig, SigningKey, StartError,
 };
-use quorate_types::{ClusterId, FaultModel, Incarnation, ReplicaId};
+use quorate_types::{ClusterId, Incarnation, ReplicaId};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -159,7 +159,7 @@ fn set_up(directory: &Path, replicas: u16) -> Result<Vec<Config>, StartError> {
 
 /// With Byzantine faults each replica signs: a key for each that was given none.
 fn make_keys(directory: &Path, configs: &mut [Config]) -> Result<(), StartError> {
-    let signs = |config: &Config| config.fault_model == FaultModel::Byzantine && config.signing.is_none();
+    let signs = |config: &Config| config.fault_model.may_lie() && config.signing.is_none();
     if !configs.iter().all(signs) {
         return Ok(());
     }

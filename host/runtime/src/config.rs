@@ -285,6 +285,9 @@ pub struct Config {
     /// Which faults the cluster survives.
     #[serde(default)]
     pub fault_model: FaultModel,
+    /// How many faults it survives, where fewer are wanted than its members allow: its quorums are smaller then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub faults: Option<u32>,
     /// How replicas agree.
     #[serde(default)]
     pub protocol: Protocol,
@@ -398,6 +401,7 @@ impl Config {
             health: None,
             data,
             fault_model: FaultModel::default(),
+            faults: None,
             protocol: Protocol::default(),
             rotate_after: 0,
             instances: one(),

@@ -19,13 +19,13 @@ use crate::error::Error;
 use crate::session::{Phase, TooLarge};
 use crate::votes::{Tally, is_final};
 use bytes::Bytes;
-use quorate_types::{Digest, FaultModel, ReplicaId, Seq, SessionId, Time, View};
+use quorate_types::{Digest, ReplicaId, Seq, SessionId, Time, View};
 use quorate_wire::{REQUEST_HEADER, Reply, ReplyStatus, RequestKind, RequestProof};
 
 impl ClientCore {
     /// Whether members may lie.
-    pub(crate) fn byzantine(&self) -> bool {
-        self.config.fault_model == FaultModel::Byzantine
+    pub(crate) fn may_lie(&self) -> bool {
+        self.config.faults.may_lie()
     }
 
     /// Bytes of a request beside its body.
@@ -36,7 +36,7 @@ impl ClientCore {
     /// What stands behind the bodies of requests.
     pub(crate) fn proof(&self) -> RequestProof {
         match &self.tagging {
-            _ if !self.byzantine() => RequestProof::None,
+            _ if !self.may_lie() => RequestProof::None,
             _ if self.config.signer.is_some() => RequestProof::Signature,
             Some(tagging) => tagging.proof(),
             None => RequestProof::None,
@@ -45,7 +45,7 @@ impl ClientCore {
 
     /// How many copies of a request a refusal takes back: the one that it answers; none of many copies to many replicas.
     pub(crate) fn copies_refused(&self) -> u32 {
-        u32::from(!self.byzantine())
+        u32::from(!self.may_lie())
     }
 
     /// One member's answer; false when it fits nothing that waits or waited.
@@ -264,7 +264,7 @@ impl ClientCore {
     pub(crate) fn all_refuse(&self) -> bool {
         let refusing = self.links.iter().filter(|link| link.refused).count();
         let left = self.links.len() - refusing;
-        left == 0 || (self.byzantine() && left < self.needed as usize)
+        left == 0 || (self.may_lie() && left < self.needed as usize)
     }
 
     /// What stands in the way of requests, for people.

@@ -1,7 +1,7 @@
 //! What a client may be told; the defaults suit a cluster in one or a few data centres.
 
 use crate::combiner::Combines;
-use quorate_types::{ClientId, ClusterId, FaultModel, Span};
+use quorate_types::{ClientId, ClusterId, FaultModel, Faults, Span};
 use quorate_wire::{RequestSigner, RequestTagger};
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub struct Config {
     pub cluster: Option<ClusterId>,
     /// What replicas may do. With crash faults one answer is the answer, and requests go to who leads; with Byzantine faults they go
     /// to all members, and f+1 equal answers are the answer. It must be the cluster's.
-    pub fault_model: FaultModel,
+    pub faults: Faults,
     /// Signs all requests where replicas may lie, so that who did not hear one from this client can vouch for it. It must not have signed
     /// for another client.
     pub signer: Option<Signer>,
@@ -102,7 +102,7 @@ impl Config {
             client,
             own: ClientId::new(0),
             cluster: None,
-            fault_model: FaultModel::Crash,
+            faults: Faults::of(FaultModel::Crash),
             signer: None,
             macs: None,
             keys_last: Span::from_secs(600),

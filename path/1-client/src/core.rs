@@ -23,7 +23,7 @@ use crate::tagging::Tagging;
 use crate::unordered::Unordered;
 use crate::votes::Held;
 use bytes::Bytes;
-use quorate_types::{ClusterId, ConnId, MembershipId, Random, ReplicaId, Span, Time, Trust, View, planted};
+use quorate_types::{ClusterId, ConnId, MembershipId, Random, ReplicaId, Span, Time, View, planted};
 use quorate_wire::{
     FORMAT_MAX, FORMAT_MIN, Frame, FrameKind, Hello, LeaderNotice, Memberships, Refusal, RefusalReason,
     ReplicaMessage, Role, Welcome,
@@ -116,7 +116,7 @@ impl ClientCore {
         assert!(sorted.windows(2).all(|pair| pair[0] != pair[1]), "a member is named once");
         let mut random = Random::new(config.seed);
         let probe_nonce = random.next();
-        let trust = Trust::of(config.fault_model, members.len() as u32);
+        let trust = config.faults.among(members.len() as u32);
         Self {
             cluster: config.cluster,
             random,
@@ -186,7 +186,7 @@ impl ClientCore {
             return;
         }
         self.flush_reads(out);
-        if self.byzantine() {
+        if self.may_lie() {
             self.announce_leader(out);
             self.appoint(now, out);
             return self.flush_to_all(now, out);
@@ -375,7 +375,7 @@ impl ClientCore {
     }
 
     fn welcomed(&mut self, now: Time, index: usize, conn: ConnId, welcome: &Welcome, out: &mut Effects) {
-        if !self.byzantine() {
+        if !self.may_lie() {
             self.cluster = Some(welcome.cluster);
         }
         let link = &mut self.links[index];
@@ -384,7 +384,7 @@ impl ClientCore {
         link.slow_until = Time::ZERO;
         link.problem = None;
         link.refused = false;
-        if self.byzantine() {
+        if self.may_lie() {
             self.joined(index);
             self.send_keys(index, out);
             self.repliers.changed();
@@ -412,7 +412,7 @@ impl ClientCore {
             ReplicaMessage::Replies(payload) => self.replies(now, link, &payload, out),
             ReplicaMessage::ReadReplies(payload) => self.read_replies(now, link, &payload, out),
             // One member's word, which could send us to replicas of its own.
-            ReplicaMessage::Members(_) if self.byzantine() => {}
+            ReplicaMessage::Members(_) if self.may_lie() => {}
             ReplicaMessage::Members(members) => self.members(now, &members, out),
             ReplicaMessage::Leader(LeaderNotice { view, leader }) => {
                 self.heard_of_leader(now, link, view, leader);
@@ -461,7 +461,7 @@ impl ClientCore {
     /// `from` says who leads. A higher view wins. That nobody leads counts only from the one that we took for the leader:
     /// a replica that is cut off must not keep us from a leader that works.
     pub(crate) fn heard_of_leader(&mut self, now: Time, from: usize, view: View, leader: Option<ReplicaId>) {
-        if self.byzantine() {
+        if self.may_lie() {
             return self.noticed(now, from, view, leader);
         }
         let leader =
@@ -604,7 +604,7 @@ impl ClientCore {
     /// What stands in the way of requests, for people.
     pub(crate) fn detail(&self) -> String {
         let mut text = match self.known.leader {
-            _ if self.byzantine() => self.detail_of_all(),
+            _ if self.may_lie() => self.detail_of_all(),
             Some(link) if self.links[link].up().is_some() => {
                 format!("{} leads and did not answer", self.links[link].replica)
             }

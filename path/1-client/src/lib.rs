@@ -7,7 +7,7 @@
 //! sending one again is harmless. When a caller gives up, its number is used all the same. What was unanswered when a
 //! session expired is reported as such and never repeated.
 //!
-//! Where replicas may do anything ([`Config::fault_model`]), requests go to all of them, and an answer is true once f+1 of them gave
+//! Where replicas may do anything ([`Config::faults`]), requests go to all of them, and an answer is true once f+1 of them gave
 //! equal ones; a read's answer is true once a quorum gave it, or when f+1 gave it in the order of commands.
 //!
 //! Start with `core.rs` (connections and the leader), then `session.rs` (one session's queue), `sessions.rs` and `sending.rs`. For

@@ -189,7 +189,7 @@ impl ClientCore {
             Ok(pinned) => pinned,
             Err(error) => return out.complete(Some(call), Err(error)),
         };
-        if self.byzantine() && !(pinned.is_some() && consistency == ReadConsistency::Weak) {
+        if self.may_lie() && !(pinned.is_some() && consistency == ReadConsistency::Weak) {
             return self.read_of_many(now, call, reader, query, deadline, out);
         }
         self.queued_bytes += cost(query.len());
@@ -373,7 +373,7 @@ impl ClientCore {
             return out.complete(Some(read.call), Err(Error::TooLarge { outcome_unknown: false, detail }));
         }
         // One replica's word, where it may lie: good enough for whoever asked that replica, and for nothing else.
-        if !self.byzantine() {
+        if !self.may_lie() {
             self.reads.saw(read.reader, reply.seq);
         }
         let body = payload.slice_ref(reply.body);

@@ -113,7 +113,7 @@ impl ClientCore {
 
     /// All are asked for a while.
     pub(crate) fn ask_all(&mut self, now: Time) {
-        if self.byzantine() {
+        if self.may_lie() {
             self.repliers.all_until = now.plus(ALL_FOR);
             self.repliers.stale = true;
         }

@@ -101,7 +101,7 @@ impl ClientCore {
 
     /// Timers that begin when something is sent.
     pub(crate) fn sent_something(&mut self, now: Time, index: u32) {
-        if self.suspect_at.is_none() && !self.byzantine() {
+        if self.suspect_at.is_none() && !self.may_lie() {
             self.suspect_at = Some(now.plus(self.config.suspect_after));
         }
         if let Some(session) = self.sessions.places[index as usize].session.as_ref() {

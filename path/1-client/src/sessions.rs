@@ -15,7 +15,7 @@ use crate::queries::query_result;
 use crate::session::{Death, Entry, NEVER, Opening, Phase, Session, TooLarge, cost};
 use crate::votes::{Held, Votes};
 use bytes::Bytes;
-use quorate_types::{FaultModel, Items, ReplicaId, Seq, SessionId, Time, planted};
+use quorate_types::{Items, ReplicaId, Seq, SessionId, Time, planted};
 use quorate_wire::{Reply, ReplyStatus, RequestKind};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -309,7 +309,7 @@ impl ClientCore {
     pub(crate) fn replies(&mut self, now: Time, from: usize, payload: &Bytes, out: &mut Effects) {
         for reply in Reply::walk(payload) {
             let Ok(reply) = reply else { return };
-            let taken = if self.byzantine() {
+            let taken = if self.may_lie() {
                 self.vote(now, from, &reply, payload, out)
             } else {
                 self.reply(now, from, &reply, payload, out)
@@ -380,7 +380,7 @@ impl ClientCore {
         result: Result<Completion, Error>,
         out: &mut Effects,
     ) -> bool {
-        let (window, many, needed) = (self.config.window, self.byzantine(), self.needed);
+        let (window, many, needed) = (self.config.window, self.may_lie(), self.needed);
         let Some(session) = self.sessions.at(index) else { return false };
         let Some(entry) = session.sent_entry(number) else { return false };
         // A single member's answer, where it is enough, is not kept.
@@ -420,7 +420,7 @@ impl ClientCore {
 
     fn end_session(&mut self, now: Time, index: u32, death: Death, out: &mut Effects) {
         let Some(session) = self.sessions.places[index as usize].session.as_mut() else { return };
-        if death == Death::Expired && self.config.fault_model == FaultModel::Byzantine {
+        if death == Death::Expired && self.config.faults.may_lie() {
             let say_so = session.expired.count_ones();
             assert!(say_so >= self.needed, "INV-CLIENT-9: one honest member says that it expired");
         }

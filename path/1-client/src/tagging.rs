@@ -6,7 +6,7 @@
 use crate::config::{Config, Macs};
 use crate::core::ClientCore;
 use crate::effects::Effects;
-use quorate_types::{FaultModel, ReplicaId, Time};
+use quorate_types::{ReplicaId, Time};
 use quorate_wire::{RequestProof, RequestTags, SharedKey, keys_frame};
 
 /// See the module.
@@ -30,8 +30,7 @@ impl Tagging {
     /// For these replicas, by growing ids; none where nobody looks at tags.
     pub(crate) fn of(config: &Config, replicas: &[ReplicaId]) -> Option<Self> {
         let macs = config.macs.clone().filter(|_| config.signer.is_none())?;
-        let proof =
-            RequestProof::macs(replicas.len()).filter(|_| config.fault_model == FaultModel::Byzantine)?;
+        let proof = RequestProof::macs(replicas.len()).filter(|_| config.faults.may_lie())?;
         let (epoch, present) = (0, macs.0.keys(0, replicas));
         let replicas = replicas.to_vec();
         Some(Self { macs, proof, replicas, epoch, since: None, present, before: None, older: None })

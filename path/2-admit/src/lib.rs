@@ -3,12 +3,20 @@
 //!
 //! In: frames from connections. Out: verified messages and sealed batches, both for stage 3 (order). Execution, not
 //! admission, decides what is a duplicate; admission only spares the log what this leader knows to be one.
-//! Tests: `admission/tests.rs`, `heard/tests.rs`, `peers/tests.rs`.
+//!
+//! Requests come in by one of two gates of one shape (`intake.rs`): where replicas only crash the leader's word is enough, where they may lie
+//! each vouches for what it heard itself (`vouched/`).
+//! Tests: `admission/tests.rs`, `vouched/tests.rs` and those beside its parts, `peers/tests.rs`.
 
 mod admission;
-mod heard;
+mod facts;
+mod intake;
 mod peers;
+mod vouched;
 
 pub use admission::{Admission, AdmissionLimits, Answer, Executed, Terms};
-pub use heard::{Heard, HeardLimits, Late, Owner};
+pub use facts::{Facts, Lookup, Place, Sessions};
+pub use intake::{Intake, Out, Sender};
 pub use peers::{Ids, Member, Members, ServedByReplicas, check_identity, verify};
+pub use vouched::heard::HeardLimits;
+pub use vouched::{AHEAD_MAX, Suspect, Vouched, VouchedConfig};

@@ -2,11 +2,11 @@
 //!
 //! Tests: config/tests.rs.
 
-use crate::auth::{Keys, RequestChecks};
 use crate::mod_smart::{ModSmart, ModSmartConfig};
 use crate::raft::{self, Raft, RaftConfig};
 use crate::{Anchor, Order, Stored};
-use quorate_types::{FaultModel, Halt, InstanceId, Protocol, Slot, Span, View};
+use quorate_auth::{Keys, RequestChecks};
+use quorate_types::{FaultModel, Faults, Halt, InstanceId, Protocol, Slot, Span, View};
 use quorate_wire::Memberships;
 
 /// What all instances of a replica have in common.
@@ -33,10 +33,10 @@ impl OrderConfig {
     }
 
     /// Which faults of replicas it survives.
-    pub fn fault_model(&self) -> FaultModel {
+    pub fn faults(&self) -> Faults {
         match self {
-            Self::Raft(_) => FaultModel::Crash,
-            Self::ModSmart { config, .. } => config.model,
+            Self::Raft(_) => Faults::of(FaultModel::Crash),
+            Self::ModSmart { config, .. } => config.faults,
         }
     }
 
@@ -89,12 +89,12 @@ impl OrderConfig {
     /// # Errors
     /// What to do where they can not.
     pub fn can_change(&self) -> Result<(), &'static str> {
-        match self.fault_model() {
-            FaultModel::Crash => Ok(()),
-            FaultModel::Byzantine => Err(
+        if self.faults().may_lie() {
+            return Err(
                 "a cluster that survives Byzantine faults keeps its members: make a new one from a backup (`quorate backup`)",
-            ),
+            );
         }
+        Ok(())
     }
 
     /// Whether instances can come and go while it runs.

@@ -9,7 +9,6 @@
 //! check/script/tests/order_suite.rs.
 
 mod anchor;
-pub mod auth;
 mod config;
 mod effects;
 pub mod mod_smart;
@@ -18,7 +17,7 @@ pub mod raft;
 pub use anchor::{ANCHOR_BYTES_MAX, Anchor};
 pub use config::{OrderConfig, anchor_anew};
 pub use effects::{Effect, Effects, Stored};
-pub use quorate_types::Random;
+pub use quorate_types::{Random, Waited};
 
 use quorate_types::{Digest, Halt, MembershipId, RecordId, ReplicaId, Slot, Time, View};
 use quorate_wire::{Batch, Memberships, OrderMessage, Verified};
@@ -84,15 +83,6 @@ pub enum Input {
     },
     /// The moment that [`Order::deadline`] named has come.
     Deadline,
-}
-
-/// How long a leader let wait what it proposes, as far as this replica knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waited {
-    /// When it was here: the time at which half of the clients in it had sent theirs.
-    pub since: Time,
-    /// Whether there was no room for more.
-    pub full: bool,
 }
 
 /// What an operator and the other stages may know about a protocol.

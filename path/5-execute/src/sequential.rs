@@ -12,12 +12,13 @@
 //! checked it), INV-EXEC-3 (agreed time never goes back), INV-EXEC-4 (equal histories give equal outcomes and equal
 //! images). Tests: `tests/`.
 
+use crate::Lookup;
 use crate::checkpoint::{CheckpointError, CheckpointSink, read_exact, read_u64};
 use crate::context::Context;
 use crate::images::{ImageParts, Shadow};
 use crate::outcomes::Outcomes;
 use crate::service::{BatchReplies, KeyUse, ReplySink, ReplyTooLarge, Service};
-use crate::sessions::{Lookup, SessionLimits, SessionTable, Verdict};
+use crate::sessions::{SessionLimits, SessionTable, Verdict};
 use quorate_state::store::Version;
 use quorate_types::{
     AgreedTime, ClientId, Items, ItemsBuilder, RequestNumber, Seq, SessionId, SessionKey, Span, planted,

@@ -24,6 +24,7 @@
 mod checkpoint;
 mod replies;
 
+use crate::Lookup;
 use quorate_types::{AgreedTime, ClientId, RequestNumber, SessionId, SessionKey, Span, planted};
 use quorate_wire::{ReplyStatus, RequestHeader};
 use replies::Replies;
@@ -93,26 +94,6 @@ pub enum Verdict<'a> {
     Overloaded,
     /// There is no such session any more.
     Expired,
-}
-
-/// What is known of a request before it is ordered. Only a hint for admission: what counts is the verdict at its turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lookup<'a> {
-    /// Not executed so far.
-    Fresh,
-    /// Executed; this was the answer.
-    Done {
-        /// How it ended.
-        status: ReplyStatus,
-        /// What came with that.
-        body: &'a [u8],
-    },
-    /// Executed, and its reply is forgotten.
-    Forgotten,
-    /// No such session here, now: it may have been opened by a batch that this replica did not execute yet.
-    UnknownSession,
-    /// There was such a session, or a later one in its place: it is over for good.
-    Ended,
 }
 
 #[derive(Debug)]

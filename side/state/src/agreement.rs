@@ -23,7 +23,7 @@
 //! most [`BORDERS_MAX`] borders per member, one more, and agreed ones are kept), INV-AGREE-3 (a border never has two agreed digests).
 //! Tests: `agreement/tests.rs`, against brute force.
 
-use quorate_types::{Digest, FaultModel, ReplicaId, Seq, Trust, planted};
+use quorate_types::{Digest, Faults, ReplicaId, Seq, Trust, planted};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// So many borders are kept of each member, the newest ones.
@@ -31,21 +31,19 @@ pub const BORDERS_MAX: usize = 16;
 
 /// How many equal digests make an agreed one. Crash faults: a majority. Byzantine faults: f+1. Never under 2 when there are more members
 /// than one. `members`: 1 and more.
-pub fn needed(model: FaultModel, members: usize) -> usize {
-    let needed = match model {
-        FaultModel::Crash => members / 2 + 1,
-        FaultModel::Byzantine => trust(model, members).truth() as usize,
-    };
-    needed.max(members.min(2))
+pub fn needed(faults: Faults, members: usize) -> usize {
+    let trust = trust(faults, members);
+    let needed = if faults.may_lie() { trust.truth() } else { trust.agreement() };
+    (needed as usize).max(members.min(2))
 }
 
 /// How many equal digests make a border stable.
-fn needed_for_stable(model: FaultModel, members: usize) -> usize {
-    needed(model, members).max(trust(model, members).agreement() as usize)
+fn needed_for_stable(faults: Faults, members: usize) -> usize {
+    needed(faults, members).max(trust(faults, members).agreement() as usize)
 }
 
-fn trust(model: FaultModel, members: usize) -> Trust {
-    Trust::of(model, members.clamp(1, usize::from(u16::MAX)) as u32)
+fn trust(faults: Faults, members: usize) -> Trust {
+    faults.among(members.clamp(1, usize::from(u16::MAX)) as u32)
 }
 
 /// What became known at a border. Each is told once, and again only when what it says has changed.
@@ -142,7 +140,7 @@ enum Worth {
 #[derive(Debug)]
 pub struct Agreement {
     me: ReplicaId,
-    model: FaultModel,
+    faults: Faults,
     needed: usize,
     needed_for_stable: usize,
     /// Whose reports count.
@@ -168,10 +166,11 @@ impl Agreement {
     ///
     /// # Panics
     /// When `me` is no member.
-    pub fn new(me: ReplicaId, members: &[ReplicaId], model: FaultModel) -> Self {
+    pub fn new(me: ReplicaId, members: &[ReplicaId], faults: impl Into<Faults>) -> Self {
+        let faults = faults.into();
         let reports: BTreeMap<_, _> = members.iter().map(|member| (*member, BTreeMap::new())).collect();
         assert!(reports.contains_key(&me), "a replica agrees with the members that it is one of");
-        let needed = needed(model, reports.len());
+        let needed = needed(faults, reports.len());
         assert!(
             needed >= reports.len().min(2) && needed <= reports.len(),
             "INV-AGREE-1: one alone agrees with nobody"
@@ -179,9 +178,9 @@ impl Agreement {
         let (older, vouched) = (BTreeMap::new(), Seq::ZERO);
         Self {
             me,
-            model,
+            faults,
             needed,
-            needed_for_stable: needed_for_stable(model, reports.len()),
+            needed_for_stable: needed_for_stable(faults, reports.len()),
             counting: members.iter().copied().collect(),
             vouched,
             reports,
@@ -206,7 +205,7 @@ impl Agreement {
         self.counting = voters.iter().copied().collect();
         let counting = self.counting.len().max(1);
         (self.needed, self.needed_for_stable) =
-            (needed(self.model, counting), needed_for_stable(self.model, counting));
+            (needed(self.faults, counting), needed_for_stable(self.faults, counting));
         let mut verdicts = Vec::new();
         self.judge_again(&mut verdicts);
         self.forget();
@@ -441,7 +440,7 @@ impl Agreement {
 
     /// Whether this replica may give up its log by a checkpoint that only it has, and others may fetch that one on its word.
     pub fn trusts_one(&self) -> bool {
-        self.model == FaultModel::Crash
+        !self.faults.may_lie()
     }
 
     /// Who said what of this border, by member.

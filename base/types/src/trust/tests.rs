@@ -21,7 +21,7 @@ fn smallest_intersecting(n: u32, liars: u32) -> u32 {
 
 fn usual() -> impl Iterator<Item = (FaultModel, Trust)> {
     let models = [FaultModel::Crash, FaultModel::Byzantine];
-    models.into_iter().flat_map(|model| (1..=N_MAX).map(move |n| (model, Trust::of(model, n))))
+    models.into_iter().flat_map(|model| (1..=N_MAX).map(move |n| (model, Faults::of(model).among(n))))
 }
 
 /// Whatever can be chosen for so many members.
@@ -42,11 +42,14 @@ fn agreement_quorums_are_the_smallest_that_intersect_in_a_truthful_member() {
 fn as_many_faults_are_survived_as_the_members_allow() {
     for (model, Trust { n, u, s, o }) in usual() {
         let more = Trust::new(n, u + 1, s, if o == u && model == FaultModel::Byzantine { u + 1 } else { o });
-        assert_eq!(Trust::new(n, u, s, o), Some(Trust::of(model, n)));
+        assert_eq!(Trust::new(n, u, s, o), Some(Faults::of(model).among(n)));
         assert_eq!(more, None, "{model:?} n={n} u={u}");
     }
     assert_eq!(
-        (Trust::of(FaultModel::Crash, 5).faults(), Trust::of(FaultModel::Byzantine, 7).faults()),
+        (
+            Faults::of(FaultModel::Crash).among(5).faults(),
+            Faults::of(FaultModel::Byzantine).among(7).faults()
+        ),
         (2, 2)
     );
 }
@@ -81,6 +84,23 @@ fn with_fewer_members_the_sizes_do_not_fit() {
             }
             let (waits, small) = (n - u.min(s), n - u);
             assert!(waits == 0 || small == 0 || shared(n, waits, small) <= o, "n={n} u={u} s={s} o={o}");
+        }
+    }
+}
+
+#[test]
+fn fewer_faults_may_be_chosen_than_the_members_allow() {
+    let liars = Faults::of(FaultModel::Byzantine);
+    let size =
+        |faults: Faults, n| (faults.among(n).faults(), faults.among(n).agreement(), faults.among(n).truth());
+    assert_eq!(size(liars, 8), (2, 6, 3));
+    assert_eq!(size(liars.at_most(1), 8), (1, 5, 2));
+    assert_eq!(size(liars.at_most(5), 8), (2, 6, 3), "no more than eight members allow");
+    for (n, most) in (1..=N_MAX).flat_map(|n| (0..n).map(move |most| (n, most))) {
+        for model in [FaultModel::Crash, FaultModel::Byzantine] {
+            let trust @ Trust { n, u, s, o } = Faults::of(model).at_most(most).among(n);
+            assert_eq!(Trust::new(n, u, s, o), Some(trust));
+            assert_eq!(trust.agreement(), smallest_intersecting(n, o), "{model:?} {trust:?}");
         }
     }
 }

@@ -1,10 +1,9 @@
 //! Samples of Mod-SMaRt's messages.
 
 use super::{batch, request};
+use quorate_types::Signature;
 use quorate_types::{Digest, MembershipId, ReplicaId, Slot, View};
-use quorate_wire::mod_smart::{
-    Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof, Signature, Signed,
-};
+use quorate_wire::mod_smart::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof, Signed};
 
 fn signature(byte: u8) -> Signature {
     Signature::new(&[byte; 64]).expect("as long as any")

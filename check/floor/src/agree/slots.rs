@@ -6,7 +6,7 @@
 use super::message::{Heard, Kind};
 use crate::frame;
 use crate::tag::Digest;
-use quorate_types::{FaultModel, Trust};
+use quorate_types::{FaultModel, Faults};
 use std::collections::VecDeque;
 
 /// How far ahead others may be. Far more than the leader keeps for those who lag.
@@ -48,7 +48,7 @@ impl Slots {
     pub(crate) fn new(me: u8, replicas: u8, command_bytes: usize) -> Slots {
         Slots {
             me,
-            quorum: Trust::of(FaultModel::Byzantine, u32::from(replicas)).agreement(),
+            quorum: Faults::of(FaultModel::Byzantine).among(u32::from(replicas)).agreement(),
             command_bytes,
             open: VecDeque::new(),
             decided: 0,

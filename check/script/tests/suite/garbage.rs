@@ -5,8 +5,9 @@ use super::{Protocol, proposal};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use quorate_order::{Anchor, Effect, Effects, Input, Order, Stored};
+use quorate_types::Signature;
 use quorate_types::{Digest, MembershipId, RecordId, ReplicaId, Slot, Span, Time, View};
-use quorate_wire::mod_smart::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof, Signature};
+use quorate_wire::mod_smart::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof};
 use quorate_wire::raft::{AppendOutcome, Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_wire::{OrderMessage, Verified};
 

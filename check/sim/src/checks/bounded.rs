@@ -5,7 +5,6 @@ use super::Failure;
 use crate::plan::Plan;
 use crate::replica::REQUEST_MAX;
 use quorate_node::NodeStatus;
-use quorate_types::FaultModel;
 
 /// What may be on its way in one direction of one connection. The workloads are small: more is a loop.
 pub const ON_THE_WAY_MAX: usize = 8 << 20;
@@ -21,7 +20,7 @@ pub fn queued(name: &str, plan: &Plan, status: &NodeStatus) -> Result<(), Failur
         * usize::from(if plan.resizes { plan.instances.max(8) } else { plan.instances });
     // What clients said is kept: everybody may have a share beyond what all have together, and one request beyond that.
     let heard = 2 * plan.admission.1 + plan.clients * (REQUEST_MAX + 128);
-    let max = if plan.fault_model == FaultModel::Byzantine { max.max(heard) } else { max };
+    let max = if plan.fault_model.may_lie() { max.max(heard) } else { max };
     if status.queue_bytes > max {
         return Err(Failure::new("bounded", format!("{name} queues {} bytes of {max}", status.queue_bytes)));
     }

@@ -1,8 +1,9 @@
 //! Complaints without a reason, and certificates of views that nobody asked for.
 
 use super::{Plays, Said, Saying, Voice};
+use quorate_types::Signature;
 use quorate_types::{ReplicaId, Slot};
-use quorate_wire::mod_smart::{Complaint, ModSmartBody as Body, ModSmartMessage, Signature, Signed};
+use quorate_wire::mod_smart::{Complaint, ModSmartBody as Body, ModSmartMessage, Signed};
 
 /// Complains all the time.
 #[derive(Debug)]

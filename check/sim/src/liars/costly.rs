@@ -1,8 +1,9 @@
 //! What costs its receivers most for few bytes: signatures that fail, many with each word.
 
 use super::{Plays, Said, Saying, Voice};
+use quorate_types::Signature;
 use quorate_types::{ReplicaId, Slot};
-use quorate_wire::mod_smart::{Complaint, ModSmartBody as Body, ModSmartMessage, Signature, Signed};
+use quorate_wire::mod_smart::{Complaint, ModSmartBody as Body, ModSmartMessage, Signed};
 
 /// With each message so many more.
 const MORE: u64 = 30;

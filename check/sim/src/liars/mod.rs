@@ -35,7 +35,7 @@ use crate::random::Rng;
 use crate::replica::{CLUSTER, START_TIME};
 use bytes::Bytes;
 pub use digests::{Twisted, twist};
-use quorate_order::auth::Keyed;
+use quorate_auth::Keyed;
 use quorate_order::mod_smart::digest_of;
 use quorate_types::{ConnId, Digest, InstanceId, ReplicaId, Slot, View};
 use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage};

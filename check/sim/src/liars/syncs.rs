@@ -2,8 +2,9 @@
 
 use super::{Plays, Said, Saying, Voice};
 use quorate_order::mod_smart::digest_of;
+use quorate_types::Signature;
 use quorate_types::{InstanceId, Slot, View};
-use quorate_wire::mod_smart::{Collect, ModSmartBody as Body, ModSmartMessage, Signature};
+use quorate_wire::mod_smart::{Collect, ModSmartBody as Body, ModSmartMessage};
 use std::collections::BTreeMap;
 
 /// See the module.

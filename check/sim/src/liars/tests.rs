@@ -3,12 +3,13 @@
 use super::voice::rebuilt;
 use super::*;
 use crate::plan::Profile;
-use quorate_order::auth::{Authenticator, Keyed};
+use quorate_auth::{Authenticator, Keyed};
 use quorate_order::mod_smart::Statements;
+use quorate_types::Signature;
 use quorate_types::{
     AgreedTime, FaultModel, ItemsBuilder, MembershipId, ReplicaId, RequestNumber, Seq, SessionId,
 };
-use quorate_wire::mod_smart::{Collect, Proof, Signature};
+use quorate_wire::mod_smart::{Collect, Proof};
 use quorate_wire::{
     Batch, BatchHeader, ReadConsistency, ReadReply, ReadRequest, ReadStatus, Reply, ReplyStatus,
     read_reply_header, write_read_request, write_request,

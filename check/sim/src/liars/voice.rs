@@ -3,13 +3,14 @@
 use super::Said;
 use crate::random::Rng;
 use bytes::Bytes;
-use quorate_order::auth::Authenticator;
+use quorate_auth::Authenticator;
 use quorate_order::mod_smart::Statements;
+use quorate_types::Signature;
 use quorate_types::{
     AgreedTime, ClusterId, Digest, InstanceId, ItemsBuilder, MembershipId, ReplicaId, RequestNumber,
     SessionId, Slot, View,
 };
-use quorate_wire::mod_smart::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof, Signature};
+use quorate_wire::mod_smart::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof};
 use quorate_wire::{
     Batch, BatchHeader, FrameKind, REQUEST_HEADER, ReadRequest, RequestHeader, RequestKind, RequestProof,
     Requests, write_request,

@@ -6,7 +6,7 @@ use super::{Change, Fault, LEADER_ALONE, Liar, MS, Moment, Plan, Profile};
 use crate::liars::Trick;
 use crate::random::Rng;
 use quorate_log::SyncMode;
-use quorate_types::{FaultModel, Protocol};
+use quorate_types::Protocol;
 
 /// In so many of 1000 runs where nobody chose one.
 const SHARE: u64 = 30;
@@ -78,7 +78,7 @@ impl Focus {
 
     /// Whether it is about clusters like these.
     fn fits(self, profile: &Profile) -> bool {
-        let crash = profile.model() == FaultModel::Crash;
+        let crash = !profile.model().may_lie();
         match self {
             Self::Reads | Self::Idle | Self::Forges => !crash,
             Self::Beginnings => profile.sync.is_none_or(|sync| sync != SyncMode::Memory),

@@ -4,7 +4,6 @@ use super::{Fault, Plan, Profile};
 use crate::liars::clients::ClientTrick;
 use crate::liars::{KEEPERS, TRICKS, Trick};
 use crate::random::Rng;
-use quorate_types::FaultModel;
 use std::collections::BTreeSet;
 
 /// A replica that lies.
@@ -67,7 +66,7 @@ impl Plan {
 
 /// What is about liars, from a generator of its own; after all else was drawn.
 pub(super) fn plan_liars(plan: &mut Plan, profile: &Profile) {
-    if plan.fault_model != FaultModel::Byzantine {
+    if !plan.fault_model.may_lie() {
         return;
     }
     let mut rng = Rng::of(plan.seed, 21);

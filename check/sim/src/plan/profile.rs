@@ -78,7 +78,7 @@ impl Profile {
             Protocol::Raft => self,
             // The number of instances does not change; who takes part only where nobody lies.
             Protocol::ModSmart => {
-                let changes = if self.model() == FaultModel::Byzantine { Some(false) } else { self.changes };
+                let changes = if self.model().may_lie() { Some(false) } else { self.changes };
                 Self { changes, resizes: Some(false), ..self }
             }
         }

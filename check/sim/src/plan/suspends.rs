@@ -3,7 +3,6 @@
 use super::{Fault, MS, Plan};
 use crate::checks::time::Bounds;
 use crate::random::Rng;
-use quorate_types::FaultModel;
 use quorate_wire::FEATURE_LEVEL;
 
 /// A machine stands still, and its clock with it.
@@ -38,7 +37,7 @@ impl Plan {
         let many = self.instances > 1 || self.resizes;
         Bounds {
             drift: rates.fold(self.drift, u64::max),
-            liars: self.fault_model == FaultModel::Byzantine,
+            liars: self.fault_model.may_lie(),
             many,
             apart: many && self.upgrades.made_with < FEATURE_LEVEL,
             outage: self.outage(),

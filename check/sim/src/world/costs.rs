@@ -9,7 +9,7 @@ use super::{Phase, World};
 use crate::checks::{Failure, borders};
 use crate::process::Arrival;
 use quorate_node::Place;
-use quorate_types::{AgreedTime, ConnId, FaultModel, Span, Time};
+use quorate_types::{AgreedTime, ConnId, Span, Time};
 use quorate_wire::mod_smart::ModSmartBody as Body;
 use quorate_wire::{Frame, FrameKind, OrderMessage};
 use std::collections::VecDeque;
@@ -149,7 +149,7 @@ impl World {
         let Some(node) = &replica.node else { return Ok(()) };
         let here = (seq, node.executor().time());
         let known = node.executor().seq().number() == seq;
-        let liars = self.plan.fault_model == FaultModel::Byzantine;
+        let liars = self.plan.fault_model.may_lie();
         let bounded = liars && self.plan.upgrades.made_with >= 4 && node.level() >= 4;
         // After a restart it comes to borders that it has passed before.
         match std::mem::replace(&mut replica.keeping.border, known.then_some(here)) {

@@ -20,7 +20,7 @@ use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::{self, DurabilityChoice, ServiceChoice};
 use quorate_command::ordering::OrderArgs;
 use quorate_command::print;
-use quorate_types::{FaultModel, ReplicaId};
+use quorate_types::ReplicaId;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use std::fmt::Write as _;
 use std::os::unix::net::UnixStream;
@@ -115,7 +115,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     // Before there are processes to be orphaned.
     listen_to_signals(events.clone())?;
     let directory = directory::open(&args)?;
-    let may_lie = directory.choices.order.fault_model == FaultModel::Byzantine;
+    let may_lie = directory.choices.order.fault_model.may_lie();
     let ids = directory.cluster.members.iter().map(|(replica, _)| replica.number());
     let mut dev = Dev {
         admin: Admin::new(&directory.cluster)?,
@@ -296,7 +296,7 @@ impl Dev {
             for line in etcd_environment(cluster, etcd) {
                 let _ = writeln!(text, "  export {line}");
             }
-            if choices.order.fault_model == FaultModel::Byzantine {
+            if choices.order.fault_model.may_lie() {
                 text.push_str(ETCD_TRUST);
             }
             text.push('\n');

@@ -4,7 +4,7 @@
 //! The same rule by which replicas agree (`quorate_state::agreement`), for somebody who is no member and has no state to compare.
 
 use quorate_state::agreement::{BORDERS_MAX, Offer, needed};
-use quorate_types::{Digest, FaultModel, ReplicaId, Seq};
+use quorate_types::{Digest, FaultModel, Faults, ReplicaId, Seq};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a replica says of a border.
@@ -26,7 +26,7 @@ impl Vouchers {
     pub(super) fn new(members: impl IntoIterator<Item = ReplicaId>) -> Self {
         let said: BTreeMap<_, _> = members.into_iter().map(|member| (member, BTreeMap::new())).collect();
         // With Byzantine faults that is more than enough, and there are as many honest ones.
-        Self { needed: needed(FaultModel::Crash, said.len()), said }
+        Self { needed: needed(Faults::of(FaultModel::Crash), said.len()), said }
     }
 
     /// So many must say the same.

@@ -68,7 +68,7 @@ pub(super) fn run(args: &FloorArgs, json: bool) -> Outcome {
         command_bytes: args.bytes,
         batch_kib: args.batch_kib,
         replicas: 1 + Config::default().surviving(fault_model).followers,
-        in_flight: (fault_model == FaultModel::Byzantine).then_some(args.in_flight),
+        in_flight: fault_model.may_lie().then_some(args.in_flight),
         machine,
         floors,
     };

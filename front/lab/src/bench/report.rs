@@ -13,7 +13,7 @@ use quorate_command::ordering::OrderChoice;
 use quorate_command::print;
 use quorate_command::print::amount;
 use quorate_command::print::json;
-use quorate_floor::{Config as FloorConfig, FaultModel, Report};
+use quorate_floor::{Config as FloorConfig, Report};
 use serde::Serialize;
 use std::fmt;
 
@@ -165,7 +165,7 @@ impl FloorRun {
         Self {
             fault_model: fault_model.name(),
             replicas: report.replicas.len(),
-            in_flight: (fault_model == FaultModel::Byzantine).then_some(in_flight),
+            in_flight: fault_model.may_lie().then_some(in_flight),
             window: report.config.window,
             batch_bytes: report.config.batch_bytes,
             seconds: report.seconds,

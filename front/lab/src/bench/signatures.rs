@@ -1,6 +1,6 @@
 //! What checking the clients' signatures allows: the rate of one core, measured beside each run, and the bound that follows.
 
-use quorate_order::auth::{ClientKey, RequestChecks, RequestClaim, request_statement};
+use quorate_auth::{ClientKey, RequestChecks, RequestClaim, request_statement};
 use quorate_types::ClusterId;
 use quorate_wire::{REQUEST_HEADER, RequestSigner};
 use serde::Serialize;

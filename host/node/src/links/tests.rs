@@ -2,8 +2,8 @@ use super::{Incoming, Lines, Outgoing, carries, lane_for, lane_of};
 use crate::config::NodeConfig;
 use crate::effects::Input;
 use crate::members::tests::{Host, joins, r};
-use crate::node::Restoring;
 use crate::recovered::Recovered;
+use crate::restoring::Restoring;
 use quorate_types::{ConnId, Time};
 use quorate_wire::{Link, Refusal, RefusalReason};
 

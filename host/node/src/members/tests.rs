@@ -2,8 +2,9 @@ use crate::borders::{BorderConfig, CheckpointMode};
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Input};
 use crate::levels::LevelConfig;
-use crate::node::{Node, Restoring};
+use crate::node::Node;
 use crate::recovered::Recovered;
+use crate::restoring::Restoring;
 use crate::seats::SeatLimits;
 use quorate_admit::{AdmissionLimits, Member as Known, Members};
 use quorate_execute::{

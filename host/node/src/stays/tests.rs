@@ -5,8 +5,8 @@ use super::*;
 use crate::checkpoints::Installing;
 use crate::effects::Input;
 use crate::members::tests::{Host, Nothing, joins, r};
-use crate::node::Restoring;
 use crate::recovered::Recovered;
+use crate::restoring::Restoring;
 use crate::roster::Roster;
 use quorate_admit::{Admission, Executed, Terms};
 use quorate_execute::Executor;
@@ -36,7 +36,8 @@ fn a_birth_comes_back_from_the_log() {
 #[test]
 fn stays_before_the_one_in_force_are_over() {
     let config = joins();
-    let others = [(4, 0), (4, 2), (5, 0)].map(|(id, stay)| new_instance(&config, id, stay));
+    let others =
+        [(4, 0), (4, 2), (5, 0)].map(|(id, stay)| new_instance(&config, &mut Volumes::default(), id, stay));
     let mut stays = Stays::new(Generation::begin(1), others.into());
     let ends = |stays: &Stays| stays.others.iter().map(|other| other.away).collect::<Vec<_>>();
     stays.end_before((InstanceId::new(4), 1), Seq::new(557));
@@ -54,7 +55,7 @@ fn stays_before_the_one_in_force_are_over() {
 #[test]
 fn a_stay_that_comes_in_force_again_is_not_over() {
     let config = joins();
-    let others = [(4, 0), (4, 1)].map(|(id, stay)| new_instance(&config, id, stay));
+    let others = [(4, 0), (4, 1)].map(|(id, stay)| new_instance(&config, &mut Volumes::default(), id, stay));
     let mut stays = Stays::new(Generation::begin(1), others.into());
     stays.end_before((InstanceId::new(4), 1), Seq::new(557));
     let again = stays.take((InstanceId::new(4), 0)).expect("it is known");
@@ -205,7 +206,7 @@ fn what_was_in_flight_when_a_checkpoint_came_may_come_again() {
 #[test]
 fn an_instance_that_waits_for_room_begins_with_the_checkpoint() {
     let mut host = waits(None);
-    let mut unborn = third().instance(&host.node.config).expect("an anchor");
+    let mut unborn = third().instance(&host.node.config, host.node.journal.volumes()).expect("an anchor");
     unborn.unborn = true;
     host.node.instances.push(unborn);
     let written = checkpoint(&mut host);

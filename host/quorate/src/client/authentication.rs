@@ -2,9 +2,9 @@
 
 use super::BuildError;
 use aws_lc_rs::rand;
+use quorate_auth::{ClientKey, ClientMacs};
 use quorate_client::{Config, Macs, Signer};
-use quorate_order::auth::{ClientKey, ClientMacs};
-use quorate_types::{FaultModel, Span};
+use quorate_types::Span;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl Authentication {
         if self == Self::Links {
             return Ok(());
         }
-        if config.fault_model != FaultModel::Byzantine {
+        if !config.faults.may_lie() {
             return Err(BuildError::Authentication(
                 "with fault_model = \"crash\" nobody checks who asked: leave it out, or write \"links\"",
             ));

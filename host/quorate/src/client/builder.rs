@@ -4,7 +4,7 @@ use super::tls::ClientTls;
 use super::{Authentication, BlockingClient, Client, ClientFile, ClientFileError, thread};
 use quorate_client::{Combiner, Combines, Config};
 use quorate_tls::{CredentialsError, TlsFiles};
-use quorate_types::{ClientId, ClusterId, FaultModel, ReplicaId, Span};
+use quorate_types::{ClientId, ClusterId, FaultModel, Faults, ReplicaId, Span};
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -141,7 +141,13 @@ impl ClientBuilder {
     /// an answer is believed once f+1 of them gave it, so the list of members must be complete.
     #[must_use]
     pub const fn fault_model(mut self, model: FaultModel) -> Self {
-        self.config.fault_model = model;
+        self.config.faults = Faults::of(model);
+        self
+    }
+    /// The cluster's `faults`, where its configuration says it: said after the fault model.
+    #[must_use]
+    pub const fn faults(mut self, most: u32) -> Self {
+        self.config.faults = self.config.faults.at_most(most);
         self
     }
     /// Compares the replies of replicas, and puts them together, in another way than byte by byte; with Byzantine faults only.
@@ -210,7 +216,7 @@ impl ClientBuilder {
         if ids.windows(2).any(|pair| pair[0] == pair[1]) || ids[0].number() == 0 {
             return Err(BuildError::Members("each has an id of its own, from 1"));
         }
-        if self.config.combiner.is_some() && self.config.fault_model == FaultModel::Crash {
+        if self.config.combiner.is_some() && !self.config.faults.may_lie() {
             return Err(BuildError::Combiner(
                 "with crash faults the answer of one replica is the answer: leave it out, or say FaultModel::Byzantine",
             ));

@@ -16,6 +16,8 @@ pub struct ClientFile {
     pub members: Vec<(ReplicaId, String)>,
     /// What its replicas may do; it decides how many equal answers are believed.
     pub fault_model: FaultModel,
+    /// How many of them may be faulty, where the cluster is configured for fewer than its members allow.
+    pub faults: Option<u32>,
     /// How requests show who asked them.
     pub authentication: Authentication,
     /// The certificates; none where connections are plain.
@@ -49,6 +51,8 @@ struct Text {
     cluster: String,
     #[serde(default, skip_serializing_if = "is_crash")]
     fault_model: FaultModel,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    faults: Option<u32>,
     #[serde(default, skip_serializing_if = "is_links")]
     authentication: Authentication,
     #[serde(default, skip_serializing_if = "is_false")]
@@ -78,7 +82,7 @@ struct MemberText {
 }
 
 fn is_crash(model: &FaultModel) -> bool {
-    *model == FaultModel::Crash
+    !model.may_lie()
 }
 
 fn is_links(authentication: &Authentication) -> bool {
@@ -121,11 +125,11 @@ impl ClientFile {
             }
         };
         let members = text.members.into_iter().map(|member| (ReplicaId::new(member.replica), member.address));
-        let (fault_model, authentication) = (text.fault_model, text.authentication);
-        if fault_model == FaultModel::Crash && authentication != Authentication::Links {
+        let Text { fault_model, faults, authentication, .. } = text;
+        if !fault_model.may_lie() && authentication != Authentication::Links {
             return Err("authentication: with fault_model = \"crash\" nobody checks it: leave it out".into());
         }
-        Ok(Self { cluster, members: members.collect(), fault_model, authentication, tls })
+        Ok(Self { cluster, members: members.collect(), fault_model, faults, authentication, tls })
     }
 
     /// The file's text.
@@ -144,6 +148,7 @@ impl ClientFile {
         let text = Text {
             cluster: self.cluster.to_string(),
             fault_model: self.fault_model,
+            faults: self.faults,
             authentication: self.authentication,
             plain: tls.is_none(),
             tls,
@@ -160,6 +165,7 @@ impl ClientFile {
     pub fn builder(&self) -> ClientBuilder {
         let builder = ClientBuilder::default().members(self.members.clone()).cluster(self.cluster);
         let builder = builder.fault_model(self.fault_model).authentication(self.authentication);
+        let builder = self.faults.into_iter().fold(builder, ClientBuilder::faults);
         let Some(tls) = &self.tls else { return builder };
         let builder = builder.tls(tls.client.clone());
         match tls.for_operators() {

@@ -6,7 +6,7 @@ use quorate_log::SyncMode;
 use quorate_order::OrderConfig;
 use quorate_order::mod_smart::ModSmartConfig;
 use quorate_order::raft::RaftConfig;
-use quorate_types::{FaultModel, Protocol, ReplicaId, Span};
+use quorate_types::{FaultModel, Faults, Protocol, ReplicaId, Span};
 
 /// In memory mode a replica that needs what left the cache is lost, so the caches of all instances have at least this many bytes together.
 const MEMORY_CACHE_BYTES: usize = 128 << 20;
@@ -27,6 +27,25 @@ impl Config {
                 "membership: nobody joins a cluster that survives \"byzantine\" faults later: make a new cluster from a backup \
                  (`quorate backup`)",
             ),
+            _ => self.check_faults(),
+        }
+    }
+
+    /// The faults that the cluster is made to survive, however many members it has.
+    pub fn survives(&self) -> Faults {
+        let faults = Faults::of(self.fault_model);
+        self.faults.map_or(faults, |most| faults.at_most(most))
+    }
+
+    /// Of a cluster that began with other members than are named here nothing is known: whoever joins one names those it asks.
+    fn check_faults(&self) -> Result<(), ConfigError> {
+        let members = self.members.len().clamp(1, 64) as u32;
+        let (model, most) = (self.fault_model.name(), Faults::of(self.fault_model).among(members).faults());
+        match self.faults {
+            Some(faults) if self.membership <= 1 && !(1..=most).contains(&faults) => invalid(format!(
+                "faults: {members} members survive {most} \"{model}\" faults at most: write 1 or more and no more than that, not {faults}, or \
+                 leave it out"
+            )),
             _ => Ok(()),
         }
     }
@@ -67,7 +86,7 @@ impl Config {
                     rotate_after: self.rotate_after,
                     cache_bytes,
                     reload,
-                    ..ModSmartConfig::new(me, ids, self.fault_model, seed)
+                    ..ModSmartConfig::new(me, ids, self.survives(), seed)
                 },
             },
         })
@@ -75,10 +94,11 @@ impl Config {
 
     /// What all replicas must have alike of it; nothing where it is what there always was.
     pub(super) fn agreed_protocol(&self) -> String {
+        let faults = self.faults.map_or(String::new(), |faults| format!(" faults {faults}"));
         match (self.protocol, self.fault_model) {
-            (Protocol::Raft, FaultModel::Crash) => String::new(),
+            (Protocol::Raft, FaultModel::Crash) => faults,
             (protocol, model) => {
-                let mut text = format!(" {} {}", protocol.name(), model.name());
+                let mut text = format!(" {} {}{faults}", protocol.name(), model.name());
                 for key in self.members.iter().filter_map(|member| member.key.as_deref()) {
                     text.push(' ');
                     text.push_str(key);

@@ -2,7 +2,7 @@
 //! Tests: config/tests.rs.
 
 use super::{Config, ConfigError, invalid};
-use quorate_order::auth::{Ed25519, Keys, PublicKey};
+use quorate_auth::{Ed25519, Keys, PublicKey};
 use quorate_types::{FaultModel, ReplicaId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -77,12 +77,12 @@ fn from_hex(text: &str) -> Option<[u8; 32]> {
 
 impl Config {
     pub(super) fn check_signing(&self) -> Result<(), ConfigError> {
-        if self.fault_model == FaultModel::Crash && self.sessions.require_signed {
+        if !self.fault_model.may_lie() && self.sessions.require_signed {
             return invalid(
                 "sessions: require_signed: with fault_model = \"crash\" nobody checks signatures: leave it out, or write \"byzantine\"",
             );
         }
-        if self.fault_model == FaultModel::Crash {
+        if !self.fault_model.may_lie() {
             return match &self.signing {
                 None => Ok(()),
                 Some(_) => invalid(

@@ -77,7 +77,7 @@ fn replicas_that_sign_need_their_keys() {
     let directory = tempfile::tempdir().unwrap();
     let good = byzantine(directory.path());
     good.check_signing().unwrap();
-    assert!(matches!(good.signing_keys().unwrap(), quorate_order::auth::Keys::Ed25519(_)));
+    assert!(matches!(good.signing_keys().unwrap(), quorate_auth::Keys::Ed25519(_)));
     let with = |change: fn(&mut Config)| {
         let mut config = good.clone();
         change(&mut config);
@@ -109,6 +109,25 @@ fn replicas_that_sign_need_their_keys() {
     std::fs::write(directory.path().join("signing.key"), "12").unwrap();
     assert!(good.signing_keys().unwrap_err().to_string().contains("64 hexadecimal digits"));
     assert_ne!(good.parameters(1), with(|c| c.members[2].key = c.members[1].key.clone()).parameters(1));
+}
+
+/// Fewer faults than the members allow can be chosen, not more; and all replicas have to choose the same.
+#[test]
+fn how_many_faults_are_survived_can_be_chosen() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut config = byzantine(directory.path());
+    config.members = (0..2).flat_map(|_| config.members.clone()).collect();
+    let parameters = config.parameters(1);
+    assert_eq!(config.survives().among(8).faults(), 2);
+    config.faults = Some(1);
+    config.check_protocol().unwrap();
+    assert_eq!((config.survives().among(8).faults(), config.survives().may_lie()), (1, true));
+    assert_ne!(config.parameters(1), parameters);
+    for wrong in [0, 3] {
+        config.faults = Some(wrong);
+        let why = config.check_protocol().expect_err("too few, or too many").to_string();
+        assert!(why.contains("8 members survive 2 \"byzantine\" faults at most"), "{why}");
+    }
 }
 
 /// A replica that may lie speaks for clients where it serves some, and never for operators.

@@ -10,7 +10,11 @@ use quorate_types::{ClientId, ClusterId, FaultModel, Incarnation, ItemsBuilder, 
 use quorate_wire::{Frame, OutFrame, Welcome};
 
 pub fn config(seed: u64) -> Config {
-    Config { fault_model: FaultModel::Byzantine, ordered_reads: true, ..Config::new(ClientId::new(7), seed) }
+    Config {
+        faults: FaultModel::Byzantine.into(),
+        ordered_reads: true,
+        ..Config::new(ClientId::new(7), seed)
+    }
 }
 
 pub fn list(items: &[&[u8]]) -> Vec<u8> {

@@ -5,7 +5,7 @@ use super::{frame, list, welcome};
 use bytes::Bytes;
 use quorate_client::{CallId, ClientCore, Completion, Config, Effect, Effects, Error, Input, SessionHandle};
 use quorate_types::{
-    ConnId, FaultModel, Items, Random, ReplicaId, RequestNumber, Seq, SessionId, Span, Time, Trust, View,
+    ConnId, FaultModel, Faults, Items, Random, ReplicaId, RequestNumber, Seq, SessionId, Span, Time, View,
 };
 use quorate_wire::{
     AnswerMode, ClientMessage, Frame, FrameKind, FrameReader, LeaderNotice, OutFrame, ReadRequest,
@@ -92,7 +92,7 @@ fn key(header: &RequestHeader) -> Key {
 impl World {
     pub fn new(replicas: usize, config: Config) -> Self {
         let members: Vec<ReplicaId> = (1..=replicas as u16).map(ReplicaId::new).collect();
-        let trust = Trust::of(FaultModel::Byzantine, replicas as u32);
+        let trust = Faults::of(FaultModel::Byzantine).among(replicas as u32);
         let mut random = Random::new(config.seed ^ 0x5151);
         let mut liars = BTreeSet::new();
         while liars.len() < trust.faults() as usize {

@@ -1,9 +1,9 @@
 //! What a cluster that is made from another one's state begins with.
 
 use super::{OrderConfig, anchor_anew};
-use crate::auth::Keys;
 use crate::mod_smart::ModSmartConfig;
 use crate::raft::RaftConfig;
+use quorate_auth::Keys;
 use quorate_types::{FaultModel, InstanceId, Protocol, ReplicaId, Slot};
 
 fn ids(numbers: &[u16]) -> Vec<ReplicaId> {

@@ -57,7 +57,7 @@ impl ModSmart {
     /// Asks about the first proposal for a slot in a view. [mod_smart L100]
     pub(super) fn examine(&self, slot: Slot, digest: Digest, batch: &Batch, out: &mut Effects) {
         // What is said of the membership this replica knows itself.
-        if self.is_byzantine() && !self.vouched.contains(slot, digest) && holds_of(batch).is_none() {
+        if self.may_lie() && !self.vouched.contains(slot, digest) && holds_of(batch).is_none() {
             out.push(Effect::Examine { slot, digest, batch: batch.clone() });
         }
     }
@@ -71,7 +71,7 @@ impl ModSmart {
         out: &mut Effects,
     ) {
         let next = self.decided().next();
-        if self.is_byzantine() && slot >= next && slot.since(next) < AHEAD_MAX {
+        if self.may_lie() && slot >= next && slot.since(next) < AHEAD_MAX {
             self.vouched.insert(slot, digest, waited);
             self.progress(out);
         }
@@ -84,7 +84,7 @@ impl ModSmart {
 
     /// Whether clients sent what was proposed, as far as is known here. [mod_smart L101]
     pub(super) fn may_take(&self, slot: Slot, digest: Digest) -> bool {
-        if !self.is_byzantine() || self.vouched.contains(slot, digest) || planted("smart-votes-unvouched") {
+        if !self.may_lie() || self.vouched.contains(slot, digest) || planted("smart-votes-unvouched") {
             return true;
         }
         let Some(tally) = self.tallies.get(&slot) else { return false };

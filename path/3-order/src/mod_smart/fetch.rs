@@ -143,7 +143,7 @@ impl ModSmart {
     /// Asks the next member that seems to have what is missing here. [mod_smart L72]
     pub(super) fn fetch_on(&mut self, out: &mut Effects) {
         let decided = self.decided();
-        let unproven = self.is_byzantine() && decided > Slot::ZERO && self.log.proof(decided).is_none();
+        let unproven = self.may_lie() && decided > Slot::ZERO && self.log.proof(decided).is_none();
         let fetching = &mut self.fetching;
         fetching.forget_askers(self.now, self.config.repeat);
         if fetching.asked.is_some_and(|asked| self.now.since(asked.at) < self.config.repeat) {
@@ -275,14 +275,14 @@ impl ModSmart {
         }
         self.fetching.asked = None;
         self.fetching.sources.remove(&from);
-        if self.is_member(from) || !self.is_byzantine() {
+        if self.is_member(from) || !self.may_lie() {
             self.fetching.gone.insert(from, slot);
         }
         if self.fetching.can_ask_more() {
             return self.fetch_on(out);
         }
         // Where nobody lies this one says where its log begins. What others said before may be of those who are gone themselves.
-        if proof.is_some() || !self.is_byzantine() {
+        if proof.is_some() || !self.may_lie() {
             return self.needs_later(slot, out);
         }
         let mut floors: Vec<_> = self.fetching.gone.values().copied().collect();

@@ -32,7 +32,7 @@ impl ModSmart {
             self.open.writes.iter().all(|(view, _)| *view <= self.view),
             "INV-SMART-4: no vote in a later view"
         );
-        if matches!(self.phase, Phase::Normal { .. }) && self.is_byzantine() {
+        if matches!(self.phase, Phase::Normal { .. }) && self.may_lie() {
             let locked = self.open.lock.filter(|lock| lock.0 == self.view).map(|lock| lock.1);
             let wrote = self.open.writes.iter().find(|write| write.0 == self.view).map(|write| write.1);
             assert!(

@@ -254,7 +254,7 @@ impl ModSmart {
     /// Who votes, and how they are counted, follows from the tenure.
     pub(super) fn count_by_tenure(&mut self) {
         let now = self.tenures.now();
-        (self.voters, self.trust) = (now.voters(), now.trust(self.config.model));
+        (self.voters, self.trust) = (now.voters(), now.trust(self.config.faults));
         self.meet_hearers();
     }
 

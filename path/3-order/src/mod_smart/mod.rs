@@ -38,7 +38,6 @@ mod watch;
 pub use persist::{RECORD_DECIDED, RECORD_FLOOR, RECORD_LOCKED, RECORD_VIEW, RECORD_WROTE};
 pub(crate) use tenures::first_anchor;
 
-use crate::auth::Authenticator;
 use crate::{Anchor, Effect, Effects, Input, Order, Random, Status, Stored};
 use examine::Vouched;
 use fetch::Fetching;
@@ -46,9 +45,10 @@ use log::Log;
 use members::Members;
 use normal::{Open, Own, Tally};
 use persist::Loads;
+use quorate_auth::Authenticator;
 use quorate_types::{
-    ClusterId, Digest, FaultModel, Halt, InstanceId, MembershipId, RecordId, Reject, ReplicaId, Slot, Span,
-    Time, Trust, View, planted,
+    ClusterId, Digest, Faults, Halt, InstanceId, MembershipId, RecordId, Reject, ReplicaId, Slot, Span, Time,
+    Trust, View, planted,
 };
 use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage, Signed};
 use quorate_wire::{Batch, Memberships, OrderMessage, Verified};
@@ -56,7 +56,7 @@ use rates::Rates;
 use reads::Reads;
 use restore::Replay;
 use rotation::Rotation;
-pub use statements::{Statements, digest_of, digest_of_request};
+pub use statements::{Statements, digest_of};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use stops::Stops;
@@ -78,7 +78,7 @@ pub struct ModSmartConfig {
     /// may not know them: any members serve.
     pub members: Vec<ReplicaId>,
     /// Which faults are survived.
-    pub model: FaultModel,
+    pub faults: Faults,
     /// Part of everything that is signed.
     pub cluster: ClusterId,
     /// The same; and instances have different leaders in the same view.
@@ -103,11 +103,11 @@ pub struct ModSmartConfig {
 
 impl ModSmartConfig {
     /// The usual times and sizes.
-    pub fn new(me: ReplicaId, members: Vec<ReplicaId>, model: FaultModel, seed: u64) -> Self {
+    pub fn new(me: ReplicaId, members: Vec<ReplicaId>, faults: impl Into<Faults>, seed: u64) -> Self {
         Self {
             me,
             members,
-            model,
+            faults: faults.into(),
             cluster: ClusterId::new(0),
             instance: InstanceId::new(1),
             seed,
@@ -203,10 +203,10 @@ impl ModSmart {
     pub fn new(mut config: ModSmartConfig, auth: Box<dyn Authenticator>) -> Self {
         config.members.sort_unstable();
         let founded = config.members.contains(&config.me);
-        let tenures = Tenures::created(&config.members, config.instance, config.model, founded);
+        let tenures = Tenures::created(&config.members, config.instance, config.faults, founded);
         Self {
             voters: tenures.now().voters(),
-            trust: tenures.now().trust(config.model),
+            trust: tenures.now().trust(config.faults),
             members: Members::new(&tenures),
             tenures,
             config,
@@ -260,8 +260,8 @@ impl ModSmart {
     fn decided(&self) -> Slot {
         self.log.last()
     }
-    fn is_byzantine(&self) -> bool {
-        self.config.model == FaultModel::Byzantine
+    fn may_lie(&self) -> bool {
+        self.config.faults.may_lie()
     }
     fn membership_number(&self) -> MembershipId {
         self.tenures.now().number()

@@ -9,10 +9,11 @@
 use super::statements::digest_of;
 use super::{ModSmart, Phase, SLOT_MAX, reject};
 use crate::Effects;
-use crate::auth::Claim;
+use quorate_auth::Claim;
+use quorate_types::Signature;
 use quorate_types::{Digest, RecordId, Reject, ReplicaId, Slot, View, planted};
 use quorate_wire::Batch;
-use quorate_wire::mod_smart::{Collect, ModSmartBody as Body, Proof, Signature, WRITES_MAX};
+use quorate_wire::mod_smart::{Collect, ModSmartBody as Body, Proof, WRITES_MAX};
 use std::collections::BTreeMap;
 
 /// Votes on so many slots after the last decided one are kept: others may be ahead by a moment. [mod_smart L26]
@@ -190,7 +191,7 @@ impl ModSmart {
         let Phase::Normal { base, forced, .. } = &self.phase else { return };
         // Who lacks slots before its view may write what binds that, whatever is proposed.
         let free = slot > *base || (slot == *base && forced.is_none());
-        if !self.is_byzantine() || !free || leader == self.config.me || planted("smart-two-faces-unseen") {
+        if !self.may_lie() || !free || leader == self.config.me || planted("smart-two-faces-unseen") {
             return;
         }
         let Some(tally) = self.tallies.get_mut(&slot) else { return };
@@ -292,7 +293,7 @@ impl ModSmart {
         let Some((digest, batch)) = forced.or(proposed).cloned() else { return };
         self.watch.slot_is_open(self.now);
         self.note_taken(slot, waited);
-        if self.is_byzantine() {
+        if self.may_lie() {
             self.open.note_write(self.view, digest);
             let record = self.persist_write(slot, digest, batch, out);
             self.own.push_back((record, Own::Write(slot, digest)));
@@ -436,7 +437,7 @@ impl ModSmart {
         let Some(digest) = taken else { return };
         // All votes so far are durable or wait for the last record.
         let after = Some(self.records);
-        if self.is_byzantine() {
+        if self.may_lie() {
             self.send_all(out, &Body::Write { slot, digest }, after);
         }
         if let Some((view, digest)) = self.open.lock

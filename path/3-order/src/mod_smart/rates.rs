@@ -170,7 +170,7 @@ impl ModSmart {
 
     /// A proposal was taken, in which something waited for so long here. Nobody measures itself.
     pub(super) fn note_taken(&mut self, slot: Slot, waited: Option<Waited>) {
-        if !self.is_byzantine() {
+        if !self.may_lie() {
             return;
         }
         let (now, full) = (self.now, waited.is_some_and(|waited| waited.full));

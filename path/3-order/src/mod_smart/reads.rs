@@ -182,7 +182,7 @@ impl ModSmart {
 
     /// [mod_smart L95-L97, L148]
     pub(super) fn on_read(&mut self, read: u64, out: &mut Effects) {
-        if self.is_byzantine() {
+        if self.may_lie() {
             // Who does not vote may know nothing of what others accepted.
             let slot = self.accepted_to();
             return out.push(match self.votes() {
@@ -210,7 +210,7 @@ impl ModSmart {
     }
 
     pub(super) fn on_read_question(&mut self, from: ReplicaId, read: u64, out: &mut Effects) {
-        if self.is_byzantine() || !self.leads() {
+        if self.may_lie() || !self.leads() {
             return self.send(out, from, Body::ReadReply { read, slot: None }, None);
         }
         self.wait_at_leader(Asker::Member(from, read), out);

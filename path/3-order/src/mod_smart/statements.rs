@@ -8,11 +8,10 @@
 
 use super::tenures::Tenure;
 use super::{ModSmart, is_view_of};
-use quorate_types::{
-    ClusterId, Digest, FaultModel, InstanceId, MembershipId, ReplicaId, Slot, View, planted,
-};
+use quorate_types::Signature;
+use quorate_types::{ClusterId, Digest, InstanceId, MembershipId, ReplicaId, Slot, View, planted};
 use quorate_wire::Batch;
-use quorate_wire::mod_smart::{Collect, Proof, Signature, Signed};
+use quorate_wire::mod_smart::{Collect, Proof, Signed};
 
 const ACCEPT: &[u8; 8] = b"qms/acc1";
 const STOP: &[u8; 8] = b"qms/stp1";
@@ -21,11 +20,6 @@ const COLLECT: &[u8; 8] = b"qms/col1";
 /// What stands for a batch: the digest of all its bytes. [mod_smart L3]
 pub fn digest_of(batch: &Batch) -> Digest {
     Digest::new(*blake3::hash(batch.bytes()).as_bytes())
-}
-
-/// What stands for a request: the digest of all its bytes.
-pub fn digest_of_request(bytes: &[u8]) -> Digest {
-    Digest::new(*blake3::hash(bytes).as_bytes())
 }
 
 /// The bytes that the members of one instance sign. Signed by others than the protocol only where one plays a member that lies.
@@ -106,7 +100,7 @@ impl ModSmart {
 
     /// Whether these are enough members of a tenure, all of which signed this.
     fn signed_by_quorum(&self, tenure: &Tenure, list: &Signed, statement: &[u8]) -> bool {
-        let enough = list.len() >= tenure.trust(self.config.model).agreement() as usize;
+        let enough = list.len() >= tenure.trust(self.config.faults).agreement() as usize;
         let members = list.is_sorted_by(|one, next| one.0 < next.0)
             && list.iter().all(|(member, _)| tenure.is_voter(*member));
         let claims: Vec<_> = list.iter().map(|(member, signature)| (*member, statement, signature)).collect();
@@ -117,7 +111,7 @@ impl ModSmart {
     pub(super) fn certifies(&self, view: View, stops: &Signed) -> bool {
         let now = self.tenures.now();
         // Who joins does not know who began; where nobody lies it need not.
-        let unknown = !self.tenures.is_known() && !self.is_byzantine();
+        let unknown = !self.tenures.is_known() && !self.may_lie();
         view == now.begins || unknown || self.signed_by_quorum(now, stops, &self.stop_statement(view))
     }
 
@@ -131,8 +125,7 @@ impl ModSmart {
         let statement = self.accept_statement(proof.view, proof.slot, proof.digest);
         let theirs = proof.view >= View::FIRST && is_view_of(proof.view, tenure.number());
         (theirs || planted("smart-proof-of-any-membership"))
-            && (self.config.model == FaultModel::Crash
-                || self.signed_by_quorum(tenure, &proof.accepts, &statement))
+            && (!self.config.faults.may_lie() || self.signed_by_quorum(tenure, &proof.accepts, &statement))
     }
 
     /// Whether a member said this on entering this view, and it makes sense: nothing was voted on in that view or a later one by

@@ -9,8 +9,9 @@ use super::normal::Accepted;
 use super::tenures::views_to;
 use super::{ModSmart, Phase, reject};
 use crate::Effects;
-use quorate_types::{FaultModel, Reject, ReplicaId, Slot, Span, Time, View, planted};
-use quorate_wire::mod_smart::{Complaint, ModSmartBody as Body, Signature, Signed};
+use quorate_types::Signature;
+use quorate_types::{Reject, ReplicaId, Slot, Span, Time, View, planted};
+use quorate_wire::mod_smart::{Complaint, ModSmartBody as Body, Signed};
 use std::collections::BTreeMap;
 
 /// The last STOP of a member.
@@ -80,7 +81,7 @@ impl ModSmart {
             leader != self.config.me && heard.why == Complaint::Leaves && near && fresh(heard)
         });
         let left = left.map(|heard| (heard.asked, Complaint::Joined));
-        if left.is_some() && !self.is_byzantine() {
+        if left.is_some() && !self.may_lie() {
             return left;
         }
         let left = left.filter(|_| !complains);
@@ -273,7 +274,7 @@ impl ModSmart {
 
     pub(super) fn on_connected(&mut self, peer: ReplicaId, out: &mut Effects) {
         self.members.connected.insert(peer);
-        if self.config.model == FaultModel::Crash {
+        if !self.config.faults.may_lie() {
             self.watch.forget_failures();
         }
         if self.is_member(peer) && peer != self.config.me {
@@ -290,13 +291,12 @@ impl ModSmart {
         if peer != self.leader() || planted("smart-closed-is-nothing") {
             return;
         }
-        match self.config.model {
-            FaultModel::Crash => self.watch.lose_leader(),
-            FaultModel::Byzantine => {
-                // A little less than that: the next tick but one is to see it.
-                let grace = self.config.heartbeat.times(3).divided(4);
-                self.watch.expect_leader(self.now, self.patience(), grace);
-            }
+        if self.may_lie() {
+            // A little less than that: the next tick but one is to see it.
+            let grace = self.config.heartbeat.times(3).divided(4);
+            self.watch.expect_leader(self.now, self.patience(), grace);
+        } else {
+            self.watch.lose_leader();
         }
         self.tick = self.now;
     }

@@ -12,9 +12,10 @@ use super::rules::{Verdict, judge};
 use super::statements::digest_of;
 use super::{ModSmart, Phase, SLOT_MAX, reject};
 use crate::Effects;
+use quorate_types::Signature;
 use quorate_types::{Digest, Reject, ReplicaId, Slot, Time, View, planted};
 use quorate_wire::Batch;
-use quorate_wire::mod_smart::{Collect, ModSmartBody as Body, Proof, Signature, Signed};
+use quorate_wire::mod_smart::{Collect, ModSmartBody as Body, Proof, Signed};
 use std::collections::BTreeMap;
 
 /// A STOP-DATA ends before the batch that would bring it over so many bytes, unless that is the first.
@@ -226,7 +227,7 @@ impl ModSmart {
         // Whoever is in this tenure knows what began it. [mod_smart L114]
         let proven = last.map_or(Slot::ZERO, |proof| proof.slot).max(self.tenures.now().since);
         let claimed = collects.iter().map(|collect| collect.decided).max().unwrap_or(Slot::ZERO);
-        let believed = !self.is_byzantine() || planted("smart-claims-believed");
+        let believed = !self.may_lie() || planted("smart-claims-believed");
         if believed { proven.max(claimed) } else { proven }
     }
 

@@ -19,7 +19,7 @@ use super::rules;
 use crate::Anchor;
 use bytes::Bytes;
 use quorate_types::{
-    AgreedTime, FaultModel, Halt, InstanceId, MembershipId, ReplicaId, Slot, Trust, View, planted,
+    AgreedTime, Faults, Halt, InstanceId, MembershipId, ReplicaId, Slot, Trust, View, planted,
 };
 use quorate_wire::{Batch, BatchHeader, Holds, Memberships, SystemCommand};
 use std::collections::BTreeMap;
@@ -84,8 +84,8 @@ impl Tenure {
         self.members.now().is_voter(id)
     }
     /// [mod_smart L2]
-    pub(super) fn trust(&self, model: FaultModel) -> Trust {
-        Trust::of(model, self.members.now().voters().count() as u32)
+    pub(super) fn trust(&self, faults: Faults) -> Trust {
+        faults.among(self.members.now().voters().count() as u32)
     }
 
     /// The tenure that this was decided in.
@@ -138,7 +138,7 @@ pub(super) fn holds_of(batch: &Batch) -> Option<Holds> {
 #[derive(Clone, Debug)]
 pub(super) struct Tenures {
     instance: InstanceId,
-    model: FaultModel,
+    faults: Faults,
     /// Whether it is known who was there first.
     founded: bool,
     list: Vec<Tenure>,
@@ -149,10 +149,10 @@ impl Tenures {
     pub(super) fn created(
         members: &[ReplicaId],
         instance: InstanceId,
-        model: FaultModel,
+        faults: Faults,
         founded: bool,
     ) -> Self {
-        Self { instance, model, founded, list: vec![Tenure::first(members)] }
+        Self { instance, faults, founded, list: vec![Tenure::first(members)] }
     }
     /// Where the present one begins again, with the first.
     fn of_list(&self, list: Vec<Tenure>) -> Self {
@@ -208,7 +208,7 @@ impl Tenures {
             let first = now.number() == MembershipId::FIRST && before.number() == now.number();
             before == now || (first && (!self.founded || before.voters().eq(now.voters())))
         });
-        let enough = self.model == FaultModel::Crash || next.voters().count() >= LIARS_VOTERS_MIN;
+        let enough = !self.faults.may_lie() || next.voters().count() >= LIARS_VOTERS_MIN;
         follows && enough && now.number().number() < NUMBER_MAX && next.number() == now.number().next()
     }
 

@@ -10,10 +10,10 @@
 //!
 //! Tests: tests/stops.rs.
 
-use super::statements::digest_of_request;
 use super::{ModSmart, Phase};
 use crate::{Effect, Effects};
-use quorate_types::{Digest, FaultModel, ReplicaId, Span, Time, planted};
+use quorate_auth::digest_of_request;
+use quorate_types::{Digest, ReplicaId, Span, Time, planted};
 use quorate_wire::Batch;
 use quorate_wire::mod_smart::Complaint;
 use std::collections::BTreeMap;
@@ -205,7 +205,7 @@ impl ModSmart {
     /// others' complaints without. [mod_smart L34]
     pub(super) fn doubts(&self) -> bool {
         let late = |since: Time| self.now.since(since) > self.patience();
-        self.config.model == FaultModel::Byzantine
+        self.config.faults.may_lie()
             || self.watch.requests.values().any(|watched| watched.forwarded)
             || self.watch.open_since.is_some_and(late)
             || self.complaint().is_some()

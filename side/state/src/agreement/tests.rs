@@ -29,10 +29,10 @@ const S: Seq = Seq::new(100);
 #[test]
 fn a_majority_agrees() {
     for (count, majority) in [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 4), (7, 4)] {
-        assert_eq!(needed(Crash, count), majority, "of {count}");
+        assert_eq!(needed(Crash.into(), count), majority, "of {count}");
     }
     for (count, one_more_than_lie) in [(1, 1), (2, 2), (3, 2), (4, 2), (6, 2), (7, 3), (10, 4)] {
-        assert_eq!(needed(Byzantine, count), one_more_than_lie, "of {count}");
+        assert_eq!(needed(Byzantine.into(), count), one_more_than_lie, "of {count}");
     }
     let mut three = agreement(3);
     assert_eq!(three.own(S, digest(7), false), []);
@@ -413,7 +413,7 @@ fn any_order_of_reports_gives_what_brute_force_gives() {
         let mut random = Random::new(seed);
         let count = 1 + random.below(5);
         let model = if count > 3 && random.below(3) == 0 { Byzantine } else { Crash };
-        let needed = needed(model, count as usize);
+        let needed = needed(model.into(), count as usize);
         let mut agreement = Agreement::new(replica(1), &members(count), model);
         let mut slow = Slow::default();
         let mut told: Vec<Verdict> = Vec::new();

@@ -19,6 +19,14 @@ fn replicas_only_crash_unless_the_file_says_otherwise() {
     let lying = parse("fault_model = \"byzantine\"\n").expect("usable");
     assert_eq!(lying.fault_model, FaultModel::Byzantine);
     assert!(parse("fault_model = \"visitors\"\n").is_err());
+    let few = parse("fault_model = \"byzantine\"\nfaults = 1\n").expect("usable");
+    let mut faults = None;
+    drop(few.builder().configure(|config| faults = Some(config.faults)));
+    assert_eq!(
+        faults.map(|faults| faults.among(8).truth()),
+        Some(2),
+        "two equal answers of eight are believed"
+    );
 }
 
 #[test]
@@ -34,8 +42,8 @@ fn what_is_written_is_read() {
 fn its_client_believes_as_many_as_the_file_says() {
     let file = parse("fault_model = \"byzantine\"\n").expect("usable");
     let mut model = None;
-    drop(file.builder().configure(|config| model = Some(config.fault_model)));
-    assert_eq!(model, Some(FaultModel::Byzantine));
+    drop(file.builder().configure(|config| model = Some(config.faults)));
+    assert_eq!(model, Some(FaultModel::Byzantine.into()));
 }
 
 /// Who signs makes a key of its own each time, for the cluster that the file names; where nobody checks it, the file is refused.
@@ -50,7 +58,7 @@ fn who_signs_has_a_key_of_its_own() {
     assert_eq!(tagging.authentication, Authentication::Macs);
     let mut config = quorate_client::Config::new(quorate_types::ClientId::new(1), 1);
     assert!(tagging.authentication.prepare(&mut config).is_err(), "where replicas only crash nobody checks");
-    config.fault_model = quorate_types::FaultModel::Byzantine;
+    config.faults = quorate_types::FaultModel::Byzantine.into();
     config.cluster = Some(quorate_types::ClusterId::new(7));
     tagging.authentication.prepare(&mut config).expect("it is prepared");
     assert!(config.macs.is_some() && config.leader_first.is_some() && config.signer.is_none());
@@ -63,7 +71,7 @@ fn who_signs_has_a_key_of_its_own() {
     let mut keys = Vec::new();
     for _ in 0..2 {
         let mut config = quorate_client::Config::new(quorate_types::ClientId::new(1), 1);
-        (config.cluster, config.fault_model) = (Some(file.cluster), FaultModel::Byzantine);
+        (config.cluster, config.faults) = (Some(file.cluster), FaultModel::Byzantine.into());
         file.authentication.prepare(&mut config).expect("it is prepared");
         keys.push(config.signer.expect("it signs").0.key());
     }

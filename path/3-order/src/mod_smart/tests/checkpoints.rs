@@ -174,7 +174,7 @@ fn a_checkpoint_leads_forward_and_back() {
 fn what_left_the_memory_is_read_back() {
     let config = || ModSmartConfig { cache_bytes: 200, ..One::config(0, 4, Byzantine) };
     let full = ten(Byzantine);
-    let mut order = ModSmart::new(config(), Box::new(crate::auth::Trusting));
+    let mut order = ModSmart::new(config(), Box::new(quorate_auth::Trusting));
     for (id, record) in (1..).zip(&full.disk) {
         order.restore(RecordId::new(id), record.clone()).expect("records of ours");
     }
@@ -204,7 +204,7 @@ fn what_left_the_memory_is_read_back() {
 fn wrong_records_halt() {
     let config = || ModSmartConfig { cache_bytes: 0, ..One::config(0, 4, Byzantine) };
     let full = ten(Byzantine);
-    let mut order = ModSmart::new(config(), Box::new(crate::auth::Trusting));
+    let mut order = ModSmart::new(config(), Box::new(quorate_auth::Trusting));
     for (id, record) in (1..).zip(&full.disk) {
         order.restore(RecordId::new(id), record.clone()).expect("records of ours");
     }

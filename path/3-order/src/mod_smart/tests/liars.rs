@@ -6,13 +6,12 @@
 
 use super::chaos;
 use super::world::{Plan, World, another, batch, encode, place, replica, value};
-use crate::auth::{Authenticator, Keyed};
 use crate::mod_smart::Statements;
 use crate::mod_smart::tenures::number_of;
+use quorate_auth::{Authenticator, Keyed};
+use quorate_types::Signature;
 use quorate_types::{AgreedTime, ClusterId, Digest, InstanceId, Random, ReplicaId, Slot, Span, View};
-use quorate_wire::mod_smart::{
-    Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof, Signature, Signed,
-};
+use quorate_wire::mod_smart::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof, Signed};
 use quorate_wire::{Batch, BatchHeader, Holds, Member, Membership, Memberships, OrderMessage, SystemCommand};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -6,8 +6,9 @@ use crate::mod_smart::Statements;
 use crate::mod_smart::tenures::Tenures;
 use crate::{Effect, Input, Order};
 use quorate_types::FaultModel::{self, Byzantine, Crash};
+use quorate_types::Signature;
 use quorate_types::{AgreedTime, ClusterId, InstanceId, MembershipId, ReplicaId, Slot, Span, View};
-use quorate_wire::mod_smart::{Complaint, ModSmartBody as Body, Proof, Signature};
+use quorate_wire::mod_smart::{Complaint, ModSmartBody as Body, Proof};
 use quorate_wire::{Batch, BatchHeader, Holds, Member, Membership, Memberships, SystemCommand};
 use std::sync::Arc;
 

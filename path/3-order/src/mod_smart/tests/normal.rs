@@ -5,8 +5,9 @@ use super::world::{replica, value};
 use crate::mod_smart::SLOT_MAX;
 use crate::{Effect, Input, Order};
 use quorate_types::FaultModel::{Byzantine, Crash};
+use quorate_types::Signature;
 use quorate_types::{Digest, MembershipId, Slot, View};
-use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage, Signature};
+use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage};
 use quorate_wire::{OrderMessage, Verified};
 
 /// Member 1 leads view 1.

@@ -1,13 +1,12 @@
 //! One replica by itself; the test plays all others, whose keys it has.
 
 use super::world::{batch, replica, value};
-use crate::auth::{Authenticator, Keyed, Trusting};
 use crate::mod_smart::{ModSmart, ModSmartConfig};
 use crate::{Effect, Effects, Input, Order, Stored, Waited};
+use quorate_auth::{Authenticator, Keyed, Trusting};
+use quorate_types::Signature;
 use quorate_types::{Digest, FaultModel, MembershipId, RecordId, Slot, Span, Time, View};
-use quorate_wire::mod_smart::{
-    Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof, Signature, Signed,
-};
+use quorate_wire::mod_smart::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof, Signed};
 use quorate_wire::{Batch, OrderMessage, Verified};
 
 const SEED: u64 = 77;

@@ -1,8 +1,9 @@
 //! What binds a view, against examples that once went wrong elsewhere, and against all histories of a small world.
 
 use crate::mod_smart::rules::{Verdict, judge, leader_of};
-use quorate_types::{Digest, FaultModel, ReplicaId, Slot, Trust, View};
-use quorate_wire::mod_smart::{Collect, Signature};
+use quorate_types::Signature;
+use quorate_types::{Digest, FaultModel, Faults, ReplicaId, Slot, Trust, View};
+use quorate_wire::mod_smart::Collect;
 use std::collections::BTreeSet;
 
 fn digest(value: u8) -> Digest {
@@ -28,11 +29,11 @@ const W: u8 = 2;
 const X: u8 = 3;
 
 fn four() -> Trust {
-    Trust::of(FaultModel::Byzantine, 4)
+    Faults::of(FaultModel::Byzantine).among(4)
 }
 
 fn three() -> Trust {
-    Trust::of(FaultModel::Crash, 3)
+    Faults::of(FaultModel::Crash).among(3)
 }
 
 /// T1: "locked in the first view" is not "never locked". The fourth replica, which says nothing, may have decided V.
@@ -87,7 +88,7 @@ fn locks_of_decided_slots_do_not_bind() {
 #[test]
 fn enough_is_n_minus_f() {
     for (n, needed) in [(4u32, 3), (5, 4), (6, 5), (7, 5), (10, 7), (13, 9)] {
-        let trust = Trust::of(FaultModel::Byzantine, n);
+        let trust = Faults::of(FaultModel::Byzantine).among(n);
         let said: Vec<_> = (0..n as usize).map(|from| collect(from, 0, None, &[])).collect();
         assert_eq!(judge(trust, &said[..needed], Slot::ZERO), Verdict::Free, "n={n}");
         assert_eq!(judge(trust, &said[..needed - 1], Slot::ZERO), Verdict::Unsound, "n={n}");

@@ -4,8 +4,9 @@ use super::one::{One, decisions, rejected, sent, some};
 use super::world::{Plan, World, batch, value};
 use crate::Effect;
 use quorate_types::FaultModel::{Byzantine, Crash};
+use quorate_types::Signature;
 use quorate_types::{InstanceId, MembershipId, Slot, Span, View};
-use quorate_wire::mod_smart::{Collect, ModSmartBody as Body, ModSmartMessage, Proof, Signature, WRITES_MAX};
+use quorate_wire::mod_smart::{Collect, ModSmartBody as Body, ModSmartMessage, Proof, WRITES_MAX};
 use quorate_wire::{Batch, MEMBERS_MAX, OrderMessage};
 
 /// Member 2 leads view 2, with four members.

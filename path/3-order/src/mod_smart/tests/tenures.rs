@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 fn created(members: usize, model: FaultModel) -> Tenures {
     let members: Vec<_> = (0..members).map(replica).collect();
-    Tenures::created(&members, InstanceId::new(1), model, true)
+    Tenures::created(&members, InstanceId::new(1), model.into(), true)
 }
 
 /// Of three replicas; slot 5 brings a fourth as a learner, slot 9 makes it take the place of the first.
@@ -112,7 +112,7 @@ fn what_was_decided_since_tells_the_rest() {
 fn who_joins_learns_who_began() {
     let (tenures, changes) = changed();
     let guess: Vec<_> = [2, 3].map(replica).to_vec();
-    let joins = Tenures::created(&guess, InstanceId::new(1), Crash, false);
+    let joins = Tenures::created(&guess, InstanceId::new(1), Crash.into(), false);
     assert_eq!(joins.anchor(Slot::new(3)), tenures.anchor(Slot::new(3)), "the same anchor without knowing");
     let told = joins.replayed(Slot::ZERO, Slot::new(20), &changes);
     for slot in [1, 5, 6, 9, 10] {

@@ -7,11 +7,12 @@
 mod changes;
 
 use super::liars::Lies;
-use crate::auth::{Authenticator, Ed25519, Keyed, Trusting};
-use crate::mod_smart::statements::{digest_of, digest_of_request};
+use crate::mod_smart::statements::digest_of;
 use crate::mod_smart::{ModSmart, ModSmartConfig, Phase, first_anchor};
 use crate::{Anchor, Effect, Effects, Input, Order, Random, Stored};
 use changes::Changes;
+use quorate_auth::digest_of_request;
+use quorate_auth::{Authenticator, Ed25519, Keyed, Trusting};
 use quorate_types::{
     AgreedTime, Digest, FaultModel, InstanceId, ItemsBuilder, RecordId, Reject, ReplicaId, RequestNumber,
     SessionId, Slot, Span, Time, View,

@@ -2,7 +2,7 @@
 
 use super::{Machine, World, place, replica};
 use crate::Input;
-use quorate_types::{FaultModel, MembershipId, ReplicaId, Slot, Trust};
+use quorate_types::{FaultModel, Faults, MembershipId, ReplicaId, Slot};
 use quorate_wire::mod_smart::{ModSmartBody as Body, ModSmartMessage};
 use quorate_wire::{Batch, Holds, Member, MemberRole, Membership, Memberships, SystemCommand};
 use std::collections::BTreeMap;
@@ -82,7 +82,8 @@ impl World {
         let voters: Vec<_> = members.iter().filter(|member| member.role == MemberRole::Voter).collect();
         let liars = voters.iter().filter(|member| !self.is_honest(place(member.replica))).count();
         let least = if self.plan.model == FaultModel::Byzantine { 4 } else { 1 };
-        voters.len() >= least && liars <= Trust::of(self.plan.model, voters.len() as u32).faults() as usize
+        voters.len() >= least
+            && liars <= Faults::of(self.plan.model).among(voters.len() as u32).faults() as usize
     }
 
     /// A change is ordered, unless one is under way: replicas join, are promoted, leave, one or several at once.

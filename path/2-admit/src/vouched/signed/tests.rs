@@ -1,12 +1,14 @@
 //! What a replica takes for signed, how often it looks, and what it forgets.
 
-use super::super::tests::LIMITS;
+use super::super::Vouched;
+use super::super::heard::Owner;
+use super::super::proposals::Held;
+use super::super::tests::{LIMITS, Open, vouched};
 use super::*;
-use crate::members::tests::Nothing;
-use quorate_execute::{Outcomes, SessionLimits};
-use quorate_order::auth::ClientKey;
-use quorate_types::{AgreedTime, FaultModel, ItemsBuilder, Seq, Slot};
-use quorate_wire::{Batch, BatchHeader, REQUEST_HEADER, RequestSigner, write_opening};
+use crate::facts::Sessions;
+use quorate_auth::ClientKey;
+use quorate_types::{AgreedTime, ClientId, ItemsBuilder, Slot};
+use quorate_wire::{Batch, BatchHeader, REQUEST_HEADER, RequestKind, RequestProof, RequestSigner};
 
 const CLUSTER: ClusterId = ClusterId::new(7);
 const WITH: SessionId = SessionId { index: 0, generation: 1 };
@@ -53,54 +55,46 @@ fn batch(requests: &[Vec<u8>]) -> Batch {
 }
 
 /// The first client signs, with its first key; the second does not.
-fn executor() -> Executor {
-    let mut executor = Executor::new(Box::new(Nothing), SessionLimits::default(), AgreedTime::ZERO);
-    let open = |client: u64, signer: Option<&ClientKey>| {
-        let body = write_opening(ClientId::new(client), signer.map(RequestSigner::key));
-        raw(SessionId::NONE, 1, RequestKind::OpenSession, &body, signer)
-    };
-    let batch = batch(&[open(1, Some(&key(1))), open(2, None)]);
-    executor.execute(Seq::new(1), &batch, &mut Outcomes::new());
-    assert!(executor.key(WITH).is_some() && executor.key(WITHOUT).is_none());
-    executor
+fn sessions() -> Open {
+    let with = (WITH, (ClientId::new(1), Some(key(1).key())));
+    Open([with, (WITHOUT, (ClientId::new(2), None))].into())
 }
 
-fn vouching() -> Vouching {
-    let signed = Signed::new(RequestChecks::Ed25519, CLUSTER, false);
-    Vouching::new(FaultModel::Byzantine, 4, 1, LIMITS, signed)
+fn gate() -> Vouched {
+    vouched(CLUSTER, LIMITS, RequestChecks::Ed25519)
 }
 
 fn held(requests: &[Vec<u8>]) -> Held {
     Held::new(Slot::FIRST, Digest::new([0; 32]), batch(requests))
 }
 
-fn hear(vouching: &mut Vouching, client: u64, bytes: &[u8]) {
+fn hear(gate: &mut Vouched, client: u64, bytes: &[u8]) {
     let (header, ..) = Requests::new(bytes).flatten().next().unwrap();
-    let owner = quorate_admit::Owner::Open(ClientId::new(client));
-    assert!(vouching.heard.hear(Time::ZERO, owner, &header, Bytes::copy_from_slice(bytes)));
+    let owner = Owner::Open(ClientId::new(client));
+    assert!(gate.heard.hear(Time::ZERO, owner, &header, Bytes::copy_from_slice(bytes)));
 }
 
 /// Nothing of it came from a client: the signatures are enough, and are looked at once.
 #[test]
 fn what_is_signed_is_vouched_for_and_checked_once() {
-    let (executor, mut vouching) = (executor(), vouching());
+    let (sessions, mut gate) = (sessions(), gate());
     let requests: Vec<_> = (1..=6).map(|n| request(WITH, n, "pay bob 5", Some(&key(1)))).collect();
-    assert!(!vouching.knows_all(&executor, false, &mut held(&requests)), "not where signatures do not count");
-    assert_eq!(vouching.signed.checked, 0);
-    assert!(vouching.knows_all(&executor, true, &mut held(&requests)));
-    assert!(vouching.knows_all(&executor, true, &mut held(&requests)), "in another view");
+    assert!(!gate.knows_all(&sessions, false, &mut held(&requests)), "not where signatures do not count");
+    assert_eq!(gate.signed.checked, 0);
+    assert!(gate.knows_all(&sessions, true, &mut held(&requests)));
+    assert!(gate.knows_all(&sessions, true, &mut held(&requests)), "in another view");
     let whole: Vec<(SessionKey, &[u8])> = requests.iter().map(|bytes| (key(1).key(), &bytes[..])).collect();
-    assert_eq!(vouching.signed.check(&whole), [true; 6], "or when it leads itself");
-    assert_eq!(vouching.signed.checked, 6);
-    vouching.signed.executed(WITH, RequestNumber::new(4));
-    assert_eq!(vouching.signed.right.len(), 2, "what is executed is forgotten");
-    vouching.invariants();
+    assert_eq!(gate.signed.check(&whole), [true; 6], "or when it leads itself");
+    assert_eq!(gate.signed.checked, 6);
+    gate.signed.executed(WITH, RequestNumber::new(4));
+    assert_eq!(gate.signed.right.len(), 2, "what is executed is forgotten");
+    gate.invariants();
 }
 
 /// What a leader altered, made up, or takes from elsewhere.
 #[test]
 fn what_is_signed_wrong_is_not_vouched_for() {
-    let (executor, mut vouching) = (executor(), vouching());
+    let (sessions, mut gate) = (sessions(), gate());
     let right = request(WITH, 1, "pay bob 5", Some(&key(1)));
     let mut altered = right.clone();
     altered[REQUEST_HEADER + 9] ^= 1;
@@ -112,47 +106,47 @@ fn what_is_signed_wrong_is_not_vouched_for() {
     let of_another = request(WITH, 1, "pay bob 5", Some(&key(2)));
     let without_key = request(WITHOUT, 1, "pay bob 5", Some(&key(1)));
     for wrong in [altered, another_number, another_lowest, unsigned, of_another, without_key] {
-        assert!(!vouching.knows_all(&executor, true, &mut held(std::slice::from_ref(&wrong))), "{wrong:?}");
+        assert!(!gate.knows_all(&sessions, true, &mut held(std::slice::from_ref(&wrong))), "{wrong:?}");
         let all = [right.clone(), wrong.clone()];
-        assert!(!vouching.knows_all(&executor, true, &mut held(&all)), "nor among others");
+        assert!(!gate.knows_all(&sessions, true, &mut held(&all)), "nor among others");
         let (header, ..) = Requests::new(&wrong).flatten().next().unwrap();
-        if let Some(key) = executor.key(header.session) {
-            assert_eq!(vouching.signed.check(&[(key, &wrong)]), [false], "nor proposed");
+        if let Some(key) = sessions.key(header.session) {
+            assert_eq!(gate.signed.check(&[(key, &wrong)]), [false], "nor proposed");
         }
     }
-    assert!(vouching.knows_all(&executor, true, &mut held(&[right])));
+    assert!(gate.knows_all(&sessions, true, &mut held(&[right])));
 }
 
 /// A proposal with a wrong signature waits until that request is heard; looking again and again costs nothing.
 #[test]
 fn a_wrong_signature_is_looked_at_once() {
-    let (executor, mut vouching) = (executor(), vouching());
+    let (sessions, mut gate) = (sessions(), gate());
     let signed = |n, signer| request(WITH, n, "pay bob 5", Some(&key(signer)));
     let requests = [signed(1, 1), signed(2, 2), signed(3, 1), signed(4, 2), signed(5, 1)];
     let mut held = held(&requests);
-    assert!(!vouching.knows_all(&executor, true, &mut held));
-    assert_eq!((held.known, vouching.signed.checked), (1, 5 + 2), "all together, then up to the wrong one");
+    assert!(!gate.knows_all(&sessions, true, &mut held));
+    assert_eq!((held.known, gate.signed.checked), (1, 5 + 2), "all together, then up to the wrong one");
     for _ in 0..5 {
-        assert!(!vouching.knows_all(&executor, true, &mut held));
+        assert!(!gate.knows_all(&sessions, true, &mut held));
     }
-    assert_eq!(vouching.signed.checked, 7);
-    hear(&mut vouching, 1, &requests[1]);
-    assert!(!vouching.knows_all(&executor, true, &mut held));
-    assert_eq!((held.known, vouching.signed.checked), (3, 9));
-    hear(&mut vouching, 1, &requests[3]);
-    assert!(vouching.knows_all(&executor, true, &mut held));
-    assert_eq!(vouching.signed.checked, 10);
+    assert_eq!(gate.signed.checked, 7);
+    hear(&mut gate, 1, &requests[1]);
+    assert!(!gate.knows_all(&sessions, true, &mut held));
+    assert_eq!((held.known, gate.signed.checked), (3, 9));
+    hear(&mut gate, 1, &requests[3]);
+    assert!(gate.knows_all(&sessions, true, &mut held));
+    assert_eq!(gate.signed.checked, 10);
 }
 
 /// What came from its client is not checked by who only vouches for it.
 #[test]
 fn what_was_heard_is_not_checked() {
-    let (executor, mut vouching) = (executor(), vouching());
+    let (sessions, mut gate) = (sessions(), gate());
     let (wrong, plain) = (request(WITH, 1, "x", Some(&key(2))), request(WITHOUT, 1, "y", None));
-    hear(&mut vouching, 1, &wrong);
-    hear(&mut vouching, 2, &plain);
-    assert!(vouching.knows_all(&executor, true, &mut held(&[wrong, plain])));
-    assert_eq!(vouching.signed.checked, 0);
+    hear(&mut gate, 1, &wrong);
+    hear(&mut gate, 2, &plain);
+    assert!(gate.knows_all(&sessions, true, &mut held(&[wrong, plain])));
+    assert_eq!(gate.signed.checked, 0);
 }
 
 /// Whoever closes many sessions leaves no trace for ever.

@@ -119,7 +119,7 @@ impl Line {
 
 /// A request that waits for long.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Late {
+pub(crate) struct Late {
     /// Whose session; none if it opens one.
     pub session: SessionId,
     /// Its number, or the nonce.
@@ -132,7 +132,7 @@ pub struct Late {
 
 /// Who speaks, and whether execution here knows the session as theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
+pub(crate) enum Owner {
     /// It is open here, and belongs to this client.
     Open(ClientId),
     /// This replica did not execute its opening yet: this client says that it is theirs.
@@ -141,7 +141,7 @@ pub enum Owner {
 
 /// What clients asked of this replica, and what members say that clients asked of them.
 #[derive(Debug)]
-pub struct Heard {
+pub(crate) struct Heard {
     limits: HeardLimits,
     /// By the session's place.
     lines: Vec<Option<Line>>,
@@ -164,7 +164,7 @@ fn opener(body: &[u8]) -> ClientId {
 
 impl Heard {
     /// Nothing was heard yet.
-    pub const fn new(limits: HeardLimits) -> Self {
+    pub(crate) const fn new(limits: HeardLimits) -> Self {
         Self {
             limits,
             lines: Vec::new(),
@@ -179,14 +179,14 @@ impl Heard {
     }
 
     /// Bytes that are kept.
-    pub const fn byte_len(&self) -> usize {
+    pub(crate) const fn byte_len(&self) -> usize {
         self.bytes
     }
 
     /// A client asks this, over its own connection; the caller has made sure that it was not executed yet. The first request with a number
     /// is the one that counts, but for the lowest unanswered number that it names. `false`: there is no room, and the client asks again. What
     /// waits behind it in its session makes room for it: that could never leave before.
-    pub fn hear(&mut self, now: Time, owner: Owner, header: &RequestHeader, bytes: Bytes) -> bool {
+    pub(crate) fn hear(&mut self, now: Time, owner: Owner, header: &RequestHeader, bytes: Bytes) -> bool {
         let (Owner::Open(client) | Owner::Claims(client)) = owner;
         let said = self.told.members(&bytes);
         let asked = Asked { number: header.number, since: now, bytes, before: None, own: false, said };
@@ -305,19 +305,19 @@ impl Heard {
     }
 
     /// The session that this opened, if that was lately: a copy that comes late must not wait for what is done.
-    pub fn opened_by(&self, client: ClientId, nonce: RequestNumber) -> Option<SessionId> {
+    pub(crate) fn opened_by(&self, client: ClientId, nonce: RequestNumber) -> Option<SessionId> {
         self.opened.get(&(client, nonce)).copied()
     }
 
     /// The session that this opened is over: it may open another one.
-    pub fn forget_opened(&mut self, client: ClientId, nonce: RequestNumber) {
+    pub(crate) fn forget_opened(&mut self, client: ClientId, nonce: RequestNumber) {
         if self.opened.remove(&(client, nonce)).is_some() {
             self.opened_last.retain(|by| *by != (client, nonce));
         }
     }
 
     /// A session was opened, or that was refused; in the order of execution. Whether something waits that came before.
-    pub fn opened(&mut self, client: ClientId, nonce: RequestNumber, session: SessionId) -> bool {
+    pub(crate) fn opened(&mut self, client: ClientId, nonce: RequestNumber, session: SessionId) -> bool {
         self.drop_opening((client, nonce));
         if session == SessionId::NONE {
             return false;
@@ -345,7 +345,7 @@ impl Heard {
     /// Execution goes on from a state that others reached: what waits stands as if this replica had executed all before that. `of`: whose a
     /// session is, and the last number that it executed, while it lives; `by`: the session that an opening led to. Gives the sessions of which
     /// something waits that came before they were known.
-    pub fn caught_up(
+    pub(crate) fn caught_up(
         &mut self,
         of: impl Fn(SessionId) -> Option<(ClientId, RequestNumber)>,
         by: impl Fn(ClientId, RequestNumber) -> Option<SessionId>,
@@ -415,7 +415,7 @@ impl Heard {
     }
 
     /// This request, and all before it, were executed, or answered without that: their client knows, or asks again.
-    pub fn executed(&mut self, session: SessionId, number: RequestNumber) {
+    pub(crate) fn executed(&mut self, session: SessionId, number: RequestNumber) {
         let Some(Some(line)) = self.lines.get_mut(session.index as usize) else { return };
         if line.session != session {
             return;
@@ -430,7 +430,7 @@ impl Heard {
     }
 
     /// Its client may not have this executed: it is as if it had never come.
-    pub fn forget(&mut self, session: SessionId, number: RequestNumber) {
+    pub(crate) fn forget(&mut self, session: SessionId, number: RequestNumber) {
         let line = self.lines.get_mut(session.index as usize).and_then(Option::as_mut);
         let Some(line) = line.filter(|line| line.session == session) else { return };
         if let Ok(at) = line.place(number)
@@ -443,13 +443,13 @@ impl Heard {
 
     /// Whether this very request came from the client whose session it is, or that it opens one for, or enough members say so.
     /// `one_honest`: so many members that one of them does not lie.
-    pub fn knows(&self, header: &RequestHeader, body: &[u8], whole: &[u8], one_honest: usize) -> bool {
+    pub(crate) fn knows(&self, header: &RequestHeader, body: &[u8], whole: &[u8], one_honest: usize) -> bool {
         let heard = self.find(header, body).map(|(_, asked)| asked);
         heard.is_some_and(|asked| asked.is(header, body, whole)) || self.told.count(whole) >= one_honest
     }
 
     /// Whose request this is, and since when it waits here, if its client sent it.
-    pub fn since(&self, header: &RequestHeader, body: &[u8]) -> Option<(ClientId, Time)> {
+    pub(crate) fn since(&self, header: &RequestHeader, body: &[u8]) -> Option<(ClientId, Time)> {
         self.find(header, body).map(|(client, asked)| (client, asked.since))
     }
 
@@ -465,7 +465,7 @@ impl Heard {
     }
 
     /// A member sends on what it heard of a client. How many members did so by now.
-    pub fn told(&mut self, now: Time, by: ReplicaId, whole: &[u8]) -> usize {
+    pub(crate) fn told(&mut self, now: Time, by: ReplicaId, whole: &[u8]) -> usize {
         if let Some(asked) = self.find_same(whole) {
             if !asked.said.contains(&by) {
                 asked.said.push(by);
@@ -491,7 +491,7 @@ impl Heard {
 
     /// What waits of a session and is sure now: so many members say that they heard it, and everything from number `due` up to there. What was
     /// not known to be sure, and `number` once more; in order.
-    pub fn sure(
+    pub(crate) fn sure(
         &mut self,
         session: SessionId,
         due: RequestNumber,
@@ -515,13 +515,18 @@ impl Heard {
     }
 
     /// Nothing was given to a leader here yet.
-    pub fn begin_anew(&mut self) {
+    pub(crate) fn begin_anew(&mut self) {
         self.lines.iter_mut().flatten().for_each(|line| line.sure = RequestNumber::ZERO);
     }
 
     /// No more than `most` of what waits and is meant: of each client so many openings, half of all at most; of each session the first
     /// request, then of each the second, and so on up to so many. Who asks for much keeps nobody else's out.
-    pub fn firsts(&self, of_each: usize, most: usize, is_meant: impl Fn(&Bytes) -> bool) -> Vec<Bytes> {
+    pub(crate) fn firsts(
+        &self,
+        of_each: usize,
+        most: usize,
+        is_meant: impl Fn(&Bytes) -> bool,
+    ) -> Vec<Bytes> {
         let openings = self.first_openings(of_each).filter(|bytes| is_meant(bytes));
         let mut all: Vec<Bytes> = openings.take(most / 2).cloned().collect();
         let mut lines: Vec<&Line> = self.lines.iter().flatten().collect();
@@ -538,7 +543,7 @@ impl Heard {
     }
 
     /// Whether this waits here, byte for byte, and came from its client.
-    pub fn holds(&self, whole: &[u8]) -> bool {
+    pub(crate) fn holds(&self, whole: &[u8]) -> bool {
         self.same(whole).is_some()
     }
 
@@ -549,17 +554,17 @@ impl Heard {
     }
 
     /// How many members sent this on.
-    pub fn told_by(&self, whole: &[u8]) -> usize {
+    pub(crate) fn told_by(&self, whole: &[u8]) -> usize {
         self.same(whole).map_or_else(|| self.told.count(whole), |asked| asked.said.len())
     }
 
     /// How many openings of a client wait that have lower nonces than this, counted up to so many.
-    pub fn openings_before(&self, client: ClientId, nonce: RequestNumber, most: usize) -> usize {
+    pub(crate) fn openings_before(&self, client: ClientId, nonce: RequestNumber, most: usize) -> usize {
         self.openings.range((client, RequestNumber::ZERO)..(client, nonce)).take(most).count()
     }
 
     /// Of each client so many openings that wait, those with the lowest nonces.
-    pub fn first_openings(&self, of_client: usize) -> impl Iterator<Item = &Bytes> {
+    pub(crate) fn first_openings(&self, of_client: usize) -> impl Iterator<Item = &Bytes> {
         let mut of = (ClientId::new(0), 0);
         self.openings.iter().filter_map(move |((client, _), asked)| {
             of = if of.0 == *client { (*client, of.1 + 1) } else { (*client, 1) };
@@ -568,21 +573,21 @@ impl Heard {
     }
 
     /// All requests that wait of a session, in order.
-    pub fn of_session(&self, session: SessionId) -> impl Iterator<Item = &Bytes> {
+    pub(crate) fn of_session(&self, session: SessionId) -> impl Iterator<Item = &Bytes> {
         let line = self.lines.get(session.index as usize).and_then(Option::as_ref);
         let line = line.filter(move |line| line.session == session);
         line.into_iter().flat_map(|line| line.asked.iter().map(|asked| &asked.bytes))
     }
 
     /// All that waits, openings first, then session by session in order.
-    pub fn all(&self) -> impl Iterator<Item = &Bytes> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Bytes> {
         let lines = self.lines.iter().flatten().flat_map(|line| &line.asked);
         self.openings.values().chain(lines).map(|asked| &asked.bytes)
     }
 
     /// What waits since so long that something may be wrong; of each session the next one only: those behind it wait for that. `next`: the
     /// number that a session executes next, while it lives.
-    pub fn late(
+    pub(crate) fn late(
         &self,
         now: Time,
         after: Span,
@@ -606,7 +611,7 @@ impl Heard {
     }
 
     /// Whether this still waits.
-    pub fn waits(&self, late: &Late) -> bool {
+    pub(crate) fn waits(&self, late: &Late) -> bool {
         match late.opener {
             Some(client) => self.openings.contains_key(&(client, late.number)),
             None => self.of_session(late.session).any(|bytes| *bytes == late.bytes),
@@ -615,7 +620,7 @@ impl Heard {
 
     /// Now and then: forgets what sessions asked that are over, and what nobody will open, and takes what waits for long out of the
     /// frames that it came with. `is_over`: whether a session is over; `known`: whether it is open here.
-    pub fn tidy(&mut self, now: Time, is_over: impl Fn(SessionId) -> bool, claim_time: Span) {
+    pub(crate) fn tidy(&mut self, now: Time, is_over: impl Fn(SessionId) -> bool, claim_time: Span) {
         self.told.tidy(now, claim_time);
         let over = |line: &Line| is_over(line.session) || line.asked.is_empty();
         for place in 0..self.lines.len() {
@@ -662,7 +667,7 @@ impl Heard {
     }
 
     /// Panics with the name of an invariant that does not hold; goes through everything.
-    pub fn invariants(&self) {
+    pub(crate) fn invariants(&self) {
         let lines = self.lines.iter().flatten().chain(self.early.values());
         let mut bytes = self.openings.values().map(Asked::cost).sum::<usize>();
         for line in lines {

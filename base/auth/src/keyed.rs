@@ -2,8 +2,8 @@
 //! adversary is given the keys of those that lie, and no others: then it can forge no more than with real signatures.
 
 use super::Authenticator;
+use quorate_types::Signature;
 use quorate_types::{Random, ReplicaId};
-use quorate_wire::mod_smart::Signature;
 
 /// Cheap and deterministic, and no secret from anybody who knows the seed: never for a real cluster.
 #[derive(Clone, Copy, Debug)]

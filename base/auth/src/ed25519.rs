@@ -10,8 +10,8 @@
 
 use super::{Authenticator, Claim};
 use ed25519_zebra::{Signature as Inner, SigningKey, VerificationKey, VerificationKeyBytes, batch};
+use quorate_types::Signature;
 use quorate_types::{Reject, ReplicaId};
-use quorate_wire::mod_smart::Signature;
 use rand_core::{TryCryptoRng, TryRng};
 use std::collections::BTreeMap;
 use std::convert::Infallible;

@@ -3,11 +3,9 @@
 //! Clients that trust themselves send requests to the leader first (docs/decisions/0021). Its proposal shows each replica by a tag whose
 //! requests these are; the key for that came over the client's own link. A replica that lacks the key, or finds its tag wrong, waits until it
 //! hears the request or f+1 others vote. As with signatures, tags count for nothing where it matters what a client may do.
-//! Tests: `vouching/tags/tests.rs`.
+//! Tests: tags/tests.rs.
 
-use super::{Held, Vouching};
-use quorate_execute::Executor;
-use quorate_order::auth::{is_tag, request_statement, tag_at};
+use quorate_auth::{is_tag, request_statement, tag_at};
 use quorate_types::{ClientId, ClusterId, ReplicaId, planted};
 use quorate_wire::{RequestHeader, RequestProof, SharedKey};
 use std::collections::BTreeMap;
@@ -81,8 +79,13 @@ impl Tags {
         assert!(bounded, "INV-HEARD-4 {} keys of tags are known", self.keys.len());
     }
 
+    /// How many keys came so far: a tag that was wrong may be right once more came.
+    pub(super) const fn came(&self) -> u64 {
+        self.came
+    }
+
     /// Whether this client made the tag for this replica.
-    fn is_right(&self, client: ClientId, header: &RequestHeader, whole: &[u8]) -> bool {
+    pub(super) fn is_right(&self, client: ClientId, header: &RequestHeader, whole: &[u8]) -> bool {
         let RequestProof::Macs { members } = header.proof else { return false };
         let (about, proof) = header.split(whole);
         let Some((id, tag)) = tag_at(proof, self.place) else { return false };
@@ -94,28 +97,6 @@ impl Tags {
             return true;
         }
         is_tag(&key.secret, self.me, &request_statement(self.cluster, about, b""), &tag)
-    }
-}
-
-impl Vouching {
-    /// Whether the next request of a proposal has a right tag for this replica. A wrong one is not looked at again until a key comes.
-    pub(super) fn is_tagged(
-        &self,
-        executor: &Executor,
-        held: &mut Held,
-        header: &RequestHeader,
-        whole: &[u8],
-    ) -> bool {
-        let looked = Some((held.known, self.tags.came));
-        if !matches!(header.proof, RequestProof::Macs { .. }) || held.wrong_tag == looked {
-            return false;
-        }
-        let client = executor.client(header.session);
-        let right = client.is_some_and(|client| self.tags.is_right(client, header, whole));
-        if !right {
-            held.wrong_tag = looked;
-        }
-        right
     }
 }
 

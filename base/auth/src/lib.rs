@@ -13,7 +13,7 @@
 //! Clients that sign do so with keys of their own ([`ClientKey`]), checked by [`RequestChecks`]. Those that trust themselves put a tag for each
 //! replica under their requests ([`ClientMacs`]), which is hundreds of times cheaper and convinces its receiver only.
 //!
-//! Tests: auth/tests.rs.
+//! Tests: base/auth/src/tests.rs.
 
 mod ed25519;
 mod keyed;
@@ -25,9 +25,13 @@ pub use keyed::Keyed;
 pub use macs::{ClientMacs, Tag, is_tag, tag_at};
 pub use requests::{ClientKey, KeyedClient, RequestChecks, RequestClaim, request_statement};
 
-use quorate_types::ReplicaId;
-use quorate_wire::mod_smart::Signature;
+use quorate_types::{Digest, ReplicaId, Signature};
 use std::fmt::Debug;
+
+/// What stands for a request: the digest of all its bytes.
+pub fn digest_of_request(bytes: &[u8]) -> Digest {
+    Digest::new(*blake3::hash(bytes).as_bytes())
+}
 
 /// A member, what it is to have signed, and its signature.
 pub type Claim<'a> = (ReplicaId, &'a [u8], &'a Signature);

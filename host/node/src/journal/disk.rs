@@ -1,0 +1,103 @@
+//! What the disk does: how long writes take, whether it is full, and whether it finishes anything.
+
+use quorate_types::{Span, Time};
+use std::collections::VecDeque;
+
+/// How often room is looked for on a full disk.
+const PREPARE_RETRY: Span = Span::from_millis(500);
+/// How long written data stays without a sync in async mode.
+const SYNC_DELAY: Span = Span::from_millis(50);
+
+/// The disk under the log.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    /// A disk that finishes nothing for so long stalls.
+    stall: Span,
+    /// When to look for room again, or to sync.
+    retry: Option<Time>,
+    /// The last segment that was asked for could not be made.
+    full: bool,
+    /// When the writes began that the disk is at.
+    writes: VecDeque<Time>,
+    /// How long writes take.
+    write_time: Span,
+    /// It finishes nothing.
+    stalled: bool,
+}
+
+impl Disk {
+    pub(super) const fn new(stall: Span) -> Self {
+        Self {
+            stall,
+            retry: None,
+            full: false,
+            writes: VecDeque::new(),
+            write_time: Span::ZERO,
+            stalled: false,
+        }
+    }
+
+    /// Whether the last segment that was asked for could not be made.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// Whether it has finished nothing for long.
+    pub(crate) const fn is_stalled(&self) -> bool {
+        self.stalled
+    }
+
+    /// How long writes take lately.
+    pub(crate) const fn write_time(&self) -> Span {
+        self.write_time
+    }
+
+    /// A write begins.
+    pub(super) fn writes(&mut self, now: Time) {
+        self.writes.push_back(now);
+    }
+
+    /// It finished a write. Whether it had finished nothing for long.
+    pub(super) fn wrote(&mut self, now: Time) -> bool {
+        if let Some(began) = self.writes.pop_front() {
+            // An average in which the last sixteen count most.
+            let (before, took) = (self.write_time.nanos(), now.since(began).nanos());
+            self.write_time = Span::from_nanos(before - before / 16 + took / 16);
+        }
+        std::mem::take(&mut self.stalled)
+    }
+
+    /// A segment was prepared, or there was no room for it.
+    pub(super) fn prepared(&mut self, now: Time, is_full: bool) {
+        self.full = is_full;
+        if is_full {
+            self.retry = Some(now.plus(PREPARE_RETRY));
+        }
+    }
+
+    /// What was written is to be synced before long.
+    pub(super) fn sync_later(&mut self, now: Time) {
+        self.retry.get_or_insert(now.plus(SYNC_DELAY));
+    }
+
+    pub(super) const fn retries_at(&self) -> Option<Time> {
+        self.retry
+    }
+
+    /// Whether it is time to look for room, and to sync.
+    pub(super) fn retries(&mut self, now: Time) -> bool {
+        self.retry.take_if(|at| *at <= now).is_some()
+    }
+
+    /// When it has finished nothing for long, if it goes on like this.
+    pub(crate) fn stalls_at(&self) -> Option<Time> {
+        self.writes.front().filter(|_| !self.stalled).map(|began| began.plus(self.stall))
+    }
+
+    /// Whether it has by now, which was not known.
+    pub(super) fn stalls(&mut self, now: Time) -> bool {
+        let stalls = self.stalls_at().is_some_and(|at| at <= now);
+        self.stalled |= stalls;
+        stalls
+    }
+}

@@ -1,0 +1,320 @@
+//! A node begins: what an earlier run left in its checkpoints and in the log is taken back before anything is said.
+
+use crate::access::Access;
+use crate::checkpoints::{Checkpoints, Own};
+use crate::clock::Clock;
+use crate::config::NodeConfig;
+use crate::journal::{Journal, Volumes};
+use crate::levels::{LEVEL, Levels};
+use crate::lives::{Lives, NODE};
+use crate::members::Standing;
+use crate::merging::{Bindings, FIRST};
+use crate::node::{Counts, Node};
+use crate::ordering::Instance;
+use crate::peers::Peers;
+use crate::ranks::Ranks;
+use crate::recovered::Recovered;
+use crate::rooms::Rooms;
+use crate::roster::Roster;
+use crate::scrubs::Scrubs;
+use crate::sights::Sights;
+use crate::stays::{BORN, Birth, Stays, new_instance};
+use crate::system::System;
+use crate::trimmed::{TRIMMED, Trimmed};
+use crate::turn::Turn;
+use crate::wants::Wants;
+use quorate_execute::{Executor, Outcomes, Service};
+use quorate_log::{Damage, Log, Record};
+use quorate_merge::Merge;
+use quorate_order::Stored;
+use quorate_reply::{ReadPath, RouteLimits, Routes};
+use quorate_state::checkpoint::Image;
+use quorate_types::{Halt, MembershipId, RecordId, ReplicaId, Seq, Slot, Time};
+use quorate_wire::Batch;
+
+/// A node that takes back what an earlier run left in its checkpoints and in the log.
+pub struct Restoring {
+    config: NodeConfig,
+    volumes: Volumes,
+    instances: Vec<Instance>,
+    /// Later stays of instances, whose beginning is in the log.
+    others: Vec<Instance>,
+    merge: Merge<Batch>,
+    lives: Lives,
+    levels: Levels,
+    trimmed: Trimmed,
+    recovered: Recovered,
+    /// The system part of the checkpoint that the log goes on from.
+    system: Option<System>,
+    /// The last record that was taken back.
+    last: Option<RecordId>,
+    /// Some are missing between those that were.
+    gap: bool,
+}
+
+impl Restoring {
+    /// Goes on from a checkpoint, if there is one.
+    ///
+    /// # Errors
+    /// When it does not belong here.
+    pub fn new(config: NodeConfig, recovered: Recovered) -> Result<Self, Halt> {
+        let system = match (&recovered.damaged, &recovered.image) {
+            (Some(damaged), _) => Some((damaged.seq, System::decode(&damaged.system))),
+            (None, Some(image)) => Some((image.seq, System::decode(&image.system))),
+            (None, None) => None,
+        };
+        let system = match system {
+            None => None,
+            Some((seq, system)) => {
+                let unusable = |why| Halt::CheckpointUnusable {
+                    why: format!("the checkpoint of seq {seq} can not be used: {why}"),
+                };
+                let system = system.and_then(|system| system.check(&config, seq)).map_err(unusable)?;
+                config.level.check(system.level)?;
+                Some(system)
+            }
+        };
+        let checkpoint = system.as_ref().and_then(|system| system.merge(config.merge.window));
+        let merge = match checkpoint {
+            Some(checkpoint) => Merge::restore(config.merge, &checkpoint),
+            None => Merge::new(config.merge, config.instances),
+        };
+        let merge = merge.map_err(|why| Halt::CheckpointUnusable { why: why.to_string() })?;
+        let mut volumes = Volumes::default();
+        let instances = match &system {
+            Some(system) => restored(&config, &mut volumes, system, &merge, recovered.outdated)?,
+            None => (1..=config.instances).map(|id| new_instance(&config, &mut volumes, id, 0)).collect(),
+        };
+        let (lives, levels) = (Lives::default(), Levels::default());
+        Ok(Self {
+            config,
+            volumes,
+            instances,
+            others: Vec::new(),
+            merge,
+            lives,
+            levels,
+            recovered,
+            system,
+            trimmed: Trimmed::default(),
+            last: None,
+            gap: false,
+        })
+    }
+
+    /// Takes back one record; in the order of the log. Where numbers are left out, records were lost.
+    ///
+    /// # Errors
+    /// When the records do not fit together.
+    pub fn record(&mut self, id: RecordId, record: Record) -> Result<(), Halt> {
+        let missing = self.last.map_or(0, |last| id.number().saturating_sub(last.next().number()));
+        if missing > 0 {
+            self.gap = true;
+            let asleep = |instance: &&mut Instance| !instance.asleep;
+            let all = self.instances.iter_mut().filter(asleep).chain(&mut self.others);
+            all.for_each(|instance| instance.order.restore_gap(missing));
+        }
+        self.last = Some(id);
+        match (record.instance, record.kind) {
+            (NODE, LEVEL) => self.levels.restore(&record, &self.config.level),
+            (NODE, TRIMMED) => self.trimmed.restore(&record),
+            (NODE, BORN) => self.born(&record),
+            (NODE, _) => self.lives.restore(&record),
+            _ => self.record_of_instance(id, record),
+        }
+    }
+
+    /// A stay begins here. The checkpoint may know it already.
+    fn born(&mut self, record: &Record) -> Result<(), Halt> {
+        let birth = Birth::read(record)?;
+        let (id, stay) = (birth.id, birth.stay(&self.config.order)?);
+        let at = usize::from(id.number()).wrapping_sub(1);
+        let known = self.instances.get(at).is_some_and(|instance| instance.stay >= stay);
+        if !known && !self.others.iter().any(|other| (other.id, other.stay) == (id, stay)) {
+            self.others.push(birth.instance(&self.config, &mut self.volumes)?);
+        }
+        Ok(())
+    }
+
+    /// It belongs to the stay that it says; of those before the checkpoint nothing is needed.
+    fn record_of_instance(&mut self, id: RecordId, record: Record) -> Result<(), Halt> {
+        let of = record.instance;
+        let stored = Stored { kind: record.kind, head: record.head.clone(), payload: record.payload.clone() };
+        let stay = self.config.order.stay_of_record(&stored);
+        let at = usize::from(of.number()).wrapping_sub(1);
+        match self.instances.get_mut(at) {
+            Some(instance) if instance.stay == stay && !instance.asleep => {
+                return instance.restore(&mut self.volumes, id, record);
+            }
+            Some(instance) if instance.stay >= stay => return Ok(()),
+            _ => {}
+        }
+        match self.others.iter_mut().find(|other| (other.id, other.stay) == (of, stay)) {
+            Some(other) => other.restore(&mut self.volumes, id, record),
+            None => {
+                let why = format!("record {id} belongs to instance {of}, which does not exist here");
+                Err(Halt::LogInconsistent { why })
+            }
+        }
+    }
+
+    /// All records were given: whether this replica may take part again, now or with a checkpoint of the others. Before anything is
+    /// written, so that whoever must not leaves the disk as it is.
+    ///
+    /// # Errors
+    /// When what it promised may be among the records that are lost, or nobody has what they held.
+    pub fn check(&self, damage: &[Damage]) -> Result<(), Halt> {
+        let (me, membership) = (self.config.members.me(), self.instances[FIRST].order.status().membership);
+        let alone = membership.replicas() == [me];
+        let needs_checkpoint = self.instances.iter().any(|instance| instance.order.needs_checkpoint());
+        if !self.gap && alone && needs_checkpoint {
+            let why = "the log begins after a later checkpoint than those that can be read, and there is no other replica that has it. \
+                       Restore a backup";
+            return Err(Halt::CheckpointUnusable { why: why.into() });
+        }
+        if !self.gap {
+            return Ok(());
+        }
+        let lost = damage.iter().rev().find(|damage| damage.records() > 0);
+        let (position, records) = lost.map_or((0, 0), |damage| (damage.position, damage.records()));
+        let corrupt = |what: &str| {
+            let why = format!("{records} records are missing there, and {what}");
+            Err(Halt::LogCorrupt { position, why })
+        };
+        // They are written down before anything else. Of who joined later, the log and its checkpoint say it.
+        let number = membership.now().number().max(self.config.members.number());
+        let members: Vec<ReplicaId> = match number {
+            MembershipId::FIRST => membership.now().voters().collect(),
+            _ => vec![me],
+        };
+        if !members.iter().all(|member| self.lives.is_known(*member)) {
+            return corrupt("with them what this replica knew of the members, or of itself");
+        }
+        if !self.instances.iter().chain(&self.others).all(|instance| instance.order.knows_vote())
+            || self.others.iter().any(|other| other.order.needs_checkpoint())
+        {
+            return corrupt("none behind them says how this replica voted");
+        }
+        if alone && needs_checkpoint {
+            return corrupt("there is no other replica that has what they held");
+        }
+        Ok(())
+    }
+
+    /// The node, with the log that goes on after those records, and the service that it runs.
+    ///
+    /// # Errors
+    /// When the checkpoint does not give the service's state, or [`Self::check`] says so.
+    pub fn finish(self, log: Log, service: Box<dyn Service>) -> Result<Node, Halt> {
+        self.check(log.damage())?;
+        let (lives, levels) = (self.lives, self.levels);
+        let Self { mut config, volumes, instances, others, merge, recovered, system, trimmed, .. } = self;
+        let mut executor = Executor::new(service, config.sessions.clone(), config.start_time);
+        let mut checkpoints = Checkpoints::new(&config);
+        for (seq, digest) in &recovered.durable {
+            checkpoints.written(Own { seq: *seq, digest: *digest, log_position: 0 });
+            drop(checkpoints.agreement.own(*seq, *digest, true));
+        }
+        if let (Some(system), None, Some(image)) = (&system, &recovered.damaged, &recovered.image) {
+            restore_image(&mut executor, system, image)?;
+            checkpoints.borders.resume(image.border, executor.time(), image.objects.bytes());
+            checkpoints.base = image.seq;
+        }
+        // Where the checkpoint is damaged, its level comes with what is fetched.
+        let restored = system.as_ref().filter(|_| recovered.damaged.is_none());
+        config.level.cluster = restored.map_or(config.level.cluster, |system| system.level);
+        config.level.check(config.level.cluster)?;
+        executor.set_level(config.level.cluster);
+        let records = system.as_ref().map(System::records);
+        let roster = system.map_or_else(|| Roster::new(config.members.created()), |system| system.roster);
+        checkpoints.trimmed = merge.seq();
+        checkpoints.gone = gone(&instances, trimmed, merge.seq());
+        // Who still waits for what sleeps now has to have the checkpoint in which it does.
+        let asleep = instances.iter().any(|instance| instance.asleep).then(|| merge.seq());
+        checkpoints.stand_for(trimmed.0, asleep);
+        checkpoints.records.extend(records.map(|records| (merge.seq(), records)));
+        let scrubs = Scrubs::knowing(&log);
+        let journal = Journal::new(log, config.log.sync, config.disk_stall, volumes);
+        let mut node = Node {
+            peers: Peers::new(&config),
+            access: Access::default(),
+            executor,
+            outcomes: Outcomes::new(),
+            routes: Routes::new(RouteLimits::default()),
+            reads: ReadPath::new(config.reads.clone()),
+            turn: Turn::new(config.seed, &config.reads),
+            intake: crate::intake::intake(&config),
+            wants: Wants::default(),
+            rooms: Rooms::default(),
+            sights: Sights::default(),
+            checkpoints,
+            scrubs,
+            now: Time::ZERO,
+            damaged: recovered.damaged,
+            partial: recovered.partial,
+            counts: Counts::default(),
+            clock: Clock::new(config.start_time, Time::ZERO),
+            stays: Stays::new(merge.generation(), others),
+            instances,
+            merge,
+            bindings: Bindings::default(),
+            ranks: Ranks::default(),
+            lag_told: Time::ZERO,
+            lives,
+            levels,
+            roster,
+            standing: Standing::default(),
+            own_life: (0, RecordId::ZERO),
+            journal,
+            config,
+        };
+        node.meet_all_members();
+        node.meet_borders();
+        Ok(node)
+    }
+}
+
+/// Execution goes on from a checkpoint.
+fn restore_image(executor: &mut Executor, system: &System, image: &Image) -> Result<(), Halt> {
+    executor.restore_image(&system.executor, &image.objects).map_err(|error| {
+        let why = format!("the checkpoint of seq {} can not be restored: {error}", image.seq);
+        Halt::CheckpointUnusable { why }
+    })
+}
+
+/// The instances as a checkpoint has them.
+fn restored(
+    config: &NodeConfig,
+    volumes: &mut Volumes,
+    system: &System,
+    merge: &Merge<Batch>,
+    outdated: bool,
+) -> Result<Vec<Instance>, Halt> {
+    let mut instances = Vec::new();
+    for part in &system.instances {
+        let stay = config.order.stay_of(part.record, &part.anchor)?;
+        let mut instance = new_instance(config, volumes, part.instance.number(), stay);
+        instance.order.restore_anchor(part.record, &part.anchor)?;
+        instance.decided = part.record;
+        instance.away = merge.is_away(part.instance).then(|| merge.generation().base);
+        instance.asleep = instance.away.is_some();
+        if outdated && !instance.asleep {
+            instance.order.restore_outdated();
+        }
+        instances.push(instance);
+    }
+    Ok(instances)
+}
+
+/// The seq up to which the log was given up. While there is one instance, its records are the seqs.
+fn gone(instances: &[Instance], trimmed: Trimmed, base: Seq) -> Seq {
+    match instances {
+        // There may have been more later.
+        [one] => Seq::new(one.order.forgotten().number()).max(trimmed.0),
+        // The record that says it may be among those that were lost.
+        many if many.iter().any(|instance| instance.order.forgotten() > Slot::ZERO) => {
+            if trimmed.0 == Seq::ZERO { base } else { trimmed.0 }
+        }
+        _ => Seq::ZERO,
+    }
+}

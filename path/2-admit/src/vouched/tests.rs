@@ -1,0 +1,337 @@
+//! The parts that stand by themselves; whole nodes are in check/sim.
+
+use super::*;
+use crate::facts::Place;
+use bytes::Bytes;
+use quorate_types::{AgreedTime, ConnId, FaultModel, ItemsBuilder, SessionKey, Slot, View, Waited};
+use quorate_wire::{AnswerMode, Batch, BatchHeader, RequestProof, write_request};
+
+pub(super) const LIMITS: HeardLimits = HeardLimits { bytes_max: 4096, client_bytes_max: 1024, window: 16 };
+
+/// The gate of the first of four members, one of which may lie.
+pub(super) fn vouched(cluster: ClusterId, heard: HeardLimits, checks: RequestChecks) -> Vouched {
+    Vouched::new(VouchedConfig {
+        cluster,
+        me: ReplicaId::new(1),
+        members: (1..=4).map(ReplicaId::new).collect(),
+        faults: FaultModel::Byzantine.into(),
+        instances: 1,
+        heard,
+        checks,
+        signed_only: false,
+        request_bytes_max: 1 << 20,
+        batch_bytes: 1 << 16,
+        rotates: false,
+    })
+}
+
+/// Sessions that live, with what signs their requests; nothing was executed in any of them.
+#[derive(Debug, Default)]
+pub(super) struct Open(pub(super) BTreeMap<SessionId, (ClientId, Option<SessionKey>)>);
+
+impl Sessions for Open {
+    fn lookup(&self, session: SessionId, _number: RequestNumber) -> Lookup<'_> {
+        if self.0.contains_key(&session) { Lookup::Fresh } else { Lookup::UnknownSession }
+    }
+    fn client(&self, session: SessionId) -> Option<ClientId> {
+        self.0.get(&session).map(|(client, _)| *client)
+    }
+    fn key(&self, session: SessionId) -> Option<SessionKey> {
+        self.0.get(&session).and_then(|(_, key)| *key)
+    }
+    fn last_number(&self, session: SessionId) -> Option<RequestNumber> {
+        self.0.get(&session).map(|_| RequestNumber::ZERO)
+    }
+    fn opened(&self, _client: ClientId, _nonce: RequestNumber) -> Option<SessionId> {
+        None
+    }
+    fn openings(&self) -> Box<dyn Iterator<Item = ((ClientId, RequestNumber), SessionId)> + '_> {
+        Box::new(std::iter::empty())
+    }
+    fn own_reply(&self, _body: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+}
+
+/// A replica that leads its one instance, or does not.
+#[derive(Debug, Default)]
+struct Replica {
+    sessions: Open,
+    leads: bool,
+    time: AgreedTime,
+}
+
+impl Facts for Replica {
+    fn sessions(&self) -> &dyn Sessions {
+        &self.sessions
+    }
+    fn instances(&self) -> u16 {
+        1
+    }
+    fn leads(&self, _instance: InstanceId) -> bool {
+        self.leads
+    }
+    fn announced(&self, _instance: InstanceId) -> bool {
+        self.leads
+    }
+    fn view(&self, _instance: InstanceId) -> View {
+        View::FIRST
+    }
+    fn decided(&self, _instance: InstanceId) -> Slot {
+        Slot::ZERO
+    }
+    fn agreed_time(&self) -> AgreedTime {
+        self.time
+    }
+    fn executed_time(&self) -> AgreedTime {
+        self.time
+    }
+    fn needs_no_op(&self, _instance: InstanceId, _target: Slot) -> bool {
+        false
+    }
+    fn waits_for(&self) -> Option<(Place, Time)> {
+        None
+    }
+    fn unmerged(&self, _instance: InstanceId, _each: &mut dyn FnMut(&Batch)) {}
+    fn signatures_count(&self) -> bool {
+        true
+    }
+}
+
+const ONE: InstanceId = InstanceId::new(1);
+const ALICE: ClientId = ClientId::new(9);
+const SESSION: SessionId = SessionId { index: 2, generation: 1 };
+
+fn replica(leads: bool) -> Replica {
+    Replica { sessions: Open(BTreeMap::from([(SESSION, (ALICE, None))])), leads, time: AgreedTime::ZERO }
+}
+
+fn usual() -> Vouched {
+    vouched(ClusterId::new(1), LIMITS, RequestChecks::Nothing)
+}
+
+fn pays(number: u64, text: &str) -> Bytes {
+    let (mut bytes, mut commands) = (Vec::new(), ItemsBuilder::new());
+    commands.push(text.as_bytes());
+    write_request(&mut bytes, SESSION, RequestNumber::new(number), RequestNumber::FIRST, &commands);
+    bytes.into()
+}
+
+fn batch(requests: &[Bytes]) -> Batch {
+    let mut bytes = Vec::new();
+    Batch::begin(&mut bytes);
+    requests.iter().for_each(|request| bytes.extend_from_slice(request));
+    let count = requests.len() as u32;
+    Batch::seal(bytes, BatchHeader { time: AgreedTime::ZERO, seed: 0, count, border: false, base: None })
+}
+
+fn arrive(gate: &mut Vouched, now: Time, replica: &Replica, requests: &Bytes) -> Vec<Out> {
+    let mut out = Vec::new();
+    let from = Sender { conn: ConnId::FIRST, client: ALICE, mode: AnswerMode::Full, permits: &|_, _| true };
+    gate.arrived(now, replica, &from, requests, &mut out);
+    out
+}
+
+/// The gate alone, from a request to the word for the proposal that holds it.
+#[test]
+fn what_a_client_asked_here_is_vouched_for_and_nothing_else_is() {
+    let (mut gate, here) = (usual(), replica(false));
+    let (request, digest) = (pays(1, "pay bob 5"), Digest::new([7; 32]));
+    let examine = |gate: &mut Vouched, request: &Bytes| {
+        let mut out = Vec::new();
+        gate.examine(
+            at(1),
+            &here,
+            (ONE, Slot::FIRST, digest),
+            batch(std::slice::from_ref(request)),
+            &mut out,
+        );
+        out
+    };
+    assert_eq!(examine(&mut gate, &request), [], "nobody asked for that here");
+    assert_eq!(gate.held_back(), 1);
+    assert_eq!(arrive(&mut gate, at(2), &here, &request), [], "it does not lead");
+    let mut out = Vec::new();
+    gate.vouch(at(2), &here, &mut out);
+    let waited = Some(Waited { since: at(2), full: false });
+    assert_eq!(out, [Out::Vouched { instance: ONE, slot: Slot::FIRST, digest, waited }]);
+    assert_eq!(examine(&mut gate, &pays(1, "pay eve 5")), [], "altered");
+    gate.invariants();
+}
+
+/// A leader is given what arrives at once; what waits for long is watched, said to all when that does not help, and forgotten once executed.
+#[test]
+fn what_waits_is_given_watched_and_said() {
+    let (mut gate, leader) = (usual(), replica(true));
+    let request = pays(1, "pay bob 5");
+    let admit = Out::Admit { instance: ONE, requests: request.clone() };
+    assert_eq!(arrive(&mut gate, at(1), &leader, &request), std::slice::from_ref(&admit));
+    let follower = replica(false);
+    let mut out = Vec::new();
+    assert!(gate.deadline().is_some_and(|look| look > at(1)) && gate.look(at(2), &follower, &mut out));
+    let name = quorate_auth::digest_of_request(&request);
+    assert_eq!(out, [Out::Watch { instance: ONE, name }]);
+    let mut out = Vec::new();
+    gate.overdue(name, &mut out);
+    let number = RequestNumber::FIRST;
+    assert_eq!(out, [Out::Overdue { session: SESSION, number }, Out::Say(request.clone())]);
+    let mut out = Vec::new();
+    assert!(gate.look(at(3), &leader, &mut out));
+    assert_eq!(out, [admit], "once more, when it leads");
+    gate.executed(None, SESSION, number, ReplyStatus::Done);
+    let mut out = Vec::new();
+    assert!(gate.look(at(4), &follower, &mut out));
+    assert_eq!(out, [Out::Unwatch { instance: ONE, name }]);
+    assert_eq!((gate.byte_len(), gate.deadline()), (0, None));
+}
+
+fn at(seconds: u64) -> Time {
+    Time::ZERO.plus(Span::from_secs(seconds))
+}
+
+#[test]
+fn a_leader_may_not_let_time_run_away() {
+    let mut gate = usual();
+    let step = Span::from_secs(6);
+    assert!(gate.may_be_ahead(at(100), step), "clocks differ");
+    gate.pulled(at(100), step);
+    assert!(!gate.may_be_ahead(at(100), step), "twelve seconds in no time");
+    assert!(gate.may_be_ahead(at(100), Span::from_secs(4)));
+    assert!(gate.may_be_ahead(at(100), Span::ZERO), "what is not ahead is always welcome");
+    assert!(gate.may_be_ahead(at(103), step), "in the long run twice as fast as real time");
+    // Who catches up sees years in a moment, and is not deaf for years after that.
+    gate.pulled(at(103), Span::from_secs(1 << 30));
+    assert!(!gate.may_be_ahead(at(104), step));
+    assert!(gate.may_be_ahead(at(109), step));
+}
+
+#[test]
+fn the_instance_of_a_request_is_nobodys_choice() {
+    let header = |kind, index, number| RequestHeader {
+        session: SessionId { index, generation: 9 },
+        number: RequestNumber::new(number),
+        lowest_unanswered: RequestNumber::FIRST,
+        kind,
+        len: 0,
+        proof: RequestProof::None,
+    };
+    for number in 1..20 {
+        assert_eq!(instance_of(&header(RequestKind::Commands, 6, number), 4).number(), 3);
+        assert_eq!(
+            instance_of(&header(RequestKind::OpenSession, 0, number), 4).number(),
+            1 + number as u16 % 4
+        );
+        assert_eq!(instance_of(&header(RequestKind::CloseSession, 6, number), 1).number(), 1);
+    }
+}
+
+/// A replica without room for a request still vouches for a proposal that waits for it, and for no other.
+#[test]
+fn what_there_is_no_room_for_is_seen_by_the_proposal_that_waits() {
+    let request = |number: u64, text: &str| {
+        let mut commands = ItemsBuilder::new();
+        commands.push(text.as_bytes());
+        let (mut bytes, session) = (Vec::new(), SessionId { index: 2, generation: 1 });
+        write_request(&mut bytes, session, RequestNumber::new(number), RequestNumber::FIRST, &commands);
+        bytes
+    };
+    let mut bytes = Vec::new();
+    Batch::begin(&mut bytes);
+    [request(4, "pay bob 5"), request(5, "pay eve 6")]
+        .iter()
+        .for_each(|request| bytes.extend_from_slice(request));
+    let batch = Batch::seal(
+        bytes,
+        BatchHeader { time: AgreedTime::ZERO, seed: 0, count: 2, border: false, base: None },
+    );
+    let digest = Digest::new([0; 32]);
+    let mut held = Held::new(Slot::FIRST, digest, batch);
+    let mut see = |bytes: &[u8]| {
+        let (header, ..) = Requests::new(bytes).flatten().next().unwrap();
+        held.see(&header, bytes);
+        held.seen.iter().copied().collect::<Vec<_>>()
+    };
+    assert_eq!(see(&request(5, "pay eve 7")), [], "altered");
+    assert_eq!(see(&request(6, "pay eve 6")), [], "not proposed");
+    assert_eq!(see(&request(5, "pay eve 6")), [1]);
+    assert_eq!(see(&request(4, "pay bob 5")), [0, 1]);
+}
+
+#[test]
+fn evidence_is_counted_by_member() {
+    let mut gate = usual();
+    gate.note(at(1), ReplicaId::new(2), &Reject::NotAllowed("one"));
+    gate.note(at(1), ReplicaId::new(2), &Reject::NotAllowed("two"));
+    let evidence = &gate.evidence[&ReplicaId::new(2)];
+    assert_eq!(evidence.count, 2);
+    assert!(evidence.what.contains("two"));
+}
+
+/// A leader that proposes a session's requests out of order has none of them forgotten.
+#[test]
+fn what_came_before_its_turn_is_not_done() {
+    let mut gate = usual();
+    let (session, client) = (SessionId { index: 2, generation: 1 }, ClientId::new(9));
+    for number in [5, 6, 7] {
+        let mut bytes = Vec::new();
+        let commands = ItemsBuilder::new();
+        write_request(&mut bytes, session, RequestNumber::new(number), RequestNumber::FIRST, &commands);
+        let (header, ..) = Requests::new(&bytes).flatten().next().unwrap();
+        assert!(gate.heard.hear(at(1), Owner::Open(client), &header, Bytes::from(bytes.clone())));
+    }
+    gate.executed(None, session, RequestNumber::new(7), ReplyStatus::ExpectedNumber);
+    assert_eq!(gate.heard.of_session(session).count(), 3);
+    for number in [5, 6] {
+        gate.executed(None, session, RequestNumber::new(number), ReplyStatus::Done);
+    }
+    assert_eq!(gate.heard.of_session(session).count(), 1);
+    gate.invariants();
+}
+
+/// Of each client the request that waits longest counts, and of the clients the one in the middle; what is done, or was never heard,
+/// waits for nothing.
+#[test]
+fn a_batch_waits_since_half_of_its_clients_sent_theirs() {
+    let mut gate = usual();
+    let request = |index: u32, number: u64| {
+        let (mut bytes, mut commands) = (Vec::new(), ItemsBuilder::new());
+        commands.push(&[b'x'; 100]);
+        let session = SessionId { index, generation: 1 };
+        write_request(&mut bytes, session, RequestNumber::new(number), RequestNumber::FIRST, &commands);
+        bytes
+    };
+    for (index, number, since) in [(1, 1, 10), (2, 1, 90), (2, 2, 20), (3, 1, 30), (4, 1, 5)] {
+        let bytes = request(index, number);
+        let (header, ..) = Requests::new(&bytes).flatten().next().unwrap();
+        let owner = Owner::Open(ClientId::new(u64::from(index)));
+        assert!(gate.heard.hear(at(since), owner, &header, Bytes::from(bytes.clone())));
+    }
+    // Of the fourth it is done.
+    let live = [1, 2, 3, 7].map(|index| (SessionId { index, generation: 1 }, (ALICE, None)));
+    let replica = Replica { sessions: Open(live.into()), ..Replica::default() };
+    let mut since = |of: &[(u32, u64)], room: usize| {
+        let mut bytes = Vec::new();
+        Batch::begin(&mut bytes);
+        of.iter().for_each(|(index, number)| bytes.extend_from_slice(&request(*index, *number)));
+        let header = BatchHeader {
+            time: AgreedTime::ZERO,
+            seed: 0,
+            count: of.len() as u32,
+            border: false,
+            base: None,
+        };
+        gate.config.batch_bytes = room;
+        gate.waited(&replica, &Batch::seal(bytes, header))
+    };
+    let waited = |since, full| Some(Waited { since: at(since), full });
+    assert_eq!(since(&[(1, 1), (2, 2), (2, 1), (3, 1)], 1 << 20), waited(20, false));
+    assert_eq!(since(&[(1, 1), (3, 1)], 1 << 20), waited(30, false), "one alone of two does not count");
+    assert_eq!(since(&[(1, 1)], 300), waited(10, false));
+    assert_eq!(since(&[(1, 1), (3, 1)], 300), waited(30, true));
+    assert_eq!(since(&[(4, 1)], 1), None, "it is done");
+    assert_eq!(since(&[(7, 1)], 1), None, "nobody heard of it");
+    assert_eq!(since(&[], 1), None);
+    let many: Vec<_> = (1..=500).map(|at| (if at % 2 == 0 { 1 } else { 3 }, 1)).collect();
+    assert_eq!(since(&many, 1 << 16), waited(30, true), "not all are looked at, and those stand for all");
+    assert_eq!(since(&many, 1 << 18), waited(30, false));
+}

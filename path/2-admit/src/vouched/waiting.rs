@@ -1,0 +1,318 @@
+//! What waits: proposals for this replica's word, and requests for a leader that proposes them.
+
+use super::heard::Late;
+use super::proposals::Held;
+use super::signed::Known;
+use super::{AHEAD_MAX, CLAIM_TIME, LOOK_EVERY, Vouched, all_instances, first_of, instance_of};
+use crate::facts::{Facts, Lookup, Sessions};
+use crate::intake::Out;
+use bytes::Bytes;
+use quorate_auth::digest_of_request;
+use quorate_types::{
+    Digest, InstanceId, RequestNumber, SessionId, SessionKey, Slot, Span, Time, Waited, planted,
+};
+use quorate_wire::{Batch, RequestHeader, RequestKind, RequestProof};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Whoever waits for longer than this is watched.
+const LATE_AFTER: Span = Span::from_millis(100);
+/// No more of it is watched with one look.
+const LATE_MAX: usize = 256;
+/// No more of it, and of what waits behind it, is given to a leader here once more with one look.
+const GIVEN_MAX: usize = 1024;
+/// The agreed time may run behind this replica's own by so much: a leader must not hold time back.
+const BEHIND_MAX: Span = Span::from_secs(5);
+/// Proposals of one instance that wait for a word; the protocol asks about few slots at a time.
+const HELD_MAX: usize = 8;
+/// So many requests of a batch tell how long it waited.
+const SAMPLES_MAX: usize = 64;
+
+impl Vouched {
+    /// The protocol asks whether everything in a batch is from whom it says.
+    pub fn examine(
+        &mut self,
+        now: Time,
+        facts: &dyn Facts,
+        (instance, slot, digest): (InstanceId, Slot, Digest),
+        batch: Batch,
+        out: &mut Vec<Out>,
+    ) {
+        let Some(held) = self.held.get_mut(usize::from(instance.number()).wrapping_sub(1)) else { return };
+        held.retain(|other| (other.slot, other.digest) != (slot, digest));
+        held.push(Held::new(slot, digest, batch));
+        if held.len() > HELD_MAX {
+            held.remove(0);
+        }
+        self.vouch_in(now, facts, instance, out);
+    }
+
+    /// Looks again at the proposals that were not vouched for.
+    pub fn vouch(&mut self, now: Time, facts: &dyn Facts, out: &mut Vec<Out>) {
+        for instance in all_instances(facts.instances()) {
+            self.vouch_in(now, facts, instance, out);
+        }
+    }
+
+    fn vouch_in(&mut self, now: Time, facts: &dyn Facts, instance: InstanceId, out: &mut Vec<Out>) {
+        let at = usize::from(instance.number()).wrapping_sub(1);
+        let Some(list) = self.held.get_mut(at).filter(|list| !list.is_empty()) else { return };
+        let decided = facts.decided(instance);
+        let mut list = std::mem::take(list);
+        list.retain(|held| held.slot > decided);
+        list.retain_mut(|held| {
+            let known = self.may_vouch(now, facts, instance, held);
+            if known {
+                let (slot, digest) = (held.slot, held.digest);
+                let waited = self.waited(facts, &held.batch);
+                out.push(Out::Vouched { instance, slot, digest, waited });
+            }
+            !known
+        });
+        self.held[at] = list;
+    }
+
+    fn may_vouch(&mut self, now: Time, facts: &dyn Facts, instance: InstanceId, held: &mut Held) -> bool {
+        if let Some(target) = held.batch.no_op_target() {
+            return facts.instances() > 1 && facts.needs_no_op(instance, target);
+        }
+        let (own, time) = (facts.agreed_time(), held.batch.header().time);
+        // Execution takes the larger one of a batch's time and the time before: who proposes 0 lets time stand still, and no more.
+        let behind = own.since(time.max(facts.executed_time()));
+        // Who is further off than that may be off itself.
+        let held_back = behind > BEHIND_MAX && behind <= AHEAD_MAX && !planted("time-held-back");
+        if held_back || !self.may_be_ahead(now, time.since(own)) {
+            return false;
+        }
+        self.knows_all(facts.sessions(), facts.signatures_count(), held)
+    }
+
+    pub(super) fn may_be_ahead(&self, now: Time, by: Span) -> bool {
+        by == Span::ZERO || self.pulled.max(now).plus(by) <= now.plus(AHEAD_MAX)
+    }
+
+    /// Since when what is in a batch waits here, if it is not done yet: what half of the clients in it sent. One of them alone can not make
+    /// a leader look slow that serves others as well.
+    pub(super) fn waited(&self, facts: &dyn Facts, batch: &Batch) -> Option<Waited> {
+        let sessions = facts.sessions();
+        let fresh = |header: &RequestHeader| {
+            header.kind == RequestKind::OpenSession
+                || matches!(sessions.lookup(header.session, header.number), Lookup::Fresh)
+        };
+        let step = (batch.header().count as usize).div_ceil(SAMPLES_MAX).max(1);
+        let (mut since, mut bytes) = (Vec::new(), 0);
+        for (header, body, whole) in batch.requests().flatten().step_by(step) {
+            if let Some(known) = self.heard.since(&header, body).filter(|_| fresh(&header)) {
+                since.push(known);
+                bytes += whole.len() * step;
+            }
+        }
+        since.sort_unstable();
+        since.dedup_by_key(|(client, _)| *client);
+        since.sort_unstable_by_key(|(_, since)| *since);
+        let (_, since) = *since.get(since.len() / 2)?;
+        Some(Waited { since, full: bytes * 2 >= self.config.batch_bytes })
+    }
+
+    /// How far a proposal's requests are known here, from where that was left; whether all are. `by_signature`: whether signatures count.
+    pub(super) fn knows_all(&mut self, sessions: &dyn Sessions, by_signature: bool, held: &mut Held) -> bool {
+        let batch = held.batch.clone();
+        for (header, body, whole) in batch.requests().flatten().skip(held.known) {
+            let known = match header.kind {
+                // Only leaders give commands to the engine, and here nobody takes a leader's word.
+                RequestKind::System => false,
+                RequestKind::OpenSession => self.heard_it(held, &header, body, whole),
+                _ => match sessions.lookup(header.session, header.number) {
+                    Lookup::UnknownSession => false,
+                    // Whatever it says, it is not executed.
+                    Lookup::Ended | Lookup::Done { .. } | Lookup::Forgotten => true,
+                    Lookup::Fresh => {
+                        self.heard_it(held, &header, body, whole)
+                            || (by_signature
+                                && (self.is_tagged(sessions, held, &header, whole)
+                                    || self.is_signed(sessions, held, &header, whole)))
+                    }
+                },
+            };
+            if !known && !planted("vouches-for-anything") {
+                return false;
+            }
+            held.known += 1;
+        }
+        true
+    }
+
+    /// Whether the next request of a proposal came from its client.
+    fn heard_it(&self, held: &Held, header: &RequestHeader, body: &[u8], whole: &[u8]) -> bool {
+        held.seen.contains(&held.known) || self.heard.knows(header, body, whole, self.one_honest())
+    }
+
+    /// Whether the next request of a proposal has a right tag for this replica. A wrong one is not looked at again until a key comes.
+    fn is_tagged(
+        &self,
+        sessions: &dyn Sessions,
+        held: &mut Held,
+        header: &RequestHeader,
+        whole: &[u8],
+    ) -> bool {
+        let looked = Some((held.known, self.tags.came()));
+        if !matches!(header.proof, RequestProof::Macs { .. }) || held.wrong_tag == looked {
+            return false;
+        }
+        let client = sessions.client(header.session);
+        let right = client.is_some_and(|client| self.tags.is_right(client, header, whole));
+        if !right {
+            held.wrong_tag = looked;
+        }
+        right
+    }
+
+    /// Whether the next request of a proposal is signed by its session's key.
+    fn is_signed(
+        &mut self,
+        sessions: &dyn Sessions,
+        held: &mut Held,
+        header: &RequestHeader,
+        whole: &[u8],
+    ) -> bool {
+        let Some(key) = sessions.key(header.session) else { return false };
+        if held.wrong == Some(held.known) {
+            return false;
+        }
+        if !std::mem::replace(&mut held.together, true) {
+            self.check_together(sessions, held);
+        }
+        let right = match self.signed.known(key, header, whole) {
+            Known::Right => true,
+            Known::Wrong => false,
+            Known::Unchecked(claim) => {
+                let right = self.signed.check_one(&claim);
+                if right {
+                    self.signed.remember(header, whole);
+                }
+                right
+            }
+        };
+        if !right {
+            held.wrong = Some(held.known);
+        }
+        right
+    }
+
+    /// Checks the signatures of all requests of a proposal that were not heard here.
+    fn check_together(&mut self, sessions: &dyn Sessions, held: &Held) {
+        let (mut claims, mut requests) = (Vec::new(), Vec::new());
+        for (at, (header, body, whole)) in held.batch.requests().flatten().enumerate().skip(held.known) {
+            let Some(key) = sessions.key(header.session) else { continue };
+            let open = matches!(sessions.lookup(header.session, header.number), Lookup::Fresh)
+                && !held.seen.contains(&at)
+                && !self.heard.knows(&header, body, whole, self.one_honest());
+            if open && let Known::Unchecked(claim) = self.signed.known(key, &header, whole) {
+                claims.push(claim);
+                requests.push((header, whole));
+            }
+        }
+        self.signed.check_together(&claims, &requests);
+    }
+
+    /// The leader was given time enough: all hear of it.
+    pub fn overdue(&self, request: Digest, out: &mut Vec<Out>) {
+        let Some((_, late)) = self.watched.get(&request) else { return };
+        out.push(Out::Overdue { session: late.session, number: late.number });
+        out.push(Out::Say(late.bytes.clone()));
+    }
+
+    /// Looks at what waits for long, if it is time for that: it is watched, and given to an instance that leads here once more. Whether it was.
+    pub fn look(&mut self, now: Time, facts: &dyn Facts, out: &mut Vec<Out>) -> bool {
+        if self.look_at.is_none_or(|at| at > now) {
+            return false;
+        }
+        let late = self.late(now, facts);
+        self.openings.say_what_waits(now, &self.heard);
+        self.say_again(now, facts);
+        let late = self.rightly_late(facts.sessions(), late);
+        self.gap.watch(now, facts, out);
+        self.watch_late(now, facts, late, out);
+        let over: Vec<(Digest, InstanceId)> = self
+            .watched
+            .iter()
+            .filter(|(_, (_, late))| !self.heard.waits(late) || !self.is_due(now, facts, &late.bytes))
+            .map(|(digest, (instance, _))| (*digest, *instance))
+            .collect();
+        for (name, instance) in over {
+            self.watched.remove(&name);
+            out.push(Out::Unwatch { instance, name });
+        }
+        let sessions = facts.sessions();
+        let is_over = |session| matches!(sessions.lookup(session, RequestNumber::FIRST), Lookup::Ended);
+        self.heard.tidy(now, is_over, CLAIM_TIME);
+        let waits = !self.watched.is_empty() || self.gap.is_watched();
+        let idle = self.heard.byte_len() == 0 && !waits;
+        self.look_at = (!idle).then(|| now.plus(LOOK_EVERY));
+        true
+    }
+
+    /// What waits for long, as far as a leader has to know of it.
+    fn late(&self, now: Time, facts: &dyn Facts) -> Vec<Late> {
+        let sessions = facts.sessions();
+        let next = |session| sessions.last_number(session).map(RequestNumber::next);
+        let late = self.heard.late(now, LATE_AFTER, next);
+        // No leader has to know of an opening that too few said.
+        let late = late.filter(|late| self.is_everywhere(&late.bytes));
+        // Nor of anything while care is taken.
+        let late = late.filter(|late| self.is_due(now, facts, &late.bytes));
+        late.take(LATE_MAX).collect()
+    }
+
+    /// Of what waits for long, what this replica may call a leader slow for: not what a leader must not propose.
+    fn rightly_late(&mut self, sessions: &dyn Sessions, late: Vec<Late>) -> Vec<Late> {
+        let keys: Vec<Option<SessionKey>> = late.iter().map(|late| sessions.key(late.session)).collect();
+        let keyed = late.iter().zip(&keys).filter_map(|(late, key)| Some(((*key)?, &late.bytes[..])));
+        let mut verdicts = self.signed.check(&keyed.collect::<Vec<_>>()).into_iter();
+        let mut rightly = Vec::with_capacity(late.len());
+        for (late, key) in late.into_iter().zip(keys) {
+            if key.is_none() || verdicts.next().unwrap_or(false) {
+                rightly.push(late);
+            } else {
+                self.heard.forget(late.session, late.number);
+            }
+        }
+        rightly
+    }
+
+    fn watch_late(&mut self, now: Time, facts: &dyn Facts, late: Vec<Late>, out: &mut Vec<Out>) {
+        let mut unmerged: BTreeMap<InstanceId, BTreeSet<(SessionId, RequestNumber)>> = BTreeMap::new();
+        let mut given = 0;
+        for late in late {
+            given += self.admit_from(now, facts, &late, GIVEN_MAX - given, out);
+            let Some(header) = first_of(&late.bytes) else { continue };
+            let name = digest_of_request(&late.bytes);
+            let instance = instance_of(&header, facts.instances());
+            let only = unmerged.entry(instance).or_insert_with(|| self.gap.only_unmerged(facts, instance));
+            if only.contains(&(header.session, header.number)) {
+                continue;
+            }
+            if self.watched.insert(name, (instance, late)).is_none() {
+                out.push(Out::Watch { instance, name });
+            }
+        }
+    }
+
+    /// What waits for long goes to its instance, if that leads here, and so does what waits behind it in its session: given one at a time it
+    /// would never catch up with what its client sends. How many did, of so many at most.
+    fn admit_from(
+        &mut self,
+        now: Time,
+        facts: &dyn Facts,
+        late: &Late,
+        most: usize,
+        out: &mut Vec<Out>,
+    ) -> usize {
+        if late.opener.is_some() {
+            self.admit_known(now, facts, &late.bytes, out);
+            return 0;
+        }
+        let waits: Vec<Bytes> = self.heard.of_session(late.session).take(most).cloned().collect();
+        waits.iter().for_each(|bytes| self.admit_known(now, facts, bytes, out));
+        waits.len()
+    }
+}
