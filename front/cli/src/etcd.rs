@@ -1,18 +1,16 @@
 //! What `serve` does for clients of etcd: the service, and the front that speaks their protocol.
 
-use crate::backup;
-use quorate::client::{Authentication, ClientFiles};
-use quorate_command::cluster::Cluster;
 use quorate_command::failure::{Failure, Outcome};
 use quorate_etcd::{Etcd, EtcdConfig};
 use quorate_etcd_grpc::{EtcdSettings, Front, FrontConfig, Hub, TokenConfig, TokenSettings};
 use quorate_execute::{InStore, Service};
 use quorate_kit::settings::SettingsError;
-use quorate_kit::{Lies, MakeBackup, Member, Needs, Running};
+use quorate_kit::{Lies, Member, Needs, Running};
 use quorate_lab::lies::{How, Told};
 use quorate_runtime::Config;
-use quorate_types::{ReplicaId, Span};
-use std::path::{Path, PathBuf};
+use quorate_types::Span;
+use std::path::Path;
+use toml::Table;
 
 /// The front, as the configuration names it.
 pub(crate) const FRONT: &str = "etcd";
@@ -42,6 +40,16 @@ pub(crate) fn settings(config: &Config, place: &Path) -> Result<Option<EtcdSetti
     EtcdSettings::read(table, place).map(Some)
 }
 
+/// Names the key of tokens, which all members share, so that a configuration in another directory than `place` finds it, too.
+pub(crate) fn take_along(table: &mut Table, place: &Path) {
+    let key = table.get_mut("tokens").and_then(|tokens| tokens.get_mut("key"));
+    if let Some(key) = key
+        && let Some(path) = key.as_str().map(|path| place.join(path))
+    {
+        *key = path.display().to_string().into();
+    }
+}
+
 /// The front with these settings.
 ///
 /// # Errors
@@ -53,12 +61,11 @@ pub(crate) fn front(
     hub: Hub,
     lies: Option<Told>,
 ) -> Outcome<Running> {
-    backup::discard(&backups(config));
     let tokens = settings.tokens.as_ref().map(tokens).transpose()?;
-    let needs = Needs { frame_bytes_max: FRAME_BYTES_MAX, full_patience: Some(FULL_PATIENCE) };
+    let needs = Needs { front: FRONT, frame_bytes_max: FRAME_BYTES_MAX, full_patience: Some(FULL_PATIENCE) };
     let member = Member::of(config, replica, needs).map_err(|why| Failure::new(why.to_string()))?;
     let lies = lies.map(|told| Box::new(move || told.is(How::Replies)) as Lies);
-    let member = Member { lies, backup: Some(make_backup(config, replica)?), ..member };
+    let member = Member { lies, ..member };
     let front = FrontConfig { listen: settings.listen, member, hub, tokens };
     Front::start(front).map_err(|why| Failure::new(why.to_string()))
 }
@@ -68,29 +75,4 @@ fn tokens(settings: &TokenSettings) -> Outcome<TokenConfig> {
     let key = settings.read_key().map_err(|why| Failure::usage(why.to_string()))?;
     let ttl = std::time::Duration::from_secs(settings.ttl_s);
     Ok(TokenConfig { method: settings.sign_method.clone(), key, ttl })
-}
-
-/// Where backups are made for clients of etcd.
-fn backups(config: &Config) -> PathBuf {
-    config.data.join("etcd-backup")
-}
-
-/// Makes backups as an operator does, of the members of that moment.
-fn make_backup(config: &Config, replica: &quorate_runtime::Running) -> Outcome<MakeBackup> {
-    let asker = replica.asker();
-    let directory = backups(config);
-    let id = config.cluster_id().map_err(|why| Failure::usage(why.to_string()))?;
-    let (fault_model, faults) = (config.fault_model, config.faults);
-    let tls = config.tls.clone().map(|client| ClientFiles { client, admin: None });
-    let make = move || {
-        let members = asker.ask().map(|status| status.membership.members).unwrap_or_default();
-        let voters = members.into_iter().filter(|member| member.role == "voter");
-        let members = voters.map(|member| (ReplicaId::new(member.replica), member.address));
-        let (members, tls, directory) = (members.collect(), tls.clone(), directory.clone());
-        // It asks as an operator only.
-        let authentication = Authentication::Links;
-        let cluster = Cluster { id, members, fault_model, faults, authentication, tls, directory };
-        backup::unnamed(&cluster, &cluster.directory).map_err(|why| why.to_string())
-    };
-    Ok(Box::new(make))
 }

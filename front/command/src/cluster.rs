@@ -99,7 +99,8 @@ impl Cluster {
         Ok(Some(Arc::new(credentials)))
     }
 
-    fn file(&self) -> ClientFile {
+    /// It as its `client.toml` says it.
+    pub fn file(&self) -> ClientFile {
         let (members, tls) = (self.members.clone(), self.tls.clone());
         let Self { id, fault_model, faults, authentication, .. } = *self;
         ClientFile { cluster: id, members, fault_model, faults, authentication, tls }

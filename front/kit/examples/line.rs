@@ -210,8 +210,7 @@ impl Front {
     /// Says what is there, and gives back at which position; nothing when nobody listens any more.
     async fn tell(&self, first: &str, prefix: &str, out: &mpsc::Sender<String>) -> Option<i64> {
         let reply = self.cluster.look(format!("LIST {prefix}").into()).await;
-        let first = reply.as_ref().map_or_else(|why| format!("ERROR {why}"), |_| first.to_owned());
-        out.send(first).await.ok()?;
+        out.send(reply.as_ref().map_or_else(|why| format!("ERROR {why}"), |_| first.into())).await.ok()?;
         let reply = reply.ok()?;
         let (position, list) = reply.split_first_chunk()?;
         for line in String::from_utf8_lossy(list).lines() {
@@ -229,7 +228,8 @@ pub(crate) fn start(directory: &Path) -> Result<(LocalCluster, Vec<Running>), Bo
         Box::new(InStore::new(Lines(of_services[made.replace(made.get() + 1) % 3].clone())))
     };
     let cluster = LocalCluster::start(directory, 3, service)?;
-    let (mut fronts, needs) = (Vec::new(), Needs { frame_bytes_max: 3 << 20, full_patience: None });
+    let needs = Needs { front: "line", frame_bytes_max: 3 << 20, full_patience: None };
+    let mut fronts = Vec::new();
     for (hub, number) in hubs.into_iter().zip(1..) {
         let replica = ReplicaId::new(number);
         if let (Some(config), Some(running)) = (cluster.config(replica), cluster.running(replica)) {
@@ -242,7 +242,7 @@ pub(crate) fn start(directory: &Path) -> Result<(LocalCluster, Vec<Running>), Bo
 fn main() -> Result<(), Box<dyn Error>> {
     let directory = std::env::temp_dir().join(format!("quorate-line-{}", std::process::id()));
     let (cluster, fronts) = start(&directory)?;
-    fronts.iter().for_each(|front| println!("nc {} {}", front.address().ip(), front.address().port()));
+    fronts.iter().for_each(|front| println!("nc 127.0.0.1 {}", front.address().port()));
     std::io::stdin().read_line(&mut String::new())?;
     drop((fronts, cluster));
     Ok(std::fs::remove_dir_all(&directory)?)

@@ -10,7 +10,7 @@
 //! | `gather` | what a connection writes in a turn, in one call of the system |
 //! | `seen` | what the member says of itself: health, who leads, the members |
 //! | `operator` | questions that operators ask, on behalf of clients |
-//! | `backups` | backups for clients, one at a time |
+//! | `backups` | the state of the cluster in a file, for clients, one at a time |
 //! | `settings` | the front's table of the configuration |
 //! | `worker` | what takes long, beside the thread that serves |
 //!

@@ -1,6 +1,6 @@
 //! What the program hands to any front: the member that it speaks for, and the ways to it.
 
-use crate::backups::MakeBackup;
+use crate::backups::{self, MakeBackup};
 use crate::seen::{See, Seen};
 use quorate::client::{Authentication, ClientBuilder};
 use quorate::{Client, ReplicaId, TlsFiles};
@@ -28,9 +28,11 @@ pub struct Member {
     pub lies: Option<Lies>,
 }
 
-/// What a front needs of the way to the cluster.
+/// What a front is, and needs of the way to the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
+    /// What it is called: `etcd`.
+    pub front: &'static str,
     /// The largest frame, in bytes: the largest request or reply of the front's protocol, and what is around it.
     pub frame_bytes_max: u32,
     /// How long a command is tried again while the disks of the members are full, before its client is told; none: as long as any call.
@@ -49,19 +51,20 @@ pub enum MemberError {
 }
 
 impl Member {
-    /// The replica that runs in this process with this configuration. It never lies and makes no backups unless that is set afterwards.
+    /// The replica that runs in this process with this configuration. It never lies unless that is set afterwards.
     ///
     /// # Errors
     /// When it can not be a client of its own cluster.
     pub fn of(config: &Config, running: &Running, needs: Needs) -> Result<Self, MemberError> {
         let asker = running.asker();
+        let place = config.data.join(format!("{}-backup", needs.front));
         Ok(Self {
             cluster: config.cluster_id()?,
             replica: ReplicaId::new(config.replica),
             tls: config.tls.clone(),
             client: client(config, needs)?,
             see: Box::new(move || asker.ask().map(|status| Seen::of(&status))),
-            backup: None,
+            backup: Some(backups::of_member(config, running, &place)?),
             lies: None,
         })
     }

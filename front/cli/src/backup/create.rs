@@ -1,28 +1,16 @@
-//! `quorate backup create`: finds out what the replicas agree on, fetches it from all of them at once, writes it.
-//!
-//! An operator is served like a replica that lacks a checkpoint (docs/protocols/state.md), so a backup takes nothing that replicas do
-//! not do anyway: no pause, no load beyond the configured transfer rate.
+//! `quorate backup create`: the command line, and what is printed. `quorate_kit::backups` makes the backup.
 
 use super::facts::Facts;
-use super::file::NewFile;
-use super::links::{Absent, Links, Said};
 use super::progress::Progress;
-use super::vouchers::Vouchers;
-use quorate::client::ReadOptions;
 use quorate_command::cluster::{Cluster, ClusterArgs};
-use quorate_command::failure::{Doing as _, Failure, Outcome};
+use quorate_command::failure::{Failure, Outcome};
 use quorate_command::print;
-use quorate_node::System;
-use quorate_state::checkpoint::{Image, Job, Keeper, Manifest, Report, Step};
-use quorate_state::store::Store;
-use quorate_state::transfer::{Effect, Fetch, FetchLimits, Fetched, Input};
-use quorate_types::{Digest, ReplicaId, Seq, Time};
-use quorate_wire::StateMessage;
+use quorate_kit::backups::{self, Absent, NewFile, Wanted, absent};
+use quorate_types::ReplicaId;
 use serde_json::json;
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Write the state of a cluster to a file.
 ///
@@ -54,58 +42,20 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// How long the cluster may take to say what is acknowledged.
-const READ: Duration = Duration::from_secs(10);
-/// How often the replicas are asked what they agree on, as long as that is not enough.
-const ASK_AGAIN: Duration = Duration::from_millis(200);
-/// How often they are asked while a checkpoint is fetched: they may make newer ones and delete this one.
-const ASK_MEANWHILE: Duration = Duration::from_secs(2);
-/// Who has not said what it knows after this is not waited for.
-const ANSWER: Duration = Duration::from_secs(2);
-
 pub(super) fn run(args: &Args) -> Outcome {
     let cluster = Cluster::find(&args.cluster)?;
     // First, so that nobody waits for minutes to hear that the disk can not be written.
     let mut file = begin(&args.file)?;
     let wanted = Wanted { fresh: args.fresh, patience: Duration::from_secs(args.timeout) };
-    let made = make(&cluster, &wanted, &mut file, &args.file, &Progress::new())?;
+    let progress = Progress::new();
+    let made = backups::make(&cluster.file(), &wanted, &mut file, &args.file, &|now| progress.follow(now));
+    let made = made.map_err(|why| Failure::new(why.to_string()))?;
+    drop(progress);
+    let facts = Facts::of(&made.manifest, &made.image.system, Some(&made.image.objects), made.bytes)?;
+    let backups::Made { vouched, from, absent, .. } = made;
+    let made = Made { file: &args.file, facts, vouched, from, absent };
     print::line(if args.json { made.json() } else { made.text() })?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// What is wanted of a backup.
-pub(super) struct Wanted {
-    /// Whether everything is in it that was acknowledged until now.
-    pub(super) fresh: bool,
-    /// How long nothing may move.
-    pub(super) patience: Duration,
-}
-
-/// Makes a backup of this cluster in a file that was begun, which is named `path` in the end.
-///
-/// # Errors
-/// Says why there is none.
-pub(super) fn make<'a>(
-    cluster: &Cluster,
-    wanted: &Wanted,
-    file: &mut NewFile,
-    path: &'a Path,
-    progress: &Progress,
-) -> Outcome<Made<'a>> {
-    let at_least = if wanted.fresh { Some(acknowledged(cluster)?) } else { None };
-    let links = Links::connect(cluster);
-    let mut create = Create::new(cluster, links, wanted.patience, progress)?;
-    let target = create.agreed(at_least)?;
-    let fetched = create.fetch(target)?;
-    let Fetched { manifest, system, store } = *fetched;
-    let image = Image { seq: manifest.seq(), border: manifest.border(), system, objects: store.version() };
-    belongs(&image, cluster)?;
-    let bytes = write(file, &image, &manifest, path, progress)?;
-    let facts = Facts::of(&manifest, &image.system, Some(&image.objects), bytes)?;
-    let vouched = create.vouchers.of(manifest.seq(), manifest.digest());
-    let from: Vec<ReplicaId> = create.sources.iter().copied().collect();
-    let absent = std::mem::take(&mut create.links.absent);
-    Ok(Made { file: path, facts, vouched, from, absent })
 }
 
 fn begin(path: &Path) -> Outcome<NewFile> {
@@ -116,278 +66,6 @@ fn begin(path: &Path) -> Outcome<NewFile> {
         )),
         _ => Failure::new(format!("can not make {}: {why}", path.display())),
     })
-}
-
-/// The seq up to which everything was executed that was acknowledged until now: a strong read says it, whatever the service
-/// makes of the question.
-fn acknowledged(cluster: &Cluster) -> Outcome<Seq> {
-    let builder = cluster.client();
-    let client = builder.timeout(READ).build_blocking().doing("ask the replicas")?;
-    let read = client.read(Vec::new(), ReadOptions::STRONG).map_err(|why| {
-        Failure::new(format!(
-            "can not find out which writes were acknowledged: {why}. With --fresh a majority of the replicas must be up and one \
-             of them lead: see `quorate status`. Without it, the newest checkpoint that is there already is taken"
-        ))
-    })?;
-    Ok(read.seq.max(Seq::new(1)))
-}
-
-struct Create<'a> {
-    links: Links,
-    vouchers: Vouchers,
-    /// Who sent something of it.
-    sources: BTreeSet<ReplicaId>,
-    patience: Duration,
-    progress: &'a Progress,
-    started: Instant,
-}
-
-impl<'a> Create<'a> {
-    fn new(cluster: &Cluster, links: Links, patience: Duration, progress: &'a Progress) -> Outcome<Self> {
-        let vouchers = Vouchers::new(cluster.members.iter().map(|(replica, _)| *replica));
-        let sources = BTreeSet::new();
-        let create = Self { links, vouchers, sources, patience, progress, started: Instant::now() };
-        create.check_majority()?;
-        Ok(create)
-    }
-
-    fn now(&self) -> Time {
-        Time::from_nanos(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
-    }
-
-    fn check_majority(&self) -> Outcome<()> {
-        let (present, needed) = (self.links.present().len(), self.vouchers.needed());
-        if present >= needed {
-            return Ok(());
-        }
-        Err(Failure::new(format!(
-            "{present} of the replicas can be asked, and {needed} must agree on what is backed up:{}\nStart them, or run this where \
-             they can be reached",
-            absent(&self.links.absent)
-        )))
-    }
-
-    /// Asks all replicas what they have, until a checkpoint is agreed on and held by one of them: of this seq or later, or else
-    /// the newest there is.
-    fn agreed(&mut self, at_least: Option<Seq>) -> Outcome<Seq> {
-        let (least, until) = (at_least.unwrap_or(Seq::new(1)), Instant::now() + self.patience);
-        loop {
-            // If nothing later than this is agreed, the leader makes a border.
-            self.ask(least.previous());
-            self.listen();
-            if let Some(offer) = self.vouchers.offers(least).first() {
-                return Ok(offer.seq);
-            }
-            self.check_majority()?;
-            if let Some((seq, said)) = self.vouchers.differ(least) {
-                let said: Vec<String> =
-                    said.iter().map(|(who, digest)| format!("{who} {digest:?}")).collect();
-                return Err(Failure::new(format!(
-                    "the replicas do not agree on the state at seq {} ({}): there is nothing that could be backed up. See \
-                     `quorate status` and docs/operations/divergence.md",
-                    seq.number(),
-                    said.join(", ")
-                )));
-            }
-            let agreed = self.vouchers.newest(least);
-            if Instant::now() >= until {
-                return Err(self.no_checkpoint(agreed, least));
-            }
-            self.progress.waits(match agreed {
-                Some(seq) => format!("waiting until the checkpoint of seq {} is written", seq.number()),
-                None => format!("waiting for a checkpoint of seq {} or later", least.number()),
-            });
-            std::thread::sleep(ASK_AGAIN);
-        }
-    }
-
-    fn no_checkpoint(&self, agreed: Option<Seq>, least: Seq) -> Failure {
-        let (seconds, least) = (self.patience.as_secs(), least.number());
-        Failure::new(match agreed {
-            Some(seq) => format!(
-                "a majority agrees on the state at seq {}, but after {seconds} s no replica that can be asked has written it: \
-                 see `quorate status` for a full or slow disk, or wait longer with --timeout",
-                seq.number()
-            ),
-            None => format!(
-                "after {seconds} s no majority has agreed on a checkpoint of seq {least} or later: see `quorate status`. A new \
-                 checkpoint needs a leader"
-            ),
-        })
-    }
-
-    fn ask(&mut self, after: Seq) {
-        let message = StateMessage::WantBorder { seq: after, digest: Digest::new([0; Digest::BYTES]) };
-        for replica in self.links.present() {
-            if self.links.send(replica, &message) {
-                self.links.mark(replica);
-            }
-        }
-    }
-
-    /// Takes in what the replicas answer.
-    fn listen(&mut self) {
-        let mut waited: BTreeSet<ReplicaId> = self.links.present().into_iter().collect();
-        let until = Instant::now() + ANSWER;
-        while !waited.is_empty() {
-            let Some((from, said)) = self.links.next(until.saturating_duration_since(Instant::now())) else {
-                return;
-            };
-            match said {
-                Said::State(message) => self.heard(from, &message),
-                Said::Mark | Said::Gone(_) => _ = waited.remove(&from),
-            }
-        }
-    }
-
-    fn heard(&mut self, from: ReplicaId, message: &StateMessage) {
-        if let StateMessage::Digest { seq, digest, held } = message {
-            self.vouchers.heard(from, *seq, *digest, *held);
-        }
-    }
-
-    /// Fetches a checkpoint, or a later one that takes its place meanwhile.
-    fn fetch(&mut self, at_least: Seq) -> Outcome<Box<Fetched>> {
-        let nothing = Store::new().version();
-        let mut fetch = Fetch::new(self.now(), at_least, nothing, FetchLimits::default());
-        let mut inputs: Vec<Input> = self.links.present().into_iter().map(Input::Connected).collect();
-        inputs.push(Input::Offers(self.vouchers.offers(at_least)));
-        let (mut received, mut moved, mut asked) = (0, Instant::now(), Instant::now());
-        loop {
-            while let Some(input) = inputs.pop() {
-                let mut effects = Vec::new();
-                fetch.step(self.now(), input, &mut effects);
-                for effect in effects {
-                    if let Some(done) = self.on_effect(effect, at_least, &mut inputs) {
-                        return Ok(done);
-                    }
-                }
-            }
-            let progress = fetch.progress();
-            if progress.received > received {
-                (received, moved) = (progress.received, Instant::now());
-            }
-            self.show(&progress);
-            if self.links.present().is_empty() {
-                let absent = absent(&self.links.absent);
-                return Err(Failure::new(format!(
-                    "all connections to the replicas ended:{absent}\nTry again"
-                )));
-            }
-            if moved.elapsed() >= self.patience {
-                return Err(Failure::new(format!(
-                    "nothing came from the replicas for {} s: see `quorate status`, then try again",
-                    self.patience.as_secs()
-                )));
-            }
-            if asked.elapsed() >= ASK_MEANWHILE {
-                asked = Instant::now();
-                // There is an agreed one, so nobody makes another for this.
-                self.ask(Seq::ZERO);
-            }
-            self.wait(&fetch, at_least, &mut inputs);
-        }
-    }
-
-    /// Waits for what comes next, or until the fetch wants to go on by itself.
-    fn wait(&mut self, fetch: &Fetch, at_least: Seq, inputs: &mut Vec<Input>) {
-        let due = fetch.deadline().map_or(ASK_MEANWHILE, |at| {
-            Duration::from_nanos(at.since(self.now()).nanos()).min(ASK_MEANWHILE)
-        });
-        match self.links.next(due) {
-            None => inputs.push(Input::Deadline),
-            Some((from, Said::State(message @ StateMessage::Digest { .. }))) => {
-                self.heard(from, &message);
-                inputs.push(Input::Offers(self.vouchers.offers(at_least)));
-            }
-            Some((from, Said::State(message))) => {
-                if matches!(message, StateMessage::Manifest { .. } | StateMessage::Chunk { .. }) {
-                    self.sources.insert(from);
-                }
-                inputs.push(Input::Receive { from, message });
-            }
-            Some((_, Said::Mark)) => {}
-            Some((from, Said::Gone(_))) => inputs.push(Input::Disconnected(from)),
-        }
-    }
-
-    fn on_effect(&mut self, effect: Effect, at_least: Seq, inputs: &mut Vec<Input>) -> Option<Box<Fetched>> {
-        match effect {
-            Effect::Send { to, message } => {
-                if !self.links.send(to, &message) {
-                    inputs.push(Input::Disconnected(to));
-                }
-            }
-            Effect::NotHeld { source, seq, digest } => {
-                self.vouchers.not_held(source, seq, digest);
-                inputs.push(Input::Offers(self.vouchers.offers(at_least)));
-            }
-            Effect::Lied { source, seq, lie, .. } => self.progress.says(&format!(
-                "warning: {source} sent wrong bytes of the checkpoint of seq {} ({lie:?}); the others are asked",
-                seq.number()
-            )),
-            Effect::Stalled { source } => {
-                self.progress.says(&format!("{source} does not send what it was asked for; the others are asked"));
-            }
-            Effect::StartedOver { seq, .. } => self.progress.says(&format!(
-                "warning: what came of the checkpoint of seq {} changed in this machine's memory; beginning anew",
-                seq.number()
-            )),
-            Effect::Begun { .. } => self.progress.waits("fetching the manifest".to_owned()),
-            // What is interrupted begins anew: a backup has no place for parts.
-            Effect::Keep(_) => {}
-            Effect::Done(fetched) => return Some(fetched),
-        }
-        None
-    }
-
-    fn show(&self, progress: &quorate_state::transfer::Progress) {
-        if progress.manifest {
-            self.progress.moves("fetching", progress.bytes_done, progress.bytes_total);
-        }
-    }
-}
-
-/// The connection was to this cluster; what came must be of it, too.
-fn belongs(image: &Image, cluster: &Cluster) -> Outcome<()> {
-    let system = System::decode(&image.system)
-        .map_err(|why| Failure::new(format!("what the replicas agree on can not be used: {why}")))?;
-    if system.cluster == cluster.id {
-        return Ok(());
-    }
-    let (found, expected) = (system.cluster, cluster.id);
-    Err(Failure::new(format!("what the replicas agree on is of cluster {found}, not of {expected}")))
-}
-
-/// Writes the file; how long it is.
-fn write(
-    file: &mut NewFile,
-    image: &Image,
-    manifest: &Manifest,
-    path: &Path,
-    progress: &Progress,
-) -> Outcome<u64> {
-    let failed = |why: String| Failure::new(format!("can not write {}: {why}", path.display()));
-    let (mut keeper, _) = Keeper::open(file, false).map_err(|why| failed(why.to_string()))?;
-    keeper.submit(Job::Install { image: image.clone() });
-    progress.begins("writing", manifest.total_bytes());
-    let mut done = 0;
-    loop {
-        let step = keeper.step(file);
-        for report in keeper.reports() {
-            match report {
-                Report::Written { bytes, .. } => return Ok(bytes),
-                Report::NoRoom { .. } => return Err(failed("there is no room left on that disk".into())),
-                Report::Failed { what, .. } => return Err(failed(what)),
-                _ => {}
-            }
-        }
-        match step {
-            Step::Worked { bytes, .. } => done += bytes,
-            Step::Idle => return Err(failed("it ended too early".into())),
-        }
-        progress.at(done);
-    }
 }
 
 /// What is said after a backup was made.
@@ -431,8 +109,4 @@ impl Made<'_> {
 
 fn names(replicas: &[ReplicaId]) -> String {
     replicas.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-}
-
-fn absent(absent: &[Absent]) -> String {
-    absent.iter().map(|a| format!("\n  {} at {}: {}", a.replica, a.address, a.why)).collect()
 }

@@ -1,125 +1,12 @@
-//! The file of a backup as the keeper of checkpoints sees it: one that is made and appears under its name only when it is whole and
-//! durable, and one that is only read.
+//! A backup that is there, as the keeper of checkpoints sees it: only read.
 
 use bytes::Bytes;
 use quorate_etcd_grpc::saved;
+use quorate_kit::backups::read_within;
 use quorate_state::checkpoint::Files;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
-use rustix::io::Errno;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
-
-/// A backup under way. Until it is published it has another name beside its own; dropped before, it is removed.
-pub(super) struct NewFile {
-    path: PathBuf,
-    unfinished: PathBuf,
-    file: File,
-    len: u64,
-    /// What the keeper calls it, once it has begun with it.
-    name: Option<String>,
-}
-
-impl NewFile {
-    /// Begins a file that will be `path`.
-    ///
-    /// # Errors
-    /// When there is something already, or no file can be made there.
-    pub(super) fn begin(path: &Path) -> io::Result<Self> {
-        if fs::symlink_metadata(path).is_ok() {
-            return Err(ErrorKind::AlreadyExists.into());
-        }
-        let name = path.file_name().ok_or(ErrorKind::InvalidInput)?;
-        // What ends like a directory could not get that name in the end.
-        if !path.as_os_str().as_encoded_bytes().ends_with(name.as_encoded_bytes()) {
-            return Err(ErrorKind::IsADirectory.into());
-        }
-        let name = name.to_string_lossy();
-        let unfinished = path.with_file_name(format!(".{name}.{}.unfinished", std::process::id()));
-        let file = OpenOptions::new().create(true).truncate(true).read(true).write(true).open(&unfinished)?;
-        Ok(Self { path: path.to_owned(), unfinished, file, len: 0, name: None })
-    }
-
-    /// The keeper knows other files as well, none of which is here.
-    fn check(&self, name: &str) -> io::Result<()> {
-        if self.name.as_deref() == Some(name) { Ok(()) } else { Err(ErrorKind::NotFound.into()) }
-    }
-}
-
-impl Drop for NewFile {
-    fn drop(&mut self) {
-        // Once it was published there is nothing under this name any more.
-        let _ = fs::remove_file(&self.unfinished);
-    }
-}
-
-/// Gives a file its name, unless somebody else has it.
-fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
-    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // This file system can not do both at once.
-        Err(Errno::INVAL | Errno::NOSYS) if fs::symlink_metadata(to).is_ok() => {
-            Err(ErrorKind::AlreadyExists.into())
-        }
-        Err(Errno::INVAL | Errno::NOSYS) => fs::rename(from, to),
-        other => other.map_err(io::Error::from),
-    }
-}
-
-/// Makes names in the directory of this path durable.
-pub(super) fn sync_directory_of(path: &Path) -> io::Result<()> {
-    let above = path.parent().filter(|above| !above.as_os_str().is_empty());
-    File::open(above.unwrap_or(Path::new(".")))?.sync_all()
-}
-
-impl Files for NewFile {
-    fn list(&mut self) -> io::Result<Vec<String>> {
-        Ok(self.name.iter().cloned().collect())
-    }
-    fn len(&mut self, name: &str) -> io::Result<u64> {
-        self.check(name).map(|()| self.len)
-    }
-    fn read(&mut self, name: &str, offset: u64, len: usize) -> io::Result<Bytes> {
-        self.check(name)?;
-        read(&self.file, self.len, offset, len)
-    }
-    fn create(&mut self, name: &str) -> io::Result<()> {
-        (self.name, self.len) = (Some(name.to_owned()), 0);
-        self.file.set_len(0)
-    }
-    fn append(&mut self, name: &str, parts: &[Bytes]) -> io::Result<()> {
-        self.check(name)?;
-        for part in parts {
-            self.file.write_all_at(part, self.len)?;
-            self.len += part.len() as u64;
-        }
-        Ok(())
-    }
-    fn write_at(&mut self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.check(name)?;
-        self.file.write_all_at(bytes, offset)
-    }
-    fn truncate(&mut self, name: &str, len: u64) -> io::Result<()> {
-        self.check(name)?;
-        self.len = self.len.min(len);
-        self.file.set_len(self.len)
-    }
-    fn sync(&mut self, name: &str) -> io::Result<()> {
-        self.check(name)?;
-        self.file.sync_all()
-    }
-    fn publish(&mut self, from: &str, to: &str) -> io::Result<()> {
-        self.check(from)?;
-        rename_new(&self.unfinished, &self.path)?;
-        self.name = Some(to.to_owned());
-        sync_directory_of(&self.path)
-    }
-    fn delete(&mut self, name: &str) -> io::Result<()> {
-        self.check(name)?;
-        self.name = None;
-        fs::remove_file(&self.unfinished)
-    }
-}
+use std::path::Path;
 
 /// A backup that is there, also one that etcdctl saved; only read.
 pub(super) struct OldFile {
@@ -167,7 +54,7 @@ impl Files for OldFile {
         Ok(self.len)
     }
     fn read(&mut self, _: &str, offset: u64, len: usize) -> io::Result<Bytes> {
-        read(&self.file, self.len, offset, len)
+        read_within(&self.file, self.len, offset, len)
     }
     fn create(&mut self, _: &str) -> io::Result<()> {
         Err(refused())
@@ -190,16 +77,6 @@ impl Files for OldFile {
     fn delete(&mut self, _: &str) -> io::Result<()> {
         Err(refused())
     }
-}
-
-/// Before memory is taken for it, the place is compared with the file: it may come from damaged bytes.
-fn read(file: &File, file_len: u64, offset: u64, len: usize) -> io::Result<Bytes> {
-    if offset.checked_add(len as u64).is_none_or(|end| end > file_len) {
-        return Err(ErrorKind::UnexpectedEof.into());
-    }
-    let mut bytes = vec![0; len];
-    file.read_exact_at(&mut bytes, offset)?;
-    Ok(bytes.into())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! How far long work is: a bar on standard error, where that is a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use quorate_kit::backups;
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
@@ -15,20 +16,24 @@ impl Progress {
     /// Nothing is done yet.
     pub(super) fn new() -> Self {
         if !std::io::stderr().is_terminal() {
-            return Self::silent();
+            return Self { bar: ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()) };
         }
         let bar = ProgressBar::no_length();
         bar.enable_steady_tick(TICK);
         Self { bar }
     }
 
-    /// Nobody looks on.
-    pub(super) fn silent() -> Self {
-        Self { bar: ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()) }
+    /// Shows how far a backup under way is.
+    pub(super) fn follow(&self, now: backups::Progress) {
+        match now {
+            backups::Progress::Waits(what) => self.waits(what),
+            backups::Progress::Moves(what, bytes, all) => self.moves(what, bytes, all),
+            backups::Progress::Says(text) => self.says(&text),
+        }
     }
 
     /// Waits for something that says nothing of how far it is.
-    pub(super) fn waits(&self, what: String) {
+    fn waits(&self, what: String) {
         // A template of our own making is well-formed; without it the bar is plain.
         if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {elapsed}") {
             self.bar.set_style(style);
@@ -48,7 +53,7 @@ impl Progress {
     }
 
     /// So many of so many bytes are done; the first time, the work begins.
-    pub(super) fn moves(&self, what: &str, bytes: u64, all: u64) {
+    fn moves(&self, what: &str, bytes: u64, all: u64) {
         if self.bar.prefix() != what {
             self.begins(what, all);
         }
@@ -62,7 +67,7 @@ impl Progress {
     }
 
     /// A line beside the bar.
-    pub(super) fn says(&self, text: &str) {
+    fn says(&self, text: &str) {
         self.bar.suspend(|| eprintln!("{text}"));
     }
 }

@@ -7,7 +7,6 @@
 //! The directory appears under its name when all of it is there: a cluster of which the state is missing would start empty.
 
 use super::facts::{Facts, utc};
-use super::file::sync_directory_of;
 use super::look;
 use super::progress::Progress;
 use crate::dev;
@@ -18,6 +17,7 @@ use quorate_command::failure::{Doing as _, Failure, Outcome};
 use quorate_command::layout::{self, DurabilityChoice, Origin, Plan, REPLICA_FILE, ServiceChoice};
 use quorate_command::ordering::OrderArgs;
 use quorate_command::print;
+use quorate_kit::backups::sync_directory_of;
 use quorate_node::System;
 use quorate_runtime::CheckpointFiles;
 use quorate_state::checkpoint::{Image, Job, Keeper, Report, Step};

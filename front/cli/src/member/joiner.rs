@@ -104,6 +104,7 @@ impl Joiner {
         if let Some(front) = config.front.get_mut(etcd::FRONT) {
             let listen = self.etcd(front.get("listen").and_then(Value::as_str), making)?;
             front.extend(listen.map(|listen| ("listen".to_owned(), listen.into())));
+            etcd::take_along(front, like.parent().unwrap_or(Path::new("")));
         }
         config.tls = if config.plain { None } else { Some(self.certificates(cluster, making)?) };
         let identity = Identity {

@@ -1,6 +1,8 @@
 use super::{complete, read_config};
+use crate::etcd;
 use quorate_runtime::{Config, MemberConfig, ServiceConfig};
 use quorate_types::ClusterId;
+use std::path::Path;
 
 fn service(name: &str, settings: &str) -> Result<ServiceConfig, String> {
     let mut service = ServiceConfig { name: name.into(), settings: settings.parse().expect("a table") };
@@ -62,4 +64,17 @@ fn fronts_are_checked_when_a_configuration_is_read() {
         let why = read(service, front).expect_err(says);
         assert!(why.contains(says) && why.contains("replica.toml"), "{why}");
     }
+}
+
+/// A replica that joins gets the settings of another one, in a directory of its own.
+#[test]
+fn the_key_of_tokens_is_found_from_another_directory() {
+    let taken = |text: &str| {
+        let mut table: toml::Table = text.parse().expect("a table");
+        etcd::take_along(&mut table, Path::new("/prod/replica-1"));
+        table.to_string()
+    };
+    assert!(taken("tokens = { key = \"token.pem\" }").contains("\"/prod/replica-1/token.pem\""));
+    assert!(taken("tokens = { key = \"/etc/token.pem\" }").contains("\"/etc/token.pem\""));
+    assert_eq!(taken("listen = \"a:1\""), "listen = \"a:1\"\n");
 }

@@ -1,7 +1,6 @@
 //! The connections of an operator to the replicas, all at once: a thread for each reads, one inbox takes what they say.
 
-use quorate::client::{AdminConnection, AdminSender};
-use quorate_command::cluster::Cluster;
+use quorate::client::{AdminConnection, AdminSender, ClientFile, Credentials};
 use quorate_types::ReplicaId;
 use quorate_wire::{FrameKind, OutFrame, StateMessage};
 use std::collections::BTreeMap;
@@ -26,10 +25,25 @@ pub(super) enum Said {
 
 /// A replica that can't be asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Absent {
-    pub(super) replica: ReplicaId,
-    pub(super) address: String,
-    pub(super) why: String,
+pub struct Absent {
+    /// Which one.
+    pub replica: ReplicaId,
+    /// Where it was looked for.
+    pub address: String,
+    /// Why it can't be asked.
+    pub why: String,
+}
+
+/// Those that can't be asked, a line for each, each after a line end.
+pub fn absent(absent: &[Absent]) -> String {
+    absent.iter().map(|a| format!("\n  {} at {}: {}", a.replica, a.address, a.why)).collect()
+}
+
+/// What an operator shows to the replicas; none where connections are plain.
+fn credentials(cluster: &ClientFile) -> Result<Option<Credentials>, String> {
+    let Some(tls) = &cluster.tls else { return Ok(None) };
+    let files = tls.for_operators().unwrap_or(&tls.client);
+    Credentials::load(files).map(Some).map_err(|why| why.to_string())
 }
 
 /// Connections to the replicas.
@@ -43,20 +57,20 @@ pub(super) struct Links {
 
 impl Links {
     /// Connects to every replica that answers.
-    pub(super) fn connect(cluster: &Cluster) -> Self {
+    pub(super) fn connect(cluster: &ClientFile) -> Self {
         let (outbox, inbox) = channel();
         let addresses = cluster.members.iter().cloned().collect();
         let mut links = Self { senders: BTreeMap::new(), inbox, addresses, absent: Vec::new() };
-        let credentials = cluster.credentials();
+        let credentials = credentials(cluster);
         let connected: Vec<_> = std::thread::scope(|scope| {
             let dial = |(replica, address): &(ReplicaId, String)| {
                 let (replica, address) = (*replica, address.clone());
                 let credentials = &credentials;
                 let dial = move || match credentials {
                     Ok(own) => {
-                        AdminConnection::connect(replica, &address, cluster.id, own.as_deref(), CONNECT)
+                        AdminConnection::connect(replica, &address, cluster.cluster, own.as_ref(), CONNECT)
                     }
-                    Err(why) => Err(why.to_string()),
+                    Err(why) => Err(why.clone()),
                 };
                 (replica, scope.spawn(dial))
             };

@@ -1,0 +1,372 @@
+//! Finds out what the replicas agree on, fetches it from all of them at once, writes it.
+//!
+//! An operator is served like a replica that lacks a checkpoint (docs/protocols/state.md), so a backup takes nothing that replicas do
+//! not do anyway: no pause, no load beyond the configured transfer rate.
+
+use super::NoBackup;
+use super::links::{Absent, Links, Said, absent};
+use super::new_file::NewFile;
+use super::vouchers::Vouchers;
+use quorate::client::{ClientFile, ReadOptions};
+use quorate_node::System;
+use quorate_state::checkpoint::{Image, Job, Keeper, Manifest, Report, Step};
+use quorate_state::store::Store;
+use quorate_state::transfer::{Effect, Fetch, FetchLimits, Fetched, Input};
+use quorate_types::{Digest, ReplicaId, Seq, Time};
+use quorate_wire::StateMessage;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long the cluster may take to say what is acknowledged.
+const READ: Duration = Duration::from_secs(10);
+/// How often the replicas are asked what they agree on, as long as that is not enough.
+const ASK_AGAIN: Duration = Duration::from_millis(200);
+/// How often they are asked while a checkpoint is fetched: they may make newer ones and delete this one.
+const ASK_MEANWHILE: Duration = Duration::from_secs(2);
+/// Who has not said what it knows after this is not waited for.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// What is wanted of a backup.
+pub struct Wanted {
+    /// Whether everything is in it that was acknowledged until now.
+    pub fresh: bool,
+    /// How long nothing may move.
+    pub patience: Duration,
+}
+
+/// Makes a backup of this cluster in a file that was begun, which is named `path` in the end.
+///
+/// # Errors
+/// Says why there is none.
+pub fn make(
+    cluster: &ClientFile,
+    wanted: &Wanted,
+    file: &mut NewFile,
+    path: &Path,
+    progress: &dyn Fn(Progress),
+) -> Result<Made, NoBackup> {
+    let at_least = if wanted.fresh { Some(acknowledged(cluster)?) } else { None };
+    let links = Links::connect(cluster);
+    let mut create = Create::new(cluster, links, wanted.patience, progress)?;
+    let target = create.agreed(at_least)?;
+    let fetched = create.fetch(target)?;
+    let Fetched { manifest, system, store } = *fetched;
+    let image = Image { seq: manifest.seq(), border: manifest.border(), system, objects: store.version() };
+    belongs(&image, cluster)?;
+    let bytes = write(file, &image, &manifest, path, progress)?;
+    let vouched = create.vouchers.of(manifest.seq(), manifest.digest());
+    let from: Vec<ReplicaId> = create.sources.iter().copied().collect();
+    let absent = std::mem::take(&mut create.links.absent);
+    Ok(Made { manifest, image, bytes, vouched, from, absent })
+}
+
+/// How far it is, for whoever looks on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It waits for something that says nothing of how far it is.
+    Waits(String),
+    /// So many of so many bytes are done of this part of the work.
+    Moves(&'static str, u64, u64),
+    /// Something that is worth a line.
+    Says(String),
+}
+
+/// What was made.
+pub struct Made {
+    /// What the replicas agree on.
+    pub manifest: Manifest,
+    /// It.
+    pub image: Image,
+    /// How long the file is.
+    pub bytes: u64,
+    /// Who vouches for it.
+    pub vouched: Vec<ReplicaId>,
+    /// Who sent parts of it.
+    pub from: Vec<ReplicaId>,
+    /// Who could not be asked.
+    pub absent: Vec<Absent>,
+}
+
+/// The seq up to which everything was executed that was acknowledged until now: a strong read says it, whatever the service
+/// makes of the question.
+fn acknowledged(cluster: &ClientFile) -> Result<Seq, NoBackup> {
+    let builder = cluster.builder();
+    let client = builder.timeout(READ).build_blocking();
+    let client = client.map_err(|why| NoBackup::new(format!("can not ask the replicas: {why}")))?;
+    let read = client.read(Vec::new(), ReadOptions::STRONG).map_err(|why| {
+        NoBackup::new(format!(
+            "can not find out which writes were acknowledged: {why}. With --fresh a majority of the replicas must be up and one \
+             of them lead: see `quorate status`. Without it, the newest checkpoint that is there already is taken"
+        ))
+    })?;
+    Ok(read.seq.max(Seq::new(1)))
+}
+
+struct Create<'a> {
+    links: Links,
+    vouchers: Vouchers,
+    /// Who sent something of it.
+    sources: BTreeSet<ReplicaId>,
+    patience: Duration,
+    progress: &'a dyn Fn(Progress),
+    started: Instant,
+}
+
+impl<'a> Create<'a> {
+    fn new(
+        cluster: &ClientFile,
+        links: Links,
+        patience: Duration,
+        progress: &'a dyn Fn(Progress),
+    ) -> Result<Self, NoBackup> {
+        let vouchers = Vouchers::new(cluster.members.iter().map(|(replica, _)| *replica));
+        let sources = BTreeSet::new();
+        let create = Self { links, vouchers, sources, patience, progress, started: Instant::now() };
+        create.check_majority()?;
+        Ok(create)
+    }
+
+    fn now(&self) -> Time {
+        Time::from_nanos(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    fn check_majority(&self) -> Result<(), NoBackup> {
+        let (present, needed) = (self.links.present().len(), self.vouchers.needed());
+        if present >= needed {
+            return Ok(());
+        }
+        Err(NoBackup::new(format!(
+            "{present} of the replicas can be asked, and {needed} must agree on what is backed up:{}\nStart them, or run this where \
+             they can be reached",
+            absent(&self.links.absent)
+        )))
+    }
+
+    /// Asks all replicas what they have, until a checkpoint is agreed on and held by one of them: of this seq or later, or else
+    /// the newest there is.
+    fn agreed(&mut self, at_least: Option<Seq>) -> Result<Seq, NoBackup> {
+        let (least, until) = (at_least.unwrap_or(Seq::new(1)), Instant::now() + self.patience);
+        loop {
+            // If nothing later than this is agreed, the leader makes a border.
+            self.ask(least.previous());
+            self.listen();
+            if let Some(offer) = self.vouchers.offers(least).first() {
+                return Ok(offer.seq);
+            }
+            self.check_majority()?;
+            if let Some((seq, said)) = self.vouchers.differ(least) {
+                let said: Vec<String> =
+                    said.iter().map(|(who, digest)| format!("{who} {digest:?}")).collect();
+                return Err(NoBackup::new(format!(
+                    "the replicas do not agree on the state at seq {} ({}): there is nothing that could be backed up. See \
+                     `quorate status` and docs/operations/divergence.md",
+                    seq.number(),
+                    said.join(", ")
+                )));
+            }
+            let agreed = self.vouchers.newest(least);
+            if Instant::now() >= until {
+                return Err(self.no_checkpoint(agreed, least));
+            }
+            (self.progress)(Progress::Waits(match agreed {
+                Some(seq) => format!("waiting until the checkpoint of seq {} is written", seq.number()),
+                None => format!("waiting for a checkpoint of seq {} or later", least.number()),
+            }));
+            std::thread::sleep(ASK_AGAIN);
+        }
+    }
+
+    fn no_checkpoint(&self, agreed: Option<Seq>, least: Seq) -> NoBackup {
+        let (seconds, least) = (self.patience.as_secs(), least.number());
+        NoBackup::new(match agreed {
+            Some(seq) => format!(
+                "a majority agrees on the state at seq {}, but after {seconds} s no replica that can be asked has written it: \
+                 see `quorate status` for a full or slow disk, or wait longer with --timeout",
+                seq.number()
+            ),
+            None => format!(
+                "after {seconds} s no majority has agreed on a checkpoint of seq {least} or later: see `quorate status`. A new \
+                 checkpoint needs a leader"
+            ),
+        })
+    }
+
+    fn ask(&mut self, after: Seq) {
+        let message = StateMessage::WantBorder { seq: after, digest: Digest::new([0; Digest::BYTES]) };
+        for replica in self.links.present() {
+            if self.links.send(replica, &message) {
+                self.links.mark(replica);
+            }
+        }
+    }
+
+    /// Takes in what the replicas answer.
+    fn listen(&mut self) {
+        let mut waited: BTreeSet<ReplicaId> = self.links.present().into_iter().collect();
+        let until = Instant::now() + ANSWER;
+        while !waited.is_empty() {
+            let Some((from, said)) = self.links.next(until.saturating_duration_since(Instant::now())) else {
+                return;
+            };
+            match said {
+                Said::State(message) => self.heard(from, &message),
+                Said::Mark | Said::Gone(_) => _ = waited.remove(&from),
+            }
+        }
+    }
+
+    fn heard(&mut self, from: ReplicaId, message: &StateMessage) {
+        if let StateMessage::Digest { seq, digest, held } = message {
+            self.vouchers.heard(from, *seq, *digest, *held);
+        }
+    }
+
+    /// Fetches a checkpoint, or a later one that takes its place meanwhile.
+    fn fetch(&mut self, at_least: Seq) -> Result<Box<Fetched>, NoBackup> {
+        let nothing = Store::new().version();
+        let mut fetch = Fetch::new(self.now(), at_least, nothing, FetchLimits::default());
+        let mut inputs: Vec<Input> = self.links.present().into_iter().map(Input::Connected).collect();
+        inputs.push(Input::Offers(self.vouchers.offers(at_least)));
+        let (mut received, mut moved, mut asked) = (0, Instant::now(), Instant::now());
+        loop {
+            while let Some(input) = inputs.pop() {
+                let mut effects = Vec::new();
+                fetch.step(self.now(), input, &mut effects);
+                for effect in effects {
+                    if let Some(done) = self.on_effect(effect, at_least, &mut inputs) {
+                        return Ok(done);
+                    }
+                }
+            }
+            let progress = fetch.progress();
+            if progress.received > received {
+                (received, moved) = (progress.received, Instant::now());
+            }
+            self.show(&progress);
+            if self.links.present().is_empty() {
+                let absent = absent(&self.links.absent);
+                return Err(NoBackup::new(format!(
+                    "all connections to the replicas ended:{absent}\nTry again"
+                )));
+            }
+            if moved.elapsed() >= self.patience {
+                return Err(NoBackup::new(format!(
+                    "nothing came from the replicas for {} s: see `quorate status`, then try again",
+                    self.patience.as_secs()
+                )));
+            }
+            if asked.elapsed() >= ASK_MEANWHILE {
+                asked = Instant::now();
+                // There is an agreed one, so nobody makes another for this.
+                self.ask(Seq::ZERO);
+            }
+            self.wait(&fetch, at_least, &mut inputs);
+        }
+    }
+
+    /// Waits for what comes next, or until the fetch wants to go on by itself.
+    fn wait(&mut self, fetch: &Fetch, at_least: Seq, inputs: &mut Vec<Input>) {
+        let due = fetch.deadline().map_or(ASK_MEANWHILE, |at| {
+            Duration::from_nanos(at.since(self.now()).nanos()).min(ASK_MEANWHILE)
+        });
+        match self.links.next(due) {
+            None => inputs.push(Input::Deadline),
+            Some((from, Said::State(message @ StateMessage::Digest { .. }))) => {
+                self.heard(from, &message);
+                inputs.push(Input::Offers(self.vouchers.offers(at_least)));
+            }
+            Some((from, Said::State(message))) => {
+                if matches!(message, StateMessage::Manifest { .. } | StateMessage::Chunk { .. }) {
+                    self.sources.insert(from);
+                }
+                inputs.push(Input::Receive { from, message });
+            }
+            Some((_, Said::Mark)) => {}
+            Some((from, Said::Gone(_))) => inputs.push(Input::Disconnected(from)),
+        }
+    }
+
+    fn on_effect(&mut self, effect: Effect, at_least: Seq, inputs: &mut Vec<Input>) -> Option<Box<Fetched>> {
+        match effect {
+            Effect::Send { to, message } => {
+                if !self.links.send(to, &message) {
+                    inputs.push(Input::Disconnected(to));
+                }
+            }
+            Effect::NotHeld { source, seq, digest } => {
+                self.vouchers.not_held(source, seq, digest);
+                inputs.push(Input::Offers(self.vouchers.offers(at_least)));
+            }
+            Effect::Lied { source, seq, lie, .. } => self.say(format!(
+                "warning: {source} sent wrong bytes of the checkpoint of seq {} ({lie:?}); the others are asked",
+                seq.number()
+            )),
+            Effect::Stalled { source } => {
+                self.say(format!("{source} does not send what it was asked for; the others are asked"));
+            }
+            Effect::StartedOver { seq, .. } => self.say(format!(
+                "warning: what came of the checkpoint of seq {} changed in this machine's memory; beginning anew",
+                seq.number()
+            )),
+            Effect::Begun { .. } => (self.progress)(Progress::Waits("fetching the manifest".to_owned())),
+            // What is interrupted begins anew: a backup has no place for parts.
+            Effect::Keep(_) => {}
+            Effect::Done(fetched) => return Some(fetched),
+        }
+        None
+    }
+
+    fn say(&self, text: String) {
+        (self.progress)(Progress::Says(text));
+    }
+
+    fn show(&self, progress: &quorate_state::transfer::Progress) {
+        if progress.manifest {
+            (self.progress)(Progress::Moves("fetching", progress.bytes_done, progress.bytes_total));
+        }
+    }
+}
+
+/// The connection was to this cluster; what came must be of it, too.
+fn belongs(image: &Image, cluster: &ClientFile) -> Result<(), NoBackup> {
+    let system = System::decode(&image.system)
+        .map_err(|why| NoBackup::new(format!("what the replicas agree on can not be used: {why}")))?;
+    if system.cluster == cluster.cluster {
+        return Ok(());
+    }
+    let (found, expected) = (system.cluster, cluster.cluster);
+    Err(NoBackup::new(format!("what the replicas agree on is of cluster {found}, not of {expected}")))
+}
+
+/// Writes the file; how long it is.
+fn write(
+    file: &mut NewFile,
+    image: &Image,
+    manifest: &Manifest,
+    path: &Path,
+    progress: &dyn Fn(Progress),
+) -> Result<u64, NoBackup> {
+    let failed = |why: String| NoBackup::new(format!("can not write {}: {why}", path.display()));
+    let (mut keeper, _) = Keeper::open(file, false).map_err(|why| failed(why.to_string()))?;
+    keeper.submit(Job::Install { image: image.clone() });
+    let all = manifest.total_bytes();
+    progress(Progress::Moves("writing", 0, all));
+    let mut done = 0;
+    loop {
+        let step = keeper.step(file);
+        for report in keeper.reports() {
+            match report {
+                Report::Written { bytes, .. } => return Ok(bytes),
+                Report::NoRoom { .. } => return Err(failed("there is no room left on that disk".into())),
+                Report::Failed { what, .. } => return Err(failed(what)),
+                _ => {}
+            }
+        }
+        match step {
+            Step::Worked { bytes, .. } => done += bytes,
+            Step::Idle => return Err(failed("it ended too early".into())),
+        }
+        progress(Progress::Moves("writing", done, all));
+    }
+}
