@@ -13,6 +13,7 @@ pub mod auth;
 mod config;
 mod effects;
 pub mod fuzzing;
+pub mod ledger;
 mod message;
 pub mod mod_smart;
 mod nature;

@@ -1,8 +1,9 @@
 //! STOP-DATA that is not so: what its sender locked, wrote and decided when it entered a view.
 
 use super::{Plays, Said, Saying, Voice};
+use quorate_order::ledger::Proof;
 use quorate_order::mod_smart::digest_of;
-use quorate_order::mod_smart::message::{ModSmartBody as Body, Proof};
+use quorate_order::mod_smart::message::ModSmartBody as Body;
 use quorate_types::{Digest, InstanceId, MembershipId, ReplicaId, Slot, View};
 
 /// How.

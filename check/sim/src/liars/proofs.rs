@@ -2,8 +2,9 @@
 
 use super::{Plays, Said, Saying, Voice};
 use quorate_order::auth::Signed;
+use quorate_order::ledger::Proof;
 use quorate_order::mod_smart::digest_of;
-use quorate_order::mod_smart::message::{ModSmartBody as Body, ModSmartMessage, Proof};
+use quorate_order::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
 use quorate_types::{ReplicaId, Slot};
 
 /// See the module.

@@ -5,8 +5,9 @@ use super::*;
 use crate::plan::Profile;
 use quorate_order::auth::Signature;
 use quorate_order::auth::{Authenticator, Keyed};
+use quorate_order::ledger::Proof;
 use quorate_order::mod_smart::Statements;
-use quorate_order::mod_smart::message::{Collect, Proof};
+use quorate_order::mod_smart::message::Collect;
 use quorate_types::{
     AgreedTime, FaultModel, ItemsBuilder, MembershipId, ReplicaId, RequestNumber, Seq, SessionId,
 };

@@ -5,8 +5,9 @@ use crate::random::Rng;
 use bytes::Bytes;
 use quorate_order::auth::Authenticator;
 use quorate_order::auth::Signature;
+use quorate_order::ledger::Proof;
 use quorate_order::mod_smart::Statements;
-use quorate_order::mod_smart::message::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof};
+use quorate_order::mod_smart::message::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage};
 use quorate_types::{
     AgreedTime, ClusterId, Digest, InstanceId, ItemsBuilder, MembershipId, ReplicaId, RequestNumber,
     SessionId, Slot, View,
