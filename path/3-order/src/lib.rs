@@ -156,6 +156,27 @@ pub struct Status {
     pub memberships: Vec<Arc<Memberships>>,
 }
 
+impl Status {
+    /// Of who is in this view, follows this leader, and decided that much; nothing is known of others.
+    pub fn of(view: View, leader: Option<ReplicaId>, decided: Slot, membership: Arc<Memberships>) -> Self {
+        Self {
+            view,
+            leader,
+            decided,
+            members: Vec::new(),
+            caught_up: Vec::new(),
+            there: Vec::new(),
+            lost: Vec::new(),
+            open: Vec::new(),
+            lease: None,
+            answered_by_lease: 0,
+            committed_membership: membership.now().number(),
+            memberships: vec![membership.clone()],
+            membership,
+        }
+    }
+}
+
 /// What the records that were given back tell, before the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restored {

@@ -130,6 +130,11 @@ impl Decided {
 }
 
 impl Floor {
+    /// After this slot, and nothing else is to be said.
+    pub fn after(slot: Slot, view: View, cleared: bool) -> Self {
+        Self { slot, view, cleared, own: Bytes::new(), anchor: None, proof: None }
+    }
+
     /// The record that says this.
     pub fn record(&self) -> Stored {
         let mut head = head_of(self.slot, self.view);

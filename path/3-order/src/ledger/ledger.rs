@@ -2,7 +2,7 @@
 //!
 //! Tests: tests/ledger.rs.
 
-use super::replay::{Replay, Votes};
+use super::replay::Replay;
 use super::slots::{Entry, Slots};
 use super::{Decided, Delivery, Floor, Proof, Question, Records, inconsistent};
 use crate::{Anchor, Effects, Stored};
@@ -58,6 +58,10 @@ impl Ledger {
     pub fn delivered(&self) -> Slot {
         self.delivery.slot()
     }
+    /// The last slot that is known to be decided: here, or in a checkpoint ahead of the log.
+    pub fn known(&self) -> Slot {
+        self.last().max(self.delivered())
+    }
     /// Batch and proof of a decided slot. None where it is not decided, or before the floor; an empty place where it is not in memory.
     pub fn get(&self, slot: Slot) -> Option<Option<&(Batch, Proof)>> {
         self.slots.get(slot).map(|entry| entry.kept.as_ref())
@@ -86,11 +90,6 @@ impl Ledger {
     pub fn keep_from(&self, open: Option<RecordId>) -> Option<RecordId> {
         self.records.keep_from([self.slots.first_record(), open])
     }
-    /// The slot after which the log begins, also before the start: then with what the records tell that were given so far.
-    pub fn begins_after(&self, started: bool, votes: Votes) -> Slot {
-        if started { self.slots.floor() } else { self.replayed_from(votes) }
-    }
-
     /// The slot after the last one is decided, in this view. `known`: the record that holds its batch, where there is one.
     pub fn decide(
         &mut self,

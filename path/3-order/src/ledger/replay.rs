@@ -10,7 +10,7 @@
 
 use super::slots::Entry;
 use super::{Ledger, Proof, inconsistent};
-use crate::Anchor;
+use crate::{Anchor, Restored};
 use quorate_types::{Halt, RecordId, Slot};
 use quorate_wire::Batch;
 use std::collections::VecDeque;
@@ -203,14 +203,18 @@ impl Ledger {
         self.replay.gap
     }
 
-    /// Whether a record since the last gap says how this replica voted.
-    pub fn knows_vote(&self) -> bool {
-        self.replay.vouched || !self.replay.gap
+    /// What all that was given so far tells. `votes`: what is known of those that were read last.
+    pub fn restored(&self, votes: Votes) -> Restored {
+        Restored {
+            knows_vote: self.knows_vote(),
+            needs_checkpoint: self.slots.floor() > self.replay.anchor,
+            begins_after: self.replayed_from(votes),
+        }
     }
 
-    /// Whether slots are missing between the checkpoint and what follows a gap.
-    pub fn misses_slots(&self) -> bool {
-        self.slots.floor() > self.replay.anchor
+    fn knows_vote(&self) -> bool {
+        // A record since the last gap says it.
+        self.replay.vouched || !self.replay.gap
     }
 
     /// A checkpoint of this slot, with this anchor, is here that continues what is left. Whether all votes so far are over.
@@ -234,7 +238,7 @@ impl Ledger {
 
     /// After which slot the records begin that were given so far: those that lead to the checkpoint are here, and nobody need be given that
     /// checkpoint for them.
-    pub(super) fn replayed_from(&self, votes: Votes) -> Slot {
+    fn replayed_from(&self, votes: Votes) -> Slot {
         let Replay { anchor, earlier, .. } = &self.replay;
         if let Some((floor, _)) = self.ends_before_checkpoint(votes) {
             return floor;
@@ -247,7 +251,7 @@ impl Ledger {
     /// All records were given. Whether the votes that were read last are on the slot that is not decided; if not, they are over.
     pub fn go_on(&mut self, votes: Votes) -> bool {
         assert!(
-            self.knows_vote() && !self.misses_slots(),
+            self.knows_vote() && self.slots.floor() <= self.replay.anchor,
             "INV-LEDGER-5: whoever lost records takes part only from a checkpoint on that continues what is left"
         );
         let Some((floor, _)) = self.ends_before_checkpoint(votes) else {

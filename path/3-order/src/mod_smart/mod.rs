@@ -438,11 +438,9 @@ impl Order for ModSmart {
     }
 
     fn restored(&self) -> Restored {
-        Restored {
-            knows_vote: self.ledger.knows_vote(),
-            needs_checkpoint: self.ledger.misses_slots(),
-            begins_after: self.ledger.begins_after(self.started, self.votes_read()),
-        }
+        let restored = self.ledger.restored(self.votes_read());
+        let begins_after = if self.started { self.ledger.floor() } else { restored.begins_after };
+        Restored { begins_after, ..restored }
     }
 
     fn covers(&self, slot: Slot, anchor: &Anchor) -> bool {

@@ -26,6 +26,12 @@ fn decided(ledger: &mut Ledger, from: u64, to: u64) {
     }
 }
 
+/// Whether nothing is missing.
+fn whole(ledger: &Ledger) -> bool {
+    let restored = ledger.restored(NONE);
+    restored.knows_vote && !restored.needs_checkpoint
+}
+
 fn state(ledger: &Ledger) -> (u64, u64, u64) {
     (ledger.floor().number(), ledger.last().number(), ledger.delivered().number())
 }
@@ -34,7 +40,7 @@ fn state(ledger: &Ledger) -> (u64, u64, u64) {
 fn whole_records_give_the_log_back() {
     let mut ledger = begun(0);
     decided(&mut ledger, 1, 5);
-    assert!(ledger.knows_vote() && !ledger.misses_slots() && ledger.go_on(NONE));
+    assert!(whole(&ledger) && ledger.go_on(NONE));
     assert_eq!(state(&ledger), (0, 5, 0), "nothing was handed on");
     ledger.check();
 }
@@ -44,7 +50,7 @@ fn whole_records_give_the_log_back() {
 fn what_leads_to_the_checkpoint_is_kept() {
     let mut ledger = begun(4);
     decided(&mut ledger, 2, 6);
-    assert_eq!(ledger.begins_after(false, NONE), slot(1));
+    assert_eq!(ledger.restored(NONE).begins_after, slot(1));
     assert!(ledger.go_on(NONE));
     assert_eq!(state(&ledger), (1, 6, 4));
     ledger.check();
@@ -72,12 +78,12 @@ fn missing_slots_need_a_checkpoint() {
     let mut ledger = begun(0);
     decided(&mut ledger, 1, 2);
     ledger.restore_gap();
-    assert!(!ledger.knows_vote(), "what was lost may have been a vote");
+    assert!(!ledger.restored(NONE).knows_vote, "what was lost may have been a vote");
     decided(&mut ledger, 5, 6);
-    assert!(ledger.knows_vote() && ledger.misses_slots());
+    assert!(ledger.restored(NONE).knows_vote && ledger.restored(NONE).needs_checkpoint);
     let anchor = Anchor::decode(b"anchor").expect("short");
     assert!(!ledger.restore_over(slot(5), anchor), "the votes are behind it");
-    assert!(!ledger.misses_slots() && ledger.floor_is_due() == Some(false) && ledger.go_on(NONE));
+    assert!(whole(&ledger) && ledger.floor_is_due() == Some(false) && ledger.go_on(NONE));
     assert_eq!(state(&ledger), (5, 6, 5));
     ledger.check();
 }
