@@ -5,6 +5,9 @@
 //! for bit. It never touches a clock, disk, socket or thread; it says what must be durable before a message leaves
 //! ([`Effect::Send::after`]), and the host can not forget it.
 //!
+//! A protocol brings its rules. Records, old slots, restarts and delivery are the [`ledger`]'s; what the rest of the program must know of a
+//! protocol stands in its row ([`protocols`]) (docs/decisions/0034-a-protocol-is-rules-and-a-nature.md).
+//!
 //! Start with this file, then `raft/mod.rs`. Golden scripts: check/script/scripts. The suite that every protocol passes:
 //! check/script/tests/order_suite.rs.
 
