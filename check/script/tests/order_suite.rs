@@ -3,12 +3,14 @@
 //! are part of each test.
 
 mod suite;
+mod toy;
 
 use quorate_auth::Trusting;
+use quorate_order::OrderConfig;
 use quorate_order::mod_smart::{ModSmart, ModSmartConfig};
 use quorate_order::raft::{Raft, RaftConfig};
 use quorate_script::raft::check_send;
-use quorate_types::FaultModel;
+use quorate_types::{FaultModel, InstanceId};
 use suite::Protocol;
 
 const RAFT: Protocol = Protocol {
@@ -45,6 +47,17 @@ const MOD_SMART_IN_A_NUTSHELL: Protocol = Protocol {
         Box::new(ModSmart::new(config, Box::new(Trusting)))
     },
     ..MOD_SMART
+};
+
+/// A protocol of one member, of a few lines, that is in no list; with so little memory that it reads nearly everything back.
+const TOY: Protocol = Protocol {
+    make: |me, members, seed| {
+        let toy = quorate_order::Protocol::of(&toy::ROW);
+        let config = OrderConfig::new(toy, me, members.to_vec(), seed);
+        OrderConfig { cache_bytes: 200, ..config }.build(InstanceId::new(1), 0)
+    },
+    check_send: |_, from, _, message| panic!("{from} is alone, and says {message:?}"),
+    garbage: suite::garbage::raft,
 };
 
 macro_rules! order_suite {
@@ -126,3 +139,14 @@ order_suite!(raft, RAFT);
 order_suite!(raft_in_a_nutshell, RAFT_IN_A_NUTSHELL);
 order_suite!(mod_smart, MOD_SMART);
 order_suite!(mod_smart_in_a_nutshell, MOD_SMART_IN_A_NUTSHELL);
+
+mod the_toy {
+    use super::{TOY, suite};
+
+    order_suite!(@one TOY, alone, 1);
+
+    #[test]
+    fn garbage_never_panics() {
+        suite::garbage_never_panics(TOY);
+    }
+}

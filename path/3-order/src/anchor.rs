@@ -18,6 +18,9 @@ pub struct Anchor {
 }
 
 impl Anchor {
+    /// An anchor that says nothing.
+    pub const EMPTY: Self = Self { bytes: Bytes::new() };
+
     /// The anchor that consists of these bytes.
     ///
     /// # Errors

@@ -5,6 +5,9 @@
 //! for bit. It never touches a clock, disk, socket or thread; it says what must be durable before a message leaves
 //! ([`Effect::Send::after`]), and the host can not forget it.
 //!
+//! A protocol brings its rules. Records, old slots, restarts and delivery are the [`ledger`]'s; what the rest of the program must know of a
+//! protocol stands in its row ([`protocols`]) (docs/decisions/0034-a-protocol-is-rules-and-a-nature.md).
+//!
 //! Start with this file, then `raft/mod.rs`. Golden scripts: check/script/scripts. The suite that every protocol passes:
 //! check/script/tests/order_suite.rs.
 
@@ -12,6 +15,7 @@ mod anchor;
 mod config;
 mod effects;
 pub mod fuzzing;
+pub mod ledger;
 mod message;
 pub mod mod_smart;
 mod nature;
@@ -143,6 +147,27 @@ pub struct Status {
     /// The memberships that its log names, oldest first: who may have had a part in what is not executed yet. Each that an anchor
     /// or a later entry names is among them.
     pub memberships: Vec<Arc<Memberships>>,
+}
+
+impl Status {
+    /// Of who is in this view, follows this leader, and decided that much; nothing is known of others.
+    pub fn of(view: View, leader: Option<ReplicaId>, decided: Slot, membership: Arc<Memberships>) -> Self {
+        Self {
+            view,
+            leader,
+            decided,
+            members: Vec::new(),
+            caught_up: Vec::new(),
+            there: Vec::new(),
+            lost: Vec::new(),
+            open: Vec::new(),
+            lease: None,
+            answered_by_lease: 0,
+            committed_membership: membership.now().number(),
+            memberships: vec![membership.clone()],
+            membership,
+        }
+    }
 }
 
 /// What the records that were given back tell, before the start.

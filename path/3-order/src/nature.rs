@@ -21,6 +21,19 @@ pub struct Nature {
     pub fetches: bool,
 }
 
+impl Nature {
+    /// Of a protocol that does one slot after the other and nothing else.
+    pub const PLAIN: Self = Self {
+        pipelined: false,
+        rotates: false,
+        leases: false,
+        membership: Changes::Fixed,
+        stays: false,
+        lies: false,
+        fetches: false,
+    };
+}
+
 /// How the members of a cluster change while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Changes {

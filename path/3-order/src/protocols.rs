@@ -59,15 +59,7 @@ static RAFT_ROW: Row = Row {
     name: "raft",
     title: "Raft",
     number: RAFT,
-    able: Nature {
-        pipelined: true,
-        rotates: false,
-        leases: true,
-        membership: Changes::Joint,
-        stays: true,
-        lies: false,
-        fetches: false,
-    },
+    able: Nature { pipelined: true, leases: true, membership: Changes::Joint, stays: true, ..Nature::PLAIN },
     decode: |bytes| RaftMessage::decode(bytes).map(OrderMessage::of),
     build: |config, _| Box::new(Raft::new(RaftConfig::of(config))),
     patience: |config| config.timeout_max,
@@ -86,15 +78,7 @@ static MOD_SMART_ROW: Row = Row {
     name: "mod-smart",
     title: "Mod-SMaRt",
     number: MOD_SMART,
-    able: Nature {
-        pipelined: false,
-        rotates: true,
-        leases: false,
-        membership: Changes::Tenure,
-        stays: false,
-        lies: true,
-        fetches: true,
-    },
+    able: Nature { rotates: true, membership: Changes::Tenure, lies: true, fetches: true, ..Nature::PLAIN },
     decode: |bytes| ModSmartMessage::decode(bytes).map(OrderMessage::of),
     build: |config, instance| {
         Box::new(ModSmart::new(ModSmartConfig::of(config, instance), config.keys.build()))

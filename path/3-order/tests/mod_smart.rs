@@ -6,8 +6,9 @@ use bytes::Bytes;
 use common::{batch, read_whole, request};
 use proptest::prelude::*;
 use quorate_auth::{Signature, Signed};
+use quorate_order::ledger::Proof;
 use quorate_order::mod_smart::message::{
-    Collect, Complaint, FETCH_MAX, ModSmartBody as Body, ModSmartMessage, Proof, WRITES_MAX,
+    Collect, Complaint, FETCH_MAX, ModSmartBody as Body, ModSmartMessage, WRITES_MAX,
 };
 use quorate_order::{OrderMessage, protocols};
 use quorate_types::{Digest, InstanceId, MembershipId, Reject, ReplicaId, Slot, View};

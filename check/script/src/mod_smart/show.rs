@@ -2,7 +2,8 @@
 
 use quorate_auth::Signed;
 use quorate_order::Stored;
-use quorate_order::mod_smart::message::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof};
+use quorate_order::ledger::Proof;
+use quorate_order::mod_smart::message::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage};
 use quorate_order::mod_smart::{RECORD_DECIDED, RECORD_FLOOR, RECORD_LOCKED, RECORD_VIEW, RECORD_WROTE};
 use quorate_types::{Digest, Items, View};
 use quorate_wire::{Batch, SystemCommand};

@@ -4,31 +4,23 @@
 //! real codecs, changes it, withholds it, holds it up, or adds to it, for each receiver as it likes, and encodes it again. It signs what it
 //! likes, in its own name and in no other. Links are authenticated: nobody says that it is somebody else, so a hello is left as it is.
 //!
+//! What a protocol's messages say is known to its tricks only (`mod_smart/`): they take messages apart and encode them as the protocol does, and
+//! sign its statements. Another protocol has a folder of its own, and a word in [`Said`]. The tricks in this folder play with any.
+//!
 //! One file for each kind of trick. Who lies, and how, is drawn in `plan/liars.rs`; `world/liars.rs` carries it out.
 
-mod batches;
 pub mod clients;
-mod collects;
-mod complaints;
-mod costly;
 mod digests;
-mod equivocate;
-mod floods;
-mod huge;
-mod keeps;
 mod members;
+mod mod_smart;
 mod mutate;
 mod old_reads;
-mod proofs;
 mod replays;
 mod replies;
-mod requests;
 mod sent_on;
 mod silent;
 mod slow;
-mod syncs;
 mod voice;
-mod votes;
 
 use crate::plan::{self, Plan};
 use crate::random::Rng;
@@ -36,10 +28,9 @@ use crate::replica::{CLUSTER, START_TIME};
 use bytes::Bytes;
 pub use digests::{Twisted, twist};
 use quorate_auth::Keyed;
-use quorate_order::mod_smart::digest_of;
-use quorate_order::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
+use quorate_order::mod_smart::message::ModSmartMessage;
 use quorate_order::{OrderMessage, protocols};
-use quorate_types::{ConnId, Digest, InstanceId, ReplicaId, Slot, View};
+use quorate_types::{ConnId, InstanceId, ReplicaId};
 use quorate_wire::{FRAME_HEADER, Frame, FrameKind, OutFrame, StateMessage};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -47,8 +38,6 @@ pub use voice::{Scene, Voice};
 
 /// No word of a node makes a liar say more than this.
 const SAYINGS_MAX: usize = 32;
-/// So many proposals are remembered, to vote for them.
-const SHOWN_MAX: usize = 256;
 
 /// A way to lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,8 +173,8 @@ impl Trick {
 /// What a frame says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Said {
-    /// A message of an instance.
-    Order(InstanceId, ModSmartMessage),
+    /// A message of an instance, in the words of Mod-SMaRt.
+    ModSmart(InstanceId, ModSmartMessage),
     /// About the state.
     State(StateMessage),
     /// Anything else.
@@ -198,7 +187,7 @@ impl Said {
             && let Ok((instance, message)) = protocols::decode(payload.clone())
             && let Some(message) = message.take()
         {
-            return Self::Order(instance, message);
+            return Self::ModSmart(instance, message);
         }
         if kind == FrameKind::State
             && let Ok(message) = StateMessage::decode(payload.clone())
@@ -211,7 +200,7 @@ impl Said {
     /// The frame to send.
     pub fn frame(&self) -> OutFrame {
         match self {
-            Self::Order(instance, message) => OrderMessage::of(message.clone()).frame(*instance),
+            Self::ModSmart(instance, message) => OrderMessage::of(message.clone()).frame(*instance),
             Self::State(message) => message.frame(),
             Self::Other(kind, payload) => OutFrame::new(*kind, payload, vec![]),
         }
@@ -258,42 +247,46 @@ fn player(trick: Trick, me: &mut Voice) -> Box<dyn Plays> {
         Trick::Selective => Box::new(silent::Silent::to_some(me)),
         Trick::Slow => Box::new(slow::Slow::new(me)),
         Trick::SlowLeader(by) => Box::new(slow::Slow::leader(me, by)),
-        Trick::Small => Box::new(requests::Small),
-        Trick::Equivocate => Box::new(equivocate::Equivocate::default()),
-        Trick::DoubleVotes => Box::new(votes::DoubleVotes),
-        Trick::FalseVotes => Box::new(votes::FalseVotes),
-        Trick::Forge => Box::new(requests::Forge::default()),
-        Trick::Censor => Box::new(requests::Censor::new(me)),
+        Trick::Small => Box::new(mod_smart::requests::Small),
+        Trick::Equivocate => Box::new(mod_smart::equivocate::Equivocate::default()),
+        Trick::DoubleVotes => Box::new(mod_smart::votes::DoubleVotes),
+        Trick::FalseVotes => Box::new(mod_smart::votes::FalseVotes),
+        Trick::Forge => Box::new(mod_smart::requests::Forge::default()),
+        Trick::Censor => Box::new(mod_smart::requests::Censor::new(me)),
         Trick::Replay => Box::new(replays::Replay),
-        Trick::Forgetful => Box::new(collects::Collects::Forgetful),
-        Trick::Inventive => Box::new(collects::Collects::Inventive),
-        Trick::Boasting => Box::new(collects::Collects::Boasting),
-        Trick::FalseSync => Box::new(syncs::FalseSync::default()),
-        Trick::FalseViews => Box::new(complaints::FalseViews),
-        Trick::Complains => Box::new(complaints::Complains),
-        Trick::FalseDecisions => Box::new(proofs::FalseDecisions),
-        Trick::Huge => Box::new(huge::Huge),
-        Trick::Times => Box::new(batches::Times),
-        Trick::OldBases => Box::new(batches::Holds::Base),
-        Trick::StopsTime => Box::new(batches::Holds::Zero),
-        Trick::SlowsTime => Box::new(batches::Holds::Tenth(None)),
-        Trick::Borders => Box::new(batches::Borders),
-        Trick::NoOps => Box::new(batches::NoOps),
-        Trick::FillsNothing => Box::new(batches::Withholds::new(|batch| batch.no_op_target().is_some())),
-        Trick::OrdersNoTime => Box::new(batches::Withholds::new(batches::is_time_alone)),
+        Trick::Forgetful => Box::new(mod_smart::collects::Collects::Forgetful),
+        Trick::Inventive => Box::new(mod_smart::collects::Collects::Inventive),
+        Trick::Boasting => Box::new(mod_smart::collects::Collects::Boasting),
+        Trick::FalseSync => Box::new(mod_smart::syncs::FalseSync::default()),
+        Trick::FalseViews => Box::new(mod_smart::complaints::FalseViews),
+        Trick::Complains => Box::new(mod_smart::complaints::Complains),
+        Trick::FalseDecisions => Box::new(mod_smart::proofs::FalseDecisions),
+        Trick::Huge => Box::new(mod_smart::huge::Huge),
+        Trick::Times => Box::new(mod_smart::batches::Times),
+        Trick::OldBases => Box::new(mod_smart::batches::Holds::Base),
+        Trick::StopsTime => Box::new(mod_smart::batches::Holds::Zero),
+        Trick::SlowsTime => Box::new(mod_smart::batches::Holds::Tenth(None)),
+        Trick::Borders => Box::new(mod_smart::batches::Borders),
+        Trick::NoOps => Box::new(mod_smart::batches::NoOps),
+        Trick::FillsNothing => {
+            Box::new(mod_smart::batches::Withholds::new(|batch| batch.no_op_target().is_some()))
+        }
+        Trick::OrdersNoTime => {
+            Box::new(mod_smart::batches::Withholds::new(mod_smart::batches::is_time_alone))
+        }
         Trick::Digests => Box::new(digests::Digests),
         Trick::Transfers(lie) => Box::new(digests::Transfers(lie)),
-        Trick::Flood => Box::new(floods::Flood),
+        Trick::Flood => Box::new(mod_smart::floods::Flood),
         Trick::SentOn => Box::new(sent_on::SentOn),
         Trick::Replies => Box::new(replies::Replies),
         Trick::Members => Box::new(members::Members),
         Trick::Mutate => Box::new(mutate::Mutate),
-        Trick::KeepsProofs => Box::new(keeps::Keeps::Proofs),
-        Trick::KeepsAllButViews => Box::new(keeps::Keeps::AllButViews),
-        Trick::KeepsSome => Box::new(keeps::Keeps::some(me)),
-        Trick::KeepsAccepts => Box::new(keeps::Keeps::accepts(me)),
+        Trick::KeepsProofs => Box::new(mod_smart::keeps::Keeps::Proofs),
+        Trick::KeepsAllButViews => Box::new(mod_smart::keeps::Keeps::AllButViews),
+        Trick::KeepsSome => Box::new(mod_smart::keeps::Keeps::some(me)),
+        Trick::KeepsAccepts => Box::new(mod_smart::keeps::Keeps::accepts(me)),
         Trick::OldReads => Box::new(old_reads::OldReads::default()),
-        Trick::Costly => Box::new(costly::Costly),
+        Trick::Costly => Box::new(mod_smart::costly::Costly),
     }
 }
 
@@ -304,8 +297,7 @@ pub struct Liar {
     often: u64,
     since: u64,
     plays: Vec<Box<dyn Plays>>,
-    /// What each member was shown as the proposal for a slot: it is to find the liar's vote for that.
-    shown: BTreeMap<(InstanceId, View, Slot, usize), Digest>,
+    along: mod_smart::Along,
     /// Where each process is reached.
     ways: BTreeMap<usize, ConnId>,
     /// What is said later, by number.
@@ -335,7 +327,7 @@ impl Liar {
             often: liar.often,
             since: liar.since,
             plays,
-            shown: BTreeMap::new(),
+            along: mod_smart::Along::default(),
             ways: BTreeMap::new(),
             held: BTreeMap::new(),
             next: 0,
@@ -398,7 +390,7 @@ impl Liar {
             }
             list = next;
         }
-        list.iter_mut().for_each(|saying| self.vote_along(saying));
+        list.iter_mut().for_each(|saying| self.along.say(&self.me, saying));
         list
     }
 
@@ -407,7 +399,7 @@ impl Liar {
         let said = Said::of(frame.kind, frame.payload.clone());
         self.me.now = now;
         self.me.heard(from, &said);
-        let Said::Order(instance, message) = &said else { return Vec::new() };
+        let Said::ModSmart(instance, message) = &said else { return Vec::new() };
         let mut list = Vec::new();
         if now >= self.since {
             for play in &mut self.plays {
@@ -417,34 +409,6 @@ impl Liar {
             }
         }
         list
-    }
-
-    /// Whoever was shown another proposal than the node made finds votes for that.
-    fn vote_along(&mut self, saying: &mut Saying) {
-        let to = saying.to;
-        let Said::Order(instance, message) = &mut saying.said else { return };
-        let (instance, view, membership) = (*instance, message.view, message.membership);
-        match &mut message.body {
-            Body::Propose { slot, batch } => {
-                self.shown.entry((instance, view, *slot, to)).or_insert_with(|| digest_of(batch));
-                if self.shown.len() > SHOWN_MAX {
-                    self.shown.pop_first();
-                }
-            }
-            Body::Write { slot, digest } => {
-                if let Some(shown) = self.shown.get(&(instance, view, *slot, to)) {
-                    *digest = *shown;
-                }
-            }
-            Body::Accept { slot, digest, .. } => {
-                if let Some(shown) = self.shown.get(&(instance, view, *slot, to)).copied()
-                    && shown != *digest
-                {
-                    message.body = self.me.accept((instance, membership), view, *slot, shown);
-                }
-            }
-            _ => {}
-        }
     }
 }
 

@@ -9,17 +9,17 @@ pub(super) struct Replay;
 impl Plays for Replay {
     fn instead(&mut self, me: &mut Voice, to: usize, said: Said) -> Vec<Saying> {
         let view = match &said {
-            Said::Order(_, message) => Some(message.view),
+            Said::ModSmart(_, message) => Some(message.view),
             _ => None,
         };
         let mut list = vec![Saying::now(to, said)];
         for _ in 0..me.rng.below(3) {
-            let at = me.rng.below(me.messages.len() as u64) as usize;
-            let Some((instance, mut old)) = me.messages.get(at).cloned() else { continue };
+            let at = me.rng.below(me.smart.messages.len() as u64) as usize;
+            let Some((instance, mut old)) = me.smart.messages.get(at).cloned() else { continue };
             if let Some(view) = view.filter(|_| me.rng.chance(500)) {
                 old.view = view;
             }
-            list.push(Saying::now(me.other(), Said::Order(instance, old)));
+            list.push(Saying::now(me.other(), Said::ModSmart(instance, old)));
         }
         list
     }

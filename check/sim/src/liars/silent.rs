@@ -48,7 +48,7 @@ impl Silent {
 
 fn kind(said: &Said) -> What {
     match said {
-        Said::Order(_, message) => match &message.body {
+        Said::ModSmart(_, message) => match &message.body {
             Body::Propose { .. } => What::Proposals,
             Body::Write { .. } | Body::Accept { .. } => What::Votes,
             Body::Stop { .. } | Body::Certificate { .. } | Body::StopData { .. } | Body::Sync { .. } => {

@@ -30,7 +30,7 @@ impl Slow {
 impl Plays for Slow {
     fn instead(&mut self, me: &mut Voice, to: usize, said: Said) -> Vec<Saying> {
         let proposes =
-            matches!(&said, Said::Order(_, message) if matches!(message.body, Body::Propose { .. }));
+            matches!(&said, Said::ModSmart(_, message) if matches!(message.body, Body::Propose { .. }));
         let late = proposes || !self.proposals;
         let by = if me.healed && !self.proposals { self.by.min(HEALED_MAX) } else { self.by };
         vec![Saying { to, after: if late { by } else { 0 }, said }]

@@ -5,10 +5,11 @@ use super::*;
 use crate::plan::Profile;
 use quorate_auth::Signature;
 use quorate_auth::{Authenticator, Keyed};
-use quorate_order::mod_smart::Statements;
-use quorate_order::mod_smart::message::{Collect, Proof};
+use quorate_order::ledger::Proof;
+use quorate_order::mod_smart::message::{Collect, ModSmartBody as Body};
+use quorate_order::mod_smart::{Statements, digest_of};
 use quorate_types::{
-    AgreedTime, FaultModel, ItemsBuilder, MembershipId, ReplicaId, RequestNumber, Seq, SessionId,
+    AgreedTime, FaultModel, ItemsBuilder, MembershipId, ReplicaId, RequestNumber, Seq, SessionId, Slot, View,
 };
 use quorate_wire::{
     Batch, BatchHeader, ReadConsistency, ReadReply, ReadRequest, ReadStatus, Reply, ReplyStatus,
@@ -159,8 +160,7 @@ fn old_reads_are_from_before_the_last_change() {
 fn accepts_are_kept_from_all_but_one() {
     let mut liar = liar(Trick::KeepsAccepts);
     let list = all(&mut liar);
-    let is_accept =
-        |said: &Said| matches!(said, Said::Order(_, message) if matches!(message.body, Body::Accept { .. }));
+    let is_accept = |said: &Said| matches!(said, Said::ModSmart(_, message) if matches!(message.body, Body::Accept { .. }));
     let (accepts, rest): (Vec<_>, Vec<_>) = list.iter().partition(|(_, said, _)| is_accept(said));
     let members = |(to, ..): &&&(usize, Said, Vec<Saying>)| *to < 4;
     assert_eq!(accepts.iter().filter(members).filter(|(.., instead)| !instead.is_empty()).count(), 1);
@@ -174,7 +174,7 @@ fn a_liar_signs_as_itself_only() {
     for trick in TRICKS.into_iter().chain(KEEPERS) {
         let mut liar = liar(trick);
         for saying in all(&mut liar).into_iter().flat_map(|(.., instead)| instead) {
-            let Said::Order(instance, message) = saying.said else { continue };
+            let Said::ModSmart(instance, message) = saying.said else { continue };
             let of =
                 Statements { cluster: crate::replica::CLUSTER, membership: message.membership, instance };
             let signed = match &message.body {
@@ -203,7 +203,7 @@ fn votes_follow_what_was_shown() {
         let conn = ConnId::new(to as u64);
         let shown = liar.instead((1, false), (to, conn), &order(Body::Propose { slot, batch: batch() }));
         let write = liar.instead((1, false), (to, conn), &order(Body::Write { slot, digest }));
-        let (Said::Order(_, shown), Said::Order(_, write)) = (&shown[0].said, &write[0].said) else {
+        let (Said::ModSmart(_, shown), Said::ModSmart(_, write)) = (&shown[0].said, &write[0].said) else {
             panic!()
         };
         let (Body::Propose { batch, .. }, Body::Write { digest, .. }) = (&shown.body, &write.body) else {

@@ -1,30 +1,20 @@
 //! What all tricks of a liar have: its key, its memory, and its randomness.
 
-use super::Said;
+use super::{Said, mod_smart};
 use crate::random::Rng;
 use bytes::Bytes;
 use quorate_auth::Authenticator;
-use quorate_auth::Signature;
-use quorate_order::mod_smart::Statements;
-use quorate_order::mod_smart::message::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof};
-use quorate_types::{
-    AgreedTime, ClusterId, Digest, InstanceId, ItemsBuilder, MembershipId, ReplicaId, RequestNumber,
-    SessionId, Slot, View,
-};
+use quorate_types::{AgreedTime, ClusterId, Digest, ItemsBuilder, ReplicaId, RequestNumber, SessionId};
 use quorate_wire::{
     Batch, BatchHeader, FrameKind, REQUEST_HEADER, ReadRequest, RequestHeader, RequestKind, RequestProof,
     Requests, write_request,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
-/// So many messages are remembered, to be said again.
-const HEARD_MAX: usize = 400;
 /// So many requests of clients are remembered.
 const REQUESTS_MAX: usize = 64;
 /// So many questions of clients.
 const READS_MAX: usize = 256;
-/// So many proofs, and views with what members said on entering them.
-const SHOWN_MAX: usize = 64;
 
 /// Who speaks.
 #[derive(Debug)]
@@ -41,16 +31,12 @@ pub struct Voice {
     pub now: u64,
     /// Whether all other faults are over.
     pub healed: bool,
-    /// Messages that it heard or said.
-    pub messages: VecDeque<(InstanceId, ModSmartMessage)>,
     /// Requests that clients sent to it, or that were in batches.
     pub requests: VecDeque<Bytes>,
     /// What clients want to read: who, under which number, what.
     pub reads: VecDeque<(usize, u64, Bytes)>,
-    /// What members said on entering a view.
-    pub collects: BTreeMap<(InstanceId, View), BTreeMap<ReplicaId, Collect>>,
-    /// What was shown to be decided.
-    pub proofs: VecDeque<(InstanceId, Proof)>,
+    /// What it knows of Mod-SMaRt.
+    pub(super) smart: mod_smart::Memory,
     scene: Scene,
     invented: u64,
 }
@@ -79,11 +65,9 @@ impl Voice {
             rng,
             now: 0,
             healed: false,
-            messages: VecDeque::new(),
             requests: VecDeque::new(),
             reads: VecDeque::new(),
-            collects: BTreeMap::new(),
-            proofs: VecDeque::new(),
+            smart: mod_smart::Memory::default(),
             scene,
             invented: 0,
         }
@@ -102,15 +86,15 @@ impl Voice {
 
     /// The node says this.
     pub(super) fn said(&mut self, said: &Said) {
-        if let Said::Order(instance, message) = said {
-            self.remember(*instance, message);
+        if let Said::ModSmart(instance, message) = said {
+            self.smart.remember(&mut self.rng, *instance, message);
         }
     }
 
     /// Somebody says this.
     pub(super) fn heard(&mut self, from: usize, said: &Said) {
         match said {
-            Said::Order(instance, message) => self.remember(*instance, message),
+            Said::ModSmart(instance, message) => self.smart.remember(&mut self.rng, *instance, message),
             Said::Other(FrameKind::Requests, payload) if from >= self.replicas => {
                 for (_, _, whole) in Requests::new(payload).flatten().take(4) {
                     self.requests.push_back(Bytes::copy_from_slice(whole));
@@ -136,74 +120,14 @@ impl Voice {
         self.reads.remove(at).map(|(.., query)| query)
     }
 
-    fn remember(&mut self, instance: InstanceId, message: &ModSmartMessage) {
-        let collects = self.collects.entry((instance, message.view)).or_default();
-        let mut proofs = Vec::new();
-        match &message.body {
-            Body::StopData { collect, last, .. } => {
-                collects.insert(collect.from, collect.clone());
-                proofs.extend(last.clone());
-            }
-            Body::Sync { collects: all, last, .. } => {
-                collects.extend(all.iter().map(|collect| (collect.from, collect.clone())));
-                proofs.extend(last.clone());
-            }
-            Body::Decision { proof, .. } => proofs.push(proof.clone()),
-            Body::Gone { proof, .. } => proofs.extend(proof.clone()),
-            _ => {}
-        }
-        self.proofs.extend(proofs.into_iter().map(|proof| (instance, proof)));
-        self.collects.retain(|_, of| !of.is_empty());
-        while self.collects.len() > SHOWN_MAX {
-            self.collects.pop_first();
-        }
-        while self.proofs.len() > SHOWN_MAX {
-            self.proofs.pop_front();
-        }
-        self.messages.push_back((instance, message.clone()));
-        if self.messages.len() > HEARD_MAX {
-            // What is old is worth more to a liar than what is new: some of it stays.
-            let at = self.rng.below(HEARD_MAX as u64) as usize;
-            self.messages.remove(at);
-        }
+    /// With what it signs, in its own name.
+    pub(super) fn auth(&self) -> &dyn Authenticator {
+        &*self.scene.auth
     }
 
-    fn statements(&self, (instance, membership): (InstanceId, MembershipId)) -> Statements {
-        Statements { cluster: self.scene.cluster, membership, instance }
-    }
-
-    /// An ACCEPT of its own.
-    pub fn accept(&self, of: (InstanceId, MembershipId), view: View, slot: Slot, digest: Digest) -> Body {
-        let signature = self.scene.auth.sign(&self.statements(of).accept(view, slot, digest));
-        Body::Accept { slot, digest, signature }
-    }
-
-    /// Its signature on an ACCEPT.
-    pub fn accepts(
-        &self,
-        of: (InstanceId, MembershipId),
-        view: View,
-        slot: Slot,
-        digest: Digest,
-    ) -> Signature {
-        self.scene.auth.sign(&self.statements(of).accept(view, slot, digest))
-    }
-
-    /// Its signature on a STOP.
-    pub fn stops(&self, of: (InstanceId, MembershipId), asked: View) -> Signature {
-        self.scene.auth.sign(&self.statements(of).stop(asked))
-    }
-
-    /// A STOP of its own.
-    pub fn stop(&self, of: (InstanceId, MembershipId), asked: View, why: Complaint, decided: Slot) -> Body {
-        Body::Stop { asked, why, decided, signature: self.stops(of, asked) }
-    }
-
-    /// The same statement, as its own.
-    pub fn collect(&self, of: (InstanceId, MembershipId), view: View, mut collect: Collect) -> Collect {
-        collect.from = self.id();
-        collect.signature = self.scene.auth.sign(&self.statements(of).collect(view, &collect));
-        collect
+    /// The cluster.
+    pub(super) fn cluster(&self) -> ClusterId {
+        self.scene.cluster
     }
 
     /// A digest of nothing.

@@ -11,11 +11,10 @@ use quorate_types::{Halt, Slot};
 impl ModSmart {
     /// [mod_smart L89]
     pub(super) fn anchor_at(&self, slot: Slot) -> Option<Anchor> {
-        if slot > self.log.last() {
-            // The checkpoint is ahead of the log.
-            return self.members.ahead.clone().filter(|ahead| ahead.0 == slot).map(|ahead| ahead.1);
+        if slot > self.ledger.last() {
+            return self.ledger.ahead().filter(|ahead| ahead.0 == slot).map(|ahead| ahead.1.clone());
         }
-        (slot >= self.log.floor()).then(|| self.tenures.anchor(slot)).flatten()
+        (slot >= self.ledger.floor()).then(|| self.tenures.anchor(slot)).flatten()
     }
 
     /// Which tenures an anchor of this slot names.
@@ -25,19 +24,10 @@ impl ModSmart {
 
     /// [mod_smart L90]
     pub(super) fn on_trim(&mut self, slot: Slot, out: &mut Effects) {
-        if slot > self.log.delivered() || slot < self.log.floor() {
-            return;
+        if self.ledger.trim(slot) {
+            self.tenures.forget(self.ledger.floor());
+            self.persist_floor(false, out);
         }
-        // The checkpoint may be ahead of the log.
-        let slot = slot.min(self.log.last());
-        let stated = slot == self.log.floor() && !self.floor_records.is_empty();
-        if stated || slot == Slot::ZERO {
-            return;
-        }
-        let proof = self.log.proof(slot).cloned();
-        self.log.raise_floor(slot, proof);
-        self.tenures.forget(slot);
-        self.persist_floor(false, out);
     }
 
     /// [mod_smart L91-L92]
@@ -46,29 +36,20 @@ impl ModSmart {
             Ok(tenures) => tenures,
             Err(why) => return self.halt(why, out),
         };
-        assert!(
-            slot >= self.log.floor(),
-            "INV-SMART-9: no checkpoint from before the log's floor is installed"
-        );
-        self.loads.forget_delivery();
-        if slot <= self.log.last() {
-            self.log.set_delivered(slot);
-            return self.deliver(out);
+        if !self.ledger.installed(slot, out) {
+            self.ledger.forget_ahead();
+            self.begin_after(slot, tenures, out);
         }
-        self.members.ahead = None;
-        self.begin_after(slot, tenures, out);
     }
 
     /// What this replica lacks it gets nowhere but in a checkpoint. One that it has already, ahead of its log, serves as well. [mod_smart L75, L103]
     pub(super) fn needs_later(&mut self, slot: Slot, out: &mut Effects) {
-        let ahead = self.members.ahead.clone().filter(|(ahead, _)| *ahead == self.log.delivered());
+        let ahead = self.ledger.ahead().filter(|(ahead, _)| *ahead == self.ledger.delivered()).cloned();
         match ahead {
-            Some((ahead, anchor)) if ahead >= slot && ahead > self.log.last() => {
-                match self.read_anchor(ahead, &anchor) {
-                    Ok(tenures) => self.begin_after(ahead, tenures, out),
-                    Err(why) => self.halt(why, out),
-                }
-            }
+            Some((ahead, anchor)) if ahead >= slot => match self.read_anchor(ahead, &anchor) {
+                Ok(tenures) => self.begin_after(ahead, tenures, out),
+                Err(why) => self.halt(why, out),
+            },
             _ => out.push(Effect::Behind { slot }),
         }
     }
@@ -77,7 +58,7 @@ impl ModSmart {
     fn begin_after(&mut self, slot: Slot, tenures: Tenures, out: &mut Effects) {
         let later = tenures.now().number() > self.membership_number();
         self.tenures = tenures;
-        self.log.reset(slot, None);
+        self.ledger.begin_after(slot);
         self.open = Default::default();
         self.tallies.retain(|of, _| *of > slot);
         self.vouched.forget(slot);

@@ -5,12 +5,13 @@
 //!
 //! Tests: tests/fetch.rs.
 
-use super::persist::Purpose;
+use super::persist::held;
 use super::statements::digest_of;
 use super::tenures::number_of;
 use super::{ModSmart, SLOT_MAX, reject};
-use crate::Effects;
-use crate::mod_smart::message::{FETCH_MAX, ModSmartBody as Body, Proof};
+use crate::ledger::{Proof, Question, read_back};
+use crate::mod_smart::message::{FETCH_MAX, ModSmartBody as Body};
+use crate::{Effects, Stored};
 use quorate_types::{Reject, ReplicaId, Slot, Span, Time, View, planted};
 use quorate_wire::Batch;
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,6 +78,8 @@ pub(super) struct Fetching {
     came: Time,
     /// Who asked here.
     given: BTreeMap<ReplicaId, Given>,
+    /// What is being read back for whom: one question at a time for each that asks.
+    reading: BTreeMap<ReplicaId, Question>,
 }
 
 impl Fetching {
@@ -143,7 +146,7 @@ impl ModSmart {
     /// Asks the next member that seems to have what is missing here. [mod_smart L72]
     pub(super) fn fetch_on(&mut self, out: &mut Effects) {
         let decided = self.decided();
-        let unproven = self.may_lie() && decided > Slot::ZERO && self.log.proof(decided).is_none();
+        let unproven = self.may_lie() && decided > Slot::ZERO && self.ledger.proof(decided).is_none();
         let fetching = &mut self.fetching;
         fetching.forget_askers(self.now, self.config.repeat);
         if fetching.asked.is_some_and(|asked| self.now.since(asked.at) < self.config.repeat) {
@@ -186,17 +189,17 @@ impl ModSmart {
         if !self.fetching.gives(from, (slot, count), self.now, self.config.repeat) {
             return;
         }
-        let floor = self.log.floor();
+        let floor = self.ledger.floor();
         if slot <= floor {
-            let proof = self.log.proof(floor).cloned();
+            let proof = self.ledger.proof(floor).cloned();
             return self.send(out, from, Body::Gone { slot: floor, proof }, None);
         }
         let last = slot.plus(u64::from(count) - 1).min(self.decided());
         let (mut next, mut bytes) = (slot, 0);
         while next <= last {
-            let Some(entry) = self.log.get(next) else { return };
-            let Some((batch, proof)) = &entry.kept else {
-                return self.load(next, last, Purpose::Answer(from), out);
+            let Some(kept) = self.ledger.get(next) else { return };
+            let Some((batch, proof)) = kept else {
+                return self.read_for(from, next, last, out);
             };
             bytes += batch.bytes().len();
             self.fetching.charge(from, batch.bytes().len(), self.now);
@@ -209,10 +212,35 @@ impl ModSmart {
         }
     }
 
+    /// Asks the disk for what a member asked for, unless that is being done. [mod_smart L28]
+    fn read_for(&mut self, to: ReplicaId, first: Slot, last: Slot, out: &mut Effects) {
+        if !self.fetching.reading.contains_key(&to) {
+            let question = self.ledger.load(first, last, out);
+            self.fetching.reading.extend(question.map(|question| (to, question)));
+        }
+    }
+
+    /// What was read back goes to who asked.
+    pub(super) fn answer_loaded(&mut self, load: u64, records: Vec<Stored>, out: &mut Effects) {
+        let asked = self.fetching.reading.iter().find(|(_, question)| question.load == load);
+        let Some((to, question)) = asked.map(|(to, question)| (*to, *question)) else { return };
+        self.fetching.reading.remove(&to);
+        match read_back(&question, records, held) {
+            Ok(decisions) => {
+                for (proof, batch) in decisions {
+                    self.fetching.charge(to, batch.bytes().len(), self.now);
+                    self.send(out, to, Body::Decision { proof, batch }, None);
+                }
+            }
+            Err(why) => self.halt(why, out),
+        }
+    }
+
     /// [mod_smart L74]
     pub(super) fn on_decision(&mut self, from: ReplicaId, proof: Proof, batch: Batch, out: &mut Effects) {
         let decided = self.decided();
-        let floor = proof.slot == decided && self.log.proof(decided).is_none() && decided == self.log.floor();
+        let floor =
+            proof.slot == decided && self.ledger.proof(decided).is_none() && decided == self.ledger.floor();
         if proof.slot != decided.next() && !floor {
             self.fetching.hint(from, proof.slot, decided);
             return;
@@ -224,7 +252,7 @@ impl ModSmart {
             asked.bytes += batch.bytes().len();
         }
         if floor {
-            return self.log.set_floor_proof(proof);
+            return self.ledger.set_floor_proof(proof);
         }
         self.fetching.hint(from, proof.slot, decided);
         self.decide(proof, batch, out);
@@ -253,8 +281,8 @@ impl ModSmart {
         if proof.as_ref().is_some_and(|proof| !self.proves(proof)) {
             return reject(out, from, Reject::NotAllowed("a decision without a proof"));
         }
-        if slot == decided && slot == self.log.floor() && self.log.proof(slot).is_none() {
-            proof.into_iter().for_each(|proof| self.log.set_floor_proof(proof));
+        if slot == decided && slot == self.ledger.floor() && self.ledger.proof(slot).is_none() {
+            proof.into_iter().for_each(|proof| self.ledger.set_floor_proof(proof));
             // Nobody may have that proof any more. What follows is proven by itself.
             if self.fetching.sources.contains_key(&from) {
                 self.ask(from, decided.next(), out);

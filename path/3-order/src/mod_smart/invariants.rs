@@ -7,11 +7,17 @@ use super::{ModSmart, Phase, is_view_of};
 
 impl ModSmart {
     pub(super) fn check_invariants(&self, thorough: bool) {
-        assert!(self.durable <= self.records, "INV-SMART-1: {} numbered", self.records);
+        let (numbered, durable) = (self.ledger.records().last(), self.ledger.records().durable());
+        assert!(durable <= numbered, "INV-SMART-1: {numbered} numbered");
         if !self.started || self.halted {
             return;
         }
         let next = self.decided().next();
+        assert!(
+            self.ledger.floor() <= self.ledger.delivered(),
+            "INV-SMART-2: what is forgotten was handed on, up to {}",
+            self.ledger.floor()
+        );
         let tenure = self.tenures.now();
         assert!(self.view >= tenure.begins, "INV-SMART-7: views begin with {}", tenure.begins);
         let of_it = is_view_of(self.view, tenure.number()) && tenure.since <= self.decided();
@@ -51,7 +57,10 @@ impl ModSmart {
         assert!(self.rotation.is_bounded(self.trust.faults()), "INV-SMART-7: f are passed over at most");
         assert!(self.rates.is_bounded(self.voters.len()), "INV-SMART-11: a few times of a few slots");
         for (record, own) in &self.own {
-            assert!(*record <= self.records, "INV-SMART-5: a vote waits for a record that was numbered");
+            assert!(
+                *record <= self.ledger.records().last(),
+                "INV-SMART-5: a vote waits for a record that was numbered"
+            );
             let fits = match own {
                 Own::Write(slot, _) | Own::Accept(slot, ..) => *slot == next,
                 Own::Collect(_) => true,
@@ -59,7 +68,7 @@ impl ModSmart {
             assert!(fits, "INV-SMART-5: own votes are on {next}");
         }
         if thorough {
-            self.log.check();
+            self.ledger.check();
             let beyond = self.tallies.keys().any(|slot| *slot < next);
             assert!(!beyond, "INV-SMART-6: votes on decided slots are forgotten");
         }

@@ -10,8 +10,9 @@
 
 use super::tenures::{Tenure, Tenures, holds_of};
 use super::{ModSmart, Phase, reject};
-use crate::mod_smart::message::{ModSmartBody as Body, Proof};
-use crate::{Anchor, Effect, Effects};
+use crate::ledger::Proof;
+use crate::mod_smart::message::ModSmartBody as Body;
+use crate::{Effect, Effects};
 use quorate_types::{MembershipId, Reject, ReplicaId, Slot, planted};
 use quorate_wire::{Batch, Holds, Memberships};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,8 +39,6 @@ struct Follower {
 pub(super) struct Members {
     /// What the instance began with.
     pub(super) created: Tenures,
-    /// The checkpoint with which this life began, or that was installed last: it may be ahead of the log.
-    pub(super) ahead: Option<(Slot, Anchor)>,
     /// A change that the host wants.
     wanted: Option<Arc<Memberships>>,
     /// Whom the host wants to hear of what is decided, members or not.
@@ -57,7 +56,6 @@ impl Members {
     pub(super) fn new(created: &Tenures) -> Self {
         Self {
             created: created.clone(),
-            ahead: None,
             wanted: None,
             listeners: Arc::from([]),
             hearers: Vec::new(),

@@ -8,6 +8,7 @@
 //! Decoders bound every list by [`MEMBERS_MAX`] or [`WRITES_MAX`] before they make room for it, and lists of members name
 //! each at most once, in the order of their ids.
 
+use crate::ledger::{Proof, put_optional_proof, put_proof, read_optional_proof, read_proof};
 use crate::{Message, OrderMessage};
 use bytes::Bytes;
 use quorate_auth::{Signature, Signed, bounded, put_signature, put_signed, read_signature, read_signed};
@@ -21,19 +22,6 @@ pub const MOD_SMART: u16 = 2;
 pub const WRITES_MAX: usize = 16;
 /// No question asks for more decisions.
 pub const FETCH_MAX: u16 = 64;
-
-/// What shows that a slot is decided: a quorum of signed ACCEPTs of one value in one view. Without accepts where nobody lies.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proof {
-    /// The slot.
-    pub slot: Slot,
-    /// The view of the votes.
-    pub view: View,
-    /// Of the batch.
-    pub digest: Digest,
-    /// The votes.
-    pub accepts: Signed,
-}
 
 /// What a replica waits for in vain when it asks for another view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -384,27 +372,6 @@ impl ModSmartBody {
     }
 }
 
-impl Proof {
-    /// Appends its bytes, as they travel and as they lie in logs.
-    ///
-    /// # Panics
-    /// When it names more than [`MEMBERS_MAX`] members.
-    pub fn write_to(&self, out: &mut Vec<u8>) {
-        put_proof(out, self);
-    }
-
-    /// Reads what [`Self::write_to`] wrote, and nothing more.
-    ///
-    /// # Errors
-    /// When the bytes are none.
-    pub fn decode(bytes: Bytes) -> Result<Self, Reject> {
-        let mut r = Reader::new(bytes, "proof");
-        let proof = read_proof(&mut r)?;
-        r.end()?;
-        Ok(proof)
-    }
-}
-
 fn read_stop_data(r: &mut Reader) -> Result<ModSmartBody, Reject> {
     let (collect, last) = (read_collect(r)?, read_optional_proof(r)?);
     let count = bounded(usize::from(r.u8()?), WRITES_MAX + 1, "batches")?;
@@ -441,27 +408,6 @@ fn read_batch(r: &mut Reader, len: u32) -> Result<Batch, Reject> {
 
 fn read_digest(r: &mut Reader) -> Result<Digest, Reject> {
     Ok(Digest::new(r.array()?))
-}
-
-fn put_proof(out: &mut Vec<u8>, proof: &Proof) {
-    out.put_u64(proof.slot.number());
-    out.put_u64(proof.view.number());
-    out.extend_from_slice(proof.digest.bytes());
-    put_signed(out, &proof.accepts);
-}
-
-fn read_proof(r: &mut Reader) -> Result<Proof, Reject> {
-    let (slot, view, digest) = (Slot::new(r.u64()?), View::new(r.u64()?), read_digest(r)?);
-    Ok(Proof { slot, view, digest, accepts: read_signed(r)? })
-}
-
-fn put_optional_proof(out: &mut Vec<u8>, proof: Option<&Proof>) {
-    out.put_u8(u8::from(proof.is_some()));
-    proof.into_iter().for_each(|proof| put_proof(out, proof));
-}
-
-fn read_optional_proof(r: &mut Reader) -> Result<Option<Proof>, Reject> {
-    if r.bool()? { read_proof(r).map(Some) } else { Ok(None) }
 }
 
 fn put_value(out: &mut Vec<u8>, (view, digest): &(View, Digest)) {

@@ -20,7 +20,6 @@ mod delivery;
 mod examine;
 mod fetch;
 mod invariants;
-mod log;
 mod members;
 pub mod message;
 mod normal;
@@ -36,18 +35,18 @@ mod sync;
 mod tenures;
 mod watch;
 
-pub use persist::{RECORD_DECIDED, RECORD_FLOOR, RECORD_LOCKED, RECORD_VIEW, RECORD_WROTE};
+pub use crate::ledger::{RECORD_DECIDED, RECORD_FLOOR};
+pub use persist::{RECORD_LOCKED, RECORD_VIEW, RECORD_WROTE};
 pub(crate) use tenures::first_anchor;
 
 use crate::OrderMessage;
+use crate::ledger::Ledger;
 use crate::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
 use crate::{Anchor, Effect, Effects, Input, Order, OrderConfig, Random, Restored, Standing, Status, Stored};
 use examine::Vouched;
 use fetch::Fetching;
-use log::Log;
 use members::Members;
 use normal::{Open, Own, Tally};
-use persist::Loads;
 use quorate_auth::Authenticator;
 use quorate_auth::Signed;
 use quorate_types::{
@@ -173,7 +172,7 @@ pub struct ModSmart {
     phase: Phase,
     /// What [`Effect::LeaderChanged`] said last.
     announced: (View, Option<ReplicaId>),
-    log: Log,
+    ledger: Ledger,
     /// This replica's votes on the slot after the last decided one.
     open: Open,
     /// The votes of this view, by slot.
@@ -197,11 +196,6 @@ pub struct ModSmart {
     shown: BTreeSet<ReplicaId>,
     /// Who was sent a decided slot for a complaint, since the last tick.
     helped: BTreeSet<ReplicaId>,
-    records: RecordId,
-    durable: RecordId,
-    /// FLOOR records: the last durable one and those that are not durable yet.
-    floor_records: VecDeque<RecordId>,
-    loads: Loads,
     /// Only before the start.
     replay: Replay,
     /// When something was last sent again.
@@ -209,8 +203,6 @@ pub struct ModSmart {
     tick: Time,
     standing: Standing,
     started: bool,
-    /// The first input came: until then a checkpoint may take the place of the one after which the log begins.
-    stepped: bool,
     halted: bool,
 }
 
@@ -228,6 +220,7 @@ impl ModSmart {
             trust: tenures.now().trust(config.faults),
             members: Members::new(&tenures),
             tenures,
+            ledger: Ledger::new(config.reload.then_some(config.cache_bytes)),
             config,
             auth,
             now: Time::ZERO,
@@ -237,7 +230,6 @@ impl ModSmart {
             barred: false,
             phase: Phase::Syncing,
             announced: (View::ZERO, None),
-            log: Log::default(),
             open: Open::default(),
             tallies: BTreeMap::new(),
             vouched: Vouched::default(),
@@ -253,16 +245,11 @@ impl ModSmart {
             reads: Reads::default(),
             shown: BTreeSet::new(),
             helped: BTreeSet::new(),
-            records: RecordId::ZERO,
-            durable: RecordId::ZERO,
-            floor_records: VecDeque::new(),
-            loads: Loads::default(),
             replay: Replay::default(),
             repeated: Time::ZERO,
             tick: Time::ZERO,
             standing: Standing::default(),
             started: false,
-            stepped: false,
             halted: false,
         }
     }
@@ -278,7 +265,7 @@ impl ModSmart {
         self.leader() == self.config.me && !self.barred
     }
     fn decided(&self) -> Slot {
-        self.log.last()
+        self.ledger.last()
     }
     fn may_lie(&self) -> bool {
         self.config.faults.may_lie()
@@ -295,7 +282,8 @@ impl ModSmart {
         if to != self.config.me {
             let message = ModSmartMessage { membership: self.membership_number(), view: self.view, body };
             // A message says in which view we are: that must be durable, too.
-            let after = after.max(Some(self.view_record)).filter(|record| *record > self.durable);
+            let after =
+                after.max(Some(self.view_record)).and_then(|record| self.ledger.records().pending(record));
             out.push(Effect::Send { to, message: OrderMessage::of(message), after });
         }
     }
@@ -394,11 +382,7 @@ impl ModSmart {
     }
 
     fn on_durable(&mut self, record: RecordId, out: &mut Effects) {
-        assert!(record <= self.records, "INV-SMART-1: only a record that was numbered becomes durable");
-        self.durable = self.durable.max(record);
-        while self.floor_records.get(1).is_some_and(|next| *next <= self.durable) {
-            self.floor_records.pop_front();
-        }
+        self.ledger.on_durable(record);
         self.count_own(out);
     }
 
@@ -423,7 +407,7 @@ impl ModSmart {
     fn stand(&mut self) {
         let leading = self.leads() && self.stops.leaving.is_none() && !self.shift_is_full();
         let handed_on = match &self.phase {
-            Phase::Normal { settled, .. } => self.log.delivered() >= *settled,
+            Phase::Normal { settled, .. } => self.ledger.delivered() >= *settled,
             Phase::Syncing => false,
         };
         let settled = leading && handed_on && self.is_confirmed();
@@ -440,8 +424,7 @@ impl Order for ModSmart {
     }
 
     fn restore_outdated(&mut self) {
-        assert!(self.records == RecordId::ZERO, "it is said before all records");
-        self.replay.outdated = true;
+        self.ledger.restore_outdated();
     }
 
     fn restore(&mut self, id: RecordId, record: Stored) -> Result<(), Halt> {
@@ -455,11 +438,9 @@ impl Order for ModSmart {
     }
 
     fn restored(&self) -> Restored {
-        Restored {
-            knows_vote: self.replay.knows_vote(),
-            needs_checkpoint: self.misses_slots(),
-            begins_after: if self.started { self.log.floor() } else { self.forgotten_before() },
-        }
+        let restored = self.ledger.restored(self.votes_read());
+        let begins_after = if self.started { self.ledger.floor() } else { restored.begins_after };
+        Restored { begins_after, ..restored }
     }
 
     fn covers(&self, slot: Slot, anchor: &Anchor) -> bool {
@@ -479,7 +460,9 @@ impl Order for ModSmart {
             return self.halt(why, out);
         }
         // A late answer to a read of an earlier life must not answer one of this life.
-        let mut numbers = Random::new(self.config.seed ^ now.nanos() ^ self.records.number().rotate_left(32));
+        let mut numbers = Random::new(
+            self.config.seed ^ now.nanos() ^ self.ledger.records().last().number().rotate_left(32),
+        );
         self.reads.begin(numbers.next() >> 1);
         self.tick = now.plus(self.config.heartbeat);
         self.begin_life(out);
@@ -496,7 +479,7 @@ impl Order for ModSmart {
         }
         self.now = self.now.max(now);
         self.watch.has_turn(self.now.since(self.tick), self.config.timeout_max);
-        let first = !std::mem::replace(&mut self.stepped, true);
+        let first = self.ledger.begin();
         match input {
             Input::Propose(batch) => self.on_batch(batch, out),
             Input::Receive(verified) => self.on_receive(verified, out),
@@ -528,7 +511,7 @@ impl Order for ModSmart {
     }
 
     fn deadline(&self) -> Option<Time> {
-        let next = if self.stepped { self.tick } else { self.now };
+        let next = if self.ledger.has_begun() { self.tick } else { self.now };
         (self.started && !self.halted).then_some(next)
     }
 
@@ -548,7 +531,7 @@ impl Order for ModSmart {
         Status {
             view: self.view,
             leader: self.announced.1,
-            decided: self.log.delivered(),
+            decided: self.ledger.delivered(),
             members: self.member_status(),
             caught_up: self.caught_up(),
             there: self.there(),

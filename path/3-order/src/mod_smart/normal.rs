@@ -9,7 +9,8 @@
 use super::statements::digest_of;
 use super::{ModSmart, Phase, SLOT_MAX, reject};
 use crate::Effects;
-use crate::mod_smart::message::{Collect, ModSmartBody as Body, Proof, WRITES_MAX};
+use crate::ledger::Proof;
+use crate::mod_smart::message::{Collect, ModSmartBody as Body, WRITES_MAX};
 use quorate_auth::Claim;
 use quorate_auth::Signature;
 use quorate_types::{Digest, RecordId, Reject, ReplicaId, Slot, View, planted};
@@ -400,7 +401,7 @@ impl ModSmart {
     fn count_own_now(&mut self) -> Option<Collect> {
         let mut last = None;
         while let Some((record, _)) = self.own.front() {
-            if *record > self.durable && !planted("smart-own-vote-before-sync") {
+            if *record > self.ledger.records().durable() && !planted("smart-own-vote-before-sync") {
                 break;
             }
             let Some((_, own)) = self.own.pop_front() else { break };
@@ -436,7 +437,7 @@ impl ModSmart {
         }
         let Some(digest) = taken else { return };
         // All votes so far are durable or wait for the last record.
-        let after = Some(self.records);
+        let after = Some(self.ledger.records().last());
         if self.may_lie() {
             self.send_all(out, &Body::Write { slot, digest }, after);
         }

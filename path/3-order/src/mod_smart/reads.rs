@@ -161,7 +161,7 @@ impl ModSmart {
         let proposed = self.tallies.get(&next).is_some_and(|tally| tally.proposal.is_some());
         let open = if proposed || self.open.taken(self.view).is_some() { next } else { self.decided() };
         // What a checkpoint ahead of the log holds is decided, too.
-        open.max(*settled).max(self.log.delivered())
+        open.max(*settled).max(self.ledger.delivered())
     }
 
     fn wait_at_leader(&mut self, asker: Asker, out: &mut Effects) {
@@ -179,7 +179,7 @@ impl ModSmart {
     fn accepted_to(&self) -> Slot {
         let locked = self.open.lock.is_some() && !planted("read-at-once");
         let accepted = if locked { self.decided().next() } else { self.decided() };
-        accepted.max(self.log.delivered())
+        accepted.max(self.ledger.delivered())
     }
 
     /// [mod_smart L95-L97, L148]

@@ -8,7 +8,8 @@
 
 use super::tenures::Tenure;
 use super::{ModSmart, is_view_of};
-use crate::mod_smart::message::{Collect, Proof};
+use crate::ledger::Proof;
+use crate::mod_smart::message::Collect;
 use quorate_auth::{Signature, Signed};
 use quorate_types::{ClusterId, Digest, InstanceId, MembershipId, ReplicaId, Slot, View, planted};
 use quorate_wire::Batch;

@@ -317,7 +317,7 @@ impl ModSmart {
         } else {
             self.barred = self.leader() == self.config.me && !planted("smart-leads-again");
         }
-        if self.tenures.now().is_of_state() && self.floor_records.is_empty() {
+        if self.tenures.now().is_of_state() && !self.ledger.records().has_floor() {
             // A later checkpoint may be lost, or name another membership: before all votes the log says where it begins.
             self.persist_floor(false, out);
         }

@@ -12,7 +12,8 @@ use super::rules::{Verdict, judge};
 use super::statements::digest_of;
 use super::{ModSmart, Phase, SLOT_MAX, reject};
 use crate::Effects;
-use crate::mod_smart::message::{Collect, ModSmartBody as Body, Proof};
+use crate::ledger::Proof;
+use crate::mod_smart::message::{Collect, ModSmartBody as Body};
 use quorate_auth::{Signature, Signed};
 use quorate_types::{Digest, Reject, ReplicaId, Slot, Time, View, planted};
 use quorate_wire::Batch;
@@ -69,11 +70,11 @@ impl ModSmart {
         }
         let collect = self.collect();
         if self.is_mine() {
-            self.own.push_back((self.records, Own::Collect(collect)));
+            self.own.push_back((self.ledger.records().last(), Own::Collect(collect)));
         } else if self.leader() != self.config.me {
             self.send_stop_data(collect, out);
         }
-        if self.records <= self.durable {
+        if self.ledger.records().pending(self.ledger.records().last()).is_none() {
             self.count_own(out);
         }
     }
@@ -114,15 +115,15 @@ impl ModSmart {
     }
 
     fn send_stop_data(&mut self, collect: Collect, out: &mut Effects) {
-        let last = self.of_tenure(self.log.proof(self.decided()).cloned());
+        let last = self.of_tenure(self.ledger.proof(self.decided()).cloned());
         let body = Body::StopData { collect, last, batches: self.next_batches() };
-        let after = (!planted("smart-stop-data-before-sync")).then_some(self.records);
+        let after = (!planted("smart-stop-data-before-sync")).then_some(self.ledger.records().last());
         self.send(out, self.leader(), body, after);
     }
 
     pub(super) fn add_own_collect(&mut self, collect: Collect, out: &mut Effects) {
         if self.is_mine() && matches!(self.phase, Phase::Syncing) {
-            let last = self.of_tenure(self.log.proof(self.decided()).cloned());
+            let last = self.of_tenure(self.ledger.proof(self.decided()).cloned());
             let batches = self.own_batches();
             self.add_collect(collect, last, batches, out);
         }
@@ -177,7 +178,7 @@ impl ModSmart {
         let gathered = &mut self.gathered;
         let shown = gathered.last.as_ref().map_or(Slot::ZERO, |proof| proof.slot);
         if let Some(proof) = last.filter(|proof| proof.slot > shown) {
-            self.fetching.hint(collect.from, proof.slot, self.log.last());
+            self.fetching.hint(collect.from, proof.slot, self.ledger.last());
             gathered.last = Some(proof.clone());
             self.learn_who_has(&proof);
         }
@@ -336,7 +337,9 @@ impl ModSmart {
     /// What had no effect is sent again. [mod_smart L27, L58]
     pub(super) fn repeat(&mut self, out: &mut Effects) {
         // Before it is durable it has not left the first time.
-        if self.records > self.durable || self.now.since(self.repeated) < self.config.repeat {
+        if self.ledger.records().pending(self.ledger.records().last()).is_some()
+            || self.now.since(self.repeated) < self.config.repeat
+        {
             return;
         }
         self.repeated = self.now;

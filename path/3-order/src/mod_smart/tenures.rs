@@ -14,9 +14,9 @@
 //!
 //! INV-SMART-12. Tests: tests/members.rs, tests/tenures.rs.
 
-use super::persist::inconsistent;
 use super::rules;
 use crate::Anchor;
+use crate::ledger::inconsistent;
 use bytes::Bytes;
 use quorate_types::{
     AgreedTime, Faults, Halt, InstanceId, MembershipId, ReplicaId, Slot, Trust, View, planted,

@@ -3,8 +3,8 @@
 //!
 //! INV-RAFT-15, INV-RAFT-16. Tests: tests/checkpoints.rs, tests/chaos.rs.
 
-use super::persist::inconsistent;
 use super::{Raft, Role, VIEW_MAX, reject};
+use crate::ledger::inconsistent;
 use crate::raft::message::{AppendOutcome, Index, Position};
 use crate::{Anchor, Effect, Effects};
 use bytes::Bytes;
@@ -59,23 +59,23 @@ pub(super) fn read_anchor(slot: Slot, anchor: &Anchor) -> Result<Anchored, Halt>
 
 impl Raft {
     pub(super) fn anchor_at(&self, slot: Slot) -> Option<Anchor> {
-        let index = self.log.index_of(slot.number()).filter(|_| slot <= self.decided)?;
+        let index = self.log.index_of(slot.number()).filter(|_| slot <= self.delivery.slot())?;
         let members = self.log.members_up_to(index)?;
         write_anchor(self.log.position(index), members.map(|members| &**members))
     }
 
     /// [raft L85-L86]
     pub(super) fn on_trim(&mut self, slot: Slot, out: &mut Effects) {
-        assert!(slot <= self.decided, "INV-RAFT-15: only what was decided here is forgotten");
+        assert!(slot <= self.delivery.slot(), "INV-RAFT-15: only what was decided here is forgotten");
         if slot.number() > self.log.floor_slots()
             && let Some(index) = self.log.index_of(slot.number())
         {
             let next = index.next();
-            let beyond = planted("floor-off-by-one") && next <= self.delivered;
+            let beyond = planted("floor-off-by-one") && next <= self.delivered();
             self.log.raise_floor(if beyond { next } else { index });
             self.floor_rose();
         }
-        if self.floor_stated.number() < self.log.floor_slots() {
+        if self.records.stated().number() < self.log.floor_slots() {
             self.persist_floor(false, out);
         }
     }
@@ -118,8 +118,6 @@ impl Raft {
         if position.view > self.view {
             self.become_follower(position.view, None, out);
         }
-        // What is being read back for delivery is not what comes next any more.
-        self.delivery_load = None;
         let holds = self.log.view_at(position.index) == Some(position.view);
         if holds && self.log.slots_at(position.index) != slot.number() {
             let slots = self.log.slots_at(position.index);
@@ -135,7 +133,7 @@ impl Raft {
         if !holds || planted("suffix-dropped-at-jump") {
             self.begin_after(position, slot, members, out);
         }
-        (self.delivered, self.decided) = (position.index, slot);
+        self.delivery.go_on_after(position.index.number(), slot);
         self.learn_commit(position.index, out);
         if matches!(self.role, Role::PreCandidate(_) | Role::Candidate(_)) && !self.may_stand() {
             // It learned that it does not vote any more.

@@ -17,17 +17,17 @@ impl Raft {
 
     /// Hands on what is committed, as far as it is in memory; asks for the rest. [raft L47-L48]
     pub(super) fn deliver(&mut self, out: &mut Effects) {
-        while self.delivered < self.commit {
-            let next = self.delivered.next();
+        while self.delivered() < self.commit {
+            let next = self.delivered().next();
             let Some(kept) = self.log.get(next) else {
                 if !self.config.reload {
                     // [raft L101]
                     let slot = Slot::new(self.log.slot_from(self.log.first_kept().previous()));
                     return out.push(Effect::Behind { slot });
                 }
-                if self.delivery_load.is_none() {
+                if !self.delivery.waits() {
                     let to = self.commit.min(self.log.first_kept().previous());
-                    self.delivery_load = Self::load(&self.log, &mut self.loads, next, to, out);
+                    self.delivery.wait_for(Self::load(&self.log, &mut self.records, next, to, out));
                 }
                 return;
             };
@@ -36,38 +36,37 @@ impl Raft {
         }
     }
 
+    /// Everything up to here was handed on as decided.
+    pub(super) fn delivered(&self) -> Index {
+        Index::new(self.delivery.position())
+    }
+
     fn deliver_entry(&mut self, entry: Entry, out: &mut Effects) {
-        self.delivered = self.delivered.next();
-        if let EntryBody::Batch(batch) = entry.body {
-            self.decided = self.decided.next();
-            assert!(
-                self.decided == Slot::new(self.log.slots_at(self.delivered)),
-                "INV-RAFT-13: slots are handed on in order, each once"
-            );
-            out.push(Effect::Decided { slot: self.decided, batch });
-        }
+        let batch = match entry.body {
+            EntryBody::Batch(batch) => Some(batch),
+            EntryBody::ViewStart | EntryBody::Members(_) => None,
+        };
+        self.delivery.hand_on(batch, out);
+        assert!(
+            self.delivery.slot() == Slot::new(self.log.slots_at(self.delivered())),
+            "INV-RAFT-13: slots are handed on in order, each once"
+        );
     }
 
     pub(super) fn on_loaded(&mut self, load: u64, records: Vec<Stored>, out: &mut Effects) {
-        self.loads.answered(load);
-        if self.delivery_load.is_some_and(|pending| pending.load == load) {
-            let Some(pending) = self.delivery_load.take() else { return };
-            match self.loaded_entries(pending, records) {
-                Ok(entries) => {
-                    assert!(
-                        pending.first == self.delivered.next(),
-                        "INV-RAFT-13: delivery waits for what it asked for"
-                    );
-                    for entry in entries {
-                        self.deliver_entry(entry, out);
-                    }
-                    self.deliver(out);
+        self.records.loaded(load);
+        let Some(question) = self.delivery.answered(load) else {
+            return self.on_loaded_for_follower(load, records, out);
+        };
+        match self.loaded_entries(question, records) {
+            Ok(entries) => {
+                for entry in entries {
+                    self.deliver_entry(entry, out);
                 }
-                Err(why) => self.halt(why, out),
+                self.deliver(out);
             }
-            return;
+            Err(why) => self.halt(why, out),
         }
-        self.on_loaded_for_follower(load, records, out);
     }
 
     /// Drops entries from memory. [raft L49-L51]
@@ -81,7 +80,7 @@ impl Raft {
         while self.log.first_kept() <= self.log.durable() {
             let first = self.log.first_kept();
             let full = self.log.kept_bytes() > self.config.cache_bytes as u64;
-            let delivered = first <= self.delivered;
+            let delivered = first <= self.delivered();
             let spare = delivered && (first <= all_matched || full);
             let reloadable = full && self.config.reload;
             if !(spare || reloadable) {

@@ -129,7 +129,10 @@ impl Raft {
     /// [raft L25-L27]
     fn become_leader(&mut self, out: &mut Effects) {
         assert!(self.voted == Some(self.config.me), "INV-RAFT-9: a leader voted for itself");
-        assert!(self.view_record <= self.durable_record, "INV-RAFT-9: a leader's own vote is durable");
+        assert!(
+            self.records.pending(self.view_record).is_none(),
+            "INV-RAFT-9: a leader's own vote is durable"
+        );
         assert!(self.view_leader.is_none(), "INV-RAFT-2: a view has one leader");
         let start = self.log.last().index.next();
         self.failures = 0;

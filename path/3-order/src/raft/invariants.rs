@@ -10,25 +10,27 @@ impl Raft {
         let last = self.log.last();
         assert!(self.commit <= last.index, "INV-RAFT-5: commit {} within the log {last}", self.commit);
         assert!(
-            self.delivered <= self.commit,
+            self.delivered() <= self.commit,
             "INV-RAFT-13: delivered {} <= {}",
-            self.delivered,
+            self.delivered(),
             self.commit
         );
         let floor = self.log.floor();
-        assert!(floor.index <= self.delivered, "INV-RAFT-15: what is forgotten was handed on, {floor}");
+        assert!(floor.index <= self.delivered(), "INV-RAFT-15: what is forgotten was handed on, {floor}");
         // A replica enters the view of its checkpoint when it starts [raft L83]; a restored one waits for the others before that.
         assert!(!self.started || last.view <= self.view, "INV-RAFT-2: log {last} not ahead of {}", self.view);
-        assert!(self.durable_record <= self.records, "INV-RAFT-8: {} numbered", self.records);
+        let (numbered, durable) = (self.records.last(), self.records.durable());
+        assert!(durable <= numbered, "INV-RAFT-8: {numbered} numbered");
         self.check_durable();
         self.check_role();
         self.check_members();
         if thorough {
             self.log.check();
+            self.records.check();
             assert!(
-                self.decided == Slot::new(self.log.slots_at(self.delivered)),
+                self.delivery.slot() == Slot::new(self.log.slots_at(self.delivered())),
                 "INV-RAFT-13: {}",
-                self.decided
+                self.delivery.slot()
             );
         }
     }
@@ -37,10 +39,10 @@ impl Raft {
         let durable = self.log.durable();
         assert!(durable <= self.log.last().index, "INV-RAFT-7: durable {durable} within the log");
         let record = self.log.record_at(durable);
-        assert!(record <= self.durable_record, "INV-RAFT-7: index {durable} needs {record}");
+        assert!(record <= self.records.durable(), "INV-RAFT-7: index {durable} needs {record}");
         let next = self.log.record_at(durable.next());
         assert!(
-            next == RecordId::ZERO || next > self.durable_record,
+            next == RecordId::ZERO || next > self.records.durable(),
             "INV-RAFT-7: index {durable} is the last"
         );
     }

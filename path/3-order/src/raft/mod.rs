@@ -36,18 +36,18 @@ pub use persist::{RECORD_ENTRY, RECORD_FLOOR, RECORD_VOTE};
 pub(crate) use stays::{first_anchor, next_anchor, rank_of, stay_of, stay_of_record};
 
 use crate::OrderMessage;
+use crate::ledger::{Delivery, Records};
 use crate::raft::message::{Index, RaftMessage};
 use crate::{Anchor, Effect, Effects, Input, Order, OrderConfig, Random, Restored, Standing, Status, Stored};
 use election::Votes;
 use log::Log;
 use members::Members;
-use persist::{Loads, Pending};
 use quorate_types::{Halt, RecordId, Reject, ReplicaId, Slot, Span, Time, View, planted};
 use reads::FollowerReads;
 use replication::Leading;
 use restore::Replay;
 use stays::stay_of_view;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 /// No view is higher: a peer that names an absurd one is refused instead of followed to the end of the numbers.
 pub const VIEW_MAX: View = View::new(1 << 62);
@@ -153,12 +153,8 @@ pub struct Raft {
     role: Role,
     log: Log,
     commit: Index,
-    /// Everything up to here was handed on as decided.
-    delivered: Index,
-    decided: Slot,
-    /// The last record that was numbered, and the last one known to be durable.
-    records: RecordId,
-    durable_record: RecordId,
+    delivery: Delivery,
+    records: Records,
     election_due: Time,
     /// When the leader was last heard of; none when nothing speaks for its life.
     heard_leader: Option<Time>,
@@ -170,15 +166,6 @@ pub struct Raft {
     lost: BTreeMap<ReplicaId, u64>,
     /// Elections in a row that came to nothing.
     failures: u32,
-    /// Questions to the disk, and the one for delivery.
-    loads: Loads,
-    delivery_load: Option<Pending>,
-    /// The last durable record of the log's floor, if there is one, and those that are not durable yet.
-    floor_records: VecDeque<RecordId>,
-    /// The slot in the last one.
-    floor_stated: Slot,
-    /// The lowest record that is needed until another one is durable.
-    held_records: Option<(RecordId, RecordId)>,
     /// Only before the start.
     replay: Replay,
     reads: FollowerReads,
@@ -207,21 +194,14 @@ impl Raft {
             role: Role::Follower,
             log: Log::new(),
             commit: Index::ZERO,
-            delivered: Index::ZERO,
-            decided: Slot::ZERO,
-            records: RecordId::ZERO,
-            durable_record: RecordId::ZERO,
+            delivery: Delivery::default(),
+            records: Records::default(),
             election_due: Time::ZERO,
             heard_leader: None,
             promised: None,
             leased: 0,
             lost: BTreeMap::new(),
             failures: 0,
-            loads: Loads::default(),
-            delivery_load: None,
-            floor_records: VecDeque::new(),
-            floor_stated: Slot::ZERO,
-            held_records: None,
             replay: Replay::default(),
             reads: FollowerReads::default(),
             standing: Standing::default(),
@@ -287,12 +267,9 @@ impl Raft {
     }
 
     fn on_durable(&mut self, record: RecordId, out: &mut Effects) {
-        assert!(record <= self.records, "INV-RAFT-8: only a record that was numbered becomes durable");
-        if record <= self.durable_record {
+        if !self.records.on_durable(record) {
             return;
         }
-        self.durable_record = record;
-        self.forget_old_floors();
         self.log.advance_durable(record);
         match self.role {
             Role::Candidate(_) => self.count_own_vote(out),
@@ -338,7 +315,7 @@ impl Raft {
     fn stand(&mut self) {
         let leading = matches!(&self.role, Role::Leader(lead) if lead.transfer.is_none()) && !self.halted;
         // The first record of a view follows everything that was committed before.
-        let settled = leading && self.log.view_at(self.delivered) == Some(self.view);
+        let settled = leading && self.log.view_at(self.delivered()) == Some(self.view);
         let (in_flight, in_flight_bytes) = self.proposed_and_open();
         let holds_back = self.strains_a_follower();
         self.standing =
@@ -348,7 +325,7 @@ impl Raft {
     /// The slot after which the log begins.
     fn begins_after(&self) -> Slot {
         if planted("floor-as-stated") {
-            return self.floor_stated;
+            return self.records.stated();
         }
         if self.started { Slot::new(self.log.floor_slots()) } else { self.forgotten_before() }
     }
@@ -366,7 +343,7 @@ impl Order for Raft {
     }
 
     fn restore_outdated(&mut self) {
-        assert!(self.records == RecordId::ZERO, "it is said before all records");
+        assert!(self.records.last() == RecordId::ZERO, "it is said before all records");
         self.replay.outdated = true;
     }
 
@@ -401,7 +378,8 @@ impl Order for Raft {
         }
         self.voted = self.voted.filter(|_| !planted("vote-lost-at-restart"));
         // A late answer to a read of an earlier life must not answer one of this life.
-        let mut numbers = Random::new(self.config.seed ^ now.nanos() ^ self.records.number().rotate_left(32));
+        let mut numbers =
+            Random::new(self.config.seed ^ now.nanos() ^ self.records.last().number().rotate_left(32));
         self.reads.begin(numbers.next() >> 1);
         self.promise_again();
         // [raft L9-L10]
@@ -477,7 +455,7 @@ impl Order for Raft {
         Status {
             view: self.view,
             leader: self.leader,
-            decided: self.decided,
+            decided: self.delivery.slot(),
             members: self.member_status(),
             caught_up: self.caught_up(),
             there: self.there(),

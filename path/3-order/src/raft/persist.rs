@@ -13,11 +13,11 @@
 //! docs/protocols/raft.md L1-L8, L86-L88. INV-RAFT-1, INV-RAFT-3, INV-RAFT-4. Tests: tests/restart.rs.
 
 use super::Raft;
+use crate::ledger::{Question, Records, inconsistent};
 use crate::raft::message::{Entry, EntryBody, Index, Position};
-use crate::{Effect, Effects, Stored};
+use crate::{Effects, Stored};
 use bytes::Bytes;
 use quorate_types::{Halt, RecordId, ReplicaId, Slot, View, planted};
-use std::collections::BTreeMap;
 
 /// [`Stored::kind`] of an entry.
 pub const RECORD_ENTRY: u8 = 1;
@@ -30,36 +30,6 @@ pub const RECORD_FLOOR: u8 = 3;
 const ENTRY_HEAD: usize = 17;
 const VOTE_HEAD: usize = 11;
 const FLOOR_HEAD: usize = 25 + VOTE_HEAD;
-
-/// A question to the disk that is not answered yet.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Pending {
-    pub(super) load: u64,
-    pub(super) first: Index,
-    pub(super) count: usize,
-}
-
-/// All questions to the disk, also those whose answer nobody waits for any more.
-#[derive(Debug, Default)]
-pub(super) struct Loads {
-    count: u64,
-    /// The first record that each open question names.
-    open: BTreeMap<u64, RecordId>,
-}
-
-impl Loads {
-    pub(super) fn answered(&mut self, load: u64) {
-        self.open.remove(&load);
-    }
-    /// The lowest record that is being read.
-    pub(super) fn first_record(&self) -> Option<RecordId> {
-        self.open.values().min().copied()
-    }
-}
-
-pub(super) fn inconsistent(why: String) -> Halt {
-    Halt::LogInconsistent { why }
-}
 
 /// The number there, if it is there.
 pub(super) fn checked_u64_at(bytes: &[u8], at: usize) -> Option<u64> {
@@ -141,18 +111,12 @@ pub(super) fn read_floor(record: &Stored) -> Result<Floor, Halt> {
 }
 
 impl Raft {
-    fn next_record(&mut self) -> RecordId {
-        self.records = self.records.next();
-        self.records
-    }
-
     /// Appends an entry to the log and to the disk. [raft L6]
     pub(super) fn append(&mut self, entry: Entry, out: &mut Effects) -> Index {
         let index = self.log.last().index.next();
-        let id = self.next_record();
         // Without the first record of its view a leader can not even confirm a read.
         let vital = matches!(entry.body, EntryBody::ViewStart);
-        out.push(Effect::Persist { id, record: entry_record(index, &entry), vital });
+        let id = self.records.persist(entry_record(index, &entry), vital, out);
         self.log.push(entry, id);
         index
     }
@@ -165,87 +129,71 @@ impl Raft {
             self.view_leader = None;
         }
         (self.view, self.voted) = (view, voted);
-        self.view_record = self.next_record();
-        out.push(Effect::Persist { id: self.view_record, record: vote_record(view, voted), vital: true });
+        self.view_record = self.records.persist(vote_record(view, voted), true, out);
     }
 
     /// Writes down where the log begins, and our view and vote again: with that, older records are not needed. With
     /// `cleared` the log is empty. [raft L86]
     pub(super) fn persist_floor(&mut self, cleared: bool, out: &mut Effects) {
         let (floor, slot) = (self.log.floor(), self.log.floor_slots());
-        let id = self.next_record();
         let record = floor_record(floor, slot, cleared, (self.view, self.voted));
-        out.push(Effect::Persist { id, record, vital: true });
-        self.floor_records.push_back(id);
-        self.floor_stated = Slot::new(slot);
+        self.records.persist_floor(record, Slot::new(slot), out);
     }
 
-    /// Of the durable FLOOR records only the last counts.
-    pub(super) fn forget_old_floors(&mut self) {
-        while self.floor_records.get(1).is_some_and(|next| *next <= self.durable_record) {
-            self.floor_records.pop_front();
-        }
-    }
-
-    /// The next record replaces entries that may be durable. Until it is durable itself, a restart finds those, and needs
-    /// what it needs now. [raft L88]
+    /// The next record replaces entries that may be durable. [raft L88]
     pub(super) fn hold_records(&mut self) {
-        if let Some(keep) = self.records_needed_from() {
-            self.held_records = Some((keep, self.records.next()));
-        }
+        self.records.hold([self.first_record(), None]);
+    }
+
+    /// The record of the first entry after the log's floor.
+    fn first_record(&self) -> Option<RecordId> {
+        let first = self.log.record_at(self.log.floor().index.next());
+        (first > RecordId::ZERO).then_some(first)
     }
 
     /// The lowest record that a restart needs, or that is being read back. [raft L87-L88]
     pub(super) fn records_needed_from(&self) -> Option<RecordId> {
-        if self.records == RecordId::ZERO {
-            return None;
-        }
-        let held = self.held_records.filter(|(_, until)| *until > self.durable_record).map(|(keep, _)| keep);
-        let floor = self.floor_records.front().copied().filter(|id| *id <= self.durable_record);
-        let first = self.log.record_at(self.log.floor().index.next());
-        let entry = (first > RecordId::ZERO).then_some(first);
-        let floor = floor.unwrap_or(RecordId::FIRST);
-        let floor = if planted("trim-without-vote") { self.records } else { floor };
-        [Some(floor), entry, held, self.loads.first_record()].into_iter().flatten().min()
+        self.records.keep_from([self.first_record(), None])
     }
 
     /// The record that a message with our view must wait for, if it is not durable yet. [raft L5]
     pub(super) fn view_pending(&self) -> Option<RecordId> {
-        (self.view_record > self.durable_record).then_some(self.view_record)
+        self.records.pending(self.view_record)
     }
 
     /// The record that an acknowledgement of the log up to `index` must wait for.
     pub(super) fn pending_up_to(&self, index: Index) -> Option<RecordId> {
         let needed = self.log.record_at(index).max(self.view_record);
-        (needed > self.durable_record && !planted("ack-before-sync")).then_some(needed)
+        self.records.pending(needed).filter(|_| !planted("ack-before-sync"))
     }
 
     /// Asks the disk for entries from `first` on, up to `to`. All of them are durable.
     pub(super) fn load(
         log: &super::log::Log,
-        loads: &mut Loads,
+        records: &mut Records,
         first: Index,
         to: Index,
         out: &mut Effects,
-    ) -> Option<Pending> {
-        let records = log.records_to_load(first, to);
-        if records.is_empty() {
-            return None;
-        }
-        loads.count += 1;
-        let pending = Pending { load: loads.count, first, count: records.len() };
-        loads.open.insert(pending.load, records[0]);
-        out.push(Effect::Load { load: pending.load, records });
-        Some(pending)
+    ) -> Option<Question> {
+        let asked = log.records_to_load(first, to);
+        records.load(first.number(), asked.len(), asked, out)
     }
 
     /// The entries that a question to the disk brought, compared with what the log knows of them.
-    pub(super) fn loaded_entries(&self, pending: Pending, records: Vec<Stored>) -> Result<Vec<Entry>, Halt> {
-        if records.len() != pending.count {
-            return Err(inconsistent(format!("{} records asked for, {} read", pending.count, records.len())));
+    pub(super) fn loaded_entries(
+        &self,
+        question: Question,
+        records: Vec<Stored>,
+    ) -> Result<Vec<Entry>, Halt> {
+        if records.len() != question.count {
+            return Err(inconsistent(format!(
+                "{} records asked for, {} read",
+                question.count,
+                records.len()
+            )));
         }
         let mut entries = Vec::with_capacity(records.len());
-        let mut expected = pending.first;
+        let mut expected = Index::new(question.first);
         for record in records {
             let (index, entry) = read_entry(record)?;
             let slots = self.log.slots_at(expected) - self.log.slots_at(expected.previous());

@@ -4,7 +4,7 @@
 //! up to a window. A rejection or a new connection leads back to probing.
 
 use super::log::Log;
-use super::persist::Pending;
+use crate::ledger::Question;
 use crate::raft::message::Index;
 use quorate_types::{ReplicaId, Span, Time, planted};
 
@@ -42,7 +42,7 @@ pub(super) struct Progress {
     /// The commit index that it was told, as far as its log reaches.
     pub(super) commit_sent: Index,
     /// Old entries that are being read from disk for it.
-    pub(super) load: Option<Pending>,
+    pub(super) load: Option<Question>,
     /// Got all that there was at the beginning of its last round within an election time-out.
     pub(super) caught_up: bool,
     /// Where the present round ends, and when it began.
@@ -175,7 +175,7 @@ impl Progress {
         if self.next <= floor {
             self.fall_behind(floor, log);
         }
-        self.load = self.load.filter(|pending| pending.first > floor);
+        self.load = self.load.filter(|question| question.first > floor.number());
     }
 
     /// What was sent may be lost: begin again behind what it acknowledged.

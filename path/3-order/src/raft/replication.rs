@@ -5,11 +5,11 @@
 
 use super::leases::Lease;
 use super::log::Log;
-use super::persist::Loads;
 use super::progress::{Flow, Progress};
 use super::reads::LeaderReads;
 use super::transfer::Transfer;
 use super::{Raft, RaftConfig, Role, reject, send};
+use crate::ledger::Records;
 use crate::raft::message::{AppendOutcome, ENTRIES_MAX, Entry, EntryBody, Index, RaftMessage};
 use crate::{Effects, Stored};
 use quorate_types::{MembershipId, Reject, ReplicaId, Span, Time, View, planted};
@@ -69,7 +69,7 @@ struct Sender<'a> {
     round: u64,
     log: &'a Log,
     config: &'a RaftConfig,
-    loads: &'a mut Loads,
+    records: &'a mut Records,
     out: &'a mut Effects,
 }
 
@@ -109,7 +109,7 @@ impl Sender<'_> {
             peer.fall_behind(self.log.first_kept().previous(), self.log);
         } else if peer.load.is_none() {
             let to = self.log.first_kept().previous();
-            peer.load = Raft::load(self.log, self.loads, peer.next, to, self.out);
+            peer.load = Raft::load(self.log, self.records, peer.next, to, self.out);
         }
     }
 
@@ -164,7 +164,7 @@ impl Raft {
             round: lead.round,
             log: &self.log,
             config: &self.config,
-            loads: &mut self.loads,
+            records: &mut self.records,
             out,
         };
         work(lead, &mut sender);
@@ -393,17 +393,17 @@ impl Raft {
 
     pub(super) fn on_loaded_for_follower(&mut self, load: u64, records: Vec<Stored>, out: &mut Effects) {
         let Role::Leader(lead) = &mut self.role else { return };
-        let asked = |peer: &&mut Progress| peer.load.is_some_and(|pending| pending.load == load);
+        let asked = |peer: &&mut Progress| peer.load.is_some_and(|question| question.load == load);
         let Some(peer) = lead.peers.iter_mut().find(asked) else { return };
-        let (id, Some(pending)) = (peer.id, peer.load.take()) else { return };
-        let entries = match self.loaded_entries(pending, records) {
+        let (id, Some(question)) = (peer.id, peer.load.take()) else { return };
+        let entries = match self.loaded_entries(question, records) {
             Ok(entries) => entries,
             Err(why) => return self.halt(why, out),
         };
         self.lead(out, |lead, sender| {
             if let Some(peer) = lead.peer_mut(id) {
                 // It may have been sent back, or have got ahead, since.
-                if peer.flow == Flow::Stream && peer.next == pending.first {
+                if peer.flow == Flow::Stream && peer.next.number() == question.first {
                     sender.loaded(peer, entries);
                 }
                 sender.entries(peer);

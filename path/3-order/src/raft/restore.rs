@@ -20,10 +20,9 @@
 //! tests/chaos.rs.
 
 use super::log::Log;
-use super::persist::{
-    RECORD_ENTRY, RECORD_FLOOR, RECORD_VOTE, inconsistent, read_entry, read_floor, read_vote,
-};
+use super::persist::{RECORD_ENTRY, RECORD_FLOOR, RECORD_VOTE, read_entry, read_floor, read_vote};
 use super::{Raft, checkpoints};
+use crate::ledger::inconsistent;
 use crate::raft::message::{Entry, Index, Position};
 use crate::{Anchor, Effects, Stored};
 use quorate_types::{Halt, RecordId, ReplicaId, Slot, View, planted};
@@ -129,19 +128,18 @@ impl Replay {
 
 impl Raft {
     pub(super) fn restore_position(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
-        assert!(self.records == RecordId::ZERO, "an anchor is restored before all records");
+        assert!(self.records.last() == RecordId::ZERO, "an anchor is restored before all records");
         let (position, members) = checkpoints::read_anchor(slot, anchor)?;
         self.log.reset(position, slot.number(), members);
-        (self.commit, self.delivered, self.decided) = (position.index, position.index, slot);
+        self.commit = position.index;
+        self.delivery.go_on_after(position.index.number(), slot);
         self.replay.anchored = true;
         Ok(())
     }
 
     /// [raft L7-L8]
     pub(super) fn restore_record(&mut self, id: RecordId, record: Stored) -> Result<(), Halt> {
-        if id != self.records.next() {
-            return Err(inconsistent(format!("record {id} follows record {}", self.records)));
-        }
+        self.records.restore(id)?;
         match record.kind {
             RECORD_ENTRY => {
                 let (index, entry) = read_entry(record)?;
@@ -170,14 +168,10 @@ impl Raft {
                 }
                 self.restore_vote(id, view, voted)?;
                 self.restore_floor(floor, slot, cleared)?;
-                self.floor_records.push_back(id);
-                self.floor_stated = slot;
+                self.records.restore_floor(slot);
             }
             kind => return Err(inconsistent(format!("unknown kind of record {kind}"))),
         }
-        self.records = id;
-        self.durable_record = id;
-        self.forget_old_floors();
         Ok(())
     }
 
@@ -291,7 +285,8 @@ impl Raft {
         );
         let (position, members) = checkpoints::read_anchor(slot, anchor)?;
         self.log.reset(position, slot.number(), members);
-        (self.commit, self.delivered, self.decided) = (position.index, position.index, slot);
+        self.commit = position.index;
+        self.delivery.go_on_after(position.index.number(), slot);
         let highest = self.replay.highest;
         // What the disk tells is of no use: FLOOR(cleared) follows.
         let told = (Some(Index::new(1)), Index::new(1));
@@ -340,7 +335,7 @@ impl Raft {
         }
         if !replay.continues(anchor) {
             // Until that is durable, all that was found now is what tells the next start the same.
-            self.held_records = Some((RecordId::FIRST, self.records.next()));
+            self.records.hold_all();
             self.persist_floor(true, out);
         } else if replay.begin.is_none() && replay.stated.is_none() && anchor != Position::ZERO {
             // What comes first follows this checkpoint: whoever has no later one needs all that comes.

@@ -9,6 +9,7 @@
 use super::checkpoints::{read_anchor, write_anchor};
 use super::persist::{RECORD_ENTRY, RECORD_FLOOR, RECORD_VOTE};
 use super::{VIEW_MAX, persist};
+use crate::ledger::inconsistent;
 use crate::raft::message::{Index, Position};
 use crate::{Anchor, Stored};
 use quorate_types::{Halt, Slot, View};
@@ -63,7 +64,7 @@ pub(crate) fn next_anchor(slot: Slot, last: &Anchor, members: Option<&Membership
     let (position, _) = read_anchor(slot, last)?;
     let behind = |number: u64| ((number >> STAY_BITS) + 1) << STAY_BITS;
     let (index, view) = (behind(position.index.number()), behind(position.view.number()));
-    let too_many = || persist::inconsistent("the instance came and left too often".to_owned());
+    let too_many = || inconsistent("the instance came and left too often".to_owned());
     if view >= VIEW_MAX.number() || index >= VIEW_MAX.number() {
         return Err(too_many());
     }

@@ -2,7 +2,8 @@
 
 use super::{batch, request};
 use quorate_auth::{Signature, Signed};
-use quorate_order::mod_smart::message::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof};
+use quorate_order::ledger::Proof;
+use quorate_order::mod_smart::message::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage};
 use quorate_types::{Digest, MembershipId, ReplicaId, Slot, View};
 
 fn signature(byte: u8) -> Signature {

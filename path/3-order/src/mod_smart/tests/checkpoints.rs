@@ -41,8 +41,8 @@ fn what_leads_to_a_checkpoint_is_kept_for_others() {
             let (order, effects) = restart(&one, model, &one.disk, slot);
             assert_eq!(decisions(&effects).len() as u64, 10 - slot);
             assert_eq!((order.restored().begins_after, order.decided()), (Slot::ZERO, Slot::new(10)));
-            assert!((1..=10).all(|slot| order.log.get(Slot::new(slot)).is_some()), "{slot}");
-            assert!(order.log.proof(Slot::new(10)).is_some(), "the last one is in memory");
+            assert!((1..=10).all(|slot| order.ledger.get(Slot::new(slot)).is_some()), "{slot}");
+            assert!(order.ledger.proof(Slot::new(10)).is_some(), "the last one is in memory");
             assert_eq!(order.keep_from(), Some(RecordId::FIRST));
             // Without the record of slot 3 what lies before is of no use.
             let first = one.disk.iter().position(|record| record.kind == RECORD_DECIDED).expect("slot 1");
@@ -105,7 +105,7 @@ pub(super) fn the_proof_of_the_last_slot_stays() {
     let keep = one.order.keep_from().expect("the floor's record");
     let (order, effects) = restart(&one, Byzantine, &one.disk[keep.number() as usize - 1..], 10);
     assert_eq!(decisions(&effects), []);
-    let proof = order.log.proof(Slot::new(10)).expect("it was written down").clone();
+    let proof = order.ledger.proof(Slot::new(10)).expect("it was written down").clone();
     assert!(order.proves(&proof));
 }
 

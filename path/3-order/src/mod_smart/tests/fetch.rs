@@ -1,8 +1,9 @@
 //! Decided slots from others.
 
 use super::one::{One, decisions, rejected, sent, some};
+use crate::ledger::Proof;
 use crate::mod_smart::SLOT_MAX;
-use crate::mod_smart::message::{ModSmartBody as Body, Proof};
+use crate::mod_smart::message::ModSmartBody as Body;
 use crate::{Effect, Input};
 use quorate_types::FaultModel::{Byzantine, Crash};
 use quorate_types::{Slot, Span};
@@ -202,7 +203,7 @@ fn the_proof_of_a_foreign_checkpoint_is_asked_for() {
     assert!(!fetches(&one.pass(Span::from_millis(120))).is_empty());
     let proof = one.proof(1, 6, &some(6), &[1, 2, 3]);
     one.hear(2, 1, Body::Gone { slot: Slot::new(6), proof: Some(proof.clone()) });
-    assert_eq!(one.order.log.proof(Slot::new(6)), Some(&proof));
+    assert_eq!(one.order.ledger.proof(Slot::new(6)), Some(&proof));
     assert_eq!(fetches(&one.pass(Span::from_millis(200))), [] as [usize; 0]);
 }
 

@@ -7,8 +7,9 @@
 use super::chaos;
 use super::world::{Plan, World, another, batch, encode, place, replica, value};
 use crate::OrderMessage;
+use crate::ledger::Proof;
 use crate::mod_smart::Statements;
-use crate::mod_smart::message::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof};
+use crate::mod_smart::message::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage};
 use crate::mod_smart::tenures::number_of;
 use quorate_auth::{Authenticator, Keyed};
 use quorate_auth::{Signature, Signed};

@@ -2,8 +2,9 @@
 
 use super::one::{One, decisions, rejected, sent, some};
 use super::world::{replica, value};
+use crate::ledger::Proof;
 use crate::mod_smart::Statements;
-use crate::mod_smart::message::{Complaint, ModSmartBody as Body, Proof};
+use crate::mod_smart::message::{Complaint, ModSmartBody as Body};
 use crate::mod_smart::tenures::Tenures;
 use crate::{Effect, Input, Order};
 use quorate_auth::Signature;
@@ -151,10 +152,10 @@ pub(super) fn a_slot_is_proven_by_its_own_membership() {
         1,
         "the new ones decided nothing there"
     );
-    assert!(two.order.log.proof(Slot::FIRST).is_none());
+    assert!(two.order.ledger.proof(Slot::FIRST).is_none());
     let old_ones = proof_in(&two, 1, 1, 1, &batch, &[0, 2, 3]);
     assert_eq!(rejected(&two.hear_in(2, 1, second(4), gone(old_ones.clone()))), 0);
-    assert_eq!(two.order.log.proof(Slot::FIRST), Some(&old_ones));
+    assert_eq!(two.order.ledger.proof(Slot::FIRST), Some(&old_ones));
     let decision = |proof| Body::Decision { proof, batch: some(2) };
     let old_ones = proof_in(&two, 1, 9, 2, &some(2), &[0, 1, 2, 3]);
     let effects = two.hear_in(2, 1, second(4), decision(old_ones));

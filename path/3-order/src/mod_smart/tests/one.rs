@@ -2,7 +2,8 @@
 
 use super::world::{batch, replica, value};
 use crate::OrderMessage;
-use crate::mod_smart::message::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage, Proof};
+use crate::ledger::Proof;
+use crate::mod_smart::message::{Collect, Complaint, ModSmartBody as Body, ModSmartMessage};
 use crate::mod_smart::{ModSmart, ModSmartConfig};
 use crate::{Effect, Effects, Input, Order, Stored, Waited};
 use quorate_auth::{Authenticator, Keyed, Trusting};

@@ -2,8 +2,8 @@
 
 use super::one::{One, decisions, sent, some};
 use super::world::value;
+use crate::ledger::inconsistent;
 use crate::mod_smart::message::ModSmartBody as Body;
-use crate::mod_smart::persist::inconsistent;
 use crate::mod_smart::{RECORD_DECIDED, RECORD_LOCKED, RECORD_VIEW, RECORD_WROTE};
 use crate::{Effect, Effects, Input, Order, Stored};
 use bytes::Bytes;
@@ -70,7 +70,7 @@ fn decisions_survive() {
         let effects: Vec<_> = out.drain().collect();
         let want: Vec<_> = (1..=5).map(|slot| (slot, some(slot))).collect();
         assert_eq!(decisions(&effects), want);
-        let proof = order.log.proof(Slot::new(5)).expect("the last proof is in memory").clone();
+        let proof = order.ledger.proof(Slot::new(5)).expect("the last proof is in memory").clone();
         assert!(order.proves(&proof));
         order.invariants(true);
     }
@@ -189,7 +189,7 @@ fn votes_before_a_decision_do_not_matter_any_more() {
             assert!(order.restored().needs_checkpoint, "slots are missing");
             let anchor = One::new(0, 4, Byzantine).order.anchor(Slot::ZERO).expect("the same at all");
             assert!(!order.covers(Slot::ZERO, &anchor));
-            let slot = order.log.floor();
+            let slot = order.ledger.floor();
             assert!(order.covers(slot, &anchor));
             order.restore_installed(slot, &anchor).expect("it continues what is left");
             let mut out = Effects::new();

@@ -4,7 +4,8 @@ use super::one::{One, decisions, rejected, sent, some};
 use super::world::{Plan, World, batch, value};
 use crate::Effect;
 use crate::OrderMessage;
-use crate::mod_smart::message::{Collect, ModSmartBody as Body, ModSmartMessage, Proof, WRITES_MAX};
+use crate::ledger::Proof;
+use crate::mod_smart::message::{Collect, ModSmartBody as Body, ModSmartMessage, WRITES_MAX};
 use quorate_auth::Signature;
 use quorate_types::FaultModel::{Byzantine, Crash};
 use quorate_types::{InstanceId, MembershipId, Slot, Span, View};
@@ -155,7 +156,7 @@ pub(super) fn what_was_written_in_many_views_fits_into_frames() {
     for (view, batch) in (1..).zip(&values) {
         let digest = value(batch);
         one.order.open.note_write(View::new(view), digest);
-        let record = one.order.records;
+        let record = one.order.ledger.records().last();
         one.order.open.batches.insert(digest, (batch.clone(), record));
     }
     let locked = value(&values[3]);

@@ -1,7 +1,7 @@
 //! A leader that proposes one batch to some members and another one to the others.
 
-use super::voice::{rebuilt, requests_of};
-use super::{Plays, Said, Saying, Voice};
+use crate::liars::voice::{rebuilt, requests_of};
+use crate::liars::{Plays, Said, Saying, Voice};
 use quorate_order::mod_smart::message::ModSmartBody as Body;
 use quorate_types::{InstanceId, Slot, View};
 use quorate_wire::{Batch, BatchHeader};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Equivocate {
+pub(in crate::liars) struct Equivocate {
     others: BTreeMap<(InstanceId, View, Slot), Batch>,
 }
 
@@ -25,7 +25,7 @@ fn another(me: &mut Voice, batch: &Batch) -> Batch {
 impl Plays for Equivocate {
     fn instead(&mut self, me: &mut Voice, to: usize, said: Said) -> Vec<Saying> {
         let mut said = said;
-        if let Said::Order(instance, message) = &mut said
+        if let Said::ModSmart(instance, message) = &mut said
             && let Body::Propose { slot, batch } = &mut message.body
             && to.is_multiple_of(2)
             && batch.no_op_target().is_none()

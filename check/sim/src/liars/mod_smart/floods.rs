@@ -1,18 +1,18 @@
 //! Much at once: what its receivers keep, read back or answer is bounded all the same.
 
-use super::{Plays, Said, Saying, Voice};
+use crate::liars::{Plays, Said, Saying, Voice};
 use quorate_order::mod_smart::message::{Complaint, ModSmartBody as Body, ModSmartMessage};
 use quorate_types::{Seq, Slot};
 use quorate_wire::StateMessage;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Flood;
+pub(in crate::liars) struct Flood;
 
 impl Plays for Flood {
     fn instead(&mut self, me: &mut Voice, to: usize, said: Said) -> Vec<Saying> {
         let mut list = vec![Saying::now(to, said.clone())];
-        let Said::Order(instance, message) = said else { return list };
+        let Said::ModSmart(instance, message) = said else { return list };
         let of = (instance, message.membership);
         for _ in 0..me.rng.below(8) {
             let slot = Slot::new(me.rng.below(300));
@@ -37,7 +37,7 @@ impl Plays for Flood {
                     continue;
                 }
             };
-            list.push(Saying::now(to, Said::Order(instance, ModSmartMessage { body, ..message.clone() })));
+            list.push(Saying::now(to, Said::ModSmart(instance, ModSmartMessage { body, ..message.clone() })));
         }
         list
     }

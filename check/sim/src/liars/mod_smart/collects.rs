@@ -1,13 +1,14 @@
 //! STOP-DATA that is not so: what its sender locked, wrote and decided when it entered a view.
 
-use super::{Plays, Said, Saying, Voice};
+use crate::liars::{Plays, Said, Saying, Voice};
+use quorate_order::ledger::Proof;
 use quorate_order::mod_smart::digest_of;
-use quorate_order::mod_smart::message::{ModSmartBody as Body, Proof};
+use quorate_order::mod_smart::message::ModSmartBody as Body;
 use quorate_types::{Digest, InstanceId, MembershipId, ReplicaId, Slot, View};
 
 /// How.
 #[derive(Debug)]
-pub(super) enum Collects {
+pub(in crate::liars) enum Collects {
     /// Nothing was locked or written.
     Forgetful,
     /// What nobody proposed was.
@@ -19,7 +20,7 @@ pub(super) enum Collects {
 fn invent(me: &mut Voice, view: View, body: &mut Body) {
     let Body::StopData { collect, batches, .. } = body else { return };
     // A value that somebody proposed once, or one that nobody did.
-    let proposed = me.messages.iter().rev().find_map(|(_, message)| match &message.body {
+    let proposed = me.smart.messages.iter().rev().find_map(|(_, message)| match &message.body {
         Body::Propose { batch, .. } => Some(batch.clone()),
         _ => None,
     });
@@ -63,7 +64,7 @@ fn boast(me: &mut Voice, of: (InstanceId, MembershipId), view: View, body: &mut 
 
 impl Plays for Collects {
     fn instead(&mut self, me: &mut Voice, to: usize, mut said: Said) -> Vec<Saying> {
-        if let Said::Order(instance, message) = &mut said
+        if let Said::ModSmart(instance, message) = &mut said
             && matches!(message.body, Body::StopData { .. })
         {
             let (of, view) = ((*instance, message.membership), message.view);

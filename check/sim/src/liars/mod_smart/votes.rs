@@ -1,18 +1,20 @@
 //! WRITEs and ACCEPTs that differ from member to member.
 
-use super::{Plays, Said, Saying, Voice};
+use crate::liars::{Plays, Said, Saying, Voice};
 use quorate_order::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
 use quorate_types::InstanceId;
 
 /// Votes for whatever each of the others votes for, so that each finds a quorum sooner.
 #[derive(Debug)]
-pub(super) struct DoubleVotes;
+pub(in crate::liars) struct DoubleVotes;
 
 impl Plays for DoubleVotes {
     fn instead(&mut self, _me: &mut Voice, to: usize, said: Said) -> Vec<Saying> {
         // Its own votes wait until it knows what the other one votes for.
         match &said {
-            Said::Order(_, message) if matches!(message.body, Body::Write { .. } | Body::Accept { .. }) => {
+            Said::ModSmart(_, message)
+                if matches!(message.body, Body::Write { .. } | Body::Accept { .. }) =>
+            {
                 Vec::new()
             }
             _ => vec![Saying::now(to, said)],
@@ -31,18 +33,18 @@ impl Plays for DoubleVotes {
         };
         let accept = me.accept((instance, message.membership), message.view, slot, digest);
         let say =
-            |body| Saying::now(from, Said::Order(instance, ModSmartMessage { body, ..message.clone() }));
+            |body| Saying::now(from, Said::ModSmart(instance, ModSmartMessage { body, ..message.clone() }));
         vec![say(Body::Write { slot, digest }), say(accept)]
     }
 }
 
 /// Votes for something that nobody proposed, to some.
 #[derive(Debug)]
-pub(super) struct FalseVotes;
+pub(in crate::liars) struct FalseVotes;
 
 impl Plays for FalseVotes {
     fn instead(&mut self, me: &mut Voice, to: usize, mut said: Said) -> Vec<Saying> {
-        if let Said::Order(instance, message) = &mut said
+        if let Said::ModSmart(instance, message) = &mut said
             && me.rng.chance(500)
         {
             match message.body {

@@ -1,6 +1,6 @@
 //! SYNCs that show what nobody said, the same to all or something else to each, and votes for what they show.
 
-use super::{Plays, Said, Saying, Voice};
+use crate::liars::{Plays, Said, Saying, Voice};
 use quorate_auth::Signature;
 use quorate_order::mod_smart::digest_of;
 use quorate_order::mod_smart::message::{Collect, ModSmartBody as Body, ModSmartMessage};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct FalseSync {
+pub(in crate::liars) struct FalseSync {
     shown: BTreeMap<(InstanceId, View), Body>,
 }
 
@@ -20,7 +20,7 @@ fn falsify(me: &mut Voice, instance: InstanceId, message: &ModSmartMessage) -> O
     match me.rng.below(7) {
         0 => {
             // Statements of an earlier view.
-            if let Some((_, old)) = me.collects.range(..(instance, view)).next_back() {
+            if let Some((_, old)) = me.smart.collects.range(..(instance, view)).next_back() {
                 collects = old.values().cloned().collect();
             }
             value = None;
@@ -54,7 +54,7 @@ fn falsify(me: &mut Voice, instance: InstanceId, message: &ModSmartMessage) -> O
 
 impl Plays for FalseSync {
     fn instead(&mut self, me: &mut Voice, to: usize, said: Said) -> Vec<Saying> {
-        let Said::Order(instance, message) = &said else { return vec![Saying::now(to, said)] };
+        let Said::ModSmart(instance, message) = &said else { return vec![Saying::now(to, said)] };
         if !matches!(message.body, Body::Sync { .. }) {
             return vec![Saying::now(to, said)];
         }
@@ -64,7 +64,8 @@ impl Plays for FalseSync {
             return vec![Saying::now(to, said)];
         };
         self.shown.insert(key, body.clone());
-        let say = |body| Saying::now(to, Said::Order(instance, ModSmartMessage { body, ..message.clone() }));
+        let say =
+            |body| Saying::now(to, Said::ModSmart(instance, ModSmartMessage { body, ..message.clone() }));
         let mut list = vec![say(body.clone())];
         if let Body::Sync { last, value: Some(batch), .. } = &body {
             let slot = last.as_ref().map_or(Slot::FIRST, |proof| proof.slot.next());

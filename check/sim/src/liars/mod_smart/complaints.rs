@@ -1,18 +1,18 @@
 //! Complaints without a reason, and certificates of views that nobody asked for.
 
-use super::{Plays, Said, Saying, Voice};
+use crate::liars::{Plays, Said, Saying, Voice};
 use quorate_auth::{Signature, Signed};
 use quorate_order::mod_smart::message::{Complaint, ModSmartBody as Body, ModSmartMessage};
 use quorate_types::{ReplicaId, Slot};
 
 /// Complains all the time.
 #[derive(Debug)]
-pub(super) struct Complains;
+pub(in crate::liars) struct Complains;
 
 impl Plays for Complains {
     fn instead(&mut self, me: &mut Voice, to: usize, said: Said) -> Vec<Saying> {
         let mut list = vec![Saying::now(to, said.clone())];
-        if let Said::Order(instance, message) = said {
+        if let Said::ModSmart(instance, message) = said {
             let asked = message.view.plus(1 + me.rng.below(3));
             let why = match me.rng.below(7) {
                 0 => Complaint::Silence,
@@ -25,7 +25,7 @@ impl Plays for Complains {
             };
             let decided = Slot::new(me.rng.below(40));
             let body = me.stop((instance, message.membership), asked, why, decided);
-            list.push(Saying::now(to, Said::Order(instance, ModSmartMessage { body, ..message })));
+            list.push(Saying::now(to, Said::ModSmart(instance, ModSmartMessage { body, ..message })));
         }
         list
     }
@@ -33,12 +33,12 @@ impl Plays for Complains {
 
 /// Shows certificates that are none.
 #[derive(Debug)]
-pub(super) struct FalseViews;
+pub(in crate::liars) struct FalseViews;
 
 impl Plays for FalseViews {
     fn instead(&mut self, me: &mut Voice, to: usize, said: Said) -> Vec<Saying> {
         let mut list = vec![Saying::now(to, said.clone())];
-        if let Said::Order(instance, message) = said {
+        if let Said::ModSmart(instance, message) = said {
             let far = if me.rng.chance(300) { me.rng.below(1 << 40) } else { me.rng.below(3) };
             let asked = message.view.plus(1 + far);
             let own = me.stops((instance, message.membership), asked);
@@ -53,7 +53,7 @@ impl Plays for FalseViews {
             }
             let body = Body::Certificate { stops };
             let message = ModSmartMessage { view: asked, body, ..message };
-            list.push(Saying::now(to, Said::Order(instance, message)));
+            list.push(Saying::now(to, Said::ModSmart(instance, message)));
         }
         list
     }

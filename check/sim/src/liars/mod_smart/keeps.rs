@@ -1,7 +1,7 @@
 //! Keeps things to itself that others need: what it accepts and what proves a decision; all but what changes of views need; or some kinds of
 //! messages, of some instances, from some, for ever or for a while.
 
-use super::{Plays, Said, Saying, Voice};
+use crate::liars::{Plays, Said, Saying, Voice};
 use quorate_order::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
 
 /// The longest time, in nanoseconds, for which something is kept that is said in the end.
@@ -11,7 +11,7 @@ const KINDS: u64 = 11;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) enum Keeps {
+pub(in crate::liars) enum Keeps {
     /// A quorum hears what it proposes and writes. Nobody hears what it accepts, or what is decided with that, but who leads the next view.
     Proofs,
     /// It works for nothing but the next view.
@@ -21,7 +21,7 @@ pub(super) enum Keeps {
 }
 
 impl Keeps {
-    pub(super) fn some(me: &mut Voice) -> Self {
+    pub(in crate::liars) fn some(me: &mut Voice) -> Self {
         let one = 1 << me.rng.below(KINDS);
         let kinds = if me.rng.chance(500) { one } else { one | me.rng.number() };
         let victims = if me.rng.chance(500) { u64::MAX } else { me.rng.number() | 1 << me.other() };
@@ -31,7 +31,7 @@ impl Keeps {
     }
 
     /// Its accepts, from all but one.
-    pub(super) fn accepts(me: &mut Voice) -> Self {
+    pub(in crate::liars) fn accepts(me: &mut Voice) -> Self {
         let victims = !(1 << me.other());
         Self::Some { kinds: ACCEPTS, victims, instances: u64::MAX, later: None }
     }
@@ -64,7 +64,7 @@ fn is_near(me: &Voice, to: usize) -> bool {
 
 impl Plays for Keeps {
     fn instead(&mut self, me: &mut Voice, to: usize, said: Said) -> Vec<Saying> {
-        let Said::Order(instance, ModSmartMessage { body, .. }) = &said else {
+        let Said::ModSmart(instance, ModSmartMessage { body, .. }) = &said else {
             return vec![Saying::now(to, said)];
         };
         let (kept, later) = match self {

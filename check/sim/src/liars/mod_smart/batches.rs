@@ -1,7 +1,7 @@
 //! A leader that proposes what clients sent under a time far ahead, with a border, or a no-op in its place.
 
-use super::voice::{rebuilt, requests_of};
-use super::{Plays, Said, Saying, Voice};
+use crate::liars::voice::{rebuilt, requests_of};
+use crate::liars::{Plays, Said, Saying, Voice};
 use quorate_order::mod_smart::message::ModSmartBody as Body;
 use quorate_types::{AgreedTime, InstanceId, Slot, View};
 use quorate_wire::{Batch, BatchHeader};
@@ -11,7 +11,7 @@ const SECOND: u64 = 1_000_000_000;
 
 /// What is proposed in place of a batch of requests.
 fn propose(said: &mut Said, change: impl FnOnce(Slot, &Batch) -> Batch) {
-    if let Said::Order(_, message) = said
+    if let Said::ModSmart(_, message) = said
         && let Body::Propose { slot, batch } = &mut message.body
         && batch.no_op_target().is_none()
     {
@@ -21,7 +21,7 @@ fn propose(said: &mut Said, change: impl FnOnce(Slot, &Batch) -> Batch) {
 
 /// Times far ahead, and long ago.
 #[derive(Debug)]
-pub(super) struct Times;
+pub(in crate::liars) struct Times;
 
 impl Plays for Times {
     fn instead(&mut self, me: &mut Voice, to: usize, mut said: Said) -> Vec<Saying> {
@@ -44,7 +44,7 @@ impl Plays for Times {
 
 /// Time stands still, or goes at a tenth.
 #[derive(Debug)]
-pub(super) enum Holds {
+pub(in crate::liars) enum Holds {
     /// All its batches are of the time 0.
     Zero,
     /// It runs at a tenth of what it should, from the first proposal.
@@ -74,7 +74,7 @@ impl Plays for Holds {
 
 /// A border with every batch.
 #[derive(Debug)]
-pub(super) struct Borders;
+pub(in crate::liars) struct Borders;
 
 impl Plays for Borders {
     fn instead(&mut self, _me: &mut Voice, to: usize, mut said: Said) -> Vec<Saying> {
@@ -87,26 +87,26 @@ impl Plays for Borders {
 
 /// None of some batches, and no votes for them.
 #[derive(Debug)]
-pub(super) struct Withholds {
+pub(in crate::liars) struct Withholds {
     which: fn(&Batch) -> bool,
     kept: BTreeSet<(InstanceId, View, Slot)>,
 }
 
 impl Withholds {
-    pub(super) fn new(which: fn(&Batch) -> bool) -> Self {
+    pub(in crate::liars) fn new(which: fn(&Batch) -> bool) -> Self {
         Self { which, kept: BTreeSet::new() }
     }
 }
 
 /// A batch that nobody asked for: it says how late it is, and fills no instance.
-pub(super) fn is_time_alone(batch: &Batch) -> bool {
+pub(in crate::liars) fn is_time_alone(batch: &Batch) -> bool {
     batch.header().count == 0 && batch.no_op_target().is_none()
 }
 
 impl Plays for Withholds {
     fn instead(&mut self, _me: &mut Voice, to: usize, said: Said) -> Vec<Saying> {
         let keeps = match &said {
-            Said::Order(instance, message) => match &message.body {
+            Said::ModSmart(instance, message) => match &message.body {
                 Body::Propose { slot, batch } if (self.which)(batch) => {
                     self.kept.insert((*instance, message.view, *slot));
                     true
@@ -124,7 +124,7 @@ impl Plays for Withholds {
 
 /// No-ops for slots far ahead.
 #[derive(Debug)]
-pub(super) struct NoOps;
+pub(in crate::liars) struct NoOps;
 
 impl Plays for NoOps {
     fn instead(&mut self, me: &mut Voice, to: usize, mut said: Said) -> Vec<Saying> {

@@ -1,17 +1,17 @@
 //! Slots, views and rounds that there never will be.
 
-use super::{Plays, Said, Saying, Voice};
+use crate::liars::{Plays, Said, Saying, Voice};
 use quorate_order::mod_smart::message::{Complaint, ModSmartBody as Body, ModSmartMessage};
 use quorate_types::{Digest, Slot, View};
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Huge;
+pub(in crate::liars) struct Huge;
 
 impl Plays for Huge {
     fn instead(&mut self, me: &mut Voice, to: usize, said: Said) -> Vec<Saying> {
         let mut list = vec![Saying::now(to, said.clone())];
-        let Said::Order(instance, message) = said else { return list };
+        let Said::ModSmart(instance, message) = said else { return list };
         let of = (instance, message.membership);
         let slot = Slot::new(match me.rng.below(4) {
             0 => u64::MAX,
@@ -31,7 +31,7 @@ impl Plays for Huge {
             6 => Body::Propose { slot, batch: me.invent() },
             _ => me.stop(of, View::new(slot.number()), Complaint::Silence, slot),
         };
-        list.push(Saying::now(to, Said::Order(instance, ModSmartMessage { view, body, ..message })));
+        list.push(Saying::now(to, Said::ModSmart(instance, ModSmartMessage { view, body, ..message })));
         list
     }
 }

@@ -1,7 +1,7 @@
 //! A leader that proposes what clients did not send, or leaves out what they did, for good or for now.
 
-use super::voice::{rebuilt, requests_of};
-use super::{Plays, Said, Saying, Voice};
+use crate::liars::voice::{rebuilt, requests_of};
+use crate::liars::{Plays, Said, Saying, Voice};
 use quorate_order::mod_smart::message::ModSmartBody as Body;
 use quorate_types::{InstanceId, MembershipId, Slot, View};
 use quorate_wire::{Batch, BatchHeader, RequestHeader, RequestKind, Requests, SystemCommand};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// Alters requests, and makes some up; for all alike, or for half of them.
 #[derive(Debug, Default)]
-pub(super) struct Forge {
+pub(in crate::liars) struct Forge {
     forged: BTreeMap<(InstanceId, View, Slot), Batch>,
 }
 
@@ -66,7 +66,7 @@ fn forged(me: &mut Voice, batch: &Batch) -> Batch {
 
 impl Plays for Forge {
     fn instead(&mut self, me: &mut Voice, to: usize, mut said: Said) -> Vec<Saying> {
-        if let Said::Order(instance, message) = &mut said
+        if let Said::ModSmart(instance, message) = &mut said
             && let Body::Propose { slot, batch } = &mut message.body
             && (slot.number().is_multiple_of(2) || to.is_multiple_of(2))
         {
@@ -82,11 +82,11 @@ impl Plays for Forge {
 
 /// Proposes one request at a time, however many wait.
 #[derive(Debug)]
-pub(super) struct Small;
+pub(in crate::liars) struct Small;
 
 impl Plays for Small {
     fn instead(&mut self, _me: &mut Voice, to: usize, mut said: Said) -> Vec<Saying> {
-        if let Said::Order(_, message) = &mut said
+        if let Said::ModSmart(_, message) = &mut said
             && let Body::Propose { batch, .. } = &mut message.body
             && batch.header().count > 1
         {
@@ -100,12 +100,12 @@ impl Plays for Small {
 
 /// Never proposes what some of the sessions ask for.
 #[derive(Debug)]
-pub(super) struct Censor {
+pub(in crate::liars) struct Censor {
     of: u64,
 }
 
 impl Censor {
-    pub(super) fn new(me: &mut Voice) -> Self {
+    pub(in crate::liars) fn new(me: &mut Voice) -> Self {
         Self { of: me.rng.below(2) }
     }
 
@@ -116,7 +116,7 @@ impl Censor {
 
 impl Plays for Censor {
     fn instead(&mut self, _me: &mut Voice, to: usize, mut said: Said) -> Vec<Saying> {
-        if let Said::Order(_, message) = &mut said
+        if let Said::ModSmart(_, message) = &mut said
             && let Body::Propose { batch, .. } = &mut message.body
             && batch.no_op_target().is_none()
         {

@@ -1,6 +1,6 @@
 //! What costs its receivers most for few bytes: signatures that fail, many with each word.
 
-use super::{Plays, Said, Saying, Voice};
+use crate::liars::{Plays, Said, Saying, Voice};
 use quorate_auth::{Signature, Signed};
 use quorate_order::mod_smart::message::{Complaint, ModSmartBody as Body, ModSmartMessage};
 use quorate_types::{ReplicaId, Slot};
@@ -10,12 +10,12 @@ const MORE: u64 = 30;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Costly;
+pub(in crate::liars) struct Costly;
 
 impl Plays for Costly {
     fn instead(&mut self, me: &mut Voice, to: usize, said: Said) -> Vec<Saying> {
         let mut list = vec![Saying::now(to, said.clone())];
-        let Said::Order(instance, message) = said else { return list };
+        let Said::ModSmart(instance, message) = said else { return list };
         let of = (instance, message.membership);
         let wrong = me.stops(of, message.view.plus(1000));
         for more in 0..MORE {
@@ -30,7 +30,7 @@ impl Plays for Costly {
             let view = if matches!(body, Body::Certificate { .. }) { asked } else { message.view };
             list.push(Saying::now(
                 to,
-                Said::Order(instance, ModSmartMessage { view, body, ..message.clone() }),
+                Said::ModSmart(instance, ModSmartMessage { view, body, ..message.clone() }),
             ));
         }
         list

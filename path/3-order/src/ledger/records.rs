@@ -1,0 +1,153 @@
+//! An instance's records: how they are numbered, which are durable, and the lowest that must stay in the log.
+//!
+//! A protocol numbers its records itself, from 1, without gaps. A FLOOR record says where the log begins and repeats what else a restart
+//! needs, so that older records can go: of those that are durable only the last one counts, and one that is not durable yet stands beside
+//! the one before. Records that are being read back stay until they were read. INV-LEDGER-1, INV-LEDGER-2. Tests: tests/records.rs.
+
+use super::inconsistent;
+use super::loads::{Loads, Question};
+use crate::{Effect, Effects, Stored};
+use quorate_types::{Halt, RecordId, Slot, planted};
+use std::collections::VecDeque;
+
+/// The records of one instance, by their numbers.
+#[derive(Debug, Default)]
+pub struct Records {
+    /// The last one that was numbered.
+    last: RecordId,
+    /// The last one that is known to be durable.
+    durable: RecordId,
+    /// FLOOR records: the last durable one, and those that are not durable yet.
+    floors: VecDeque<RecordId>,
+    /// The slot that the last FLOOR record names.
+    stated: Slot,
+    /// This record is needed until that one is durable.
+    held: Option<(RecordId, RecordId)>,
+    /// Questions to the disk.
+    loads: Loads,
+}
+
+impl Records {
+    /// The last record that was numbered; the zeroth before the first.
+    pub fn last(&self) -> RecordId {
+        self.last
+    }
+    /// The last record that is known to be durable.
+    pub fn durable(&self) -> RecordId {
+        self.durable
+    }
+    /// This record, if it is not durable yet: what a message must wait for.
+    pub fn pending(&self, record: RecordId) -> Option<RecordId> {
+        (record > self.durable).then_some(record)
+    }
+    /// The slot in the last FLOOR record; zero before the first.
+    pub fn stated(&self) -> Slot {
+        self.stated
+    }
+    /// Whether a FLOOR record is there, durable or not.
+    pub fn has_floor(&self) -> bool {
+        !self.floors.is_empty()
+    }
+
+    /// Writes a record down. `vital`: it may use the room that the log keeps in reserve.
+    pub fn persist(&mut self, record: Stored, vital: bool, out: &mut Effects) -> RecordId {
+        self.last = self.last.next();
+        out.push(Effect::Persist { id: self.last, record, vital });
+        self.last
+    }
+
+    /// Writes down that the log begins after this slot.
+    pub fn persist_floor(&mut self, record: Stored, slot: Slot, out: &mut Effects) {
+        let id = self.persist(record, true, out);
+        self.floors.push_back(id);
+        self.stated = slot;
+    }
+
+    /// A record of an earlier run was given back.
+    ///
+    /// # Errors
+    /// When it is not the next one.
+    pub fn restore(&mut self, id: RecordId) -> Result<(), Halt> {
+        if id != self.last.next() {
+            return Err(inconsistent(format!("record {id} follows record {}", self.last)));
+        }
+        (self.last, self.durable) = (id, id);
+        Ok(())
+    }
+
+    /// The record that was given back last is a FLOOR with this slot.
+    pub fn restore_floor(&mut self, slot: Slot) {
+        self.floors.push_back(self.last);
+        self.stated = slot;
+        self.forget_old_floors();
+    }
+
+    /// Everything up to this record is durable. Whether that is news.
+    pub fn on_durable(&mut self, record: RecordId) -> bool {
+        assert!(record <= self.last, "INV-LEDGER-1: only a record that was numbered becomes durable");
+        let news = record > self.durable;
+        self.durable = self.durable.max(record);
+        self.forget_old_floors();
+        news
+    }
+
+    fn forget_old_floors(&mut self) {
+        while self.floors.get(1).is_some_and(|next| *next <= self.durable) {
+            self.floors.pop_front();
+        }
+    }
+
+    /// The next record replaces what may be durable. Until it is durable itself, a restart finds that, and needs what it needs now.
+    /// `needed`: what else a restart needs.
+    pub fn hold(&mut self, needed: [Option<RecordId>; 2]) {
+        if let Some(keep) = self.keep_from(needed) {
+            self.held = Some((keep, self.last.next()));
+        }
+    }
+
+    /// Until the next record is durable, all that was found at the start is what tells the next start the same.
+    pub fn hold_all(&mut self) {
+        self.held = Some((RecordId::FIRST, self.last.next()));
+    }
+
+    /// The lowest record that a restart needs, or that is being read back; none where there are no records. `needed`: the first record of
+    /// the log after its floor, and the first of what is not decided, where there is one.
+    pub fn keep_from(&self, needed: [Option<RecordId>; 2]) -> Option<RecordId> {
+        if self.last == RecordId::ZERO {
+            return None;
+        }
+        let held = self.held.filter(|(_, until)| *until > self.durable).map(|(keep, _)| keep);
+        let floor = self.floors.front().copied().filter(|id| *id <= self.durable);
+        let floor = floor.unwrap_or(RecordId::FIRST);
+        let floor = if planted("trim-without-vote") { self.last } else { floor };
+        let [first, open] = needed;
+        [Some(floor), first, open, held, self.loads.lowest()].into_iter().flatten().min()
+    }
+
+    /// Asks the disk for these records, all of them durable: of `count` entries of the log from position `first` on. The question, for whoever
+    /// waits for the answer; none without records.
+    pub fn load(
+        &mut self,
+        first: u64,
+        count: usize,
+        records: Vec<RecordId>,
+        out: &mut Effects,
+    ) -> Option<Question> {
+        assert!(
+            records.iter().all(|record| *record <= self.durable),
+            "INV-LEDGER-2: only what is durable is read back"
+        );
+        self.loads.ask(first, count, records, out)
+    }
+
+    /// A question was answered: its records may go.
+    pub fn loaded(&mut self, load: u64) {
+        self.loads.answered(load);
+    }
+
+    /// Panics where the numbers do not fit together.
+    pub fn check(&self) {
+        assert!(self.durable <= self.last, "INV-LEDGER-1: {} numbered, {} durable", self.last, self.durable);
+        assert!(self.floors.iter().is_sorted(), "INV-LEDGER-1: floors follow each other");
+    }
+}
