@@ -20,6 +20,7 @@ impl Reader {
     ///
     /// # Errors
     /// When bytes lack.
+    #[inline]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Reject> {
         let array = *self.bytes.first_chunk::<N>().ok_or(Reject::Malformed(self.what))?;
         let _ = self.bytes.split_to(N);
@@ -29,6 +30,7 @@ impl Reader {
     ///
     /// # Errors
     /// When bytes lack.
+    #[inline]
     pub fn u8(&mut self) -> Result<u8, Reject> {
         Ok(u8::from_le_bytes(self.array()?))
     }
@@ -36,6 +38,7 @@ impl Reader {
     ///
     /// # Errors
     /// When bytes lack, or it is another one.
+    #[inline]
     pub fn bool(&mut self) -> Result<bool, Reject> {
         match self.u8()? {
             0 => Ok(false),
@@ -47,6 +50,7 @@ impl Reader {
     ///
     /// # Errors
     /// When bytes lack.
+    #[inline]
     pub fn u16(&mut self) -> Result<u16, Reject> {
         Ok(u16::from_le_bytes(self.array()?))
     }
@@ -54,6 +58,7 @@ impl Reader {
     ///
     /// # Errors
     /// When bytes lack.
+    #[inline]
     pub fn u32(&mut self) -> Result<u32, Reject> {
         Ok(u32::from_le_bytes(self.array()?))
     }
@@ -61,6 +66,7 @@ impl Reader {
     ///
     /// # Errors
     /// When bytes lack.
+    #[inline]
     pub fn u64(&mut self) -> Result<u64, Reject> {
         Ok(u64::from_le_bytes(self.array()?))
     }
@@ -68,6 +74,7 @@ impl Reader {
     ///
     /// # Errors
     /// When bytes lack.
+    #[inline]
     pub fn u128(&mut self) -> Result<u128, Reject> {
         Ok(u128::from_le_bytes(self.array()?))
     }
@@ -75,6 +82,7 @@ impl Reader {
     ///
     /// # Errors
     /// When there are fewer.
+    #[inline]
     pub fn bytes(&mut self, len: usize) -> Result<Bytes, Reject> {
         if len > self.bytes.len() {
             return Err(Reject::Malformed(self.what));
@@ -82,10 +90,12 @@ impl Reader {
         Ok(self.bytes.split_to(len))
     }
     /// How many bytes are left.
+    #[inline]
     pub fn remaining(&self) -> usize {
         self.bytes.len()
     }
     /// All that is left.
+    #[inline]
     pub fn rest(self) -> Bytes {
         self.bytes
     }
@@ -93,6 +103,7 @@ impl Reader {
     ///
     /// # Errors
     /// When something is.
+    #[inline]
     pub fn end(self) -> Result<(), Reject> {
         if self.bytes.is_empty() { Ok(()) } else { Err(Reject::Malformed(self.what)) }
     }
@@ -113,18 +124,23 @@ pub trait Put {
 }
 
 impl Put for Vec<u8> {
+    #[inline]
     fn put_u8(&mut self, value: u8) {
         self.push(value);
     }
+    #[inline]
     fn put_u16(&mut self, value: u16) {
         self.extend_from_slice(&value.to_le_bytes());
     }
+    #[inline]
     fn put_u32(&mut self, value: u32) {
         self.extend_from_slice(&value.to_le_bytes());
     }
+    #[inline]
     fn put_u64(&mut self, value: u64) {
         self.extend_from_slice(&value.to_le_bytes());
     }
+    #[inline]
     fn put_u128(&mut self, value: u128) {
         self.extend_from_slice(&value.to_le_bytes());
     }

@@ -252,6 +252,9 @@ impl Node {
 
     /// At the end of a turn: what was given is checked, what is to be said leaves, and proposals are looked at again.
     pub(crate) fn end_intake(&mut self, now: Time, out: &mut Effects) {
+        if matches!(self.intake, Intake::Plain) {
+            return;
+        }
         let (_, outs) = self.step_intake(now, |intake, facts, outs| intake.turn_end(now, facts, outs));
         self.do_intake(now, outs, out);
         let (_, outs) = self.step_intake(now, |intake, facts, outs| intake.vouch(now, facts, outs));
@@ -263,6 +266,9 @@ impl Node {
 
     /// Looks at what waits for long, if it is time for that.
     pub(crate) fn look_at_late(&mut self, now: Time, out: &mut Effects) {
+        if self.intake.deadline().is_none_or(|at| at > now) {
+            return;
+        }
         let (looked, outs) = self.step_intake(now, |intake, facts, outs| intake.look(now, facts, outs));
         if looked {
             self.do_intake(now, outs, out);

@@ -431,7 +431,7 @@ impl Node {
 
     /// When to look next whether an instance that leads here is another replica's.
     pub(crate) fn spread_at(&self) -> Option<Time> {
-        if self.instances.len() == 1 || self.config.order.nature().rotates {
+        if self.instances.len() == 1 || self.nature.rotates {
             return None;
         }
         let due = (0..self.instances.len()).filter_map(|at| self.spread_due(at)).min()?;

@@ -24,7 +24,7 @@ use quorate_admit::Intake;
 use quorate_execute::Executor;
 use quorate_log::{AppendError, Record};
 use quorate_merge::INSTANCES_MAX;
-use quorate_order::{Input as OrderInput, OrderMessage};
+use quorate_order::{Input as OrderInput, Nature, OrderMessage};
 use quorate_state::transfer::Kept;
 use quorate_types::{ClientId, ConnId, Halt, MembershipId, RecordId, ReplicaId, Time, Trust, View};
 use quorate_wire::{
@@ -34,6 +34,8 @@ use quorate_wire::{
 /// One lane of a replica: every stage of it, all instances, no I/O.
 pub struct Node {
     pub(crate) config: NodeConfig,
+    /// What the protocol is like, as it is configured.
+    pub(crate) nature: Nature,
     pub(crate) peers: Peers,
     pub(crate) access: Access,
     /// Instance 1, 2, ...

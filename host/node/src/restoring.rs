@@ -260,6 +260,7 @@ impl Restoring {
             standing: Standing::default(),
             own_life: (0, RecordId::ZERO),
             journal,
+            nature: config.order.nature(),
             config,
         };
         node.meet_all_members();

@@ -158,7 +158,7 @@ impl Node {
     /// When a leader here looks for a member that hears more leaders. It waits for a moment: of an election one hears sooner than another.
     pub(crate) fn gathers_at(&self) -> Option<Time> {
         let since = self.sights.blind_since?;
-        let gather = !self.config.order.nature().fetches && !planted("leaders-apart");
+        let gather = !self.nature.fetches && !planted("leaders-apart");
         if !gather || !self.instances.iter().any(|instance| instance.order.standing().leading) {
             return None;
         }

@@ -77,7 +77,7 @@ impl Node {
             let instance = &self.instances[at];
             let standing = instance.order.standing();
             let few_max =
-                if self.config.order.nature().pipelined { self.config.batches_in_flight_max } else { 1 };
+                if self.nature.pipelined { self.config.batches_in_flight_max } else { 1 };
             let few = standing.in_flight < few_max;
             let large =
                 instance.admission.is_full() && standing.in_flight_bytes < self.config.bytes_in_flight_max;
@@ -99,7 +99,7 @@ impl Node {
     /// Whether the next batch of this instance waits for more of those who asked lately.
     fn gathers(&mut self, at: usize, now: Time) -> bool {
         let Instance { order, admission, gathering, .. } = &mut self.instances[at];
-        if self.config.order.nature().pipelined || !order.standing().leading {
+        if self.nature.pipelined || !order.standing().leading {
             gathering.reset();
             return false;
         }

@@ -55,6 +55,11 @@ impl<T> Merge<T> {
         self.reads.retain(|waiting| waiting.read != read);
     }
 
+    /// Whether a read waits for its place in the global log.
+    pub fn has_reads(&self) -> bool {
+        !self.reads.is_empty()
+    }
+
     /// Nobody waits for the others any more.
     pub fn retain_reads(&mut self, waits: impl Fn(u64) -> bool) {
         self.reads.retain(|waiting| waits(waiting.read));

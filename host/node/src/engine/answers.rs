@@ -149,6 +149,11 @@ impl Answers {
         self.roll(conn);
     }
 
+    /// Whether no answer waits to leave.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.full.is_empty() && self.open.is_empty()
+    }
+
     /// Whether reads wait for the next turn: whoever sends many is not read then, where others wait behind it.
     pub(crate) fn has_put_off(&self) -> bool {
         !self.turns.is_empty()

@@ -311,6 +311,9 @@ impl Engine {
 
     /// The end of a turn: replies leave.
     pub(crate) fn send_replies(&mut self, out: &mut Effects) {
+        if self.routes.is_empty() {
+            return self.send_answers(out);
+        }
         for (conn, mut body) in self.routes.drain() {
             write_position(&mut body, self.executor.seq());
             out.send(conn, OutFrame::new(FrameKind::Replies, &[], vec![Bytes::from(body)]));

@@ -40,6 +40,9 @@ impl Engine {
     /// What leaders confirmed is known: reads may run, or another leader is asked. Gives the groups of those.
     pub(crate) fn confirm_reads(&mut self) -> Vec<u64> {
         let mut again = Vec::new();
+        if !self.merge.has_reads() {
+            return again;
+        }
         // Those whose clients were told that nobody answered, or went away, wait for nothing.
         let (reads, seq) = (&mut self.reads, self.executor.seq());
         self.merge.retain_reads(|group| reads.waits(group));
@@ -52,6 +55,9 @@ impl Engine {
 
     /// Answers what may be answered. `owner`: whose connection it is now.
     pub(crate) fn run_reads(&mut self, now: Time, owner: impl Fn(ConnId) -> u64) {
+        if self.reads.is_empty() && !self.answers.has_put_off() {
+            return;
+        }
         let (executor, answers, counts) = (&self.executor, &mut self.answers, &mut self.counts);
         self.reads.ready(executor.seq(), |read| {
             counts.reads += 1;
@@ -93,6 +99,9 @@ impl Engine {
     }
 
     pub(super) fn send_answers(&mut self, out: &mut Effects) {
+        if self.answers.is_empty() {
+            return;
+        }
         for (conn, body) in self.answers.drain() {
             out.send(conn, OutFrame::new(FrameKind::ReadReplies, &[], vec![Bytes::from(body)]));
         }
