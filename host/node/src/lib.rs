@@ -11,16 +11,14 @@
 
 mod access;
 mod answers;
-mod borders;
-mod checkpoints;
 mod clients;
 mod clock;
 mod config;
 mod costs;
 mod effects;
 mod gathering;
-mod holds;
 mod intake;
+mod keeping;
 mod levels;
 mod links;
 mod lives;
@@ -33,12 +31,9 @@ mod problems;
 mod ranks;
 mod records;
 mod recovered;
-mod repairs;
 mod restoring;
 mod rooms;
 mod roster;
-mod rot;
-mod scrubs;
 mod seats;
 mod sights;
 mod state;
@@ -51,17 +46,17 @@ mod turn;
 mod wants;
 
 pub use access::{Access, Permissions};
-pub use borders::{BorderConfig, CheckpointMode};
 pub use config::NodeConfig;
 pub use costs::{Costs, Had, Share};
 pub use effects::{Effect, Effects, Event, Input, KeeperWork, Unneeded};
+pub use keeping::borders::{BorderConfig, CheckpointMode};
+pub use keeping::scrubs::SegmentScrub;
 pub use levels::LevelConfig;
 pub use node::Node;
 pub use quorate_admit::ServedByReplicas;
 pub use quorate_merge::{Config as MergeConfig, Generation};
 pub use recovered::Recovered;
 pub use restoring::Restoring;
-pub use scrubs::SegmentScrub;
 pub use seats::{Place, SeatLimits};
 pub use status::{
     CheckpointStatus, InstanceStatus, InstancesStatus, LevelStatus, LogStatus, MemberLevel, MemberStatus,

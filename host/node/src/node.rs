@@ -1,10 +1,11 @@
 //! The node: what it owns, and which part of it takes which input.
 
 use crate::access::Access;
-use crate::checkpoints::{Checkpoints, Why};
 use crate::clock::Clock;
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event, Input};
+use crate::keeping::scrubs::Scrubs;
+use crate::keeping::{Checkpoints, Why};
 use crate::levels::Levels;
 use crate::lives::Lives;
 use crate::members::Standing;
@@ -15,7 +16,6 @@ use crate::ranks::Ranks;
 use crate::recovered::Damaged;
 use crate::rooms::Rooms;
 use crate::roster::Roster;
-use crate::scrubs::Scrubs;
 use crate::sights::Sights;
 use crate::stays::Stays;
 use crate::turn::Turn;

@@ -1,9 +1,10 @@
 //! A node begins: what an earlier run left in its checkpoints and in the log is taken back before anything is said.
 
 use crate::access::Access;
-use crate::checkpoints::{Checkpoints, Own};
 use crate::clock::Clock;
 use crate::config::NodeConfig;
+use crate::keeping::scrubs::Scrubs;
+use crate::keeping::{Checkpoints, Own};
 use crate::levels::{LEVEL, Levels};
 use crate::lives::{Lives, NODE};
 use crate::members::Standing;
@@ -15,7 +16,6 @@ use crate::ranks::Ranks;
 use crate::recovered::Recovered;
 use crate::rooms::Rooms;
 use crate::roster::Roster;
-use crate::scrubs::Scrubs;
 use crate::sights::Sights;
 use crate::stays::{BORN, Birth, Stays, new_instance};
 use crate::system::System;

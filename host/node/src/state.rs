@@ -1,11 +1,11 @@
 //! The state beside the path: at borders it is captured, its digest is compared with the others', what a replica lacks is fetched, and
-//! the log is trimmed. `checkpoints.rs` holds what is known of it all; this file does what follows from it.
+//! the log is trimmed. `keeping/` holds what is known of it all; this file does what follows from it.
 //!
 //! Sources: deterministic fuzzy checkpoints (000, section 5.2), state transfer (003, section 2.3.2). Docs: docs/protocols/state.md.
 
-use crate::borders::{Executed, Point};
-use crate::checkpoints::{Diverged, Fetching, Installing, Own, Why};
 use crate::effects::{Effect, Effects, Event, KeeperWork, Unneeded};
+use crate::keeping::borders::{Executed, Point};
+use crate::keeping::{Diverged, Fetching, Installing, Own, Why};
 use crate::levels::WITH_FEW_BORDERS;
 use crate::merging::FIRST;
 use crate::node::Node;

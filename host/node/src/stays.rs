@@ -9,9 +9,9 @@
 //! INV-STAY-1: for each instance of the merge there is one stay in force. Tests: `stays/tests.rs`, check/sim,
 //! front/cli/tests/all/instances.rs.
 
-use crate::checkpoints::Why;
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event};
+use crate::keeping::Why;
 use crate::levels::WITH_INSTANCES;
 use crate::lives::NODE;
 use crate::node::Node;

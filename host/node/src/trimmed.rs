@@ -3,8 +3,8 @@
 //! The log itself says up to which seq. With several instances that does not follow from the records that are left, since one may stand for many
 //! slots. With one instance a log may also begin behind a checkpoint that nobody agreed on. Tests: check/sim/tests/stopped.rs.
 
-use crate::checkpoints::{Checkpoints, Trimming};
 use crate::effects::{Effect, Effects};
+use crate::keeping::{Checkpoints, Trimming};
 use crate::lives::NODE;
 use crate::node::Node;
 use crate::ordering::Instance;

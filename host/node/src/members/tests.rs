@@ -1,6 +1,6 @@
-use crate::borders::{BorderConfig, CheckpointMode};
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Input};
+use crate::keeping::borders::{BorderConfig, CheckpointMode};
 use crate::levels::LevelConfig;
 use crate::node::Node;
 use crate::recovered::Recovered;

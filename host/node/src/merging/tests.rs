@@ -1,9 +1,9 @@
 //! How connections are bound to instances; when a leader hands over.
 
 use super::{Bindings, FIRST};
-use crate::checkpoints::Why;
 use crate::config::NodeConfig;
 use crate::effects::{Effects, Input};
+use crate::keeping::Why;
 use crate::levels::LevelConfig;
 use crate::members::tests::{Host, joins, r};
 use crate::recovered::Recovered;

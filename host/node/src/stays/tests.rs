@@ -2,8 +2,8 @@
 //! clusters (check/sim).
 
 use super::*;
-use crate::checkpoints::Installing;
 use crate::effects::Input;
+use crate::keeping::Installing;
 use crate::members::tests::{Host, Nothing, joins, r};
 use crate::recovered::Recovered;
 use crate::restoring::Restoring;

@@ -6,11 +6,17 @@
 //! INV-NODE-7: what a replica fetched is durable before ordering goes on from it.
 //! INV-NODE-9: while the state is sound, no checkpoint is given up for an earlier one, after which the log may not begin any more.
 
-use crate::borders::{Borders, CheckpointMode};
+pub(crate) mod borders;
+pub(crate) mod holds;
+pub(crate) mod repairs;
+pub(crate) mod rot;
+pub(crate) mod scrubs;
+
 use crate::config::NodeConfig;
-use crate::holds::Holds;
-use crate::repairs::Repairs;
-use crate::rot::Rotten;
+use crate::keeping::borders::{Borders, CheckpointMode};
+use crate::keeping::holds::Holds;
+use crate::keeping::repairs::Repairs;
+use crate::keeping::rot::Rotten;
 use crate::state::none_agree;
 use crate::status::{CheckpointStatus, TransferStatus};
 use crate::system::System;

@@ -5,8 +5,8 @@
 //! configuration allows (`log_bytes_max`), and not at all on a full disk. Whoever asks for nothing for [`IDLE`] has given up, though its
 //! connection stands. Tests: `holds/tests.rs`, front/cli/tests/hurt/state.rs.
 
-use crate::checkpoints::Own;
 use crate::effects::{Effect, Effects, KeeperWork};
+use crate::keeping::Own;
 use crate::node::Node;
 use quorate_state::checkpoint::Job;
 use quorate_types::{ReplicaId, Seq, Span, Time};
