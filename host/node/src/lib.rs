@@ -2,7 +2,8 @@
 //!
 //! [`Node::step`] takes one input (a frame that arrived, a write that completed, a deadline) and appends what is to be
 //! done. `host/runtime` drives it with real sockets, disks and clocks; a simulator drives it with its own. A request
-//! passes `clients.rs` (admit), `ordering.rs` (order, log), `merging.rs` (merge, execute) and `turn.rs` (reply).
+//! passes `clients.rs` (admit), `ordering.rs` (order, log), `merging.rs` (merge, execute) and `turn.rs` (reply). The state beside the path
+//! is kept by a part of its own, `keeping/`, for which `state.rs` does what it wants done.
 //!
 //! INV-NODE-1: a message that names a record leaves only after that record is durable.
 //! INV-NODE-2: what an instance decided is handed to the merge in order, each record once.
@@ -49,8 +50,7 @@ pub use access::{Access, Permissions};
 pub use config::NodeConfig;
 pub use costs::{Costs, Had, Share};
 pub use effects::{Effect, Effects, Event, Input, KeeperWork, Unneeded};
-pub use keeping::borders::{BorderConfig, CheckpointMode};
-pub use keeping::scrubs::SegmentScrub;
+pub use keeping::{BorderConfig, CheckpointMode, SegmentScrub};
 pub use levels::LevelConfig;
 pub use node::Node;
 pub use quorate_admit::ServedByReplicas;

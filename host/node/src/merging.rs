@@ -139,7 +139,7 @@ impl Node {
         let at = usize::from(position.instance.number()).saturating_sub(1);
         self.answer_admission(at);
         // What a diverged replica computes is not what the cluster did: its clients hear it from another one.
-        if self.checkpoints.diverged.is_none() {
+        if !self.keeping.has_diverged() {
             // Where replicas may lie, a client counts what each of them says.
             let own = self.may_lie() || self.proposed_here(at);
             let members = self.config.members.all().len();
@@ -154,7 +154,7 @@ impl Node {
         }
         self.heard_executed();
         self.rank_new_clients();
-        self.on_executed(seq, batch, out);
+        self.on_executed(now, seq, batch, out);
     }
 
     /// Whether the batch of this instance that was taken off the merge last was proposed here, in the view in which it leads now.
@@ -414,7 +414,7 @@ impl Node {
             let instance = self.instances.get(usize::from(waits.instance.number()).checked_sub(1)?)?;
             instance.leader.1.map(|_| waits.since.max(instance.spread.since()))
         });
-        let lacks = self.checkpoints.fetching.as_ref().map(|fetching| fetching.since);
+        let lacks = self.keeping.fetches_since();
         let since = waits.into_iter().chain(lacks).min()?.max(self.lag_told);
         Some(since.plus(self.config.order.patience()))
     }
@@ -422,7 +422,7 @@ impl Node {
     /// Whether an instance that leads here can not go on: too little is executed here, what is executed is not what the others have, or
     /// something is lacking that only a checkpoint brings.
     fn holds_up(&self, instance: &Instance) -> bool {
-        let lacks = !self.checkpoints.sound() || self.checkpoints.fetching.is_some();
+        let lacks = !self.keeping.sound() || self.keeping.fetches_since().is_some();
         let full = instance.order.settled() && self.merge.lags(instance.id);
         instance.order.leading() && self.merge.expects(instance.id) && (lacks || full)
     }

@@ -4,8 +4,7 @@ use crate::access::Access;
 use crate::clock::Clock;
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event, Input};
-use crate::keeping::scrubs::Scrubs;
-use crate::keeping::{Checkpoints, Why};
+use crate::keeping::{In, Keeping, Why};
 use crate::levels::Levels;
 use crate::lives::Lives;
 use crate::members::Standing;
@@ -13,11 +12,11 @@ use crate::merging::Bindings;
 use crate::ordering::Instance;
 use crate::peers::{Change, Conn, Peers, Us};
 use crate::ranks::Ranks;
-use crate::recovered::Damaged;
 use crate::rooms::Rooms;
 use crate::roster::Roster;
 use crate::sights::Sights;
 use crate::stays::Stays;
+use crate::trimmed::Trimming;
 use crate::turn::Turn;
 use crate::wants::Wants;
 use quorate_admit::Intake;
@@ -26,7 +25,6 @@ use quorate_log::{AppendError, Class, Log, Record};
 use quorate_merge::{INSTANCES_MAX, Merge};
 use quorate_order::Input as OrderInput;
 use quorate_reply::{ReadPath, Routes};
-use quorate_state::transfer::Kept;
 use quorate_types::{ClientId, ConnId, Halt, MembershipId, RecordId, ReplicaId, Time, Trust, View};
 use quorate_wire::{Batch, Frame, FrameKind, Hello, Memberships, Refusal, RefusalReason, Role, StateMessage};
 use std::collections::BTreeMap;
@@ -63,14 +61,11 @@ pub struct Node {
     pub(crate) wants: Wants,
     pub(crate) rooms: Rooms,
     pub(crate) sights: Sights,
-    pub(crate) checkpoints: Checkpoints,
-    pub(crate) scrubs: Scrubs,
-    /// Parts of a transfer that an earlier run kept.
-    pub(crate) partial: Vec<Kept>,
+    pub(crate) keeping: Keeping,
+    /// The log is being trimmed.
+    pub(crate) trimming: Option<Trimming>,
     /// The time of the last step.
     pub(crate) now: Time,
-    /// A damaged checkpoint, until its repair begins.
-    pub(crate) damaged: Option<Damaged>,
     pub(crate) counts: Counts,
     /// Agreed time, as this replica extends it.
     pub(crate) clock: Clock,
@@ -102,9 +97,7 @@ impl Node {
     pub fn start(&mut self, now: Time, out: &mut Effects) {
         self.clock = Clock::new(self.executor.time(), now);
         self.executor.set_leaders(self.leads_many(), self.may_lie());
-        if let Some(Damaged { seq, objects, .. }) = self.damaged.take() {
-            self.begin_fetch(now, seq, Why::Damaged, Some(objects), None, out);
-        }
+        self.keep(now, In::Begin, out);
         self.on_log_damage(now, out);
         let (life, record) = self.lives.begin(self.config.members.me(), self.config.seed);
         let id = record.map_or(RecordId::ZERO, |record| self.write_life(record, out));
@@ -126,11 +119,10 @@ impl Node {
             );
             out.event(Event::State { text, bad: true });
         }
-        if self.needs_checkpoint() && self.checkpoints.fetching.is_none() {
-            let (local, newer) = (self.executor.objects(), self.merge.seq().next());
+        if self.needs_checkpoint() {
             // Where the log is whole it is the checkpoint after which it begins that is lost.
             let why = if self.log.damage().is_empty() { Why::Damaged } else { Why::Lost };
-            self.begin_fetch(now, newer, why, local, None, out);
+            self.keep(now, In::Lacks { at_least: self.merge.seq().next(), why }, out);
         }
     }
 
@@ -147,7 +139,7 @@ impl Node {
 
     /// Takes part in agreement from the moment at which all members are known.
     pub(crate) fn begin(&mut self, now: Time, out: &mut Effects) {
-        let waits = self.checkpoints.awaits_state() || !self.unknown_members().is_empty();
+        let waits = self.keeping.awaits_state() || !self.unknown_members().is_empty();
         if self.has_begun() || waits || self.needs_checkpoint() {
             return;
         }
@@ -230,8 +222,8 @@ impl Node {
             }
             Input::DialFailed { replica, link } => self.peers.on_dial_failed(now, (replica, link)),
             Input::Closed(conn) => self.on_closed(now, conn, out),
-            Input::Scrubbed { segment, result } => self.on_scrubbed(now, segment, result, out),
-            Input::Kept(report) => self.on_kept(now, report, out),
+            Input::Scrubbed { segment, result } => self.keep(now, In::Scrubbed { segment, result }, out),
+            Input::Kept(report) => self.keep(now, In::Kept(report), out),
             Input::Deadline => self.on_deadline(now, out),
         }
     }
@@ -239,10 +231,10 @@ impl Node {
     /// When to call again with [`Input::Deadline`], if nothing arrives first.
     pub fn deadline(&self) -> Option<Time> {
         let peers = self.may_speak().then(|| self.peers.deadline()).flatten();
-        let (reads, state) = (self.reads.deadline(), self.state_deadline());
+        let (reads, state) = (self.reads.deadline(), self.keeping.deadline());
         let stall = self.turn.stalls_at(self.config.disk_stall);
         let raise = self.raise_deadline();
-        let answers = self.checkpoints.sound().then(|| self.turn.answers.deadline()).flatten();
+        let answers = self.keeping.sound().then(|| self.turn.answers.deadline()).flatten();
         let order = self.instances.iter().filter_map(Instance::deadline).min();
         [
             order,
@@ -256,7 +248,6 @@ impl Node {
             self.turn.retry,
             state,
             stall,
-            self.scrubs.next,
             raise,
             self.tick_at(),
             self.overdue_at(),
@@ -374,7 +365,7 @@ impl Node {
         self.peers.heard(now, replica);
         if frame.kind == FrameKind::State {
             return match StateMessage::decode(frame.payload) {
-                Ok(message) => self.on_state_message(now, replica, message, out),
+                Ok(message) => self.keep(now, In::Heard { from: replica, message }, out),
                 Err(why) => self.reject(now, conn, why.to_string(), out),
             };
         }
@@ -436,7 +427,7 @@ impl Node {
         self.routes.unbind_conn(conn);
         self.reads.drop_conn(conn);
         self.bindings.forget(conn);
-        self.operator_left(now, conn, out);
+        self.keep(now, In::Left(conn), out);
         self.peers.on_closed(now, conn);
         self.after_connections(now, out);
     }
@@ -451,7 +442,7 @@ impl Node {
                     self.standing.met(replica);
                     self.connect(now, replica);
                     self.ask_again(replica);
-                    self.greet(now, replica, out);
+                    self.keep(now, In::Connected(replica), out);
                     self.greet_with_room(replica, out);
                     self.greet_with_sight(replica, out);
                 }
@@ -459,7 +450,7 @@ impl Node {
                     out.event(Event::PeerDown(replica));
                     self.standing.lost(replica);
                     self.disconnect(now, replica, change);
-                    self.lost(now, replica, out);
+                    self.keep(now, In::Disconnected(replica), out);
                     self.forget_room(replica);
                     self.forget_sight(replica);
                 }
@@ -508,9 +499,9 @@ impl Node {
         self.spread(now, out);
         self.look_behind(now, out);
         self.expire_reads(now);
-        self.on_state_deadline(now, out);
+        self.keep(now, In::Deadline, out);
         self.check_stall(now, out);
-        self.scrub_in_turn(now, out);
+        self.keep(now, In::ScrubInTurn, out);
         self.turn.on_deadline(now, &mut self.log);
         self.look_at_late(now, out);
         self.watch_deadline(now, out);

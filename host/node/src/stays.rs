@@ -11,7 +11,7 @@
 
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event};
-use crate::keeping::Why;
+use crate::keeping::In;
 use crate::levels::WITH_INSTANCES;
 use crate::lives::NODE;
 use crate::node::Node;
@@ -414,7 +414,7 @@ impl Node {
 
     /// When to look whether the others went on without what this replica waits for: nobody leads it any more.
     pub(crate) fn left_behind_at(&self) -> Option<Time> {
-        if self.instances.len() == 1 || self.checkpoints.transfers() || !self.has_begun() {
+        if self.instances.len() == 1 || self.keeping.transfers() || !self.has_begun() {
             return None;
         }
         let waits = self.merge.waits()?;
@@ -429,13 +429,7 @@ impl Node {
             return;
         }
         self.stays.looked = now;
-        let next = self.merge.seq().next();
-        if self.checkpoints.agreement.offers(next).is_empty() {
-            // They may have none yet.
-            return self.want_border(now, out);
-        }
-        let local = self.executor.objects();
-        self.begin_fetch(now, next, Why::Behind, local, None, out);
+        self.keep(now, In::LeftBehind(self.merge.seq().next()), out);
     }
 
     /// An operator wants another number of instances.
@@ -486,15 +480,11 @@ impl Node {
     pub(crate) fn past_is_held(&mut self, among: usize) -> Result<(), String> {
         let left = self.instances.iter().take(among).filter_map(|instance| instance.away).max();
         let Some(left) = left.filter(|_| !planted("stays-overlap")) else { return Ok(()) };
-        let me = self.config.members.me();
-        let own = self.checkpoints.own.iter().any(|own| own.seq >= left).then_some(me);
-        let offers = self.checkpoints.agreement.offers(left);
-        let holders: BTreeSet<ReplicaId> =
-            offers.into_iter().flat_map(|offer| offer.holders).chain(own).collect();
+        let holders = self.keeping.holders(left);
         if self.first().order.status().membership.has_quorum(0, |replica| holders.contains(&replica)) {
             return Ok(());
         }
-        self.checkpoints.wanted = true;
+        self.keeping.order_border();
         Err("instances left, and most replicas have no checkpoint of after that yet; it is being made, try again".into())
     }
 

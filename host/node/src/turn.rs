@@ -263,7 +263,7 @@ impl Node {
     }
 
     fn run_reads(&mut self, now: Time) {
-        if !self.checkpoints.sound() {
+        if !self.keeping.sound() {
             return; // they expire, or are answered once the state is sound again
         }
         let (executor, answers, counts) = (&self.executor, &mut self.turn.answers, &mut self.counts);

@@ -3,15 +3,17 @@
 //!
 //! What is rotten is forgotten together with the file it is in. Tests: front/cli/tests/hurt/state.rs, check/sim.
 
-use crate::effects::{Effect, Effects, Event, KeeperWork};
-use crate::node::Node;
+use super::inout::Out;
+use super::repairs::Repairs;
+use bytes::Bytes;
+use quorate_state::agreement::Agreement;
 use quorate_state::checkpoint::{Job, Place};
-use quorate_types::{Digest, Seq, Time};
+use quorate_types::{Digest, ReplicaId, Seq, Time};
 use std::collections::BTreeMap;
 
 /// Places that were found damaged: each with the file it is in, once however often it is found.
 #[derive(Debug, Default)]
-pub(crate) struct Rotten(BTreeMap<(Seq, Place), String>);
+struct Rotten(BTreeMap<(Seq, Place), String>);
 
 impl Rotten {
     fn add(&mut self, seq: Seq, place: Place, file: String) {
@@ -37,92 +39,164 @@ impl Rotten {
     }
 
     /// Whether there is a checkpoint of which nothing is of use, and none that stands for it.
-    pub(crate) fn any_whole(&self) -> bool {
+    fn any_whole(&self) -> bool {
         self.0.keys().any(|(_, place)| *place == Place::Whole)
     }
 
     /// How many there are.
-    pub(crate) fn len(&self) -> u64 {
+    fn len(&self) -> u64 {
         self.0.len() as u64
     }
 }
 
-impl Node {
-    pub(crate) fn on_rot(
+/// Rot, and what is done about it.
+#[derive(Debug, Default)]
+pub(super) struct Rot {
+    /// What was found and is not mended.
+    rotten: Rotten,
+    /// Parts that are asked for.
+    repairs: Repairs,
+    /// Mended since the start.
+    repaired: u64,
+    /// Scrubs that ended since the start.
+    scrubs: u64,
+    /// What the last scrub read.
+    scrubbed: Option<u64>,
+}
+
+impl Rot {
+    /// A place is damaged. Its part comes from another replica.
+    pub(super) fn found(
         &mut self,
         now: Time,
         (seq, place): (Seq, Place),
         digest: Digest,
         file: String,
-        out: &mut Effects,
+        agreement: &Agreement,
+        out: &mut Vec<Out>,
     ) {
         let text = format!("the checkpoint of seq {seq} is damaged on this disk: {place:?} in {file}");
-        out.event(Event::State { text, bad: true });
+        out.push(Out::alarm(text));
         if place == Place::Whole {
             // Damage in its parts does not matter any more.
-            self.on_gone(seq, &file);
+            self.gone(seq, &file);
         }
-        self.checkpoints.rotten.add(seq, place, file);
-        match place {
-            Place::Part(part) => {
-                self.checkpoints.repairs.add(seq, digest, part);
-                self.ask_for_repairs(now, out);
-            }
-            Place::Copy => {}
-            // The next border brings another.
-            Place::Whole => {
-                // Nor on what may build on it.
-                self.checkpoints.own.retain(|own| own.seq < seq);
-                self.want_border(now, out);
-            }
-        }
-    }
-
-    pub(crate) fn on_repaired(&mut self, seq: Seq, place: Place, out: &mut Effects) {
+        self.rotten.add(seq, place, file);
         if let Place::Part(part) = place {
-            self.checkpoints.repairs.done(seq, part);
-        }
-        if self.checkpoints.rotten.mended(seq, place) {
-            self.checkpoints.repaired += 1;
-            let text = format!("checkpoint {seq}: {place:?} is sound again");
-            out.event(Event::State { text, bad: false });
+            self.repairs.add(seq, digest, part);
+            self.ask(now, agreement, out);
         }
     }
 
-    pub(crate) fn on_not_repaired(&mut self, now: Time, seq: Seq, part: u32, out: &mut Effects) {
-        self.checkpoints.repairs.again(seq, part);
-        self.ask_for_repairs(now, out);
+    /// A place is sound again.
+    pub(super) fn repaired(&mut self, seq: Seq, place: Place, out: &mut Vec<Out>) {
+        if let Place::Part(part) = place {
+            self.repairs.done(seq, part);
+        }
+        if self.rotten.mended(seq, place) {
+            self.repaired += 1;
+            out.push(Out::notice(format!("checkpoint {seq}: {place:?} is sound again")));
+        }
+    }
+
+    /// What came was not what had to come: another member is asked.
+    pub(super) fn not_repaired(
+        &mut self,
+        now: Time,
+        (seq, part): (Seq, u32),
+        agreement: &Agreement,
+        out: &mut Vec<Out>,
+    ) {
+        self.repairs.again(seq, part);
+        self.ask(now, agreement, out);
     }
 
     /// A checkpoint with damage was deleted.
-    pub(crate) fn on_gone(&mut self, seq: Seq, file: &str) {
-        self.checkpoints.rotten.gone(seq, file);
-        self.checkpoints.repairs.forget(seq);
+    pub(super) fn gone(&mut self, seq: Seq, file: &str) {
+        self.rotten.gone(seq, file);
+        self.repairs.forget(seq);
     }
 
     /// A checkpoint is durable: what is of no use before it is not missed any more.
-    pub(crate) fn on_replaced(&mut self, by: Seq, out: &mut Effects) {
-        for seq in self.checkpoints.rotten.replaced(by) {
-            self.checkpoints.repaired += 1;
+    pub(super) fn replaced(&mut self, by: Seq, out: &mut Vec<Out>) {
+        for seq in self.rotten.replaced(by) {
+            self.repaired += 1;
             let text = format!("the checkpoint of seq {by} takes the place of the damaged one of seq {seq}");
-            out.event(Event::State { text, bad: false });
+            out.push(Out::notice(text));
         }
     }
 
-    pub(crate) fn ask_for_repairs(&mut self, now: Time, out: &mut Effects) {
-        let agreement = &self.checkpoints.agreement;
+    /// What a member sent, if it is a part that it was asked for: the keeper compares it before it is written.
+    pub(super) fn takes(
+        &mut self,
+        from: ReplicaId,
+        (seq, digest, chunk): (Seq, Digest, u32),
+        bytes: &Bytes,
+    ) -> Option<Out> {
+        let takes = self.repairs.takes(from, seq, digest, chunk);
+        takes.then(|| Out::job(Job::Repair { seq, chunk, bytes: bytes.clone() }))
+    }
+
+    /// A member does not send what it was asked for.
+    pub(super) fn refused(&mut self, from: ReplicaId, seq: Seq) {
+        self.repairs.refused(from, seq);
+    }
+
+    /// Asks for the parts that lack, from those who have the same checkpoint.
+    pub(super) fn ask(&mut self, now: Time, agreement: &Agreement, out: &mut Vec<Out>) {
         let holders = |seq: Seq, digest: Digest| {
             let offers = agreement.offers(seq);
             let offer = offers.into_iter().find(|offer| offer.seq == seq && offer.digest == digest);
             offer.map_or_else(Vec::new, |offer| offer.holders)
         };
-        for (to, message) in self.checkpoints.repairs.ask(now, holders) {
-            self.tell(to, &message, out);
-        }
+        let asked = self.repairs.ask(now, holders);
+        out.extend(asked.into_iter().map(|(to, message)| Out::Send { to, message }));
     }
 
-    /// What a member sent of a rotten part; the keeper compares it before it is written.
-    pub(crate) fn repair(&self, seq: Seq, chunk: u32, bytes: bytes::Bytes, out: &mut Effects) {
-        out.push(Effect::Keep(KeeperWork { job: Job::Repair { seq, chunk, bytes }, stops: false }));
+    /// Whether parts lack.
+    pub(super) fn lacks(&self) -> bool {
+        self.repairs.len() > 0
+    }
+
+    /// How many places are damaged.
+    pub(super) fn places(&self) -> u64 {
+        self.rotten.len()
+    }
+
+    /// How many were mended since the start.
+    pub(super) fn mended(&self) -> u64 {
+        self.repaired
+    }
+
+    /// Whether there is a checkpoint of which nothing is of use, and none that stands for it.
+    pub(super) fn lost_one(&self) -> bool {
+        self.rotten.any_whole()
+    }
+
+    /// The keeper has read everything: so many bytes.
+    pub(super) fn scrubbed(&mut self, bytes: u64) {
+        self.scrubs += 1;
+        self.scrubbed = Some(bytes);
+    }
+
+    /// How many scrubs ended, and what the last one read.
+    pub(super) fn scrubs(&self) -> (u64, Option<u64>) {
+        (self.scrubs, self.scrubbed)
+    }
+
+    /// When to call [`Self::ask`].
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.repairs.deadline()
+    }
+
+    /// What is wrong, with what to do.
+    pub(super) fn problems(&self, problems: &mut Vec<String>) {
+        if self.rotten.len() > 0 {
+            problems.push(format!(
+                "{} places in the checkpoints on this disk are damaged and not mended yet: they are fetched from the other replicas. \
+                 Look after the disk",
+                self.rotten.len()
+            ));
+        }
     }
 }

@@ -4,11 +4,10 @@
 //! A rotten segment costs nothing as long as this process lives: its state is in memory. So a border is asked for, and once its checkpoint
 //! is durable the log is trimmed beyond the damage. Tests: host/runtime/tests/rot.rs, check/sim.
 
-use crate::effects::{Effect, Effects, Event, KeeperWork};
-use crate::node::Node;
-use quorate_log::{Log, LogConfig, Rot, ScrubOk, SyncMode};
+use super::inout::Out;
+use quorate_log::{LogConfig, Rot, ScrubOk};
 use quorate_state::checkpoint::Job;
-use quorate_types::{RecordId, Time};
+use quorate_types::{RecordId, Span, Time};
 use std::ops::Range;
 
 /// A segment to be read and checked with [`quorate_log::scrub`].
@@ -24,61 +23,44 @@ pub struct SegmentScrub {
 
 /// How far scrubbing is.
 #[derive(Debug, Default)]
-pub(crate) struct Scrubs {
+pub(super) struct Scrubs {
     /// The segment that is being read, and the records that must be in it.
     reading: Option<(u64, Range<RecordId>)>,
     /// The highest segment in which rot was found.
-    pub(crate) rotten: Option<u64>,
+    rotten: Option<u64>,
     /// When the next one begins by itself.
-    pub(crate) next: Option<Time>,
+    next: Option<Time>,
 }
 
 impl Scrubs {
     /// With the damage that was found at the start.
-    pub(crate) fn knowing(log: &Log) -> Self {
-        let rotten =
-            log.damage().iter().map(|damage| damage.end.saturating_sub(1) / log.segment_bytes()).max();
+    pub(super) fn knowing(rotten: Option<u64>) -> Self {
         Self { rotten, ..Self::default() }
     }
 
-    /// The segment that is being read.
-    pub(crate) fn reading(&self) -> Option<u64> {
-        self.reading.as_ref().map(|(segment, _)| *segment)
-    }
-}
-
-impl Node {
-    /// Begins to read everything; what is found and mended shows in the status.
-    pub(crate) fn scrub(&mut self, out: &mut Effects) -> &'static str {
-        if self.config.log.sync == SyncMode::Memory {
-            return "error: with durability memory nothing is at rest";
-        }
-        out.push(Effect::Keep(KeeperWork { job: Job::Scrub, stops: false }));
-        if self.scrubs.reading.is_none() {
-            self.scrub_segment(self.log.first_segment(), out);
-        }
-        "begun"
-    }
-
-    fn scrub_segment(&mut self, segment: u64, out: &mut Effects) {
-        let segment = segment.max(self.log.first_segment());
-        self.scrubs.reading = self.log.sealed_records(segment).map(|records| (segment, records));
-        if self.scrubs.reading.is_some() {
-            let (log_id, config) = (self.config.log_id, self.config.log.clone());
-            out.push(Effect::Scrub(SegmentScrub { log_id, config, segment }));
+    /// Begins to read everything. The log begins with the segment `first`.
+    pub(super) fn begin(&mut self, first: u64, out: &mut Vec<Out>) {
+        out.push(Out::job(Job::Scrub));
+        if self.reading.is_none() {
+            out.push(Out::ReadSegment(first));
         }
     }
 
-    pub(crate) fn on_scrubbed(
+    /// A segment is being read, which must have these records.
+    pub(super) fn reads(&mut self, segment: u64, records: Range<RecordId>) {
+        self.reading = Some((segment, records));
+    }
+
+    /// A segment was read; the next one follows. Whether it is damaged, as far as the log begins with the segment `first` or before.
+    pub(super) fn read(
         &mut self,
-        now: Time,
         segment: u64,
         result: Result<ScrubOk, Rot>,
-        out: &mut Effects,
-    ) {
-        let Some((_, expected)) = self.scrubs.reading.take().filter(|(reading, _)| *reading == segment)
-        else {
-            return;
+        first: u64,
+        out: &mut Vec<Out>,
+    ) -> Read {
+        let Some((_, expected)) = self.reading.take().filter(|(reading, _)| *reading == segment) else {
+            return Read::Another;
         };
         let found = match result {
             Ok(ok) if ok.records == expected => None,
@@ -86,28 +68,51 @@ impl Node {
             Err(rot) => Some(rot.to_string()),
         };
         // What was trimmed meanwhile may be gone.
-        if let Some(why) = found.filter(|_| segment >= self.log.first_segment()) {
-            let text = format!(
-                "segment {segment} of the log is damaged on this disk ({why}): a checkpoint is made, and the log trimmed beyond it"
-            );
-            out.event(Event::State { text, bad: true });
-            self.scrubs.rotten = self.scrubs.rotten.max(Some(segment));
-            self.want_border(now, out);
-        }
-        self.scrub_segment(segment + 1, out);
+        let Some(why) = found.filter(|_| segment >= first) else { return Read::Sound };
+        let text = format!(
+            "segment {segment} of the log is damaged on this disk ({why}): a checkpoint is made, and the log trimmed beyond it"
+        );
+        out.push(Out::alarm(text));
+        self.rotten = self.rotten.max(Some(segment));
+        Read::Damaged
     }
 
-    /// Begins by itself, so often.
-    pub(crate) fn scrub_in_turn(&mut self, now: Time, out: &mut Effects) {
-        let Some(every) = self.config.scrub_every else { return };
-        match self.scrubs.next {
-            Some(at) if at > now => {}
-            due => {
-                self.scrubs.next = Some(now.plus(every));
-                if due.is_some() {
-                    self.scrub(out);
-                }
-            }
+    /// Whether it is time to begin by itself, once in this time.
+    pub(super) fn is_due(&mut self, now: Time, every: Span) -> bool {
+        if self.next.is_some_and(|at| at > now) {
+            return false;
         }
+        self.next.replace(now.plus(every)).is_some()
     }
+
+    /// The log begins with this segment: rot before it is gone.
+    pub(super) fn begins_with(&mut self, first: u64) {
+        self.rotten = self.rotten.filter(|rotten| *rotten >= first);
+    }
+
+    /// The segment that is being read.
+    pub(super) fn reading(&self) -> Option<u64> {
+        self.reading.as_ref().map(|(segment, _)| *segment)
+    }
+
+    /// The highest segment in which rot was found.
+    pub(super) fn rotten(&self) -> Option<u64> {
+        self.rotten
+    }
+
+    /// When one begins by itself.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.next
+    }
+}
+
+/// What came of reading a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Read {
+    /// It is as it was written, or gone meanwhile.
+    Sound,
+    /// It is not.
+    Damaged,
+    /// Nobody waits for it.
+    Another,
 }
