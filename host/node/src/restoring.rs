@@ -210,7 +210,7 @@ impl Restoring {
         if let (Some(system), None, Some(image)) = (&system, &recovered.damaged, &recovered.image) {
             restore_image(&mut executor, system, image)?;
             let (seq, border, bytes) = (image.seq, image.border, image.objects.bytes());
-            from = Some(keeping::From { seq, border, bytes, time: executor.time() });
+            from = Some(keeping::Origin { seq, border, bytes, time: executor.time() });
         }
         // Where the checkpoint is damaged, its level comes with what is fetched.
         let restored = system.as_ref().filter(|_| recovered.damaged.is_none());

@@ -75,7 +75,7 @@ pub(crate) struct Left {
     /// Checkpoints that are durable here, oldest first.
     pub(crate) durable: Vec<(Seq, Digest)>,
     /// The one that execution goes on from, if its state could be read.
-    pub(crate) from: Option<From>,
+    pub(crate) from: Option<Origin>,
     /// The seq that the log goes on from.
     pub(crate) base: Seq,
     /// The last record of each instance that is in it.
@@ -93,7 +93,7 @@ pub(crate) struct Left {
 }
 
 /// A checkpoint that execution goes on from at the start.
-pub(crate) struct From {
+pub(crate) struct Origin {
     pub(crate) seq: Seq,
     pub(crate) border: u64,
     /// What its objects take.
@@ -162,7 +162,7 @@ impl Keeping {
             keeping.own.written(Own { seq, digest, log_position: 0 });
             drop(keeping.agreement.own(seq, digest, true));
         }
-        if let Some(From { seq, border, bytes, time }) = left.from {
+        if let Some(Origin { seq, border, bytes, time }) = left.from {
             keeping.borders.resume(border, time, bytes);
             keeping.divergence.based_on(seq);
         }

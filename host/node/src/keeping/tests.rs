@@ -6,7 +6,7 @@ mod diverged;
 mod fetched;
 mod mended;
 
-use super::{Facts, From, In, Installed, Installing, Keeping, Left, Need, Out, Why};
+use super::{Facts, In, Installed, Installing, Keeping, Left, Need, Origin, Out, Why};
 use crate::config::NodeConfig;
 use crate::members::tests::{joins, r};
 use crate::system::System;
@@ -264,7 +264,7 @@ fn a_restart_stands_for_the_oldest_checkpoint_that_is_left() {
 /// Where execution goes on from is where borders are counted from.
 #[test]
 fn borders_go_on_from_the_checkpoint_of_before() {
-    let from = From { seq: Seq::new(10), border: 7, bytes: 0, time: AgreedTime::ZERO };
+    let from = Origin { seq: Seq::new(10), border: 7, bytes: 0, time: AgreedTime::ZERO };
     let mut alone = Alone::with(Left { from: Some(from), base: Seq::new(10), ..nothing_left() });
     let said = alone.step(In::Executed { seq: Seq::new(11), bytes: 1, asks: true });
     assert_eq!(said, ["capture 8 at q11"]);
