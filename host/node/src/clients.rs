@@ -148,7 +148,7 @@ impl Node {
     }
 
     fn on_read(&mut self, now: Time, conn: ConnId, read: &ReadRequest<'_>) {
-        if !self.checkpoints.sound() {
+        if !self.keeping.sound() {
             // Another replica answers.
             return self.engine.refuse_read(conn, read.read, ReadStatus::NoLeader);
         }
@@ -183,16 +183,16 @@ impl Node {
             FrameKind::UpgradeRequest => self.on_upgrade_request(now, conn, frame, out),
             FrameKind::InstancesRequest => self.on_instances_request(now, conn, frame, out),
             FrameKind::ScrubRequest => {
-                let text = self.scrub(out);
+                let text = self.scrub(now, out);
                 self.audit(conn, "scrub".into(), text.to_owned(), out);
                 out.send(conn, OutFrame::new(FrameKind::ScrubReply, text.as_bytes(), vec![]));
             }
             FrameKind::State => {
                 let asked = StateMessage::decode(frame.payload).map_err(|why| why.to_string());
                 self.audit_state(conn, asked.as_ref().ok(), out);
-                let done = asked.and_then(|message| Ok(self.on_operator_asks(now, conn, message, out)?));
-                if let Err(text) = done {
-                    self.reject(now, conn, text, out);
+                match asked {
+                    Ok(message) => self.on_operator_asks(now, conn, message, out),
+                    Err(text) => self.reject(now, conn, text, out),
                 }
             }
             kind => self.reject(now, conn, format!("an operator sends {kind:?}"), out),
@@ -327,8 +327,8 @@ impl Node {
                 position: self.journal.log().position(),
                 disk_full: self.journal.disk().is_full(),
                 full: self.full_disks(),
-                scrubbing: self.scrubs.reading(),
-                rotten: self.scrubs.rotten,
+                scrubbing: self.keeping.scrubbing(),
+                rotten: self.keeping.rotten_segment(),
             },
             members: order
                 .members
@@ -341,7 +341,7 @@ impl Node {
                 .collect(),
             membership: self.membership_status(),
             level: self.level_status(),
-            checkpoints: self.checkpoints.status(self.now, self.config.borders.mode),
+            checkpoints: self.keeping.status(self.now),
             requests: self.engine.counts().requests,
             batches: self.engine.counts().batches,
             reads: self.engine.counts().reads,
@@ -364,14 +364,14 @@ impl Node {
     fn problems(&self, peers: &[PeerStatus], order: &OrderStatus, seats: &SeatsStatus) -> Vec<String> {
         let (sessions, limits) =
             (self.engine.executor().sessions(), self.engine.executor().sessions().limits());
-        let checkpoints = self.checkpoints.status(self.now, self.config.borders.mode);
+        let checkpoints = self.keeping.status(self.now);
         let (queue, suspects) = (self.queue_bytes(), self.suspects());
         let situation = Situation {
             unknown: self.unknown_members(),
             order,
             leading: self.leads(),
             disk_full: self.journal.disk().is_full(),
-            rotten: self.scrubs.rotten,
+            rotten: self.keeping.rotten_segment(),
             without_room: self.without_room(),
             stalled: self.journal.disk().is_stalled(),
             write_time: self.journal.disk().write_time(),
@@ -384,7 +384,7 @@ impl Node {
             peers,
             suspects: &suspects,
         };
-        situation.problems(|problems| self.checkpoints.problems(problems))
+        situation.problems(|problems| self.keeping.problems(problems))
     }
 }
 

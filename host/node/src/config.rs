@@ -1,6 +1,6 @@
 //! What a node is told at its start.
 
-use crate::borders::BorderConfig;
+use crate::keeping::BorderConfig;
 use crate::levels::LevelConfig;
 use crate::seats::SeatLimits;
 use quorate_admit::{AdmissionLimits, Members, ServedByReplicas};

@@ -1,6 +1,6 @@
 //! What goes into a node and what comes out.
 
-use crate::scrubs::SegmentScrub;
+use crate::keeping::SegmentScrub;
 use crate::status::NodeStatus;
 use bytes::Bytes;
 use quorate_log::{DiskFull, LogEffect, Place, Rot, ScrubOk, SyncId, WriteId};

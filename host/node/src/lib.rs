@@ -2,7 +2,8 @@
 //!
 //! [`Node::step`] takes one input (a frame that arrived, a write that completed, a deadline) and appends what is to be
 //! done. `host/runtime` drives it with real sockets, disks and clocks; a simulator drives it with its own. A request
-//! passes `clients.rs` (admit), `ordering.rs` (order, log), `merging.rs` (merge, execute) and `turn.rs` (reply).
+//! passes `clients.rs` (admit), `ordering.rs` (order, log), `merging.rs` (merge, execute) and `turn.rs` (reply). The state beside the path
+//! is kept by a part of its own, `keeping/`, for which `state.rs` does what it wants done.
 //!
 //! INV-NODE-1: a message that names a record leaves only after that record is durable.
 //! INV-NODE-2: what an instance decided is handed to the merge in order, each record once.
@@ -10,17 +11,15 @@
 //! Tests: `tests/` (a cluster of nodes joined by hand), and every test with real processes.
 
 mod access;
-mod borders;
-mod checkpoints;
 mod clients;
 mod config;
 mod costs;
 mod effects;
 mod engine;
 mod gathering;
-mod holds;
 mod intake;
 mod journal;
+mod keeping;
 mod levels;
 mod links;
 mod lives;
@@ -32,12 +31,9 @@ mod peers;
 mod problems;
 mod ranks;
 mod recovered;
-mod repairs;
 mod restoring;
 mod rooms;
 mod roster;
-mod rot;
-mod scrubs;
 mod seats;
 mod sights;
 mod state;
@@ -49,17 +45,16 @@ mod trimmed;
 mod turn;
 
 pub use access::{Access, Permissions};
-pub use borders::{BorderConfig, CheckpointMode};
 pub use config::NodeConfig;
 pub use costs::{Costs, Had, Share};
 pub use effects::{Effect, Effects, Event, Input, KeeperWork, Unneeded};
+pub use keeping::{BorderConfig, CheckpointMode, SegmentScrub};
 pub use levels::LevelConfig;
 pub use node::Node;
 pub use quorate_admit::ServedByReplicas;
 pub use quorate_merge::{Config as MergeConfig, Generation};
 pub use recovered::Recovered;
 pub use restoring::Restoring;
-pub use scrubs::SegmentScrub;
 pub use seats::{Place, SeatLimits};
 pub use status::{
     CheckpointStatus, InstanceStatus, InstancesStatus, LevelStatus, LogStatus, MemberLevel, MemberStatus,

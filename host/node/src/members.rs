@@ -8,6 +8,7 @@
 //! Tests: members/tests.rs, check/sim, front/cli/tests/all/member.rs.
 
 use crate::effects::{Effects, Event};
+use crate::keeping::In;
 use crate::levels::WITH_INSTANCES;
 use crate::merging::FIRST;
 use crate::node::Node;
@@ -260,7 +261,7 @@ impl Node {
             Some(current) => current.members().iter().filter(|member| member.replica < me).count(),
             None => self.config.members.all().iter().filter(|member| member.replica < me).count(),
         };
-        self.checkpoints.borders.set_members(self.roster.count(), place);
+        self.keeping.meet_replicas(self.roster.count(), place);
     }
 
     /// Whom to dial and to let in: the later of what holds here and what others told, and as long as a change is not over, both
@@ -318,9 +319,7 @@ impl Node {
         if let Some(memberships) = told.or(self.standing.newest()) {
             let voters: Vec<ReplicaId> = memberships.now().voters().collect();
             let others: Vec<ReplicaId> = all.keys().copied().collect();
-            let verdicts = self.checkpoints.agreement.set_members(&voters, &others);
-            self.on_verdicts(now, verdicts, out);
-            self.trim(now, out);
+            self.keep(now, In::Members { voters, others }, out);
         }
         self.spread_members(out);
         for conn in self.peers.clients() {

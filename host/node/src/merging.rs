@@ -7,7 +7,7 @@
 //! Tests: check/sim, front/cli/tests/all/instances.rs, `merging/tests.rs`.
 
 use crate::effects::{Effect, Effects};
-use crate::engine::{Done, In};
+use crate::engine::{self, Done};
 use crate::links::lane_of;
 use crate::node::Node;
 use crate::ordering::Instance;
@@ -129,7 +129,7 @@ impl Node {
         let at = usize::from(instance.number()).saturating_sub(1);
         self.answer_admission(at);
         // What a diverged replica computes is not what the cluster did: its clients hear it from another one.
-        if self.checkpoints.diverged.is_none() {
+        if !self.keeping.has_diverged() {
             // Where replicas may lie, a client counts what each of them says.
             let own = self.may_lie() || self.proposed_here(at);
             let members = self.config.members.all().len();
@@ -142,7 +142,7 @@ impl Node {
         }
         self.heard_executed();
         self.rank_new_clients();
-        self.on_executed(seq, batch, out);
+        self.on_executed(now, seq, batch, out);
     }
 
     /// Whether the batch of this instance that was taken off the merge last was proposed here, in the view in which it leads now.
@@ -190,7 +190,7 @@ impl Node {
 
     /// Proposes a batch in an instance that may.
     pub(crate) fn propose_in(&mut self, at: usize, now: Time, batch: Batch, out: &mut Effects) {
-        self.engine.step(In::Proposed(self.instances[at].id));
+        self.engine.step(engine::In::Proposed(self.instances[at].id));
         self.step_in(at, now, OrderInput::Propose(batch));
         self.after_order(now, out);
     }
@@ -298,7 +298,7 @@ impl Node {
                 if (1..=INSTANCES_MAX).contains(&instance.number()) && slot.number() <= SLOT_MAX =>
             {
                 let trust = self.trust();
-                self.engine.step(In::Wanted(from, Position { slot, instance }, trust));
+                self.engine.step(engine::In::Wanted(from, Position { slot, instance }, trust));
             }
             Ok((slot, instance)) => {
                 self.reject(now, conn, format!("there is no place {slot} of {instance}"), out)
@@ -310,7 +310,7 @@ impl Node {
     /// A member is there again, or was lost: what it was asked is asked again.
     pub(crate) fn ask_again(&mut self, replica: ReplicaId) {
         for instance in self.instances.iter().filter(|instance| instance.leader.1 == Some(replica)) {
-            self.engine.step(In::AskAgain(instance.id));
+            self.engine.step(engine::In::AskAgain(instance.id));
         }
     }
 
@@ -338,7 +338,7 @@ impl Node {
 
     pub(crate) fn on_read_confirmed(&mut self, at: usize, group: u64, slot: Slot) {
         let instance = self.instances[at].id;
-        self.engine.step(In::ReadConfirmed(group, instance, RecordIndex(slot.number())));
+        self.engine.step(engine::In::ReadConfirmed(group, instance, RecordIndex(slot.number())));
     }
 
     /// Bytes that were admitted and are not decided.
@@ -395,7 +395,7 @@ impl Node {
             let instance = self.instances.get(usize::from(waits.instance.number()).checked_sub(1)?)?;
             instance.leader.1.map(|_| waits.since.max(instance.spread.since()))
         });
-        let lacks = self.checkpoints.fetching.as_ref().map(|fetching| fetching.since);
+        let lacks = self.keeping.fetches_since();
         let since = waits.into_iter().chain(lacks).min()?.max(self.lag_told);
         Some(since.plus(self.config.order.patience()))
     }
@@ -403,7 +403,7 @@ impl Node {
     /// Whether an instance that leads here can not go on: too little is executed here, what is executed is not what the others have, or
     /// something is lacking that only a checkpoint brings.
     fn holds_up(&self, instance: &Instance) -> bool {
-        let lacks = !self.checkpoints.sound() || self.checkpoints.fetching.is_some();
+        let lacks = !self.keeping.sound() || self.keeping.fetches_since().is_some();
         let full = instance.order.standing().settled && self.engine.merge().lags(instance.id);
         instance.order.standing().leading && self.engine.merge().expects(instance.id) && (lacks || full)
     }

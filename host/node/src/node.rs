@@ -1,11 +1,11 @@
 //! The node: what it owns, and which part of it takes which input.
 
 use crate::access::Access;
-use crate::checkpoints::{Checkpoints, Why};
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event, Input};
-use crate::engine::{Engine, In};
+use crate::engine::{self, Engine};
 use crate::journal::Journal;
+use crate::keeping::{In, Keeping, Why};
 use crate::levels::Levels;
 use crate::lives::Lives;
 use crate::members::Standing;
@@ -13,19 +13,17 @@ use crate::merging::Bindings;
 use crate::ordering::Instance;
 use crate::peers::{Change, Conn, Peers, Us};
 use crate::ranks::Ranks;
-use crate::recovered::Damaged;
 use crate::rooms::Rooms;
 use crate::roster::Roster;
-use crate::scrubs::Scrubs;
 use crate::sights::Sights;
 use crate::stays::Stays;
+use crate::trimmed::Trimming;
 use crate::turn::Turn;
 use quorate_admit::Intake;
 use quorate_execute::Executor;
 use quorate_log::{AppendError, Record};
 use quorate_merge::INSTANCES_MAX;
 use quorate_order::{Input as OrderInput, Nature, OrderMessage};
-use quorate_state::transfer::Kept;
 use quorate_types::{ClientId, ConnId, Halt, MembershipId, RecordId, ReplicaId, Time, Trust, View};
 use quorate_wire::{
     Frame, FrameKind, Hello, Memberships, Refusal, RefusalReason, Role, StateMessage, Verified,
@@ -57,14 +55,11 @@ pub struct Node {
     pub(crate) intake: Intake,
     pub(crate) rooms: Rooms,
     pub(crate) sights: Sights,
-    pub(crate) checkpoints: Checkpoints,
-    pub(crate) scrubs: Scrubs,
-    /// Parts of a transfer that an earlier run kept.
-    pub(crate) partial: Vec<Kept>,
+    pub(crate) keeping: Keeping,
+    /// The log is being trimmed.
+    pub(crate) trimming: Option<Trimming>,
     /// The time of the last step.
     pub(crate) now: Time,
-    /// A damaged checkpoint, until its repair begins.
-    pub(crate) damaged: Option<Damaged>,
     /// What broke a rule since the start of the process.
     pub(crate) rejected: u64,
 }
@@ -85,9 +80,7 @@ impl Node {
     /// Begins: dials the others, starts the protocol. What recovery rewrote is synced by now.
     pub fn start(&mut self, now: Time, out: &mut Effects) {
         self.engine.start(now);
-        if let Some(Damaged { seq, objects, .. }) = self.damaged.take() {
-            self.begin_fetch(now, seq, Why::Damaged, Some(objects), None, out);
-        }
+        self.keep(now, In::Begin, out);
         self.on_log_damage(now, out);
         let (life, record) = self.lives.begin(self.config.members.me(), self.config.seed);
         let id = record.map_or(RecordId::ZERO, |record| self.write_life(record, out));
@@ -109,11 +102,10 @@ impl Node {
             );
             out.event(Event::State { text, bad: true });
         }
-        if self.needs_checkpoint() && self.checkpoints.fetching.is_none() {
-            let (local, newer) = (self.engine.executor().objects(), self.engine.merge().seq().next());
+        if self.needs_checkpoint() {
             // Where the log is whole it is the checkpoint after which it begins that is lost.
             let why = if self.journal.log().damage().is_empty() { Why::Damaged } else { Why::Lost };
-            self.begin_fetch(now, newer, why, local, None, out);
+            self.keep(now, In::Lacks { at_least: self.engine.merge().seq().next(), why }, out);
         }
     }
 
@@ -130,7 +122,7 @@ impl Node {
 
     /// Takes part in agreement from the moment at which all members are known.
     pub(crate) fn begin(&mut self, now: Time, out: &mut Effects) {
-        let waits = self.checkpoints.awaits_state() || !self.unknown_members().is_empty();
+        let waits = self.keeping.awaits_state() || !self.unknown_members().is_empty();
         if self.has_begun() || waits || self.needs_checkpoint() {
             return;
         }
@@ -210,8 +202,8 @@ impl Node {
             }
             Input::DialFailed { replica, link } => self.peers.on_dial_failed(now, (replica, link)),
             Input::Closed(conn) => self.on_closed(now, conn, out),
-            Input::Scrubbed { segment, result } => self.on_scrubbed(now, segment, result, out),
-            Input::Kept(report) => self.on_kept(now, report, out),
+            Input::Scrubbed { segment, result } => self.keep(now, In::Scrubbed { segment, result }, out),
+            Input::Kept(report) => self.keep(now, In::Kept(report), out),
             Input::Deadline => self.on_deadline(now, out),
         }
     }
@@ -219,10 +211,10 @@ impl Node {
     /// When to call again with [`Input::Deadline`], if nothing arrives first.
     pub fn deadline(&self) -> Option<Time> {
         let peers = self.may_speak().then(|| self.peers.deadline()).flatten();
-        let (reads, state) = (self.engine.reads_deadline(), self.state_deadline());
+        let (reads, state) = (self.engine.reads_deadline(), self.keeping.deadline());
         let stall = self.journal.disk().stalls_at();
         let raise = self.raise_deadline();
-        let answers = self.checkpoints.sound().then(|| self.engine.put_off_deadline()).flatten();
+        let answers = self.keeping.sound().then(|| self.engine.put_off_deadline()).flatten();
         let order = self.instances.iter().filter_map(Instance::deadline).min();
         [
             order,
@@ -236,7 +228,6 @@ impl Node {
             self.journal.deadline(),
             state,
             stall,
-            self.scrubs.next,
             raise,
             self.tick_at(),
             self.overdue_at(),
@@ -354,7 +345,7 @@ impl Node {
         self.peers.heard(now, replica);
         if frame.kind == FrameKind::State {
             return match StateMessage::decode(frame.payload) {
-                Ok(message) => self.on_state_message(now, replica, message, out),
+                Ok(message) => self.keep(now, In::Heard { from: replica, message }, out),
                 Err(why) => self.reject(now, conn, why.to_string(), out),
             };
         }
@@ -415,9 +406,9 @@ impl Node {
     }
 
     fn on_closed(&mut self, now: Time, conn: ConnId, out: &mut Effects) {
-        self.engine.step(In::Closed(conn));
+        self.engine.step(engine::In::Closed(conn));
         self.bindings.forget(conn);
-        self.operator_left(now, conn, out);
+        self.keep(now, In::Left(conn), out);
         self.peers.on_closed(now, conn);
         self.after_connections(now, out);
     }
@@ -432,7 +423,7 @@ impl Node {
                     self.standing.met(replica);
                     self.connect(now, replica);
                     self.ask_again(replica);
-                    self.greet(now, replica, out);
+                    self.keep(now, In::Connected(replica), out);
                     self.greet_with_room(replica, out);
                     self.greet_with_sight(replica, out);
                 }
@@ -440,7 +431,7 @@ impl Node {
                     out.event(Event::PeerDown(replica));
                     self.standing.lost(replica);
                     self.disconnect(now, replica, change);
-                    self.lost(now, replica, out);
+                    self.keep(now, In::Disconnected(replica), out);
                     self.forget_room(replica);
                     self.forget_sight(replica);
                 }
@@ -489,9 +480,9 @@ impl Node {
         self.spread(now, out);
         self.look_behind(now, out);
         self.engine.expire_reads(now);
-        self.on_state_deadline(now, out);
+        self.keep(now, In::Deadline, out);
         self.check_stall(now, out);
-        self.scrub_in_turn(now, out);
+        self.keep(now, In::ScrubInTurn, out);
         self.journal.on_deadline(now);
         self.look_at_late(now, out);
         self.watch_deadline(now, out);

@@ -1,7 +1,7 @@
 //! The instances: what their protocols want done is done here; what they decide goes to the merge (`merging.rs`).
 
 use crate::effects::{Effect, Effects, Event};
-use crate::engine::In;
+use crate::engine;
 use crate::gathering::Gathering;
 use crate::journal::{Loaded, VolumeId, Volumes};
 use crate::merging::FIRST;
@@ -220,7 +220,7 @@ impl Node {
         let instance = &mut self.instances[at];
         if instance.order.standing().settled {
             instance.settled_at.get_or_insert(instance.decided);
-            self.engine.step(In::Settled(instance.id));
+            self.engine.step(engine::In::Settled(instance.id));
         }
         any
     }
@@ -244,7 +244,7 @@ impl Node {
                 self.on_leader_changed(at, now, (view, leader), rotated, out);
             }
             OrderEffect::ReadConfirmed { read, slot } => self.on_read_confirmed(at, read, slot),
-            OrderEffect::ReadFailed { read } => self.engine.step(In::ReadFailed(read)),
+            OrderEffect::ReadFailed { read } => self.engine.step(engine::In::ReadFailed(read)),
             OrderEffect::Load { load, records } => self.journal.load(instance.volume, load, &records, out),
             OrderEffect::Rejected { from, why } => {
                 self.rejected += 1;
@@ -334,7 +334,7 @@ impl Node {
         instance.settled_at = None;
         instance.spread.began(now);
         let id = instance.id;
-        self.engine.step(In::Led(id, self.role_of(leader)));
+        self.engine.step(engine::In::Led(id, self.role_of(leader)));
         out.event(Event::Leader { view: view.number(), leader, instance: many.then_some(id) });
         self.intake_led(now, at, rotated);
         if self.may_lie() {
@@ -347,7 +347,7 @@ impl Node {
         for conn in self.peers.clients() {
             // Whoever waits here asks the new leader again, which then answers.
             if !many || self.bindings.is_bound(conn, at) {
-                self.engine.step(In::Unbound(conn));
+                self.engine.step(engine::In::Unbound(conn));
             }
         }
         self.tell_clients(many.then_some(at), out);

@@ -2,7 +2,7 @@
 
 use crate::system::System;
 use bytes::Bytes;
-use quorate_state::checkpoint::{Assembly, Image, Opened, PartialPiece};
+use quorate_state::checkpoint::{Assembly, Image, Opened};
 use quorate_state::store::Version;
 use quorate_state::transfer::Kept;
 use quorate_types::{Digest, Halt, Seq};
@@ -38,8 +38,7 @@ impl Recovered {
     /// # Errors
     /// When there are checkpoints and none is of use.
     pub fn new(opened: Opened, alone: bool) -> Result<Self, Halt> {
-        let Opened { image, damaged, found, lost, partial, .. } = opened;
-        let mut partial: Vec<Kept> = partial.into_iter().map(kept).collect();
+        let Opened { image, damaged, found, lost, mut partial, .. } = opened;
         // The configuration names those with whom the cluster began; others may have joined.
         let joined =
             |image: &Image| System::decode(&image.system).is_ok_and(|system| system.members().len() > 1);
@@ -80,21 +79,6 @@ impl Recovered {
 fn take(assembly: &Assembly) -> Option<Damaged> {
     let system = assembly.system().first().filter(|piece| !piece.is_empty())?.clone();
     Some(Damaged { seq: assembly.manifest().seq(), system, objects: assembly.store().version() })
-}
-
-fn kept(piece: PartialPiece) -> Kept {
-    match piece {
-        PartialPiece::System { bytes } => Kept::System { bytes },
-        PartialPiece::Objects { path, bytes } => Kept::Objects { path, bytes },
-    }
-}
-
-/// The other way round: what a transfer wants kept.
-pub(crate) fn piece(kept: Kept) -> PartialPiece {
-    match kept {
-        Kept::System { bytes } => PartialPiece::System { bytes },
-        Kept::Objects { path, bytes } => PartialPiece::Objects { path, bytes },
-    }
 }
 
 #[cfg(test)]

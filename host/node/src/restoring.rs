@@ -1,10 +1,10 @@
 //! A node begins: what an earlier run left in its checkpoints and in the log is taken back before anything is said.
 
 use crate::access::Access;
-use crate::checkpoints::{Checkpoints, Own};
 use crate::config::NodeConfig;
 use crate::engine::{Engine, EngineConfig};
 use crate::journal::{Journal, Volumes};
+use crate::keeping::{self, Keeping, Left};
 use crate::levels::{LEVEL, Levels};
 use crate::lives::{Lives, NODE};
 use crate::members::Standing;
@@ -16,7 +16,6 @@ use crate::ranks::Ranks;
 use crate::recovered::Recovered;
 use crate::rooms::Rooms;
 use crate::roster::Roster;
-use crate::scrubs::Scrubs;
 use crate::sights::Sights;
 use crate::stays::{BORN, Birth, Stays, new_instance};
 use crate::system::System;
@@ -209,15 +208,11 @@ impl Restoring {
         let (lives, levels) = (self.lives, self.levels);
         let Self { mut config, volumes, instances, others, merge, recovered, system, trimmed, .. } = self;
         let mut executor = Executor::new(service, config.sessions.clone(), config.start_time);
-        let mut checkpoints = Checkpoints::new(&config);
-        for (seq, digest) in &recovered.durable {
-            checkpoints.written(Own { seq: *seq, digest: *digest, log_position: 0 });
-            drop(checkpoints.agreement.own(*seq, *digest, true));
-        }
+        let mut from = None;
         if let (Some(system), None, Some(image)) = (&system, &recovered.damaged, &recovered.image) {
             restore_image(&mut executor, system, image)?;
-            checkpoints.borders.resume(image.border, executor.time(), image.objects.bytes());
-            checkpoints.base = image.seq;
+            let (seq, border, bytes) = (image.seq, image.border, image.objects.bytes());
+            from = Some(keeping::Origin { seq, border, bytes, time: executor.time() });
         }
         // Where the checkpoint is damaged, its level comes with what is fetched.
         let restored = system.as_ref().filter(|_| recovered.damaged.is_none());
@@ -226,13 +221,19 @@ impl Restoring {
         executor.set_level(config.level.cluster);
         let records = system.as_ref().map(System::records);
         let roster = system.map_or_else(|| Roster::new(config.members.created()), |system| system.roster);
-        checkpoints.trimmed = merge.seq();
-        checkpoints.gone = gone(&instances, trimmed, merge.seq());
         // Who still waits for what sleeps now has to have the checkpoint in which it does.
         let asleep = instances.iter().any(|instance| instance.asleep).then(|| merge.seq());
-        checkpoints.stand_for(trimmed.0, asleep);
-        checkpoints.records.extend(records.map(|records| (merge.seq(), records)));
-        let scrubs = Scrubs::knowing(&log);
+        let left = Left {
+            durable: recovered.durable,
+            from,
+            base: merge.seq(),
+            records,
+            gone: gone(&instances, trimmed, merge.seq()),
+            needed: (trimmed.0, asleep),
+            damaged: recovered.damaged,
+            partial: recovered.partial,
+            rotten_segment: rotten_segment(&log),
+        };
         let journal = Journal::new(log, config.log.sync, config.disk_stall, volumes);
         let engine = Engine::new(&engine_config(&config), merge, executor);
         let mut node = Node {
@@ -242,11 +243,9 @@ impl Restoring {
             intake: crate::intake::intake(&config),
             rooms: Rooms::default(),
             sights: Sights::default(),
-            checkpoints,
-            scrubs,
+            keeping: Keeping::new(&config, left),
+            trimming: None,
             now: Time::ZERO,
-            damaged: recovered.damaged,
-            partial: recovered.partial,
             rejected: 0,
             stays: Stays::new(engine.merge().generation(), others),
             instances,
@@ -267,6 +266,11 @@ impl Restoring {
         node.meet_borders();
         Ok(node)
     }
+}
+
+/// The last segment of the log in which there is damage.
+fn rotten_segment(log: &Log) -> Option<u64> {
+    log.damage().iter().map(|damage| damage.end.saturating_sub(1) / log.segment_bytes()).max()
 }
 
 fn engine_config(config: &NodeConfig) -> EngineConfig {

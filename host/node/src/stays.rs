@@ -9,11 +9,11 @@
 //! INV-STAY-1: for each instance of the merge there is one stay in force. Tests: `stays/tests.rs`, check/sim,
 //! front/cli/tests/all/instances.rs.
 
-use crate::checkpoints::Why;
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event};
-use crate::engine::In;
+use crate::engine;
 use crate::journal::Volumes;
+use crate::keeping::In;
 use crate::levels::WITH_INSTANCES;
 use crate::lives::NODE;
 use crate::node::Node;
@@ -187,7 +187,7 @@ impl Node {
             Ok(instance) => self.put_in_force(at, instance),
             Err(halt) => return out.push(Effect::Halt(halt)),
         }
-        self.engine.step(In::Renewed(id));
+        self.engine.step(engine::In::Renewed(id));
         self.wake(now, at);
     }
 
@@ -258,7 +258,7 @@ impl Node {
             None => instance.start(now),
         }
         let (id, leader) = (instance.id, instance.leader.1);
-        self.engine.step(In::Led(id, self.role_of(leader)));
+        self.engine.step(engine::In::Led(id, self.role_of(leader)));
         let up = self.peers.peers().map(|(id, ..)| id).filter(|id| self.peers.is_up_in(*id, at));
         let up: BTreeSet<ReplicaId> = up.collect();
         self.step_in(at, now, OrderInput::Listeners(self.listeners()));
@@ -303,7 +303,7 @@ impl Node {
         }
         for conn in self.peers.clients() {
             // Whoever waits for one that went asks again.
-            self.engine.step(In::Unbound(conn));
+            self.engine.step(engine::In::Unbound(conn));
         }
         self.tell_clients(None, out);
     }
@@ -333,7 +333,7 @@ impl Node {
             }
             let instance = &mut self.instances[at];
             (instance.asleep, instance.away, instance.leader) = (true, away, (leader.0, None));
-            self.engine.step(In::Led(id, Leader::Nobody));
+            self.engine.step(engine::In::Led(id, Leader::Nobody));
         }
         self.close_volumes();
     }
@@ -390,8 +390,8 @@ impl Node {
                 }
                 let leader = instance.leader.1;
                 self.put_in_force(at, instance);
-                self.engine.step(In::Renewed(part.instance));
-                self.engine.step(In::Led(part.instance, self.role_of(leader)));
+                self.engine.step(engine::In::Renewed(part.instance));
+                self.engine.step(engine::In::Led(part.instance, self.role_of(leader)));
             }
             let away =
                 self.engine.merge().is_away(part.instance).then(|| self.engine.merge().generation().base);
@@ -414,7 +414,7 @@ impl Node {
 
     /// When to look whether the others went on without what this replica waits for: nobody leads it any more.
     pub(crate) fn left_behind_at(&self) -> Option<Time> {
-        if self.instances.len() == 1 || self.checkpoints.transfers() || !self.has_begun() {
+        if self.instances.len() == 1 || self.keeping.transfers() || !self.has_begun() {
             return None;
         }
         let waits = self.engine.merge().waits()?;
@@ -429,13 +429,7 @@ impl Node {
             return;
         }
         self.stays.looked = now;
-        let next = self.engine.merge().seq().next();
-        if self.checkpoints.agreement.offers(next).is_empty() {
-            // They may have none yet.
-            return self.want_border(now, out);
-        }
-        let local = self.engine.executor().objects();
-        self.begin_fetch(now, next, Why::Behind, local, None, out);
+        self.keep(now, In::LeftBehind(self.engine.merge().seq().next()), out);
     }
 
     /// An operator wants another number of instances.
@@ -486,15 +480,11 @@ impl Node {
     pub(crate) fn past_is_held(&mut self, among: usize) -> Result<(), String> {
         let left = self.instances.iter().take(among).filter_map(|instance| instance.away).max();
         let Some(left) = left.filter(|_| !planted("stays-overlap")) else { return Ok(()) };
-        let me = self.config.members.me();
-        let own = self.checkpoints.own.iter().any(|own| own.seq >= left).then_some(me);
-        let offers = self.checkpoints.agreement.offers(left);
-        let holders: BTreeSet<ReplicaId> =
-            offers.into_iter().flat_map(|offer| offer.holders).chain(own).collect();
+        let holders = self.keeping.holders(left);
         if self.first().order.status().membership.has_quorum(0, |replica| holders.contains(&replica)) {
             return Ok(());
         }
-        self.checkpoints.wanted = true;
+        self.keeping.order_border();
         Err("instances left, and most replicas have no checkpoint of after that yet; it is being made, try again".into())
     }
 

@@ -1,20 +1,17 @@
-//! What durable checkpoints hold is given up: the log's older segments, and older checkpoints.
+//! The log's beginning: what durable checkpoints hold goes from it, segment by segment.
 //!
 //! The log itself says up to which seq. With several instances that does not follow from the records that are left, since one may stand for many
 //! slots. With one instance a log may also begin behind a checkpoint that nobody agreed on. Tests: check/sim/tests/stopped.rs.
 
-use crate::checkpoints::{Checkpoints, Trimming};
 use crate::effects::{Effect, Effects};
-use crate::engine::In;
+use crate::engine;
 use crate::lives::NODE;
 use crate::node::Node;
 use crate::ordering::Instance;
-use crate::state::keep;
 use bytes::Bytes;
 use quorate_log::Record;
 use quorate_order::Input as OrderInput;
-use quorate_state::checkpoint::Job;
-use quorate_types::{Halt, Seq, Slot, Time};
+use quorate_types::{Halt, RecordId, Seq, Slot, Time};
 
 /// A record of the node that says it.
 pub(crate) const TRIMMED: u8 = 3;
@@ -39,11 +36,19 @@ impl Trimmed {
     }
 }
 
+/// Trimming under way: the records that say again what old ones said.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trimming {
+    /// The first of the node's own records that were written again.
+    lives: Option<RecordId>,
+    /// All of them.
+    lives_end: RecordId,
+}
+
 impl Node {
     /// The log begins after this checkpoint from now on. A record of its own says so: where records stand for many slots nothing else does,
     /// and a log that begins there may also have ended before it, which is no reason to stand for the checkpoint.
-    pub(crate) fn gave_up(&mut self, seq: Seq) {
-        self.checkpoints.gone = self.checkpoints.gone.max(seq);
+    pub(crate) fn note_trimmed(&mut self, seq: Seq) {
         // Without room the replica knows less after a restart, and keeps more.
         let _ = self.journal.note(Trimmed(seq).record());
     }
@@ -53,35 +58,9 @@ impl Node {
         self.instances.iter().chain(&self.stays.others)
     }
 
-    /// Forgets what a durable checkpoint holds. What of the older records still counts is written again first: the lives
-    /// of the members here, view and vote by the protocol.
-    pub(crate) fn trim(&mut self, now: Time, out: &mut Effects) {
-        let log = (
-            self.journal.log().first_segment() * self.journal.log().segment_bytes(),
-            self.journal.log().position(),
-        );
-        let most = self.config.log_bytes_max;
-        let Some(own) = self.checkpoints.trim_to(log, most, self.scrubs.rotten.is_some()) else {
-            return;
-        };
-        if own.seq > self.engine.merge().seq() || !self.has_begun() {
-            return;
-        }
-        if own.seq > self.checkpoints.forgotten {
-            self.checkpoints.forgotten = own.seq;
-            keep(out, Job::Forget { keep: own.seq });
-            // Who wanted one of those before gets this one instead, agreed on or not.
-            self.checkpoints.agreement.vouch(own.seq);
-            self.tell_own(own.seq, out);
-        }
-        let Checkpoints { holds, own: all, .. } = &self.checkpoints;
-        let most = if self.journal.disk().is_full() { 0 } else { most };
-        let Some(own) = holds.hold_back(own, all.iter(), log, most) else { return };
-        if own.seq <= self.checkpoints.trimmed {
-            return;
-        }
-        // Of one from before a restart it may not be known.
-        let Some(records) = self.records_at(own.seq) else { return };
+    /// Forgets what a durable checkpoint holds, up to these records of the instances. What of the older records still counts is written
+    /// again first: the lives of the members here, view and vote by the protocol.
+    pub(crate) fn trim(&mut self, now: Time, seq: Seq, records: Vec<Slot>, out: &mut Effects) {
         let mut trimming = Trimming { lives: None, lives_end: self.journal.log().appended() };
         for record in self.lives.all() {
             match self.journal.note(record) {
@@ -93,31 +72,22 @@ impl Node {
                 Err(_) => return,
             }
         }
-        // Who lacks what is forgotten now gets this checkpoint instead: it was vouched for when those before it went.
-        self.checkpoints.trimmed = own.seq;
-        self.gave_up(own.seq);
+        self.keeping.trimmed(seq);
+        self.note_trimmed(seq);
         trimming.lives_end = trimming.lives_end.max(self.journal.log().appended());
-        self.checkpoints.trimming = Some(trimming);
+        self.trimming = Some(trimming);
         for (instance, slot) in self.instances.iter_mut().zip(records) {
             instance.step(now, OrderInput::Trim { slot });
         }
-        self.fall_asleep(own.seq, out);
-        self.engine.step(In::Trimmed(own.seq));
-        self.checkpoints.own.retain(|other| other.seq >= own.seq);
-        self.checkpoints.records.retain(|seq, _| *seq >= own.seq);
+        self.fall_asleep(seq, out);
+        self.engine.step(engine::In::Trimmed(seq));
         self.after_order(now, out);
         self.trim_log(out);
     }
 
-    /// The last record of each instance that a checkpoint here holds. While there is one instance, its records are the seqs.
-    fn records_at(&self, seq: Seq) -> Option<Vec<Slot>> {
-        let one = || (self.instances.len() == 1).then(|| vec![Slot::new(seq.number())]);
-        self.checkpoints.records.get(&seq).cloned().or_else(one)
-    }
-
     /// Segments that nothing needs any more go.
     pub(crate) fn trim_log(&mut self, out: &mut Effects) {
-        let Some(Trimming { lives, lives_end }) = self.checkpoints.trimming else { return };
+        let Some(Trimming { lives, lives_end }) = self.trimming else { return };
         if self.journal.log().durable() < lives_end || self.journal.is_in_memory() {
             return;
         }
@@ -131,8 +101,7 @@ impl Node {
         let gone = self.journal.trim(keep_from);
         if !gone.is_empty() {
             out.push(Effect::RemoveSegments(gone));
-            let first = self.journal.log().first_segment();
-            self.scrubs.rotten = self.scrubs.rotten.filter(|rotten| *rotten >= first);
+            self.keeping.log_begins(self.journal.log().first_segment());
             // There may be room again.
             self.journal.retry_prepare();
         }

@@ -2,7 +2,7 @@
 //! leave and blocks are written. Nothing here runs per command.
 
 use crate::effects::Effects;
-use crate::engine::In;
+use crate::engine;
 use crate::node::Node;
 use crate::ordering::Instance;
 use quorate_order::Input as OrderInput;
@@ -76,8 +76,7 @@ impl Node {
         while self.instances[at].admission.waiting_bytes() > 0 && self.may_propose(at) {
             let instance = &self.instances[at];
             let standing = instance.order.standing();
-            let few_max =
-                if self.nature.pipelined { self.config.batches_in_flight_max } else { 1 };
+            let few_max = if self.nature.pipelined { self.config.batches_in_flight_max } else { 1 };
             let few = standing.in_flight < few_max;
             let large =
                 instance.admission.is_full() && standing.in_flight_bytes < self.config.bytes_in_flight_max;
@@ -92,7 +91,7 @@ impl Node {
         let instance = &self.instances[at];
         if instance.admission.waiting_bytes() > 0 && instance.order.standing().leading {
             let id = instance.id;
-            self.engine.step(In::WaitsForRoom(id));
+            self.engine.step(engine::In::WaitsForRoom(id));
         }
     }
 
@@ -141,7 +140,7 @@ impl Node {
 
     fn run_reads(&mut self, now: Time) {
         // They expire, or are answered once the state is sound again.
-        if self.checkpoints.sound() {
+        if self.keeping.sound() {
             let seats = &self.peers.seats;
             self.engine.run_reads(now, |conn| seats.number(conn));
         }

@@ -1,6 +1,6 @@
-use crate::borders::{BorderConfig, CheckpointMode};
 use crate::config::NodeConfig;
-use crate::effects::{Effect, Effects, Input};
+use crate::effects::{Effect, Effects, Input, KeeperWork};
+use crate::keeping::{BorderConfig, CheckpointMode};
 use crate::levels::LevelConfig;
 use crate::node::Node;
 use crate::recovered::Recovered;
@@ -13,6 +13,7 @@ use quorate_execute::{
 use quorate_log::{Log, LogConfig, LogEffect};
 use quorate_order::{OrderConfig, Protocol};
 use quorate_reply::ReadLimits;
+use quorate_state::checkpoint::{Image, Job};
 use quorate_state::transfer::{FetchLimits, ServeLimits};
 use quorate_types::{AgreedTime, ClusterId, ConnId, Incarnation, MembershipId, ReplicaId, Span, Time, View};
 use quorate_wire::{
@@ -89,6 +90,8 @@ pub(crate) fn joins() -> NodeConfig {
 /// A node whose disk is fast.
 pub(crate) struct Host {
     pub(crate) node: Node,
+    /// The state at borders.
+    pub(crate) images: Vec<Image>,
     sent: Vec<(ConnId, FrameKind)>,
 }
 
@@ -102,7 +105,7 @@ impl Host {
     pub(crate) fn restart(restoring: Restoring, config: NodeConfig) -> Self {
         let (log_id, log) = (config.log_id, config.log);
         let node = restoring.finish(Log::create(log_id, log), Box::new(Nothing)).expect("it fits together");
-        let mut host = Self { node, sent: Vec::new() };
+        let mut host = Self { node, images: Vec::new(), sent: Vec::new() };
         let mut out = Effects::new();
         host.node.start(Time::ZERO, &mut out);
         host.perform(&mut out);
@@ -121,6 +124,7 @@ impl Host {
         for effect in out.drain() {
             match effect {
                 Effect::Send { conn, frame } => self.sent.push((conn, frame.kind())),
+                Effect::Keep(KeeperWork { job: Job::Border { image, .. }, .. }) => self.images.push(image),
                 Effect::Disk(LogEffect::Write(write)) => done.push(Input::Written(write.id)),
                 Effect::Disk(LogEffect::Prepare { segment }) => {
                     done.push(Input::Prepared { segment, result: Ok(()) })

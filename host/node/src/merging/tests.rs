@@ -1,9 +1,9 @@
 //! How connections are bound to instances; when a leader hands over.
 
 use super::{Bindings, FIRST};
-use crate::checkpoints::Why;
 use crate::config::NodeConfig;
 use crate::effects::{Effects, Input};
+use crate::keeping::{In, Need, Why};
 use crate::levels::LevelConfig;
 use crate::members::tests::{Host, joins, r};
 use crate::recovered::Recovered;
@@ -62,7 +62,8 @@ fn a_leader_that_lacks_what_comes_next_hands_over_also_where_there_is_one_instan
     assert!(host.node.instances[FIRST].order.standing().leading, "nobody else votes");
     assert_eq!(host.node.lags_at(), None);
     let since = Time::ZERO.plus(Span::from_secs(3));
-    host.node.begin_fetch(since, Seq::new(8), Why::Behind, None, None, &mut Effects::new());
+    let fetch = In::Fetch { need: Need::new(Seq::new(8), Why::Behind), connected: Vec::new() };
+    host.node.keep(since, fetch, &mut Effects::new());
     assert_eq!(host.node.lags_at(), Some(since.plus(config.order.patience())));
 }
 
@@ -74,10 +75,10 @@ fn a_border_that_is_asked_for_comes_at_once() {
     let restoring = Restoring::new(config.clone(), Recovered::default()).expect("nothing was there");
     let mut host = Host::restart(restoring, config);
     host.step(Input::Deadline);
-    host.node.checkpoints.wanted = true;
+    host.node.keeping.order_border();
     host.step(Input::Deadline);
     assert_eq!(host.node.engine.merge().seq(), Seq::new(1), "a batch that asks for a border");
-    assert_eq!(host.node.checkpoints.borders.number, 1, "which is there");
+    assert_eq!(host.images[0].border, 1, "which is there");
 }
 
 /// What a leader of before proposed is executed by all, too: only one of them says of a request in it that it was not taken.
@@ -88,7 +89,7 @@ fn a_leader_knows_what_it_proposed_itself() {
     let mut host = Host::restart(restoring, config);
     host.step(Input::Deadline);
     assert!(!host.node.proposed_here(FIRST), "nothing was proposed");
-    host.node.checkpoints.wanted = true;
+    host.node.keeping.order_border();
     host.step(Input::Deadline);
     assert_eq!(host.node.engine.merge().seq(), Seq::new(1), "a batch that asks for a border");
     assert!(host.node.proposed_here(FIRST));

@@ -2,8 +2,8 @@
 //! clusters (check/sim).
 
 use super::*;
-use crate::checkpoints::Installing;
 use crate::effects::Input;
+use crate::keeping::{Found, In, Why};
 use crate::members::tests::{Host, Nothing, joins, r};
 use crate::recovered::Recovered;
 use crate::restoring::Restoring;
@@ -12,7 +12,7 @@ use quorate_admit::{Admission, Executed, Terms};
 use quorate_execute::Executor;
 use quorate_order::OrderMessage;
 use quorate_order::raft::message::{Entry, EntryBody, Index, Position, RaftMessage};
-use quorate_state::checkpoint::{Image, Kind, Report};
+use quorate_state::checkpoint::{Kind, Report};
 use quorate_state::store::Store;
 use quorate_types::{AgreedTime, Digest, RecordId, RequestNumber, Room, SessionId};
 use quorate_wire::{Batch, BatchHeader, RequestHeader, RequestKind, RequestProof};
@@ -135,9 +135,10 @@ fn checkpoint(host: &mut Host) -> Input {
         executor: parts.system.into(),
     };
     let (seq, digest) = (system.seq, Digest::new([7; 32]));
-    let image =
-        Image { seq, border: system.border, system: system.encode(), objects: Store::new().version() };
-    host.node.checkpoints.installing = Some(Installing { image, system, digest, why: Why::Behind });
+    let (border, bytes, store) = (system.border, system.encode(), Store::new());
+    let found = Found { seq, border, digest, system: bytes, store, why: Why::Behind, own: None };
+    let fits = In::Examined { found: Box::new(found), verdict: Ok(Box::new(system)) };
+    host.node.keep(Time::ZERO, fits, &mut Effects::new());
     Input::Kept(Report::Written { seq, digest, kind: Kind::Full, instead: None, bytes: 100 })
 }
 
@@ -145,9 +146,10 @@ fn checkpoint(host: &mut Host) -> Input {
 fn went_on(host: &Host) {
     let node = &host.node;
     assert_eq!(node.engine.merge().seq(), Seq::new(12));
-    assert_eq!(node.checkpoints.last, Some((Seq::new(12), None)), "a border");
-    let records: Vec<u64> =
-        node.checkpoints.records[&Seq::new(12)].iter().map(|slot| slot.number()).collect();
+    let [image] = &host.images[..] else { panic!("there was one border") };
+    assert_eq!(image.seq, Seq::new(12));
+    let system = System::decode(&image.system).expect("a system part");
+    let records: Vec<u64> = system.records().iter().map(|slot| slot.number()).collect();
     assert_eq!(records, [6, 5, 1]);
     let third = &node.instances[2];
     assert!(third.started && !third.unborn, "it takes part");

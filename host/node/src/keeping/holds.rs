@@ -5,15 +5,12 @@
 //! configuration allows (`log_bytes_max`), and not at all on a full disk. Whoever asks for nothing for [`IDLE`] has given up, though its
 //! connection stands. Tests: `holds/tests.rs`, front/cli/tests/hurt/state.rs.
 
-use crate::checkpoints::Own;
-use crate::effects::{Effect, Effects, KeeperWork};
-use crate::node::Node;
-use quorate_state::checkpoint::Job;
+use super::own::Own;
 use quorate_types::{ReplicaId, Seq, Span, Time};
 use std::collections::BTreeMap;
 
 /// A checkpoint is kept for so long after the last part of it was asked for.
-pub(crate) const IDLE: Span = Span::from_secs(300);
+pub(super) const IDLE: Span = Span::from_secs(300);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Hold {
@@ -25,11 +22,11 @@ struct Hold {
 
 /// What is held back, and for whom.
 #[derive(Debug, Default)]
-pub(crate) struct Holds(BTreeMap<ReplicaId, Hold>);
+pub(super) struct Holds(BTreeMap<ReplicaId, Hold>);
 
 impl Holds {
     /// Somebody asks for parts of a checkpoint; `here`: this replica has it.
-    pub(crate) fn asked(&mut self, now: Time, by: ReplicaId, seq: Seq, here: bool) {
+    pub(super) fn asked(&mut self, now: Time, by: ReplicaId, seq: Seq, here: bool) {
         if here {
             self.0.insert(by, Hold { seq, fetches: Some(now) });
         } else {
@@ -39,7 +36,7 @@ impl Holds {
     }
 
     /// Somebody has the state at a border; `newest` is the newest one that is durable here.
-    pub(crate) fn reached(&mut self, by: ReplicaId, seq: Seq, newest: Seq) {
+    pub(super) fn reached(&mut self, by: ReplicaId, seq: Seq, newest: Seq) {
         let Some(hold) = self.0.get_mut(&by).filter(|hold| hold.seq <= seq) else { return };
         *hold = Hold { seq, fetches: None };
         if seq >= newest {
@@ -48,22 +45,22 @@ impl Holds {
     }
 
     /// Its connection is gone.
-    pub(crate) fn left(&mut self, by: ReplicaId) {
+    pub(super) fn left(&mut self, by: ReplicaId) {
         self.0.remove(&by);
     }
 
     /// Lets go what nobody asked for in a long time.
-    pub(crate) fn expire(&mut self, now: Time) {
+    pub(super) fn expire(&mut self, now: Time) {
         self.0.retain(|_, hold| hold.fetches.is_none_or(|asked| now.since(asked) < IDLE));
     }
 
     /// When to call [`Self::expire`].
-    pub(crate) fn deadline(&self) -> Option<Time> {
+    pub(super) fn deadline(&self) -> Option<Time> {
         self.0.values().filter_map(|hold| hold.fetches).min().map(|asked| asked.plus(IDLE))
     }
 
     /// The checkpoints that are being fetched.
-    pub(crate) fn fetched(&self) -> Vec<Seq> {
+    pub(super) fn fetched(&self) -> Vec<Seq> {
         let mut seqs: Vec<Seq> =
             self.0.values().filter(|hold| hold.fetches.is_some()).map(|hold| hold.seq).collect();
         seqs.sort_unstable();
@@ -71,9 +68,14 @@ impl Holds {
         seqs
     }
 
+    /// For whom the log is held back.
+    pub(super) fn members(&self) -> impl Iterator<Item = ReplicaId> {
+        self.0.keys().copied()
+    }
+
     /// How far the log may be trimmed where all else would let it be trimmed up to `to`. `own`: the checkpoints here, oldest first;
     /// `log`: where the log begins and ends, in bytes.
-    pub(crate) fn hold_back<'a>(
+    pub(super) fn hold_back<'a>(
         &self,
         to: Own,
         own: impl DoubleEndedIterator<Item = &'a Own>,
@@ -85,23 +87,6 @@ impl Holds {
         let kept = own.rev().find(|own| own.seq <= oldest).copied();
         let since = kept.map_or(0, |own| own.log_position).max(log.0);
         if log.1.saturating_sub(since) > log_bytes_max { Some(to) } else { kept }
-    }
-}
-
-impl Node {
-    /// For whom the log is held back; for checks.
-    pub fn holds_back_for(&self) -> impl Iterator<Item = ReplicaId> {
-        self.checkpoints.holds.0.keys().copied()
-    }
-
-    /// Changes what is held back, and tells the keeper.
-    pub(crate) fn change_holds(&mut self, change: impl FnOnce(&mut Holds), out: &mut Effects) {
-        let before = self.checkpoints.holds.fetched();
-        change(&mut self.checkpoints.holds);
-        let seqs = self.checkpoints.holds.fetched();
-        if seqs != before {
-            out.push(Effect::Keep(KeeperWork { job: Job::Pin { seqs }, stops: false }));
-        }
     }
 }
 

@@ -21,49 +21,49 @@ struct Part {
 
 /// The parts that lack.
 #[derive(Debug, Default)]
-pub(crate) struct Repairs {
+pub(super) struct Repairs {
     parts: BTreeMap<(Seq, u32), Part>,
 }
 
 impl Repairs {
     /// A part is rotten.
-    pub(crate) fn add(&mut self, seq: Seq, digest: Digest, part: u32) {
+    pub(super) fn add(&mut self, seq: Seq, digest: Digest, part: u32) {
         if self.parts.len() < PARTS_MAX {
             self.parts.entry((seq, part)).or_insert(Part { digest, asked: None, tries: 0 });
         }
     }
 
     /// How many parts lack.
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.parts.len()
     }
 
     /// It is sound again, or its checkpoint is gone.
-    pub(crate) fn done(&mut self, seq: Seq, part: u32) {
+    pub(super) fn done(&mut self, seq: Seq, part: u32) {
         self.parts.remove(&(seq, part));
     }
 
     /// A checkpoint is gone.
-    pub(crate) fn forget(&mut self, seq: Seq) {
+    pub(super) fn forget(&mut self, seq: Seq) {
         self.parts.retain(|(of, _), _| *of != seq);
     }
 
     /// Whether this answer is for us: the part, if so.
-    pub(crate) fn takes(&mut self, from: ReplicaId, seq: Seq, digest: Digest, part: u32) -> bool {
+    pub(super) fn takes(&mut self, from: ReplicaId, seq: Seq, digest: Digest, part: u32) -> bool {
         self.parts.get(&(seq, part)).is_some_and(|waiting| {
             waiting.digest == digest && waiting.asked.is_some_and(|(asked, _)| asked == from)
         })
     }
 
     /// What came was of no use, or nothing came: somebody else is asked.
-    pub(crate) fn again(&mut self, seq: Seq, part: u32) {
+    pub(super) fn again(&mut self, seq: Seq, part: u32) {
         if let Some(part) = self.parts.get_mut(&(seq, part)) {
             part.asked = None;
         }
     }
 
     /// A member does not send what it was asked for.
-    pub(crate) fn refused(&mut self, from: ReplicaId, seq: Seq) {
+    pub(super) fn refused(&mut self, from: ReplicaId, seq: Seq) {
         for ((of, _), part) in &mut self.parts {
             if *of == seq && part.asked.is_some_and(|(asked, _)| asked == from) {
                 // Until the time is over: then another one is asked.
@@ -73,7 +73,7 @@ impl Repairs {
     }
 
     /// What to ask now, given who holds which checkpoint.
-    pub(crate) fn ask(
+    pub(super) fn ask(
         &mut self,
         now: Time,
         holders: impl Fn(Seq, Digest) -> Vec<ReplicaId>,
@@ -97,7 +97,7 @@ impl Repairs {
         out
     }
 
-    pub(crate) fn deadline(&self) -> Option<Time> {
+    pub(super) fn deadline(&self) -> Option<Time> {
         let due = |part: &Part| part.asked.map_or(Time::ZERO, |(_, at)| at.plus(PATIENCE));
         self.parts.values().take(AT_ONCE).map(due).min()
     }

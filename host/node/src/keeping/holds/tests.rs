@@ -1,5 +1,5 @@
 use super::{Holds, IDLE};
-use crate::checkpoints::Own;
+use crate::keeping::own::Own;
 use quorate_types::{Digest, ReplicaId, Seq, Span, Time};
 
 const A: ReplicaId = ReplicaId::new(1);

@@ -1,0 +1,103 @@
+//! Whether this replica's state is what the members agree on, and what an operator hears when it is not.
+
+use quorate_state::transfer::Differing;
+use quorate_types::{Digest, ReplicaId, Seq, planted};
+
+/// This replica's state is not what the members agree on.
+#[derive(Clone, Debug)]
+struct Diverged {
+    seq: Seq,
+    own: Digest,
+    agreed: Digest,
+}
+
+/// What is known of that.
+#[derive(Debug, Default)]
+pub(super) struct Divergence {
+    /// Until it is repaired.
+    diverged: Option<Diverged>,
+    /// The border at which nobody agreed.
+    none_agree: Option<(Seq, Vec<(ReplicaId, Digest)>)>,
+    /// The checkpoint that this replica's state came from, at the start or by a transfer.
+    base: Seq,
+}
+
+impl Divergence {
+    /// The state comes from this checkpoint.
+    pub(super) fn based_on(&mut self, seq: Seq) {
+        self.base = seq;
+    }
+
+    /// The state came from the others.
+    pub(super) fn repaired(&mut self, seq: Seq) {
+        self.diverged = None;
+        self.based_on(seq);
+    }
+
+    /// At which border it was seen, until it is repaired.
+    pub(super) fn at(&self) -> Option<Seq> {
+        self.diverged.as_ref().map(|diverged| diverged.seq)
+    }
+
+    /// The state differs at a border. Whether it is of no use from now on.
+    pub(super) fn found(&mut self, seq: Seq, own: Digest, agreed: Digest) -> bool {
+        // What it says of a border before the checkpoint that its state came from is not about this state; and the log may begin
+        // only after that checkpoint, which must not be given up.
+        if self.diverged.is_some() || planted("divergence-ignored") || seq < self.base {
+            return false;
+        }
+        self.diverged = Some(Diverged { seq, own, agreed });
+        true
+    }
+
+    /// The members agree on the state at a border.
+    pub(super) fn agreed(&mut self, seq: Seq) {
+        self.none_agree.take_if(|(at, _)| *at <= seq);
+    }
+
+    /// They can not agree on it any more. What an operator must know.
+    pub(super) fn nobody_agrees(&mut self, seq: Seq, digests: Vec<(ReplicaId, Digest)>) -> String {
+        let text = none_agree(seq, &digests);
+        self.none_agree = Some((seq, digests));
+        text
+    }
+
+    /// What is wrong, with what to do.
+    pub(super) fn problems(&self, problems: &mut Vec<String>) {
+        if let Some(Diverged { seq, own, agreed }) = &self.diverged {
+            problems.push(format!(
+                "the state of this replica at seq {seq} has digest {own:?}, the others agree on {agreed:?}: it is being repaired from \
+                 them and answers no reads until then. Keep its log file: it names the keys that differed"
+            ));
+        }
+        if let Some((seq, digests)) = &self.none_agree {
+            problems.push(none_agree(*seq, digests));
+        }
+    }
+}
+
+/// What an operator must know when no two replicas have the same state.
+fn none_agree(seq: Seq, digests: &[(ReplicaId, Digest)]) -> String {
+    let all: Vec<String> = digests.iter().map(|(member, digest)| format!("{member} {digest:?}")).collect();
+    format!(
+        "the replicas do not agree on the state at seq {seq} ({}): the service is not deterministic, or more replicas are faulty than \
+         the cluster survives. Nothing is repaired by itself. Look for time, randomness, hash maps, floating point or threads in the \
+         service; docs/operations/divergence.md tells how to find out",
+        all.join(", ")
+    )
+}
+
+/// What an operator hears of the keys that differed.
+pub(super) fn difference(seq: Seq, differing: &Differing) -> String {
+    let keys: Vec<String> = differing
+        .keys
+        .iter()
+        .map(|(key, difference)| format!("{} {difference:?}", key.escape_ascii()))
+        .collect();
+    format!(
+        "the state at seq {seq} differed from the agreed one in {} keys: {}{}",
+        differing.count,
+        keys.join("; "),
+        if differing.count > keys.len() as u64 { " ..." } else { "" }
+    )
+}

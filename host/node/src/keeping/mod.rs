@@ -1,0 +1,378 @@
+//! Keeping: the state beside the path. At borders it is captured, its digest is compared with the others', what a replica lacks is
+//! fetched, what others lack is sent, rot is found and mended, and the log is trimmed.
+//!
+//! It is a part of its own: it is stepped by what happens ([`In`]), knows of the rest of the replica what a few facts say ([`Facts`]), and
+//! says what is to be done ([`Out`]), in order. The node does that, in `state.rs`. What depends on how that went comes back as an input:
+//! an image that was asked for, a checkpoint that execution goes on from, the rest of an input ([`Out::Then`]).
+//!
+//! This file has the part and what others may ask of it. `agreeing.rs` goes from a border to the log that is trimmed; `moving.rs` has what
+//! goes to and comes from others. The files beside them have one thing each, which knows nothing of the others.
+//!
+//! INV-NODE-7: what a replica fetched is durable before ordering goes on from it.
+//! INV-NODE-9: while the state is sound, no checkpoint is given up for an earlier one, after which the log may not begin any more.
+//!
+//! Sources: deterministic fuzzy checkpoints (000, section 5.2), state transfer (003, section 2.3.2). Docs: docs/protocols/state.md.
+//! Tests: `tests/`, each of the files, check/sim.
+
+mod agreeing;
+mod asking;
+mod borders;
+mod divergence;
+mod holds;
+mod inout;
+mod moving;
+mod own;
+mod repairs;
+mod rot;
+mod scrubs;
+mod serving;
+mod transfer;
+mod trims;
+
+use crate::config::NodeConfig;
+use crate::recovered::Damaged;
+use crate::status::CheckpointStatus;
+use asking::Asking;
+use borders::Borders;
+pub use borders::{BorderConfig, CheckpointMode};
+use divergence::Divergence;
+pub(crate) use inout::{Facts, In, Installed, Out, Rest};
+use own::{Own, OwnCheckpoints};
+use quorate_log::SyncMode;
+use quorate_state::agreement::Agreement;
+use quorate_state::transfer::{FetchLimits, Input as FetchInput, Kept};
+use quorate_types::{AgreedTime, Digest, MembershipId, RecordId, ReplicaId, Seq, Slot, Span, Time};
+use rot::Rot;
+use scrubs::Scrubs;
+pub use scrubs::SegmentScrub;
+use serving::Serving;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use transfer::Transfer;
+pub(crate) use transfer::{Found, Installing, Need, Unfit, Why};
+use trims::Trims;
+
+/// What keeping is told once.
+struct Config {
+    me: ReplicaId,
+    mode: CheckpointMode,
+    /// A member may lie.
+    may_lie: bool,
+    /// How long a leader is given.
+    patience: Span,
+    /// What bounds a transfer to here.
+    fetch: FetchLimits,
+    /// Log kept since the last agreed checkpoint, in bytes, even if this replica has newer ones of its own.
+    log_bytes_max: u64,
+    /// How often everything at rest is read.
+    scrub_every: Option<Span>,
+    /// There is anything at rest.
+    at_rest: bool,
+}
+
+/// What an earlier run left.
+pub(crate) struct Left {
+    /// Checkpoints that are durable here, oldest first.
+    pub(crate) durable: Vec<(Seq, Digest)>,
+    /// The one that execution goes on from, if its state could be read.
+    pub(crate) from: Option<Origin>,
+    /// The seq that the log goes on from.
+    pub(crate) base: Seq,
+    /// The last record of each instance that is in it.
+    pub(crate) records: Option<Vec<Slot>>,
+    /// The seq up to which the log was given up.
+    pub(crate) gone: Seq,
+    /// The checkpoints that others may need in the place of what was given up: up to here, and the one in which instances fell asleep.
+    pub(crate) needed: (Seq, Option<Seq>),
+    /// A damaged checkpoint.
+    pub(crate) damaged: Option<Damaged>,
+    /// Parts of a transfer.
+    pub(crate) partial: Vec<Kept>,
+    /// The last segment of the log in which there is damage.
+    pub(crate) rotten_segment: Option<u64>,
+}
+
+/// A checkpoint that execution goes on from at the start.
+pub(crate) struct Origin {
+    pub(crate) seq: Seq,
+    pub(crate) border: u64,
+    /// What its objects take.
+    pub(crate) bytes: u64,
+    /// The agreed time in it.
+    pub(crate) time: AgreedTime,
+}
+
+/// The part. See the module.
+pub(crate) struct Keeping {
+    config: Config,
+    borders: Borders,
+    asking: Asking,
+    agreement: Agreement,
+    own: OwnCheckpoints,
+    transfer: Transfer,
+    serving: Serving,
+    trims: Trims,
+    divergence: Divergence,
+    rot: Rot,
+    scrubs: Scrubs,
+    /// The last border executed here, and its digest once it is known.
+    last: Option<(Seq, Option<Digest>)>,
+    /// A checkpoint could not be written, in words; until one can.
+    trouble: Option<String>,
+}
+
+impl Keeping {
+    /// Goes on from what an earlier run left.
+    pub(crate) fn new(config: &NodeConfig, left: Left) -> Self {
+        let me = config.members.me();
+        let ids: Vec<ReplicaId> = config.members.all().iter().map(|member| member.replica).collect();
+        let place = ids.iter().filter(|id| **id < me).count();
+        let mut agreement = Agreement::new(me, &ids, config.order.faults);
+        if config.members.number() > MembershipId::FIRST {
+            // Who joins later begins with a list of those who may have a checkpoint for it.
+            let others: Vec<ReplicaId> = ids.iter().copied().filter(|id| *id != me).collect();
+            let nothing = agreement.set_members(&others, &[me]);
+            debug_assert!(nothing.is_empty(), "nothing was heard yet");
+        }
+        let mut keeping = Self {
+            borders: Borders::new(config.borders, config.members.created(), place, config.start_time),
+            config: Config {
+                me,
+                mode: config.borders.mode,
+                may_lie: config.order.faults.may_lie(),
+                patience: config.order.patience(),
+                fetch: config.fetch.clone(),
+                log_bytes_max: config.log_bytes_max,
+                scrub_every: config.scrub_every,
+                at_rest: config.log.sync != SyncMode::Memory,
+            },
+            asking: Asking::default(),
+            agreement,
+            own: OwnCheckpoints::default(),
+            transfer: Transfer::new(left.partial, left.damaged),
+            serving: Serving::new(config.serve.clone()),
+            trims: Trims::new(left.base, left.gone),
+            divergence: Divergence::default(),
+            rot: Rot::default(),
+            scrubs: Scrubs::knowing(left.rotten_segment),
+            last: None,
+            trouble: None,
+        };
+        for (seq, digest) in left.durable {
+            keeping.own.written(Own { seq, digest, log_position: 0 });
+            drop(keeping.agreement.own(seq, digest, true));
+        }
+        if let Some(Origin { seq, border, bytes, time }) = left.from {
+            keeping.borders.resume(border, time, bytes);
+            keeping.divergence.based_on(seq);
+        }
+        keeping.stand_for(left.needed);
+        if let Some(records) = left.records {
+            keeping.trims.holds(left.base, records);
+        }
+        keeping
+    }
+
+    /// After a start, which checkpoints others may have on this replica's word: what they need in the place of the log that was given up,
+    /// `trimmed`, and `asleep`, the one in which instances fell asleep. The checkpoint before the oldest one here went for that one, which
+    /// was agreed on then. A log that ended before the newest checkpoint begins after it now, and nobody needs that one: what
+    /// this replica did not write down before it was executed, enough others did.
+    fn stand_for(&mut self, (trimmed, asleep): (Seq, Option<Seq>)) {
+        let gave_up = self.trims.gone() > Seq::ZERO;
+        let oldest = self.own.durable().next().filter(|_| gave_up).map(|own| own.seq);
+        let upto = [Some(trimmed), asleep, oldest].into_iter().flatten().max();
+        self.agreement.vouch(upto.unwrap_or_default());
+    }
+
+    /// Borders follow from the log alone, so where their distance depends on the number of replicas it is the one that was ordered:
+    /// there are `count`, and `before` of them come before this one.
+    pub(crate) fn meet_replicas(&mut self, count: usize, before: usize) {
+        self.borders.set_members(count, before);
+    }
+
+    /// A border is needed, and whoever asked for it heard that this replica orders one.
+    pub(crate) fn order_border(&mut self) {
+        self.asking.order();
+    }
+
+    /// The batch that asks for a border was proposed here.
+    pub(crate) fn border_ordered(&mut self) {
+        self.asking.ordered();
+    }
+
+    /// The log was trimmed up to this checkpoint, as [`Out::Trim`] wanted. Who lacks what is forgotten now gets this checkpoint instead:
+    /// it was vouched for when those before it went.
+    pub(crate) fn trimmed(&mut self, seq: Seq) {
+        self.trims.trimmed_to(seq);
+        self.own.drop_before(seq);
+    }
+
+    /// The log begins with this segment.
+    pub(crate) fn log_begins(&mut self, segment: u64) {
+        self.scrubs.begins_with(segment);
+    }
+
+    /// A segment of the log is being read, as [`Out::ReadSegment`] wanted, and must have these records.
+    pub(crate) fn reads(&mut self, segment: u64, records: Range<RecordId>) {
+        self.scrubs.reads(segment, records);
+    }
+
+    /// Reacts to one input, and says what is to be done.
+    pub(crate) fn step(&mut self, now: Time, facts: &Facts, input: In, out: &mut Vec<Out>) {
+        match input {
+            In::Begin => out.extend(self.transfer.damaged().map(Out::Fetch)),
+            In::Executed { seq, bytes, asks } => self.on_executed(now, facts, seq, (bytes, asks), out),
+            In::Captured { image, records } => self.on_captured(*image, records, out),
+            In::NotCaptured { seq, why } => {
+                self.in_trouble(format!("the service can not give its state at seq {seq}: {why}"), out);
+            }
+            In::Kept(report) => self.on_kept(now, facts, report, out),
+            In::Heard { from, message } => self.on_heard(now, facts, from, message, out),
+            In::Asked { conn, members, message } => {
+                if let Err(why) = self.on_asked(now, facts, (conn, &members), message, out) {
+                    out.push(Out::Reject { conn, why });
+                }
+            }
+            In::Left(conn) => self.serving.operator_left(now, conn, out),
+            In::Connected(member) => self.on_connected(now, facts, member, out),
+            In::Disconnected(member) => self.on_disconnected(now, facts, member, out),
+            In::Members { voters, others } => {
+                let verdicts = self.agreement.set_members(&voters, &others);
+                self.on_verdicts(now, facts, verdicts, out);
+                out.push(Out::Then(Rest::Trim));
+            }
+            In::Behind(seq) => self.on_behind(now, facts, seq, out),
+            In::LeftBehind(seq) => self.on_left_behind(now, facts, seq, out),
+            In::Lacks { at_least, why } => {
+                if self.fetches_since().is_none() {
+                    out.push(Out::Fetch(Need::new(at_least, why)));
+                }
+            }
+            In::Fetch { need, connected } => self.begin_fetch(now, facts, need, &connected, out),
+            In::Examined { found, verdict } => self.on_examined(facts, *found, verdict, out),
+            In::Installed(installed) => self.on_installed(facts, installed, out),
+            In::Scrub => self.scrubs.begin(facts.first_segment, out),
+            In::ScrubInTurn => self.scrub_in_turn(now, facts, out),
+            In::Scrubbed { segment, result } => self.on_scrubbed(now, facts, segment, result, out),
+            In::Deadline => {
+                self.serving.on_deadline(now, out);
+                self.fetch(now, facts, FetchInput::Deadline, out);
+                out.push(Out::Then(Rest::Deadline));
+            }
+            In::Rest(rest) => self.go_on(now, facts, rest, out),
+        }
+    }
+
+    fn go_on(&mut self, now: Time, facts: &Facts, rest: Rest, out: &mut Vec<Out>) {
+        match rest {
+            Rest::Deadline => self.on_deadline(now, facts, out),
+            Rest::Behind(seq) => self.fetch_behind(now, seq, out),
+            Rest::Verdicts(verdicts) => self.judge(now, facts, verdicts, out),
+            Rest::Written { seq, digest } => {
+                self.rot.replaced(seq, out);
+                self.on_digest(now, facts, (seq, digest), true, out);
+                out.push(Out::Then(Rest::Trim));
+            }
+            Rest::Trim => self.trim(facts, out),
+        }
+    }
+
+    /// Whether reads may be answered: the state is what the members agree on, as far as this replica knows.
+    pub(crate) fn sound(&self) -> bool {
+        !self.has_diverged() && !self.awaits_state()
+    }
+
+    /// This replica's state is not what the members agree on.
+    pub(crate) fn has_diverged(&self) -> bool {
+        self.divergence.at().is_some()
+    }
+
+    /// There is no state to execute on until a transfer has ended.
+    pub(crate) fn awaits_state(&self) -> bool {
+        self.transfer.brings_the_state()
+    }
+
+    /// One is fetched, or made durable.
+    pub(crate) fn transfers(&self) -> bool {
+        self.transfer.is_on()
+    }
+
+    /// Since when one is fetched.
+    pub(crate) fn fetches_since(&self) -> Option<Time> {
+        self.transfer.since()
+    }
+
+    /// Whether this replica is to order a border as soon as it may.
+    pub(crate) fn wants_border(&self) -> bool {
+        self.asking.is_wanted()
+    }
+
+    /// Who has a durable checkpoint of this seq or later, as far as is known here; this replica, too.
+    pub(crate) fn holders(&self, seq: Seq) -> BTreeSet<ReplicaId> {
+        let own = self.own.newest() >= seq && self.own.newest() > Seq::ZERO;
+        let offers = self.agreement.offers(seq);
+        offers.into_iter().flat_map(|offer| offer.holders).chain(own.then_some(self.config.me)).collect()
+    }
+
+    /// For whom the log is held back.
+    pub(crate) fn holds_back_for(&self) -> impl Iterator<Item = ReplicaId> {
+        self.serving.held_for()
+    }
+
+    /// The segment of the log that is being read to find rot.
+    pub(crate) fn scrubbing(&self) -> Option<u64> {
+        self.scrubs.reading()
+    }
+
+    /// The highest segment of the log in which there is rot.
+    pub(crate) fn rotten_segment(&self) -> Option<u64> {
+        self.scrubs.rotten()
+    }
+
+    /// When to step with [`In::Deadline`], if nothing arrives first, or with [`In::ScrubInTurn`].
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        [
+            self.transfer.deadline(),
+            self.serving.deadline(),
+            self.rot.deadline(),
+            self.ask_due(),
+            self.scrubs.deadline(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// What `status` shows.
+    pub(crate) fn status(&self, now: Time) -> CheckpointStatus {
+        let newest = self.own.newest();
+        let (scrubs, scrubbed_bytes) = self.rot.scrubs();
+        CheckpointStatus {
+            mode: self.config.mode.name(),
+            last_seq: self.last.map_or(0, |(seq, _)| seq.number()),
+            last_digest: self.last.and_then(|(_, digest)| Some(digest?.to_string())),
+            agreed_seq: self.agreement.newest().map_or(0, |(seq, _)| seq.number()),
+            durable_seq: newest.number(),
+            writing: self.own.writing().map(Seq::number),
+            trimmed: self.trims.trimmed().number(),
+            diverged: self.divergence.at().map(Seq::number),
+            transfer: self.transfer.status(now),
+            rotten: self.rot.places(),
+            repaired: self.rot.mended(),
+            scrubs,
+            scrubbed_bytes,
+            sent_bytes: self.serving.sent(),
+        }
+    }
+
+    /// What is wrong, with what to do.
+    pub(crate) fn problems(&self, problems: &mut Vec<String>) {
+        self.divergence.problems(problems);
+        self.transfer.problems(problems);
+        problems.extend(self.trouble.clone());
+        self.rot.problems(problems);
+    }
+}
+
+#[cfg(test)]
+mod tests;

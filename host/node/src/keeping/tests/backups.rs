@@ -1,0 +1,66 @@
+//! Operators who make backups, and members that lag: what they fetch stays.
+
+use super::{Alone, ConnId, In, Report, Seq, StateMessage, digest, r, written};
+use quorate_state::checkpoint::ManifestPart;
+
+const OPERATOR: ConnId = ConnId::new(7);
+
+fn asks(message: StateMessage) -> In {
+    In::Asked { conn: OPERATOR, members: (1..=3).map(r).collect(), message }
+}
+
+fn manifest(seq: u64) -> StateMessage {
+    StateMessage::FetchManifest { seq: Seq::new(seq), digest: digest(seq), offset: 0 }
+}
+
+/// Three checkpoints are here, of which the log would do without the first.
+fn three() -> Alone {
+    let mut alone = Alone::new();
+    alone.agreed_border(10);
+    alone.agreed_border(20);
+    alone.keeping.trimmed(Seq::new(10));
+    alone
+}
+
+#[test]
+fn an_operator_hears_what_there_is_and_is_sent_it() {
+    let mut alone = three();
+    let wants = StateMessage::WantBorder { seq: Seq::ZERO, digest: digest(0) };
+    let said = alone.step(asks(wants));
+    assert_eq!(said, ["to the operator: holds q10", "to the operator: holds q20"]);
+    assert_eq!(alone.step(asks(manifest(20))), ["Pin([q20])", "ReadManifest"]);
+    let part = ManifestPart { total: 1, bytes: vec![1].into() };
+    let said = alone.step(In::Kept(Report::Manifest { ticket: 1, answer: Some(part) }));
+    assert_eq!(said, ["to the operator: manifest"]);
+    assert!(alone.keeping.status(alone.now).sent_bytes > 0);
+}
+
+#[test]
+fn the_log_stays_from_what_an_operator_fetches_until_it_leaves() {
+    let mut alone = three();
+    alone.step(asks(manifest(10)));
+    assert_eq!(alone.keeping.holds_back_for().count(), 1);
+    let said = alone.agreed_border(30);
+    assert!(!said.iter().any(|said| said.starts_with("trim")), "{said:?}");
+    assert_eq!(alone.step(In::Left(ConnId::new(8))), [] as [String; 0], "somebody else");
+    assert_eq!(alone.step(In::Left(OPERATOR)), ["Pin([])"]);
+    let said = alone.step(written(30, digest(30)));
+    assert_eq!(said[said.len() - 1], "trim q20");
+}
+
+/// An operator that fetches does not make a full disk stay full.
+#[test]
+fn on_a_full_disk_nothing_is_held_back() {
+    let mut alone = three();
+    alone.step(asks(manifest(10)));
+    alone.facts.disk_full = true;
+    let said = alone.agreed_border(30);
+    assert_eq!(said[said.len() - 1], "trim q20");
+}
+
+#[test]
+fn an_operator_that_says_what_only_members_say_is_refused() {
+    let mut alone = three();
+    let says = StateMessage::Digest { seq: Seq::new(10), digest: digest(10), held: true };
+    assert_eq!(alone.step(asks(says)), ["reject: an operator sends what only members say about the state"]);
+}

@@ -1,0 +1,69 @@
+//! From a border to the log that is trimmed.
+
+use super::{Alone, In, Report, Seq, digest, holds, written};
+
+#[test]
+fn a_border_is_captured_agreed_on_and_written_and_the_log_goes_up_to_the_one_before() {
+    let mut alone = Alone::new();
+    assert_eq!(alone.border(10), ["capture 1 at q10", "Border(q10, Some(Full))"]);
+    assert_eq!(alone.keeping.status(alone.now).last_digest, None, "the keeper computes it");
+    let has = In::Kept(Report::Digest { seq: Seq::new(10), border: 1, digest: digest(10) });
+    assert_eq!(alone.step(has), ["to all: has q10"]);
+    assert_eq!(alone.step(holds(2, 10, digest(10))), ["release"], "two of three agree");
+    assert_eq!(alone.step(written(10, digest(10))), ["to all: holds q10"], "and nothing is trimmed");
+    assert_eq!(alone.keeping.status(alone.now).durable_seq, 10);
+
+    alone.border(20);
+    let said = alone.step(written(20, digest(20)));
+    assert_eq!(said, ["to all: has q20", "Forget(q10)", "to all: holds q10", "trim q10"]);
+    assert_eq!(alone.step(holds(3, 10, digest(10))), ["trim q10"], "the log had no room to be trimmed");
+    alone.keeping.trimmed(Seq::new(10));
+    assert!(alone.step(holds(3, 10, digest(10))).is_empty());
+    assert_eq!(alone.keeping.status(alone.now).trimmed, 10);
+}
+
+/// A replica that takes no part yet, or did not execute as far, keeps its log.
+#[test]
+fn only_what_was_executed_here_is_trimmed() {
+    for begun in [true, false] {
+        let mut alone = Alone::new();
+        alone.agreed_border(10);
+        alone.border(20);
+        alone.facts.begun = begun;
+        let said = alone.step(written(20, digest(20)));
+        assert_eq!(said.contains(&"trim q10".into()), begun, "{said:?}");
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_is_told_of_until_a_checkpoint_is_written() {
+    let mut alone = Alone::new();
+    alone.border(10);
+    assert_eq!(alone.step(In::Kept(Report::NoRoom { seq: Seq::new(10) })), ["alarm"]);
+    let problems = |alone: &Alone| {
+        let mut problems = Vec::new();
+        alone.keeping.problems(&mut problems);
+        problems.len()
+    };
+    assert_eq!(problems(&alone), 1);
+    alone.agreed_border(20);
+    assert_eq!(problems(&alone), 0);
+}
+
+/// Whoever leads puts it into the log; a replica that leads does so itself.
+#[test]
+fn a_border_that_somebody_needs_is_asked_for_from_the_leader() {
+    use super::{StateMessage, r};
+    let wants = || {
+        let message = StateMessage::WantBorder { seq: Seq::ZERO, digest: digest(0) };
+        In::Heard { from: r(3), message }
+    };
+    let mut alone = Alone::new();
+    assert_eq!(alone.step(wants()), ["to r2: border?"]);
+    assert!(alone.step(wants()).is_empty(), "it is under way");
+    alone.facts.leader = Some(r(1));
+    alone.passes(2);
+    assert!(alone.step(wants()).is_empty() && alone.keeping.wants_border());
+    alone.keeping.border_ordered();
+    assert!(!alone.keeping.wants_border());
+}
