@@ -39,29 +39,11 @@ impl RaftConfig {
 }
 
 impl Raft {
-    /// This replica heard of its leader: it votes for nobody else for a while. [raft L128]
-    pub(super) fn promise(&mut self) {
-        if self.config.lease_drift_percent.is_some() {
-            self.timer.promised = Some(self.life.now.plus(self.config.election_min));
-        }
-    }
-
     /// An earlier life may have promised something. One that never entered a view promised nothing. [raft L130]
     pub(super) fn promise_again(&mut self) {
-        if self.term.view > View::ZERO && !planted("restarted-votes-early") {
-            self.promise();
+        if self.term.view() > View::ZERO && !planted("restarted-votes-early") {
+            self.timer.promise(self.life.now);
         }
-    }
-
-    /// Until when this replica promised not to vote, if that is not over. [raft L129]
-    pub(super) fn bound(&self) -> Option<Time> {
-        self.timer.promised.filter(|until| self.life.now < *until)
-    }
-
-    /// When this replica may stand at the earliest: some time after its promise ends, since that of others may end a little later.
-    /// [raft L129]
-    pub(super) fn free_at(&self) -> Time {
-        self.bound().map_or(self.life.now, |until| until.plus(self.config.hint_delay_max))
     }
 
     /// A round begins now. [raft L131]

@@ -156,7 +156,7 @@ impl Raft {
             self.membership_is_committed() && memberships.now().number() >= self.membership().now().number(),
             "INV-RAFT-18: one change after the other"
         );
-        self.append(Entry { view: self.term.view, body: EntryBody::Members(memberships) }, out);
+        self.append(Entry { view: self.term.view(), body: EntryBody::Members(memberships) }, out);
         self.meet_audience();
         self.replicate(out);
         // A round of reads that is out may need no more answers than it has: whoever left sends none.
@@ -187,9 +187,9 @@ impl Raft {
     fn leave_office(&mut self, out: &mut Effects) {
         self.tell_commit(None, out);
         if let Some(to) = self.most_advanced(&self.membership().clone()) {
-            send(out, to, RaftMessage::TimeoutNow { view: self.term.view }, None);
+            send(out, to, RaftMessage::TimeoutNow { view: self.term.view() }, None);
         }
-        self.become_follower(self.term.view, None, out);
+        self.become_follower(self.term.view(), None, out);
     }
 
     /// The followers that the leader keeps track of are those whom it sends the log.

@@ -29,6 +29,8 @@ mod reads;
 mod replication;
 mod restore;
 mod stays;
+mod term;
+mod timer;
 mod transfer;
 
 pub(crate) use checkpoints::anchor_anew;
@@ -49,6 +51,8 @@ use replication::Leading;
 use restore::Replay;
 use stays::stay_of_view;
 use std::collections::BTreeMap;
+use term::Term;
+use timer::Timer;
 
 /// No view is higher: a peer that names an absurd one is refused instead of followed to the end of the numbers.
 pub const VIEW_MAX: View = View::new(1 << 62);
@@ -134,40 +138,11 @@ enum Role {
     Leader(Box<Leading>),
 }
 
-/// The view, the one vote in it, and who leads.
-#[derive(Debug, Default)]
-struct Term {
-    /// The view and the vote in it, as in the record `record`.
-    view: View,
-    voted: Option<ReplicaId>,
-    record: RecordId,
-    /// Who leads, as far as known.
-    leader: Option<ReplicaId>,
-    /// Who was seen leading in this view; never replaced within the view.
-    led_by: Option<ReplicaId>,
-    /// What [`Effect::LeaderChanged`] said last.
-    announced: (View, Option<ReplicaId>),
-}
-
-/// When this replica wants an election, and until when it keeps others from one.
-#[derive(Debug, Default)]
-struct Timer {
-    /// When it asks for an election, if it does not lead.
-    due: Time,
-    /// When the leader was last heard of; none when nothing speaks for its life.
-    heard: Option<Time>,
-    /// Until when it votes for nobody, where there are leases.
-    promised: Option<Time>,
-    /// Elections in a row that came to nothing.
-    failures: u32,
-}
-
 /// One Raft instance on one replica.
 #[derive(Debug)]
 pub struct Raft {
     config: RaftConfig,
     members: Members,
-    random: Random,
     life: Life,
     term: Term,
     timer: Timer,
@@ -191,11 +166,10 @@ impl Raft {
     pub fn new(config: RaftConfig) -> Self {
         Self {
             members: Members::new(&config.members),
-            random: Random::new(config.seed),
+            timer: Timer::new(&config),
             config,
             life: Life::default(),
             term: Term::default(),
-            timer: Timer::default(),
             role: Role::Follower,
             log: Log::new(),
             commit: Index::ZERO,
@@ -213,15 +187,8 @@ impl Raft {
 
     /// Tells the other stages who leads, if that is news.
     fn announce(&mut self, out: &mut Effects) {
-        let news = self.term.leader != self.term.announced.1
-            || (self.term.leader.is_some() && self.term.view != self.term.announced.0);
-        if news {
-            self.term.announced = (self.term.view, self.term.leader);
-            out.push(Effect::LeaderChanged {
-                view: self.term.view,
-                leader: self.term.leader,
-                rotated: false,
-            });
+        if let Some(news) = self.term.announce() {
+            out.push(news);
         }
     }
 
@@ -239,7 +206,7 @@ impl Raft {
             return;
         }
         // [raft L144] From another stay of this instance: one of the two does not know yet.
-        if stay_of_view(message.view()) != stay_of_view(self.term.view) && !planted("stays-meet") {
+        if stay_of_view(message.view()) != stay_of_view(self.term.view()) && !planted("stays-meet") {
             return;
         }
         match message {
@@ -281,29 +248,25 @@ impl Raft {
     fn on_connected(&mut self, peer: ReplicaId, out: &mut Effects) {
         if let Role::Leader(_) = self.role {
             self.probe_again(peer, out);
-        } else if self.term.leader.is_none() && self.is_voter(peer) {
+        } else if self.term.leader().is_none() && self.is_voter(peer) {
             // [raft L11] What failed for want of a peer may work now.
-            self.timer.failures = 0;
-            let due = self.random_election_due();
-            self.timer.due = self.timer.due.min(due);
+            self.timer.try_again(self.life.now);
         }
     }
 
     fn on_disconnected(&mut self, peer: ReplicaId, out: &mut Effects) {
         if let Role::Leader(_) = self.role {
             self.probe_again(peer, out);
-        } else if self.term.leader == Some(peer) {
+        } else if self.term.leader() == Some(peer) {
             // [raft L15]
-            self.timer.heard = None;
-            let delay = Span::from_nanos(self.random.below(self.config.hint_delay_max.nanos()));
-            self.timer.due = self.timer.due.min(self.free_at().plus(delay));
+            self.timer.lose_leader(self.life.now);
         }
     }
 
     fn on_deadline(&mut self, out: &mut Effects) {
         if let Role::Leader(_) = self.role {
             self.on_leader_deadline(out);
-        } else if self.life.now >= self.timer.due {
+        } else if self.timer.is_over(self.life.now) {
             self.on_election_timeout(out);
         }
         self.expire_reads(out);
@@ -316,11 +279,11 @@ impl Raft {
         let leading =
             matches!(&self.role, Role::Leader(lead) if lead.transfer.is_none()) && !self.life.halted;
         // The first record of a view follows everything that was committed before.
-        let settled = leading && self.log.view_at(self.delivered()) == Some(self.term.view);
+        let settled = leading && self.log.view_at(self.delivered()) == Some(self.term.view());
         let (in_flight, in_flight_bytes) = self.proposed_and_open();
         let holds_back = self.strains_a_follower();
         self.life.standing =
-            Standing { view: self.term.view, leading, settled, holds_back, in_flight, in_flight_bytes };
+            Standing { view: self.term.view(), leading, settled, holds_back, in_flight, in_flight_bytes };
     }
 
     /// The slot after which the log begins.
@@ -375,7 +338,7 @@ impl Order for Raft {
         if let Err(why) = self.finish_restoring(out) {
             return self.halt(why, out);
         }
-        self.term.voted = self.term.voted.filter(|_| !planted("vote-lost-at-restart"));
+        self.term.begin();
         // A late answer to a read of an earlier life must not answer one of this life.
         let mut numbers =
             Random::new(self.config.seed ^ now.nanos() ^ self.records.last().number().rotate_left(32));
@@ -386,7 +349,7 @@ impl Order for Raft {
         if self.has_quorum(|id| id == me) && self.is_voter(me) {
             self.become_candidate(false, out);
         } else {
-            self.reset_election_timer();
+            self.timer.reset(self.life.now);
         }
         self.tell_members(out);
         self.stand();
@@ -430,8 +393,7 @@ impl Order for Raft {
         }
         let own = match &self.role {
             Role::Leader(lead) => Some(lead.deadline()),
-            _ if self.timer.due == Time::from_nanos(u64::MAX) => None,
-            _ => Some(self.timer.due),
+            _ => self.timer.due(),
         };
         [own, self.reads.deadline()].into_iter().flatten().min()
     }
@@ -450,8 +412,8 @@ impl Order for Raft {
 
     fn status(&self) -> Status {
         Status {
-            view: self.term.view,
-            leader: self.term.leader,
+            view: self.term.view(),
+            leader: self.term.leader(),
             decided: self.delivery.slot(),
             members: self.member_status(),
             caught_up: self.caught_up(),

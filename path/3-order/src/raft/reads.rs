@@ -153,7 +153,7 @@ impl Raft {
                 Reader::Member(to, read) => {
                     self.tell_commit(Some(to), out);
                     let slot = Some(slot.number());
-                    send(out, to, RaftMessage::ReadIndexReply { view: self.term.view, read, slot }, None);
+                    send(out, to, RaftMessage::ReadIndexReply { view: self.term.view(), read, slot }, None);
                 }
             }
         }
@@ -166,7 +166,7 @@ impl Raft {
                 Reader::Host(read) => out.push(Effect::ReadFailed { read }),
                 Reader::Member(to, read) => {
                     // With a vote for its successor the leader enters that view before it leaves its office.
-                    let reply = RaftMessage::ReadIndexReply { view: self.term.view, read, slot: None };
+                    let reply = RaftMessage::ReadIndexReply { view: self.term.view(), read, slot: None };
                     send(out, to, reply, self.view_pending());
                 }
             }
@@ -189,7 +189,7 @@ impl Raft {
 
     /// Sends one question for all reads that wait, if a leader is known and no question is open. [raft L73]
     pub(super) fn ask_leader(&mut self, out: &mut Effects) {
-        let Some(leader) = self.term.leader.filter(|leader| *leader != self.config.me) else { return };
+        let Some(leader) = self.term.leader().filter(|leader| *leader != self.config.me) else { return };
         if self.reads.waiting.is_empty() || self.reads.asked_due.is_some() {
             return;
         }
@@ -197,7 +197,7 @@ impl Raft {
         self.reads.asked_due = Some(self.life.now.plus(self.config.election_min));
         self.reads.waiting_due = None;
         self.reads.number = self.reads.number.wrapping_add(1);
-        let message = RaftMessage::ReadIndex { view: self.term.view, read: self.reads.number };
+        let message = RaftMessage::ReadIndex { view: self.term.view(), read: self.reads.number };
         send(out, leader, message, self.view_pending());
     }
 
@@ -216,7 +216,7 @@ impl Raft {
     pub(super) fn on_read_index(&mut self, from: ReplicaId, view: View, read: u64, out: &mut Effects) {
         let reader = Reader::Member(from, read);
         if let Role::Leader(lead) = &self.role
-            && view == self.term.view
+            && view == self.term.view()
         {
             let all = lead.reads.out.iter().chain(&lead.reads.waiting);
             let of_member = all.filter(|read| matches!(read.reader, Reader::Member(id, _) if id == from));
@@ -232,7 +232,7 @@ impl Raft {
         send(
             out,
             from,
-            RaftMessage::ReadIndexReply { view: self.term.view, read, slot: None },
+            RaftMessage::ReadIndexReply { view: self.term.view(), read, slot: None },
             self.view_pending(),
         );
     }
@@ -247,12 +247,12 @@ impl Raft {
         out: &mut Effects,
     ) {
         let open =
-            self.reads.asked_due.is_some() && self.reads.number == read && self.term.leader == Some(from);
+            self.reads.asked_due.is_some() && self.reads.number == read && self.term.leader() == Some(from);
         if !open {
             return;
         }
         match slot {
-            Some(slot) if view == self.term.view => {
+            Some(slot) if view == self.term.view() => {
                 self.reads.asked_due = None;
                 for read in self.reads.asked.drain(..) {
                     out.push(Effect::ReadConfirmed { read, slot: Slot::new(slot) });

@@ -159,7 +159,7 @@ impl Raft {
     fn lead(&mut self, out: &mut Effects, work: impl FnOnce(&mut Leading, &mut Sender<'_>)) {
         let Role::Leader(lead) = &mut self.role else { return };
         let mut sender = Sender {
-            view: self.term.view,
+            view: self.term.view(),
             commit: self.commit,
             round: lead.round,
             log: &self.log,
@@ -175,7 +175,7 @@ impl Raft {
         if !matches!(&self.role, Role::Leader(lead) if lead.transfer.is_none()) {
             return;
         }
-        self.append(Entry { view: self.term.view, body: EntryBody::Batch(batch) }, out);
+        self.append(Entry { view: self.term.view(), body: EntryBody::Batch(batch) }, out);
         self.replicate(out);
     }
 
@@ -237,7 +237,7 @@ impl Raft {
         }
         if heartbeat {
             if !self.hears_quorum() {
-                return self.become_follower(self.term.view, None, out);
+                return self.become_follower(self.term.view(), None, out);
             }
             self.begin_heartbeat_round();
             self.heartbeat(out);
@@ -268,11 +268,11 @@ impl Raft {
         out: &mut Effects,
     ) {
         // [raft L58]
-        if view > self.term.view {
+        if view > self.term.view() {
             return self.become_follower(view, None, out);
         }
         let Role::Leader(lead) = &mut self.role else { return };
-        if view < self.term.view {
+        if view < self.term.view() {
             return;
         }
         // [raft L59]
@@ -356,7 +356,7 @@ impl Raft {
             return;
         }
         assert!(
-            self.log.view_at(reached) == Some(self.term.view) || planted("older-view-by-counting"),
+            self.log.view_at(reached) == Some(self.term.view()) || planted("older-view-by-counting"),
             "INV-RAFT-10: a leader counts entries of its own view"
         );
         self.learn_commit(reached, out);

@@ -38,7 +38,7 @@ impl Raft {
                 let complete: Vec<_> = able.iter().filter(|peer| peer.matched >= self.commit).collect();
                 match complete.len() as u64 {
                     0 => able.into_iter().max_by_key(|peer| peer.matched),
-                    many => Some(*complete[self.random.below(many) as usize]),
+                    many => Some(*complete[self.timer.draw(many) as usize]),
                 }
             }
         };
@@ -57,7 +57,7 @@ impl Raft {
         if target.is_some_and(|peer| peer.matched == self.log.last().index) {
             transfer.asked = true;
             lead.lease.offered = true;
-            send(out, transfer.target, RaftMessage::TimeoutNow { view: self.term.view }, None);
+            send(out, transfer.target, RaftMessage::TimeoutNow { view: self.term.view() }, None);
         }
     }
 
@@ -82,10 +82,10 @@ impl Raft {
 
     /// [raft L64-L65]
     pub(super) fn on_timeout_now(&mut self, from: ReplicaId, view: View, out: &mut Effects) {
-        if view != self.term.view || !matches!(self.role, Role::Follower) || !self.may_stand() {
+        if view != self.term.view() || !matches!(self.role, Role::Follower) || !self.may_stand() {
             return;
         }
-        if self.term.led_by.is_some_and(|leader| leader != from) {
+        if self.term.is_led_by_another(from) {
             return reject(out, from, Reject::NotAllowed("raft: only the leader hands on its office"));
         }
         self.become_candidate(true, out);
