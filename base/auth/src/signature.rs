@@ -55,7 +55,7 @@ pub type Signed = Vec<(ReplicaId, Signature)>;
 /// Appends the bytes of a list of signatures, as they travel and as they lie in logs.
 ///
 /// # Panics
-/// When it names more than [`MEMBERS_MAX`] members.
+/// When it names more than [`quorate_wire::MEMBERS_MAX`] members.
 pub fn write_signed(out: &mut Vec<u8>, list: &Signed) {
     put_signed(out, list);
 }

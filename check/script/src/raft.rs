@@ -37,15 +37,14 @@ pub(crate) mod show;
 pub use record::check_send;
 
 use crate::mod_smart;
-use crate::world::{Disk, Event, World};
+use crate::world::{Event, World};
 use crate::{Command, Harness};
-use quorate_auth::{Authenticator, Keyed, Trusting};
+use quorate_auth::{Keyed, Keys};
 use quorate_order::OrderMessage;
-use quorate_order::mod_smart::{ModSmart, ModSmartConfig};
-use quorate_order::raft::{Raft, RaftConfig};
-use quorate_order::{Input, Order};
+use quorate_order::{Input, Order, OrderConfig, Protocol};
 use quorate_types::{
-    AgreedTime, FaultModel, ItemsBuilder, RecordId, ReplicaId, RequestNumber, SessionId, Slot, Span,
+    AgreedTime, FaultModel, InstanceId, ItemsBuilder, RecordId, ReplicaId, RequestNumber, SessionId, Slot,
+    Span,
 };
 use quorate_wire::{Batch, BatchHeader, Member, Membership, Memberships, write_request};
 use std::sync::Arc;
@@ -55,7 +54,7 @@ use std::sync::Arc;
 pub struct Cluster {
     world: Option<World>,
     requests: u64,
-    smart: bool,
+    protocol: Protocol,
 }
 
 /// A batch with one request, which holds one command.
@@ -102,32 +101,47 @@ fn flags(words: &[String], known: &[&str]) -> Result<(), String> {
     }
 }
 
-fn new_world(command: &Command) -> Result<World, String> {
-    command.only_options(&[
-        "n", "voters", "seed", "autosync", "window", "message", "cache", "reload", "lease",
-    ])?;
+/// A cluster of the protocol that is named; Raft if none is. The table says which options it knows.
+fn new_world(command: &Command, protocol: Protocol) -> Result<World, String> {
+    let able = protocol.able();
+    let mut known = vec!["n", "voters", "protocol", "seed", "autosync", "cache"];
+    known.extend(able.lies.then_some("faults"));
+    known.extend(able.leases.then_some("lease"));
+    known.extend(["window", "message", "reload"].iter().filter(|_| able.pipelined));
+    command.only_options(&known)?;
     let n = command.number("n")?.ok_or("how many? n=3")?;
     let n = u16::try_from(n).ok().filter(|n| (1..=9).contains(n)).ok_or("n is 1 to 9")?;
     let voters = voters(command, n)?;
     let option = |key| command.options.get(key).map_or(Ok(true), |word| on_off(word));
-    let (autosync, reload) = (option("autosync")?, option("reload")?);
-    let [window, message, cache] = ["window", "message", "cache"].map(|key| command.number(key));
-    let (window, message, cache) = (window?, message?, cache?);
-    let lease =
-        command.number("lease")?.map(u8::try_from).transpose().map_err(|_| "lease is a percentage")?;
-    let build = move |me, members: &[ReplicaId], seed| -> Box<dyn Order> {
-        let mut config = RaftConfig::new(me, members.to_vec(), seed);
-        let set = |field: &mut usize, value: Option<u64>| *field = value.map_or(*field, |v| v as usize);
-        set(&mut config.window_bytes, window);
-        set(&mut config.message_bytes_max, message);
-        set(&mut config.cache_bytes, cache);
-        config.reload = reload;
-        config.lease_drift_percent = lease;
-        Box::new(Raft::new(config))
+    let usual = if able.lies { "byzantine" } else { "crash" };
+    let model = match command.options.get("faults").map_or(usual, String::as_str) {
+        "byzantine" => FaultModel::Byzantine,
+        "crash" => FaultModel::Crash,
+        word => return Err(format!("{word} are no faults")),
     };
-    let mut world =
-        World::with_voters(n, voters, command.number("seed")?.unwrap_or(1), autosync, Box::new(build));
-    world.check_sends(check_send);
+    let mut config = OrderConfig::new(protocol, ReplicaId::new(1), Vec::new(), 0);
+    (config.faults, config.reload) = (model.into(), option("reload")?);
+    let [window, message, cache] = ["window", "message", "cache"].map(|key| command.number(key));
+    let set = |field: &mut usize, value: Option<u64>| *field = value.map_or(*field, |v| v as usize);
+    set(&mut config.window_bytes, window?);
+    set(&mut config.message_bytes_max, message?);
+    set(&mut config.cache_bytes, cache?);
+    let lease = command.number("lease")?.map(u8::try_from).transpose();
+    config.lease_drift_percent = lease.map_err(|_| "lease is a percentage")?;
+    let build = move |me, members: &[ReplicaId], seed| -> Box<dyn Order> {
+        let keys = match model {
+            FaultModel::Crash => Keys::Trusting,
+            FaultModel::Byzantine => Keys::Keyed(Keyed::new(me, 1)),
+        };
+        let own = OrderConfig { me, members: members.to_vec(), seed, keys, ..config.clone() };
+        own.build(InstanceId::new(1), 0)
+    };
+    let seed = command.number("seed")?.unwrap_or(1);
+    let mut world = World::with_voters(n, voters, seed, option("autosync")?, Box::new(build));
+    world.check_sends(|disk, from, to, message| {
+        check_send(disk, from, to, message);
+        mod_smart::check_send(disk, from, to, message);
+    });
     Ok(world)
 }
 
@@ -137,38 +151,12 @@ fn voters(command: &Command, n: u16) -> Result<u16, String> {
     u16::try_from(voters).ok().filter(|v| (1..=n).contains(v)).ok_or_else(|| "voters is 1 to n".into())
 }
 
-fn new_smart_world(command: &Command) -> Result<World, String> {
-    command.only_options(&["n", "voters", "protocol", "faults", "seed", "autosync", "cache"])?;
-    let n = command.number("n")?.ok_or("how many? n=4")?;
-    let n = u16::try_from(n).ok().filter(|n| (1..=9).contains(n)).ok_or("n is 1 to 9")?;
-    let model = match command.options.get("faults").map(String::as_str) {
-        None | Some("byzantine") => FaultModel::Byzantine,
-        Some("crash") => FaultModel::Crash,
-        Some(word) => return Err(format!("{word} are no faults")),
-    };
-    let autosync = command.options.get("autosync").map_or(Ok(true), |word| on_off(word))?;
-    let cache = command.number("cache")?;
-    let build = move |me, members: &[ReplicaId], seed| -> Box<dyn Order> {
-        let mut config = ModSmartConfig::new(me, members.to_vec(), model, seed);
-        config.cache_bytes = cache.map_or(config.cache_bytes, |bytes| bytes as usize);
-        let auth: Box<dyn Authenticator> = match model {
-            FaultModel::Crash => Box::new(Trusting),
-            FaultModel::Byzantine => Box::new(Keyed::new(me, 1)),
-        };
-        Box::new(ModSmart::new(config, auth))
-    };
-    let voters = voters(command, n)?;
-    let mut world =
-        World::with_voters(n, voters, command.number("seed")?.unwrap_or(1), autosync, Box::new(build));
-    world.check_sends(|disk: Disk<'_>, from, to, message| mod_smart::check_send(disk, from, to, message));
-    Ok(world)
-}
-
 impl Harness for Cluster {
     fn run(&mut self, command: &Command) -> Result<String, String> {
         if command.name == "cluster" {
-            self.smart = command.options.get("protocol").is_some_and(|word| word == "mod-smart");
-            self.world = Some(if self.smart { new_smart_world(command)? } else { new_world(command)? });
+            let word = command.options.get("protocol").map_or(Protocol::default().name(), String::as_str);
+            self.protocol = Protocol::named(word).ok_or_else(|| format!("{word} is no protocol"))?;
+            self.world = Some(new_world(command, self.protocol)?);
         }
         let mut world = self.world.take().ok_or("there is no cluster yet")?;
         let done = self.apply(&mut world, command);
@@ -178,7 +166,7 @@ impl Harness for Cluster {
         if quiet || command.name == "elect" {
             events.retain(is_outcome);
         }
-        let mut output = show::events(&events, self.smart);
+        let mut output = show::events(&events, self.protocol == Protocol::MOD_SMART);
         output.push_str(&done?);
         self.world = Some(world);
         Ok(output)

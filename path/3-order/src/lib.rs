@@ -16,6 +16,7 @@ mod config;
 mod effects;
 pub mod fuzzing;
 pub mod ledger;
+mod life;
 mod message;
 pub mod mod_smart;
 mod nature;

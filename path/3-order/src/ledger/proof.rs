@@ -22,7 +22,7 @@ impl Proof {
     /// Appends its bytes, as they travel and as they lie in logs.
     ///
     /// # Panics
-    /// When it names more than [`MEMBERS_MAX`] members.
+    /// When it names more than [`quorate_wire::MEMBERS_MAX`] members.
     pub fn write_to(&self, out: &mut Vec<u8>) {
         put_proof(out, self);
     }

@@ -14,7 +14,7 @@ impl ModSmart {
         if slot > self.ledger.last() {
             return self.ledger.ahead().filter(|ahead| ahead.0 == slot).map(|ahead| ahead.1.clone());
         }
-        (slot >= self.ledger.floor()).then(|| self.tenures.anchor(slot)).flatten()
+        (slot >= self.ledger.floor()).then(|| self.members.tenures.anchor(slot)).flatten()
     }
 
     /// Which tenures an anchor of this slot names.
@@ -25,7 +25,7 @@ impl ModSmart {
     /// [mod_smart L90]
     pub(super) fn on_trim(&mut self, slot: Slot, out: &mut Effects) {
         if self.ledger.trim(slot) {
-            self.tenures.forget(self.ledger.floor());
+            self.members.tenures.forget(self.ledger.floor());
             self.persist_floor(false, out);
         }
     }
@@ -57,14 +57,14 @@ impl ModSmart {
     /// The log begins after a checkpoint beyond it, empty. [mod_smart L92]
     fn begin_after(&mut self, slot: Slot, tenures: Tenures, out: &mut Effects) {
         let later = tenures.now().number() > self.membership_number();
-        self.tenures = tenures;
+        self.members.tenures = tenures;
         self.ledger.begin_after(slot);
-        self.open = Default::default();
-        self.tallies.retain(|of, _| *of > slot);
-        self.vouched.forget(slot);
+        self.voting.open = Default::default();
+        self.voting.tallies.retain(|of, _| *of > slot);
+        self.voting.vouched.forget(slot);
         // Votes on slots that the checkpoint holds are of no use; a statement about them is made anew.
-        self.own.clear();
-        if let Phase::Normal { forced, .. } = &mut self.phase {
+        self.voting.own.clear();
+        if let Phase::Normal { forced, .. } = &mut self.office.phase {
             *forced = None;
         }
         self.fetching.forget(slot);
@@ -76,7 +76,7 @@ impl ModSmart {
             self.begin_rounds(out);
         }
         self.meet_decision();
-        if matches!(self.phase, Phase::Syncing) {
+        if matches!(self.office.phase, Phase::Syncing) {
             self.enter_synchronization(out);
         }
         self.progress(out);

@@ -57,7 +57,7 @@ impl ModSmart {
     /// Asks about the first proposal for a slot in a view. [mod_smart L100]
     pub(super) fn examine(&self, slot: Slot, digest: Digest, batch: &Batch, out: &mut Effects) {
         // What is said of the membership this replica knows itself.
-        if self.may_lie() && !self.vouched.contains(slot, digest) && holds_of(batch).is_none() {
+        if self.may_lie() && !self.voting.vouched.contains(slot, digest) && holds_of(batch).is_none() {
             out.push(Effect::Examine { slot, digest, batch: batch.clone() });
         }
     }
@@ -72,27 +72,27 @@ impl ModSmart {
     ) {
         let next = self.decided().next();
         if self.may_lie() && slot >= next && slot.since(next) < AHEAD_MAX {
-            self.vouched.insert(slot, digest, waited);
+            self.voting.vouched.insert(slot, digest, waited);
             self.progress(out);
         }
     }
 
     /// How long what was proposed waited here, if the host said so.
     pub(super) fn waited(&self, slot: Slot, digest: Digest) -> Option<Waited> {
-        self.vouched.get(slot, digest).flatten()
+        self.voting.vouched.get(slot, digest).flatten()
     }
 
     /// Whether clients sent what was proposed, as far as is known here. [mod_smart L101]
     pub(super) fn may_take(&self, slot: Slot, digest: Digest) -> bool {
-        if !self.may_lie() || self.vouched.contains(slot, digest) || planted("smart-votes-unvouched") {
+        if !self.may_lie() || self.voting.vouched.contains(slot, digest) || planted("smart-votes-unvouched") {
             return true;
         }
-        let Some(tally) = self.tallies.get(&slot) else { return false };
+        let Some(tally) = self.voting.tallies.get(&slot) else { return false };
         let proposal = tally.proposal.as_ref().filter(|proposal| proposal.0 == digest);
         if proposal.and_then(|(_, batch)| holds_of(batch)).is_some_and(|holds| self.vouches_for(&holds)) {
             return true;
         }
         let others = tally.writes.iter().filter(|(id, vote)| **id != self.config.me && **vote == digest);
-        others.count() >= self.trust.truth() as usize
+        others.count() >= self.members.trust.truth() as usize
     }
 }

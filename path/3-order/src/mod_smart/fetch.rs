@@ -148,20 +148,20 @@ impl ModSmart {
         let decided = self.decided();
         let unproven = self.may_lie() && decided > Slot::ZERO && self.ledger.proof(decided).is_none();
         let fetching = &mut self.fetching;
-        fetching.forget_askers(self.now, self.config.repeat);
-        if fetching.asked.is_some_and(|asked| self.now.since(asked.at) < self.config.repeat) {
+        fetching.forget_askers(self.life.now, self.config.repeat);
+        if fetching.asked.is_some_and(|asked| self.life.now.since(asked.at) < self.config.repeat) {
             return;
         }
         let first = if unproven { decided } else { decided.next() };
         fetching.asked = None;
         // Who does not vote hears of votes from nobody. [mod_smart L123]
         let patience = self.config.timeout;
-        let silent = !self.voters.contains(&self.config.me)
-            && self.now.since(fetching.came) >= patience
-            && (!fetching.sources.is_empty() || self.now.since(fetching.looked) >= patience);
+        let silent = !self.members.voters.contains(&self.config.me)
+            && self.life.now.since(fetching.came) >= patience
+            && (!fetching.sources.is_empty() || self.life.now.since(fetching.looked) >= patience);
         let mut others: Vec<_> = fetching.sources.keys().copied().collect();
         if unproven || silent {
-            others.extend(&self.voters);
+            others.extend(&self.members.voters);
             others.extend(self.members.connected.iter().filter(|_| silent));
             others.sort_unstable();
             others.dedup();
@@ -176,8 +176,8 @@ impl ModSmart {
 
     fn ask(&mut self, to: ReplicaId, first: Slot, out: &mut Effects) {
         let count = WINDOW.min(FETCH_MAX);
-        self.fetching.looked = self.now;
-        self.fetching.asked = Some(Asked::up_to(first.plus(u64::from(count) - 1), self.now));
+        self.fetching.looked = self.life.now;
+        self.fetching.asked = Some(Asked::up_to(first.plus(u64::from(count) - 1), self.life.now));
         self.send(out, to, Body::Fetch { slot: first, count }, None);
     }
 
@@ -186,7 +186,7 @@ impl ModSmart {
         if slot > self.decided() || slot == Slot::ZERO {
             return;
         }
-        if !self.fetching.gives(from, (slot, count), self.now, self.config.repeat) {
+        if !self.fetching.gives(from, (slot, count), self.life.now, self.config.repeat) {
             return;
         }
         let floor = self.ledger.floor();
@@ -202,7 +202,7 @@ impl ModSmart {
                 return self.read_for(from, next, last, out);
             };
             bytes += batch.bytes().len();
-            self.fetching.charge(from, batch.bytes().len(), self.now);
+            self.fetching.charge(from, batch.bytes().len(), self.life.now);
             let body = Body::Decision { proof: proof.clone(), batch: batch.clone() };
             self.send(out, from, body, None);
             if bytes > ANSWER_BYTES {
@@ -228,7 +228,7 @@ impl ModSmart {
         match read_back(&question, records, held) {
             Ok(decisions) => {
                 for (proof, batch) in decisions {
-                    self.fetching.charge(to, batch.bytes().len(), self.now);
+                    self.fetching.charge(to, batch.bytes().len(), self.life.now);
                     self.send(out, to, Body::Decision { proof, batch }, None);
                 }
             }
@@ -256,7 +256,7 @@ impl ModSmart {
         }
         self.fetching.hint(from, proof.slot, decided);
         self.decide(proof, batch, out);
-        self.fetching.came = self.now;
+        self.fetching.came = self.life.now;
         self.progress(out);
         let decided = self.decided();
         if self.fetching.asked.is_some_and(|asked| asked.is_answered(decided)) {
@@ -294,7 +294,7 @@ impl ModSmart {
         }
         if slot == decided.next()
             && let Some(proof) = &proof
-            && let Some((batch, _)) = self.open.batches.get(&proof.digest)
+            && let Some((batch, _)) = self.voting.open.batches.get(&proof.digest)
         {
             // We voted for it, and may be the only one who still has it.
             let batch = batch.clone();
@@ -315,7 +315,7 @@ impl ModSmart {
         }
         let mut floors: Vec<_> = self.fetching.gone.values().copied().collect();
         floors.sort_unstable_by(|one, next| next.cmp(one));
-        let needed = self.trust.truth() as usize;
+        let needed = self.members.trust.truth() as usize;
         if let Some(slot) = floors.get(needed - 1).copied() {
             self.needs_later(slot, out);
         }

@@ -8,12 +8,13 @@
 //!
 //! INV-SMART-12. Tests: tests/members.rs, tests/tenures.rs, tests/chaos.rs.
 
+use super::restore::Replay;
 use super::tenures::{Tenure, Tenures, holds_of};
 use super::{ModSmart, Phase, reject};
 use crate::ledger::Proof;
 use crate::mod_smart::message::ModSmartBody as Body;
 use crate::{Effect, Effects};
-use quorate_types::{MembershipId, Reject, ReplicaId, Slot, planted};
+use quorate_types::{Faults, MembershipId, Reject, ReplicaId, Slot, Trust, planted};
 use quorate_wire::{Batch, Holds, Memberships};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,8 +38,16 @@ struct Follower {
 /// What this replica knows of changes beside the log.
 #[derive(Debug)]
 pub(super) struct Members {
+    /// Who takes part, by slot.
+    pub(super) tenures: Tenures,
+    /// Those who vote on the open slot, in the order of their ids.
+    pub(super) voters: Vec<ReplicaId>,
+    /// How they are counted.
+    pub(super) trust: Trust,
     /// What the instance began with.
     pub(super) created: Tenures,
+    /// Only before the start.
+    pub(super) replay: Replay,
     /// A change that the host wants.
     wanted: Option<Arc<Memberships>>,
     /// Whom the host wants to hear of what is decided, members or not.
@@ -53,9 +62,13 @@ pub(super) struct Members {
 }
 
 impl Members {
-    pub(super) fn new(created: &Tenures) -> Self {
+    pub(super) fn new(tenures: Tenures, faults: Faults) -> Self {
         Self {
-            created: created.clone(),
+            voters: tenures.now().voters(),
+            trust: tenures.now().trust(faults),
+            created: tenures.clone(),
+            tenures,
+            replay: Replay::default(),
             wanted: None,
             listeners: Arc::from([]),
             hearers: Vec::new(),
@@ -93,14 +106,14 @@ impl ModSmart {
     pub(super) fn meet_hearers(&mut self) {
         let mut all: Vec<ReplicaId> = self.members.listeners.to_vec();
         let earlier = if self.is_established() { 0 } else { 2 };
-        let tenures = self.tenures.all();
+        let tenures = self.members.tenures.all();
         for tenure in tenures.iter().rev().take(1.max(earlier)) {
             all.extend(tenure.members.replicas());
         }
         all.retain(|id| *id != self.config.me && !self.is_member(*id));
         all.sort_unstable();
         all.dedup();
-        let known = |id: &ReplicaId| self.voters.contains(id) || all.contains(id);
+        let known = |id: &ReplicaId| self.members.voters.contains(id) || all.contains(id);
         self.members.followers.retain(|id, _| known(id));
         self.members.hearers = all;
     }
@@ -112,7 +125,7 @@ impl ModSmart {
     /// Whether this replica has to do with somebody who does not vote now.
     fn knows(&self, id: ReplicaId) -> bool {
         let wanted = self.members.wanted.as_ref().is_some_and(|wanted| wanted.get(id).is_some());
-        let before = || self.tenures.all().iter().any(|tenure| tenure.members.get(id).is_some());
+        let before = || self.members.tenures.all().iter().any(|tenure| tenure.members.get(id).is_some());
         wanted || self.members.hearers.contains(&id) || before()
     }
 
@@ -160,14 +173,14 @@ impl ModSmart {
     /// Whoever is in an earlier membership lacks the slot that ended it. [mod_smart L118]
     fn show_next(&mut self, to: ReplicaId, theirs: Option<Slot>, out: &mut Effects) {
         let Some(theirs) = theirs else { return };
-        if theirs < self.decided() && self.helped.insert(to) {
+        if theirs < self.decided() && self.pace.helped.insert(to) {
             self.on_fetch(to, theirs.next(), 1, out);
         }
     }
 
     /// Whether a quorum of the present members is known to have what was decided before them. [mod_smart L117]
     fn is_established(&self) -> bool {
-        let now = self.tenures.now();
+        let now = self.members.tenures.now();
         now.number() == MembershipId::FIRST || self.decided() > now.since
     }
 
@@ -183,10 +196,10 @@ impl ModSmart {
             return None;
         }
         if !self.is_established() {
-            return Some(self.tenures.batch(None, self.config.me));
+            return Some(self.members.tenures.batch(None, self.config.me));
         }
-        let wanted = self.members.wanted.as_ref().filter(|wanted| self.tenures.fits(wanted))?;
-        Some(self.tenures.batch(Some(wanted), self.first_leader(wanted)))
+        let wanted = self.members.wanted.as_ref().filter(|wanted| self.members.tenures.fits(wanted))?;
+        Some(self.members.tenures.batch(Some(wanted), self.first_leader(wanted)))
     }
 
     /// Who leads first after a change: who leads now, or else somebody who was heard lately and has most. [mod_smart L111]
@@ -202,22 +215,22 @@ impl ModSmart {
 
     /// Whether a proposal about the membership is what this replica would say itself. [mod_smart L122]
     pub(super) fn vouches_for(&self, holds: &Holds) -> bool {
-        let now = self.tenures.now();
+        let now = self.members.tenures.now();
         let continues = holds.since == now.since && holds.begins == now.begins;
         let wanted = self.members.wanted.as_ref().is_some_and(|wanted| **wanted == holds.change);
-        let change = wanted && continues && self.tenures.fits(&holds.change);
-        (change && holds.change.now().is_voter(holds.leader)) || self.tenures.is_shown_by(holds)
+        let change = wanted && continues && self.members.tenures.fits(&holds.change);
+        (change && holds.change.now().is_voter(holds.leader)) || self.members.tenures.is_shown_by(holds)
     }
 
     /// The tenure that begins with this decision, if one does. [mod_smart L110, L113]
     pub(super) fn tenure_after(&self, slot: Slot, batch: &Batch) -> Option<(Tenure, Holds)> {
         let holds = holds_of(batch)?;
-        self.tenures.next(&holds, slot).map(|tenure| (tenure, holds))
+        self.members.tenures.next(&holds, slot).map(|tenure| (tenure, holds))
     }
 
     /// The slot before this tenure is decided. [mod_smart L110, L114]
     pub(super) fn begin_tenure(&mut self, tenure: Tenure, holds: &Holds, out: &mut Effects) {
-        self.tenures.push_after(tenure, holds);
+        self.members.tenures.push_after(tenure, holds);
         self.enter_tenure(out);
         self.begin_rounds(out);
     }
@@ -225,34 +238,34 @@ impl ModSmart {
     /// The present tenure is another one than a moment ago: it begins in its first view. [mod_smart L114]
     pub(super) fn enter_tenure(&mut self, out: &mut Effects) {
         self.count_by_tenure();
-        let now = self.tenures.now();
+        let now = self.members.tenures.now();
         let (since, begins) = (now.since, now.begins);
-        let view = if planted("smart-views-go-on") { self.view.next() } else { begins };
-        assert!(view > self.view, "INV-SMART-7: views only grow, from {} to {view}", self.view);
-        self.view = view;
-        self.certificate.clear();
-        self.barred = false;
+        let view = if planted("smart-views-go-on") { self.office.view.next() } else { begins };
+        assert!(view > self.office.view, "INV-SMART-7: views only grow, from {} to {view}", self.office.view);
+        self.office.view = view;
+        self.office.certificate.clear();
+        self.office.barred = false;
         self.persist_view(out);
-        self.tallies.clear();
-        self.own.clear();
-        self.queue.clear();
-        self.open = Default::default();
+        self.voting.tallies.clear();
+        self.voting.own.clear();
+        self.voting.queue.clear();
+        self.voting.open = Default::default();
         self.stops.forget();
         self.rotation.begin();
         self.rates.forget_leaders();
         self.gathered = Default::default();
         self.members.forget_followers();
-        self.watch.enter(self.now, true);
+        self.watch.enter(self.life.now, true);
         self.enter_rates();
         self.fail_reads(out);
-        self.phase = Phase::Normal { base: since.next(), forced: None, settled: since };
+        self.office.phase = Phase::Normal { base: since.next(), forced: None, settled: since };
         self.begin_rates();
     }
 
     /// Who votes, and how they are counted, follows from the tenure.
     pub(super) fn count_by_tenure(&mut self) {
-        let now = self.tenures.now();
-        (self.voters, self.trust) = (now.voters(), now.trust(self.config.faults));
+        let now = self.members.tenures.now();
+        (self.members.voters, self.members.trust) = (now.voters(), now.trust(self.config.faults));
         self.meet_hearers();
     }
 
@@ -272,7 +285,7 @@ impl ModSmart {
         let state = (self.membership_number(), self.is_established());
         if state != self.members.told {
             self.members.told = state;
-            let memberships = self.tenures.now().members.clone();
+            let memberships = self.members.tenures.now().members.clone();
             out.push(Effect::Members { memberships, committed: state.1 });
         }
     }
@@ -317,7 +330,7 @@ impl ModSmart {
 
     /// All that this replica has to do with, but itself.
     pub(super) fn others(&self) -> Vec<ReplicaId> {
-        let voters = self.voters.iter().copied().filter(|id| *id != self.config.me);
+        let voters = self.members.voters.iter().copied().filter(|id| *id != self.config.me);
         let mut all: Vec<_> = voters.chain(self.hearers()).collect();
         all.sort_unstable();
         all

@@ -41,6 +41,7 @@ pub(crate) use tenures::first_anchor;
 
 use crate::OrderMessage;
 use crate::ledger::Ledger;
+use crate::life::Life;
 use crate::mod_smart::message::{ModSmartBody as Body, ModSmartMessage};
 use crate::{Anchor, Effect, Effects, Input, Order, OrderConfig, Random, Restored, Standing, Status, Stored};
 use examine::Vouched;
@@ -51,12 +52,11 @@ use quorate_auth::Authenticator;
 use quorate_auth::Signed;
 use quorate_types::{
     ClusterId, Digest, Faults, Halt, InstanceId, MembershipId, RecordId, Reject, ReplicaId, Slot, Span, Time,
-    Trust, View, planted,
+    View, planted,
 };
 use quorate_wire::{Batch, Verified};
 use rates::Rates;
 use reads::Reads;
-use restore::Replay;
 use rotation::Rotation;
 pub use statements::{Statements, digest_of};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -149,30 +149,25 @@ enum Phase {
     Normal { base: Slot, forced: Option<(Digest, Batch)>, settled: Slot },
 }
 
-/// One Mod-SMaRt instance on one replica.
+/// The view, what made it, and what binds it.
 #[derive(Debug)]
-pub struct ModSmart {
-    config: ModSmartConfig,
-    auth: Box<dyn Authenticator>,
-    /// Who takes part, by slot.
-    tenures: Tenures,
-    /// Those who vote on the open slot, in the order of their ids.
-    voters: Vec<ReplicaId>,
-    /// How they are counted.
-    trust: Trust,
-    members: Members,
-    now: Time,
+struct Office {
     view: View,
     /// The STOPs that made the view.
     certificate: Signed,
-    view_record: RecordId,
+    /// The record that says in which view this replica is.
+    record: RecordId,
     /// It led this view and does not any more: in an earlier life, of which it does not know what it proposed, or because it reached
     /// nobody.
     barred: bool,
     phase: Phase,
     /// What [`Effect::LeaderChanged`] said last.
     announced: (View, Option<ReplicaId>),
-    ledger: Ledger,
+}
+
+/// What is voted on: the slot after the last decided one, and a few after that.
+#[derive(Debug, Default)]
+struct Voting {
     /// This replica's votes on the slot after the last decided one.
     open: Open,
     /// The votes of this view, by slot.
@@ -183,27 +178,39 @@ pub struct ModSmart {
     own: VecDeque<(RecordId, Own)>,
     /// Batches proposed here and not yet taken up.
     queue: VecDeque<Batch>,
+}
+
+/// What is done once in a while, and for whom it was done since the last tick.
+#[derive(Debug, Default)]
+struct Pace {
+    tick: Time,
+    /// When something was last sent again.
+    repeated: Time,
+    /// Who was shown a certificate, or asked for one, since the last tick.
+    shown: BTreeSet<ReplicaId>,
+    /// Who was sent a decided slot for a complaint, since the last tick.
+    helped: BTreeSet<ReplicaId>,
+}
+
+/// One Mod-SMaRt instance on one replica.
+#[derive(Debug)]
+pub struct ModSmart {
+    config: ModSmartConfig,
+    auth: Box<dyn Authenticator>,
+    life: Life,
+    /// Who takes part, by slot.
+    members: Members,
+    office: Office,
+    voting: Voting,
+    ledger: Ledger,
     stops: Stops,
     gathered: Gathered,
-    /// The value with whose batch the next STOP-DATA begins, where not all fit into the one before.
-    next_batch: Option<Digest>,
     watch: Watch,
     rates: Rates,
     rotation: Rotation,
     fetching: Fetching,
     reads: Reads,
-    /// Who was shown a certificate, or asked for one, since the last tick.
-    shown: BTreeSet<ReplicaId>,
-    /// Who was sent a decided slot for a complaint, since the last tick.
-    helped: BTreeSet<ReplicaId>,
-    /// Only before the start.
-    replay: Replay,
-    /// When something was last sent again.
-    repeated: Time,
-    tick: Time,
-    standing: Standing,
-    started: bool,
-    halted: bool,
+    pace: Pace,
 }
 
 impl ModSmart {
@@ -216,53 +223,40 @@ impl ModSmart {
         let founded = config.members.contains(&config.me);
         let tenures = Tenures::created(&config.members, config.instance, config.faults, founded);
         Self {
-            voters: tenures.now().voters(),
-            trust: tenures.now().trust(config.faults),
-            members: Members::new(&tenures),
-            tenures,
+            members: Members::new(tenures, config.faults),
             ledger: Ledger::new(config.reload.then_some(config.cache_bytes)),
             config,
             auth,
-            now: Time::ZERO,
-            view: View::ZERO,
-            certificate: Signed::new(),
-            view_record: RecordId::ZERO,
-            barred: false,
-            phase: Phase::Syncing,
-            announced: (View::ZERO, None),
-            open: Open::default(),
-            tallies: BTreeMap::new(),
-            vouched: Vouched::default(),
-            own: VecDeque::new(),
-            queue: VecDeque::new(),
+            life: Life::default(),
+            office: Office {
+                view: View::ZERO,
+                certificate: Signed::new(),
+                record: RecordId::ZERO,
+                barred: false,
+                phase: Phase::Syncing,
+                announced: (View::ZERO, None),
+            },
+            voting: Voting::default(),
             stops: Stops::default(),
             gathered: Gathered::default(),
-            next_batch: None,
             watch: Watch::default(),
             rates: Rates::default(),
             rotation: Rotation::default(),
             fetching: Fetching::default(),
             reads: Reads::default(),
-            shown: BTreeSet::new(),
-            helped: BTreeSet::new(),
-            replay: Replay::default(),
-            repeated: Time::ZERO,
-            tick: Time::ZERO,
-            standing: Standing::default(),
-            started: false,
-            halted: false,
+            pace: Pace::default(),
         }
     }
 
     fn leader_of(&self, view: View) -> ReplicaId {
-        rules::leader_of(&self.voters, self.config.instance.number(), view)
+        rules::leader_of(&self.members.voters, self.config.instance.number(), view)
     }
     fn leader(&self) -> ReplicaId {
-        self.leader_of(self.view)
+        self.leader_of(self.office.view)
     }
     /// Whether this view is ours to lead, begun or not.
     fn is_mine(&self) -> bool {
-        self.leader() == self.config.me && !self.barred
+        self.leader() == self.config.me && !self.office.barred
     }
     fn decided(&self) -> Slot {
         self.ledger.last()
@@ -271,7 +265,7 @@ impl ModSmart {
         self.config.faults.may_lie()
     }
     fn membership_number(&self) -> MembershipId {
-        self.tenures.now().number()
+        self.members.tenures.now().number()
     }
     /// Whether this replica votes on the open slot.
     fn votes(&self) -> bool {
@@ -280,15 +274,16 @@ impl ModSmart {
 
     fn send(&self, out: &mut Effects, to: ReplicaId, body: Body, after: Option<RecordId>) {
         if to != self.config.me {
-            let message = ModSmartMessage { membership: self.membership_number(), view: self.view, body };
+            let message =
+                ModSmartMessage { membership: self.membership_number(), view: self.office.view, body };
             // A message says in which view we are: that must be durable, too.
             let after =
-                after.max(Some(self.view_record)).and_then(|record| self.ledger.records().pending(record));
+                after.max(Some(self.office.record)).and_then(|record| self.ledger.records().pending(record));
             out.push(Effect::Send { to, message: OrderMessage::of(message), after });
         }
     }
     fn send_all(&self, out: &mut Effects, body: &Body, after: Option<RecordId>) {
-        for to in &self.voters {
+        for to in &self.members.voters {
             self.send(out, *to, body.clone(), after);
         }
     }
@@ -301,28 +296,31 @@ impl ModSmart {
     }
 
     fn halt(&mut self, why: Halt, out: &mut Effects) {
-        self.halted = true;
-        out.push(Effect::Halt(why));
+        self.life.halt(why, out);
     }
 
     /// Tells the other stages who leads, if that is news.
     fn announce(&mut self, out: &mut Effects) {
-        let known = matches!(self.phase, Phase::Normal { .. }) && self.tenures.is_known();
+        let known = matches!(self.office.phase, Phase::Normal { .. }) && self.members.tenures.is_known();
         let leader = match self.leader() {
             me if me == self.config.me => self.leads().then_some(me),
             other => Some(other).filter(|_| known && self.hears_leader()),
         };
-        let news = leader != self.announced.1 || (leader.is_some() && self.view != self.announced.0);
+        let news = leader != self.office.announced.1
+            || (leader.is_some() && self.office.view != self.office.announced.0);
         if news {
-            self.announced = (self.view, leader);
+            self.office.announced = (self.office.view, leader);
             let rotated = self.follows_whole_shift();
-            out.push(Effect::LeaderChanged { view: self.view, leader, rotated });
+            out.push(Effect::LeaderChanged { view: self.office.view, leader, rotated });
         }
     }
 
     /// Leads a view that has begun.
     fn leads(&self) -> bool {
-        self.is_mine() && matches!(self.phase, Phase::Normal { .. }) && !self.halted && self.started
+        self.is_mine()
+            && matches!(self.office.phase, Phase::Normal { .. })
+            && !self.life.halted
+            && self.life.started
     }
 
     fn on_receive(&mut self, verified: Verified<OrderMessage>, out: &mut Effects) {
@@ -343,9 +341,9 @@ impl ModSmart {
         if !self.may_say(from, &body) {
             return reject(out, from, Reject::UnknownPeer);
         }
-        if view < self.view {
+        if view < self.office.view {
             self.show_certificate(from, out);
-        } else if view > self.view {
+        } else if view > self.office.view {
             self.ask_for_certificate(from, &body, out);
         }
         self.on_body(from, view, body, out);
@@ -365,7 +363,7 @@ impl ModSmart {
             Body::Fetch { slot, count } => return self.on_fetch(from, slot, count, out),
             Body::Decision { proof, batch } => return self.on_decision(from, proof, batch, out),
             Body::Gone { slot, proof } => return self.on_gone(from, slot, proof, out),
-            _ if view != self.view => return,
+            _ if view != self.office.view => return,
             _ => {}
         }
         match body {
@@ -387,12 +385,12 @@ impl ModSmart {
     }
 
     fn on_tick(&mut self, out: &mut Effects) {
-        if self.now < self.tick {
+        if self.life.now < self.pace.tick {
             return;
         }
-        self.tick = self.now.plus(self.config.heartbeat);
-        self.shown.clear();
-        self.helped.clear();
+        self.pace.tick = self.life.now.plus(self.config.heartbeat);
+        self.pace.shown.clear();
+        self.pace.helped.clear();
         self.step_down_alone(out);
         self.beat(out);
         self.look_at_the_clock(out);
@@ -406,20 +404,26 @@ impl ModSmart {
     /// How the step leaves it behind.
     fn stand(&mut self) {
         let leading = self.leads() && self.stops.leaving.is_none() && !self.shift_is_full();
-        let handed_on = match &self.phase {
+        let handed_on = match &self.office.phase {
             Phase::Normal { settled, .. } => self.ledger.delivered() >= *settled,
             Phase::Syncing => false,
         };
         let settled = leading && handed_on && self.is_confirmed();
         let (in_flight, in_flight_bytes) = self.proposed_and_open();
-        self.standing =
-            Standing { view: self.view, leading, settled, holds_back: false, in_flight, in_flight_bytes };
+        self.life.standing = Standing {
+            view: self.office.view,
+            leading,
+            settled,
+            holds_back: false,
+            in_flight,
+            in_flight_bytes,
+        };
     }
 }
 
 impl Order for ModSmart {
     fn restore_anchor(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
-        assert!(!self.started, "an anchor is restored before the start");
+        assert!(!self.life.started, "an anchor is restored before the start");
         self.restore_position(slot, anchor)
     }
 
@@ -428,18 +432,18 @@ impl Order for ModSmart {
     }
 
     fn restore(&mut self, id: RecordId, record: Stored) -> Result<(), Halt> {
-        assert!(!self.started, "records are restored before the start");
+        assert!(!self.life.started, "records are restored before the start");
         self.restore_record(id, record)
     }
 
     fn restore_gap(&mut self, _missing: u64) {
-        assert!(!self.started, "records are restored before the start");
+        assert!(!self.life.started, "records are restored before the start");
         self.restore_lost();
     }
 
     fn restored(&self) -> Restored {
         let restored = self.ledger.restored(self.votes_read());
-        let begins_after = if self.started { self.ledger.floor() } else { restored.begins_after };
+        let begins_after = if self.life.started { self.ledger.floor() } else { restored.begins_after };
         Restored { begins_after, ..restored }
     }
 
@@ -448,14 +452,12 @@ impl Order for ModSmart {
     }
 
     fn restore_installed(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
-        assert!(!self.started, "a checkpoint takes the place of lost records before the start");
+        assert!(!self.life.started, "a checkpoint takes the place of lost records before the start");
         self.restore_over(slot, anchor)
     }
 
     fn start(&mut self, now: Time, out: &mut Effects) {
-        assert!(!self.started, "a protocol starts once");
-        self.started = true;
-        self.now = now;
+        self.life.start(now);
         if let Err(why) = self.finish_restoring(out) {
             return self.halt(why, out);
         }
@@ -464,7 +466,7 @@ impl Order for ModSmart {
             self.config.seed ^ now.nanos() ^ self.ledger.records().last().number().rotate_left(32),
         );
         self.reads.begin(numbers.next() >> 1);
-        self.tick = now.plus(self.config.heartbeat);
+        self.pace.tick = now.plus(self.config.heartbeat);
         self.begin_life(out);
         self.announce(out);
         self.tell_members(out);
@@ -473,12 +475,10 @@ impl Order for ModSmart {
     }
 
     fn step(&mut self, now: Time, input: Input, out: &mut Effects) {
-        assert!(self.started, "a protocol steps after its start");
-        if self.halted {
+        if !self.life.step(now) {
             return;
         }
-        self.now = self.now.max(now);
-        self.watch.has_turn(self.now.since(self.tick), self.config.timeout_max);
+        self.watch.has_turn(self.life.now.since(self.pace.tick), self.config.timeout_max);
         let first = self.ledger.begin();
         match input {
             Input::Propose(batch) => self.on_batch(batch, out),
@@ -511,8 +511,8 @@ impl Order for ModSmart {
     }
 
     fn deadline(&self) -> Option<Time> {
-        let next = if self.ledger.has_begun() { self.tick } else { self.now };
-        (self.started && !self.halted).then_some(next)
+        let next = if self.ledger.has_begun() { self.pace.tick } else { self.life.now };
+        (self.life.started && !self.life.halted).then_some(next)
     }
 
     fn anchor(&self, slot: Slot) -> Option<Anchor> {
@@ -524,24 +524,24 @@ impl Order for ModSmart {
     }
 
     fn standing(&self) -> Standing {
-        self.standing
+        self.life.standing
     }
 
     fn status(&self) -> Status {
         Status {
-            view: self.view,
-            leader: self.announced.1,
+            view: self.office.view,
+            leader: self.office.announced.1,
             decided: self.ledger.delivered(),
             members: self.member_status(),
             caught_up: self.caught_up(),
             there: self.there(),
             lost: Vec::new(),
-            open: self.open.batches.values().map(|(batch, _)| batch.clone()).collect(),
+            open: self.voting.open.batches.values().map(|(batch, _)| batch.clone()).collect(),
             lease: None,
             answered_by_lease: 0,
-            membership: self.tenures.now().members.clone(),
+            membership: self.members.tenures.now().members.clone(),
             committed_membership: self.established_number(),
-            memberships: self.tenures.all().iter().map(|tenure| tenure.members.clone()).collect(),
+            memberships: self.members.tenures.all().iter().map(|tenure| tenure.members.clone()).collect(),
         }
     }
 

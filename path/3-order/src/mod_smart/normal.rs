@@ -104,30 +104,30 @@ impl ModSmart {
     /// [mod_smart L9]
     pub(super) fn on_batch(&mut self, batch: Batch, out: &mut Effects) {
         if self.leads() && self.stops.leaving.is_none() {
-            self.queue.push_back(batch);
+            self.voting.queue.push_back(batch);
             self.progress(out);
         }
     }
 
     /// Takes the next batch up if nothing is open. [mod_smart L10-L11]
     fn propose_next(&mut self, out: &mut Effects) {
-        let Phase::Normal { base, forced: None, .. } = &self.phase else { return };
+        let Phase::Normal { base, forced: None, .. } = &self.office.phase else { return };
         let slot = self.decided().next();
-        let fresh = self.tallies.get(&slot).is_none_or(|tally| tally.proposal.is_none());
+        let fresh = self.voting.tallies.get(&slot).is_none_or(|tally| tally.proposal.is_none());
         if !self.is_mine()
             || self.shift_is_over()
             || slot < *base
             || !fresh
-            || self.open.taken(self.view).is_some()
+            || self.voting.open.taken(self.office.view).is_some()
         {
             return;
         }
-        let Some(batch) = self.own_proposal().or_else(|| self.queue.pop_front()) else { return };
+        let Some(batch) = self.own_proposal().or_else(|| self.voting.queue.pop_front()) else { return };
         let digest = digest_of(&batch);
-        self.tallies.entry(slot).or_default().proposal = Some((digest, batch.clone()));
+        self.voting.tallies.entry(slot).or_default().proposal = Some((digest, batch.clone()));
         self.examine(slot, digest, &batch, out);
         self.send_all(out, &Body::Propose { slot, batch }, None);
-        self.watch.slot_is_open(self.now);
+        self.watch.slot_is_open(self.life.now);
     }
 
     /// [mod_smart L12-L13]
@@ -139,7 +139,7 @@ impl ModSmart {
             return;
         }
         let digest = digest_of(&batch);
-        let tally = self.tallies.entry(slot).or_default();
+        let tally = self.voting.tallies.entry(slot).or_default();
         match &tally.proposal {
             Some((first, _)) if *first != digest && !planted("smart-second-proposal") => {
                 return reject(out, from, Reject::NotAllowed("another proposal for the same slot"));
@@ -163,7 +163,7 @@ impl ModSmart {
         }
         self.fetching.hint(from, slot.previous(), self.decided());
         if slot == next {
-            self.watch.slot_is_open(self.now);
+            self.watch.slot_is_open(self.life.now);
         }
         slot.since(next) < AHEAD_MAX || planted("smart-votes-without-end")
     }
@@ -173,7 +173,7 @@ impl ModSmart {
         if !self.keeps_votes_on(from, slot) {
             return;
         }
-        let writes = &mut self.tallies.entry(slot).or_default().writes;
+        let writes = &mut self.voting.tallies.entry(slot).or_default().writes;
         let first = *writes.entry(from).or_insert(digest);
         if planted("smart-last-vote-counts") {
             writes.insert(from, digest);
@@ -188,14 +188,14 @@ impl ModSmart {
     /// Of f+1 that wrote a value one is honest, and got it from who leads: if that proposed another one here, it has two faces.
     /// [mod_smart L155]
     fn compare_faces(&mut self, slot: Slot, out: &mut Effects) {
-        let (honest, leader) = (self.trust.truth() as usize, self.leader());
-        let Phase::Normal { base, forced, .. } = &self.phase else { return };
+        let (honest, leader) = (self.members.trust.truth() as usize, self.leader());
+        let Phase::Normal { base, forced, .. } = &self.office.phase else { return };
         // Who lacks slots before its view may write what binds that, whatever is proposed.
         let free = slot > *base || (slot == *base && forced.is_none());
         if !self.may_lie() || !free || leader == self.config.me || planted("smart-two-faces-unseen") {
             return;
         }
-        let Some(tally) = self.tallies.get_mut(&slot) else { return };
+        let Some(tally) = self.voting.tallies.get_mut(&slot) else { return };
         let Some((proposed, _)) = &tally.proposal else { return };
         let mut others = tally.writes.values().filter(|value| *value != proposed);
         if !tally.two_faced && others.any(|value| tally.written(*value) >= honest) {
@@ -216,7 +216,7 @@ impl ModSmart {
         if !self.keeps_votes_on(from, slot) {
             return;
         }
-        let known = self.tallies.get(&slot).and_then(|tally| tally.accepts.get(&from));
+        let known = self.voting.tallies.get(&slot).and_then(|tally| tally.accepts.get(&from));
         if let Some(first) = known {
             if first.digest != digest {
                 reject(out, from, Reject::NotAllowed("two different accepts in one view"));
@@ -224,16 +224,16 @@ impl ModSmart {
             return;
         }
         let vote = Accepted { digest, signature, checked: false };
-        self.tallies.entry(slot).or_default().accepts.insert(from, vote);
+        self.voting.tallies.entry(slot).or_default().accepts.insert(from, vote);
         self.progress(out);
     }
 
     /// The value that a quorum accepted with signatures that are right, if there is one. No more of them are looked at than are needed,
     /// and those together. Wrong ones go. [mod_smart L20, L22]
     fn accepted(&mut self, slot: Slot, out: &mut Effects) -> Option<Digest> {
-        let quorum = self.trust.agreement() as usize;
+        let quorum = self.members.trust.agreement() as usize;
         loop {
-            let tally = self.tallies.get(&slot)?;
+            let tally = self.voting.tallies.get(&slot)?;
             let digest = tally.accepted(quorum)?;
             let of_it = tally.accepts.iter().filter(|(_, vote)| vote.digest == digest);
             let checked = of_it.clone().filter(|(_, vote)| vote.checked).count();
@@ -242,14 +242,14 @@ impl ModSmart {
                 .take(quorum.saturating_sub(checked))
                 .map(|(id, vote)| (*id, vote.signature))
                 .collect();
-            let statement = self.accept_statement(self.view, slot, digest);
+            let statement = self.accept_statement(self.office.view, slot, digest);
             let claims: Vec<Claim<'_>> = new.iter().map(|(id, sig)| (*id, &statement[..], sig)).collect();
             let all = planted("smart-accept-unsigned") || self.auth.verify_all(&claims);
             let right = |(id, signature): &(ReplicaId, Signature)| {
                 all || self.auth.verify(*id, &statement, signature)
             };
             let (right, wrong): (Vec<_>, Vec<_>) = new.into_iter().partition(right);
-            let tally = self.tallies.entry(slot).or_default();
+            let tally = self.voting.tallies.entry(slot).or_default();
             for (id, _) in right {
                 tally.accepts.entry(id).and_modify(|vote| vote.checked = true);
             }
@@ -281,23 +281,23 @@ impl ModSmart {
     /// Takes what the view is bound to, or else what the leader proposed. [mod_smart L12-L15, L57, L101]
     fn take(&mut self, out: &mut Effects) {
         let slot = self.decided().next();
-        let Phase::Normal { base, forced, .. } = &self.phase else { return };
-        if slot < *base || self.open.taken(self.view).is_some() || !self.votes() {
+        let Phase::Normal { base, forced, .. } = &self.office.phase else { return };
+        if slot < *base || self.voting.open.taken(self.office.view).is_some() || !self.votes() {
             return;
         }
         let forced = forced.as_ref().filter(|_| slot == *base);
-        let proposed = self.tallies.get(&slot).and_then(|tally| tally.proposal.as_ref());
+        let proposed = self.voting.tallies.get(&slot).and_then(|tally| tally.proposal.as_ref());
         // What binds the view was examined by who wrote it first.
         let proposed = proposed.filter(|(digest, _)| self.may_take(slot, *digest));
         // Nor is who leads to blame for the time that it takes.
         let waited = proposed.filter(|_| forced.is_none()).and_then(|(digest, _)| self.waited(slot, *digest));
         let Some((digest, batch)) = forced.or(proposed).cloned() else { return };
-        self.watch.slot_is_open(self.now);
+        self.watch.slot_is_open(self.life.now);
         self.note_taken(slot, waited);
         if self.may_lie() {
-            self.open.note_write(self.view, digest);
+            self.voting.open.note_write(self.office.view, digest);
             let record = self.persist_write(slot, digest, batch, out);
-            self.own.push_back((record, Own::Write(slot, digest)));
+            self.voting.own.push_back((record, Own::Write(slot, digest)));
             self.send_all(out, &Body::Write { slot, digest }, self.vote_after(record));
         } else {
             self.accept(slot, digest, Some(batch), out);
@@ -311,22 +311,26 @@ impl ModSmart {
 
     /// Locks a value and accepts it. [mod_smart L18-L19]
     fn accept(&mut self, slot: Slot, digest: Digest, batch: Option<Batch>, out: &mut Effects) {
-        assert!(self.open.lock.is_none_or(|(view, _)| view < self.view), "INV-SMART-4: one lock in a view");
-        self.open.lock = Some((self.view, digest));
+        assert!(
+            self.voting.open.lock.is_none_or(|(view, _)| view < self.office.view),
+            "INV-SMART-4: one lock in a view"
+        );
+        self.voting.open.lock = Some((self.office.view, digest));
         let record = self.persist_lock(slot, digest, batch, out);
-        let signature = self.sign_accept(self.view, slot, digest);
-        self.own.push_back((record, Own::Accept(slot, digest, signature)));
+        let signature = self.sign_accept(self.office.view, slot, digest);
+        self.voting.own.push_back((record, Own::Accept(slot, digest, signature)));
         self.send_all(out, &Body::Accept { slot, digest, signature }, self.vote_after(record));
     }
 
     /// A quorum wrote what we wrote: lock it. [mod_smart L17-L19]
     fn lock(&mut self, out: &mut Effects) {
         let slot = self.decided().next();
-        let wrote = self.open.writes.iter().find(|write| write.0 == self.view).map(|write| write.1);
-        let (Some(digest), Some(tally)) = (wrote, self.tallies.get(&slot)) else { return };
-        let few = planted("smart-lock-early") && tally.written(digest) >= self.trust.truth() as usize;
-        let enough = tally.written(digest) >= self.trust.agreement() as usize || few;
-        if enough && self.open.lock.is_none_or(|lock| lock.0 < self.view) {
+        let wrote =
+            self.voting.open.writes.iter().find(|write| write.0 == self.office.view).map(|write| write.1);
+        let (Some(digest), Some(tally)) = (wrote, self.voting.tallies.get(&slot)) else { return };
+        let few = planted("smart-lock-early") && tally.written(digest) >= self.members.trust.truth() as usize;
+        let enough = tally.written(digest) >= self.members.trust.agreement() as usize || few;
+        if enough && self.voting.open.lock.is_none_or(|lock| lock.0 < self.office.view) {
             self.accept(slot, digest, None, out);
         }
     }
@@ -335,13 +339,13 @@ impl ModSmart {
     fn decide_if_accepted(&mut self, out: &mut Effects) -> bool {
         let slot = self.decided().next();
         let Some(digest) = self.accepted(slot, out) else { return false };
-        let Some(tally) = self.tallies.get(&slot) else { return false };
+        let Some(tally) = self.voting.tallies.get(&slot) else { return false };
         let proposed = tally.proposal.as_ref().filter(|proposal| proposal.0 == digest);
-        let forced = match &self.phase {
+        let forced = match &self.office.phase {
             Phase::Normal { base, forced, .. } if *base == slot => forced.as_ref(),
             _ => None,
         };
-        let own = self.open.batches.get(&digest).map(|(batch, _)| batch.clone());
+        let own = self.voting.open.batches.get(&digest).map(|(batch, _)| batch.clone());
         let batch = own.or_else(|| {
             proposed.or(forced.filter(|forced| forced.0 == digest)).map(|(_, batch)| batch.clone())
         });
@@ -353,7 +357,7 @@ impl ModSmart {
             return false;
         };
         let accepts = accepted.map(|(id, vote)| (*id, vote.signature)).collect();
-        self.decide(Proof { slot, view: self.view, digest, accepts }, batch, out);
+        self.decide(Proof { slot, view: self.office.view, digest, accepts }, batch, out);
         true
     }
 
@@ -366,14 +370,14 @@ impl ModSmart {
         self.send_decision(&proof, &batch, out);
         let tenure = self.tenure_after(slot, &batch);
         self.persist_decision(proof, batch, out);
-        self.open = Open::default();
-        self.tallies.retain(|of, _| *of > slot);
-        self.vouched.forget(slot);
-        self.own.retain(|(_, own)| match own {
+        self.voting.open = Open::default();
+        self.voting.tallies.retain(|of, _| *of > slot);
+        self.voting.vouched.forget(slot);
+        self.voting.own.retain(|(_, own)| match own {
             Own::Write(of, _) | Own::Accept(of, ..) => *of > slot,
             Own::Collect(_) => true,
         });
-        if let Phase::Normal { base, forced, .. } = &mut self.phase
+        if let Phase::Normal { base, forced, .. } = &mut self.office.phase
             && *base <= slot
         {
             *forced = None;
@@ -388,30 +392,31 @@ impl ModSmart {
 
     /// Own votes whose records are durable count now.
     pub(super) fn count_own(&mut self, out: &mut Effects) {
-        let before = self.own.len();
+        let before = self.voting.own.len();
         let collect = self.count_own_now();
         if let Some(collect) = collect {
             self.add_own_collect(collect, out);
         }
-        if self.own.len() < before {
+        if self.voting.own.len() < before {
             self.progress(out);
         }
     }
 
     fn count_own_now(&mut self) -> Option<Collect> {
         let mut last = None;
-        while let Some((record, _)) = self.own.front() {
+        while let Some((record, _)) = self.voting.own.front() {
             if *record > self.ledger.records().durable() && !planted("smart-own-vote-before-sync") {
                 break;
             }
-            let Some((_, own)) = self.own.pop_front() else { break };
+            let Some((_, own)) = self.voting.own.pop_front() else { break };
             let me = self.config.me;
             match own {
                 Own::Write(slot, digest) => {
-                    self.tallies.entry(slot).or_default().writes.insert(me, digest);
+                    self.voting.tallies.entry(slot).or_default().writes.insert(me, digest);
                 }
                 Own::Accept(slot, digest, signature) => {
-                    self.tallies
+                    self.voting
+                        .tallies
                         .entry(slot)
                         .or_default()
                         .accepts
@@ -426,11 +431,11 @@ impl ModSmart {
     /// What was sent for the open slot and had no effect is sent again. [mod_smart L27]
     pub(super) fn repeat_votes(&mut self, out: &mut Effects) {
         let slot = self.decided().next();
-        let Phase::Normal { base, .. } = &self.phase else { return };
-        let taken = self.open.taken(self.view);
+        let Phase::Normal { base, .. } = &self.office.phase else { return };
+        let taken = self.voting.open.taken(self.office.view);
         let bound = slot == *base && taken.is_some() && self.gathered.bound() == taken;
         if self.is_mine() && !bound {
-            let proposal = self.tallies.get(&slot).and_then(|tally| tally.proposal.clone());
+            let proposal = self.voting.tallies.get(&slot).and_then(|tally| tally.proposal.clone());
             if let Some((_, batch)) = proposal {
                 self.send_all(out, &Body::Propose { slot, batch }, None);
             }
@@ -441,8 +446,8 @@ impl ModSmart {
         if self.may_lie() {
             self.send_all(out, &Body::Write { slot, digest }, after);
         }
-        if let Some((view, digest)) = self.open.lock
-            && view == self.view
+        if let Some((view, digest)) = self.voting.open.lock
+            && view == self.office.view
         {
             let signature = self.sign_accept(view, slot, digest);
             self.send_all(out, &Body::Accept { slot, digest, signature }, after);
@@ -455,8 +460,8 @@ impl ModSmart {
             return (0, 0);
         }
         let slot = self.decided().next();
-        let open = self.tallies.get(&slot).and_then(|tally| tally.proposal.as_ref());
-        let all = self.queue.iter().chain(open.map(|(_, batch)| batch));
+        let open = self.voting.tallies.get(&slot).and_then(|tally| tally.proposal.as_ref());
+        let all = self.voting.queue.iter().chain(open.map(|(_, batch)| batch));
         all.fold((0, 0), |(count, bytes), batch| (count + 1, bytes + batch.bytes().len()))
     }
 }

@@ -84,15 +84,15 @@ impl ModSmart {
     /// [mod_smart L76]
     pub(super) fn persist_view(&mut self, out: &mut Effects) {
         let mut stops = Vec::new();
-        write_signed(&mut stops, &self.certificate);
-        let head = self.view.number().to_le_bytes().to_vec();
-        self.view_record = self.write(RECORD_VIEW, head, Bytes::from(stops), true, out);
+        write_signed(&mut stops, &self.office.certificate);
+        let head = self.office.view.number().to_le_bytes().to_vec();
+        self.office.record = self.write(RECORD_VIEW, head, Bytes::from(stops), true, out);
     }
 
     fn vote_head(&self, slot: Slot, digest: Digest) -> Vec<u8> {
         let mut head = Vec::with_capacity(VOTE_HEAD);
         head.extend_from_slice(&slot.number().to_le_bytes());
-        head.extend_from_slice(&self.view.number().to_le_bytes());
+        head.extend_from_slice(&self.office.view.number().to_le_bytes());
         head.extend_from_slice(digest.bytes());
         head
     }
@@ -106,11 +106,11 @@ impl ModSmart {
         out: &mut Effects,
     ) -> RecordId {
         let head = self.vote_head(slot, digest);
-        let new = batch.filter(|_| !self.open.batches.contains_key(&digest));
+        let new = batch.filter(|_| !self.voting.open.batches.contains_key(&digest));
         let payload = new.as_ref().map_or_else(Bytes::new, |batch| batch.bytes().clone());
         let record = self.write(kind, head, payload, new.is_none(), out);
         if let Some(batch) = new {
-            self.open.batches.insert(digest, (batch, record));
+            self.voting.open.batches.insert(digest, (batch, record));
         }
         record
     }
@@ -137,24 +137,24 @@ impl ModSmart {
 
     /// [mod_smart L78]
     pub(super) fn persist_decision(&mut self, proof: Proof, batch: Batch, out: &mut Effects) {
-        let known = self.open.batches.get(&proof.digest).map(|(_, record)| *record);
-        self.ledger.decide(proof, batch, self.view, known, out);
+        let known = self.voting.open.batches.get(&proof.digest).map(|(_, record)| *record);
+        self.ledger.decide(proof, batch, self.office.view, known, out);
     }
 
     /// Writes down where the log begins, and the view again: with that, older records are not needed. [mod_smart L79]
     pub(super) fn persist_floor(&mut self, cleared: bool, out: &mut Effects) {
         let slot = self.ledger.floor();
         // That a cluster began empty goes without saying.
-        let tenure = self.tenures.of(slot.next());
+        let tenure = self.members.tenures.of(slot.next());
         let told = tenure.number() > MembershipId::FIRST || tenure.is_of_state();
         let mut stops = Vec::new();
-        write_signed(&mut stops, &self.certificate);
+        write_signed(&mut stops, &self.office.certificate);
         let floor = Floor {
             slot,
-            view: self.view,
+            view: self.office.view,
             cleared,
             own: Bytes::from(stops),
-            anchor: self.tenures.anchor(slot).filter(|_| told),
+            anchor: self.members.tenures.anchor(slot).filter(|_| told),
             proof: self.ledger.proof(slot).cloned(),
         };
         self.ledger.persist_floor(&floor, out);
@@ -162,7 +162,7 @@ impl ModSmart {
 
     /// The lowest record that a restart needs, or that is being read back. [mod_smart L80]
     pub(super) fn records_needed_from(&self) -> Option<RecordId> {
-        self.ledger.keep_from(self.open.first_record())
+        self.ledger.keep_from(self.voting.open.first_record())
     }
 
     /// Old slots were read back: for delivery, or for a member that asked. [mod_smart L28]

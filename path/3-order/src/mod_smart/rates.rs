@@ -164,7 +164,7 @@ impl ModSmart {
     /// much: then it is not them. [mod_smart L142, L146]
     pub(super) fn rate_limit(&self) -> Option<Span> {
         let base = self.rates.quick()?.times(FACTOR).plus(self.config.timeout.divided(PARTS));
-        let rows = self.rates.streak / self.voters.len().max(1) as u32;
+        let rows = self.rates.streak / self.members.voters.len().max(1) as u32;
         Some(base.times(1 << rows.min(DOUBLINGS_MAX)))
     }
 
@@ -173,7 +173,7 @@ impl ModSmart {
         if !self.may_lie() {
             return;
         }
-        let (now, full) = (self.now, waited.is_some_and(|waited| waited.full));
+        let (now, full) = (self.life.now, waited.is_some_and(|waited| waited.full));
         self.rates.took = Some(Took { slot, at: now, full });
         let Some((waited, limit)) = waited.zip(self.rate_limit()) else { return };
         if self.leader() != self.config.me {
@@ -184,11 +184,11 @@ impl ModSmart {
     }
 
     pub(super) fn rate_decided(&mut self, slot: Slot) {
-        self.rates.decide(slot, self.now);
+        self.rates.decide(slot, self.life.now);
     }
 
     pub(super) fn enter_rates(&mut self) {
-        self.rates.enter(self.now);
+        self.rates.enter(self.life.now);
         self.rates.late = self.rates.kept.remove(&self.leader()).unwrap_or_default();
     }
 
@@ -201,11 +201,11 @@ impl ModSmart {
     }
 
     pub(super) fn begin_rates(&mut self) {
-        self.rates.begin(self.now);
+        self.rates.begin(self.life.now);
     }
 
     pub(super) fn look_at_rates(&mut self) {
-        self.rates.look(self.now, self.config.timeout);
+        self.rates.look(self.life.now, self.config.timeout);
     }
 
     /// Whether the leader is found slow. [mod_smart L144]

@@ -55,7 +55,7 @@ impl Reads {
 impl ModSmart {
     /// Says that it leads, to all. [mod_smart L59, L93]
     pub(super) fn beat(&mut self, out: &mut Effects) {
-        if self.is_mine() && matches!(self.phase, Phase::Normal { .. }) {
+        if self.is_mine() && matches!(self.office.phase, Phase::Normal { .. }) {
             self.next_round(out);
         }
     }
@@ -101,7 +101,7 @@ impl ModSmart {
     pub(super) fn is_confirmed(&self) -> bool {
         let Reads { began, round, answered, .. } = &self.reads;
         let others = answered.iter().filter(|(id, round)| self.is_member(**id) && *round > began).count();
-        others + usize::from(round > began) >= self.trust.agreement() as usize
+        others + usize::from(round > began) >= self.members.trust.agreement() as usize
     }
 
     fn round_of_quorum(&self) -> u64 {
@@ -114,19 +114,19 @@ impl ModSmart {
             .collect();
         rounds.push(self.reads.round);
         rounds.sort_unstable_by(|one, next| next.cmp(one));
-        rounds.get(self.trust.agreement() as usize - 1).copied().unwrap_or(0)
+        rounds.get(self.members.trust.agreement() as usize - 1).copied().unwrap_or(0)
     }
 
     /// Whether the open slot may be decided elsewhere and end the membership: then others may decide what follows, of whom nobody is asked
     /// here. Whoever reads waits until that is over, and is asked again by the new members. [mod_smart L125]
     fn may_change_now(&self) -> bool {
         let slot = self.decided().next();
-        let proposed = self.tallies.get(&slot).and_then(|tally| tally.proposal.as_ref());
-        let forced = match &self.phase {
+        let proposed = self.voting.tallies.get(&slot).and_then(|tally| tally.proposal.as_ref());
+        let forced = match &self.office.phase {
             Phase::Normal { forced, .. } => forced.as_ref(),
             Phase::Syncing => None,
         };
-        let taken = self.open.batches.values().map(|(batch, _)| batch);
+        let taken = self.voting.open.batches.values().map(|(batch, _)| batch);
         let mut open = proposed.into_iter().chain(forced).map(|(_, batch)| batch).chain(taken);
         open.any(|batch| self.tenure_after(slot, batch).is_some())
     }
@@ -157,9 +157,13 @@ impl ModSmart {
     /// The highest slot that anybody may have decided. [mod_smart L95]
     fn read_bound(&self) -> Slot {
         let next = self.decided().next();
-        let Phase::Normal { settled, .. } = &self.phase else { return next };
-        let proposed = self.tallies.get(&next).is_some_and(|tally| tally.proposal.is_some());
-        let open = if proposed || self.open.taken(self.view).is_some() { next } else { self.decided() };
+        let Phase::Normal { settled, .. } = &self.office.phase else { return next };
+        let proposed = self.voting.tallies.get(&next).is_some_and(|tally| tally.proposal.is_some());
+        let open = if proposed || self.voting.open.taken(self.office.view).is_some() {
+            next
+        } else {
+            self.decided()
+        };
         // What a checkpoint ahead of the log holds is decided, too.
         open.max(*settled).max(self.ledger.delivered())
     }
@@ -177,7 +181,7 @@ impl ModSmart {
     /// The highest slot that this replica may have accepted, in any view, or knows as decided. What somebody honest decided before, a quorum
     /// accepted; who asks a quorum asks one of those who did, and do not lie. [mod_smart L148]
     fn accepted_to(&self) -> Slot {
-        let locked = self.open.lock.is_some() && !planted("read-at-once");
+        let locked = self.voting.open.lock.is_some() && !planted("read-at-once");
         let accepted = if locked { self.decided().next() } else { self.decided() };
         accepted.max(self.ledger.delivered())
     }
@@ -195,13 +199,13 @@ impl ModSmart {
         if self.leads() {
             return self.wait_at_leader(Asker::Here(read), out);
         }
-        self.reads.asking.push((read, self.now));
+        self.reads.asking.push((read, self.life.now));
         self.ask_leader(out);
     }
 
     /// One question at a time, for all reads that wait. [mod_smart L96]
     fn ask_leader(&mut self, out: &mut Effects) {
-        let known = matches!(self.phase, Phase::Normal { .. }) && self.leader() != self.config.me;
+        let known = matches!(self.office.phase, Phase::Normal { .. }) && self.leader() != self.config.me;
         if !known || self.reads.question.is_some() || self.reads.asking.is_empty() {
             return;
         }
@@ -259,8 +263,11 @@ impl ModSmart {
 
     /// [mod_smart L97-L98]
     pub(super) fn expire_reads(&mut self, out: &mut Effects) {
-        let old =
-            self.reads.asking.iter().take_while(|(_, since)| self.now.since(*since) > self.config.timeout);
+        let old = self
+            .reads
+            .asking
+            .iter()
+            .take_while(|(_, since)| self.life.now.since(*since) > self.config.timeout);
         let old = old.count();
         if old > 0 {
             self.reads.question = None;

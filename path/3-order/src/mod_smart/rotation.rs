@@ -87,9 +87,11 @@ impl Rotation {
 impl ModSmart {
     /// So many slots of this view are decided, or, with what is on its way, will be.
     fn shift_is_used_by(&self, slots: u64) -> bool {
-        let Phase::Normal { base, .. } = &self.phase else { return false };
+        let Phase::Normal { base, .. } = &self.office.phase else { return false };
         let most = self.config.rotate_after;
-        most > 0 && self.voters.len() > 1 && slots.saturating_add(self.decided().next().since(*base)) >= most
+        most > 0
+            && self.members.voters.len() > 1
+            && slots.saturating_add(self.decided().next().since(*base)) >= most
     }
 
     /// All that this view's leader may lead is decided. [mod_smart L149]
@@ -111,7 +113,7 @@ impl ModSmart {
     /// Asks for the next leader as soon as the shift is over. [mod_smart L150]
     pub(super) fn end_shift(&mut self, out: &mut Effects) {
         if self.rotation.over.is_none() && self.shift_is_over() {
-            self.rotation.over = Some(self.now);
+            self.rotation.over = Some(self.life.now);
             // Whom an operator wanted to lead waits for its shift.
             self.stops.leaving = None;
             self.ask_for_view(out);
@@ -126,22 +128,22 @@ impl ModSmart {
 
     /// The view for which to ask. [mod_smart L150-L151]
     pub(super) fn view_after(&self, why: Complaint) -> View {
-        let next = self.view.next();
-        let fresh = self.rotation.over.is_some_and(|over| self.now.since(over) < self.config.repeat);
+        let next = self.office.view.next();
+        let fresh = self.rotation.over.is_some_and(|over| self.life.now.since(over) < self.config.repeat);
         if Some(why) != self.rotates() || !fresh {
             return next;
         }
-        let round = self.voters.len() as u64;
+        let round = self.members.voters.len() as u64;
         let able = |view: &View| !self.rotation.passes_over(self.leader_of(*view));
-        (1..=round).map(|step| self.view.plus(step)).find(able).unwrap_or(next)
+        (1..=round).map(|step| self.office.view.plus(step)).find(able).unwrap_or(next)
     }
 
     /// A view ends, and this one is entered. Who only lacks slots, or joined others, blames nobody. [mod_smart L152]
     pub(super) fn note_shift(&mut self, left: bool, entered: View) {
         let blames =
             self.complaint().is_some_and(|why| !matches!(why, Complaint::Leaves | Complaint::Rotation));
-        let over = self.shift_is_over() || self.stops.say_rotates(entered, self.trust.truth());
-        let begun = match &self.phase {
+        let over = self.shift_is_over() || self.stops.say_rotates(entered, self.members.trust.truth());
+        let begun = match &self.office.phase {
             Phase::Normal { base, .. } => Some(*base),
             Phase::Syncing => None,
         };
@@ -152,7 +154,7 @@ impl ModSmart {
         if !rotates {
             return;
         }
-        let (leader, f) = (self.leader(), self.trust.faults());
+        let (leader, f) = (self.leader(), self.members.trust.faults());
         if self.rotation.whole {
             self.watch.shift_was_whole();
             self.keep_rates();
@@ -165,7 +167,7 @@ impl ModSmart {
     /// Whether nothing failed before this view: its first slot tells all alike how much was decided in the one before, also those who did not
     /// see that yet. Who does not know when that began does not know better, and blames nobody. [mod_smart L153]
     pub(super) fn follows_whole_shift(&self) -> bool {
-        let Phase::Normal { base, .. } = &self.phase else { return false };
+        let Phase::Normal { base, .. } = &self.office.phase else { return false };
         let Before { begun, failed, left } = self.rotation.before;
         let enough = |begun: Slot| base.since(begun) >= self.config.rotate_after;
         self.config.rotate_after > 0 && (left || begun.map_or(!failed, enough))

@@ -88,15 +88,15 @@ impl ModSmart {
 
     /// Of the membership that votes on this slot.
     pub(super) fn accept_statement(&self, view: View, slot: Slot, digest: Digest) -> Vec<u8> {
-        self.statements(self.tenures.of(slot)).accept(view, slot, digest)
+        self.statements(self.members.tenures.of(slot)).accept(view, slot, digest)
     }
 
     pub(super) fn stop_statement(&self, asked: View) -> Vec<u8> {
-        self.statements(self.tenures.now()).stop(asked)
+        self.statements(self.members.tenures.now()).stop(asked)
     }
 
     pub(super) fn collect_statement(&self, view: View, collect: &Collect) -> Vec<u8> {
-        self.statements(self.tenures.now()).collect(view, collect)
+        self.statements(self.members.tenures.now()).collect(view, collect)
     }
 
     /// Whether these are enough members of a tenure, all of which signed this.
@@ -110,9 +110,9 @@ impl ModSmart {
 
     /// Whether a quorum asked for this view. The first one of a tenure needs nobody's consent. [mod_smart L31, L111]
     pub(super) fn certifies(&self, view: View, stops: &Signed) -> bool {
-        let now = self.tenures.now();
+        let now = self.members.tenures.now();
         // Who joins does not know who began; where nobody lies it need not.
-        let unknown = !self.tenures.is_known() && !self.may_lie();
+        let unknown = !self.members.tenures.is_known() && !self.may_lie();
         view == now.begins || unknown || self.signed_by_quorum(now, stops, &self.stop_statement(view))
     }
 
@@ -122,7 +122,7 @@ impl ModSmart {
         if planted("smart-proof-unchecked") {
             return true;
         }
-        let tenure = self.tenures.of(proof.slot);
+        let tenure = self.members.tenures.of(proof.slot);
         let statement = self.accept_statement(proof.view, proof.slot, proof.digest);
         let theirs = proof.view >= View::FIRST && is_view_of(proof.view, tenure.number());
         (theirs || planted("smart-proof-of-any-membership"))
@@ -132,7 +132,7 @@ impl ModSmart {
     /// Whether a member said this on entering this view, and it makes sense: nothing was voted on in that view or a later one by
     /// then. [mod_smart L42]
     pub(super) fn collect_holds(&self, view: View, collect: &Collect) -> bool {
-        let begins = self.tenures.now().begins;
+        let begins = self.members.tenures.now().begins;
         let before = |(voted, _): &(View, Digest)| *voted >= begins && *voted < view;
         let sensible = collect.lock.iter().all(before) && collect.writes.iter().all(before);
         let mut digests: Vec<_> = collect.writes.iter().map(|(_, digest)| digest).collect();
@@ -150,7 +150,7 @@ impl ModSmart {
     }
 
     pub(super) fn is_member(&self, id: ReplicaId) -> bool {
-        self.voters.contains(&id)
+        self.members.voters.contains(&id)
     }
 
     pub(super) fn sign_accept(&self, view: View, slot: Slot, digest: Digest) -> Signature {

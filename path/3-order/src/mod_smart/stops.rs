@@ -72,12 +72,13 @@ impl ModSmart {
     /// [mod_smart L33-L35]
     fn view_to_join(&self, complains: bool) -> Option<(View, Complaint)> {
         let fresh = |heard: &Heard| {
-            self.now.since(heard.at) <= self.stop_counts_for() || planted("smart-stops-stand-for-ever")
+            self.life.now.since(heard.at) <= self.stop_counts_for() || planted("smart-stops-stand-for-ever")
         };
         let leader = self.leader();
         // Whom the leader itself wants to follow it needs no other reason. It can not ask for itself that way.
         let left = self.stops.heard.get(&leader).filter(|heard| {
-            let near = heard.asked > self.view && heard.asked.since(self.view) < self.voters.len() as u64;
+            let near = heard.asked > self.office.view
+                && heard.asked.since(self.office.view) < self.members.voters.len() as u64;
             leader != self.config.me && heard.why == Complaint::Leaves && near && fresh(heard)
         });
         let left = left.map(|heard| (heard.asked, Complaint::Joined));
@@ -91,12 +92,12 @@ impl ModSmart {
             .iter()
             .filter(|(id, heard)| {
                 let own = heard.why != Complaint::Joined || planted("smart-stops-stand-for-ever");
-                **id != self.config.me && heard.asked > self.view && own && fresh(heard)
+                **id != self.config.me && heard.asked > self.office.view && own && fresh(heard)
             })
             .map(|(_, heard)| heard.asked)
             .collect();
         asked.sort_unstable_by(|one, next| next.cmp(one));
-        let needed = self.trust.truth() as usize;
+        let needed = self.members.trust.truth() as usize;
         let needed = if planted("smart-join-one") { 1 } else { needed };
         let view = asked.get(needed - 1).copied().filter(|_| self.doubts());
         view.map(|view| (view, Complaint::Joined)).or(left)
@@ -105,7 +106,8 @@ impl ModSmart {
     /// Says, or says again, which view is wanted; or stops saying so. [mod_smart L32-L37]
     pub(super) fn ask_for_view(&mut self, out: &mut Effects) {
         let own = self.complaint().map(|why| {
-            let target = self.stops.leaving.map(|leaving| leaving.target).filter(|view| *view > self.view);
+            let target =
+                self.stops.leaving.map(|leaving| leaving.target).filter(|view| *view > self.office.view);
             (target.unwrap_or(self.view_after(why)), why)
         });
         let joined = self.view_to_join(own.is_some());
@@ -124,17 +126,17 @@ impl ModSmart {
         };
         let due = match self.stops.asking {
             Some((before, said, at)) => {
-                before != view || said != why || self.now.since(at) >= self.config.repeat
+                before != view || said != why || self.life.now.since(at) >= self.config.repeat
             }
             None => true,
         };
         if !due {
             return;
         }
-        self.stops.asking = Some((view, why, self.now));
+        self.stops.asking = Some((view, why, self.life.now));
         let signature = self.auth.sign(&self.stop_statement(view));
         let me = self.config.me;
-        self.stops.heard.insert(me, Heard { asked: view, why, signature, at: self.now });
+        self.stops.heard.insert(me, Heard { asked: view, why, signature, at: self.life.now });
         let decided = self.decided();
         self.send_all(out, &Body::Stop { asked: view, why, decided, signature }, None);
         self.install_if_certified(view, out);
@@ -152,7 +154,7 @@ impl ModSmart {
         if asked > views_to(self.membership_number()) {
             return reject(out, from, Reject::Malformed("mod-smart: view"));
         }
-        if asked <= self.view {
+        if asked <= self.office.view {
             return self.show_certificate(from, out);
         }
         let before = self.stops.heard.get(&from).copied();
@@ -161,7 +163,7 @@ impl ModSmart {
             return reject(out, from, Reject::NotAllowed("a STOP with a wrong signature"));
         }
         // Whoever asked for a higher one before does not any more.
-        self.stops.heard.insert(from, Heard { asked, why, signature, at: self.now });
+        self.stops.heard.insert(from, Heard { asked, why, signature, at: self.life.now });
         self.ask_for_view(out);
         self.install_if_certified(asked, out);
     }
@@ -175,31 +177,31 @@ impl ModSmart {
             .filter(|(_, heard)| heard.asked == view)
             .map(|(id, heard)| (*id, heard.signature))
             .collect();
-        let needed = self.trust.agreement() as usize;
-        let needed = if planted("smart-view-by-few") { self.trust.truth() as usize } else { needed };
-        if view > self.view && stops.len() >= needed {
+        let needed = self.members.trust.agreement() as usize;
+        let needed = if planted("smart-view-by-few") { self.members.trust.truth() as usize } else { needed };
+        if view > self.office.view && stops.len() >= needed {
             self.install(view, stops, out);
         }
     }
 
     /// Enters a view that a quorum asked for. [mod_smart L41]
     pub(super) fn install(&mut self, view: View, stops: Signed, out: &mut Effects) {
-        assert!(view > self.view, "INV-SMART-7: views only grow, from {} to {view}", self.view);
-        let left = self.barred || self.stops.left() || self.stops.says_leaves(self.leader());
+        assert!(view > self.office.view, "INV-SMART-7: views only grow, from {} to {view}", self.office.view);
+        let left = self.office.barred || self.stops.left() || self.stops.says_leaves(self.leader());
         self.note_shift(left, view);
-        self.view = view;
-        self.certificate = stops;
-        self.barred = false;
-        self.phase = self.first_phase();
+        self.office.view = view;
+        self.office.certificate = stops;
+        self.office.barred = false;
+        self.office.phase = self.first_phase();
         self.persist_view(out);
-        self.tallies.clear();
-        self.own.clear();
-        self.queue.clear();
+        self.voting.tallies.clear();
+        self.voting.own.clear();
+        self.voting.queue.clear();
         self.stops.heard.retain(|_, heard| heard.asked > view);
         (self.stops.asking, self.stops.leaving) = (None, None);
         self.members.forget_followers();
         let whole = self.was_whole_shift();
-        self.watch.enter(self.now, left || whole);
+        self.watch.enter(self.life.now, left || whole);
         self.enter_rates();
         self.fail_reads(out);
         self.enter_synchronization(out);
@@ -208,23 +210,24 @@ impl ModSmart {
     /// Shows whoever is in an older view why there is a newer one. [mod_smart L43]
     pub(super) fn show_certificate(&mut self, to: ReplicaId, out: &mut Effects) {
         // After records were lost the view may be known without the STOPs that made it.
-        let known = self.view == self.tenures.now().begins || !self.certificate.is_empty();
-        if known && self.shown.insert(to) {
-            self.send(out, to, Body::Certificate { stops: self.certificate.clone() }, None);
+        let known =
+            self.office.view == self.members.tenures.now().begins || !self.office.certificate.is_empty();
+        if known && self.pace.shown.insert(to) {
+            self.send(out, to, Body::Certificate { stops: self.office.certificate.clone() }, None);
         }
     }
 
     /// Somebody is in a newer view: a question that shows in which one we are gets its certificate. [mod_smart L43]
     pub(super) fn ask_for_certificate(&mut self, from: ReplicaId, body: &Body, out: &mut Effects) {
         let helps = matches!(body, Body::Certificate { .. } | Body::Sync { .. });
-        if !helps && self.shown.insert(from) {
+        if !helps && self.pace.shown.insert(from) {
             self.send(out, from, Body::Fetch { slot: self.decided().next(), count: 1 }, None);
         }
     }
 
     /// [mod_smart L44]
     pub(super) fn on_certificate(&mut self, from: ReplicaId, view: View, stops: Signed, out: &mut Effects) {
-        if view <= self.view {
+        if view <= self.office.view {
             return;
         }
         if !self.certifies(view, &stops) {
@@ -237,22 +240,26 @@ impl ModSmart {
     pub(super) fn help_or_follow(&mut self, from: ReplicaId, decided: Slot, out: &mut Effects) {
         self.fetching.hint(from, decided, self.decided());
         // A liar must not turn small complaints into large answers.
-        if decided < self.decided() && self.helped.insert(from) {
+        if decided < self.decided() && self.pace.helped.insert(from) {
             self.on_fetch(from, decided.next(), 1, out);
         }
     }
 
     /// The leader is to hand over. [mod_smart L71]
     pub(super) fn on_transfer(&mut self, target: Option<ReplicaId>) {
-        if !self.leads() || self.stops.leaving.is_some() || self.voters.len() == 1 || self.shift_is_over() {
+        if !self.leads()
+            || self.stops.leaving.is_some()
+            || self.members.voters.len() == 1
+            || self.shift_is_over()
+        {
             return;
         }
-        let n = self.voters.len() as u64;
+        let n = self.members.voters.len() as u64;
         let view = (1..n)
-            .map(|step| self.view.plus(step))
+            .map(|step| self.office.view.plus(step))
             .find(|view| target.is_none_or(|target| self.leader_of(*view) == target));
         let Some(target) = view else { return };
-        let due = self.now.plus(self.patience());
+        let due = self.life.now.plus(self.patience());
         let until = due.plus(self.config.timeout_max);
         self.stops.leaving = Some(Leaving { target, due, until, asked: false });
     }
@@ -261,13 +268,13 @@ impl ModSmart {
     /// stays. [mod_smart L71]
     pub(super) fn leave_if_idle(&mut self, out: &mut Effects) {
         let Some(leaving) = self.stops.leaving else { return };
-        let idle = self.proposed_and_open().0 == 0 && self.open.taken(self.view).is_none();
-        let late = self.now >= leaving.due && !planted("smart-leaves-when-idle");
+        let idle = self.proposed_and_open().0 == 0 && self.voting.open.taken(self.office.view).is_none();
+        let late = self.life.now >= leaving.due && !planted("smart-leaves-when-idle");
         if !leaving.asked && (idle || late) {
             self.stops.leaving = Some(Leaving { asked: true, ..leaving });
             self.ask_for_view(out);
         }
-        if self.stops.leaving.is_some_and(|leaving| self.now >= leaving.until) {
+        if self.stops.leaving.is_some_and(|leaving| self.life.now >= leaving.until) {
             self.stops.leaving = None;
         }
     }
@@ -278,7 +285,7 @@ impl ModSmart {
             self.watch.forget_failures();
         }
         if self.is_member(peer) && peer != self.config.me {
-            self.shown.remove(&peer);
+            self.pace.shown.remove(&peer);
             self.repeat_to(peer, out);
         }
     }
@@ -294,42 +301,42 @@ impl ModSmart {
         if self.may_lie() {
             // A little less than that: the next tick but one is to see it.
             let grace = self.config.heartbeat.times(3).divided(4);
-            self.watch.expect_leader(self.now, self.patience(), grace);
+            self.watch.expect_leader(self.life.now, self.patience(), grace);
         } else {
             self.watch.lose_leader();
         }
-        self.tick = self.now;
+        self.pace.tick = self.life.now;
     }
 
     /// A life begins. Who led its view in an earlier one does not know what it proposed, and asks to be replaced. [mod_smart L8]
     pub(super) fn begin_life(&mut self, out: &mut Effects) {
-        self.watch.enter(self.now, true);
+        self.watch.enter(self.life.now, true);
         self.enter_rates();
         self.watch.forget_failures();
-        let now = self.tenures.now();
+        let now = self.members.tenures.now();
         let (since, begins) = (now.since, now.begins);
-        if self.view < begins {
+        if self.office.view < begins {
             // What is durable ends with the slot before this tenure, or a checkpoint tells of it: nothing was said in it.
-            self.view = begins;
-            self.certificate.clear();
-            self.open = Default::default();
+            self.office.view = begins;
+            self.office.certificate.clear();
+            self.voting.open = Default::default();
             self.persist_view(out);
         } else {
-            self.barred = self.leader() == self.config.me && !planted("smart-leads-again");
+            self.office.barred = self.leader() == self.config.me && !planted("smart-leads-again");
         }
-        if self.tenures.now().is_of_state() && !self.ledger.records().has_floor() {
+        if self.members.tenures.now().is_of_state() && !self.ledger.records().has_floor() {
             // A later checkpoint may be lost, or name another membership: before all votes the log says where it begins.
             self.persist_floor(false, out);
         }
-        if self.view == begins {
-            self.phase = Phase::Normal { base: since.next(), forced: None, settled: since };
+        if self.office.view == begins {
+            self.office.phase = Phase::Normal { base: since.next(), forced: None, settled: since };
         } else {
-            self.phase = self.first_phase();
+            self.office.phase = self.first_phase();
             self.enter_synchronization(out);
         }
         self.begin_rounds(out);
         self.recount_own();
-        if self.barred {
+        if self.office.barred {
             self.ask_for_view(out);
         }
         self.progress(out);
@@ -338,14 +345,15 @@ impl ModSmart {
     /// Votes of an earlier life, in the present view, count: they are durable.
     fn recount_own(&mut self) {
         let (slot, me) = (self.decided().next(), self.config.me);
-        let wrote = self.open.writes.iter().find(|write| write.0 == self.view).map(|write| write.1);
-        let locked = self.open.lock.filter(|lock| lock.0 == self.view).map(|lock| lock.1);
+        let wrote =
+            self.voting.open.writes.iter().find(|write| write.0 == self.office.view).map(|write| write.1);
+        let locked = self.voting.open.lock.filter(|lock| lock.0 == self.office.view).map(|lock| lock.1);
         if wrote.is_none() && locked.is_none() {
             return;
         }
-        self.watch.slot_is_open(self.now);
-        let signature = locked.map(|digest| self.sign_accept(self.view, slot, digest));
-        let tally = self.tallies.entry(slot).or_default();
+        self.watch.slot_is_open(self.life.now);
+        let signature = locked.map(|digest| self.sign_accept(self.office.view, slot, digest));
+        let tally = self.voting.tallies.entry(slot).or_default();
         if let Some(digest) = wrote {
             tally.writes.insert(me, digest);
         }

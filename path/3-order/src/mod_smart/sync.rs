@@ -34,6 +34,8 @@ pub(super) struct Gathered {
     sync: Option<Body>,
     resent: BTreeMap<ReplicaId, Time>,
     bound: Option<Digest>,
+    /// The value with whose batch the next STOP-DATA begins, where not all fit into the one before.
+    next_batch: Option<Digest>,
 }
 
 impl Gathered {
@@ -64,13 +66,12 @@ impl ModSmart {
     /// The view was entered, or a life begins in it. [mod_smart L45]
     pub(super) fn enter_synchronization(&mut self, out: &mut Effects) {
         self.gathered = Gathered::default();
-        self.next_batch = None;
         if !self.votes() {
             return;
         }
         let collect = self.collect();
         if self.is_mine() {
-            self.own.push_back((self.ledger.records().last(), Own::Collect(collect)));
+            self.voting.own.push_back((self.ledger.records().last(), Own::Collect(collect)));
         } else if self.leader() != self.config.me {
             self.send_stop_data(collect, out);
         }
@@ -84,29 +85,29 @@ impl ModSmart {
         let mut collect = Collect {
             from: self.config.me,
             decided: self.decided(),
-            lock: self.open.lock,
-            writes: self.open.writes.clone(),
+            lock: self.voting.open.lock,
+            writes: self.voting.open.writes.clone(),
             signature: Signature::NONE,
         };
-        collect.signature = self.auth.sign(&self.collect_statement(self.view, &collect));
+        collect.signature = self.auth.sign(&self.collect_statement(self.office.view, &collect));
         collect
     }
 
     fn own_batches(&self) -> Vec<Batch> {
-        self.open.batches.values().map(|(batch, _)| batch.clone()).collect()
+        self.voting.open.batches.values().map(|(batch, _)| batch.clone()).collect()
     }
 
     /// As many of them as one message takes, and always one: the next ones the next time, so that the leader gets each. [mod_smart L45]
     pub(super) fn next_batches(&mut self) -> Vec<Batch> {
-        let all = &self.open.batches;
-        let begin = self.next_batch.filter(|_| !planted("smart-same-batches"));
-        let begin = begin.or(self.open.lock.map(|lock| lock.1)).unwrap_or(Digest::new([0; 32]));
+        let all = &self.voting.open.batches;
+        let begin = self.gathered.next_batch.filter(|_| !planted("smart-same-batches"));
+        let begin = begin.or(self.voting.open.lock.map(|lock| lock.1)).unwrap_or(Digest::new([0; 32]));
         let (mut list, mut bytes) = (Vec::new(), 0);
-        self.next_batch = None;
+        self.gathered.next_batch = None;
         for (digest, (batch, _)) in all.range(begin..).chain(all.range(..begin)) {
             bytes += batch.bytes().len();
             if bytes > BATCH_BYTES && !list.is_empty() && !planted("smart-stop-data-without-end") {
-                self.next_batch = Some(*digest);
+                self.gathered.next_batch = Some(*digest);
                 break;
             }
             list.push(batch.clone());
@@ -122,7 +123,7 @@ impl ModSmart {
     }
 
     pub(super) fn add_own_collect(&mut self, collect: Collect, out: &mut Effects) {
-        if self.is_mine() && matches!(self.phase, Phase::Syncing) {
+        if self.is_mine() && matches!(self.office.phase, Phase::Syncing) {
             let last = self.of_tenure(self.ledger.proof(self.decided()).cloned());
             let batches = self.own_batches();
             self.add_collect(collect, last, batches, out);
@@ -142,18 +143,21 @@ impl ModSmart {
             return;
         }
         if let Some(sync) = &self.gathered.sync {
-            let lately = |at: &Time| self.now.since(*at) < self.config.repeat;
+            let lately = |at: &Time| self.life.now.since(*at) < self.config.repeat;
             if self.gathered.resent.get(&from).is_some_and(lately) && !planted("smart-answers-floods") {
                 return;
             }
-            if collect.from != from || !self.collect_is_signed(self.view, &collect) {
+            if collect.from != from || !self.collect_is_signed(self.office.view, &collect) {
                 return reject(out, from, Reject::NotAllowed("a statement that does not hold"));
             }
             // It did not get it, or restarted.
-            self.gathered.resent.insert(from, self.now);
+            self.gathered.resent.insert(from, self.life.now);
             return self.send(out, from, sync.clone(), None);
         }
-        if collect.from != from || collect.decided > SLOT_MAX || !self.collect_holds(self.view, &collect) {
+        if collect.from != from
+            || collect.decided > SLOT_MAX
+            || !self.collect_holds(self.office.view, &collect)
+        {
             return reject(out, from, Reject::NotAllowed("a statement that does not hold"));
         }
         let last = match self.of_tenure(last) {
@@ -168,11 +172,11 @@ impl ModSmart {
     /// What shows that the present tenure began shows nothing to who is in it, and may be of members that it does not know.
     /// [mod_smart L114]
     fn of_tenure(&self, last: Option<Proof>) -> Option<Proof> {
-        last.filter(|proof| proof.slot > self.tenures.now().since)
+        last.filter(|proof| proof.slot > self.members.tenures.now().since)
     }
 
     fn add_collect(&mut self, collect: Collect, last: Option<Proof>, batches: Vec<Batch>, out: &mut Effects) {
-        if !matches!(self.phase, Phase::Syncing) {
+        if !matches!(self.office.phase, Phase::Syncing) {
             return;
         }
         let gathered = &mut self.gathered;
@@ -206,11 +210,11 @@ impl ModSmart {
         {
             return false;
         }
-        let own = self.open.batches.get(&proof.digest).map(|(batch, _)| batch);
+        let own = self.voting.open.batches.get(&proof.digest).map(|(batch, _)| batch);
         let Some(batch) = own.or_else(|| self.gathered.batch(proof.digest)).cloned() else { return false };
-        let view = self.view;
+        let view = self.office.view;
         self.decide(proof.clone(), batch, out);
-        self.view != view
+        self.office.view != view
     }
 
     /// Whoever accepted what is shown to be decided has it, once it hears of that. [mod_smart L154]
@@ -226,7 +230,7 @@ impl ModSmart {
     /// The last slot that all these together show to be decided. Where nobody lies, saying so shows it. [mod_smart L47]
     fn shown_by(&self, collects: &[Collect], last: Option<&Proof>) -> Slot {
         // Whoever is in this tenure knows what began it. [mod_smart L114]
-        let proven = last.map_or(Slot::ZERO, |proof| proof.slot).max(self.tenures.now().since);
+        let proven = last.map_or(Slot::ZERO, |proof| proof.slot).max(self.members.tenures.now().since);
         let claimed = collects.iter().map(|collect| collect.decided).max().unwrap_or(Slot::ZERO);
         let believed = !self.may_lie() || planted("smart-claims-believed");
         if believed { proven.max(claimed) } else { proven }
@@ -237,7 +241,7 @@ impl ModSmart {
         let collects: Vec<_> = self.gathered.collects.values().cloned().collect();
         let last = self.gathered.last.clone();
         let decided = self.shown_by(&collects, last.as_ref());
-        let value = match judge(self.trust, &collects, decided) {
+        let value = match judge(self.members.trust, &collects, decided) {
             Verdict::Unsound => return,
             Verdict::Free => None,
             Verdict::Bound(digest) => match self.gathered.batch(digest) {
@@ -247,7 +251,8 @@ impl ModSmart {
             },
         };
         self.gathered.bound = value.as_ref().map(digest_of);
-        let sync = Body::Sync { stops: self.certificate.clone(), collects, last, value: value.clone() };
+        let sync =
+            Body::Sync { stops: self.office.certificate.clone(), collects, last, value: value.clone() };
         self.send_all(out, &sync, None);
         self.gathered.sync = Some(sync);
         self.adopt(decided, value, out);
@@ -265,16 +270,16 @@ impl ModSmart {
         value: Option<Batch>,
         out: &mut Effects,
     ) {
-        if view < self.view || from != self.leader_of(view) {
+        if view < self.office.view || from != self.leader_of(view) {
             return;
         }
-        if view > self.view {
+        if view > self.office.view {
             if !self.certifies(view, &stops) {
                 return reject(out, from, Reject::NotAllowed("a SYNC without a certificate"));
             }
             self.install(view, stops, out);
         }
-        if !matches!(self.phase, Phase::Syncing) {
+        if !matches!(self.office.phase, Phase::Syncing) {
             return;
         }
         let last = self.of_tenure(last);
@@ -305,7 +310,7 @@ impl ModSmart {
             return Ok(self.shown_by(collects, last));
         }
         if !collects.is_sorted_by(|one, next| one.from < next.from)
-            || !collects.iter().all(|collect| self.collect_holds(self.view, collect))
+            || !collects.iter().all(|collect| self.collect_holds(self.office.view, collect))
         {
             return Err("a SYNC with a statement that does not hold");
         }
@@ -313,7 +318,7 @@ impl ModSmart {
             return Err("a SYNC with a decision without a proof");
         }
         let decided = self.shown_by(collects, last);
-        match (judge(self.trust, collects, decided), value) {
+        match (judge(self.members.trust, collects, decided), value) {
             (Verdict::Free, None) => Ok(decided),
             (Verdict::Bound(digest), Some(batch)) if digest_of(batch) == digest => Ok(decided),
             (Verdict::Unsound, _) => Err("a SYNC that shows too little"),
@@ -326,7 +331,7 @@ impl ModSmart {
         let base = decided.next();
         let settled = if value.is_some() { base } else { decided };
         let forced = value.map(|batch| (digest_of(&batch), batch)).filter(|_| self.decided() < base);
-        self.phase = Phase::Normal { base, forced, settled };
+        self.office.phase = Phase::Normal { base, forced, settled };
         let leader = self.leader();
         self.heard_leader(leader);
         self.begin_rates();
@@ -338,12 +343,12 @@ impl ModSmart {
     pub(super) fn repeat(&mut self, out: &mut Effects) {
         // Before it is durable it has not left the first time.
         if self.ledger.records().pending(self.ledger.records().last()).is_some()
-            || self.now.since(self.repeated) < self.config.repeat
+            || self.life.now.since(self.pace.repeated) < self.config.repeat
         {
             return;
         }
-        self.repeated = self.now;
-        match &self.phase {
+        self.pace.repeated = self.life.now;
+        match &self.office.phase {
             Phase::Syncing => {
                 if self.leader() != self.config.me {
                     let collect = self.collect();
@@ -351,7 +356,7 @@ impl ModSmart {
                 }
             }
             Phase::Normal { .. } => {
-                let late = |since| self.now.since(since) >= self.config.repeat;
+                let late = |since| self.life.now.since(since) >= self.config.repeat;
                 if self.watch.open_since().is_some_and(late) {
                     self.repeat_votes(out);
                 }
@@ -361,7 +366,7 @@ impl ModSmart {
 
     /// A connection came up: what was lost on the one before is sent again.
     pub(super) fn repeat_to(&mut self, peer: ReplicaId, out: &mut Effects) {
-        if matches!(self.phase, Phase::Syncing) && peer == self.leader() {
+        if matches!(self.office.phase, Phase::Syncing) && peer == self.leader() {
             let collect = self.collect();
             self.send_stop_data(collect, out);
         }

@@ -138,50 +138,51 @@ impl ModSmart {
     /// [mod_smart L60]
     pub(super) fn on_watch(&mut self, request: Digest) {
         if self.watch.requests.len() < WATCHED_MAX {
-            let watched = Watched { since: self.now, forwarded: false };
+            let watched = Watched { since: self.life.now, forwarded: false };
             self.watch.requests.entry(request).or_insert(watched);
         }
     }
 
     pub(super) fn heard_leader(&mut self, from: ReplicaId) {
-        if from == self.leader() && matches!(self.phase, Phase::Normal { .. }) {
-            self.watch.leader_heard = self.now;
+        if from == self.leader() && matches!(self.office.phase, Phase::Normal { .. }) {
+            self.watch.leader_heard = self.life.now;
         }
-        self.watch.heard.insert(from, self.now);
+        self.watch.heard.insert(from, self.life.now);
     }
 
     pub(super) fn hears_leader(&self) -> bool {
-        self.now.since(self.watch.leader_heard) <= self.patience()
+        self.life.now.since(self.watch.leader_heard) <= self.patience()
     }
 
     pub(super) fn hears(&self, id: ReplicaId) -> bool {
         let heard = self.watch.heard.get(&id).copied();
-        heard.is_some_and(|heard| self.now.since(heard) <= self.patience())
+        heard.is_some_and(|heard| self.life.now.since(heard) <= self.patience())
     }
 
     /// A leader that hears no quorum leaves its office, and does not come back to it in this view: who answers late must not make it a
     /// leader again beside a later one. [mod_smart L70]
     pub(super) fn step_down_alone(&mut self, out: &mut Effects) {
-        let others = self.voters.iter().filter(|id| **id != self.config.me && self.hears(**id)).count();
-        let fresh = self.now.since(self.watch.leader_heard) <= self.patience();
-        if self.leads() && !fresh && others + 1 < self.trust.agreement() as usize {
-            self.barred = true;
-            self.queue.clear();
+        let others =
+            self.members.voters.iter().filter(|id| **id != self.config.me && self.hears(**id)).count();
+        let fresh = self.life.now.since(self.watch.leader_heard) <= self.patience();
+        if self.leads() && !fresh && others + 1 < self.members.trust.agreement() as usize {
+            self.office.barred = true;
+            self.voting.queue.clear();
             self.stops.leaving = None;
             self.fail_reads(out);
         }
     }
 
     pub(super) fn note_heard(&mut self, from: ReplicaId) {
-        self.watch.heard.insert(from, self.now);
+        self.watch.heard.insert(from, self.life.now);
     }
 
     /// Whether something is late enough to be a reason to ask for another leader. [mod_smart L61-L64, L145, L150]
     pub(super) fn complaint(&self) -> Option<Complaint> {
-        if self.barred || self.stops.left() {
+        if self.office.barred || self.stops.left() {
             return Some(Complaint::Leaves);
         }
-        let (now, patience) = (self.now, self.patience());
+        let (now, patience) = (self.life.now, self.patience());
         let twice = Span::from_nanos(patience.nanos().saturating_mul(2));
         let late = |since: &Time| now.since(*since) > twice;
         let request =
@@ -194,7 +195,7 @@ impl ModSmart {
         }
         let mine = self.leader() == self.config.me;
         let silent = now.since(self.watch.leader_heard) > patience;
-        let waits = !mine || matches!(self.phase, Phase::Syncing);
+        let waits = !mine || matches!(self.office.phase, Phase::Syncing);
         if silent && waits {
             return Some(Complaint::Silence);
         }
@@ -204,7 +205,7 @@ impl ModSmart {
     /// Whether this replica has a reason of its own to doubt the leader, if not yet to complain: with crash faults nobody joins
     /// others' complaints without. [mod_smart L34]
     pub(super) fn doubts(&self) -> bool {
-        let late = |since: Time| self.now.since(since) > self.patience();
+        let late = |since: Time| self.life.now.since(since) > self.patience();
         self.config.faults.may_lie()
             || self.watch.requests.values().any(|watched| watched.forwarded)
             || self.watch.open_since.is_some_and(late)
@@ -214,19 +215,19 @@ impl ModSmart {
     /// Who lacks a slot before the view's first one can neither vote nor lead there: that it comes is waited for like for a proposal. A
     /// checkpoint takes its time, and is no leader's concern. [mod_smart L64]
     fn watch_the_base(&mut self) {
-        if let Phase::Normal { base, .. } = &self.phase
+        if let Phase::Normal { base, .. } = &self.office.phase
             && self.decided().next() < *base
             && !self.fetching.awaits_checkpoint()
             && !planted("smart-nothing-to-wait-for")
         {
-            self.watch.slot_is_open(self.now);
+            self.watch.slot_is_open(self.life.now);
         }
     }
 
     /// [mod_smart L61-L64]
     pub(super) fn look_at_the_clock(&mut self, out: &mut Effects) {
         self.watch.late = self.watch.late.minus(self.watch.late.divided(FORGOTTEN));
-        let (now, patience) = (self.now, self.patience());
+        let (now, patience) = (self.life.now, self.patience());
         for (request, watched) in &mut self.watch.requests {
             if !watched.forwarded && now.since(watched.since) > patience {
                 watched.forwarded = true;

@@ -115,7 +115,7 @@ impl Raft {
             position.index >= floor.index,
             "INV-RAFT-16: no checkpoint from before the log's beginning at {floor} is installed"
         );
-        if position.view > self.view {
+        if position.view > self.term.view() {
             self.become_follower(position.view, None, out);
         }
         let holds = self.log.view_at(position.index) == Some(position.view);
@@ -137,7 +137,7 @@ impl Raft {
         self.learn_commit(position.index, out);
         if matches!(self.role, Role::PreCandidate(_) | Role::Candidate(_)) && !self.may_stand() {
             // It learned that it does not vote any more.
-            self.become_follower(self.view, None, out);
+            self.become_follower(self.term.view(), None, out);
         }
         self.deliver(out);
     }
@@ -152,7 +152,7 @@ impl Raft {
         out: &mut Effects,
     ) {
         if !matches!(self.role, Role::Follower) {
-            self.become_follower(self.view, None, out);
+            self.become_follower(self.term.view(), None, out);
         }
         self.hold_records();
         self.log.reset(position, slot.number(), members);

@@ -11,11 +11,8 @@ use super::stays::ends_stay;
 use super::{Raft, Role, reject, send};
 use crate::Effects;
 use crate::raft::message::{Entry, EntryBody, Position, RaftMessage};
-use quorate_types::{Reject, ReplicaId, Span, Time, View, planted};
+use quorate_types::{Reject, ReplicaId, View, planted};
 use std::collections::BTreeMap;
-
-/// Failed elections in a row stretch the next time-out at most so many times.
-const BACK_OFF_MAX: u32 = 2;
 
 /// What the voters answered.
 #[derive(Debug, Default)]
@@ -24,54 +21,40 @@ pub(super) struct Votes {
 }
 
 impl Raft {
-    /// A time-out drawn anew; longer after elections that came to nothing. [raft L11]
-    pub(super) fn random_election_due(&mut self) -> Time {
-        let (min, max) = (self.config.election_min, self.config.election_max);
-        let spread =
-            max.times(1 + u64::from(self.failures.min(BACK_OFF_MAX))).nanos().saturating_sub(min.nanos());
-        self.now.plus(min).plus(Span::from_nanos(self.random.below(spread)))
-    }
-
-    pub(super) fn reset_election_timer(&mut self) {
-        self.election_due = self.random_election_due();
-    }
-
     /// Whether a live leader is known, so that nobody else should be elected. [raft L14]
     fn leader_is_alive(&self) -> bool {
-        matches!(self.role, Role::Leader(_))
-            || self.heard_leader.is_some_and(|heard| self.now.since(heard) < self.config.election_min)
+        matches!(self.role, Role::Leader(_)) || self.timer.hears_leader(self.life.now)
     }
 
     pub(super) fn on_election_timeout(&mut self, out: &mut Effects) {
-        if self.bound().is_some() {
+        if self.timer.bound(self.life.now).is_some() {
             // [raft L129]
-            let delay = Span::from_nanos(self.random.below(self.config.hint_delay_max.nanos()));
-            self.election_due = self.free_at().plus(delay);
+            self.timer.wait_for_promise(self.life.now);
             return;
         }
         if matches!(self.role, Role::Candidate(_) | Role::PreCandidate(_)) {
-            self.failures = self.failures.saturating_add(1);
+            self.timer.fail();
         }
         if !self.may_stand() {
             // [raft L123] It waits to be found.
             self.set_leader(None, out);
-            return self.reset_election_timer();
+            return self.timer.reset(self.life.now);
         }
         self.become_pre_candidate(out);
     }
 
     /// [raft L12-L13]
     fn become_pre_candidate(&mut self, out: &mut Effects) {
-        if ends_stay(self.view) {
+        if ends_stay(self.term.view()) {
             // No election can follow; only absurd messages lead here.
-            self.election_due = Time::from_nanos(u64::MAX);
+            self.timer.stop();
             return;
         }
         self.set_leader(None, out);
         self.role = Role::PreCandidate(Votes::default());
-        self.reset_election_timer();
+        self.timer.reset(self.life.now);
         let message = RaftMessage::RequestVote {
-            view: self.view.next(),
+            view: self.term.view().next(),
             last: self.log.last(),
             pre: true,
             transfer: false,
@@ -85,83 +68,84 @@ impl Raft {
 
     /// [raft L18-L20]
     pub(super) fn become_candidate(&mut self, transfer: bool, out: &mut Effects) {
-        if ends_stay(self.view) {
+        if ends_stay(self.term.view()) {
             return;
         }
         let alone = self.has_quorum(|id| id == self.config.me);
-        assert!(transfer || alone || self.bound().is_none(), "INV-RAFT-21: a promise not to vote is kept");
+        assert!(
+            transfer || alone || self.timer.bound(self.life.now).is_none(),
+            "INV-RAFT-21: a promise not to vote is kept"
+        );
         self.set_leader(None, out);
-        self.persist_vote(self.view.next(), Some(self.config.me), out);
+        self.persist_vote(self.term.view().next(), Some(self.config.me), out);
         self.role = Role::Candidate(Votes::default());
-        self.reset_election_timer();
+        self.timer.reset(self.life.now);
         let message =
-            RaftMessage::RequestVote { view: self.view, last: self.log.last(), pre: false, transfer };
+            RaftMessage::RequestVote { view: self.term.view(), last: self.log.last(), pre: false, transfer };
         for to in self.other_voters() {
-            send(out, to, message.clone(), Some(self.view_record));
+            send(out, to, message.clone(), Some(self.term.record()));
         }
         assert!(
-            self.voted == Some(self.config.me) && self.leader.is_none(),
+            self.term.voted() == Some(self.config.me) && self.term.leader().is_none(),
             "INV-RAFT-9: a candidate votes for itself"
         );
     }
 
     /// Follows `leader`, or nobody, in `view`, which is not below the present one.
     pub(super) fn become_follower(&mut self, view: View, leader: Option<ReplicaId>, out: &mut Effects) {
-        assert!(view >= self.view, "INV-RAFT-2: views only grow");
+        assert!(view >= self.term.view(), "INV-RAFT-2: views only grow");
         let was_follower = matches!(self.role, Role::Follower);
         let old = std::mem::replace(&mut self.role, Role::Follower);
         if let Role::Leader(lead) = old {
             self.end_leadership(*lead, out);
         }
-        if view > self.view {
+        if view > self.term.view() {
             self.persist_vote(view, None, out);
         }
         if !was_follower {
-            self.reset_election_timer();
+            self.timer.reset(self.life.now);
         }
         self.set_leader(leader, out);
         assert!(
-            matches!(self.role, Role::Follower) && self.leader != Some(self.config.me),
+            matches!(self.role, Role::Follower) && self.term.leader() != Some(self.config.me),
             "INV-RAFT-9: it follows"
         );
     }
 
     /// [raft L25-L27]
     fn become_leader(&mut self, out: &mut Effects) {
-        assert!(self.voted == Some(self.config.me), "INV-RAFT-9: a leader voted for itself");
+        assert!(self.term.voted() == Some(self.config.me), "INV-RAFT-9: a leader voted for itself");
         assert!(
-            self.records.pending(self.view_record).is_none(),
+            self.records.pending(self.term.record()).is_none(),
             "INV-RAFT-9: a leader's own vote is durable"
         );
-        assert!(self.view_leader.is_none(), "INV-RAFT-2: a view has one leader");
+        assert!(self.term.is_led_by_nobody(), "INV-RAFT-2: a view has one leader");
         let start = self.log.last().index.next();
-        self.failures = 0;
-        self.heard_leader = None;
-        self.view_leader = Some(self.config.me);
-        self.role = Role::Leader(Box::new(Leading::new(&self.config, start, self.now)));
+        self.timer.win();
+        self.term.see_leading(self.config.me);
+        self.role = Role::Leader(Box::new(Leading::new(&self.config, start, self.life.now)));
         self.note_round();
         self.meet_audience();
         self.set_leader(Some(self.config.me), out);
-        let appended = self.append(Entry { view: self.view, body: EntryBody::ViewStart }, out);
+        let appended = self.append(Entry { view: self.term.view(), body: EntryBody::ViewStart }, out);
         if let Role::Leader(lead) = &mut self.role {
             lead.settled = (self.log.slots(), self.log.bytes());
         }
         self.adopt_waiting_reads(out);
         self.replicate(out);
         assert!(
-            appended == start && self.log.last().view == self.view,
+            appended == start && self.log.last().view == self.term.view(),
             "INV-RAFT-10: a view starts with its own record"
         );
     }
 
     /// Somebody else leads from here on, or nobody.
     fn set_leader(&mut self, leader: Option<ReplicaId>, out: &mut Effects) {
-        if self.leader != leader || self.announced.0 != self.view {
+        if self.term.set_leader(leader) {
             self.fail_asked_reads(out);
         }
-        self.leader = leader;
         if leader.is_none() {
-            self.heard_leader = None;
+            self.timer.forget_leader();
         }
         self.announce(out);
         self.ask_leader(out);
@@ -182,43 +166,37 @@ impl Raft {
         }
         let up_to_date = last >= self.log.last() || planted("log-not-compared");
         // [raft L14] Neither votes nor goes to the higher view.
-        let alive = view > self.view && self.leader_is_alive();
+        let alive = view > self.term.view() && self.leader_is_alive();
         // [raft L129] Whoever the leader itself wants is no surprise to it.
-        let refused = view < self.view || (!transfer && (alive || self.bound().is_some()));
+        let refused =
+            view < self.term.view() || (!transfer && (alive || self.timer.bound(self.life.now).is_some()));
         if pre {
             // [raft L16-L17]
-            let granted = !refused && view > self.view && up_to_date && !self.leader_is_alive();
+            let granted = !refused && view > self.term.view() && up_to_date && !self.leader_is_alive();
             if granted {
-                self.hold_back();
+                self.timer.hold_back(self.life.now);
             }
-            let view = if granted { view } else { self.view };
+            let view = if granted { view } else { self.term.view() };
             send(out, from, RaftMessage::RequestVoteReply { view, granted, pre }, self.view_pending());
             return;
         }
         if refused {
-            let reply = RaftMessage::RequestVoteReply { view: self.view, granted: false, pre };
+            let reply = RaftMessage::RequestVoteReply { view: self.term.view(), granted: false, pre };
             send(out, from, reply, self.view_pending());
             return;
         }
         // [raft L21-L23]
-        let first = view > self.view || (self.voted.is_none() && self.view_leader.is_none());
+        let first = self.term.is_free(view);
         if first && up_to_date {
             self.persist_vote(view, Some(from), out);
             self.become_follower(view, None, out);
-            self.reset_election_timer();
-        } else if view > self.view {
+            self.timer.reset(self.life.now);
+        } else if view > self.term.view() {
             self.become_follower(view, None, out);
         }
-        let granted = self.voted == Some(from);
+        let granted = self.term.voted() == Some(from);
         let after = self.view_pending().filter(|_| !planted("vote-before-sync"));
         send(out, from, RaftMessage::RequestVoteReply { view, granted, pre }, after);
-    }
-
-    /// Lets the replica that asked first go first, so that the votes do not split. [raft L17]
-    fn hold_back(&mut self) {
-        let delay = self.config.hint_delay_max;
-        let wait = delay.nanos().saturating_add(self.random.below(delay.nanos()));
-        self.election_due = self.election_due.max(self.now.plus(Span::from_nanos(wait)));
     }
 
     pub(super) fn on_request_vote_reply(
@@ -229,14 +207,14 @@ impl Raft {
         pre: bool,
         out: &mut Effects,
     ) {
-        if view > self.view && !(pre && granted) {
+        if view > self.term.view() && !(pre && granted) {
             self.become_follower(view, None, out);
             return;
         }
         let counts = match &self.role {
             // A refusal carries the voter's view, which may be lower.
-            Role::PreCandidate(_) => pre && (!granted || view == self.view.next()),
-            Role::Candidate(_) => !pre && view == self.view,
+            Role::PreCandidate(_) => pre && (!granted || view == self.term.view().next()),
+            Role::Candidate(_) => !pre && view == self.term.view(),
             Role::Follower | Role::Leader(_) => false,
         };
         if counts {
@@ -274,8 +252,8 @@ impl Raft {
             self.become_leader(out);
         } else if !self.has_quorum(|id| given(id) != Some(false)) {
             // It can not win any more.
-            self.failures = self.failures.saturating_add(1);
-            self.become_follower(self.view, None, out);
+            self.timer.fail();
+            self.become_follower(self.term.view(), None, out);
         }
     }
 }

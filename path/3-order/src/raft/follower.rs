@@ -75,23 +75,20 @@ impl Raft {
 
     /// Follows the sender of a leader's message, unless it leads no more or never did. [raft L37-L38]
     pub(super) fn hears_leader(&mut self, from: ReplicaId, view: View, out: &mut Effects) -> bool {
-        if view < self.view {
+        if view < self.term.view() {
             // Only the view counts: it tells a former leader that it is one. Nothing of the message is repeated,
             // since the sender may lead our view by the time it reads this, and must not take it for an answer there.
             let outcome = AppendOutcome::Rejected { asked: Index::ZERO, hint: Position::ZERO };
             self.answer_append(from, 0, outcome, out);
             return false;
         }
-        if view == self.view && self.view_leader.is_some_and(|leader| leader != from) {
+        if view == self.term.view() && self.term.is_led_by_another(from) {
             reject(out, from, Reject::NotAllowed("raft: a second leader in one view"));
             return false;
         }
         self.become_follower(view, Some(from), out);
-        self.view_leader = Some(from);
-        self.heard_leader = Some(self.now);
-        self.promise();
-        self.failures = 0;
-        self.reset_election_timer();
+        self.term.see_leading(from);
+        self.timer.hear_leader(self.life.now);
         true
     }
 
@@ -148,6 +145,6 @@ impl Raft {
             AppendOutcome::Matched(index) => self.pending_up_to(index),
             AppendOutcome::Rejected { .. } => self.view_pending(),
         };
-        send(out, to, RaftMessage::AppendEntriesReply { view: self.view, round, outcome }, after);
+        send(out, to, RaftMessage::AppendEntriesReply { view: self.term.view(), round, outcome }, after);
     }
 }

@@ -18,7 +18,11 @@ impl Raft {
         let floor = self.log.floor();
         assert!(floor.index <= self.delivered(), "INV-RAFT-15: what is forgotten was handed on, {floor}");
         // A replica enters the view of its checkpoint when it starts [raft L83]; a restored one waits for the others before that.
-        assert!(!self.started || last.view <= self.view, "INV-RAFT-2: log {last} not ahead of {}", self.view);
+        assert!(
+            !self.life.started || last.view <= self.term.view(),
+            "INV-RAFT-2: log {last} not ahead of {}",
+            self.term.view()
+        );
         let (numbered, durable) = (self.records.last(), self.records.durable());
         assert!(durable <= numbered, "INV-RAFT-8: {numbered} numbered");
         self.check_durable();
@@ -48,16 +52,14 @@ impl Raft {
     }
 
     fn check_role(&self) {
-        let leads = self.leader == Some(self.config.me);
+        let leads = self.term.leader() == Some(self.config.me);
         let leader = matches!(self.role, Role::Leader(_));
         assert!(leads == leader, "INV-RAFT-9: leads exactly as leader");
-        if let Some(known) = self.leader {
-            assert!(self.view_leader == Some(known), "INV-RAFT-2: a view has one leader");
-        }
+        self.term.check();
         if let Role::Leader(lead) = &self.role {
-            assert!(self.voted == Some(self.config.me), "INV-RAFT-9: a leader voted for itself");
+            assert!(self.term.voted() == Some(self.config.me), "INV-RAFT-9: a leader voted for itself");
             assert!(lead.start <= self.log.last().index, "INV-RAFT-12: a leader keeps its log");
-            assert!(self.log.last().view == self.view, "INV-RAFT-10: a leader's log ends in its view");
+            assert!(self.log.last().view == self.term.view(), "INV-RAFT-10: a leader's log ends in its view");
             for peer in &lead.peers {
                 let (matched, next) = (peer.matched, peer.next);
                 assert!(
@@ -72,7 +74,7 @@ impl Raft {
                 );
             }
         } else if let Role::Candidate(_) = self.role {
-            assert!(self.voted == Some(self.config.me), "INV-RAFT-9: a candidate votes for itself");
+            assert!(self.term.voted() == Some(self.config.me), "INV-RAFT-9: a candidate votes for itself");
         }
     }
 }

@@ -39,29 +39,11 @@ impl RaftConfig {
 }
 
 impl Raft {
-    /// This replica heard of its leader: it votes for nobody else for a while. [raft L128]
-    pub(super) fn promise(&mut self) {
-        if self.config.lease_drift_percent.is_some() {
-            self.promised = Some(self.now.plus(self.config.election_min));
-        }
-    }
-
     /// An earlier life may have promised something. One that never entered a view promised nothing. [raft L130]
     pub(super) fn promise_again(&mut self) {
-        if self.view > View::ZERO && !planted("restarted-votes-early") {
-            self.promise();
+        if self.term.view() > View::ZERO && !planted("restarted-votes-early") {
+            self.timer.promise(self.life.now);
         }
-    }
-
-    /// Until when this replica promised not to vote, if that is not over. [raft L129]
-    pub(super) fn bound(&self) -> Option<Time> {
-        self.promised.filter(|until| self.now < *until)
-    }
-
-    /// When this replica may stand at the earliest: some time after its promise ends, since that of others may end a little later.
-    /// [raft L129]
-    pub(super) fn free_at(&self) -> Time {
-        self.bound().map_or(self.now, |until| until.plus(self.config.hint_delay_max))
     }
 
     /// A round begins now. [raft L131]
@@ -70,14 +52,14 @@ impl Raft {
         let Role::Leader(lead) = &mut self.role else { return };
         let rounds = &mut lead.lease.rounds;
         let apart = self.config.election_min.divided(MOMENTS);
-        if rounds.back().is_some_and(|(_, began)| began.plus(apart) > self.now) {
+        if rounds.back().is_some_and(|(_, began)| began.plus(apart) > self.life.now) {
             return;
         }
         // What is too old for a lease is of no use.
-        while rounds.front().is_some_and(|(_, began)| began.plus(span) <= self.now) {
+        while rounds.front().is_some_and(|(_, began)| began.plus(span) <= self.life.now) {
             rounds.pop_front();
         }
-        rounds.push_back((lead.round, self.now));
+        rounds.push_back((lead.round, self.life.now));
     }
 
     /// Every heartbeat is a round of its own where there are leases. [raft L131]
@@ -94,7 +76,8 @@ impl Raft {
     pub(super) fn note_promise(&mut self, from: ReplicaId, round: u64) {
         let Role::Leader(lead) = &mut self.role else { return };
         let begun = lead.lease.rounds.iter().rev().find(|(first, _)| *first <= round);
-        let sent = begun.map(|(_, began)| if planted("lease-from-the-answer") { self.now } else { *began });
+        let sent =
+            begun.map(|(_, began)| if planted("lease-from-the-answer") { self.life.now } else { *began });
         if let Some(peer) = lead.peers.iter_mut().find(|peer| peer.id == from) {
             peer.promised_after = peer.promised_after.max(sent);
         }
@@ -112,7 +95,7 @@ impl Raft {
         {
             return false;
         }
-        let lasts = |sent: Time| self.now < sent.plus(span);
+        let lasts = |sent: Time| self.life.now < sent.plus(span);
         let promised =
             |id| lead.peers.iter().any(|peer| peer.id == id && peer.promised_after.is_some_and(lasts));
         self.has_quorum(|id| id == me || promised(id))

@@ -156,7 +156,7 @@ impl Raft {
             self.membership_is_committed() && memberships.now().number() >= self.membership().now().number(),
             "INV-RAFT-18: one change after the other"
         );
-        self.append(Entry { view: self.view, body: EntryBody::Members(memberships) }, out);
+        self.append(Entry { view: self.term.view(), body: EntryBody::Members(memberships) }, out);
         self.meet_audience();
         self.replicate(out);
         // A round of reads that is out may need no more answers than it has: whoever left sends none.
@@ -178,7 +178,7 @@ impl Raft {
     /// The voter after a change that has most, and was heard lately.
     fn most_advanced(&self, memberships: &Memberships) -> Option<ReplicaId> {
         let Role::Leader(lead) = &self.role else { return None };
-        let alive = |peer: &&Progress| self.now.since(peer.heard) < self.config.election_max;
+        let alive = |peer: &&Progress| self.life.now.since(peer.heard) < self.config.election_max;
         let voters = lead.peers.iter().filter(|peer| memberships.now().is_voter(peer.id));
         voters.filter(alive).max_by_key(|peer| peer.matched).map(|peer| peer.id)
     }
@@ -187,15 +187,15 @@ impl Raft {
     fn leave_office(&mut self, out: &mut Effects) {
         self.tell_commit(None, out);
         if let Some(to) = self.most_advanced(&self.membership().clone()) {
-            send(out, to, RaftMessage::TimeoutNow { view: self.view }, None);
+            send(out, to, RaftMessage::TimeoutNow { view: self.term.view() }, None);
         }
-        self.become_follower(self.view, None, out);
+        self.become_follower(self.term.view(), None, out);
     }
 
     /// The followers that the leader keeps track of are those whom it sends the log.
     pub(super) fn meet_audience(&mut self) {
         let audience = self.audience();
-        let (now, next) = (self.now, self.log.last().index.next());
+        let (now, next) = (self.life.now, self.log.last().index.next());
         let Role::Leader(lead) = &mut self.role else { return };
         lead.peers.retain(|peer| audience.contains(&peer.id));
         for id in audience {

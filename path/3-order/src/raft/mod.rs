@@ -29,6 +29,8 @@ mod reads;
 mod replication;
 mod restore;
 mod stays;
+mod term;
+mod timer;
 mod transfer;
 
 pub(crate) use checkpoints::anchor_anew;
@@ -37,6 +39,7 @@ pub(crate) use stays::{first_anchor, next_anchor, rank_of, stay_of, stay_of_reco
 
 use crate::OrderMessage;
 use crate::ledger::{Delivery, Records};
+use crate::life::Life;
 use crate::raft::message::{Index, RaftMessage};
 use crate::{Anchor, Effect, Effects, Input, Order, OrderConfig, Random, Restored, Standing, Status, Stored};
 use election::Votes;
@@ -48,6 +51,8 @@ use replication::Leading;
 use restore::Replay;
 use stays::stay_of_view;
 use std::collections::BTreeMap;
+use term::Term;
+use timer::Timer;
 
 /// No view is higher: a peer that names an absurd one is refused instead of followed to the end of the numbers.
 pub const VIEW_MAX: View = View::new(1 << 62);
@@ -138,40 +143,19 @@ enum Role {
 pub struct Raft {
     config: RaftConfig,
     members: Members,
-    random: Random,
-    now: Time,
-    /// The view and the vote in it, as in the record `view_record`.
-    view: View,
-    voted: Option<ReplicaId>,
-    view_record: RecordId,
-    /// Who leads, as far as known.
-    leader: Option<ReplicaId>,
-    /// Who was seen leading in this view; never replaced within the view.
-    view_leader: Option<ReplicaId>,
-    /// What [`Effect::LeaderChanged`] said last.
-    announced: (View, Option<ReplicaId>),
+    life: Life,
+    term: Term,
+    timer: Timer,
     role: Role,
     log: Log,
     commit: Index,
     delivery: Delivery,
     records: Records,
-    election_due: Time,
-    /// When the leader was last heard of; none when nothing speaks for its life.
-    heard_leader: Option<Time>,
-    /// Until when it votes for nobody, where there are leases.
-    promised: Option<Time>,
-    /// Questions for reads answered by leases.
-    leased: u64,
     /// Followers that lost what they had acknowledged while this replica led, and how many entries, since the start.
     lost: BTreeMap<ReplicaId, u64>,
-    /// Elections in a row that came to nothing.
-    failures: u32,
     /// Only before the start.
     replay: Replay,
     reads: FollowerReads,
-    standing: Standing,
-    started: bool,
-    halted: bool,
 }
 
 impl Raft {
@@ -182,46 +166,29 @@ impl Raft {
     pub fn new(config: RaftConfig) -> Self {
         Self {
             members: Members::new(&config.members),
-            random: Random::new(config.seed),
+            timer: Timer::new(&config),
             config,
-            now: Time::ZERO,
-            view: View::ZERO,
-            voted: None,
-            view_record: RecordId::ZERO,
-            leader: None,
-            view_leader: None,
-            announced: (View::ZERO, None),
+            life: Life::default(),
+            term: Term::default(),
             role: Role::Follower,
             log: Log::new(),
             commit: Index::ZERO,
             delivery: Delivery::default(),
             records: Records::default(),
-            election_due: Time::ZERO,
-            heard_leader: None,
-            promised: None,
-            leased: 0,
             lost: BTreeMap::new(),
-            failures: 0,
             replay: Replay::default(),
             reads: FollowerReads::default(),
-            standing: Standing::default(),
-            started: false,
-            halted: false,
         }
     }
 
     fn halt(&mut self, why: Halt, out: &mut Effects) {
-        self.halted = true;
-        out.push(Effect::Halt(why));
+        self.life.halt(why, out);
     }
 
     /// Tells the other stages who leads, if that is news.
     fn announce(&mut self, out: &mut Effects) {
-        let news =
-            self.leader != self.announced.1 || (self.leader.is_some() && self.view != self.announced.0);
-        if news {
-            self.announced = (self.view, self.leader);
-            out.push(Effect::LeaderChanged { view: self.view, leader: self.leader, rotated: false });
+        if let Some(news) = self.term.announce() {
+            out.push(news);
         }
     }
 
@@ -239,7 +206,7 @@ impl Raft {
             return;
         }
         // [raft L144] From another stay of this instance: one of the two does not know yet.
-        if stay_of_view(message.view()) != stay_of_view(self.view) && !planted("stays-meet") {
+        if stay_of_view(message.view()) != stay_of_view(self.term.view()) && !planted("stays-meet") {
             return;
         }
         match message {
@@ -281,29 +248,25 @@ impl Raft {
     fn on_connected(&mut self, peer: ReplicaId, out: &mut Effects) {
         if let Role::Leader(_) = self.role {
             self.probe_again(peer, out);
-        } else if self.leader.is_none() && self.is_voter(peer) {
+        } else if self.term.leader().is_none() && self.is_voter(peer) {
             // [raft L11] What failed for want of a peer may work now.
-            self.failures = 0;
-            let due = self.random_election_due();
-            self.election_due = self.election_due.min(due);
+            self.timer.try_again(self.life.now);
         }
     }
 
     fn on_disconnected(&mut self, peer: ReplicaId, out: &mut Effects) {
         if let Role::Leader(_) = self.role {
             self.probe_again(peer, out);
-        } else if self.leader == Some(peer) {
+        } else if self.term.leader() == Some(peer) {
             // [raft L15]
-            self.heard_leader = None;
-            let delay = Span::from_nanos(self.random.below(self.config.hint_delay_max.nanos()));
-            self.election_due = self.election_due.min(self.free_at().plus(delay));
+            self.timer.lose_leader(self.life.now);
         }
     }
 
     fn on_deadline(&mut self, out: &mut Effects) {
         if let Role::Leader(_) = self.role {
             self.on_leader_deadline(out);
-        } else if self.now >= self.election_due {
+        } else if self.timer.is_over(self.life.now) {
             self.on_election_timeout(out);
         }
         self.expire_reads(out);
@@ -313,13 +276,14 @@ impl Raft {
 impl Raft {
     /// How the step leaves it behind.
     fn stand(&mut self) {
-        let leading = matches!(&self.role, Role::Leader(lead) if lead.transfer.is_none()) && !self.halted;
+        let leading =
+            matches!(&self.role, Role::Leader(lead) if lead.transfer.is_none()) && !self.life.halted;
         // The first record of a view follows everything that was committed before.
-        let settled = leading && self.log.view_at(self.delivered()) == Some(self.view);
+        let settled = leading && self.log.view_at(self.delivered()) == Some(self.term.view());
         let (in_flight, in_flight_bytes) = self.proposed_and_open();
         let holds_back = self.strains_a_follower();
-        self.standing =
-            Standing { view: self.view, leading, settled, holds_back, in_flight, in_flight_bytes };
+        self.life.standing =
+            Standing { view: self.term.view(), leading, settled, holds_back, in_flight, in_flight_bytes };
     }
 
     /// The slot after which the log begins.
@@ -327,18 +291,18 @@ impl Raft {
         if planted("floor-as-stated") {
             return self.records.stated();
         }
-        if self.started { Slot::new(self.log.floor_slots()) } else { self.forgotten_before() }
+        if self.life.started { Slot::new(self.log.floor_slots()) } else { self.forgotten_before() }
     }
 }
 
 impl Order for Raft {
     fn restore_anchor(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
-        assert!(!self.started, "an anchor is restored before the start");
+        assert!(!self.life.started, "an anchor is restored before the start");
         self.restore_position(slot, anchor)
     }
 
     fn restore(&mut self, id: RecordId, record: Stored) -> Result<(), Halt> {
-        assert!(!self.started, "records are restored before the start");
+        assert!(!self.life.started, "records are restored before the start");
         self.restore_record(id, record)
     }
 
@@ -348,7 +312,7 @@ impl Order for Raft {
     }
 
     fn restore_gap(&mut self, missing: u64) {
-        assert!(!self.started, "records are restored before the start");
+        assert!(!self.life.started, "records are restored before the start");
         self.restore_lost(missing);
     }
 
@@ -365,18 +329,16 @@ impl Order for Raft {
     }
 
     fn restore_installed(&mut self, slot: Slot, anchor: &Anchor) -> Result<(), Halt> {
-        assert!(!self.started, "a checkpoint takes the place of lost records before the start");
+        assert!(!self.life.started, "a checkpoint takes the place of lost records before the start");
         self.restore_over(slot, anchor)
     }
 
     fn start(&mut self, now: Time, out: &mut Effects) {
-        assert!(!self.started, "a protocol starts once");
-        self.started = true;
-        self.now = now;
+        self.life.start(now);
         if let Err(why) = self.finish_restoring(out) {
             return self.halt(why, out);
         }
-        self.voted = self.voted.filter(|_| !planted("vote-lost-at-restart"));
+        self.term.begin();
         // A late answer to a read of an earlier life must not answer one of this life.
         let mut numbers =
             Random::new(self.config.seed ^ now.nanos() ^ self.records.last().number().rotate_left(32));
@@ -387,7 +349,7 @@ impl Order for Raft {
         if self.has_quorum(|id| id == me) && self.is_voter(me) {
             self.become_candidate(false, out);
         } else {
-            self.reset_election_timer();
+            self.timer.reset(self.life.now);
         }
         self.tell_members(out);
         self.stand();
@@ -395,12 +357,10 @@ impl Order for Raft {
     }
 
     fn step(&mut self, now: Time, input: Input, out: &mut Effects) {
-        assert!(self.started, "a protocol steps after its start");
-        if self.halted {
+        // [raft L138] Read after the input arrived.
+        if !self.life.step(now) {
             return;
         }
-        // [raft L138] Read after the input arrived.
-        self.now = self.now.max(now);
         match input {
             Input::Propose(batch) => self.on_propose(batch, out),
             Input::Receive(verified) => {
@@ -428,13 +388,12 @@ impl Order for Raft {
     }
 
     fn deadline(&self) -> Option<Time> {
-        if self.halted || !self.started {
+        if self.life.halted || !self.life.started {
             return None;
         }
         let own = match &self.role {
             Role::Leader(lead) => Some(lead.deadline()),
-            _ if self.election_due == Time::from_nanos(u64::MAX) => None,
-            _ => Some(self.election_due),
+            _ => self.timer.due(),
         };
         [own, self.reads.deadline()].into_iter().flatten().min()
     }
@@ -448,13 +407,13 @@ impl Order for Raft {
     }
 
     fn standing(&self) -> Standing {
-        self.standing
+        self.life.standing
     }
 
     fn status(&self) -> Status {
         Status {
-            view: self.view,
-            leader: self.leader,
+            view: self.term.view(),
+            leader: self.term.leader(),
             decided: self.delivery.slot(),
             members: self.member_status(),
             caught_up: self.caught_up(),
@@ -462,7 +421,7 @@ impl Order for Raft {
             lost: self.lost.iter().map(|(replica, entries)| (*replica, *entries)).collect(),
             open: Vec::new(),
             lease: self.config.lease_drift_percent.map(|_| self.holds_lease()),
-            answered_by_lease: self.leased,
+            answered_by_lease: self.reads.leased,
             membership: self.membership().clone(),
             committed_membership: self.committed_number(),
             memberships: self.named_members(),

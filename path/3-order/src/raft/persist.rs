@@ -123,20 +123,15 @@ impl Raft {
 
     /// Enters a higher view, or casts the one vote in the present one, and writes it down. [raft L2-L4]
     pub(super) fn persist_vote(&mut self, view: View, voted: Option<ReplicaId>, out: &mut Effects) {
-        let entered = view > self.view;
-        assert!(entered || (view == self.view && self.voted.is_none()), "INV-RAFT-1: one vote in a view");
-        if entered {
-            self.view_leader = None;
-        }
-        (self.view, self.voted) = (view, voted);
-        self.view_record = self.records.persist(vote_record(view, voted), true, out);
+        self.term.cast(view, voted);
+        self.term.written(self.records.persist(vote_record(view, voted), true, out));
     }
 
     /// Writes down where the log begins, and our view and vote again: with that, older records are not needed. With
     /// `cleared` the log is empty. [raft L86]
     pub(super) fn persist_floor(&mut self, cleared: bool, out: &mut Effects) {
         let (floor, slot) = (self.log.floor(), self.log.floor_slots());
-        let record = floor_record(floor, slot, cleared, (self.view, self.voted));
+        let record = floor_record(floor, slot, cleared, (self.term.view(), self.term.voted()));
         self.records.persist_floor(record, Slot::new(slot), out);
     }
 
@@ -158,12 +153,12 @@ impl Raft {
 
     /// The record that a message with our view must wait for, if it is not durable yet. [raft L5]
     pub(super) fn view_pending(&self) -> Option<RecordId> {
-        self.records.pending(self.view_record)
+        self.records.pending(self.term.record())
     }
 
     /// The record that an acknowledgement of the log up to `index` must wait for.
     pub(super) fn pending_up_to(&self, index: Index) -> Option<RecordId> {
-        let needed = self.log.record_at(index).max(self.view_record);
+        let needed = self.log.record_at(index).max(self.term.record());
         self.records.pending(needed).filter(|_| !planted("ack-before-sync"))
     }
 

@@ -51,6 +51,8 @@ pub(super) struct FollowerReads {
     asked_due: Option<Time>,
     waiting: Vec<u64>,
     waiting_due: Option<Time>,
+    /// Questions answered by leases.
+    pub(super) leased: u64,
 }
 
 impl FollowerReads {
@@ -75,7 +77,7 @@ impl Raft {
             return self.accept_read(Reader::Host(read), out);
         }
         // [raft L72]
-        let due = self.now.plus(self.config.election_min);
+        let due = self.life.now.plus(self.config.election_min);
         self.reads.waiting.push(read);
         self.reads.waiting_due.get_or_insert(due);
         self.ask_leader(out);
@@ -111,7 +113,7 @@ impl Raft {
         }
         if leased {
             let reads = std::mem::take(&mut lead.reads.waiting);
-            self.leased += reads.len() as u64;
+            self.reads.leased += reads.len() as u64;
             return self.answer_reads(reads, out);
         }
         if lead.reads.round != 0 {
@@ -151,7 +153,7 @@ impl Raft {
                 Reader::Member(to, read) => {
                     self.tell_commit(Some(to), out);
                     let slot = Some(slot.number());
-                    send(out, to, RaftMessage::ReadIndexReply { view: self.view, read, slot }, None);
+                    send(out, to, RaftMessage::ReadIndexReply { view: self.term.view(), read, slot }, None);
                 }
             }
         }
@@ -164,7 +166,7 @@ impl Raft {
                 Reader::Host(read) => out.push(Effect::ReadFailed { read }),
                 Reader::Member(to, read) => {
                     // With a vote for its successor the leader enters that view before it leaves its office.
-                    let reply = RaftMessage::ReadIndexReply { view: self.view, read, slot: None };
+                    let reply = RaftMessage::ReadIndexReply { view: self.term.view(), read, slot: None };
                     send(out, to, reply, self.view_pending());
                 }
             }
@@ -187,25 +189,25 @@ impl Raft {
 
     /// Sends one question for all reads that wait, if a leader is known and no question is open. [raft L73]
     pub(super) fn ask_leader(&mut self, out: &mut Effects) {
-        let Some(leader) = self.leader.filter(|leader| *leader != self.config.me) else { return };
+        let Some(leader) = self.term.leader().filter(|leader| *leader != self.config.me) else { return };
         if self.reads.waiting.is_empty() || self.reads.asked_due.is_some() {
             return;
         }
         std::mem::swap(&mut self.reads.asked, &mut self.reads.waiting);
-        self.reads.asked_due = Some(self.now.plus(self.config.election_min));
+        self.reads.asked_due = Some(self.life.now.plus(self.config.election_min));
         self.reads.waiting_due = None;
         self.reads.number = self.reads.number.wrapping_add(1);
-        let message = RaftMessage::ReadIndex { view: self.view, read: self.reads.number };
+        let message = RaftMessage::ReadIndex { view: self.term.view(), read: self.reads.number };
         send(out, leader, message, self.view_pending());
     }
 
     /// [raft L76]
     pub(super) fn expire_reads(&mut self, out: &mut Effects) {
-        if self.reads.asked_due.is_some_and(|due| self.now >= due) {
+        if self.reads.asked_due.is_some_and(|due| self.life.now >= due) {
             self.fail_asked_reads(out);
             self.ask_leader(out);
         }
-        if self.reads.waiting_due.is_some_and(|due| self.now >= due) {
+        if self.reads.waiting_due.is_some_and(|due| self.life.now >= due) {
             self.reads.waiting_due = None;
             fail(&mut self.reads.waiting, out);
         }
@@ -214,7 +216,7 @@ impl Raft {
     pub(super) fn on_read_index(&mut self, from: ReplicaId, view: View, read: u64, out: &mut Effects) {
         let reader = Reader::Member(from, read);
         if let Role::Leader(lead) = &self.role
-            && view == self.view
+            && view == self.term.view()
         {
             let all = lead.reads.out.iter().chain(&lead.reads.waiting);
             let of_member = all.filter(|read| matches!(read.reader, Reader::Member(id, _) if id == from));
@@ -230,7 +232,7 @@ impl Raft {
         send(
             out,
             from,
-            RaftMessage::ReadIndexReply { view: self.view, read, slot: None },
+            RaftMessage::ReadIndexReply { view: self.term.view(), read, slot: None },
             self.view_pending(),
         );
     }
@@ -244,12 +246,13 @@ impl Raft {
         slot: Option<u64>,
         out: &mut Effects,
     ) {
-        let open = self.reads.asked_due.is_some() && self.reads.number == read && self.leader == Some(from);
+        let open =
+            self.reads.asked_due.is_some() && self.reads.number == read && self.term.leader() == Some(from);
         if !open {
             return;
         }
         match slot {
-            Some(slot) if view == self.view => {
+            Some(slot) if view == self.term.view() => {
                 self.reads.asked_due = None;
                 for read in self.reads.asked.drain(..) {
                     out.push(Effect::ReadConfirmed { read, slot: Slot::new(slot) });

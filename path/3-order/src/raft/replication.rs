@@ -159,7 +159,7 @@ impl Raft {
     fn lead(&mut self, out: &mut Effects, work: impl FnOnce(&mut Leading, &mut Sender<'_>)) {
         let Role::Leader(lead) = &mut self.role else { return };
         let mut sender = Sender {
-            view: self.view,
+            view: self.term.view(),
             commit: self.commit,
             round: lead.round,
             log: &self.log,
@@ -175,7 +175,7 @@ impl Raft {
         if !matches!(&self.role, Role::Leader(lead) if lead.transfer.is_none()) {
             return;
         }
-        self.append(Entry { view: self.view, body: EntryBody::Batch(batch) }, out);
+        self.append(Entry { view: self.term.view(), body: EntryBody::Batch(batch) }, out);
         self.replicate(out);
     }
 
@@ -200,7 +200,7 @@ impl Raft {
 
     /// A heartbeat to every follower; carries the round.
     pub(super) fn heartbeat(&mut self, out: &mut Effects) {
-        let due = self.now.plus(self.config.heartbeat);
+        let due = self.life.now.plus(self.config.heartbeat);
         self.lead(out, |lead, sender| {
             lead.heartbeat_due = due;
             for peer in &mut lead.peers {
@@ -230,14 +230,14 @@ impl Raft {
 
     pub(super) fn on_leader_deadline(&mut self, out: &mut Effects) {
         let Role::Leader(lead) = &mut self.role else { return };
-        let heartbeat = self.now >= lead.heartbeat_due;
-        let commit = lead.commit_due.is_some_and(|due| self.now >= due);
+        let heartbeat = self.life.now >= lead.heartbeat_due;
+        let commit = lead.commit_due.is_some_and(|due| self.life.now >= due);
         if heartbeat || commit {
             lead.commit_due = None;
         }
         if heartbeat {
             if !self.hears_quorum() {
-                return self.become_follower(self.view, None, out);
+                return self.become_follower(self.term.view(), None, out);
             }
             self.begin_heartbeat_round();
             self.heartbeat(out);
@@ -253,7 +253,7 @@ impl Raft {
     /// [raft L55]
     fn hears_quorum(&self) -> bool {
         let Role::Leader(lead) = &self.role else { return false };
-        let heard = |peer: &Progress| self.now.since(peer.heard) < self.config.election_max;
+        let heard = |peer: &Progress| self.life.now.since(peer.heard) < self.config.election_max;
         self.has_quorum(|id| {
             id == self.config.me || lead.peers.iter().any(|peer| peer.id == id && heard(peer))
         })
@@ -268,11 +268,11 @@ impl Raft {
         out: &mut Effects,
     ) {
         // [raft L58]
-        if view > self.view {
+        if view > self.term.view() {
             return self.become_follower(view, None, out);
         }
         let Role::Leader(lead) = &mut self.role else { return };
-        if view < self.view {
+        if view < self.term.view() {
             return;
         }
         // [raft L59]
@@ -287,12 +287,12 @@ impl Raft {
         }
         let (begun, mut ask_again) = (lead.round, false);
         let Some(peer) = lead.peer_mut(from) else { return };
-        peer.heard = self.now;
+        peer.heard = self.life.now;
         peer.round = peer.round.max(round);
         match outcome {
             AppendOutcome::Matched(index) => {
                 peer.accept(index, begun, &self.log);
-                peer.catch_up(&self.log, self.now, self.config.election_min);
+                peer.catch_up(&self.log, self.life.now, self.config.election_min);
             }
             AppendOutcome::Rejected { asked, hint } => {
                 // [raft L35] The leader's last position that the follower may have, too.
@@ -356,7 +356,7 @@ impl Raft {
             return;
         }
         assert!(
-            self.log.view_at(reached) == Some(self.view) || planted("older-view-by-counting"),
+            self.log.view_at(reached) == Some(self.term.view()) || planted("older-view-by-counting"),
             "INV-RAFT-10: a leader counts entries of its own view"
         );
         self.learn_commit(reached, out);
@@ -376,7 +376,7 @@ impl Raft {
             // Others wait for a no-op: it is proposed for no other reason.
             let fills = self.log.has_no_op(before.next(), reached);
             let delay = if fills { Span::ZERO } else { self.config.commit_delay };
-            let due = self.now.plus(delay);
+            let due = self.life.now.plus(delay);
             lead.commit_due = Some(lead.commit_due.map_or(due, |before| before.min(due)));
         }
         self.commit_to(reached, out);
@@ -427,7 +427,7 @@ impl Raft {
         }
         let all = self.log.bytes();
         lead.peers.iter().any(|peer| {
-            let live = self.now.since(peer.heard) < self.config.election_max;
+            let live = self.life.now.since(peer.heard) < self.config.election_max;
             let reachable = peer.flow != Flow::Checkpoint && peer.matched.next() >= self.log.first_kept();
             live && reachable && peer.lag(all) > self.config.cache_bytes as u64 / 2
         })
@@ -436,7 +436,7 @@ impl Raft {
     /// [raft L124]
     pub(super) fn caught_up(&self) -> Vec<ReplicaId> {
         let Role::Leader(lead) = &self.role else { return Vec::new() };
-        let heard = |peer: &&Progress| self.now.since(peer.heard) < self.config.election_max;
+        let heard = |peer: &&Progress| self.life.now.since(peer.heard) < self.config.election_max;
         let near = |peer: &&Progress| peer.caught_up && peer.flow == Flow::Stream;
         lead.peers.iter().filter(heard).filter(near).map(|peer| peer.id).collect()
     }
@@ -444,7 +444,7 @@ impl Raft {
     /// A new leader takes everybody for alive at first; who accepted something from it is.
     pub(super) fn there(&self) -> Vec<ReplicaId> {
         let Role::Leader(lead) = &self.role else { return Vec::new() };
-        let heard = |peer: &&Progress| self.now.since(peer.heard) < self.config.election_max;
+        let heard = |peer: &&Progress| self.life.now.since(peer.heard) < self.config.election_max;
         let accepted = lead.peers.iter().filter(|peer| peer.matched > Index::ZERO);
         accepted.filter(heard).map(|peer| peer.id).collect()
     }
@@ -454,7 +454,7 @@ impl Raft {
         let all = self.log.bytes();
         let describe = |peer: &Progress| {
             let lacks = all.saturating_sub(self.log.bytes_at(peer.matched));
-            let heard = self.now.since(peer.heard) < self.config.election_max;
+            let heard = self.life.now.since(peer.heard) < self.config.election_max;
             (peer.id, if peer.flow == Flow::Checkpoint { u64::MAX } else { lacks }, heard)
         };
         lead.peers.iter().map(describe).collect()

@@ -147,24 +147,28 @@ impl Raft {
             }
             RECORD_VOTE => {
                 let (view, voted) = read_vote(&record)?;
-                let first = view == self.view && self.voted.is_none() && voted.is_some();
-                if view <= self.view && !first {
-                    return Err(inconsistent(format!("a vote in {view} follows one in {}", self.view)));
+                let first = view == self.term.view() && self.term.voted().is_none() && voted.is_some();
+                if view <= self.term.view() && !first {
+                    return Err(inconsistent(format!(
+                        "a vote in {view} follows one in {}",
+                        self.term.view()
+                    )));
                 }
                 self.restore_vote(id, view, voted)?;
             }
             RECORD_FLOOR => {
                 let (floor, slot, cleared, (view, voted)) = read_floor(&record)?;
-                let same = view == self.view && (voted == self.voted || self.voted.is_none());
-                let later = self.replay.gap && (view > self.view || same);
-                let first = self.view == View::ZERO && self.voted.is_none();
+                let same =
+                    view == self.term.view() && (voted == self.term.voted() || self.term.voted().is_none());
+                let later = self.replay.gap && (view > self.term.view() || same);
+                let first = self.term.view() == View::ZERO && self.term.voted().is_none();
                 let fits = if self.replay.vouched {
-                    (view, voted) == (self.view, self.voted)
+                    (view, voted) == (self.term.view(), self.term.voted())
                 } else {
                     first || later
                 };
                 if !fits {
-                    return Err(inconsistent(format!("{view} is restated in {}", self.view)));
+                    return Err(inconsistent(format!("{view} is restated in {}", self.term.view())));
                 }
                 self.restore_vote(id, view, voted)?;
                 self.restore_floor(floor, slot, cleared)?;
@@ -179,7 +183,7 @@ impl Raft {
         if view < self.replay.highest {
             return Err(inconsistent(format!("{view} follows entries of {}", self.replay.highest)));
         }
-        (self.view, self.voted, self.view_record) = (view, voted, id);
+        self.term.restore(view, voted, id);
         self.replay.vouched = true;
         Ok(())
     }
@@ -217,8 +221,8 @@ impl Raft {
             return Err(inconsistent(format!("the entry at index {index} follows index {}", replay.end)));
         }
         let known = replay.vouched || !(replay.anchored || replay.gap);
-        if entry.view == View::ZERO || (known && entry.view > self.view) {
-            let why = format!("the entry at index {index} is of {} in {}", entry.view, self.view);
+        if entry.view == View::ZERO || (known && entry.view > self.term.view()) {
+            let why = format!("the entry at index {index} is of {} in {}", entry.view, self.term.view());
             return Err(inconsistent(why));
         }
         replay.highest = replay.highest.max(entry.view);
@@ -326,11 +330,11 @@ impl Raft {
                 "the log begins at index {begin}, and the checkpoint ends at {anchor}"
             )));
         }
-        if replay.highest > self.view {
+        if replay.highest > self.term.view() {
             let highest = replay.highest;
             return Err(inconsistent(format!("no record says what was voted in or after {highest}")));
         }
-        if anchor.view > self.view {
+        if anchor.view > self.term.view() {
             self.persist_vote(anchor.view, None, out);
         }
         if !replay.continues(anchor) {

@@ -17,5 +17,7 @@ mod reads;
 mod replication;
 mod restart;
 mod stays;
+mod term;
+mod timer;
 mod transfer;
 mod world;

@@ -30,7 +30,7 @@ impl Raft {
         }
         // Who does not vote stands for no election.
         let mut voters = lead.peers.iter().filter(|peer| members.is_voter(peer.id));
-        let alive = |heard: Time| self.now.since(heard) < self.config.election_max;
+        let alive = |heard: Time| self.life.now.since(heard) < self.config.election_max;
         let chosen = match target {
             Some(id) => voters.find(|peer| peer.id == id),
             None => {
@@ -38,12 +38,12 @@ impl Raft {
                 let complete: Vec<_> = able.iter().filter(|peer| peer.matched >= self.commit).collect();
                 match complete.len() as u64 {
                     0 => able.into_iter().max_by_key(|peer| peer.matched),
-                    many => Some(*complete[self.random.below(many) as usize]),
+                    many => Some(*complete[self.timer.draw(many) as usize]),
                 }
             }
         };
         let Some(chosen) = chosen else { return };
-        let due = self.now.plus(self.config.election_max);
+        let due = self.life.now.plus(self.config.election_max);
         // The lease ends with this. [raft L136]
         lead.transfer = Some(Transfer { target: chosen.id, due, asked: false });
         self.advance_transfer(out);
@@ -57,7 +57,7 @@ impl Raft {
         if target.is_some_and(|peer| peer.matched == self.log.last().index) {
             transfer.asked = true;
             lead.lease.offered = true;
-            send(out, transfer.target, RaftMessage::TimeoutNow { view: self.view }, None);
+            send(out, transfer.target, RaftMessage::TimeoutNow { view: self.term.view() }, None);
         }
     }
 
@@ -74,7 +74,7 @@ impl Raft {
     /// [raft L63]
     pub(super) fn expire_transfer(&mut self) {
         if let Role::Leader(lead) = &mut self.role
-            && lead.transfer.as_ref().is_some_and(|transfer| self.now >= transfer.due)
+            && lead.transfer.as_ref().is_some_and(|transfer| self.life.now >= transfer.due)
         {
             lead.transfer = None;
         }
@@ -82,10 +82,10 @@ impl Raft {
 
     /// [raft L64-L65]
     pub(super) fn on_timeout_now(&mut self, from: ReplicaId, view: View, out: &mut Effects) {
-        if view != self.view || !matches!(self.role, Role::Follower) || !self.may_stand() {
+        if view != self.term.view() || !matches!(self.role, Role::Follower) || !self.may_stand() {
             return;
         }
-        if self.view_leader.is_some_and(|leader| leader != from) {
+        if self.term.is_led_by_another(from) {
             return reject(out, from, Reject::NotAllowed("raft: only the leader hands on its office"));
         }
         self.become_candidate(true, out);

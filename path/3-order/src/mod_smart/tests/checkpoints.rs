@@ -86,7 +86,7 @@ fn what_a_checkpoint_holds_is_forgotten() {
         assert!(keep > RecordId::new(6), "{keep}");
         for from in 1..=keep.number() {
             let (order, effects) = restart(&one, model, &one.disk[from as usize - 1..], 6);
-            assert_eq!(order.view, one.order.view);
+            assert_eq!(order.office.view, one.order.office.view);
             let slots: Vec<_> = decisions(&effects).iter().map(|(slot, _)| *slot).collect();
             assert_eq!(slots, [7, 8, 9, 10], "from record {from}");
         }
@@ -117,8 +117,8 @@ fn the_records_of_open_votes_stay() {
     one.step(Input::Trim { slot: Slot::new(10) });
     let keep = one.order.keep_from().expect("records");
     let (order, _) = restart(&one, Byzantine, &one.disk[keep.number() as usize - 1..], 10);
-    assert_eq!(order.open.writes, one.order.open.writes);
-    assert_eq!(order.open.writes.len(), 1);
+    assert_eq!(order.voting.open.writes, one.order.voting.open.writes);
+    assert_eq!(order.voting.open.writes.len(), 1);
 }
 
 /// A log that begins after its checkpoint is a reason to stop; unless it is known that a later checkpoint was lost.
@@ -161,7 +161,7 @@ fn a_checkpoint_leads_forward_and_back() {
     one.hear(1, 1, Body::Propose { slot: Slot::new(11), batch: some(11) });
     let out = one.step(Input::Installed { slot: Slot::new(20), anchor });
     assert_eq!(decisions(&out), []);
-    assert_eq!((one.order.decided(), one.order.open.writes.len()), (Slot::new(20), 0));
+    assert_eq!((one.order.decided(), one.order.voting.open.writes.len()), (Slot::new(20), 0));
     let out = one.decide(1, 21, 1, &some(21));
     assert_eq!(decisions(&out), [(21, some(21))]);
     let keep = one.order.keep_from().expect("records").number() as usize;

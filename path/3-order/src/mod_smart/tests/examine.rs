@@ -181,5 +181,5 @@ fn little_is_remembered() {
     one.step(vouched(1, 7));
     one.vouches = true;
     one.decide(1, 1, 1, &some(1));
-    assert!(one.order.vouched.is_empty(), "what is decided is over");
+    assert!(one.order.voting.vouched.is_empty(), "what is decided is over");
 }

@@ -78,7 +78,7 @@ fn after_change(me: usize, model: FaultModel, members: usize, now: &Membership) 
     let effects = one.hear(1, 1, Body::Decision { proof, batch: batch.clone() });
     let voters: Vec<_> = now.voters().collect();
     let begins = if voters.contains(&replica(0)) { second(voters.len() as u64) } else { (1 << 40) + 1 };
-    assert_eq!((decisions(&effects).len(), one.order.view.number()), (1, begins));
+    assert_eq!((decisions(&effects).len(), one.order.office.view.number()), (1, begins));
     (one, batch)
 }
 
@@ -106,7 +106,7 @@ fn the_old_members_decide_the_change_and_the_new_ones_what_follows() {
     let proposal = |body: &Body| matches!(body, Body::Propose { slot, .. } if slot.number() == 3);
     assert_eq!(receivers(&effects, proposal), [2, 3], "the next slot is for the new ones");
     assert_eq!(status.committed_membership, MembershipId::FIRST, "nobody knows yet that they are there");
-    let own = one.order.tenures.batch(None, replica(1));
+    let own = one.order.members.tenures.batch(None, replica(1));
     let accept = |one: &One, from| one.accept(from, second(3), 3, value(&own));
     let left = accept(&one, 0);
     let effects = one.hear_in(2, 0, second(3), left);
@@ -125,11 +125,14 @@ pub(super) fn a_membership_begins_in_a_view_of_its_own_wherever_its_slot_was_dec
     let mut there = One::new(2, 3, Crash);
     let stops = there.stops(7, &[0, 1]);
     there.hear(1, 7, Body::Certificate { stops });
-    assert_eq!(there.order.view.number(), 7);
+    assert_eq!(there.order.office.view.number(), 7);
     let (_, batch) = first_change(3, &now, 0);
     let proof = proof_in(&there, 1, 7, 1, &batch, &[]);
     there.hear(1, 7, Body::Decision { proof, batch });
-    assert_eq!((here.order.view, there.order.view), (View::new(second(3)), View::new(second(3))));
+    assert_eq!(
+        (here.order.office.view, there.order.office.view),
+        (View::new(second(3)), View::new(second(3)))
+    );
 }
 
 /// T13: who proves a slot are those who voted on it, not those who vote now.
@@ -179,7 +182,7 @@ fn who_is_behind_is_shown_what_ended_its_membership() {
     let effects = one.hear_in(1, 2, 1, stop.clone());
     let shown = sent(&effects, 2);
     assert!(matches!(&shown[..], [Body::Decision { batch: one, .. }] if *one == batch), "{shown:?}");
-    assert_eq!(one.order.view.number(), second(3), "and has no say");
+    assert_eq!(one.order.office.view.number(), second(3), "and has no say");
     assert!(sent(&one.hear_in(1, 2, 1, stop.clone()), 2).is_empty(), "once a tick");
     let effects = one.hear_in(1, 8, 1, stop);
     assert_eq!((rejected(&effects), sent(&effects, 8).len()), (1, 0), "a stranger is shown nothing");
@@ -194,7 +197,7 @@ fn who_is_ahead_is_asked_for_what_is_missing() {
         matches!(&sent(&effects, 3)[..], [Body::Fetch { slot, .. }] if *slot == Slot::FIRST),
         "{effects:?}"
     );
-    assert_eq!((one.order.view, rejected(&effects)), (View::FIRST, 0));
+    assert_eq!((one.order.office.view, rejected(&effects)), (View::FIRST, 0));
     let effects = one.hear_in(2, 1, 1, Body::Alive { decided: Slot::new(4), round: 1 });
     assert_eq!(rejected(&effects), 1, "no view of that membership");
 }
@@ -206,7 +209,7 @@ fn nobody_asks_for_a_view_of_another_membership() {
     assert_eq!(rejected(&one.hear(1, 1, stop)), 1);
     let stops = one.stops(second(4), &[1, 2, 3]);
     assert_eq!(rejected(&one.hear_in(1, 1, second(4), Body::Certificate { stops })), 1);
-    assert_eq!(one.order.view, View::FIRST);
+    assert_eq!(one.order.office.view, View::FIRST);
 }
 
 /// A learner is sent what is decided, asks for what it lacks, and votes for nothing.
@@ -238,7 +241,7 @@ fn a_learner_listens() {
 fn the_leader_tells_those_who_listen_and_knows_who_has_caught_up() {
     let now = membership(2, &[0, 1, 2], &[3]);
     let (mut one, _) = after_change(0, Crash, 3, &now);
-    let establishing = one.order.tenures.batch(None, replica(0));
+    let establishing = one.order.members.tenures.batch(None, replica(0));
     let accept = one.accept(1, second(3), 2, value(&establishing));
     one.hear_in(2, 1, second(3), accept);
     assert!(one.order.status().caught_up.is_empty());
@@ -291,7 +294,7 @@ fn who_left_hears_and_answers() {
     let now = membership(2, &[1, 2, 3], &[]);
     let (mut one, batch) = after_change(0, Crash, 3, &now);
     assert!(!one.order.votes());
-    let view = one.order.view.number();
+    let view = one.order.office.view.number();
     one.step(Input::Propose(some(1)));
     let effects = one.hear_in(2, 3, view, Body::Fetch { slot: Slot::FIRST, count: 9 });
     assert!(matches!(&sent(&effects, 3)[..], [Body::Decision { batch: one, .. }] if *one == batch));
@@ -328,10 +331,10 @@ fn a_restart_in_the_middle_goes_on_with_the_new_members() {
     // The last that is durable is the decision, or its own view, or what it proposed there.
     for kept in 2..=one.disk.len() {
         let again = One::restored(0, 3, Crash, one.disk[..kept].to_vec());
-        assert_eq!((again.order.view.number(), again.order.decided().number()), (second(3), 1));
-        assert_eq!(again.order.voters, [replica(0), replica(1), replica(3)]);
+        assert_eq!((again.order.office.view.number(), again.order.decided().number()), (second(3), 1));
+        assert_eq!(again.order.members.voters, [replica(0), replica(1), replica(3)]);
         // Who led in an earlier life leads no more; nobody did in a life that did not know of it.
-        assert_eq!(again.order.barred, kept > 2);
+        assert_eq!(again.order.office.barred, kept > 2);
     }
 }
 
@@ -339,13 +342,13 @@ fn a_restart_in_the_middle_goes_on_with_the_new_members() {
 fn a_checkpoint_beyond_the_log_brings_the_membership() {
     let now = membership(2, &[0, 1, 3], &[]);
     let (mut ahead, _) = after_change(0, Crash, 3, &now);
-    let establishing = ahead.order.tenures.batch(None, replica(0));
+    let establishing = ahead.order.members.tenures.batch(None, replica(0));
     let accept = ahead.accept(1, second(3), 2, value(&establishing));
     ahead.hear_in(2, 1, second(3), accept);
     let (slot, anchor) = (Slot::new(2), ahead.order.anchor(Slot::new(2)).expect("known"));
     let mut one = One::new(3, 3, Crash);
     let effects = one.step(Input::Installed { slot, anchor: anchor.clone() });
-    assert_eq!((told(&effects), one.order.view.number()), (vec![(2, true)], second(3)));
+    assert_eq!((told(&effects), one.order.office.view.number()), (vec![(2, true)], second(3)));
     assert_eq!(one.order.anchor(slot), Some(anchor.clone()));
     let mut order = One::fresh(3, 3, Crash);
     order.restore_anchor(slot, &anchor).expect("an anchor of ours");
@@ -353,6 +356,10 @@ fn a_checkpoint_beyond_the_log_brings_the_membership() {
         let mut order = One::fresh(3, 3, Crash);
         order.restore_anchor(slot, &anchor).expect("an anchor of ours");
         let again = One::begun(order, 3, 3, Crash, one.disk[..kept].to_vec());
-        assert_eq!((again.order.view.number(), again.order.decided()), (second(3), slot), "{kept} records");
+        assert_eq!(
+            (again.order.office.view.number(), again.order.decided()),
+            (second(3), slot),
+            "{kept} records"
+        );
     }
 }

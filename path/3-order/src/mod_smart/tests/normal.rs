@@ -154,7 +154,7 @@ pub(super) fn accepts_bind_slot_view_value_and_signer() {
     }
     let none = Body::Accept { slot: Slot::new(1), digest, signature: Signature::NONE };
     assert_eq!(rejected(&one.hear(2, 1, none)), 1);
-    assert_eq!(one.order.tallies[&Slot::new(1)].accepts.len(), 2, "its own and one more");
+    assert_eq!(one.order.voting.tallies[&Slot::new(1)].accepts.len(), 2, "its own and one more");
     let right = one.accept(3, 1, 1, digest);
     assert_eq!(decisions(&one.hear(3, 1, right)), [(1, some(7))]);
 }
@@ -234,7 +234,7 @@ pub(super) fn votes_far_ahead_are_not_kept() {
         let vote = one.accept(3, 1, slot, value(&some(7)));
         one.hear(3, 1, vote);
     }
-    assert!(one.order.tallies.len() <= 4, "{} slots", one.order.tallies.len());
+    assert!(one.order.voting.tallies.len() <= 4, "{} slots", one.order.voting.tallies.len());
 }
 
 /// What was said for another membership counts for nothing, whoever signed it.
@@ -246,7 +246,7 @@ fn messages_of_another_membership_are_refused() {
     let message = OrderMessage::of(message);
     let out = one.step(Input::Receive(Verified::vouch(super::world::replica(2), message)));
     assert_eq!(rejected(&out), 1);
-    assert!(one.order.tallies.is_empty());
+    assert!(one.order.voting.tallies.is_empty());
 }
 
 #[test]

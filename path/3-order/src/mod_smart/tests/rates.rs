@@ -86,7 +86,7 @@ impl Group {
         let proof = Some(self.one.proof(1, last, &some(last), &[1, 2, 3]));
         let body = Body::Sync { stops, collects, last: proof, value: None };
         self.one.hear(self.leader(), self.view, body);
-        assert_eq!(self.one.order.view.number(), self.view);
+        assert_eq!(self.one.order.office.view.number(), self.view);
     }
 }
 

@@ -83,7 +83,7 @@ fn a_view_survives() {
     let stops = one.stops(3, &[1, 2, 3]);
     one.hear(3, 3, Body::Certificate { stops: stops.clone() });
     let mut again = One::restored(0, 4, Byzantine, one.disk);
-    assert_eq!(again.order.view, View::new(3));
+    assert_eq!(again.order.office.view, View::new(3));
     let out = again.hear(1, 1, Body::Alive { decided: Slot::ZERO, round: 1 });
     assert_eq!(sent(&out, 1), [Body::Certificate { stops }]);
     assert_eq!(sent(&again.hear(3, 3, propose(1, 7)), 1), []);
@@ -309,7 +309,7 @@ fn a_checkpoint_ahead_of_the_log_is_trimmed_to_as_far_as_that_goes() {
     again.step(Input::Trim { slot: Slot::new(4) });
     assert_eq!((again.order.restored().begins_after, again.order.decided()), (Slot::new(3), Slot::new(3)));
     let again = after_checkpoint(4, Crash, 3, &again.disk);
-    assert_eq!(again.order.open.lock, Some((View::FIRST, value(&some(4)))));
+    assert_eq!(again.order.voting.open.lock, Some((View::FIRST, value(&some(4)))));
 }
 
 /// What leads to the checkpoint is in the log: nobody need be given that checkpoint on this replica's word.

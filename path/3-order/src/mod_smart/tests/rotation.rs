@@ -121,7 +121,7 @@ fn liars_do_not_split_those_who_pass_over_others() {
                 let signature = world.auth(liar).sign(&world.order(0).stop_statement(View::new(14)));
                 let (asked, why) = (View::new(14), Complaint::Rotation);
                 let body = Body::Stop { asked, why, decided, signature };
-                let (membership, view) = (MembershipId::new(1), world.order(0).view);
+                let (membership, view) = (MembershipId::new(1), world.order(0).office.view);
                 world.send(liar, to, encode(&ModSmartMessage { membership, view, body }));
             }
         }
@@ -221,7 +221,7 @@ fn a_shift_is_so_many_slots() {
             asked = stops(&one.decide(1, slot, 1, &some(slot)));
         }
         assert_eq!(asked, [(2, Complaint::Rotation)], "{model:?}");
-        assert!(one.order.leader() != one.order.config.me && one.order.view.number() == 1);
+        assert!(one.order.leader() != one.order.config.me && one.order.office.view.number() == 1);
         let rest = one.pass(Span::from_millis(400));
         assert!(stops(&rest).contains(&(2, Complaint::Rotation)), "until it happens");
     }
@@ -281,7 +281,7 @@ fn liars_end_no_shift() {
         let stop = one.stop(from, 2, Complaint::Rotation);
         assert_eq!(stops(&one.hear(from, 1, stop)), []);
     }
-    assert_eq!(one.order.view.number(), 1);
+    assert_eq!(one.order.office.view.number(), 1);
 }
 
 /// The usual random schedules, and those with adversaries, where views change all the time anyway.

@@ -79,7 +79,7 @@ pub(super) fn more_than_f_complaints_are_joined() {
     let stop = one.stop(3, 2, Complaint::Silence);
     let out = one.hear(3, 1, stop);
     assert_eq!(asked(&out, 3), [(2, Complaint::Joined)]);
-    assert_eq!(one.order.view.number(), 2, "three of four ask for it");
+    assert_eq!(one.order.office.view.number(), 2, "three of four ask for it");
     assert!(
         sent(&out, 2).iter().any(|body| matches!(body, Body::StopData { .. })),
         "to the leader of view 2"
@@ -95,7 +95,7 @@ fn the_last_stop_of_a_member_counts() {
         let stop = one.stop(from, view, Complaint::Silence);
         one.hear(from, 1, stop);
     }
-    assert_eq!(one.order.view.number(), 2, "three of four ask for it");
+    assert_eq!(one.order.office.view.number(), 2, "three of four ask for it");
 }
 
 /// A leader that lies leaves for another view with each: those that have a reason of their own stay together.
@@ -132,7 +132,7 @@ pub(super) fn where_nobody_lies_who_hears_the_leader_stays() {
     assert_eq!(asked(&one.hear(2, 1, stop.clone()), 2), []);
     one.pass(Span::from_millis(400));
     one.hear(2, 1, stop);
-    assert_eq!(one.order.view.number(), 2, "now it has not heard the leader either");
+    assert_eq!(one.order.office.view.number(), 2, "now it has not heard the leader either");
 }
 
 /// T22: a complaint that is not repeated is over. Long after, another one alone deposes nobody.
@@ -167,7 +167,7 @@ fn a_view_needs_a_certificate() {
     let show = |stops| {
         let mut one = one();
         let out = one.hear(3, 2, Body::Certificate { stops });
-        (rejected(&out), one.order.view.number())
+        (rejected(&out), one.order.office.view.number())
     };
     assert_eq!(show(one().stops(2, &[1, 2, 3])), (0, 2));
     assert_eq!(show(one().stops(2, &[1, 2])), (1, 1), "too few");

@@ -155,18 +155,18 @@ pub(super) fn what_was_written_in_many_views_fits_into_frames() {
     let values: Vec<Batch> = (0..WRITES_MAX as u64).map(large).collect();
     for (view, batch) in (1..).zip(&values) {
         let digest = value(batch);
-        one.order.open.note_write(View::new(view), digest);
+        one.order.voting.open.note_write(View::new(view), digest);
         let record = one.order.ledger.records().last();
-        one.order.open.batches.insert(digest, (batch.clone(), record));
+        one.order.voting.open.batches.insert(digest, (batch.clone(), record));
     }
     let locked = value(&values[3]);
-    one.order.open.lock = Some((View::new(4), locked));
+    one.order.voting.open.lock = Some((View::new(4), locked));
     let (mut shown, mut first) = (std::collections::BTreeSet::new(), None);
     for _ in 0..WRITES_MAX {
         let batches = one.order.next_batches();
         first = first.or(batches.first().map(value));
         shown.extend(batches.iter().map(value));
-        let writes = one.order.open.writes.clone();
+        let writes = one.order.voting.open.writes.clone();
         let writes: Vec<_> = writes.iter().map(|(view, digest)| (view.number(), *digest)).collect();
         let collect = one.collect(0, 17, 0, Some((4, locked)), &writes);
         let members: Vec<usize> = (0..4).collect();
@@ -278,7 +278,7 @@ fn one_sync_begins_a_view() {
     let none: Vec<_> = (1..4).map(|from| one.collect(from, 2, 0, None, &[])).collect();
     let sync = sync_of(&one, 2, none, None, None);
     one.hear(3, 2, sync.clone());
-    assert!(!matches!(one.order.phase, crate::mod_smart::Phase::Normal { .. }), "not the leader's");
+    assert!(!matches!(one.order.office.phase, crate::mod_smart::Phase::Normal { .. }), "not the leader's");
     one.hear(2, 2, sync);
     let digest = value(&some(7));
     let locked = (1..4).map(|from| one.collect(from, 2, 0, Some((1, digest)), &[(1, digest)])).collect();
@@ -294,10 +294,10 @@ fn a_sync_leads_into_its_view() {
     let none: Vec<_> = (1..4).map(|from| one.collect(from, 2, 0, None, &[])).collect();
     let few = Body::Sync { stops: one.stops(2, &[1, 3]), collects: none.clone(), last: None, value: None };
     assert_eq!(rejected(&one.hear(2, 2, few)), 1);
-    assert_eq!(one.order.view.number(), 1);
+    assert_eq!(one.order.office.view.number(), 1);
     let sync = sync_of(&one, 2, none, None, None);
     assert_eq!(outcome(&mut one, sync), (0, true));
-    assert_eq!(one.order.view.number(), 2);
+    assert_eq!(one.order.office.view.number(), 2);
 }
 
 /// A SYNC that comes after the next STOP was sent, and before the next view, still serves.
@@ -324,7 +324,7 @@ fn an_own_lock_gives_way_to_what_is_shown() {
     for from in [1, 2] {
         one.hear(from, 1, Body::Write { slot: Slot::new(1), digest });
     }
-    assert_eq!(one.order.open.lock.map(|lock| lock.1), Some(digest));
+    assert_eq!(one.order.voting.open.lock.map(|lock| lock.1), Some(digest));
     let none = (1..4).map(|from| one.collect(from, 2, 0, None, &[])).collect();
     let sync = sync_of(&one, 2, none, None, None);
     one.hear(2, 2, sync);

@@ -241,10 +241,10 @@ impl World {
         !self.machines[at].unsynced.is_empty()
     }
     pub(super) fn view(&self, at: usize) -> u64 {
-        self.order(at).view.number()
+        self.order(at).office.view.number()
     }
     pub(super) fn is_normal(&self, at: usize) -> bool {
-        matches!(self.order(at).phase, Phase::Normal { .. })
+        matches!(self.order(at).office.phase, Phase::Normal { .. })
     }
     pub(super) fn auth(&self, at: usize) -> Keyed {
         Keyed::new(replica(at), self.seed)
@@ -691,11 +691,11 @@ impl World {
             let lies = self.lies[at].as_ref().map(|lies| format!(" lies by {:?}", lies.how));
             match &self.machines[at].order {
                 Some(order) => {
-                    let phase = format!("{:?}", order.phase);
+                    let phase = format!("{:?}", order.office.phase);
                     let phase: String = phase.chars().take(40).collect();
                     text += &format!(
                         " r{at}: {} leader {} slot {} {phase}{};",
-                        order.view,
+                        order.office.view,
                         order.leader(),
                         order.decided(),
                         lies.unwrap_or_default()

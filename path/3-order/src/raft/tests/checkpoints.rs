@@ -257,7 +257,7 @@ fn a_checkpoint_outside_the_log_replaces_it() {
         assert_eq!((one.raft.log.last(), one.raft.log.floor()), (position, position));
         assert_eq!((after.decided, one.raft.commit), (Slot::new(slot), position.index));
         assert_eq!(after.view, before.max(position.view), "views never go back, and reach the log's");
-        let wanted = floor_record(position, slot, true, (after.view, one.raft.voted));
+        let wanted = floor_record(position, slot, true, (after.view, one.raft.term.voted()));
         assert_eq!(one.disk.last(), Some(&wanted));
         assert_eq!(one.raft.keep_from(), Some(RecordId::FIRST));
         // The next start finds the same, with that record and without.

@@ -127,7 +127,7 @@ fn what_is_known_stays() {
     let mut one = raft(8, found).expect("it fits");
     assert_eq!((one.restored().needs_checkpoint, begin(&mut one)), (false, vec![]));
     assert_eq!(one.log.last(), at(11, 2));
-    assert_eq!((one.log.record_at(Index::new(10)), one.view), (RecordId::new(6), view(2)));
+    assert_eq!((one.log.record_at(Index::new(10)), one.term.view()), (RecordId::new(6), view(2)));
 }
 
 /// With the checkpoint it goes on from there, keeps view and vote, and says so in its log; then the gap matters no more.
@@ -159,7 +159,7 @@ fn it_goes_on_from_the_checkpoint() {
         let mut again = raft(7, found).expect("it fits");
         assert!(again.restored().knows_vote && !again.restored().needs_checkpoint);
         begin(&mut again);
-        assert_eq!((again.log.last(), again.view), (last, View::new(views)));
+        assert_eq!((again.log.last(), again.term.view()), (last, View::new(views)));
     }
 }
 
@@ -187,7 +187,7 @@ fn a_log_that_begins_after_a_lost_checkpoint_waits_for_another() {
         one.restore_installed(Slot::new(10), &anchor(at(11, 1))).expect("an anchor");
         let effects = begin(&mut one);
         assert!(matches!(effects.as_slice(), [Effect::Persist { vital: true, .. }]), "{effects:?}");
-        assert_eq!((one.log.last(), one.view), (at(11, 1), view(2)));
+        assert_eq!((one.log.last(), one.term.view()), (at(11, 1), view(2)));
         let none_after = restored(true, vec![vote(2), batch(1, 8), batch(1, 9), begins(8)]).expect("it fits");
         assert_eq!(needed(&none_after), Some(9));
     }

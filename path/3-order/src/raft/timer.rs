@@ -1,0 +1,141 @@
+//! When a replica wants an election, and until when it keeps others from one. docs/protocols/raft.md L10-L17, L128-L130.
+//!
+//! Tests: tests/timer.rs; tests/election.rs, tests/leases.rs.
+
+use super::RaftConfig;
+use quorate_types::{Random, Span, Time};
+
+/// Failed elections in a row stretch the next time-out at most so many times.
+const BACK_OFF_MAX: u32 = 2;
+/// No election any more.
+const NEVER: Time = Time::from_nanos(u64::MAX);
+
+/// The timer of one replica, with all that it draws at random.
+#[derive(Debug)]
+pub(super) struct Timer {
+    random: Random,
+    /// A time-out lies between these.
+    min: Span,
+    max: Span,
+    /// A hint makes it come after a random time up to this.
+    hint: Span,
+    /// Whether it promises not to vote, since leaders may have leases.
+    promises: bool,
+    /// When it wants an election.
+    due: Time,
+    /// When the leader was last heard of; none when nothing speaks for its life.
+    heard: Option<Time>,
+    /// Until when it votes for nobody.
+    promised: Option<Time>,
+    /// Elections in a row that came to nothing.
+    failures: u32,
+}
+
+impl Timer {
+    pub(super) fn new(config: &RaftConfig) -> Self {
+        Self {
+            random: Random::new(config.seed),
+            min: config.election_min,
+            max: config.election_max,
+            hint: config.hint_delay_max,
+            promises: config.lease_drift_percent.is_some(),
+            due: Time::ZERO,
+            heard: None,
+            promised: None,
+            failures: 0,
+        }
+    }
+
+    /// When it wants an election, if ever.
+    pub(super) fn due(&self) -> Option<Time> {
+        Some(self.due).filter(|due| *due != NEVER)
+    }
+    /// Whether that is now.
+    pub(super) fn is_over(&self, now: Time) -> bool {
+        now >= self.due
+    }
+    /// One of so many, by chance.
+    pub(super) fn draw(&mut self, many: u64) -> u64 {
+        self.random.below(many)
+    }
+
+    /// A time-out drawn anew; longer after elections that came to nothing. [raft L11]
+    fn random_due(&mut self, now: Time) -> Time {
+        let longest = self.max.times(1 + u64::from(self.failures.min(BACK_OFF_MAX)));
+        let spread = longest.nanos().saturating_sub(self.min.nanos());
+        now.plus(self.min).plus(Span::from_nanos(self.random.below(spread)))
+    }
+    fn hint_delay(&mut self) -> Span {
+        Span::from_nanos(self.random.below(self.hint.nanos()))
+    }
+
+    /// It waits anew.
+    pub(super) fn reset(&mut self, now: Time) {
+        self.due = self.random_due(now);
+    }
+    /// What failed for want of a peer may work now. [raft L11]
+    pub(super) fn try_again(&mut self, now: Time) {
+        self.failures = 0;
+        let due = self.random_due(now);
+        self.due = self.due.min(due);
+    }
+    /// The leader is probably dead. [raft L15]
+    pub(super) fn lose_leader(&mut self, now: Time) {
+        self.heard = None;
+        let delay = self.hint_delay();
+        self.due = self.due.min(self.free_at(now).plus(delay));
+    }
+    /// It promised not to stand yet. [raft L129]
+    pub(super) fn wait_for_promise(&mut self, now: Time) {
+        let delay = self.hint_delay();
+        self.due = self.free_at(now).plus(delay);
+    }
+    /// Lets the replica that asked first go first, so that the votes do not split. [raft L17]
+    pub(super) fn hold_back(&mut self, now: Time) {
+        let wait = self.hint.nanos().saturating_add(self.random.below(self.hint.nanos()));
+        self.due = self.due.max(now.plus(Span::from_nanos(wait)));
+    }
+    /// No election can follow.
+    pub(super) fn stop(&mut self) {
+        self.due = NEVER;
+    }
+
+    /// The leader of the view said something: it votes for nobody else for a while, and waits anew. [raft L128]
+    pub(super) fn hear_leader(&mut self, now: Time) {
+        self.heard = Some(now);
+        self.promise(now);
+        self.failures = 0;
+        self.reset(now);
+    }
+    /// No leader is known.
+    pub(super) fn forget_leader(&mut self) {
+        self.heard = None;
+    }
+    /// Whether the leader is known to live. [raft L14]
+    pub(super) fn hears_leader(&self, now: Time) -> bool {
+        self.heard.is_some_and(|heard| now.since(heard) < self.min)
+    }
+    /// An election came to nothing.
+    pub(super) fn fail(&mut self) {
+        self.failures = self.failures.saturating_add(1);
+    }
+    /// It leads.
+    pub(super) fn win(&mut self) {
+        (self.failures, self.heard) = (0, None);
+    }
+
+    /// It votes for nobody for a while, where there are leases. [raft L128]
+    pub(super) fn promise(&mut self, now: Time) {
+        if self.promises {
+            self.promised = Some(now.plus(self.min));
+        }
+    }
+    /// Until when it promised not to vote, if that is not over. [raft L129]
+    pub(super) fn bound(&self, now: Time) -> Option<Time> {
+        self.promised.filter(|until| now < *until)
+    }
+    /// When it may stand at the earliest: some time after its promise ends, since that of others may end a little later. [raft L129]
+    fn free_at(&self, now: Time) -> Time {
+        self.bound(now).map_or(now, |until| until.plus(self.hint))
+    }
+}
