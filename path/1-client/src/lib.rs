@@ -10,30 +10,25 @@
 //! Where replicas may do anything ([`Config::faults`]), requests go to all of them, and an answer is true once f+1 of them gave
 //! equal ones; a read's answer is true once a quorum gave it, or when f+1 gave it in the order of commands.
 //!
-//! Start with `core.rs` (connections and the leader), then `session.rs` (one session's queue), `sessions.rs` and `sending.rs`. For
-//! Byzantine faults: `votes.rs` (when an answer counts), `combiner.rs` (other ways to compare), `byzantine.rs` (what answers do), `spread.rs` (sending to all), `first.rs` (to the leader first),
-//! `tagging.rs`, `repliers.rs` (who answers), `unordered.rs` and `queries.rs` (reads).
+//! Start with `core.rs` (what comes in), then `reach/` (to whom requests go and when an answer is true: to the leader, or to all), `sessions/`
+//! (numbers, queues, refusals, time-outs), `reads.rs`, `links.rs` (connections), `votes.rs` (equal answers) and `combiner.rs` (other ways to
+//! compare them). Each part is stepped alone by tests beside it.
 //! Tests: tests/core.rs, tests/cluster.rs, tests/byzantine.rs, tests/liars.rs, tests/first.rs.
 
 mod back_off;
-mod byzantine;
 mod combiner;
 mod config;
 mod core;
 mod effects;
 mod encode;
 mod error;
-mod first;
 mod link;
-mod queries;
+mod links;
+mod parts;
+mod reach;
 mod reads;
-mod repliers;
-mod sending;
-mod session;
 mod sessions;
-mod spread;
-mod tagging;
-mod unordered;
+mod step;
 mod votes;
 
 pub use combiner::{Combiner, Combines};

@@ -1,13 +1,8 @@
 //! One member and the connection to it: dial, greet, and again with growing waits when it is lost.
-//!
-//! INV-CLIENT-7: at most one connection per member, and no connection number is used twice.
 
 use crate::back_off::back_off;
-use crate::config::Config;
-use crate::repliers::{LATE_DOUBLINGS, LATE_FOR};
-use crate::spread::Missed;
-use quorate_types::{ConnId, Random, ReplicaId, Seq, Span, Time, View};
-use quorate_wire::AnswerMode;
+use crate::step::Step;
+use quorate_types::{ConnId, ReplicaId, Time};
 
 /// A connection that lasted so many dial time-outs was a good one: the waits start small again.
 const GOOD_AFTER: u64 = 1;
@@ -20,6 +15,7 @@ pub(crate) enum LinkState {
     Up { conn: ConnId, since: Time },
 }
 
+/// What `links.rs` knows of one member.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) replica: ReplicaId,
@@ -29,28 +25,12 @@ pub(crate) struct Link {
     pub(crate) out_bytes: usize,
     /// When the last frame came.
     pub(crate) heard: Time,
-    /// It let a read wait: others are asked first until then.
-    pub(crate) slow_until: Time,
-    /// Reads that wait to be sent.
-    pub(crate) reads: Vec<u64>,
     /// Why there is no connection.
     pub(crate) problem: Option<String>,
     /// It refused the last connection for a reason that will not pass by itself.
     pub(crate) refused: bool,
     /// It is no member any more.
     pub(crate) left: bool,
-    /// What went to others and not to it (`spread.rs`).
-    pub(crate) missed: Missed,
-    /// What it says of who leads; only where one word is not enough.
-    pub(crate) notice: Option<(View, Option<ReplicaId>)>,
-    /// How far it says that it executed; as well.
-    pub(crate) executed: Seq,
-    /// How it was told to answer, on this connection, and since when it answers so much (`repliers.rs`).
-    pub(crate) told: Option<(AnswerMode, Time)>,
-    /// Others answer in its place until then.
-    pub(crate) late_until: Time,
-    /// How often it was late of late, and when it was last.
-    lates: (u32, Time),
 }
 
 impl Link {
@@ -61,32 +41,10 @@ impl Link {
             attempt: 0,
             out_bytes: 0,
             heard: Time::ZERO,
-            slow_until: Time::ZERO,
-            reads: Vec::new(),
             problem: None,
             refused: false,
             left: false,
-            missed: Missed::new(),
-            notice: None,
-            executed: Seq::ZERO,
-            told: None,
-            late_until: Time::ZERO,
-            lates: (0, Time::ZERO),
         }
-    }
-
-    /// Others answer in its place for a while, and those first that were late longer ago; `last`: until when anybody is late. Whether that
-    /// is news.
-    pub(crate) fn be_late(&mut self, now: Time, last: Time) -> bool {
-        let (times, before) = self.lates;
-        if before == now {
-            return false; // many requests say so
-        }
-        let long = |times: u32| LATE_FOR.times(1 << times.min(LATE_DOUBLINGS));
-        let times = if now.since(before) > long(times).times(2) { 0 } else { times };
-        self.late_until = now.plus(long(times)).max(last.plus(Span::from_nanos(1)));
-        self.lates = (times.saturating_add(1), now);
-        true
     }
 
     /// The connection, welcomed or not.
@@ -115,22 +73,22 @@ impl Link {
         }
     }
 
-    /// The connection is gone; returns when it is dialed again.
-    pub(crate) fn lost(&mut self, now: Time, config: &Config, random: &mut Random) -> Time {
+    /// Whether so many bytes more may be handed to the connection. What is larger than all that may wait goes alone.
+    pub(crate) const fn has_room(&self, bytes: usize, max: usize) -> bool {
+        self.out_bytes == 0 || self.out_bytes + bytes < max
+    }
+
+    /// The connection is gone, and is made again after a while.
+    pub(crate) fn lost(&mut self, step: &mut Step<'_>) {
+        let config = step.config;
         if let LinkState::Up { since, .. } = self.state
-            && now.since(since) >= config.dial_timeout.times(GOOD_AFTER)
+            && step.now.since(since) >= config.dial_timeout.times(GOOD_AFTER)
         {
             self.attempt = 0;
         }
-        let wait = back_off(random, self.attempt, config.dial_back_off_min, config.dial_back_off_max);
+        let wait = back_off(step.random, self.attempt, config.dial_back_off_min, config.dial_back_off_max);
         self.attempt = self.attempt.saturating_add(1);
-        let retry_at = now.plus(wait);
-        self.state = LinkState::Down { retry_at };
+        self.state = LinkState::Down { retry_at: step.now.plus(wait) };
         self.out_bytes = 0;
-        self.reads.clear();
-        self.missed.clear();
-        self.notice = None;
-        self.told = None;
-        retry_at
     }
 }

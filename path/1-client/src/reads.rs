@@ -6,18 +6,21 @@
 //! A session read carries the newest state that this client knows of: what its reads saw, and how far the replicas had executed that
 //! answered its writes. Whatever replica it goes to waits until it is as far; so no session read goes back, wherever it goes.
 //!
-//! Where replicas may lie, only weak reads of one replica go this way; all others are ordered (`queries.rs`).
+//! Where replicas may lie, only weak reads of one replica go this way. All others go to all members and wait here for what those answer
+//! (`reach/all/unordered.rs`), or are ordered (`sessions/timers.rs`).
 //!
 //! INV-CLIENT-6: the session reads and strong reads of one reader never go back: no answer is taken that is older than the newest one
 //! seen, or the newest write acknowledged, when the read was asked.
+//! Tests: reads/tests.rs, tests/core.rs, tests/cluster.rs.
 
 use crate::back_off::back_off;
-use crate::core::{ClientCore, GRAIN};
-use crate::effects::{CallId, Completion, Effects, ReadConsistency};
+use crate::effects::{CallId, Completion, ReadConsistency};
 use crate::encode::{FrameWriter, READ_HEADER};
 use crate::error::Error;
-use crate::session::{NEVER, cost};
-use crate::unordered::{self, Answer};
+use crate::links::Links;
+use crate::sessions::cost;
+use crate::step::{GRAIN, NEVER, Step};
+use crate::votes::{Held, keep};
 use bytes::Bytes;
 use quorate_types::{ReplicaId, Seq, Span, Time, planted};
 use quorate_wire::{FrameKind, ReadConsistency as Asked, ReadReply, ReadRequest, ReadStatus};
@@ -28,31 +31,89 @@ const READERS_MAX: usize = 65_536;
 /// A replica that let a read wait is asked last for so long.
 const SLOW_FOR: Span = Span::from_secs(1);
 
-/// A set of links, as bits.
-type Links = u64;
-
+/// A read as its caller asks it.
 #[derive(Debug)]
-pub(crate) struct Read {
+pub(crate) struct Question {
     pub(crate) call: CallId,
     pub(crate) reader: u64,
-    pub(crate) seen: Seq,
     pub(crate) consistency: ReadConsistency,
+    /// The answer is at least as new as this.
+    pub(crate) after: Seq,
     /// Only this link.
     pub(crate) pinned: Option<usize>,
     pub(crate) query: Bytes,
     pub(crate) deadline: Time,
-    /// Where it waits for an answer.
-    pub(crate) on: Links,
+}
+
+/// What a member answered to a read that all are asked.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    from: usize,
+    pub(crate) seq: Seq,
+    pub(crate) status: ReadStatus,
+    pub(crate) body: Bytes,
+}
+
+/// A read that is not answered.
+#[derive(Debug)]
+struct Read {
+    call: CallId,
+    reader: u64,
+    seen: Seq,
+    consistency: ReadConsistency,
+    pinned: Option<usize>,
+    query: Bytes,
+    deadline: Time,
+    /// Where it waits for an answer: links, as bits.
+    on: u64,
     /// Where it was tried in this round.
-    pub(crate) tried: Links,
-    pub(crate) attempt: u32,
-    pub(crate) refused: Option<ReadStatus>,
+    tried: u64,
+    attempt: u32,
+    refused: Option<ReadStatus>,
     /// When it was last sent.
-    pub(crate) asked: Time,
+    asked: Time,
     /// When to do something about it.
-    pub(crate) due: Time,
-    /// Of a read that all are asked (`unordered.rs`): what they answered.
-    pub(crate) answers: Option<Vec<Answer>>,
+    due: Time,
+    /// Of a read that all are asked: what they answered.
+    answers: Option<Vec<Answer>>,
+}
+
+impl Read {
+    fn new(now: Time, question: Question, seen: Seq) -> Self {
+        let Question { call, reader, consistency, pinned, query, deadline, .. } = question;
+        Self {
+            call,
+            reader,
+            seen,
+            consistency,
+            pinned,
+            query,
+            deadline,
+            on: 0,
+            tried: 0,
+            attempt: 0,
+            refused: None,
+            asked: now,
+            due: now,
+            answers: None,
+        }
+    }
+}
+
+/// What waits to be sent to one member, and how it did.
+#[derive(Debug, Default)]
+struct Outbox {
+    waiting: Vec<u64>,
+    /// It let a read wait: others are asked first until then.
+    slow_until: Time,
+}
+
+/// A read that all were asked, when its answer is known or given up.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) call: CallId,
+    pub(crate) query: Bytes,
+    pub(crate) deadline: Time,
 }
 
 /// All reads of a client.
@@ -64,13 +125,20 @@ pub(crate) struct Reads {
     /// A state as new as this holds every write that was acknowledged.
     written: Seq,
     /// The newest of all that was seen or written.
-    pub(crate) newest: Seq,
+    newest: Seq,
     /// No timer of a read is earlier.
-    pub(crate) due: Time,
+    due: Time,
+    /// By link.
+    outboxes: Vec<Outbox>,
+    /// What waits counts so many bytes.
+    queued: usize,
+    /// What is kept of answers, by link.
+    held: Held,
 }
 
-impl Default for Reads {
-    fn default() -> Self {
+impl Reads {
+    /// For so many members; of each one's answers at most `held_max` bytes are kept.
+    pub(crate) fn new(members: usize, held_max: usize) -> Self {
         Self {
             reads: BTreeMap::new(),
             next: 1,
@@ -78,17 +146,38 @@ impl Default for Reads {
             written: Seq::ZERO,
             newest: Seq::ZERO,
             due: NEVER,
+            outboxes: (0..members).map(|_| Outbox::default()).collect(),
+            queued: 0,
+            held: Held::new(members, held_max),
         }
     }
-}
 
-impl Reads {
+    pub(crate) const fn queued(&self) -> usize {
+        self.queued
+    }
+    pub(crate) const fn newest(&self) -> Seq {
+        self.newest
+    }
+    pub(crate) const fn deadline(&self) -> Time {
+        self.due
+    }
+
+    /// This reader ends.
     pub(crate) fn forget(&mut self, reader: u64) {
         self.seen.remove(&reader);
     }
 
+    /// A replica joined, and has this place.
+    pub(crate) fn joined(&mut self, link: usize) {
+        match self.outboxes.get_mut(link) {
+            Some(outbox) => *outbox = Outbox::default(),
+            None => self.outboxes.push(Outbox::default()),
+        }
+    }
+
     /// A replica is there that was not: reads that found none are looked at again.
-    pub(crate) fn hurry(&mut self, now: Time) {
+    pub(crate) fn connected(&mut self, now: Time, link: usize) {
+        self.outboxes[link].slow_until = Time::ZERO;
         for read in self
             .reads
             .values_mut()
@@ -104,7 +193,12 @@ impl Reads {
         if !planted("session-read-misses-write") {
             self.written = self.written.max(executed);
         }
-        self.newest = self.newest.max(executed);
+        self.reached(executed);
+    }
+
+    /// The newest state is at least this one.
+    pub(crate) fn reached(&mut self, seq: Seq) {
+        self.newest = self.newest.max(seq);
     }
 
     fn saw(&mut self, reader: u64, seq: Seq) {
@@ -112,7 +206,7 @@ impl Reads {
             let seen = self.seen.entry(reader).or_default();
             *seen = seq.max(*seen);
         }
-        self.newest = self.newest.max(seq);
+        self.reached(seq);
     }
 
     /// What an answer to this reader must not be older than.
@@ -126,168 +220,111 @@ impl Reads {
     }
 
     /// Keeps a read, and returns its number.
-    pub(crate) fn insert(&mut self, read: Read) -> u64 {
+    fn insert(&mut self, read: Read) -> u64 {
         let id = self.next;
         self.next += 1;
         self.due = self.due.min(read.due);
+        self.queued += cost(read.query.len());
         self.reads.insert(id, read);
         id
     }
 
-    pub(crate) fn get_mut(&mut self, id: u64) -> Option<&mut Read> {
-        self.reads.get_mut(&id)
+    fn remove(&mut self, id: u64) -> Option<Read> {
+        let read = self.reads.remove(&id)?;
+        self.queued -= cost(read.query.len());
+        for answer in read.answers.iter().flatten() {
+            self.held.give(answer.from, answer.body.len());
+        }
+        Some(read)
     }
 
-    pub(crate) fn remove(&mut self, id: u64) -> Option<Read> {
-        self.reads.remove(&id)
+    /// Checks INV-CLIENT-4 and INV-CLIENT-10 for reads, and returns how many wait.
+    pub(crate) fn check(&self) -> usize {
+        let queued: usize = self.reads.values().map(|read| cost(read.query.len())).sum();
+        assert!(queued == self.queued, "INV-CLIENT-4: queued bytes are what is queued");
+        let answers = self.reads.values().flat_map(|read| read.answers.iter().flatten());
+        let held: usize = answers.map(|answer| answer.body.len()).sum();
+        assert!(held == self.held.total(), "INV-CLIENT-10: what is kept of answers is counted");
+        self.reads.len()
     }
 
-    /// Bytes of answers that are kept.
-    pub(crate) fn held(&self) -> usize {
-        self.reads.values().map(unordered::kept).sum()
-    }
-
-    pub(crate) fn check(&self) -> (usize, usize) {
-        (self.reads.values().map(|read| cost(read.query.len())).sum(), self.reads.len())
-    }
-
-    pub(crate) fn stop(&mut self, out: &mut Effects) -> usize {
-        self.fail_all(&Error::Stopped { outcome_unknown: false }, out)
-    }
-
-    pub(crate) fn fail_all(&mut self, error: &Error, out: &mut Effects) -> usize {
-        let mut freed = 0;
+    /// All reads end in this way.
+    pub(crate) fn fail_all(&mut self, step: &mut Step<'_>, error: &Error) {
         for read in std::mem::take(&mut self.reads).into_values() {
-            freed += cost(read.query.len());
-            out.complete(Some(read.call), Err(error.clone()));
+            step.out.complete(Some(read.call), Err(error.clone()));
         }
+        self.queued = 0;
+        self.held.clear();
         self.due = NEVER;
-        freed
-    }
-}
-
-impl ClientCore {
-    /// The newest state that this client knows of: what its reads saw, and what holds its writes.
-    pub fn newest(&self) -> Seq {
-        self.reads.newest
     }
 
-    #[allow(clippy::too_many_arguments)]
-    pub(crate) fn read(
+    /// Asks one replica, and others when it does not answer; strong reads go to `leader` first.
+    pub(crate) fn ask(
         &mut self,
-        now: Time,
-        call: CallId,
-        reader: u64,
-        consistency: ReadConsistency,
-        after: Seq,
-        replica: Option<ReplicaId>,
-        query: Bytes,
-        deadline: Option<Time>,
-        out: &mut Effects,
+        step: &mut Step<'_>,
+        links: &Links,
+        leader: Option<usize>,
+        question: Question,
     ) {
-        let pinned = match self.check_read(replica, &query) {
-            Ok(pinned) => pinned,
-            Err(error) => return out.complete(Some(call), Err(error)),
-        };
-        if self.may_lie() && !(pinned.is_some() && consistency == ReadConsistency::Weak) {
-            return self.read_of_many(now, call, reader, query, deadline, out);
-        }
-        self.queued_bytes += cost(query.len());
-        let deadline = deadline.unwrap_or(NEVER);
-        let seen = self.reads.owed(reader, consistency).max(after);
-        let read = Read {
-            call,
-            reader,
-            seen,
-            consistency,
-            pinned,
-            query,
-            deadline,
-            on: 0,
-            tried: 0,
-            attempt: 0,
-            refused: None,
-            asked: now,
-            due: now,
-            answers: None,
-        };
-        let id = self.reads.insert(read);
-        self.place_read(now, id);
+        let seen = self.owed(question.reader, question.consistency).max(question.after);
+        let id = self.insert(Read::new(step.now, question, seen));
+        self.place(step, links, leader, id);
     }
 
-    fn check_read(&self, replica: Option<ReplicaId>, query: &Bytes) -> Result<Option<usize>, Error> {
-        if self.stopped {
-            return Err(Error::Stopped { outcome_unknown: false });
+    /// Asks these members, all at once, and keeps what they answer until somebody takes the read out.
+    pub(crate) fn ask_many(&mut self, step: &Step<'_>, on: u64, question: Question) {
+        let due = step.now.plus(step.config.hedge_after).min(question.deadline);
+        let read = Read::new(step.now, question, Seq::ZERO);
+        let id = self.insert(Read { on, tried: on, due, answers: Some(Vec::new()), ..read });
+        for (index, outbox) in self.outboxes.iter_mut().enumerate() {
+            if on & (1 << index) != 0 {
+                outbox.waiting.push(id);
+            }
         }
-        let pinned = match replica {
-            None => None,
-            Some(replica) => Some(
-                self.links
-                    .iter()
-                    .position(|link| link.replica == replica && !link.left)
-                    .ok_or(Error::UnknownReplica(replica))?,
-            ),
-        };
-        let max = self.config.frame_bytes_max as usize;
-        if query.len() + READ_HEADER > max {
-            let detail = format!("a query of {} bytes, the limit is {max}", query.len());
-            return Err(Error::TooLarge { outcome_unknown: false, detail });
-        }
-        if self.queued_bytes + cost(query.len()) > self.config.queue_bytes_max {
-            return Err(Error::Overloaded { outcome_unknown: false });
-        }
-        Ok(pinned)
     }
 
     /// Gives a read to the best link that does not have it yet; without any, it waits.
-    fn place_read(&mut self, now: Time, id: u64) {
-        let Some(read) = self.reads.reads.get(&id) else { return };
-        let choice = self.choose_link(now, id, read.consistency, read.pinned, read.on, read.tried);
-        let config = &self.config;
-        let Some(read) = self.reads.reads.get_mut(&id) else { return };
+    fn place(&mut self, step: &mut Step<'_>, links: &Links, leader: Option<usize>, id: u64) {
+        let choice = self.choose(step.now, links, leader, id);
+        let Some(read) = self.reads.get_mut(&id) else { return };
+        let config = step.config;
         let wait = if let Some(link) = choice {
             if read.tried & (1 << link) != 0 {
                 read.tried = 0;
             }
             read.on |= 1 << link;
             read.tried |= 1 << link;
-            read.asked = now;
-            self.links[link].reads.push(id);
+            read.asked = step.now;
+            self.outboxes[link].waiting.push(id);
             config.hedge_after.times(1 << read.attempt.min(4))
         } else if read.on == 0 {
-            back_off(&mut self.random, read.attempt, config.retry_min, config.retry_max)
+            back_off(step.random, read.attempt, config.retry_min, config.retry_max)
         } else {
             // Everybody has it. What was asked long ago may be lost there: ask again.
-            if now.since(read.asked) >= config.resend_after {
+            if step.now.since(read.asked) >= config.resend_after {
                 read.on = 0;
             }
             config.hedge_after.times(1 << read.attempt.min(4)).min(config.resend_after)
         };
         read.attempt = read.attempt.saturating_add(1);
-        read.due = now.plus(wait).min(read.deadline);
-        self.reads.due = self.reads.due.min(read.due);
+        read.due = step.now.plus(wait).min(read.deadline);
+        self.due = self.due.min(read.due);
     }
 
     /// In this order: not tried in this round, not slow of late, the leader for strong reads, and by turns.
-    fn choose_link(
-        &self,
-        now: Time,
-        id: u64,
-        consistency: ReadConsistency,
-        pinned: Option<usize>,
-        on: Links,
-        tried: Links,
-    ) -> Option<usize> {
-        let count = self.links.len();
+    fn choose(&self, now: Time, links: &Links, leader: Option<usize>, id: u64) -> Option<usize> {
+        let read = self.reads.get(&id)?;
+        let count = links.len();
         let mut best: Option<((bool, bool, bool, u64), usize)> = None;
-        for (index, link) in self.links.iter().enumerate() {
+        for (index, link) in links.iter().enumerate() {
             let bit = 1 << index;
-            if on & bit != 0 || link.up().is_none() || pinned.is_some_and(|pinned| pinned != index) {
+            if read.on & bit != 0 || link.up().is_none() || read.pinned.is_some_and(|pinned| pinned != index)
+            {
                 continue;
             }
-            let leads = consistency == ReadConsistency::Strong && self.known.leader == Some(index);
+            let leads = read.consistency == ReadConsistency::Strong && leader == Some(index);
             let turn = (index as u64 + id) % count as u64;
-            let rank = (tried & bit != 0, link.slow_until > now, !leads, turn);
+            let rank = (read.tried & bit != 0, self.outboxes[index].slow_until > now, !leads, turn);
             if best.is_none_or(|(other, _)| rank < other) {
                 best = Some((rank, index));
             }
@@ -295,95 +332,97 @@ impl ClientCore {
         best.map(|(_, index)| index)
     }
 
-    pub(crate) fn flush_reads(&mut self, out: &mut Effects) {
-        let max = self.config.frame_bytes_max as usize;
-        for index in 0..self.links.len() {
-            let link = &mut self.links[index];
-            if link.reads.is_empty() || link.out_bytes >= self.config.connection_bytes_max {
+    /// Sends what waits to be sent, as far as connections have room.
+    pub(crate) fn send(&mut self, step: &mut Step<'_>, links: &mut Links) {
+        let max = step.config.frame_bytes_max as usize;
+        for (index, outbox) in self.outboxes.iter_mut().enumerate() {
+            if outbox.waiting.is_empty() || links.at(index).out_bytes >= step.config.connection_bytes_max {
                 continue;
             }
-            let waiting = std::mem::take(&mut link.reads);
             let mut writer = FrameWriter::new(FrameKind::Reads);
-            for id in waiting {
-                let Some(read) = self.reads.reads.get(&id) else { continue };
-                let (seen, consistency, query) = (read.seen, read.consistency, read.query.clone());
-                if !writer.is_empty() && writer.len() + READ_HEADER + query.len() > max {
-                    self.send(index, writer.finish(), out);
+            for id in std::mem::take(&mut outbox.waiting) {
+                let Some(read) = self.reads.get(&id) else { continue };
+                if !writer.is_empty() && writer.len() + READ_HEADER + read.query.len() > max {
+                    links.send(step, index, writer.finish());
                 }
-                let consistency = match consistency {
+                let consistency = match read.consistency {
                     ReadConsistency::Strong => Asked::Strong,
                     ReadConsistency::Session | ReadConsistency::Weak => Asked::Weak,
                 };
-                writer.read(&ReadRequest { read: id, seen, consistency, query: &query });
+                writer.read(&ReadRequest { read: id, seen: read.seen, consistency, query: &read.query });
             }
             if !writer.is_empty() {
-                self.send(index, writer.finish(), out);
+                links.send(step, index, writer.finish());
             }
         }
     }
 
-    pub(crate) fn read_replies(&mut self, now: Time, from: usize, payload: &Bytes, out: &mut Effects) {
-        for reply in ReadReply::walk(payload) {
-            let Ok(reply) = reply else { return };
-            if !self.read_reply(now, from, &reply, payload, out) {
-                self.stats.replies_ignored += 1;
-            }
-        }
+    /// Whether this read waits for an answer of this member.
+    pub(crate) fn waits_for(&self, id: u64, from: usize) -> bool {
+        self.reads.get(&id).is_some_and(|read| read.on & (1 << from) != 0)
     }
 
-    fn read_reply(
+    /// Whether many members are asked this read, and none of them alone can answer it.
+    pub(crate) fn asks_many(&self, id: u64) -> bool {
+        self.reads.get(&id).is_some_and(|read| read.answers.is_some())
+    }
+
+    /// The answer of one replica, where one is enough. `believed`: what it says of its state holds for later reads, too.
+    pub(crate) fn reply(
         &mut self,
-        now: Time,
+        step: &mut Step<'_>,
         from: usize,
         reply: &ReadReply<'_>,
         payload: &Bytes,
-        out: &mut Effects,
-    ) -> bool {
-        let Some(read) = self.reads.reads.get_mut(&reply.read) else { return false };
-        if read.on & (1 << from) == 0 {
-            return false;
-        }
-        if read.answers.is_some() {
-            return self.answer_of_one(now, from, reply, payload, out);
-        }
+        believed: bool,
+    ) {
+        let Some(read) = self.reads.get_mut(&reply.read) else { return };
         if matches!(reply.status, ReadStatus::TooLarge | ReadStatus::Forbidden)
             || (reply.status == ReadStatus::Done
                 && (reply.seq >= read.seen || planted("session-read-goes-back")))
         {
-            self.read_answered(reply, payload, out);
-            return true;
+            let Some(read) = self.remove(reply.read) else { return };
+            if believed && reply.status == ReadStatus::Done {
+                self.saw(read.reader, reply.seq);
+            }
+            return step.out.complete(Some(read.call), result_of(reply, reply.seq, payload));
         }
         // Refused, or older than asked for: elsewhere, after a while.
         read.on &= !(1 << from);
         read.refused = Some(reply.status);
-        let wait = back_off(&mut self.random, read.attempt, self.config.retry_min, self.config.retry_max);
-        read.due = now.plus(wait).min(read.deadline);
-        self.reads.due = self.reads.due.min(read.due);
-        true
+        read.due = step.retry_at(read.attempt).min(read.deadline);
+        self.due = self.due.min(read.due);
     }
 
-    fn read_answered(&mut self, reply: &ReadReply<'_>, payload: &Bytes, out: &mut Effects) {
-        let Some(read) = self.reads.reads.remove(&reply.read) else { return };
-        self.queued_bytes -= cost(read.query.len());
-        if reply.status == ReadStatus::Forbidden {
-            return out.complete(Some(read.call), Err(Error::Forbidden { outcome_unknown: false }));
+    /// Keeps the answer of one of many. Returns all answers so far, and how many members are still to answer.
+    pub(crate) fn keep(
+        &mut self,
+        from: usize,
+        reply: &ReadReply<'_>,
+        payload: &Bytes,
+    ) -> Option<(&[Answer], usize)> {
+        let read = self.reads.get_mut(&reply.read)?;
+        let answers = read.answers.as_mut()?;
+        read.on &= !(1 << from);
+        let says = matches!(reply.status, ReadStatus::Done | ReadStatus::TooLarge | ReadStatus::Forbidden);
+        if says && self.held.take(from, reply.body.len()) {
+            let body = keep(reply.body, payload);
+            answers.push(Answer { from, seq: reply.seq, status: reply.status, body });
         }
-        if reply.status == ReadStatus::TooLarge {
-            let detail = "the answer is over the limit for replies; ask for less".to_owned();
-            return out.complete(Some(read.call), Err(Error::TooLarge { outcome_unknown: false, detail }));
-        }
-        // One replica's word, where it may lie: good enough for whoever asked that replica, and for nothing else.
-        if !self.may_lie() {
-            self.reads.saw(read.reader, reply.seq);
-        }
-        let body = payload.slice_ref(reply.body);
-        out.complete(Some(read.call), Ok(Completion::Read { seq: reply.seq, body }));
+        Some((&*answers, read.on.count_ones() as usize))
     }
 
-    /// The connection is gone: what waited there only goes elsewhere at once. What all were asked is looked at when it is due.
-    pub(crate) fn reads_lost(&mut self, now: Time, link: usize) {
+    /// Takes out a read that many were asked.
+    pub(crate) fn take(&mut self, id: u64) -> Option<Ended> {
+        let Read { call, query, deadline, .. } = self.remove(id)?;
+        Some(Ended { call, query, deadline })
+    }
+
+    /// The connection is gone: what waited there only goes elsewhere at once. What many were asked is looked at when it is due.
+    pub(crate) fn lost(&mut self, step: &mut Step<'_>, links: &Links, leader: Option<usize>, link: usize) {
+        self.outboxes[link].waiting.clear();
         let mut homeless = Vec::new();
-        for (id, read) in &mut self.reads.reads {
+        for (id, read) in &mut self.reads {
             if read.on & (1 << link) != 0 {
                 read.on &= !(1 << link);
                 if read.on == 0 && read.answers.is_none() {
@@ -392,57 +431,73 @@ impl ClientCore {
             }
         }
         for id in homeless {
-            self.place_read(now, id);
+            self.place(step, links, leader, id);
         }
     }
 
     /// The replica left the cluster: what only it was to answer is answered by nobody, and its link may become another's.
-    pub(crate) fn reads_left(&mut self, link: usize, out: &mut Effects) {
-        let replica = self.links[link].replica;
-        let (reads, queued) = (&mut self.reads.reads, &mut self.queued_bytes);
+    pub(crate) fn left(&mut self, step: &mut Step<'_>, link: usize, replica: ReplicaId) {
+        let (reads, queued) = (&mut self.reads, &mut self.queued);
         reads.retain(|_, read| {
             if read.pinned != Some(link) {
                 return true;
             }
             *queued -= cost(read.query.len());
-            out.complete(Some(read.call), Err(Error::UnknownReplica(replica)));
+            step.out.complete(Some(read.call), Err(Error::UnknownReplica(replica)));
             false
         });
     }
 
-    pub(crate) fn reads_due(&mut self, now: Time, out: &mut Effects) {
-        let due: Vec<u64> =
-            self.reads.reads.iter().filter(|(_, read)| read.due <= now).map(|(id, _)| *id).collect();
-        for id in due {
-            self.read_due(now, id, out);
-        }
-        let next = self.reads.reads.values().map(|read| read.due).min();
-        self.reads.due = next.map_or(NEVER, |next| next.max(now.plus(GRAIN)));
+    /// The reads to look at now, each with [`Self::is_late`], and [`Self::look_on`] behind the last.
+    pub(crate) fn due(&self, now: Time) -> Vec<u64> {
+        self.reads.iter().filter(|(_, read)| read.due <= now).map(|(id, _)| *id).collect()
     }
 
-    fn read_due(&mut self, now: Time, id: u64, out: &mut Effects) {
-        let Some(read) = self.reads.reads.get(&id) else { return };
-        if read.deadline <= now {
-            let (call, freed) = (read.call, cost(read.query.len()));
-            let error = match read.refused {
-                Some(ReadStatus::Overloaded) => Error::Overloaded { outcome_unknown: false },
-                _ => Error::DeadlineExceeded { outcome_unknown: false, detail: self.detail() },
-            };
-            if let Some(read) = self.reads.remove(id) {
-                self.unordered.release(&read);
-            }
-            self.queued_bytes -= freed;
-            return out.complete(Some(call), Err(error));
-        }
-        if read.answers.is_some() {
-            return self.ask_in_order(now, id, out);
-        }
-        for (index, link) in self.links.iter_mut().enumerate() {
+    /// All of them were looked at.
+    pub(crate) fn look_on(&mut self, now: Time) {
+        let next = self.reads.values().map(|read| read.due).min();
+        self.due = next.map_or(NEVER, |next| next.max(now.plus(GRAIN)));
+    }
+
+    /// Whether a read's caller waits no longer.
+    pub(crate) fn is_late(&self, now: Time, id: u64) -> bool {
+        self.reads.get(&id).is_some_and(|read| read.deadline <= now)
+    }
+
+    /// Tells the caller of a read that its time is up. `detail`: what stands in the way, for people.
+    pub(crate) fn give_up(&mut self, step: &mut Step<'_>, id: u64, detail: String) {
+        let Some(read) = self.remove(id) else { return };
+        let error = match read.refused {
+            Some(ReadStatus::Overloaded) => Error::Overloaded { outcome_unknown: false },
+            _ => Error::DeadlineExceeded { outcome_unknown: false, detail },
+        };
+        step.out.complete(Some(read.call), Err(error));
+    }
+
+    /// A read waited for long enough: another replica is asked, too.
+    pub(crate) fn hedge(&mut self, step: &mut Step<'_>, links: &Links, leader: Option<usize>, id: u64) {
+        let Some(read) = self.reads.get(&id) else { return };
+        for (index, link) in links.iter().enumerate() {
             // Silent since it was asked: others are asked first for a while.
             if read.on & (1 << index) != 0 && link.heard <= read.asked {
-                link.slow_until = now.plus(SLOW_FOR);
+                self.outboxes[index].slow_until = step.now.plus(SLOW_FOR);
             }
         }
-        self.place_read(now, id);
+        self.place(step, links, leader, id);
     }
 }
+
+/// What a caller is told of an answer that counts, of a state of this seq.
+pub(crate) fn result_of(reply: &ReadReply<'_>, seq: Seq, payload: &Bytes) -> Result<Completion, Error> {
+    match reply.status {
+        ReadStatus::Done => Ok(Completion::Read { seq, body: payload.slice_ref(reply.body) }),
+        ReadStatus::Forbidden => Err(Error::Forbidden { outcome_unknown: false }),
+        _ => {
+            let detail = "the answer is over the limit for replies; ask for less".to_owned();
+            Err(Error::TooLarge { outcome_unknown: false, detail })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

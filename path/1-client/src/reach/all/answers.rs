@@ -1,0 +1,182 @@
+//! What answers do where any f members may lie: nothing, until f+1 say the same (`votes.rs`).
+//!
+//! What that means for whether a request may run (INV-CLIENT-3):
+//! - A request is sent to all members, and any of them may order it. That f+1 refuse it shows that one honest member does, and nothing
+//!   about the others. So a refusal takes back nothing: what was sent once may run until f+1 say what execution decided of its number.
+//!   A caller that gives up before is told that the outcome is unknown, and the request keeps its number, its body and its bytes.
+//! - What f+1 will not take for its size, or because its client may not, would hold up its session for ever. An empty request takes its
+//!   number, and what f+1 answer to that number tells what ran: an empty list is the empty one's, and then the commands never run;
+//!   anything else is the commands' own, and their caller is told "unknown".
+//! - The copies of a request are equal to the last byte, the lowest unanswered number among them, since replicas compare what they got with
+//!   what a leader proposes. Only when f+1 had no room for it, later copies of it name a newer one: room may be lacking for the very
+//!   replies that the client has by now.
+//!
+//! One member's word about the membership, the cluster or how far it executed counts for nothing, either.
+
+use super::ToAll;
+use crate::error::Error;
+use crate::parts::Parts;
+use crate::sessions::detail_of;
+use crate::step::Step;
+use crate::votes::{Tally, is_final};
+use bytes::Bytes;
+use quorate_types::{Digest, Seq, SessionId};
+use quorate_wire::{Reply, ReplyStatus};
+
+impl ToAll {
+    /// One member's answer; false when it fits nothing that waits or waited.
+    pub(super) fn vote(
+        &mut self,
+        step: &mut Step<'_>,
+        parts: &mut Parts,
+        from: usize,
+        reply: &Reply<'_>,
+        payload: &Bytes,
+    ) -> bool {
+        if reply.status == ReplyStatus::Position {
+            return self.executed(parts, from, reply);
+        }
+        let fits = reply.body.len() == Digest::BYTES && step.config.combiner.is_none();
+        if reply.status == ReplyStatus::DoneDigest && !fits {
+            return false;
+        }
+        if reply.status == ReplyStatus::SessionOpened || reply.session == SessionId::NONE {
+            return self.vote_on_opening(step, parts, from, reply, payload);
+        }
+        let Some(place) = parts.sessions.place_of(reply.session) else { return false };
+        if reply.status == ReplyStatus::SessionExpired {
+            return self.vote_on_end(step, parts, place, from, reply);
+        }
+        self.vote_on_request(step, parts, (place, from), reply, payload)
+    }
+
+    fn vote_on_request(
+        &mut self,
+        step: &mut Step<'_>,
+        parts: &mut Parts,
+        (place, from): (u32, usize),
+        reply: &Reply<'_>,
+        payload: &Bytes,
+    ) -> bool {
+        let number = reply.number.number();
+        let Some((entry, held)) = parts.sessions.sent_entry(place, number) else {
+            // Others answered faster.
+            return parts.sessions.at(place).is_some_and(|session| number < session.high());
+        };
+        let combiner = step.config.combiner.as_ref();
+        match entry.votes.add(from, reply, payload, (self.needed, combiner), held) {
+            Tally::Counts if is_final(reply) => {
+                let (since, liars) = (entry.votes.since, entry.votes.others(reply, combiner));
+                let taken = if let (Some(combiner), ReplyStatus::Done) = (combiner, reply.status) {
+                    // One of them may only seem to say the same.
+                    let Some(body) = entry.votes.combined(reply, combiner) else { return true };
+                    agreed(step, parts, place, &Reply { body: &body, ..*reply }, &body)
+                } else if reply.status == ReplyStatus::DoneDigest {
+                    let body = entry.votes.whole(reply);
+                    let whole = Reply { status: ReplyStatus::Done, body: &body, ..*reply };
+                    agreed(step, parts, place, &whole, &body)
+                } else {
+                    agreed(step, parts, place, reply, payload)
+                };
+                self.repliers.judged(step.now, &mut parts.sessions, since, liars);
+                taken
+            }
+            Tally::Counts => agreed(step, parts, place, reply, payload),
+            Tally::Begins => {
+                entry.votes.since = step.now;
+                self.repliers.begun(step.now, &parts.sessions, place, number);
+                true
+            }
+            Tally::Waits => true,
+            Tally::Contradicts => {
+                parts.stats.contradictions += 1;
+                false
+            }
+        }
+    }
+
+    /// A member says that a session is over. It is a word about the session, whatever number it names.
+    fn vote_on_end(
+        &self,
+        step: &mut Step<'_>,
+        parts: &mut Parts,
+        place: u32,
+        from: usize,
+        reply: &Reply<'_>,
+    ) -> bool {
+        let Some(session) = parts.sessions.at(place) else { return false };
+        if !reply.body.is_empty() || reply.number.number() >= session.high() {
+            return false;
+        }
+        if session.says_expired(from) < self.needed {
+            return true;
+        }
+        parts.sessions.reply(step, reply, &Bytes::new()).is_taken()
+    }
+
+    /// A member answers an opening. Its newest word counts: when the first session expired before anybody heard of it, the cluster
+    /// rightly names another one.
+    fn vote_on_opening(
+        &self,
+        step: &mut Step<'_>,
+        parts: &mut Parts,
+        from: usize,
+        reply: &Reply<'_>,
+        payload: &Bytes,
+    ) -> bool {
+        let Some(place) = parts.sessions.opening_place(reply.number.number()) else {
+            return parts.sessions.place_of(reply.session).is_some();
+        };
+        let opens = reply.status == ReplyStatus::SessionOpened && reply.session != SessionId::NONE;
+        let refuses = matches!(
+            reply.status,
+            ReplyStatus::Overloaded | ReplyStatus::DiskFull | ReplyStatus::SessionLimit
+        );
+        if !(opens || refuses) || !reply.body.is_empty() {
+            return false;
+        }
+        let Some((votes, held)) = parts.sessions.opening_votes(place) else { return false };
+        match votes.add(from, reply, payload, (self.needed, None), held) {
+            Tally::Counts if opens => parts.sessions.opened(step, reply).is_taken(),
+            Tally::Counts => parts.sessions.open_refused(step, reply).is_taken(),
+            Tally::Waits | Tally::Begins => true,
+            Tally::Contradicts => false,
+        }
+    }
+
+    /// A member says how far it executed. What f+1 say is what the newest state is known to be, and nothing else depends on it: reads
+    /// are ordered, or answered by a quorum.
+    fn executed(&mut self, parts: &mut Parts, from: usize, reply: &Reply<'_>) -> bool {
+        if reply.session != SessionId::NONE || !reply.body.is_empty() {
+            return false;
+        }
+        if let Some(newest) = self.notices.executed(from, Seq::new(reply.number.number())) {
+            parts.reads.reached(newest);
+        }
+        true
+    }
+}
+
+/// Enough members gave this answer to a request of a session.
+fn agreed(step: &mut Step<'_>, parts: &mut Parts, place: u32, reply: &Reply<'_>, payload: &Bytes) -> bool {
+    let number = reply.number.number();
+    match reply.status {
+        ReplyStatus::TooLarge if is_final(reply) => {
+            let result = Err(Error::TooLarge { outcome_unknown: true, detail: detail_of(reply.body) });
+            return parts.sessions.answered(step, place, number, result).is_taken();
+        }
+        ReplyStatus::TooLarge | ReplyStatus::Forbidden => {
+            return parts.sessions.declined(step, place, reply).is_taken();
+        }
+        ReplyStatus::Overloaded | ReplyStatus::DiskFull => {
+            // With a text it was not kept, and never ordered: the copies that others keep stay as they are.
+            if reply.body.is_empty()
+                && let Some(session) = parts.sessions.at(place)
+            {
+                session.renew_lowest(number);
+            }
+        }
+        _ => {}
+    }
+    parts.sessions.reply(step, reply, payload).is_taken()
+}

@@ -1,0 +1,193 @@
+//! The reach to all, where replicas may lie: requests go to every member, and an answer is true once f+1 gave it.
+//!
+//! Start with `answers.rs` (when an answer counts, with `votes.rs`) and `spread.rs` (sending to all). `first.rs` says when the leader comes
+//! first, `tagging.rs` makes tags, `repliers.rs` says who answers whole, by digest or not at all, `unordered.rs` reads what a quorum answers
+//! alike, and `notices.rs` counts what members say of themselves.
+//!
+//! INV-CLIENT-9: no answer takes effect that fewer than f+1 different members gave.
+//! Tests: tests.rs, tests/byzantine.rs, tests/liars.rs.
+
+mod answers;
+mod first;
+mod notices;
+mod repliers;
+mod spread;
+mod tagging;
+mod unordered;
+
+use super::{Known, Reach};
+use crate::config::Config;
+use crate::effects::ReadConsistency;
+use crate::links::Links;
+use crate::parts::Parts;
+use crate::reads::Question;
+use crate::sessions::Rules;
+use crate::step::Step;
+use bytes::Bytes;
+use first::First;
+use notices::{Notice, Notices};
+use quorate_types::{ReplicaId, Time, View, planted};
+use quorate_wire::{Memberships, REQUEST_HEADER, ReadReply, Reply, Welcome};
+use repliers::Repliers;
+use spread::Spread;
+use unordered::Unordered;
+
+/// See the module. Its members stay the same for as long as the client lives.
+#[derive(Debug)]
+pub(crate) struct ToAll {
+    /// So many equal answers are true.
+    needed: u32,
+    /// Who leads, as f+1 members say.
+    known: Known,
+    notices: Notices,
+    spread: Spread,
+    first: First,
+    repliers: Repliers,
+    unordered: Unordered,
+}
+
+impl ToAll {
+    /// To these members, by growing ids.
+    pub(crate) fn new(config: &Config, members: &[ReplicaId]) -> Self {
+        let (count, trust) = (members.len(), config.faults.among(members.len() as u32));
+        let needed = if planted("reply-of-one") { 1 } else { trust.truth() };
+        let spread = Spread::new(config, members);
+        Self {
+            needed,
+            known: Known::NONE,
+            notices: Notices::new(count, needed),
+            first: First::new(config.leader_first.is_some() && spread.has_tags()),
+            spread,
+            repliers: Repliers::new(count, needed),
+            unordered: Unordered::new(trust),
+        }
+    }
+
+    /// What holds for all requests.
+    pub(crate) fn rules(&self) -> Rules {
+        let around = REQUEST_HEADER + self.spread.proof().byte_len();
+        Rules { needed: self.needed, around, takes_back: 0 }
+    }
+}
+
+impl Reach for ToAll {
+    fn leader(&self) -> Option<usize> {
+        self.known.leader
+    }
+
+    fn send(&mut self, step: &mut Step<'_>, parts: &mut Parts) {
+        let more = self.repliers.appoint(step, &mut parts.links);
+        for link in (0..parts.links.len()).filter(|link| more & (1 << link) != 0) {
+            self.spread.joined(&mut parts.sessions, link);
+        }
+        let first = self.known.leader.filter(|_| self.first.is_on(step.now));
+        let first = first.filter(|link| parts.links.up(*link).is_some());
+        self.spread.send(step, parts, first);
+    }
+
+    fn reply(
+        &mut self,
+        step: &mut Step<'_>,
+        parts: &mut Parts,
+        from: usize,
+        reply: &Reply<'_>,
+        payload: &Bytes,
+    ) -> bool {
+        self.vote(step, parts, from, reply, payload)
+    }
+
+    fn read(&mut self, step: &mut Step<'_>, parts: &mut Parts, question: Question) {
+        if question.pinned.is_some() && question.consistency == ReadConsistency::Weak {
+            return parts.reads.ask(step, &parts.links, self.known.leader, question);
+        }
+        self.unordered.read(step, parts, question);
+    }
+
+    fn read_reply(
+        &mut self,
+        step: &mut Step<'_>,
+        parts: &mut Parts,
+        from: usize,
+        reply: &ReadReply<'_>,
+        payload: &Bytes,
+    ) {
+        if parts.reads.asks_many(reply.read) {
+            return self.unordered.reply(step, parts, from, reply, payload);
+        }
+        // One replica's word: good enough for whoever asked that replica, and for nothing else.
+        parts.reads.reply(step, from, reply, payload, false);
+    }
+
+    fn read_due(&mut self, step: &mut Step<'_>, parts: &mut Parts, read: u64) {
+        if parts.reads.asks_many(read) {
+            return self.unordered.ask_in_order(step, parts, read);
+        }
+        parts.reads.hedge(step, &parts.links, self.known.leader, read);
+    }
+
+    /// What f+1 say is shown, and who gets requests first.
+    fn notice(
+        &mut self,
+        step: &mut Step<'_>,
+        parts: &mut Parts,
+        from: usize,
+        view: View,
+        leader: Option<ReplicaId>,
+    ) {
+        let Some(notice) = self.notices.leads(from, Notice { view, leader }) else { return };
+        let leader = notice.leader.and_then(|id| parts.links.of(id));
+        let before = std::mem::replace(&mut self.known, Known { view: notice.view, leader });
+        if before != self.known {
+            self.spread.tell_all_everything(parts, before.leader);
+            self.first.led(step.now, before, self.known);
+        }
+    }
+
+    /// One member's word, which could send us to replicas of its own.
+    fn members(&mut self, _: &mut Step<'_>, _: &mut Parts, _: &Memberships) {}
+
+    fn connected(&mut self, step: &mut Step<'_>, parts: &mut Parts, link: usize, welcome: &Welcome) {
+        self.spread.joined(&mut parts.sessions, link);
+        self.spread.send_keys(step, &mut parts.links, link);
+        self.repliers.connected();
+        self.notice(step, parts, link, welcome.view, welcome.leader);
+    }
+
+    fn closed(&mut self, parts: &mut Parts, link: usize) {
+        self.notices.lost(link);
+        self.repliers.lost(link);
+        self.spread.lost(link);
+        if self.known.leader == Some(link) {
+            self.spread.tell_all_everything(parts, Some(link));
+        }
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.repliers.deadline()
+    }
+
+    fn due(&mut self, step: &mut Step<'_>, parts: &mut Parts) {
+        self.repliers.due(step.now, &mut parts.sessions);
+    }
+
+    /// If nobody answered to what only the leader got, all get it.
+    fn session_due(&mut self, step: &Step<'_>, parts: &mut Parts, place: u32) {
+        let alone_until = parts.sessions.at(place).map(|session| session.alone_until(step.config));
+        if alone_until.is_some_and(|until| until <= step.now) {
+            self.spread.tell_all(parts, place, self.known.leader);
+            self.first.failed(step.now);
+        }
+    }
+
+    fn sent_again(&mut self, step: &Step<'_>, parts: &mut Parts, place: u32) {
+        self.repliers.look_again(step.now, &mut parts.sessions, place);
+    }
+
+    fn detail(&self, links: &Links) -> String {
+        let up = links.iter().filter(|link| link.up().is_some()).count();
+        format!("{up} of {} replicas are connected, {} equal answers are needed", links.len(), self.needed)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,51 @@
+//! What members say of themselves where any one of them may lie: who leads, and how far each executed. What enough of them say is so.
+
+use quorate_types::{ReplicaId, Seq, View};
+
+/// A member's word: in this view this one leads, or nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Notice {
+    pub(super) view: View,
+    pub(super) leader: Option<ReplicaId>,
+}
+
+/// By link.
+#[derive(Debug)]
+pub(super) struct Notices {
+    needed: u32,
+    leads: Vec<Option<Notice>>,
+    executed: Vec<Seq>,
+}
+
+impl Notices {
+    /// Of so many members; what `needed` of them say is so.
+    pub(super) fn new(members: usize, needed: u32) -> Self {
+        Self { needed, leads: vec![None; members], executed: vec![Seq::ZERO; members] }
+    }
+
+    /// A member says who leads. Returns the newest of what enough of them say.
+    pub(super) fn leads(&mut self, from: usize, notice: Notice) -> Option<Notice> {
+        self.leads[from] = Some(notice);
+        let say = |notice: &Notice| self.leads.iter().flatten().filter(|other| *other == notice).count();
+        let known = self.leads.iter().flatten().filter(|notice| say(notice) >= self.needed as usize);
+        known.max_by_key(|notice| notice.view).copied()
+    }
+
+    /// A member says how far it executed. Returns the highest seq that enough of them reached, if that may be news.
+    pub(super) fn executed(&mut self, from: usize, seq: Seq) -> Option<Seq> {
+        if seq <= self.executed[from] {
+            return None;
+        }
+        self.executed[from] = seq;
+        let reached = |seq: &Seq| self.executed.iter().filter(|other| *other >= seq).count();
+        self.executed.iter().filter(|seq| reached(seq) >= self.needed as usize).max().copied()
+    }
+
+    /// A member is not connected any more: who leads may be news to it when it comes back.
+    pub(super) fn lost(&mut self, link: usize) {
+        self.leads[link] = None;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,272 @@
+//! Who answers, where f+1 equal answers are needed: f+1 members, one of them whole and the others by digests. All others are silent, and
+//! have the answers ready.
+//!
+//! Every member executes every request, so that anybody can take anybody's place. What a member is to send is told once on each
+//! connection, and again when that changes ([`AnswerMode`]). Who is to send more than before is sent everything under way once more: it
+//! answers at once what it executed while it was silent.
+//!
+//! - A member that is not connected is no replier.
+//! - Once somebody answered a request, the others have a while: so much longer than they usually need that it is no chance, and
+//!   [`WAIT_MIN`] at least. Whoever has not answered by then is late: others answer in its place, until it gets another chance; the more
+//!   often it is late, the later that is. So the nearest ones answer in the end, wherever replicas stand.
+//! - When repliers differ, all are asked, and who said something else than f+1 did is late for long.
+//! - Where too few are never late, those answer whose last chance is the longest ago. Where that does not help, all are asked, and nobody
+//!   looks again before the request is sent again.
+//!
+//! Who comes first differs from client to client, so that all members have the same work.
+//!
+//! Tests: repliers/tests.rs, tests/repliers.rs, tests/liars.rs.
+
+use crate::links::Links;
+use crate::sessions::Sessions;
+use crate::step::Step;
+use quorate_types::{Span, Time};
+use quorate_wire::AnswerMode;
+use std::collections::VecDeque;
+
+/// The others have so long at least after the first answer.
+const WAIT_MIN: Span = Span::from_millis(50);
+/// And no longer than this.
+const WAIT_MAX: Span = Span::from_millis(500);
+/// And so many times as long as they usually need.
+const WAIT_TIMES: u64 = 16;
+/// Who is late is no replier for so long, twice as long each time it is late again.
+const LATE_FOR: Span = Span::from_secs(1);
+const LATE_DOUBLINGS: u32 = 6;
+/// Who lied is none for so long.
+const LIED_FOR: Span = Span::from_secs(60);
+/// When answers differ, or none come, all are asked for so long.
+const ALL_FOR: Span = Span::from_secs(10);
+/// Times are looked at together that are no further apart than this.
+const GRAIN: Span = Span::from_millis(1);
+
+/// A request that somebody answered, and not enough others yet.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    since: Time,
+    place: u32,
+    generation: u32,
+    number: u64,
+    /// So often it was looked at in vain.
+    tries: u8,
+}
+
+/// What is known of one member.
+#[derive(Clone, Debug, Default)]
+struct Replier {
+    /// How it was told to answer, on this connection, and since when it answers so much.
+    told: Option<(AnswerMode, Time)>,
+    /// Others answer in its place until then.
+    late_until: Time,
+    /// How often it was late of late, and when it was last.
+    lates: (u32, Time),
+}
+
+impl Replier {
+    /// Others answer in its place for a while, and those first that were late longer ago; `last`: until when anybody is late. Whether that
+    /// is news.
+    fn be_late(&mut self, now: Time, last: Time) -> bool {
+        let (times, before) = self.lates;
+        if before == now {
+            return false; // many requests say so
+        }
+        let long = |times: u32| LATE_FOR.times(1 << times.min(LATE_DOUBLINGS));
+        let times = if now.since(before) > long(times).times(2) { 0 } else { times };
+        self.late_until = now.plus(long(times)).max(last.plus(Span::from_nanos(1)));
+        self.lates = (times.saturating_add(1), now);
+        true
+    }
+}
+
+/// Who is to answer.
+#[derive(Debug)]
+pub(super) struct Repliers {
+    /// So many equal answers are needed.
+    needed: u32,
+    /// By link.
+    members: Vec<Replier>,
+    /// In the order in which they began.
+    begun: VecDeque<Begun>,
+    /// How long the others usually need after the first one.
+    gap: Span,
+    /// All are asked until then.
+    all_until: Time,
+    /// Something changed.
+    stale: bool,
+    /// When somebody gets another chance.
+    again_at: Option<Time>,
+}
+
+impl Repliers {
+    /// Of so many members, of which `needed` are to say the same.
+    pub(super) fn new(members: usize, needed: u32) -> Self {
+        Self {
+            needed,
+            members: vec![Replier::default(); members],
+            begun: VecDeque::new(),
+            gap: Span::ZERO,
+            all_until: Time::ZERO,
+            stale: false,
+            again_at: None,
+        }
+    }
+
+    /// How long the others have after the first one.
+    fn wait(&self) -> Span {
+        self.gap.times(WAIT_TIMES).clamp(WAIT_MIN, WAIT_MAX)
+    }
+
+    /// When to look at them again.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        let begun = self.begun.front().map(|begun| begun.since.plus(self.wait()));
+        begun.into_iter().chain(self.again_at).min()
+    }
+
+    /// A member is there that was not.
+    pub(super) const fn connected(&mut self) {
+        self.stale = true;
+    }
+
+    /// A member is not there any more.
+    pub(super) fn lost(&mut self, link: usize) {
+        self.members[link].told = None;
+        self.stale = true;
+    }
+
+    /// Somebody answered a request first.
+    pub(super) fn begun(&mut self, now: Time, sessions: &Sessions, place: u32, number: u64) {
+        let generation = sessions.generation(place);
+        self.begun.push_back(Begun { since: now, place, generation, number, tries: 0 });
+    }
+
+    /// A request is answered, so long after somebody answered it first; these said something else.
+    pub(super) fn judged(&mut self, now: Time, sessions: &mut Sessions, since: Time, liars: u64) {
+        let (gap, old) = (now.since(since).nanos(), self.gap.nanos());
+        // A running mean over some sixteen of them.
+        self.gap = Span::from_nanos(old - old / 16 + gap / 16);
+        let liars = self.members.iter_mut().enumerate().filter(|(link, _)| liars & (1 << link) != 0);
+        for (_, member) in liars {
+            member.late_until = member.late_until.max(now.plus(LIED_FOR));
+            self.stale = true;
+        }
+        while let Some(front) = self.begun.front() {
+            let session = sessions.still_at(front.place, front.generation);
+            if session.is_some_and(|session| session.sent_entry(front.number).is_some()) {
+                break;
+            }
+            self.begun.pop_front();
+        }
+    }
+
+    /// All are asked for a while.
+    pub(super) fn ask_all(&mut self, now: Time) {
+        self.all_until = now.plus(ALL_FOR);
+        self.stale = true;
+    }
+
+    /// Looks at what somebody answered and others did not.
+    pub(super) fn due(&mut self, now: Time, sessions: &mut Sessions) {
+        if self.again_at.is_some_and(|at| at <= now) {
+            self.stale = true;
+        }
+        let wait = self.wait();
+        while let Some(begun) = self.begun.front().copied()
+            && begun.since.plus(wait) <= now.plus(GRAIN)
+        {
+            self.begun.pop_front();
+            self.doubt(now, sessions, begun);
+        }
+    }
+
+    /// A request waits for others for too long: who is late?
+    fn doubt(&mut self, now: Time, sessions: &mut Sessions, begun: Begun) {
+        let (wait, count) = (self.wait(), self.members.len());
+        let Some(session) = sessions.still_at(begun.place, begun.generation) else { return };
+        let Some(entry) = session.sent_entry(begun.number) else { return };
+        let tries = begun.tries + 1;
+        entry.votes.rests = usize::from(tries) > count;
+        let (answered, lacks) = (entry.votes.decided(), entry.votes.lacks(self.needed));
+        let last = self.members.iter().map(|member| member.late_until).max().unwrap_or_default();
+        let mut owing = false;
+        for (at, member) in self.members.iter_mut().enumerate() {
+            let Some((mode, since)) = member.told.filter(|(mode, _)| *mode < AnswerMode::Silent) else {
+                continue;
+            };
+            let owes_all = lacks && mode == AnswerMode::Full;
+            if owes_all || answered & (1 << at) == 0 {
+                owing = true;
+                // Who was asked only since then has a while, too.
+                if since.plus(wait) <= now.plus(GRAIN) && member.be_late(now, last) {
+                    self.stale = true;
+                }
+            }
+        }
+        // They differ, or nobody does better than those that are late.
+        if !owing || usize::from(tries) > count {
+            self.ask_all(now);
+        }
+        if usize::from(tries) <= count {
+            self.begun.push_back(Begun { since: now, tries, ..begun });
+        }
+    }
+
+    /// A session's requests are sent again: all are asked, and what was looked at in vain before is looked at once more. Who is to answer
+    /// may be somebody else by now, and lie.
+    pub(super) fn look_again(&mut self, now: Time, sessions: &mut Sessions, place: u32) {
+        self.ask_all(now);
+        let Some(session) = sessions.at(place) else { return };
+        for number in session.take_resting() {
+            self.begun(now, sessions, place, number);
+        }
+    }
+
+    /// Tells each member how to answer, where that is something else than it was told. Returns those, as bits, that answer more than before:
+    /// they are to get everything under way once more.
+    pub(super) fn appoint(&mut self, step: &mut Step<'_>, links: &mut Links) -> u64 {
+        if !std::mem::take(&mut self.stale) {
+            return 0;
+        }
+        let (count, first) = (self.members.len(), step.config.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32);
+        let turn = (first % count.max(1) as u64) as usize;
+        let up = (0..count).map(|rank| (turn + rank) % count).filter(|link| links.up(*link).is_some());
+        let mut ranked: Vec<usize> = up.collect();
+        let now = step.now;
+        let late_until = |link: &usize| Some(self.members[*link].late_until).filter(|until| *until > now);
+        ranked.sort_by_key(late_until);
+        let enough = (self.needed + step.config.spare_repliers) as usize;
+        let asked = if self.all_until > now { count } else { enough };
+        let chances = ranked.iter().filter_map(late_until);
+        self.again_at = chances.chain(Some(self.all_until).filter(|until| *until > now)).min();
+        let mut more = 0;
+        for (rank, link) in ranked.into_iter().enumerate() {
+            let mode = match rank {
+                0 => AnswerMode::Full,
+                // Who puts answers together needs them all.
+                _ if rank < asked && step.config.combiner.is_some() => AnswerMode::Full,
+                _ if rank < asked => AnswerMode::Digests,
+                _ => AnswerMode::Silent,
+            };
+            if self.tell(step, links, link, mode) {
+                more |= 1 << link;
+            }
+        }
+        more
+    }
+
+    /// Whether it answers more than before.
+    fn tell(&mut self, step: &mut Step<'_>, links: &mut Links, link: usize, mode: AnswerMode) -> bool {
+        let member = &mut self.members[link];
+        let before = member.told.map(|(mode, _)| mode);
+        if before == Some(mode) {
+            return false;
+        }
+        let more = before.is_some_and(|before| mode < before);
+        let since = member.told.map(|(_, since)| since).filter(|_| !more).unwrap_or(step.now);
+        member.told = Some((mode, since));
+        links.send(step, link, mode.frame());
+        more
+    }
+}
+
+#[cfg(test)]
+mod tests;

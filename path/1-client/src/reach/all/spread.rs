@@ -1,0 +1,364 @@
+//! Sending requests to all members, each copy the same bytes.
+//!
+//! A frame is made once and its bytes are shared by all connections that take it. Who is not connected, or has not taken what it
+//! was sent before, is passed over: it costs the others nothing. What it missed is noted, session by session, and sent to it alone when it
+//! is there, or has room; until then it gets nothing newer, so that it sees each session in order.
+//!
+//! Tests: spread/tests.rs, tests/byzantine.rs, tests/liars.rs, tests/first.rs.
+
+use super::tagging::Tagging;
+use crate::config::Config;
+use crate::encode::FrameWriter;
+use crate::links::Links;
+use crate::parts::Parts;
+use crate::sessions::{Fixed, Sessions};
+use crate::step::Step;
+use bytes::Bytes;
+use quorate_types::{ReplicaId, RequestNumber, SessionId};
+use quorate_wire::{RequestKind, RequestProof, keys_frame};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// What went to others and not to this member: by session's place the first number. A place is not more than a hint: the session there
+/// may be another one by now, of which everything is sent, or none.
+#[derive(Clone, Debug, Default)]
+struct Missed {
+    from: BTreeMap<u32, u64>,
+    /// The place that was served last: all have their turn.
+    last: u32,
+}
+
+impl Missed {
+    fn is_empty(&self) -> bool {
+        self.from.is_empty()
+    }
+    fn note(&mut self, place: u32, number: u64) {
+        let from = self.from.entry(place).or_insert(number);
+        *from = number.min(*from);
+    }
+    fn next(&self) -> Option<(u32, u64)> {
+        let later = self.from.range((Bound::Excluded(self.last), Bound::Unbounded)).next();
+        later.or_else(|| self.from.first_key_value()).map(|(place, number)| (*place, *number))
+    }
+}
+
+/// A frame in the making, and what is in it: each session's place with its first number there.
+#[derive(Debug)]
+struct Draft {
+    writer: FrameWriter,
+    parts: Vec<(u32, u64)>,
+    /// The member that alone gets it.
+    only: Option<usize>,
+}
+
+impl Draft {
+    fn part(&mut self, place: u32, number: u64) {
+        if self.parts.last().is_none_or(|(last, _)| *last != place) {
+            self.parts.push((place, number));
+        }
+    }
+
+    /// Whether so many bytes more make the frame too large.
+    fn is_full(&self, bytes: usize, config: &Config) -> bool {
+        !self.writer.is_empty() && self.writer.len() + bytes > config.frame_bytes_max as usize
+    }
+}
+
+/// What is to be sent to whom.
+#[derive(Debug)]
+pub(super) struct Spread {
+    /// What stands behind the bodies of requests.
+    proof: RequestProof,
+    /// What makes the tags under requests.
+    tagging: Option<Tagging>,
+    /// By link.
+    missed: Vec<Missed>,
+}
+
+impl Spread {
+    /// To these members, by growing ids.
+    pub(super) fn new(config: &Config, members: &[ReplicaId]) -> Self {
+        let tagging = Tagging::of(config, members);
+        let proof = match &tagging {
+            _ if config.signer.is_some() => RequestProof::Signature,
+            Some(tagging) => tagging.proof(),
+            None => RequestProof::None,
+        };
+        Self { proof, tagging, missed: vec![Missed::default(); members.len()] }
+    }
+
+    pub(super) const fn proof(&self) -> RequestProof {
+        self.proof
+    }
+    pub(super) const fn has_tags(&self) -> bool {
+        self.tagging.is_some()
+    }
+    fn epoch(&self) -> u64 {
+        self.tagging.as_ref().map_or(0, Tagging::epoch)
+    }
+
+    /// Sends what is ready to all members that take it, or to the leader first if that is named. While nobody does, it waits.
+    pub(super) fn send(&mut self, step: &mut Step<'_>, parts: &mut Parts, first: Option<usize>) {
+        for link in 0..parts.links.len() {
+            self.catch_up(step, parts, link);
+        }
+        if !parts.sessions.any_dirty() {
+            return;
+        }
+        self.renew_keys(step, &mut parts.links);
+        let connected = parts.links.up_bits();
+        let (mut first, mut all) = (self.draft(step, first), self.draft(step, None));
+        while self.anybody_takes(step, &parts.links, all.writer.len()) {
+            let Some(place) = parts.sessions.next_ready() else { break };
+            let takes =
+                first.only.is_some_and(|link| self.takes(step, &parts.links, link, first.writer.len()));
+            let Some(session) = parts.sessions.at(place) else { continue };
+            let alone = takes && session.may_be_alone(connected);
+            let draft = if alone { &mut first } else { &mut all };
+            if !self.write_session(step, parts, place, draft) {
+                parts.sessions.mark_dirty(place);
+                if alone {
+                    // The leader takes no more: the rest goes to all, behind what it got.
+                    self.send_draft(step, parts, &mut first);
+                    first.only = None;
+                    continue;
+                }
+                // No room anywhere: goes on when bytes were written.
+                break;
+            }
+        }
+        self.send_draft(step, parts, &mut first);
+        self.send_draft(step, parts, &mut all);
+    }
+
+    fn draft(&self, step: &Step<'_>, only: Option<usize>) -> Draft {
+        Draft { writer: self.writer(step), parts: Vec::new(), only }
+    }
+
+    fn writer(&self, step: &Step<'_>) -> FrameWriter {
+        FrameWriter::proving(self.proof, step.config.signer.clone())
+    }
+
+    fn takes(&self, step: &Step<'_>, links: &Links, link: usize, bytes: usize) -> bool {
+        let room = links.at(link).has_room(bytes, step.config.connection_bytes_max);
+        links.up(link).is_some() && self.missed[link].is_empty() && room
+    }
+
+    /// Whether a member would take so many bytes now.
+    fn anybody_takes(&self, step: &Step<'_>, links: &Links, bytes: usize) -> bool {
+        (0..links.len()).any(|link| self.takes(step, links, link, bytes))
+    }
+
+    /// Writes what this session may send; false when nobody has room for all of it.
+    fn write_session(
+        &mut self,
+        step: &mut Step<'_>,
+        parts: &mut Parts,
+        place: u32,
+        draft: &mut Draft,
+    ) -> bool {
+        let config = step.config;
+        let complete = loop {
+            let room = match draft.only {
+                Some(link) => self.takes(step, &parts.links, link, draft.writer.len()),
+                None => self.anybody_takes(step, &parts.links, draft.writer.len()),
+            };
+            let Some(session) = parts.sessions.at(place) else { return true };
+            if !room {
+                break false;
+            }
+            if session.is_opening() {
+                if draft.is_full(draft.writer.opening_len(), config) {
+                    self.send_draft(step, parts, draft);
+                    continue;
+                }
+                if let Some(nonce) = session.send_opening() {
+                    draft.writer.opening(nonce, config.client);
+                    session.begin(step.now);
+                    draft.part(place, 0);
+                }
+                break true;
+            }
+            let id = session.id();
+            let Some((number, entry)) = session.next_to_send(config.window) else { break true };
+            if draft.is_full(draft.writer.request_len(entry.body.len()), config) {
+                self.send_draft(step, parts, draft);
+                continue;
+            }
+            let (kind, body) = (entry.kind, entry.body.clone());
+            let fixed = session.fix(self.epoch());
+            session.mark_sent(step.now);
+            if draft.only.is_some() {
+                session.sent_alone();
+            }
+            draft.part(place, number);
+            self.write(&mut draft.writer, id, (number, fixed), (kind, &body));
+        };
+        parts.sessions.sent(step, place);
+        complete
+    }
+
+    fn write(
+        &mut self,
+        writer: &mut FrameWriter,
+        session: SessionId,
+        (number, fixed): (u64, Fixed),
+        (kind, body): (RequestKind, &Bytes),
+    ) {
+        let numbers = (RequestNumber::new(number), RequestNumber::new(fixed.lowest));
+        match &mut self.tagging {
+            Some(tagging) => writer.tagged(session, numbers, kind, body, tagging.tags(fixed.epoch)),
+            None => writer.request(session, numbers, kind, body),
+        }
+    }
+
+    /// Sends a frame to whoever takes it, and notes for the others what they missed. What is for one member has room there.
+    fn send_draft(&mut self, step: &mut Step<'_>, parts: &mut Parts, draft: &mut Draft) {
+        if draft.writer.is_empty() {
+            return;
+        }
+        let frame = draft.writer.finish();
+        if let Some(link) = draft.only {
+            draft.parts.clear();
+            return parts.links.send(step, link, frame);
+        }
+        let mut met = 0;
+        for link in 0..parts.links.len() {
+            if self.takes(step, &parts.links, link, 0) {
+                parts.links.send(step, link, frame.clone());
+                met |= 1 << link;
+            } else if parts.links.up(link).is_some() {
+                draft.parts.iter().for_each(|(place, number)| self.missed[link].note(*place, *number));
+            }
+        }
+        for (place, _) in draft.parts.drain(..) {
+            if let Some(session) = parts.sessions.at(place) {
+                session.meet(met);
+            }
+        }
+    }
+
+    /// What only the leader got of a session is noted as missed by all others. `leader`: who that was.
+    pub(super) fn tell_all(&mut self, parts: &mut Parts, place: u32, leader: Option<usize>) {
+        let Some(session) = parts.sessions.at(place) else { return };
+        let Some(from) = session.take_alone() else { return };
+        for (link, missed) in self.missed.iter_mut().enumerate() {
+            if Some(link) != leader && parts.links.up(link).is_some() {
+                missed.note(place, from);
+            }
+        }
+    }
+
+    /// The same of all sessions.
+    pub(super) fn tell_all_everything(&mut self, parts: &mut Parts, leader: Option<usize>) {
+        for place in parts.sessions.places() {
+            self.tell_all(parts, place, leader);
+        }
+    }
+
+    /// A member is there that was not, or is to answer more than it did: it has none of what is under way.
+    pub(super) fn joined(&mut self, sessions: &mut Sessions, link: usize) {
+        let missed = &mut self.missed[link];
+        missed.from.clear();
+        for place in sessions.places() {
+            let Some(session) = sessions.at(place) else { continue };
+            session.unmeet(link);
+            if session.in_flight() {
+                missed.note(place, session.base());
+            }
+        }
+    }
+
+    /// A member is not there any more, and will get everything when it comes back.
+    pub(super) fn lost(&mut self, link: usize) {
+        self.missed[link].from.clear();
+    }
+
+    /// Sends a member what it missed, as far as it has room.
+    fn catch_up(&mut self, step: &mut Step<'_>, parts: &mut Parts, link: usize) {
+        let mut writer = self.writer(step);
+        while parts.links.up(link).is_some() {
+            let Some((place, from)) = self.missed[link].next() else { break };
+            let left = self.write_missed(step, parts, link, (place, from), &mut writer);
+            let missed = &mut self.missed[link];
+            if left.is_none_or(|number| number > from) {
+                missed.last = place;
+            }
+            if let Some(number) = left {
+                missed.from.insert(place, number);
+                break;
+            }
+            missed.from.remove(&place);
+        }
+        if !writer.is_empty() {
+            parts.links.send(step, link, writer.finish());
+        }
+    }
+
+    /// Writes what is under way of a session from a number on; returns where it stopped for want of room.
+    fn write_missed(
+        &mut self,
+        step: &mut Step<'_>,
+        parts: &mut Parts,
+        link: usize,
+        (place, from): (u32, u64),
+        writer: &mut FrameWriter,
+    ) -> Option<u64> {
+        let session = parts.sessions.at(place)?;
+        let (id, base, end) = (session.id(), session.base(), session.sent());
+        if session.is_opening() {
+            let nonce = session.opening_under_way()?;
+            if !room_for(step, &mut parts.links, link, writer.opening_len(), writer) {
+                return Some(from);
+            }
+            writer.opening(nonce, step.config.client);
+            session.meet(1 << link);
+            return None;
+        }
+        for number in from.max(base)..end {
+            let session = parts.sessions.at(place)?;
+            let Some(entry) = session.under_way(number) else { continue };
+            let (kind, body) = (entry.kind, entry.body.clone());
+            let fixed = entry.fixed.unwrap_or(Fixed { lowest: base, epoch: self.epoch() });
+            if !room_for(step, &mut parts.links, link, writer.request_len(body.len()), writer) {
+                return Some(number);
+            }
+            session.meet(1 << link);
+            self.write(writer, id, (number, fixed), (kind, &body));
+        }
+        None
+    }
+
+    /// Something is about to be sent: when the keys of tags are too old for it, all members are told others.
+    fn renew_keys(&mut self, step: &mut Step<'_>, links: &mut Links) {
+        if self.tagging.as_mut().is_some_and(|tagging| tagging.renew(step.now, step.config.keys_last)) {
+            (0..links.len()).for_each(|link| self.send_keys(step, links, link));
+        }
+    }
+
+    /// Tells a member that is there the keys that it shares with this client.
+    pub(super) fn send_keys(&self, step: &mut Step<'_>, links: &mut Links, link: usize) {
+        let Some(tagging) = &self.tagging else { return };
+        let keys = tagging.shared_with(links.at(link).replica);
+        if !keys.is_empty() {
+            links.send(step, link, keys_frame(&keys));
+        }
+    }
+}
+
+/// Makes room for a request in a frame to one member; false when the member has none.
+fn room_for(
+    step: &mut Step<'_>,
+    links: &mut Links,
+    link: usize,
+    bytes: usize,
+    writer: &mut FrameWriter,
+) -> bool {
+    if !writer.is_empty() && writer.len() + bytes > step.config.frame_bytes_max as usize {
+        links.send(step, link, writer.finish());
+    }
+    links.at(link).has_room(writer.len(), step.config.connection_bytes_max)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,320 @@
+//! The reach to the leader, where replicas crash at most: one of them takes requests, and its answer is the answer.
+//!
+//! Requests go to the leader only: the one named in the highest view that was heard of. Whenever the connection or the view that they go
+//! by changes, everything unanswered is sent again, in order. That is harmless, since the cluster runs a number of a session once.
+//!
+//! A leader that is silent is doubted: the others are asked who leads, by a request that does nothing. `sending.rs` writes the frames.
+//! Tests: tests.rs, tests/core.rs, tests/cluster.rs.
+
+mod sending;
+
+use super::{Known, Reach};
+use crate::back_off::back_off;
+use crate::effects::Effect;
+use crate::encode::FrameWriter;
+use crate::links::Links;
+use crate::parts::Parts;
+use crate::reads::Question;
+use crate::sessions::{Rules, Taken};
+use crate::step::Step;
+use bytes::Bytes;
+use quorate_types::{ConnId, MembershipId, ReplicaId, RequestNumber, Seq, SessionId, Time, View};
+use quorate_wire::{
+    FrameKind, Memberships, REQUEST_HEADER, ReadReply, Reply, ReplyStatus, RequestKind, Welcome,
+};
+
+/// After so many suspicions in a row, what was heard of views is forgotten and everything is sent again.
+const DOUBTS_MAX: u32 = 4;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct ToLeader {
+    known: Known,
+    /// The connection and view that requests were last sent in; when it changes, all is sent again.
+    sending_on: Option<(ConnId, View)>,
+    /// The leader said that it is none: nothing is sent to it before.
+    hold: Option<Time>,
+    holds: u32,
+    /// When to doubt the leader, while requests are unanswered.
+    suspect_at: Option<Time>,
+    doubts: u32,
+    probe_at: Option<Time>,
+    probe_attempt: u32,
+    /// The number of the requests that ask who leads.
+    probe_nonce: u64,
+    /// The last membership that was heard of, and whether the change to it was over.
+    membership: (MembershipId, bool),
+}
+
+impl ToLeader {
+    /// `probe_nonce`: the number of its own requests, which no session is opened with.
+    pub(crate) const fn new(probe_nonce: u64) -> Self {
+        Self {
+            known: Known::NONE,
+            sending_on: None,
+            hold: None,
+            holds: 0,
+            suspect_at: None,
+            doubts: 0,
+            probe_at: None,
+            probe_attempt: 0,
+            probe_nonce,
+            membership: (MembershipId::FIRST, true),
+        }
+    }
+
+    /// What holds for all requests.
+    pub(crate) const fn rules() -> Rules {
+        Rules { needed: 1, around: REQUEST_HEADER, takes_back: 1 }
+    }
+
+    /// Something of ours was answered: whom we follow does lead.
+    fn progress(&mut self, step: &Step<'_>) {
+        self.doubts = 0;
+        self.holds = 0;
+        if self.suspect_at.is_some() {
+            self.suspect_at = Some(step.now.plus(step.config.suspect_after));
+        }
+    }
+
+    /// The leader's link, if requests may go there now.
+    fn target(&self, links: &Links) -> Option<usize> {
+        self.known.leader.filter(|link| self.hold.is_none() && links.up(*link).is_some())
+    }
+
+    /// Turns to the present leader: on a new connection, or where it leads anew, everything unanswered is sent again.
+    fn follow(&mut self, step: &mut Step<'_>, parts: &mut Parts) -> Option<usize> {
+        let target = self.target(&parts.links);
+        let on = target.and_then(|link| parts.links.up(link));
+        if on != self.sending_on.map(|(conn, _)| conn) {
+            self.sending_on = on.map(|conn| (conn, self.known.view));
+            parts.stats.resends += u64::from(on.is_some());
+            self.suspect_at = None;
+            parts.sessions.rewind_all();
+        }
+        if on.is_some() {
+            self.probe_at = None;
+            self.probe_attempt = 0;
+        } else if self.probe_at.is_none() && self.hold.is_none() && parts.sessions.any_waits() {
+            self.arm_probe(step);
+        }
+        target
+    }
+
+    fn arm_probe(&mut self, step: &mut Step<'_>) {
+        let (min, max) = (step.config.dial_back_off_min, step.config.suspect_after);
+        let wait = back_off(step.random, self.probe_attempt, min, max);
+        self.probe_attempt = self.probe_attempt.saturating_add(1);
+        self.probe_at = Some(step.now.plus(wait));
+    }
+
+    /// The leader is silent: ask the others who leads. If that does not help for long, forget what was heard of views and
+    /// send everything again.
+    fn suspect(&mut self, step: &mut Step<'_>, parts: &mut Parts) {
+        if !parts.sessions.any_in_flight() {
+            self.suspect_at = None;
+            return;
+        }
+        self.suspect_at = Some(step.now.plus(step.config.suspect_after));
+        self.probe(step, &mut parts.links, self.known.leader);
+        self.doubts += 1;
+        if self.doubts >= DOUBTS_MAX {
+            self.doubts = 0;
+            self.known.view = View::ZERO;
+            self.sending_on = None;
+        }
+    }
+
+    /// Asks everybody but `except` who leads: a request that does nothing. Who does not lead answers with a notice.
+    fn probe(&self, step: &mut Step<'_>, links: &mut Links, except: Option<usize>) {
+        for link in 0..links.len() {
+            if Some(link) == except || links.up(link).is_none() || links.at(link).out_bytes > 0 {
+                continue;
+            }
+            let mut writer = FrameWriter::new(FrameKind::Requests);
+            let nonce = RequestNumber::new(self.probe_nonce);
+            writer.request(SessionId::NONE, (nonce, nonce), RequestKind::Empty, &Bytes::new());
+            links.send(step, link, writer.finish());
+        }
+    }
+
+    /// A member left: whoever waits for it alone is told.
+    fn left(&mut self, step: &mut Step<'_>, parts: &mut Parts, link: usize) {
+        if parts.links.at(link).conn().is_some() {
+            parts.links.hang_up(step, link);
+            parts.lost(step, self.known.leader, link, "left the cluster".to_owned());
+        }
+        parts.links.leave(link);
+        if self.known.leader == Some(link) {
+            self.known.leader = None;
+        }
+        parts.reads.left(step, link, parts.links.at(link).replica);
+    }
+}
+
+impl Reach for ToLeader {
+    fn leader(&self) -> Option<usize> {
+        self.known.leader
+    }
+
+    fn send(&mut self, step: &mut Step<'_>, parts: &mut Parts) {
+        if let Some(link) = self.follow(step, parts) {
+            self.send_requests(step, parts, link);
+        }
+    }
+
+    fn reply(
+        &mut self,
+        step: &mut Step<'_>,
+        parts: &mut Parts,
+        from: usize,
+        reply: &Reply<'_>,
+        payload: &Bytes,
+    ) -> bool {
+        let number = reply.number.number();
+        if reply.status == ReplyStatus::Position {
+            let fits = reply.session == SessionId::NONE && reply.body.is_empty();
+            if fits {
+                parts.reads.wrote(Seq::new(number));
+            }
+            return fits;
+        }
+        let opened = reply.status == ReplyStatus::SessionOpened;
+        if reply.session == SessionId::NONE && !opened && number == self.probe_nonce {
+            // Only a leader takes requests.
+            self.known.leader.get_or_insert(from);
+            return true;
+        }
+        let taken = parts.sessions.reply(step, reply, payload);
+        if taken == Taken::Progress {
+            self.progress(step);
+        }
+        taken.is_taken()
+    }
+
+    fn read(&mut self, step: &mut Step<'_>, parts: &mut Parts, question: Question) {
+        parts.reads.ask(step, &parts.links, self.known.leader, question);
+    }
+
+    fn read_reply(
+        &mut self,
+        step: &mut Step<'_>,
+        parts: &mut Parts,
+        from: usize,
+        reply: &ReadReply<'_>,
+        payload: &Bytes,
+    ) {
+        parts.reads.reply(step, from, reply, payload, true);
+    }
+
+    fn read_due(&mut self, step: &mut Step<'_>, parts: &mut Parts, read: u64) {
+        parts.reads.hedge(step, &parts.links, self.known.leader, read);
+    }
+
+    /// A higher view wins. That nobody leads counts only from the one that we took for the leader: a replica that is cut off must not keep
+    /// us from a leader that works.
+    fn notice(
+        &mut self,
+        step: &mut Step<'_>,
+        parts: &mut Parts,
+        from: usize,
+        view: View,
+        leader: Option<ReplicaId>,
+    ) {
+        let leader = leader.and_then(|id| parts.links.of(id));
+        let ours = self.known.leader == Some(from);
+        if ours && leader == Some(from) && self.sending_on.is_some_and(|(_, since)| view > since) {
+            // It says itself that it leads anew: what it took before may be lost. What others say of it is about other clients, too.
+            self.sending_on = None;
+        }
+        let newer = view > self.known.view || (view == self.known.view && self.known.leader.is_none());
+        if newer && (leader.is_some() || ours) {
+            self.known = Known { view, leader };
+        } else if ours && leader != Some(from) && view == self.known.view {
+            // It knows best that it does not lead; what we sent was not taken.
+            self.known.leader = leader;
+        } else if ours && leader != Some(from) && self.hold.is_none() {
+            // Others say that it leads, and it has not learned so yet: what we sent was not taken.
+            let (min, max) = (step.config.retry_min, step.config.suspect_after);
+            if min.times(1 << self.holds.min(20)) > max.times(2) {
+                // It never will: all replicas stopped since, and none remembers a view in which nobody had voted.
+                self.holds = 0;
+                self.known = Known { view, leader };
+                return;
+            }
+            let wait = back_off(step.random, self.holds, min, max);
+            self.holds = self.holds.saturating_add(1);
+            self.hold = Some(step.now.plus(wait));
+            self.sending_on = None;
+        }
+    }
+
+    /// Whoever joined is dialed, whoever left is not any more.
+    fn members(&mut self, step: &mut Step<'_>, parts: &mut Parts, memberships: &Memberships) {
+        let news = (memberships.now().number(), memberships.before().is_none());
+        if news <= self.membership {
+            return;
+        }
+        self.membership = news;
+        let members = memberships.replicas();
+        for link in 0..parts.links.len() {
+            let known = parts.links.at(link);
+            if !known.left && !members.contains(&known.replica) {
+                self.left(step, parts, link);
+            }
+        }
+        for replica in members {
+            let Some(member) = memberships.get(replica) else { continue };
+            step.out.push(Effect::Address { replica, address: member.address.clone() });
+            if let Some(link) = parts.links.join(replica) {
+                parts.reads.joined(link);
+            }
+        }
+    }
+
+    fn connected(&mut self, step: &mut Step<'_>, parts: &mut Parts, link: usize, welcome: &Welcome) {
+        parts.links.belong_to(welcome.cluster);
+        self.notice(step, parts, link, welcome.view, welcome.leader);
+    }
+
+    /// Whether the leader is connected is looked at when there is something to send.
+    fn closed(&mut self, _: &mut Parts, _: usize) {}
+
+    fn deadline(&self) -> Option<Time> {
+        [self.hold, self.suspect_at, self.probe_at].into_iter().flatten().min()
+    }
+
+    fn due(&mut self, step: &mut Step<'_>, parts: &mut Parts) {
+        let is_due = |at: Option<Time>| at.is_some_and(|at| at <= step.now);
+        let (held, probes, doubts) = (is_due(self.hold), is_due(self.probe_at), is_due(self.suspect_at));
+        if held {
+            self.hold = None;
+        }
+        if probes {
+            self.probe_at = None;
+            if parts.sessions.any_waits() {
+                self.probe(step, &mut parts.links, None);
+                self.arm_probe(step);
+            }
+        }
+        if doubts {
+            self.suspect(step, parts);
+        }
+    }
+
+    /// Nothing of a session waits for others than the leader.
+    fn session_due(&mut self, _: &Step<'_>, _: &mut Parts, _: u32) {}
+
+    fn sent_again(&mut self, _: &Step<'_>, _: &mut Parts, _: u32) {}
+
+    fn detail(&self, links: &Links) -> String {
+        match self.known.leader.map(|link| links.at(link)) {
+            Some(link) if link.up().is_some() => format!("{} leads and did not answer", link.replica),
+            Some(link) => format!("{} leads and is not connected", link.replica),
+            None => "no leader is known".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,294 @@
+//! One session: whether it is open, its queue of numbered requests, when it is sent what, and which members got it.
+
+use super::entry::{Entry, Fixed};
+use super::queue::Queue;
+use super::reached::Reached;
+use crate::config::Config;
+use crate::effects::CallId;
+use crate::step::NEVER;
+use crate::votes::{Held, Votes};
+use quorate_types::{SessionId, Time};
+use quorate_wire::{ReplyStatus, RequestKind};
+use std::collections::VecDeque;
+
+/// A session that the cluster has not confirmed yet.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    pub(super) nonce: u64,
+    pub(super) call: Option<CallId>,
+    pub(super) deadline: Time,
+    /// Sent on the present connection.
+    pub(super) sent: bool,
+    pub(super) open_sends: u32,
+    pub(super) refused: Option<ReplyStatus>,
+    /// What the members answered so far, where one answer is not enough.
+    pub(super) votes: Votes,
+}
+
+/// Why a session takes no more calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Death {
+    Expired,
+    Broken(String),
+    Stopped,
+}
+
+#[derive(Debug)]
+pub(super) enum Phase {
+    Opening(Opening),
+    Open,
+    Dead(Death),
+}
+
+/// When a session is sent what.
+#[derive(Debug)]
+pub(super) struct Pace {
+    /// Nothing is sent before; after a refusal.
+    pub(super) hold_until: Option<Time>,
+    /// How often in a row it was refused.
+    pub(super) refusals: u32,
+    /// Why it is held.
+    pub(super) refused: Option<ReplyStatus>,
+    /// The last number that the cluster said it expects, on this connection.
+    pub(super) expected: Option<u64>,
+    /// When to send again from this number, unless it was answered.
+    pub(super) recheck: Option<(Time, u64)>,
+    /// The last answer, or the first sending after quiet.
+    pub(super) progress: Time,
+    /// How often in a row it was sent again for want of an answer.
+    pub(super) resends: u32,
+}
+
+impl Pace {
+    const fn new(now: Time) -> Self {
+        Self {
+            hold_until: None,
+            refusals: 0,
+            refused: None,
+            expected: None,
+            recheck: None,
+            progress: now,
+            resends: 0,
+        }
+    }
+
+    /// Something was answered.
+    fn answered(&mut self, now: Time) {
+        self.progress = now;
+        self.refusals = 0;
+        self.resends = 0;
+        self.refused = None;
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(super) phase: Phase,
+    pub(super) id: SessionId,
+    pub(super) queue: Queue,
+    pub(super) pace: Pace,
+    /// Which members got what of it, where it goes to all.
+    pub(super) reached: Reached,
+    /// A close is in the queue: nothing may follow it.
+    pub(super) closing: bool,
+    /// Is in the list of sessions that have something to send.
+    pub(super) dirty: bool,
+    /// No entry's deadline is earlier.
+    pub(super) deadline_min: Time,
+    /// It is the client's own, for reads that are ordered (`timers.rs`).
+    pub(super) queries: bool,
+}
+
+impl Session {
+    pub(super) fn new(opening: Opening, now: Time) -> Self {
+        Self {
+            deadline_min: opening.deadline,
+            phase: Phase::Opening(opening),
+            id: SessionId::NONE,
+            queue: Queue::new(),
+            pace: Pace::new(now),
+            reached: Reached::default(),
+            closing: false,
+            dirty: false,
+            queries: false,
+        }
+    }
+
+    /// What the cluster calls it, once it is open.
+    pub(crate) const fn id(&self) -> SessionId {
+        self.id
+    }
+    /// The first number without an answer.
+    pub(crate) const fn base(&self) -> u64 {
+        self.queue.base()
+    }
+    /// From it on nothing was sent since the last rewind.
+    pub(crate) const fn sent(&self) -> u64 {
+        self.queue.sent()
+    }
+    /// From it on nothing was ever sent.
+    pub(crate) const fn high(&self) -> u64 {
+        self.queue.high()
+    }
+    /// Whether the cluster has not confirmed it.
+    pub(crate) const fn is_opening(&self) -> bool {
+        matches!(self.phase, Phase::Opening(_))
+    }
+
+    /// Whether requests were sent on the present connection and are not answered.
+    pub(crate) const fn in_flight(&self) -> bool {
+        match &self.phase {
+            Phase::Opening(opening) => opening.sent,
+            Phase::Open => self.queue.sent() > self.queue.base(),
+            Phase::Dead(_) => false,
+        }
+    }
+
+    /// Whether anything waits for an answer.
+    pub(crate) fn waits(&self) -> bool {
+        self.is_opening() || !self.queue.is_empty()
+    }
+
+    /// Whether its next request is one that was refused, or sent before.
+    pub(super) const fn sends_again(&self) -> bool {
+        self.pace.resends > 0 || self.pace.refusals > 0 || self.queue.sent() < self.queue.high()
+    }
+
+    pub(super) fn push(&mut self, entry: Entry) {
+        self.deadline_min = self.deadline_min.min(entry.deadline);
+        self.closing |= entry.kind == RequestKind::CloseSession;
+        self.queue.push(entry);
+    }
+
+    /// The nonce of the opening that is to be sent now, if it was not sent on this connection; it is on its way then.
+    pub(crate) fn send_opening(&mut self) -> Option<u64> {
+        let Phase::Opening(opening) = &mut self.phase else { return None };
+        if opening.sent {
+            return None;
+        }
+        opening.sent = true;
+        opening.open_sends = opening.open_sends.saturating_add(1);
+        Some(opening.nonce)
+    }
+
+    /// The nonce of the opening that is under way.
+    pub(crate) fn opening_under_way(&self) -> Option<u64> {
+        match &self.phase {
+            Phase::Opening(opening) if opening.sent => Some(opening.nonce),
+            _ => None,
+        }
+    }
+
+    /// What it waits for begins to be sent now.
+    pub(crate) fn begin(&mut self, now: Time) {
+        self.pace.progress = now;
+    }
+
+    /// The next entry to send, with its number.
+    pub(crate) fn next_to_send(&mut self, window: u32) -> Option<(u64, &Entry)> {
+        self.queue.next_to_send(window)
+    }
+
+    /// The entry that [`Self::next_to_send`] named is on its way.
+    pub(crate) fn mark_sent(&mut self, now: Time) {
+        if self.queue.sent() == self.queue.base() {
+            self.pace.progress = now;
+        }
+        self.queue.mark_sent();
+    }
+
+    /// The next entry to send is about to be, with keys of this epoch if it never was: what all its copies say.
+    pub(crate) fn fix(&mut self, epoch: u64) -> Fixed {
+        self.queue.fix(epoch)
+    }
+
+    /// The entry with this number, if it is on its way: it was sent, is not answered, and is not about to be sent again.
+    pub(crate) fn under_way(&self, number: u64) -> Option<&Entry> {
+        self.queue.under_way(number)
+    }
+
+    /// The entry with this number, if it was sent and is not answered.
+    pub(crate) fn sent_entry(&mut self, number: u64) -> Option<&mut Entry> {
+        self.queue.sent_entry(number)
+    }
+
+    /// The numbers of those for which others were asked to answer in vain; they rest no more.
+    pub(crate) fn take_resting(&mut self) -> Vec<u64> {
+        self.queue.take_resting()
+    }
+
+    /// Later copies of this request name the lowest unanswered number of then.
+    pub(crate) fn renew_lowest(&mut self, number: u64) {
+        if let Some(entry) = self.queue.sent_entry(number) {
+            entry.fixed = None;
+        }
+    }
+
+    /// Sends again from this number on.
+    pub(super) fn rewind(&mut self, number: u64) {
+        self.queue.rewind(number);
+        self.reached.rewound(self.queue.sent());
+        if let Phase::Opening(opening) = &mut self.phase {
+            opening.sent = false;
+        }
+    }
+
+    /// This number is answered; see [`Queue::finish`].
+    pub(super) fn finish(
+        &mut self,
+        number: u64,
+        now: Time,
+        held: &mut Held,
+    ) -> Option<(Option<CallId>, usize)> {
+        let finished = self.queue.finish(number, held)?;
+        self.pace.answered(now);
+        Some(finished)
+    }
+
+    /// Takes the queue out: the session ends.
+    pub(super) fn take_entries(&mut self, held: &mut Held) -> VecDeque<Entry> {
+        self.deadline_min = NEVER;
+        self.pace.hold_until = None;
+        self.pace.recheck = None;
+        self.queue.take(held)
+    }
+
+    /// When to send again for want of an answer.
+    pub(super) fn resend_at(&self, config: &Config) -> Time {
+        if !self.in_flight() {
+            return NEVER;
+        }
+        self.pace.progress.plus(config.resend_after.times(1 << self.pace.resends.min(3)))
+    }
+
+    /// Until when an answer may come to what only the leader got.
+    pub(crate) fn alone_until(&self, config: &Config) -> Time {
+        match (self.alone(), config.leader_first) {
+            (Some(_), Some(wait)) => self.pace.progress.plus(wait),
+            _ => NEVER,
+        }
+    }
+
+    /// Whether somebody in it waits no longer.
+    pub(super) fn is_late(&self, now: Time) -> bool {
+        self.deadline_min <= now || self.close_is_late(now)
+    }
+
+    /// The time of the close in the queue is up.
+    pub(super) fn close_is_late(&self, now: Time) -> bool {
+        self.queue.close_deadline().is_some_and(|deadline| deadline <= now)
+    }
+
+    /// Bytes of answers that are kept.
+    pub(super) fn held(&self) -> usize {
+        self.queue.held()
+    }
+
+    /// Checks the queue, and returns the bytes queued and how many calls wait.
+    pub(super) fn check(&self, window: u32) -> (usize, usize) {
+        let opening = matches!(&self.phase, Phase::Opening(Opening { call: Some(_), .. }));
+        let (bytes, calls) = self.queue.check(window);
+        (bytes, calls + usize::from(opening))
+    }
+}
