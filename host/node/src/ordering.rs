@@ -82,8 +82,11 @@ pub(crate) struct Instance {
     pub(crate) leader: (View, Option<ReplicaId>),
     /// Members that its messages get to, and back from.
     pub(crate) connected: BTreeSet<ReplicaId>,
-    /// The last of its records that the protocol knows to be durable.
+    /// The last of its records that the protocol knows to be durable, and what of the log was durable when that was looked up.
     durable: RecordId,
+    seen: RecordId,
+    /// It was stepped, or has another place in the merge, since what it wants was done last.
+    pub(crate) touched: bool,
     /// The last that was handed to the merge, as the protocol counts.
     pub(crate) decided: Slot,
     /// A checkpoint that was installed before the protocol began.
@@ -118,6 +121,8 @@ impl Instance {
             leader: (View::ZERO, None),
             connected: BTreeSet::new(),
             durable: RecordId::ZERO,
+            seen: RecordId::ZERO,
+            touched: false,
             decided: Slot::ZERO,
             installed: None,
             settled_at: None,
@@ -138,7 +143,7 @@ impl Instance {
     }
 
     pub(crate) fn start(&mut self, now: Time) {
-        self.started = true;
+        (self.started, self.touched) = (true, true);
         self.order.start(now, &mut self.effects);
         if let Some(installed) = self.installed.take() {
             self.order.step(now, installed, &mut self.effects);
@@ -147,6 +152,7 @@ impl Instance {
 
     pub(crate) fn step(&mut self, now: Time, input: OrderInput) {
         if self.started {
+            self.touched = true;
             self.order.step(now, input, &mut self.effects);
         }
     }
@@ -194,6 +200,11 @@ impl Node {
 
     /// Does what one protocol wants done. Whether there was anything.
     fn drain(&mut self, at: usize, now: Time, out: &mut Effects) -> bool {
+        let durable = self.journal.log().durable();
+        let instance = &mut self.instances[at];
+        if !std::mem::take(&mut instance.touched) && instance.seen == durable && instance.effects.is_empty() {
+            return false;
+        }
         let mut any = false;
         loop {
             let mut effects = std::mem::take(&mut self.instances[at].effects);
@@ -209,7 +220,10 @@ impl Node {
             if instance.effects.is_empty() {
                 instance.effects = effects;
             }
-            if let Some(durable) = self.journal.newly_durable(instance.volume) {
+            let durable = self.journal.log().durable();
+            if std::mem::replace(&mut instance.seen, durable) != durable
+                && let Some(durable) = self.journal.newly_durable(instance.volume)
+            {
                 instance.durable = durable;
                 instance.step(now, OrderInput::Durable(durable));
             }
@@ -218,6 +232,7 @@ impl Node {
             }
         }
         let instance = &mut self.instances[at];
+        instance.touched = false;
         if instance.order.standing().settled {
             instance.settled_at.get_or_insert(instance.decided);
             self.engine.step(engine::In::Settled(instance.id));

@@ -257,6 +257,7 @@ impl Node {
             }
             None => instance.start(now),
         }
+        instance.touched = true;
         let (id, leader) = (instance.id, instance.leader.1);
         self.engine.step(engine::In::Led(id, self.role_of(leader)));
         let up = self.peers.peers().map(|(id, ..)| id).filter(|id| self.peers.is_up_in(*id, at));
@@ -390,6 +391,7 @@ impl Node {
                 }
                 let leader = instance.leader.1;
                 self.put_in_force(at, instance);
+                self.instances[at].touched = true;
                 self.engine.step(engine::In::Renewed(part.instance));
                 self.engine.step(engine::In::Led(part.instance, self.role_of(leader)));
             }

@@ -28,6 +28,8 @@ pub(crate) struct Volumes {
     list: Vec<Option<Volume>>,
     /// Those that are of use, by instance: in this order what waits for room is written.
     order: Vec<(InstanceId, VolumeId)>,
+    /// Something may wait for room.
+    waits: bool,
 }
 
 impl Volumes {
@@ -95,14 +97,21 @@ impl Volumes {
     ) -> Result<(), Halt> {
         let Some(volume) = self.get_mut(id) else { return Ok(()) };
         volume.unwritten.push_back((own, record, class));
-        volume.write(log)
+        volume.write(log)?;
+        self.waits |= self.waits(id);
+        Ok(())
     }
 
     /// Gives the log what waits for room.
     pub(super) fn write(&mut self, log: &mut Log) -> Result<(), Halt> {
+        if !self.waits {
+            return Ok(());
+        }
+        self.waits = false;
         for (_, id) in &self.order {
             if let Some(volume) = &mut self.list[id.0] {
                 volume.write(log)?;
+                self.waits |= !volume.unwritten.is_empty();
             }
         }
         Ok(())
