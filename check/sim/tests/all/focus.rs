@@ -1,5 +1,6 @@
 //! Runs that are about something: clean, and about that.
 
+use crate::count::seeds;
 use quorate_order::Protocol;
 use quorate_sim::campaign::{Campaign, run, run_plan};
 use quorate_sim::plan::Moment;
@@ -22,11 +23,11 @@ fn clean(profile: Profile, count: u64) {
 #[test]
 fn whatever_runs_are_about_they_are_clean() {
     for focus in Focus::ALL {
-        clean(about(focus), if focus == Focus::Idle { 10 } else { 20 });
+        clean(about(focus), seeds(if focus == Focus::Idle { 4 } else { 8 }));
     }
-    clean(Profile { protocol: Some(Protocol::MOD_SMART), ..about(Focus::Votes) }, 20);
-    clean(Profile { protocol: Some(Protocol::MOD_SMART), ..about(Focus::Changes) }, 15);
-    clean(Profile { fault_model: Some(FaultModel::Byzantine), ..about(Focus::Beginnings) }, 15);
+    clean(Profile { protocol: Some(Protocol::MOD_SMART), ..about(Focus::Votes) }, seeds(8));
+    clean(Profile { protocol: Some(Protocol::MOD_SMART), ..about(Focus::Changes) }, seeds(6));
+    clean(Profile { fault_model: Some(FaultModel::Byzantine), ..about(Focus::Beginnings) }, seeds(6));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Clusters that survive Byzantine faults, with replicas and clients that lie.
 
+use crate::count::seeds;
 use quorate_sim::campaign::{Campaign, run};
 use quorate_sim::liars::Trick;
 use quorate_sim::liars::clients::ClientTrick;
@@ -22,7 +23,7 @@ fn failures(profile: Profile, count: u64, failures_max: usize) -> Vec<Report> {
 #[test]
 fn random_seeds_run_clean_with_liars() {
     let profile = Profile { fault_model: Some(FaultModel::Byzantine), ..Profile::default() };
-    let told: Vec<String> = failures(profile, 60, 3)
+    let told: Vec<String> = failures(profile, seeds(30), 3)
         .iter()
         .map(|report| {
             let (seed, failure) = (report.seed, &report.failure);

@@ -4,6 +4,7 @@ mod asleep;
 mod checkers;
 mod command;
 mod costs;
+mod count;
 mod focus;
 mod hashes;
 mod liars;

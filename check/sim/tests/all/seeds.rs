@@ -1,7 +1,8 @@
-//! A few hundred seeds with all faults, and all that ever found something: `seeds.txt`, one line each. Where the word after the seed is
-//! `resizes:`, the number of instances changes in that run, too; where it is `changes:`, replicas come and go; where it is `smart:`, they
-//! agree by Mod-SMaRt; where it is `byzantine:`, they survive Byzantine faults, and some lie.
+//! Seeds with all faults, a few of each kind or as many as QUORATE_SEEDS says, and all that ever found something: `seeds.txt`, one line
+//! each. Where the word after the seed is `resizes:`, the number of instances changes in that run, too; where it is `changes:`, replicas
+//! come and go; where it is `smart:`, they agree by Mod-SMaRt; where it is `byzantine:`, they survive Byzantine faults, and some lie.
 
+use crate::count::seeds;
 use quorate_order::Protocol;
 use quorate_sim::campaign::{Campaign, run, run_seed};
 use quorate_sim::{Level, Profile};
@@ -30,18 +31,18 @@ fn clean(profile: Profile, first: u64, count: u64) {
 
 #[test]
 fn random_seeds_run_clean() {
-    clean(Profile::default(), 1, 250);
+    clean(Profile::default(), 1, seeds(80));
 }
 
 #[test]
 fn random_seeds_run_clean_with_mod_smart() {
-    clean(Profile { protocol: Some(Protocol::MOD_SMART), ..Profile::default() }, 1, 250);
+    clean(Profile { protocol: Some(Protocol::MOD_SMART), ..Profile::default() }, 1, seeds(80));
 }
 
 #[test]
 fn changes_of_membership_run_clean_with_mod_smart() {
     let profile = Profile { protocol: Some(Protocol::MOD_SMART), changes: Some(true), ..Profile::default() };
-    clean(profile, 1, 150);
+    clean(profile, 1, seeds(50));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What might stop a cluster for good, and does not: liars that keep things back, and random runs with backups and missing replicas.
 
+use crate::count::seeds;
 use quorate_order::Protocol;
 use quorate_sim::campaign::{Campaign, run};
 use quorate_sim::liars::{KEEPERS, Trick};
@@ -123,8 +124,7 @@ fn random_seeds_are_not_stopped() {
     let crash = Profile { protocol: Some(Protocol::MOD_SMART), ..Profile::default() };
     let byzantine = Profile { fault_model: Some(FaultModel::Byzantine), ..Profile::default() };
     for profile in [Profile::default(), crash, byzantine] {
-        let count = std::env::var("QUORATE_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(60);
-        let campaign = Campaign { profile, first: 5001, count, jobs: 2, failures_max: 10 };
+        let campaign = Campaign { profile, first: 5001, count: seeds(25), jobs: 2, failures_max: 10 };
         let summary = run(&campaign, |_, _| {});
         let told: Vec<String> = summary
             .failures

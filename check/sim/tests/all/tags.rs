@@ -1,5 +1,6 @@
 //! Clients that put tags under their requests and send to the leader first, with replicas that lie and without.
 
+use crate::count::seeds;
 use quorate_sim::{Level, Plan, Profile, World};
 use quorate_types::FaultModel;
 
@@ -48,7 +49,7 @@ fn what_only_the_leader_gets_is_vouched_for() {
 
 #[test]
 fn with_faults_and_liars_nothing_is_lost() {
-    for seed in 1..=40 {
+    for seed in 1..=seeds(15) {
         run(plan(seed, false));
     }
 }
