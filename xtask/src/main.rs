@@ -1,5 +1,6 @@
 //! Automation of this repository: `cargo xtask <command>`. The gate (`.ci/run`) and people call the same commands.
 
+mod campaign;
 mod commands;
 mod tidy;
 
@@ -16,6 +17,7 @@ const HELP: &str = "cargo xtask <command>
   instructions     what six kinds of operations cost, beside what was recorded; with --record: records it
   bench            release build, then `quorate bench append`, `kv` and `floor`
   fuzz [seconds]   run each fuzz target so long (default 60)
+  campaign [NAME]  long runs by name: seeds, planted bugs, kills, fuzzing; without a name: which there are
   sim [count]      release build, then `quorate sim` with so many seeds (default 10000)
   planted          a build with the planted bugs, then the table of how soon the simulator finds each";
 
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         Some("instructions") => commands::instructions(&root, rest == ["--record"]),
         Some("bench") => commands::bench(&root),
         Some("fuzz") => commands::fuzz(&root, rest.first().map(String::as_str)),
+        Some("campaign") => campaign::campaign(&root, rest),
         Some("sim") => commands::sim(&root, rest.first().map(String::as_str)),
         Some("planted") => commands::planted(&root),
         Some("help" | "--help" | "-h") => {

@@ -10,8 +10,8 @@
 //!
 //! Invariants: INV-LOG-1 to INV-LOG-6 are asserted by [`Log`], INV-LOG-7 to INV-LOG-10 are about what recovery
 //! finds. Tests: `format/tests.rs` (golden bytes), `writer/tests.rs` (group commit, room, full disk),
-//! `recover/tests.rs` (the damage rule, case by case), `tests/crash.rs` (random crashes), `tests/rot.rs` (random
-//! bit flips), `tests/fuzz.rs` (arbitrary bytes).
+//! `recover/tests.rs` (the damage rule, case by case), `tests/all/crash.rs` (random crashes), `tests/all/rot.rs` (random
+//! bit flips), `tests/all/fuzz.rs` (arbitrary bytes).
 
 mod block;
 mod config;

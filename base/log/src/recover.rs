@@ -16,7 +16,7 @@
 //!   mean nothing; no wrong record comes out.
 //! - INV-LOG-10: a block beyond a cut never comes back.
 //!
-//! Tests: `recover/tests.rs` case by case, `tests/crash.rs` (7, 8, 10), `tests/rot.rs` (9), `tests/fuzz.rs`.
+//! Tests: `recover/tests.rs` case by case, `tests/all/crash.rs` (7, 8, 10), `tests/all/rot.rs` (9), `tests/all/fuzz.rs`.
 
 mod beyond;
 

@@ -13,7 +13,7 @@
 //! - INV-LOG-5: no more writes are at the disk than the configuration allows.
 //! - INV-LOG-6: an accepted record fits into segments that are ready: it never waits for space.
 //!
-//! Tests: `writer/tests.rs`, `tests/crash.rs`.
+//! Tests: `writer/tests.rs`, `tests/all/crash.rs`.
 
 use crate::block::{self, Built};
 use crate::config::{Class, LogConfig, SyncMode};

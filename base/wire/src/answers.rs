@@ -10,7 +10,7 @@
 //!
 //! Source: Bessani, Sousa, Alchieri, "State Machine Replication for the Masses with BFT-SMaRt", DSN 2014 (one reply in full, hashes of the
 //! others), and Castro, Liskov, "Practical Byzantine Fault Tolerance", OSDI 1999, section 5.1. There the request names who answers in full; here the
-//! connection does, so that the request's bytes stay the same whoever is slow. Tests: `tests/golden.rs`, `tests/properties.rs`.
+//! connection does, so that the request's bytes stay the same whoever is slow. Tests: `tests/all/golden.rs`, `tests/all/properties.rs`.
 
 use crate::client::{Reply, ReplyStatus};
 use crate::frame::{FrameKind, OutFrame};

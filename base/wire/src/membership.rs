@@ -7,7 +7,7 @@
 //!
 //! The bytes are canonical: members in the order of their ids, each once. Numbers grow by one with each change.
 //!
-//! Source of the two memberships at once: joint consensus, Ongaro's dissertation, section 4.3. Tests: tests/properties.rs,
+//! Source of the two memberships at once: joint consensus, Ongaro's dissertation, section 4.3. Tests: tests/all/properties.rs,
 //! membership/tests.rs.
 
 use crate::codec::{Put, Reader};

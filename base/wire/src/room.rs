@@ -1,4 +1,4 @@
-//! What there is room for on a replica's disk: one byte, 0 to 2. Tests: `tests/golden.rs`, `tests/properties.rs`.
+//! What there is room for on a replica's disk: one byte, 0 to 2. Tests: `tests/all/golden.rs`, `tests/all/properties.rs`.
 
 use crate::frame::{FrameKind, OutFrame};
 use quorate_types::{Reject, Room};

@@ -1,5 +1,5 @@
 //! Of which instances a replica hears the leader, between replicas: 32 bytes, a bit for each instance, the lowest bit first.
-//! docs/protocols/merge.md. Tests: `tests/golden.rs`, `tests/properties.rs`.
+//! docs/protocols/merge.md. Tests: `tests/all/golden.rs`, `tests/all/properties.rs`.
 
 use crate::frame::{FrameKind, OutFrame};
 use quorate_types::{InstanceId, Reject};

@@ -3,7 +3,7 @@
 //! Drawn in docs/formats/wire.md. A checkpoint is named by its seq and its digest. Its chunks are numbered as its manifest
 //! lists them: the pieces of the system part first, then the chunks of the objects. Nothing in here is to be believed
 //! before it was compared with an agreed digest: that is for the receiver (`quorate-state`, `transfer`).
-//! Tests: `tests/golden.rs`, `tests/properties.rs`.
+//! Tests: `tests/all/golden.rs`, `tests/all/properties.rs`.
 
 use crate::codec::{Put, Reader};
 use crate::frame::{FrameKind, OutFrame};

@@ -9,7 +9,7 @@
 //! Each rule is sound: a history of a correct store never breaks it. A rule that can not be checked (values
 //! that were written twice, a list that nobody read in the end) makes the verdict `Unknown` or is counted,
 //! and never passes in silence.
-//! Tests: `tests/exactly_once.rs`, `tests/known_histories.rs`.
+//! Tests: `tests/all/exactly_once.rs`, `tests/all/known_histories.rs`.
 
 mod appends;
 mod values;

@@ -2,7 +2,7 @@
 //!
 //! The format is strict, because a misspelt field would otherwise turn into a wrong verdict: unknown fields,
 //! missing results and results of the wrong kind are errors. `docs/formats/history.md` describes it.
-//! Tests: `tests/format.rs`.
+//! Tests: `tests/all/format.rs`.
 
 use crate::event::{Answer, Event, EventError, Op, Outcome};
 use serde::{Deserialize, Deserializer, Serialize};

@@ -11,7 +11,7 @@
 //! The guide counts, per value, the operations left that need it and those that could write it. A value that
 //! is replaced while some operation still needs it, and nothing can write it again, makes the branch
 //! hopeless. With unique values this decides nearly all histories without going back far.
-//! Tests: `tests/brute_force.rs` compares every verdict with all permutations of small histories.
+//! Tests: `tests/all/brute_force.rs` compares every verdict with all permutations of small histories.
 
 use crate::event::{Answer, Event, Op, Outcome};
 use crate::model::{Class, Guide, Model, Operation};

@@ -28,7 +28,7 @@
 //! linearizability checking via P-compositionality", FORTE 2015 (one search per key).
 //!
 //! A verdict is one of three: `Ok`, `Violation`, `Unknown`. `Unknown` is never a pass: it says what was missing.
-//! Tests: `tests/*.rs`; known histories under `tests/histories/`, sorted into folders by their verdict.
+//! Tests: `tests/all`; known histories under `tests/histories/`, sorted into folders by their verdict.
 
 pub mod event;
 pub mod exactly_once;

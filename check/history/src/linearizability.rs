@@ -7,7 +7,7 @@
 //! Limit: to refuse a key, a search must exhaust the orders of operations that overlap. Where tens of clients
 //! hammer one key all the time, that may exceed any budget, and the verdict is `Unknown`: spread a workload
 //! over several keys, about as many as clients. To accept such a key costs little.
-//! Tests: `tests/brute_force.rs`, `tests/known_histories.rs`, `tests/planted_bug.rs`.
+//! Tests: `tests/all/brute_force.rs`, `tests/all/known_histories.rs`, `tests/all/planted_bug.rs`.
 
 use crate::event::{Event, Op, Outcome};
 use crate::explain::{Explanation, explain};

@@ -8,7 +8,7 @@
 //! they stay candidates to the end, and the search ends when all others are placed.
 //!
 //! The work is bounded by counts, never by a clock: the same history and budget give the same finding.
-//! Tests: `tests/brute_force.rs`, `tests/other_models.rs`, `tests/speed.rs`.
+//! Tests: `tests/all/brute_force.rs`, `tests/all/other_models.rs`, `tests/all/speed.rs`.
 
 mod pending;
 mod placed;

@@ -14,7 +14,7 @@
 //! merge; their modules list the commands. With `QUORATE_UPDATE=1` in the environment tests
 //! write the expected output anew. Scripts stand in
 //! `scripts/`, in the order in which `scripts/raft/README.md` and `scripts/merge/README.md` list them; the suite that every protocol passes is
-//! `tests/order_suite.rs`. Tests of the runner itself: `src/*/tests.rs`.
+//! `tests/all/order_suite.rs`. Tests of the runner itself: `src/*/tests.rs`.
 
 mod command;
 mod diff;

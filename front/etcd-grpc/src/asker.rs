@@ -1,6 +1,6 @@
 //! On whose behalf a call comes: the token that it brings, or else the name in its connection's certificate, as in etcd.
 //!
-//! Tests: `tests/auth.rs`, and with certificates `front/cli/tests/all/etcd/auth.rs`.
+//! Tests: `tests/all/auth.rs`, and with certificates `front/cli/tests/all/etcd/auth.rs`.
 
 use crate::jwt::Jwt;
 use bytes::Bytes;

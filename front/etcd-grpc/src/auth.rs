@@ -1,6 +1,6 @@
 //! The service for users and roles. The store does all of it but for comparing and hashing passwords.
 //!
-//! Tests: `tests/auth.rs`, and with etcdctl `front/cli/tests/all/etcd/auth.rs`.
+//! Tests: `tests/all/auth.rs`, and with etcdctl `front/cli/tests/all/etcd/auth.rs`.
 
 use crate::asker::{Asker, digest};
 use crate::backend::{Backend, Done};

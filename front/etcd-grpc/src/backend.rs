@@ -1,6 +1,6 @@
 //! The way to the store: commands and queries on somebody's behalf, and which revision clients were told of.
 //!
-//! How commands and strong reads of many callers go together is the kit's work (`quorate_kit::OwnCluster`). Tests: `tests/kv.rs`.
+//! How commands and strong reads of many callers go together is the kit's work (`quorate_kit::OwnCluster`). Tests: `tests/all/kv.rs`.
 
 use crate::asker::Asker;
 use crate::errors::Refusal;

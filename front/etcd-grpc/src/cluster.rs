@@ -2,7 +2,7 @@
 //!
 //! etcd makes up a member's number when it is added, and the member learns of it when it starts. Here a replica has an id and a data
 //! directory with a number of its own, so both are drawn here, and `quorate member make` makes the directory that fits. A replica always
-//! joins as a learner; one that was not asked for as such is promoted when it has caught up. Tests: `tests/members.rs`.
+//! joins as a learner; one that was not asked for as such is promoted when it has caught up. Tests: `tests/all/members.rs`.
 
 use crate::auth::asker;
 use crate::backend::Backend;

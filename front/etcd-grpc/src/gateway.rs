@@ -1,7 +1,7 @@
 //! The calls as JSON over plain HTTP, on the paths that etcd has for them: one request, one response.
 //!
 //! A request is turned into the message that it stands for and goes the way that others go, with the same tokens and permissions. What
-//! streams has no such path here, except for keep-alives, of which each is answered once. Tests: `tests/gateway.rs`.
+//! streams has no such path here, except for keep-alives, of which each is answered once. Tests: `tests/all/gateway.rs`.
 
 use crate::asker::Asker;
 use crate::errors::{

@@ -2,7 +2,7 @@
 //! its default is left out; fields that nobody knows are skipped.
 //!
 //! Goes by tables that the build makes of `proto/`. What a client sends is never trusted: depth is bounded by the JSON reader, and nothing
-//! is reserved that is merely announced. Tests: `json/tests.rs`, and beside a real etcd `tests/gateway.rs`.
+//! is reserved that is merely announced. Tests: `json/tests.rs`, and beside a real etcd `tests/all/gateway.rs`.
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;

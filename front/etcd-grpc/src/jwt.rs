@@ -2,7 +2,7 @@
 //! revision of users and roles, and when it ends. Nothing of them is kept.
 //!
 //! Source: RFC 7515, 7518 and 7519, as far as they are needed. The method is the configured one: what a token says of it must be the same.
-//! The store compares the revision: a token of before users or roles changed is good for nothing. Tests: `jwt/tests.rs`, `tests/auth.rs`.
+//! The store compares the revision: a token of before users or roles changed is good for nothing. Tests: `jwt/tests.rs`, `tests/all/auth.rs`.
 
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;

@@ -1,7 +1,7 @@
 //! What clients of etcd have operators' requests made of, if they may: with users, whoever has the role root; without, whoever shows an
 //! operator's certificate; where connections are plain, everybody. And what replicas answer, in etcd's words.
 //!
-//! Tests: `tests/members.rs`, and with etcdctl `front/cli/tests/all/etcd/`.
+//! Tests: `tests/all/members.rs`, and with etcdctl `front/cli/tests/all/etcd/`.
 
 use crate::asker::Asker;
 use crate::backend::Backend;

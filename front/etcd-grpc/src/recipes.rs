@@ -2,7 +2,7 @@
 //!
 //! Whoever wants a lock, or to lead, puts a key of its own under the name, attached to its lease; whose key was made first has it, and each
 //! waits until no key that was made before its own is left. Keys look as those that clients' own recipes make, so that both can be mixed.
-//! A caller that goes away while it waits gives up its place. Tests: `tests/recipes.rs`, the same against a real etcd.
+//! A caller that goes away while it waits gives up its place. Tests: `tests/all/recipes.rs`, the same against a real etcd.
 
 use crate::auth::asker;
 use crate::backend::Backend;

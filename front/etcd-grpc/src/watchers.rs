@@ -3,7 +3,7 @@
 //! [`Watches`] decides which watch gets which events and when; this hands it what the replica executed, reads pages for watches that
 //! are behind, and sends as fast as clients take it. What waits for all clients together has a limit in bytes; a watch that finds no
 //! room falls behind and costs nothing until its client reads on. So a slow client never holds up a write, another client, or
-//! memory, and no event is lost or sent twice. Tests: `tests/watch.rs`.
+//! memory, and no event is lost or sent twice. Tests: `tests/all/watch.rs`.
 
 use crate::backend::Backend;
 use crate::errors::Refusal;

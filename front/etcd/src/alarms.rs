@@ -1,6 +1,6 @@
 //! Alarms that clients set: with `NOSPACE` nothing more is put, with `CORRUPT` nothing changes, until somebody clears them.
 //!
-//! Which kinds are set stands in the numbers of the store, so that a put without alarms looks for nothing. Tests: `tests/alarms.rs`.
+//! Which kinds are set stands in the numbers of the store, so that a put without alarms looks for nothing. Tests: `tests/all/alarms.rs`.
 
 use crate::check;
 use crate::error::EtcdError;

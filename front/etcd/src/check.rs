@@ -1,6 +1,6 @@
 //! What a request must be before it is looked at with the store: as etcd checks it.
 //!
-//! A transaction may change no key twice, whichever branches are taken. Tests: `tests/edges.rs`, `tests/store.rs`.
+//! A transaction may change no key twice, whichever branches are taken. Tests: `tests/all/edges.rs`, `tests/all/store.rs`.
 
 use crate::error::EtcdError;
 use crate::request::{DeleteRequest, Operation, PutRequest, TxnRequest};

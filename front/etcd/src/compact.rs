@@ -5,7 +5,7 @@
 //! revision's own entries stay until the next compaction, since a watch may begin there; deletions, too, as in etcd. What was before
 //! them goes, from feature level 4 on: nobody may ask for it.
 //! What is swept can't be asked for, so how far sweeping is shows nowhere.
-//! Tests: `tests/edges.rs`, `tests/store.rs`.
+//! Tests: `tests/all/edges.rs`, `tests/all/store.rs`.
 
 use crate::error::EtcdError;
 use crate::space::{ENTRY, Entry, GONE, Head, Meta, Place, named};

@@ -1,7 +1,7 @@
 //! Changes as watches see them: live, as commands are executed, and from the entries of past revisions.
 //!
 //! Live events go to an [`Observer`] beside the replies: they are no part of the state, and what the observer does with them changes
-//! nothing here. Whoever missed some asks for a page of them. Tests: `tests/live.rs`, `tests/pages.rs`, `tests/store.rs`.
+//! nothing here. Whoever missed some asks for a page of them. Tests: `tests/all/live.rs`, `tests/all/pages.rs`, `tests/all/store.rs`.
 
 use crate::error::EtcdError;
 use crate::proto;

@@ -1,7 +1,7 @@
 //! A hash of what can be asked for at a revision: the same on all replicas, however far each one swept.
 //!
 //! Over the keys and values at the compacted revision, then over the changes from there to the revision; by pages, so that no replica
-//! stops for it. FNV-1a with 64 bits: it is to find differences, not to withstand anybody. Tests: `tests/pages.rs`.
+//! stops for it. FNV-1a with 64 bits: it is to find differences, not to withstand anybody. Tests: `tests/all/pages.rs`.
 
 use crate::error::EtcdError;
 use crate::proto;

@@ -1,7 +1,7 @@
 //! Leases: they end by agreed time, as an ordered step that deletes the keys attached to them.
 //!
 //! What a lease has left is the same on every replica and is carried over changes of leader; wall clocks have no part in it.
-//! Tests: `tests/edges.rs`, `tests/store.rs`.
+//! Tests: `tests/all/edges.rs`, `tests/all/store.rs`.
 
 use crate::error::EtcdError;
 use crate::proto;

@@ -7,7 +7,7 @@
 //!
 //! Start with `service.rs`; then `space.rs` (what lies where in the store), `write.rs`, `range.rs`, `txn.rs`, `lease.rs`, `compact.rs`, `auth/`;
 //! `watches.rs` says which watch gets which events.
-//! Tests: `tests/`; `tests/model` is the same contract in its simplest form.
+//! Tests: `tests/`; `tests/all/model` is the same contract in its simplest form.
 
 mod alarms;
 mod auth;

@@ -2,7 +2,7 @@
 //!
 //! Hand-written so that a request is read where it lies and a stored entry is its own part of a response. Source: the public encoding
 //! of Protocol Buffers, version 3. Readers never panic, reserve nothing that is merely announced, and skip fields they do not know.
-//! Tests: `tests/bytes.rs`.
+//! Tests: `tests/all/bytes.rs`.
 
 /// The bytes are no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

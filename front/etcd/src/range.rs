@@ -1,7 +1,7 @@
 //! Ranges: at the newest revision from the heads, at an older one by way of the entries before.
 //!
 //! A range may be longer than a reply: then a page ends with where the next begins, and whoever serves the network asks for that at the
-//! same revision and joins them. Tests: `tests/pages.rs`, `tests/store.rs`.
+//! same revision and joins them. Tests: `tests/all/pages.rs`, `tests/all/store.rs`.
 
 use crate::error::EtcdError;
 use crate::proto;

@@ -1,7 +1,7 @@
 //! Requests as the store reads them: they borrow from the message.
 //!
 //! Field numbers are those of etcd's public interface (package `etcdserverpb`). Later fields of the same number win, as the encoding
-//! says. Tests: `tests/bytes.rs`, `tests/store.rs`.
+//! says. Tests: `tests/all/bytes.rs`, `tests/all/store.rs`.
 
 use crate::error::EtcdError;
 use crate::proto::{Fields, Malformed};

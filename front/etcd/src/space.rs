@@ -9,7 +9,7 @@
 //! - `U`, `R`, `t`, `x`: users, roles and tokens: see `auth/mod.rs`.
 //! - `l` and a lease: its times. `a`, a lease and a key: the key is attached. `e`, a moment and a lease: when it ends.
 //!
-//! Invariants: INV-ETCD-1 to 3; INV-ETCD-4 and 5 in `lease.rs`. Tests: `tests/store.rs` goes through all of it.
+//! Invariants: INV-ETCD-1 to 3; INV-ETCD-4 and 5 in `lease.rs`. Tests: `tests/all/store.rs` goes through all of it.
 
 use crate::error::EtcdError;
 use crate::proto::{self, Fields, Value};

@@ -1,7 +1,7 @@
 //! Transactions: compares, then one of two lists of operations, which may be transactions themselves.
 //!
 //! As in etcd, all compares, those of transactions within, too, look at the store as it was before the first operation. Everything that
-//! can be refused is refused before anything is done. Tests: `tests/edges.rs`, `tests/store.rs`.
+//! can be refused is refused before anything is done. Tests: `tests/all/edges.rs`, `tests/all/store.rs`.
 
 use crate::error::EtcdError;
 use crate::proto;

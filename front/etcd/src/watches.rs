@@ -6,7 +6,7 @@
 //! reads on from there, whether the replica missed something, installed a checkpoint, or was repaired.
 //!
 //! Driven by the etcd front (`watchers.rs` there) and by the simulator. docs/decisions/0026-watches-without-io.md says why it is
-//! here. Tests: `tests/watches.rs`, and in the simulator the
+//! here. Tests: `tests/all/watches.rs`, and in the simulator the
 //! checker `watches`.
 
 use crate::events::{EventsPage, EventsQuery, LiveEvents, Wants};

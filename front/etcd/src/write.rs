@@ -1,7 +1,7 @@
 //! Changes: puts and deletes of one command, which all have one revision.
 //!
 //! A put writes an entry at the end of the entries, and the key's head. No entry is ever changed: what is read at an older revision,
-//! and watches, find what was there. Tests: `tests/store.rs`.
+//! and watches, find what was there. Tests: `tests/all/store.rs`.
 
 use crate::error::EtcdError;
 use crate::events::LiveWriter;

@@ -1,7 +1,7 @@
 //! What operators do, asked of the replicas on behalf of a client that may: the same requests that `quorate member` and `quorate drain`
 //! send, from this replica, with its own certificate. Who may is for the front to say, before it asks.
 //!
-//! Tests: front/etcd-grpc/tests/members.rs, and with etcdctl front/cli/tests/all/etcd/.
+//! Tests: front/etcd-grpc/tests/all/members.rs, and with etcdctl front/cli/tests/all/etcd/.
 
 use crate::seen::{Look, Seen};
 use crate::worker::Worker;

@@ -1,7 +1,7 @@
 //! What commands do to the keys and values in the store.
 //!
 //! Each key is a key of the store, so keys are ordered by their bytes, and nothing else is in the store. Every command does
-//! all or nothing: its sizes are checked before it changes anything, and an error reply names the limit. Tests: `tests/kv.rs`, `tests/kv_model.rs`.
+//! all or nothing: its sizes are checked before it changes anything, and an error reply names the limit. Tests: `tests/all/kv.rs`, `tests/all/kv_model.rs`.
 
 use crate::codec::{self, Condition, KvCommand, KvError, KvQuery, KvReply, Operation, Scan};
 use quorate_execute::{Context, KeyUse, ObjectService, ReplySink, Store};

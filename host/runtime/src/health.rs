@@ -5,7 +5,7 @@
 //!
 //! One thread serves all, and never for long: a visitor has [`VISIT`] in all, a request at most [`HEAD_BYTES_MAX`], and of more than
 //! [`VISITORS_MAX`] the one that came first has to leave. The lane is asked at most once per [`FRESH`], however many ask us.
-//! Tests: `health/tests.rs`, tests/health.rs.
+//! Tests: `health/tests.rs`, tests/all/health.rs.
 
 use crate::disk_thread::{Completion, Mailbox};
 use crossbeam_channel::bounded;

@@ -7,7 +7,7 @@
 //! Start with `credentials.rs` (files to trust and keys), then `session.rs` (a connection). `issue.rs` makes certificates,
 //! `certificate.rs` reads them, `trouble.rs` has the words for what goes wrong,
 //! `thread.rs` starts threads that outlive `main`.
-//! Tests: `tests/sessions.rs`, `tests/certificates.rs`, `fuzzing.rs` for bytes from outside.
+//! Tests: `tests/all/sessions.rs`, `tests/all/certificates.rs`, `fuzzing.rs` for bytes from outside.
 
 mod certificate;
 mod credentials;

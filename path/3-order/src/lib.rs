@@ -9,7 +9,7 @@
 //! protocol stands in its row ([`protocols`]) (docs/decisions/0034-a-protocol-is-rules-and-a-nature.md).
 //!
 //! Start with this file, then `raft/mod.rs`. Golden scripts: check/script/scripts. The suite that every protocol passes:
-//! check/script/tests/order_suite.rs.
+//! check/script/tests/all/order_suite.rs.
 
 mod anchor;
 mod config;

@@ -4,7 +4,7 @@
 //! command lines, simulators and tests use a row and never ask which protocol it is. Another protocol is one more row; one that stands
 //! elsewhere, a test's for example, is a [`Protocol::of`] its row.
 //!
-//! Tests: config/tests.rs; check/script/tests/toy.rs and check/sim/tests/toy.rs run a protocol of a few lines that is in no list.
+//! Tests: config/tests.rs; check/script/tests/all/toy/ and check/sim/tests/all/toy.rs run a protocol of a few lines that is in no list.
 
 use crate::mod_smart::{self, ModSmart, ModSmartConfig, message::MOD_SMART, message::ModSmartMessage};
 use crate::raft::{self, Raft, RaftConfig, message::RAFT, message::RaftMessage};

@@ -12,7 +12,7 @@
 //! Deviation: for services in the store there is no capture; a version is the state at its border at once.
 //!
 //! Invariants: INV-EXEC-5 (the objects of an image follow from the service's state at that seq, whatever was copied when),
-//! INV-EXEC-6 (between borders the shadow of a whole image does not change). Tests: `tests/images.rs`, `tests/kinds.rs`.
+//! INV-EXEC-6 (between borders the shadow of a whole image does not change). Tests: `tests/all/images.rs`, `tests/all/kinds.rs`.
 
 use crate::checkpoint::CheckpointError;
 use crate::pieces;

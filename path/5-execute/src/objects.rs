@@ -2,7 +2,7 @@
 //!
 //! Stage 5 (execute). Source: Distler, "Resource-Aware System Software for Replicated Services", section 5.2: the first of its
 //! two ways to learn what changed. The store sees every change, so the engine needs nothing else of the service.
-//! Tests: `tests/images.rs`, `tests/kinds.rs`.
+//! Tests: `tests/all/images.rs`, `tests/all/kinds.rs`.
 
 use crate::checkpoint::{
     CheckpointError, CheckpointSink, CheckpointSource, NO_MORE_OBJECTS, read_append, read_u32, write_object,

@@ -1,5 +1,5 @@
 //! A plain service's stream as objects: pieces of [`PIECE`] bytes, the last one shorter, under their numbers from 0
-//! (u64, big-endian, so that key order is stream order). Equal streams give equal objects. Tests: `tests/kinds.rs`.
+//! (u64, big-endian, so that key order is stream order). Equal streams give equal objects. Tests: `tests/all/kinds.rs`.
 
 use crate::checkpoint::{CheckpointError, CheckpointSink, CheckpointSource};
 use crate::service::Service;

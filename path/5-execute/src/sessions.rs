@@ -19,7 +19,7 @@
 //! Invariants: INV-SESSION-1 (numbers run once, in order, without a gap), INV-SESSION-2 (kept replies are exactly
 //! those from the lowest unanswered number to the last), INV-SESSION-3 (caps hold), INV-SESSION-4 (an id names one session for
 //! ever), INV-SESSION-5 (every session is queued for expiry no later than it is due), INV-SESSION-6 (the bytes kept
-//! are counted right). Tests: `tests/session_model.rs`, `tests/checkpoints.rs`, `tests/exactly_once.rs`.
+//! are counted right). Tests: `tests/all/session_model.rs`, `tests/all/checkpoints.rs`, `tests/all/exactly_once.rs`.
 
 mod checkpoint;
 mod replies;

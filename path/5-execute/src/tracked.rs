@@ -3,7 +3,7 @@
 //! Stage 5 (execute). Source: Distler, "Resource-Aware System Software for Replicated Services", section 5.2: the second of its
 //! two ways to learn what changed, where the service watches its own changes and the engine coordinates the checkpoint. The
 //! engine's half is `images.rs`.
-//! Tests: `tests/images.rs`, `tests/kinds.rs`.
+//! Tests: `tests/all/images.rs`, `tests/all/kinds.rs`.
 
 use crate::checkpoint::{CheckpointError, CheckpointSink, CheckpointSource, NO_MORE_OBJECTS, write_object};
 use crate::objects::read_objects;

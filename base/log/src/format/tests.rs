@@ -1,4 +1,4 @@
-//! Headers and records, field by field. Whole blocks as golden bytes: `tests/golden.rs`.
+//! Headers and records, field by field. Whole blocks as golden bytes: `tests/all/golden.rs`.
 
 use super::*;
 

@@ -8,7 +8,7 @@
 //! later blocks leave as it is, can hold stale blocks in front of later ones. So an island counts at once if it begins with its
 //! segment or reaches into another one; any other is dropped when such a life shows up.
 //!
-//! Tests: tests.rs beside `recover.rs`, `tests/rot.rs`.
+//! Tests: tests.rs beside `recover.rs`, `tests/all/rot.rs`.
 
 use super::{Chain, Kept, Recovery, check_continues, keep_block};
 use crate::block::take_apart;

@@ -1,4 +1,4 @@
-//! The damage rule, case by case, on a log in memory. Random cases: `tests/crash.rs`, `tests/rot.rs`.
+//! The damage rule, case by case, on a log in memory. Random cases: `tests/all/crash.rs`, `tests/all/rot.rs`.
 
 use super::*;
 use crate::{Class, LogEffect};

@@ -99,7 +99,7 @@ fn clients_of_etcd_lose_nothing_and_see_nothing_twice_while_replicas_are_killed(
     cluster.wait_for_leader();
     let mut load = Load::start(&addresses, &mut random);
     load.wait_for_progress(100, &mut cluster);
-    let wanted = random::number("QUORATE_KILLS", 24);
+    let wanted = random::number("QUORATE_KILLS", 10);
     let (kills, took) = kill_and_pause(&mut cluster, &load, wanted, &mut random);
     cluster.heal();
     cluster.wait_for_leader();
@@ -123,7 +123,7 @@ fn watches_miss_nothing_at_replicas_that_jump_to_a_checkpoint() {
     cluster.wait_for_leader();
     let mut load = Load::start(&addresses, &mut random);
     load.wait_for_progress(100, &mut cluster);
-    let wanted = random::number("QUORATE_TRANSFERS", 4);
+    let wanted = random::number("QUORATE_TRANSFERS", 2);
     let (mut jumps, mut rounds) = (0, 0);
     while jumps < wanted {
         let at = random.below(REPLICAS as u64) as usize;

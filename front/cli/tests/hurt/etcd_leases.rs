@@ -89,7 +89,7 @@ fn keep_and_give_up(protocol: &str, instances: u16) {
     let mut load = Load::start(&addresses, &mut random);
     load.wait_for_renewals(20, &mut cluster);
     let mut timeline = Timeline::default();
-    let kills = random::number("QUORATE_KILLS", 6);
+    let kills = random::number("QUORATE_KILLS", 4);
     for kill in 1..=kills {
         one_fault(&mut cluster, &links, &mut timeline, &mut random);
         load.wait_for_renewals(random.between(5, 30), &mut cluster);

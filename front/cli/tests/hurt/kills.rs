@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 fn killed_and_paused_replicas_lose_nothing_and_repeat_nothing() {
     let mut random = Random::from_environment("kills");
     let mut cluster = Cluster::started("kills", &mut random);
-    kill_and_pause(&mut cluster, random::number("QUORATE_KILLS", 20), &mut random);
+    kill_and_pause(&mut cluster, random::number("QUORATE_KILLS", 8), &mut random);
 }
 
 /// Each replica leads about as many instances; whoever is killed leads some of them.
@@ -23,7 +23,7 @@ fn killed_and_paused_replicas_lose_and_repeat_nothing_with_four_instances() {
     let mut cluster = Cluster::of_instances("kills-4", 20, (4, 1), &mut random);
     (0..REPLICAS).for_each(|at| cluster.start(at));
     cluster.wait_for_leader();
-    kill_and_pause(&mut cluster, random::number("QUORATE_KILLS", 20), &mut random);
+    kill_and_pause(&mut cluster, random::number("QUORATE_KILLS", 8), &mut random);
 }
 
 /// Each replica's connections are on four threads.
@@ -33,7 +33,7 @@ fn killed_and_paused_replicas_lose_and_repeat_nothing_with_four_instances_on_fou
     let mut cluster = Cluster::of_instances("kills-4-4", 20, (4, 4), &mut random);
     (0..REPLICAS).for_each(|at| cluster.start(at));
     cluster.wait_for_leader();
-    kill_and_pause(&mut cluster, random::number("QUORATE_KILLS", 20), &mut random);
+    kill_and_pause(&mut cluster, random::number("QUORATE_KILLS", 8), &mut random);
 }
 
 /// Four replicas that trust no single one of them: three go on without any one.
@@ -44,7 +44,7 @@ fn killed_and_paused_replicas_lose_and_repeat_nothing_where_one_may_lie() {
         let mut cluster = Cluster::byzantine("kills-byzantine", instances, &mut random);
         cluster.heal();
         cluster.wait_for_leader();
-        kill_and_pause(&mut cluster, random::number("QUORATE_KILLS", 20), &mut random);
+        kill_and_pause(&mut cluster, random::number("QUORATE_KILLS", 8), &mut random);
     }
 }
 

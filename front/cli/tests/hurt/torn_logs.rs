@@ -24,7 +24,7 @@ const FEW: Plan = Plan {
 #[test]
 fn a_torn_tail_loses_nothing_that_was_acknowledged() {
     let mut random = Random::from_environment("torn_logs");
-    let rounds = random::number("QUORATE_ROUNDS", 14);
+    let rounds = random::number("QUORATE_ROUNDS", 10);
     let mut cluster = Cluster::started("torn", &mut random);
     let plan = Plan { pause: Duration::from_millis(4), ..Plan::default() };
     let mut load = Load::start(&cluster, plan, &mut random);

@@ -10,7 +10,7 @@
 //! - `t` and a digest: a token: when it ends, and whose it is. `x`, a moment and a digest: it ends then.
 //!
 //! `guard.rs` checks requests, `manage.rs` changes users and roles, `token.rs` keeps tokens. Invariant: INV-ETCD-6.
-//! Tests: `tests/auth.rs`, and beside a real etcd `front/cli/tests/all/etcd/auth.rs`.
+//! Tests: `tests/all/auth.rs`, and beside a real etcd `front/cli/tests/all/etcd/auth.rs`.
 
 pub(crate) mod guard;
 pub(crate) mod manage;

@@ -4,7 +4,7 @@
 //! runtime; [`BlockingClient`] waits on the calling thread; [`Client::submit`] with a [`CompletionQueue`] serves programs
 //! with thousands of calls under way.
 //!
-//! An [`Error`] says whether the commands may have run ([`Error::is_outcome_unknown`]). Tests: tests/client.rs.
+//! An [`Error`] says whether the commands may have run ([`Error::is_outcome_unknown`]). Tests: tests/all/client.rs.
 
 mod admin;
 mod authentication;

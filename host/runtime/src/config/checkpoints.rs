@@ -1,7 +1,7 @@
 //! `[checkpoints]`: how often the state is written to disk, how, and at what cost.
 //!
 //! Where the borders lie and what their files hold is agreed among replicas, so that their files are the same byte for byte:
-//! `mode`, the three that say how far borders are apart, `ahead_percent` and `full_every`. The rest is each replica's own. Tests: host/runtime/tests/config.rs.
+//! `mode`, the three that say how far borders are apart, `ahead_percent` and `full_every`. The rest is each replica's own. Tests: host/runtime/tests/all/config.rs.
 
 use super::{ConfigError, invalid, range};
 use quorate_node::BorderConfig;

@@ -1,4 +1,4 @@
-//! `members`: who the replicas are, and where. Tests: host/runtime/tests/config.rs, config/tests.rs.
+//! `members`: who the replicas are, and where. Tests: host/runtime/tests/all/config.rs, config/tests.rs.
 
 use super::{Config, ConfigError, LANES_MAX, has_port, invalid};
 use quorate_types::Incarnation;

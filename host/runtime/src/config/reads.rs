@@ -1,4 +1,4 @@
-//! `[reads]`: how strong reads are answered. Tests: host/runtime/tests/config.rs, config/tests.rs.
+//! `[reads]`: how strong reads are answered. Tests: host/runtime/tests/all/config.rs, config/tests.rs.
 
 use super::{ConfigError, TimingConfig, invalid, range};
 use serde::{Deserialize, Serialize};

@@ -5,7 +5,7 @@
 //!
 //! Queues are bounded in bytes: while the main lane has more than [`CLIENT_BYTES`] of this lane's to do, clients are not read, and beyond
 //! [`ANY_BYTES`] nobody is; while this lane has more than [`DOWN_BYTES`] to send, the main lane takes nothing of it.
-//! Tests: `queue/tests.rs`, host/runtime/tests/lanes.rs, front/cli/tests/hurt/kills.rs; check/sim has lanes of its own.
+//! Tests: `queue/tests.rs`, host/runtime/tests/all/lanes.rs, front/cli/tests/hurt/kills.rs; check/sim has lanes of its own.
 
 use super::WAKER;
 use super::queue::{Inlet, Outlet, Sleeper};

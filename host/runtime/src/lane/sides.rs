@@ -2,7 +2,7 @@
 //!
 //! What is said about a connection stays in order wherever it goes. Given to a lane it goes first, and what is sent on it follows in
 //! the same queue. Wanted back it comes behind everything that was read of it, and what is to be sent waits until its new lane has it.
-//! What a lane says of a connection that the node ended is dropped here. INV-LANE-1. Tests: host/runtime/tests/lanes.rs.
+//! What a lane says of a connection that the node ended is dropped here. INV-LANE-1. Tests: host/runtime/tests/all/lanes.rs.
 
 use super::Lane;
 use super::balance::Balance;

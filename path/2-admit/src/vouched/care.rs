@@ -8,7 +8,7 @@
 //!
 //! Care costs a message for each request and pair of replicas, so it ends: after a second, and each time that it was not enough after twice
 //! that. Then a few lying clients can take a leader's office once in a minute. What clients sign needs none. Tests: care/tests.rs,
-//! check/sim/tests/liars.rs.
+//! check/sim/tests/all/liars.rs.
 
 use quorate_auth::digest_of_request;
 use quorate_types::{Digest, InstanceId, ReplicaId, Span, Time, View};

@@ -2,7 +2,7 @@
 //! for that.
 //!
 //! What waits for the merge alone was ordered, so that the leader of its own instance did its part. The place that the merge waits for
-//! is watched in its instance, like a request that its leader leaves out. Tests: check/sim/tests/liars.rs.
+//! is watched in its instance, like a request that its leader leaves out. Tests: check/sim/tests/all/liars.rs.
 
 use crate::facts::{Facts, Place};
 use crate::intake::Out;

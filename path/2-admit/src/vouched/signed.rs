@@ -10,7 +10,7 @@
 //!
 //! What came over its client's own link is not checked by who only vouches for it. What waits for long is, before this replica calls a
 //! leader slow for leaving it out. Where replicas know clients that may not do everything, signatures count for nothing: whoever heard the
-//! request may not have asked what its client may do. Tests: signed/tests.rs, check/sim/tests/signed.rs.
+//! request may not have asked what its client may do. Tests: signed/tests.rs, check/sim/tests/all/signed.rs.
 
 use super::LOOK_EVERY;
 use bytes::Bytes;

@@ -13,7 +13,7 @@
 //! `restore` (records), `reads`, `invariants`.
 //!
 //! Invariants: INV-SMART-1 to INV-SMART-12, see `invariants`. Tests: tests/ beside this file (`chaos` runs random schedules,
-//! `liars` adversaries), the common suite in check/script/tests/order_suite.rs.
+//! `liars` adversaries), the common suite in check/script/tests/all/order_suite.rs.
 
 mod checkpoints;
 mod delivery;

@@ -1,7 +1,7 @@
 //! One checkpoint's file by itself, as a backup is: what it says, whether every byte of it is what was written, and its image.
 //!
 //! Reads only. The file may have any name, and nothing else is looked at: a differential checkpoint is no backup.
-//! Tests: `tests/checkpoint_single.rs`.
+//! Tests: `tests/all/checkpoint_single.rs`.
 
 use std::{fmt, io};
 

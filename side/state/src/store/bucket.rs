@@ -6,7 +6,7 @@
 //!
 //! Invariants: INV-STORE-2 (a bucket's bytes are only changed while nobody shares them, which `Arc::get_mut` enforces), INV-STORE-3 (a
 //! group's digest is known only if no entry of the group changed since).
-//! Tests: `tests/store.rs`, which compares with a simple model.
+//! Tests: `tests/all/store.rs`, which compares with a simple model.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

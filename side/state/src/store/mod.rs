@@ -7,7 +7,7 @@
 //! Source: Eischer, Büttner, Distler, "Deterministic Fuzzy Checkpoints", SRDS 2019, for what it must serve; copy-on-write Merkle state.
 //! Start with `tree` (changes), then `node` and `bucket` (what is in memory), `rules` (what digests are taken over).
 //! Invariants: INV-STORE-1 to 5, in `tree`, `bucket` and `node`.
-//! Tests: `tests/store*.rs`; `tests/reference` is the same contract in its simplest form. Speed: `benches/store.rs`.
+//! Tests: `tests/store*.rs`; `tests/all/reference` is the same contract in its simplest form. Speed: `benches/store.rs`.
 
 mod ahead;
 mod bucket;

@@ -3,7 +3,7 @@
 //! A proof holds the inner nodes on the key's way, with the digests of the children beside it, and what is at the way's end: a whole
 //! bucket, a large entry (of another key's, only the value's digest), or the node that has nothing for the key.
 //!
-//! Tests: `tests/store_proof.rs`.
+//! Tests: `tests/all/store_proof.rs`.
 
 use std::fmt;
 

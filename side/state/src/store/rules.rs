@@ -1,4 +1,4 @@
-//! What digests are taken over: format version 1 of the objects. `tests/reference` has the same rules in their simplest form.
+//! What digests are taken over: format version 1 of the objects. `tests/all/reference` has the same rules in their simplest form.
 //!
 //! BLAKE3 with a key of its own for each kind of input, so that no input of one kind stands for one of another.
 //!

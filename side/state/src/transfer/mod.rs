@@ -14,7 +14,7 @@
 //! kept for resumption, before its digest was compared), INV-FETCH-3 (a chunk is asked for only while it is missing, and from at
 //! most two sources at once), INV-FETCH-4 (what is asked of a source and has not arrived stays within its window),
 //! INV-SERVE-1 (what waits for a peer stays within its limit, and nothing leaves beyond the rate).
-//! Tests: `side/state/tests/transfer/` (a simulated network), `side/state/tests/transfer_serve.rs`.
+//! Tests: `side/state/tests/all/transfer/` (a simulated network), `side/state/tests/all/transfer_serve.rs`.
 
 mod building;
 mod differing;

@@ -7,7 +7,7 @@
 //! difference is settled with the bucket afterwards.
 //!
 //! Invariant: INV-SERVE-1 (what waits for a peer stays within its limit; what is sent in any span stays within rate times span, plus
-//! the burst, plus the chunks being read). Tests: `side/state/tests/transfer_serve.rs`.
+//! the burst, plus the chunks being read). Tests: `side/state/tests/all/transfer_serve.rs`.
 
 use crate::store::CHUNK_BYTES;
 use bytes::Bytes;

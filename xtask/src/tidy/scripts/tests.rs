@@ -28,7 +28,7 @@ fn every_kind_is_shown() {
 fn without_scripts_there_is_a_note_and_without_messages_a_problem() {
     let none = findings(check, &[("path/3-order/src/raft/message.rs", MESSAGES)]);
     assert!(none.problems.is_empty() && none.notes.len() == 1);
-    one(&problems(check, &[("check/script/scripts/raft/a.txt", "")]), "raft.rs: is missing");
+    one(&problems(check, &[("check/script/scripts/raft/a.txt", "")]), "raft/message.rs: is missing");
     let renamed =
         [("check/script/scripts/raft/a.txt", ""), ("path/3-order/src/raft/message.rs", "enum X {}")];
     one(&problems(check, &renamed), "no enum RaftMessage");

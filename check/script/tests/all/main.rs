@@ -1,0 +1,8 @@
+//! Golden scripts, and the suite that every ordering protocol must pass. One binary for all of it: each has to be linked.
+
+mod merge;
+mod mod_smart;
+mod order_suite;
+mod raft;
+mod suite;
+mod toy;

@@ -1,0 +1,161 @@
+//! Replicas with several lanes, with real sockets: connections move to the lanes of their instances, and what was said stays in order.
+
+use crate::common::{self, Cluster, RawClient};
+use quorate_runtime::{Durability, Options};
+use quorate_types::{ItemsBuilder, RequestNumber, SessionId};
+use quorate_wire::{
+    FrameKind, OutFrame, ReadConsistency, ReadRequest, ReadStatus, Reply, ReplyStatus, write_read_request,
+    write_request,
+};
+use std::time::{Duration, Instant};
+
+fn cluster(directory: &std::path::Path, instances: u16, lanes: [u16; 3]) -> Cluster {
+    let options = Box::new(|_| Options::default());
+    common::cluster_of(directory, 3, Durability::Group, options, move |config| {
+        config.instances = instances;
+        config.lanes = lanes[usize::from(config.replica) - 1];
+    })
+}
+
+fn connect(cluster: &Cluster, at: usize) -> Option<RawClient> {
+    RawClient::connect(cluster.configs[at].listen_address())
+}
+
+/// A session, at whichever replica leads anything.
+fn open(cluster: &Cluster, nonce: u64) -> (RawClient, SessionId) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < until {
+        let (_, mut client) = cluster.leader();
+        if let Some(session) = client.try_open(nonce) {
+            return (client, session);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("nobody opens a session");
+}
+
+fn all_read(cluster: &Cluster, value: u64) {
+    for at in 0..3 {
+        let mut reader = connect(cluster, at).expect("a connection");
+        let until = Instant::now() + Duration::from_secs(20);
+        while reader.read(ReadConsistency::Strong, 0).2 != value {
+            assert!(Instant::now() < until, "replica {} does not come to {value}", at + 1);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn requests(session: SessionId, numbers: std::ops::RangeInclusive<u64>) -> Vec<u8> {
+    let mut body = Vec::new();
+    for number in numbers {
+        let mut commands = ItemsBuilder::new();
+        commands.push(&1u64.to_le_bytes());
+        write_request(&mut body, session, RequestNumber::new(number), RequestNumber::new(1), &commands);
+    }
+    body
+}
+
+/// Hundreds of frames leave at once, the first of which moves the connection: they are answered, each once and in order.
+#[test]
+fn what_comes_with_the_frame_that_moves_a_connection_is_not_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = cluster(directory.path(), 2, [3, 3, 3]);
+    let (mut client, session) = open(&cluster, 1);
+    let mut bytes = Vec::new();
+    for first in (0..400).step_by(2) {
+        let body = requests(session, first + 1..=first + 2);
+        bytes.extend(OutFrame::new(FrameKind::Requests, &body, vec![]).to_vec());
+        let mut read = Vec::new();
+        let asked = ReadRequest {
+            read: first,
+            seen: Default::default(),
+            consistency: ReadConsistency::Weak,
+            query: b"",
+        };
+        write_read_request(&mut read, &asked);
+        bytes.extend(OutFrame::new(FrameKind::Reads, &read, vec![]).to_vec());
+    }
+    client.send_bytes(&bytes);
+    let (mut next, mut reads) = (1, 0);
+    while next <= 400 || reads < 200 {
+        let frame = client.receive().expect("an answer");
+        match frame.kind {
+            FrameKind::Replies => {
+                let replies = Reply::walk(&frame.payload).flatten();
+                for reply in replies.filter(|reply| reply.status != ReplyStatus::Position) {
+                    assert_eq!(reply.number.number(), next, "{:?}", reply.status);
+                    next += 1;
+                }
+            }
+            FrameKind::ReadReplies => {
+                reads += quorate_wire::ReadReply::walk(&frame.payload)
+                    .flatten()
+                    .inspect(|reply| assert_eq!(reply.status, ReadStatus::Done))
+                    .count();
+            }
+            _ => {}
+        }
+    }
+    all_read(&cluster, 400);
+}
+
+/// Each replica may have another number of lanes, also one; and other ones after a restart.
+#[test]
+fn replicas_with_different_numbers_of_lanes_work_together() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut cluster = cluster(directory.path(), 4, [1, 2, 5]);
+    let (mut client, session) = open(&cluster, 1);
+    for number in 1..=50 {
+        assert_eq!(client.add(session, number, &[1]), Some(vec![number]));
+    }
+    all_read(&cluster, 50);
+    for (at, lanes) in [(0, 4), (1, 1), (2, 3)] {
+        cluster.stop(at).expect("stops");
+        cluster.configs[at].lanes = lanes;
+        cluster.start(at);
+        all_read(&cluster, 50);
+    }
+    let (mut client, session) = open(&cluster, 2);
+    assert_eq!(client.add(session, 1, &[7]), Some(vec![57]));
+    all_read(&cluster, 57);
+}
+
+/// A program that takes one connection from each member gets everything on that one.
+#[test]
+fn a_program_from_before_further_connections_is_served_on_the_first() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Box::new(|at| Options { feature_level_max: (at == 0).then_some(1), ..Options::default() });
+    let cluster = common::cluster_of(directory.path(), 3, Durability::Group, options, |config| {
+        config.instances = 2;
+        config.lanes = 3;
+    });
+    let (mut client, session) = open(&cluster, 1);
+    for number in 1..=20 {
+        assert_eq!(client.add(session, number, &[1]), Some(vec![number]));
+    }
+    all_read(&cluster, 20);
+}
+
+/// What a client is told when it is let in follows from its id, as what it is told later does: else all would begin at one leader.
+#[test]
+fn clients_are_led_to_different_leaders_from_the_beginning() {
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = cluster(directory.path(), 3, [2, 2, 2]);
+    drop(open(&cluster, 1));
+    let told = |id| {
+        let client = RawClient::connect_as(cluster.configs[0].listen_address(), id)?;
+        client.welcome?.leader
+    };
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        let leaders: std::collections::BTreeSet<_> = (30..33).filter_map(told).collect();
+        if leaders.len() == 3 {
+            return;
+        }
+        assert!(
+            Instant::now() < until,
+            "three instances are led by three replicas in the end, not by {leaders:?}"
+        );
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}

@@ -1,0 +1,16 @@
+//! Services, sessions and images, by themselves and against models. One binary for all of it: each has to be linked.
+
+mod checkpoints;
+mod exactly_once;
+mod histories;
+mod images;
+mod kinds;
+mod leaders;
+#[cfg(planted)]
+mod planted;
+mod queries;
+mod reference;
+mod services;
+mod session_model;
+mod sessions;
+mod support;

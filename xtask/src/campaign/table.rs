@@ -1,0 +1,260 @@
+//! The campaigns: for each what it covers, what it runs, and how long that takes.
+
+/// A row of the table.
+pub(super) struct Campaign {
+    pub(super) name: &'static str,
+    pub(super) covers: &'static str,
+    /// How long it takes where two cores have nothing else to do, once everything is built.
+    pub(super) usual: &'static str,
+    pub(super) steps: &'static [Step],
+    /// What stands for it in a sample, which is to take seconds, in the build that the tests use.
+    pub(super) sample: &'static [Step],
+}
+
+/// One command.
+pub(super) struct Step {
+    pub(super) what: What,
+    pub(super) arguments: &'static str,
+    pub(super) environment: &'static [(&'static str, &'static str)],
+}
+
+/// What a step's arguments are for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum What {
+    /// `quorate`, as users have it.
+    Release,
+    /// `quorate`, as the tests have it.
+    Debug,
+    Tests,
+    /// Tests of packages that hold the planted bugs.
+    PlantedTests,
+    Xtask,
+}
+
+impl What {
+    /// The words before the arguments.
+    pub(super) fn command(self) -> &'static str {
+        match self {
+            What::Release => "cargo run --release --package quorate-cli --",
+            What::Debug => "cargo run --package quorate-cli --",
+            What::Tests | What::PlantedTests => "cargo test",
+            What::Xtask => "cargo xtask",
+        }
+    }
+}
+
+impl Step {
+    /// The variables that it needs, with their values.
+    pub(super) fn variables(&self) -> Vec<(&'static str, &'static str)> {
+        let planted = (self.what == What::PlantedTests).then_some(PLANTED);
+        planted.into_iter().chain(self.environment.iter().copied()).collect()
+    }
+
+    /// The command without its variables, word by word.
+    pub(super) fn words(&self) -> Vec<&'static str> {
+        self.what.command().split_whitespace().chain(self.arguments.split_whitespace()).collect()
+    }
+
+    /// The command as somebody would type it in the repository's root.
+    pub(super) fn line(&self) -> String {
+        let variables = self.variables().into_iter().map(|(name, value)| format!("{name}={value}"));
+        variables.chain(self.words().into_iter().map(String::from)).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Only what is ours is built with the planted bugs: the script says why.
+const PLANTED: (&str, &str) = ("RUSTC_WORKSPACE_WRAPPER", "xtask/rustc-planted");
+
+type Environment = &'static [(&'static str, &'static str)];
+
+const fn step(what: What, arguments: &'static str, environment: Environment) -> Step {
+    Step { what, arguments, environment }
+}
+
+/// Seeds for the simulator.
+const fn sim(arguments: &'static str) -> Step {
+    step(What::Release, arguments, &[])
+}
+
+/// A few seeds, others than those that the tests run.
+const fn few(arguments: &'static str) -> Step {
+    step(What::Debug, arguments, &[])
+}
+
+const fn tests(arguments: &'static str, environment: Environment) -> Step {
+    step(What::Tests, arguments, environment)
+}
+
+/// The same packages as `cargo test --workspace` are named, so that nothing is built anew for them.
+const SOME_KILLS: &str =
+    "--workspace --test hurt kills::killed_and_paused_replicas_lose_nothing_and_repeat_nothing";
+const SOME_LEASES: &str =
+    "--workspace --test hurt etcd_leases::so_it_is_with_mod_smart_and_several_instances";
+
+pub(super) const TABLE: &[Campaign] = &[
+    Campaign {
+        name: "sim-crash",
+        covers: "simulated clusters with Raft that survive crashes",
+        usual: "5 min",
+        steps: &[sim("sim --count 40000")],
+        sample: &[few("sim --first 100001 --count 40")],
+    },
+    Campaign {
+        name: "sim-mod-smart",
+        covers: "simulated clusters with Mod-SMaRt that survive crashes, also while replicas come and go",
+        usual: "10 min",
+        steps: &[
+            sim("sim --protocol mod-smart --count 30000"),
+            sim("sim --protocol mod-smart --changes true --count 10000"),
+        ],
+        sample: &[few("sim --protocol mod-smart --first 100001 --count 20")],
+    },
+    Campaign {
+        name: "sim-byzantine",
+        covers: "simulated clusters in which replicas and clients lie",
+        usual: "15 min",
+        steps: &[sim("sim --fault-model byzantine --count 30000")],
+        sample: &[few("sim --fault-model byzantine --first 100001 --count 15")],
+    },
+    Campaign {
+        name: "sim-instances",
+        covers: "simulated clusters with 1, 2, 3 and 8 instances: Raft, Mod-SMaRt, Mod-SMaRt with liars",
+        usual: "20 min",
+        steps: &[
+            sim("sim --instances 1 --count 5000"),
+            sim("sim --instances 2 --count 5000"),
+            sim("sim --instances 3 --count 5000"),
+            sim("sim --instances 8 --count 5000"),
+            sim("sim --resizes true --count 5000"),
+            sim("sim --protocol mod-smart --instances 1 --count 3000"),
+            sim("sim --protocol mod-smart --instances 2 --count 3000"),
+            sim("sim --protocol mod-smart --instances 3 --count 3000"),
+            sim("sim --protocol mod-smart --instances 8 --count 3000"),
+            sim("sim --fault-model byzantine --instances 1 --count 2000"),
+            sim("sim --fault-model byzantine --instances 2 --count 2000"),
+            sim("sim --fault-model byzantine --instances 3 --count 2000"),
+            sim("sim --fault-model byzantine --instances 8 --count 2000"),
+        ],
+        sample: &[few("sim --instances 8 --first 100001 --count 10")],
+    },
+    Campaign {
+        name: "sim-focuses",
+        covers: "simulated clusters in which several rare things meet, and those whose programs are replaced",
+        usual: "20 min",
+        steps: &[
+            sim("sim --focus reads --count 3000"),
+            sim("sim --focus votes --count 3000"),
+            sim("sim --focus votes --protocol mod-smart --count 3000"),
+            sim("sim --focus promises --count 3000"),
+            sim("sim --focus changes --count 3000"),
+            sim("sim --focus changes --protocol mod-smart --count 3000"),
+            sim("sim --focus idle --count 1000"),
+            sim("sim --focus forges --count 3000"),
+            sim("sim --focus beginnings --count 3000"),
+            sim("sim --focus beginnings --fault-model byzantine --count 3000"),
+            sim("sim --focus claims --count 3000"),
+            sim("sim --changes true --count 5000"),
+            sim("sim --upgrades true --count 5000"),
+        ],
+        sample: &[few("sim --focus votes --first 100001 --count 10")],
+    },
+    Campaign {
+        name: "models",
+        covers: "random runs of single parts: protocols, checkpoints, transfers",
+        usual: "20 min",
+        steps: &[
+            tests("-p quorate-order --lib chaos", &[("QUORATE_SEEDS", "2000")]),
+            tests("-p quorate-script --test all order_suite", &[("QUORATE_SEEDS", "2000")]),
+            tests("-p quorate-state --test all checkpoint_model", &[("QUORATE_SEEDS", "10000")]),
+            tests("-p quorate-state --test all transfer::seeds", &[("QUORATE_SEEDS", "10000")]),
+        ],
+        sample: &[],
+    },
+    Campaign {
+        name: "planted-seeds",
+        covers: "every planted bug that the simulator finds: the table of docs/testing.md, and that what was found shrinks",
+        usual: "2 h",
+        steps: &[
+            step(What::Xtask, "planted", &[]),
+            step(What::PlantedTests, "--release -p quorate-sim --test planted", &[]),
+        ],
+        sample: &[],
+    },
+    Campaign {
+        name: "planted-tests",
+        covers: "every planted bug that a test of its own finds",
+        usual: "10 min",
+        // One at a time: a bug is in force in the whole process.
+        steps: &[step(What::PlantedTests, "--workspace --tests -- --ignored --test-threads=1", &[])],
+        sample: &[step(
+            What::PlantedTests,
+            "-p quorate-log --lib planted -- --ignored --test-threads=1",
+            &[],
+        )],
+    },
+    Campaign {
+        name: "kills",
+        covers: "real processes that are killed and paused: 1 and 4 instances, 4 lanes, replicas that may lie",
+        usual: "30 min",
+        steps: &[tests("-p quorate-cli --test hurt kills::killed", &[("QUORATE_KILLS", "200")])],
+        sample: &[tests(SOME_KILLS, &[("QUORATE_KILLS", "4")])],
+    },
+    Campaign {
+        name: "etcd-kills",
+        covers: "clients of etcd while replicas are killed, and jump to checkpoints",
+        usual: "20 min",
+        steps: &[tests(
+            "-p quorate-cli --test hurt etcd_kills",
+            &[("QUORATE_KILLS", "300"), ("QUORATE_TRANSFERS", "40")],
+        )],
+        sample: &[],
+    },
+    Campaign {
+        name: "etcd-leases",
+        covers: "leases of etcd while replicas are killed, paused and cut off",
+        usual: "10 min",
+        steps: &[tests("-p quorate-cli --test hurt etcd_leases", &[("QUORATE_KILLS", "60")])],
+        sample: &[tests(SOME_LEASES, &[("QUORATE_KILLS", "2")])],
+    },
+    Campaign {
+        name: "disks",
+        covers: "real processes whose logs are torn and whose checkpoints are interrupted, in each mode",
+        usual: "20 min",
+        steps: &[
+            tests("-p quorate-cli --test hurt torn_logs", &[("QUORATE_ROUNDS", "100")]),
+            tests("-p quorate-cli --test hurt state::kills", &[("QUORATE_STATE_SECONDS", "180")]),
+        ],
+        sample: &[],
+    },
+    Campaign {
+        name: "etcd-beside",
+        covers: "random requests to a real etcd and to a cluster of ours; skipped where there is no etcd",
+        usual: "15 min",
+        steps: &[tests(
+            "-p quorate-etcd-grpc --test all as_a_real_etcd",
+            &[("QUORATE_DIFFERENTIAL", "100000")],
+        )],
+        sample: &[],
+    },
+    Campaign {
+        name: "fuzzing",
+        covers: "bytes from outside, ten minutes for each decoder; needs a nightly toolchain and cargo-fuzz",
+        usual: "10 min for each target",
+        steps: &[step(What::Xtask, "fuzz 600", &[])],
+        sample: &[],
+    },
+    Campaign {
+        name: "hashes-record",
+        covers: "before a change that only moves code: what 10,000 simulated runs do",
+        usual: "2 min",
+        steps: &[sim("sim --record target/campaigns/before.hashes")],
+        sample: &[few("sim --record target/campaigns/sample.hashes --count 60")],
+    },
+    Campaign {
+        name: "hashes-compare",
+        covers: "after it: which of those runs do something else",
+        usual: "2 min",
+        steps: &[sim("sim --compare target/campaigns/before.hashes")],
+        sample: &[few("sim --compare target/campaigns/sample.hashes")],
+    },
+];
