@@ -1,4 +1,5 @@
 //! Puts each bug back, and finds it: `RUSTFLAGS="--cfg planted" cargo test --release -p quorate-sim --test planted`.
+//! A binary of its own: a bug is in force in the whole process, and this takes hours.
 #![cfg(planted)]
 
 use quorate_sim::shrink::shrink;
