@@ -274,6 +274,7 @@ impl Node {
         self.engine.invariants(thorough);
         if thorough {
             self.intake.invariants();
+            self.keeping.invariants();
         }
         for instance in &self.instances {
             instance.order.invariants(thorough);

@@ -448,7 +448,7 @@ impl Reads {
         });
     }
 
-    /// The reads to look at now, each with [`Self::is_late`], and [`Self::look_on`] behind the last.
+    /// The numbers of the reads that are due. [`Self::look_on`] comes when all of them were looked at.
     pub(crate) fn due(&self, now: Time) -> Vec<u64> {
         self.reads.iter().filter(|(_, read)| read.due <= now).map(|(id, _)| *id).collect()
     }

@@ -372,6 +372,12 @@ impl Keeping {
         problems.extend(self.trouble.clone());
         self.rot.problems(problems);
     }
+
+    /// Panics with the name of an invariant that does not hold. Goes through everything.
+    pub(crate) fn invariants(&self) {
+        self.agreement.invariants();
+        self.transfer.invariants();
+    }
 }
 
 #[cfg(test)]

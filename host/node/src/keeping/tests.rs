@@ -110,6 +110,7 @@ impl Alone {
     fn step(&mut self, input: In) -> Vec<String> {
         let mut out = Vec::new();
         self.keeping.step(self.now, &self.facts, input, &mut out);
+        self.keeping.invariants();
         let mut said = Vec::new();
         for one in out {
             match one {

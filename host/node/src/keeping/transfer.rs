@@ -282,6 +282,17 @@ impl Transfer {
         [fetch, self.install_at].into_iter().flatten().min()
     }
 
+    /// Panics with the name of an invariant that does not hold.
+    pub(super) fn invariants(&self) {
+        if let Some(Fetching { fetch, .. }) = &self.fetching {
+            assert!(
+                self.installing.is_none(),
+                "INV-NODE-10: nothing is fetched while what was fetched is made durable"
+            );
+            fetch.invariants();
+        }
+    }
+
     /// What is wrong, with what to do.
     pub(super) fn problems(&self, problems: &mut Vec<String>) {
         let text = match self.why() {

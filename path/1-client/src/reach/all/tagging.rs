@@ -25,10 +25,10 @@ pub(super) struct Tagging {
 }
 
 impl Tagging {
-    /// For these replicas, by growing ids; none where nobody looks at tags.
+    /// For these replicas, by growing ids; none where requests are signed, or their client wants no tags.
     pub(super) fn of(config: &Config, replicas: &[ReplicaId]) -> Option<Self> {
         let macs = config.macs.clone().filter(|_| config.signer.is_none())?;
-        let proof = RequestProof::macs(replicas.len()).filter(|_| config.faults.may_lie())?;
+        let proof = RequestProof::macs(replicas.len())?;
         let (epoch, present) = (0, macs.0.keys(0, replicas));
         let replicas = replicas.to_vec();
         Some(Self { macs, proof, replicas, epoch, since: None, present, before: None, older: None })
