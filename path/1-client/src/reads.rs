@@ -130,6 +130,8 @@ pub(crate) struct Reads {
     due: Time,
     /// By link.
     outboxes: Vec<Outbox>,
+    /// Something may wait in one of them.
+    unsent: bool,
     /// What waits counts so many bytes.
     queued: usize,
     /// What is kept of answers, by link.
@@ -147,6 +149,7 @@ impl Reads {
             newest: Seq::ZERO,
             due: NEVER,
             outboxes: (0..members).map(|_| Outbox::default()).collect(),
+            unsent: false,
             queued: 0,
             held: Held::new(members, held_max),
         }
@@ -276,6 +279,7 @@ impl Reads {
         let due = step.now.plus(step.config.hedge_after).min(question.deadline);
         let read = Read::new(step.now, question, Seq::ZERO);
         let id = self.insert(Read { on, tried: on, due, answers: Some(Vec::new()), ..read });
+        self.unsent = true;
         for (index, outbox) in self.outboxes.iter_mut().enumerate() {
             if on & (1 << index) != 0 {
                 outbox.waiting.push(id);
@@ -296,6 +300,7 @@ impl Reads {
             read.tried |= 1 << link;
             read.asked = step.now;
             self.outboxes[link].waiting.push(id);
+            self.unsent = true;
             config.hedge_after.times(1 << read.attempt.min(4))
         } else if read.on == 0 {
             back_off(step.random, read.attempt, config.retry_min, config.retry_max)
@@ -334,9 +339,16 @@ impl Reads {
 
     /// Sends what waits to be sent, as far as connections have room.
     pub(crate) fn send(&mut self, step: &mut Step<'_>, links: &mut Links) {
+        if !std::mem::take(&mut self.unsent) {
+            return;
+        }
         let max = step.config.frame_bytes_max as usize;
         for (index, outbox) in self.outboxes.iter_mut().enumerate() {
-            if outbox.waiting.is_empty() || links.at(index).out_bytes >= step.config.connection_bytes_max {
+            if outbox.waiting.is_empty() {
+                continue;
+            }
+            if links.at(index).out_bytes >= step.config.connection_bytes_max {
+                self.unsent = true;
                 continue;
             }
             let mut writer = FrameWriter::new(FrameKind::Reads);
