@@ -7,6 +7,8 @@ mod headers;
 mod invariants;
 mod lengths;
 mod markdown;
+mod models;
+mod parts;
 mod paths;
 mod references;
 mod repo;
@@ -44,7 +46,7 @@ impl Findings {
 type Check = fn(&Repo, &mut Findings);
 
 /// Checks of the text. The direction of dependencies is asked of cargo, see `deps`.
-const CHECKS: [(&str, Check); 9] = [
+const CHECKS: [(&str, Check); 11] = [
     ("paths", paths::check),
     ("lengths", lengths::check),
     ("words", words::check),
@@ -54,6 +56,8 @@ const CHECKS: [(&str, Check); 9] = [
     ("headers", headers::check),
     ("scripts", scripts::check),
     ("protocols", deps::check_protocols),
+    ("models", models::check),
+    ("parts", parts::check),
 ];
 
 pub(crate) fn run(root: &Path) -> Result<(), String> {

@@ -1,14 +1,17 @@
 //! The stages of one lane, joined into one state machine without I/O: the only place that knows the order of the stages.
 //!
 //! [`Node::step`] takes one input (a frame that arrived, a write that completed, a deadline) and appends what is to be
-//! done. `host/runtime` drives it with real sockets, disks and clocks; a simulator drives it with its own. A request
-//! passes `clients.rs` (admit), `ordering.rs` (order, log), `merging.rs` (merge, execute) and `turn.rs` (reply). The state beside the path
-//! is kept by a part of its own, `keeping/`, for which `state.rs` does what it wants done.
+//! done. `host/runtime` drives it with real sockets, disks and clocks; a simulator drives it with its own.
+//!
+//! A replica is made of parts, which are stepped alone (docs/decisions/0035): stage 2's gate (path/2-admit), the journal (`journal/`: the log), the
+//! engine (`engine/`: merge, execution, time, reads, replies) and keeping (`keeping/`: the state beside the path). The other files hand on what
+//! the parts want done: `intake.rs` for the gate, `ordering.rs` for the instances' protocols, `merging.rs` for the engine, `state.rs` for
+//! keeping. They also hold what is no part yet: connections (`peers.rs`), members (`members.rs`), instances that come and go (`stays.rs`).
 //!
 //! INV-NODE-1: a message that names a record leaves only after that record is durable.
 //! INV-NODE-2: what an instance decided is handed to the merge in order, each record once.
 //!
-//! Tests: `tests/` (a cluster of nodes joined by hand), and every test with real processes.
+//! Tests: beside each part; whole clusters in check/sim, real processes in front/cli.
 
 mod access;
 mod clients;

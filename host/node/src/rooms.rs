@@ -1,7 +1,7 @@
 //! What there is room for, here and on the members' disks. A leader takes only what a majority has room for: entries that found none
 //! would be dropped as if lost (docs/decisions/0004), and every entry after them would wait, the first one of the next view, too.
 //!
-//! Members say so when it changes and when they are connected. Tests: `rooms/tests.rs`, host/runtime/tests/faults.rs, front/cli/tests/hurt/tmpfs.rs.
+//! Members say so when it changes and when they are connected. Tests: `rooms/tests.rs`, host/runtime/tests/all/faults.rs, front/cli/tests/hurt/tmpfs.rs.
 
 use crate::effects::Effects;
 use crate::node::Node;

@@ -4,7 +4,7 @@
 //! orders, and neither hears of it. Members tell each other whose leaders they hear. Who leads, and does not hear a leader that another
 //! member hears, hands over to the member that hears the most of them; of several to one that leads already, then to the one with the lowest
 //! number. Whoever takes over does the same, so that leaders gather until each hears all. docs/protocols/merge.md.
-//! Tests: `sights/tests.rs`, check/sim/tests/ring.rs.
+//! Tests: `sights/tests.rs`, check/sim/tests/all/ring.rs.
 //!
 //! With Mod-SMaRt nobody gathers: who does not hear a leader gets what it decided from whoever has it. Where replicas may lie nothing of this is
 //! done: a liar could draw every instance to itself.

@@ -2,7 +2,7 @@
 //!
 //! Execution decides whether the deadline is reached: the batch's time may be that of another leader whose clock runs behind. While
 //! batches are under way they carry the time themselves, so that a busy system orders nothing more for it.
-//! Tests: `host/quorate/tests/deadlines.rs`.
+//! Tests: `host/quorate/tests/all/deadlines.rs`.
 
 use crate::effects::Effects;
 use crate::engine::Overdue;

@@ -1,7 +1,7 @@
 //! The log's beginning: what durable checkpoints hold goes from it, segment by segment.
 //!
 //! The log itself says up to which seq. With several instances that does not follow from the records that are left, since one may stand for many
-//! slots. With one instance a log may also begin behind a checkpoint that nobody agreed on. Tests: check/sim/tests/stopped.rs.
+//! slots. With one instance a log may also begin behind a checkpoint that nobody agreed on. Tests: check/sim/tests/all/stopped.rs.
 
 use crate::effects::{Effect, Effects};
 use crate::engine;

@@ -2,7 +2,7 @@
 //! The keeper reads the checkpoints; the log is read here, one full segment after the other, by the thread that reads old records.
 //!
 //! A rotten segment costs nothing as long as this process lives: its state is in memory. So a border is asked for, and once its checkpoint
-//! is durable the log is trimmed beyond the damage. Tests: host/runtime/tests/rot.rs, check/sim.
+//! is durable the log is trimmed beyond the damage. Tests: host/runtime/tests/all/rot.rs, check/sim.
 
 use super::inout::Out;
 use quorate_log::{LogConfig, Rot, ScrubOk};

@@ -6,7 +6,7 @@
 //! vouches. What fewer said nobody waits for. It is a broadcast by echoes, without its last step: that a slot decides is enough.
 //!
 //! Of each client few are said at a time: what waits behind them is said when those are executed. Source: Bracha, "Asynchronous Byzantine
-//! Agreement Protocols", Information and Computation 75, 1987. Tests: check/sim (`tests/signed.rs`).
+//! Agreement Protocols", Information and Computation 75, 1987. Tests: openings/tests.rs, check/sim/tests/all/signed.rs.
 
 use super::CLAIM_TIME;
 use super::heard::Heard;

@@ -1,0 +1,134 @@
+//! A type that is stepped is a part: it owns few fields, and what it does stands in few files. What is larger has methods that write each
+//! other's fields, and nobody can say what one of them may touch. Stages and the node are looked at (`path/`, `host/node`).
+
+use super::models::is_test;
+use super::repo::Repo;
+use super::{Findings, rust};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A type that is stepped has no more fields.
+const FIELDS: usize = 15;
+/// Its `impl`s stand in no more files.
+const FILES: usize = 3;
+
+/// Those that are larger still, with their fields and files: the numbers only become lower.
+const STILL: &[(&str, &str, usize, usize)] = &[
+    ("host/node", "Instance", 22, 1),
+    ("host/node", "Node", 24, 15),
+    ("path/3-order", "ModSmart", 15, 17),
+    ("path/3-order", "Raft", 13, 13),
+    ("path/4-merge", "Merge", 15, 7),
+];
+
+/// What is known of one type of a package.
+#[derive(Debug, Default)]
+struct Type {
+    /// Where its fields are, and how many.
+    fields: Option<(String, usize, usize)>,
+    files: BTreeSet<String>,
+    is_stepped: bool,
+}
+
+pub(super) fn check(repo: &Repo, out: &mut Findings) {
+    judge(repo, STILL, out);
+}
+
+fn judge(repo: &Repo, still: &[(&str, &str, usize, usize)], out: &mut Findings) {
+    let mut types: BTreeMap<(String, String), Type> = BTreeMap::new();
+    for (path, text) in repo.ending(".rs") {
+        let Some(package) = package(path).filter(|_| !is_test(path)) else { continue };
+        read(path, package, &rust::code(text), &mut types);
+    }
+    let mut used = BTreeSet::new();
+    for ((package, name), found) in types.iter().filter(|(_, found)| found.is_stepped) {
+        let Some((path, line, fields)) = &found.fields else { continue };
+        let files = found.files.len();
+        let known = still.iter().find(|(of, known, ..)| of == package && known == name);
+        let (most_fields, most_files) =
+            known.map_or((FIELDS, FILES), |(.., fields, files)| (*fields, *files));
+        used.extend(known.map(|_| (package.as_str(), name.as_str())));
+        if *fields > most_fields.max(FIELDS) {
+            out.at(path, *line, format!("{name} is stepped and has {fields} fields; {FIELDS} are allowed"));
+        }
+        if files > most_files.max(FILES) {
+            let list: Vec<&str> = found.files.iter().map(String::as_str).collect();
+            let list = list.join(", ");
+            out.at(path, *line, format!("{name} is stepped, and its impls stand in {files} files: {list}"));
+        }
+        if known.is_some() && (*fields < most_fields || files < most_files) {
+            out.at(
+                path,
+                *line,
+                format!("{name} has {fields} fields and {files} files now: lower its numbers"),
+            );
+        }
+    }
+    for (package, name, ..) in still.iter().filter(|(package, name, ..)| !used.contains(&(*package, *name))) {
+        out.file("xtask/src/tidy/parts.rs", format!("{name} of {package} is not stepped any more"));
+    }
+}
+
+/// The package of a stage's or the node's source file.
+fn package(path: &str) -> Option<&str> {
+    let (package, _) = path.split_once("/src/")?;
+    (package.starts_with("path/") || package == "host/node").then_some(package)
+}
+
+fn read(path: &str, package: &str, code: &str, types: &mut BTreeMap<(String, String), Type>) {
+    let mut of: Option<String> = None;
+    let mut fields: Option<(String, usize, usize)> = None;
+    for (at, line) in code.lines().enumerate() {
+        if let Some(name) = implemented(line) {
+            let key = (package.to_owned(), name.clone());
+            types.entry(key).or_default().files.insert(path.to_owned());
+            of = Some(name);
+        } else if let Some(name) = declared(line) {
+            fields = Some((name, at + 1, 0));
+        } else if line.starts_with('}') {
+            of = None;
+            if let Some((name, line, count)) = fields.take() {
+                types.entry((package.to_owned(), name)).or_default().fields =
+                    Some((path.to_owned(), line, count));
+            }
+        } else if let Some((.., count)) = &mut fields {
+            *count += usize::from(is_field(line));
+        } else if let Some(name) = of.as_ref().filter(|_| is_step(line)) {
+            types.entry((package.to_owned(), name.clone())).or_default().is_stepped = true;
+        }
+    }
+}
+
+/// The type that an `impl` is for, if one begins here.
+fn implemented(line: &str) -> Option<String> {
+    let rest = line.strip_prefix("impl")?;
+    let rest = match rest.strip_prefix('<') {
+        Some(generics) => generics.split_once('>')?.1,
+        None => rest.strip_prefix(' ')?,
+    };
+    let of = rest.split_once(" for ").map_or(rest, |(_, of)| of);
+    Some(word(of.trim_start())).filter(|name| !name.is_empty())
+}
+
+/// The type whose fields begin here, if some do.
+fn declared(line: &str) -> Option<String> {
+    let rest = line.split_once("struct ")?;
+    let outer = rest.0.is_empty() || rest.0.starts_with("pub");
+    (outer && line.trim_end().ends_with('{')).then(|| word(rest.1))
+}
+
+fn is_field(line: &str) -> bool {
+    let Some(field) = line.strip_prefix("    ").filter(|rest| !rest.starts_with(' ')) else { return false };
+    field.split_once(": ").is_some_and(|(name, _)| !name.contains('#') && !name.contains("//"))
+}
+
+/// Whether this begins a method that steps: by that name, and changes what it is called on.
+fn is_step(line: &str) -> bool {
+    line.trim_start().trim_start_matches("pub(crate) ").trim_start_matches("pub ").starts_with("fn step(")
+}
+
+fn word(text: &str) -> String {
+    text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+}
+
+#[cfg(test)]
+mod tests;
