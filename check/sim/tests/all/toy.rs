@@ -1,7 +1,7 @@
 //! A protocol of a few lines, given by its row, runs the key-value store as any other does: under faults, with checkpoints and restarts.
 
 #[path = "../../../script/tests/all/toy/mod.rs"]
-mod toy;
+mod protocol;
 
 use quorate_log::SyncMode;
 use quorate_order::Protocol;
@@ -10,7 +10,7 @@ use quorate_sim::{Plan, Profile};
 
 /// Runs so many seeds of these clusters, of one replica each.
 fn serves(profile: Profile, count: u64) {
-    let protocol = Some(Protocol::of(&toy::ROW));
+    let protocol = Some(Protocol::of(&protocol::ROW));
     let profile = Profile { protocol, replicas: Some(1), ..profile };
     assert_eq!(Plan::new(1, &profile).protocol.name(), "toy");
     let summary = run(&Campaign { profile, first: 1, count, jobs: 2, failures_max: 3 }, |_, _| {});
