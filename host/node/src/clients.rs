@@ -59,12 +59,13 @@ impl Node {
         out: &mut Effects,
     ) {
         let room = self.room();
-        let in_flight = self.instances[at].order.standing().in_flight_bytes;
+        let standing = self.groups[at].standing();
+        let in_flight = standing.in_flight_bytes;
         let (settled, answer_bytes_max) = (self.is_settled(at), self.turn.answer_room);
         let short = !self.journal.log().has_room();
         // The next segment is only being prepared.
         let room_soon = short && !self.journal.disk().is_full();
-        let forbids = self.instances[at].order.standing().settled;
+        let forbids = standing.settled;
         let terms = Terms { in_flight, room, room_soon, settled, forbids, answer_bytes_max };
         let executor = self.engine.executor();
         let limits = conn.and_then(|conn| self.access.of(self.peers.identity(conn)));
@@ -73,7 +74,7 @@ impl Node {
         if conn.is_some() {
             answer = std::mem::take(&mut self.turn.answer);
         }
-        self.instances[at].admission.permitted_requests(
+        self.groups[at].admission_mut().permitted_requests(
             bytes,
             terms,
             |session, number| match executor.lookup(session, number) {
@@ -97,7 +98,7 @@ impl Node {
             }
             self.turn.answer = answer;
         }
-        if self.instances[at].admission.is_full() {
+        if self.groups[at].admission().is_full() {
             self.propose(now, out);
         }
         if short && self.journal.disk().is_full() {
@@ -108,7 +109,7 @@ impl Node {
     /// Whether everything that was decided before an instance led here is executed, so that what execution does not know does not exist.
     /// With several instances nobody knows: others may have decided what this replica did not execute yet.
     fn is_settled(&self, at: usize) -> bool {
-        self.instances.len() == 1 && self.instances[at].order.standing().settled
+        self.groups.len() == 1 && self.groups[at].standing().settled
     }
 
     /// The disk of this leader is full. If another one has room, it leads better. Not again at once: leadership must not go round and
@@ -230,11 +231,11 @@ impl Node {
         if let Some(to) = to.filter(|to| self.config.members.get(*to).is_none()) {
             return format!("error: {to} is no member of this cluster");
         }
-        if let Some(to) = to.filter(|to| !self.first().order.status().membership.is_voter(*to)) {
+        if let Some(to) = to.filter(|to| !self.first().status().membership.is_voter(*to)) {
             return format!("error: {to} is a learner, and leads only once it was promoted");
         }
         if !self.leading() {
-            return match self.first().leader.1 {
+            return match self.first().leader() {
                 Some(leader) => format!("error: {leader} leads, ask it"),
                 None => "error: nobody leads now, try again".into(),
             };
@@ -282,12 +283,12 @@ impl Node {
 
     /// Whether this replica leads an instance that takes part, and may propose there.
     fn leading(&self) -> bool {
-        self.instances.iter().any(|instance| instance.away.is_none() && instance.order.standing().leading)
+        self.groups.iter().any(|instance| instance.stay().is_present() && instance.standing().leading)
     }
 
     /// Where this replica stands.
     pub fn status(&self) -> NodeStatus {
-        let order = self.first().order.status();
+        let order = self.first().status();
         let peers: Vec<PeerStatus> = self
             .peers
             .peers()

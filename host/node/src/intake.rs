@@ -5,8 +5,8 @@ use crate::clients::may_run;
 use crate::config::NodeConfig;
 use crate::effects::{Effects, Event};
 use crate::engine::Engine;
+use crate::group::Group;
 use crate::node::Node;
-use crate::ordering::Instance;
 use bytes::Bytes;
 use quorate_admit::{Facts, HeardLimits, Intake, Out, Place, Sender, Sessions, Vouched, VouchedConfig};
 use quorate_execute::Executor;
@@ -42,14 +42,14 @@ pub(crate) fn intake(config: &NodeConfig) -> Intake {
 struct Standing<'a> {
     now: Time,
     me: ReplicaId,
-    instances: &'a [Instance],
+    groups: &'a [Group],
     engine: &'a Engine,
     signatures_count: bool,
 }
 
 impl Standing<'_> {
-    fn of(&self, instance: InstanceId) -> Option<&Instance> {
-        self.instances.get(usize::from(instance.number()).wrapping_sub(1))
+    fn of(&self, instance: InstanceId) -> Option<&Group> {
+        self.groups.get(usize::from(instance.number()).wrapping_sub(1))
     }
 }
 
@@ -58,19 +58,19 @@ impl Facts for Standing<'_> {
         self.engine.executor()
     }
     fn instances(&self) -> u16 {
-        self.instances.len() as u16
+        self.groups.len() as u16
     }
     fn leads(&self, instance: InstanceId) -> bool {
-        self.of(instance).is_some_and(|instance| instance.order.standing().leading)
+        self.of(instance).is_some_and(|instance| instance.standing().leading)
     }
     fn announced(&self, instance: InstanceId) -> bool {
-        self.of(instance).is_some_and(|instance| instance.leader.1 == Some(self.me))
+        self.of(instance).is_some_and(|instance| instance.leader() == Some(self.me))
     }
     fn view(&self, instance: InstanceId) -> View {
-        self.of(instance).map_or(View::ZERO, |instance| instance.leader.0)
+        self.of(instance).map_or(View::ZERO, |instance| instance.view())
     }
     fn decided(&self, instance: InstanceId) -> Slot {
-        self.of(instance).map_or(Slot::ZERO, |instance| instance.decided)
+        self.of(instance).map_or(Slot::ZERO, |instance| instance.decided())
     }
     fn agreed_time(&self) -> AgreedTime {
         self.engine.agreed_time(self.now)
@@ -103,7 +103,7 @@ impl Node {
         let facts = Standing {
             now,
             me: self.config.members.me(),
-            instances: &self.instances,
+            groups: &self.groups,
             engine: &self.engine,
             signatures_count: self.access.named.is_empty() && self.access.others.is_none(),
         };
@@ -141,7 +141,7 @@ impl Node {
 
     fn step_named(&mut self, now: Time, instance: InstanceId, input: OrderInput) {
         let at = usize::from(instance.number()).wrapping_sub(1);
-        if at < self.instances.len() {
+        if at < self.groups.len() {
             self.step_in(at, now, input);
         }
     }
@@ -237,7 +237,7 @@ impl Node {
         batch: Batch,
         out: &mut Effects,
     ) {
-        let (now, of) = (self.now, (self.instances[at].id, slot, digest));
+        let (now, of) = (self.now, (self.groups[at].id(), slot, digest));
         let (_, outs) =
             self.step_intake(now, |intake, facts, outs| intake.examine(now, facts, of, batch, outs));
         self.do_intake(now, outs, out);
@@ -292,7 +292,7 @@ impl Node {
 
     /// An instance has another leader, or none; `rotated`: nothing failed in the view before.
     pub(crate) fn intake_led(&mut self, now: Time, at: usize, rotated: bool) {
-        let (id, leader) = (self.instances[at].id, self.instances[at].leader.1);
+        let (id, leader) = (self.groups[at].id(), self.groups[at].leader());
         self.step_intake(now, |intake, facts, _| intake.led(now, facts, id, leader, rotated));
     }
 

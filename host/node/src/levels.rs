@@ -205,7 +205,7 @@ impl Node {
     /// Whether this replica may propose anything about the level now.
     fn may_raise(&self) -> Result<(), String> {
         self.may_command()?;
-        let view = self.first().order.standing().view;
+        let view = self.first().standing().view;
         if self.roster.change().is_some() || self.standing.has_begun(view) {
             return Err("a change of the membership is under way, try again when it is over".into());
         }
@@ -246,7 +246,7 @@ impl Node {
     }
 
     fn raise(&mut self, now: Time, level: u32, out: &mut Effects) {
-        self.levels.begun = Some(self.first().order.standing().view);
+        self.levels.begun = Some(self.first().standing().view);
         out.event(Event::Level { level, begun: true });
         self.propose_system(now, &SystemCommand::Raise(level), out);
     }

@@ -19,7 +19,7 @@ mod config;
 mod costs;
 mod effects;
 mod engine;
-mod gathering;
+mod group;
 mod intake;
 mod journal;
 mod keeping;

@@ -8,11 +8,11 @@
 //! Tests: members/tests.rs, check/sim, front/cli/tests/all/member.rs.
 
 use crate::effects::{Effects, Event};
+use crate::group::Group;
 use crate::keeping::In;
 use crate::levels::WITH_INSTANCES;
 use crate::merging::FIRST;
 use crate::node::Node;
-use crate::ordering::Instance;
 use crate::roster::Done;
 use crate::status::{MembershipMember, MembershipStatus};
 use quorate_admit::Member as Known;
@@ -165,8 +165,8 @@ impl Node {
 
     /// Memberships that hold in instances and were not executed here, with the last one that was; none where execution knows all.
     fn unexecuted(&self) -> Vec<Arc<Memberships>> {
-        let present = self.instances.iter().filter(|instance| instance.away.is_none());
-        self.roster.unexecuted(present.flat_map(|instance| instance.order.status().memberships).collect())
+        let present = self.groups.iter().filter(|instance| instance.stay().is_present());
+        self.roster.unexecuted(present.flat_map(|instance| instance.status().memberships).collect())
     }
 
     /// Whom instances send what they decide, whatever holds in them: nobody is left out for a change that was not executed here yet.
@@ -193,7 +193,7 @@ impl Node {
     /// What holds in an instance changed.
     pub(crate) fn on_members(&mut self, at: usize, memberships: Arc<Memberships>) {
         let said = memberships.now().number() > MembershipId::FIRST;
-        if said && self.instances[at].away.is_none() {
+        if said && self.groups[at].stay().is_present() {
             self.standing.holds.insert(at, memberships);
         } else {
             self.standing.holds.remove(&at);
@@ -331,13 +331,13 @@ impl Node {
     /// The change that was ordered is done in all instances: whoever leads the first one says so in the log.
     pub(crate) fn end_change(&mut self, now: Time, out: &mut Effects) {
         let Some(number) = self.roster.change().map(|change| change.now().number()) else { return };
-        let order = &self.first().order;
-        if !self.may_propose(FIRST) || !order.standing().settled || !self.journal.log().has_room() {
+        let standing = self.first().standing();
+        if !self.may_propose(FIRST) || !standing.settled || !self.journal.log().has_room() {
             return;
         }
-        let once = (order.standing().view, number);
-        let through = |instance: &Instance| instance.order.status().committed_membership == number;
-        let mut present = self.instances.iter().filter(|instance| instance.away.is_none());
+        let once = (standing.view, number);
+        let through = |instance: &Group| instance.status().committed_membership == number;
+        let mut present = self.groups.iter().filter(|instance| instance.stay().is_present());
         if self.standing.ended != Some(once) && present.all(through) {
             self.standing.ended = Some(once);
             self.propose_system(now, &SystemCommand::Changed(number), out);
@@ -392,7 +392,7 @@ impl Node {
         match planned {
             Ok(change) => {
                 let number = change.now().number();
-                self.standing.begun = Some(self.first().order.standing().view);
+                self.standing.begun = Some(self.first().standing().view);
                 self.propose_system(now, &SystemCommand::Change(change), out);
                 format!("begun {number}")
             }
@@ -404,15 +404,15 @@ impl Node {
     /// those that were decided before it led.
     pub(crate) fn may_command(&self) -> Result<(), String> {
         let first = self.first();
-        if !first.order.standing().leading || !first.order.standing().settled {
+        if !first.standing().leading || !first.standing().settled {
             let me = self.config.members.me();
-            return Err(match first.leader.1 {
+            return Err(match first.leader() {
                 Some(leader) if leader != me => format!("{leader} leads, ask it"),
                 _ => "nobody leads now, try again".into(),
             });
         }
-        let before = first.settled_at.map(|slot| RecordIndex(slot.number()));
-        let executed = before.is_some_and(|record| self.engine.merge().has_delivered(first.id, record));
+        let before = first.lead().settled_at().map(|slot| RecordIndex(slot.number()));
+        let executed = before.is_some_and(|record| self.engine.merge().has_delivered(first.id(), record));
         if !executed || !self.may_propose(FIRST) {
             return Err("the leader waits for others, try again".into());
         }
@@ -425,7 +425,7 @@ impl Node {
     fn plan_change(&self, request: &MemberRequest) -> Result<Memberships, String> {
         self.may_command()?;
         self.config.order.can_change()?;
-        if self.instances.len() > 1 && self.level() < WITH_INSTANCES {
+        if self.groups.len() > 1 && self.level() < WITH_INSTANCES {
             return Err(format!(
                 "with several instances that needs feature level {WITH_INSTANCES}: `quorate upgrade raise` first"
             ));
@@ -436,14 +436,14 @@ impl Node {
                 change.now().number()
             ));
         }
-        let begun = self.standing.begun == Some(self.first().order.standing().view);
+        let begun = self.standing.begun == Some(self.first().standing().view);
         if begun && !planted("changes-pile-up") {
             return Err("a change is about to begin: look at `quorate member list`, then try again".into());
         }
-        if self.levels.begun == Some(self.first().order.standing().view) {
+        if self.levels.begun == Some(self.first().standing().view) {
             return Err("the feature level is about to be raised, try again".into());
         }
-        self.no_instances_change(self.first().order.standing().view)?;
+        self.no_instances_change(self.first().standing().view)?;
         let before = self.before_a_change()?;
         let mut members = before.members().to_vec();
         self.apply(request, &mut members)?;
@@ -539,36 +539,36 @@ impl Node {
     /// Those that have caught up in all instances, as the leader of the first one knows.
     fn caught_up(&self) -> Vec<ReplicaId> {
         let me = self.config.members.me();
-        let mut all = self.first().order.status().caught_up;
-        let present = |(_, instance): &(usize, &Instance)| instance.away.is_none();
-        for (at, instance) in self.instances.iter().enumerate().skip(1).filter(present) {
-            let of = match instance.leader.1 {
-                Some(leader) if leader == me => instance.order.status().caught_up,
+        let mut all = self.first().status().caught_up;
+        let present = |(_, instance): &(usize, &Group)| instance.stay().is_present();
+        for (at, instance) in self.groups.iter().enumerate().skip(1).filter(present) {
+            let of = match instance.leader() {
+                Some(leader) if leader == me => instance.status().caught_up,
                 Some(leader) => self.standing.caught_up.get(&(at, leader)).cloned().unwrap_or_default(),
                 None => Vec::new(),
             };
             // Who leads there lacks nothing of it.
-            all.retain(|replica| of.contains(replica) || instance.leader.1 == Some(*replica));
+            all.retain(|replica| of.contains(replica) || instance.leader() == Some(*replica));
         }
         all
     }
 
     /// At the end of a turn: whoever leads the first instance hears which learners have caught up in those that are led here.
     pub(crate) fn tell_caught_up(&mut self, out: &mut Effects) {
-        if self.instances.len() == 1 || !self.standing.learners || self.level() < WITH_INSTANCES {
+        if self.groups.len() == 1 || !self.standing.learners || self.level() < WITH_INSTANCES {
             return;
         }
         let me = self.config.members.me();
-        let Some(to) = self.first().leader.1.filter(|leader| *leader != me) else { return };
+        let Some(to) = self.first().leader().filter(|leader| *leader != me) else { return };
         let Some(conn) = self.peers.to(to) else { return };
-        for (at, instance) in self.instances.iter().enumerate().skip(1) {
-            if !instance.order.standing().leading {
+        for (at, instance) in self.groups.iter().enumerate().skip(1) {
+            if !instance.standing().leading {
                 self.standing.said.remove(&at);
                 continue;
             }
-            let said = (to, instance.order.status().caught_up);
+            let said = (to, instance.status().caught_up);
             if self.standing.said.get(&at) != Some(&said) {
-                out.send(conn, caught_up_frame(instance.id, &said.1));
+                out.send(conn, caught_up_frame(instance.id(), &said.1));
                 self.standing.said.insert(at, said);
             }
         }
@@ -585,7 +585,7 @@ impl Node {
         match read_caught_up(payload) {
             Ok((instance, replicas)) => {
                 let at = usize::from(instance.number()).wrapping_sub(1);
-                if at < self.instances.len() {
+                if at < self.groups.len() {
                     self.standing.caught_up.insert((at, from), replicas);
                 }
             }
@@ -596,7 +596,7 @@ impl Node {
     /// Whether enough voters of the membership are there to decide by it.
     fn keeps_quorum(&self, now: &Membership) -> Result<(), String> {
         let me = self.config.members.me();
-        let status = self.first().order.status();
+        let status = self.first().status();
         let up: Vec<ReplicaId> = self.peers.peers().filter(|(_, _, up, _)| *up).map(|(id, ..)| id).collect();
         let heard = |id: ReplicaId| id == me || (status.there.contains(&id) && up.contains(&id));
         if Memberships::one(now.clone()).has_quorum(0, heard) {

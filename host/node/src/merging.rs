@@ -8,9 +8,9 @@
 
 use crate::effects::{Effect, Effects};
 use crate::engine::{self, Done};
+use crate::group::Group;
 use crate::links::lane_of;
 use crate::node::Node;
-use crate::ordering::Instance;
 use crate::status::{InstanceStatus, InstancesStatus};
 use quorate_merge::{INSTANCES_MAX, Position, RecordIndex, SLOT_MAX};
 use quorate_order::Input as OrderInput;
@@ -98,14 +98,7 @@ impl Bindings {
 impl Node {
     /// An instance decided its next record.
     pub(crate) fn on_decided(&mut self, at: usize, now: Time, slot: Slot, batch: Batch, out: &mut Effects) {
-        let instance = &mut self.instances[at];
-        assert_eq!(
-            slot,
-            instance.decided.next(),
-            "INV-NODE-2 an instance's records are handed on in order, each once"
-        );
-        instance.decided = slot;
-        let id = instance.id;
+        let id = self.groups[at].id();
         if let Err(halt) = self.engine.decided(id, slot, batch) {
             return out.push(Effect::Halt(halt));
         }
@@ -147,30 +140,29 @@ impl Node {
 
     /// Whether the batch of this instance that was taken off the merge last was proposed here, in the view in which it leads now.
     fn proposed_here(&self, at: usize) -> bool {
-        let Some(instance) = self.instances.get(at) else { return false };
-        let leads = instance.leader.1 == Some(self.config.members.me());
-        let before = instance.settled_at.filter(|_| leads);
-        let taken = self.engine.merge().delivered_record(instance.id);
+        let Some(instance) = self.groups.get(at) else { return false };
+        let leads = instance.leader() == Some(self.config.members.me());
+        let before = instance.lead().settled_at().filter(|_| leads);
+        let taken = self.engine.merge().delivered_record(instance.id());
         before.zip(taken).is_some_and(|(before, record)| record.0 > before.number())
     }
 
     /// What came through an instance that leads here is not in flight any more where execution did not take it.
     fn answer_admission(&mut self, at: usize) {
         let me = self.config.members.me();
-        let Some(instance) = self.instances.get_mut(at).filter(|instance| instance.leader.1 == Some(me))
-        else {
+        let Some(instance) = self.groups.get_mut(at).filter(|instance| instance.leader() == Some(me)) else {
             return;
         };
         for outcome in self.engine.outcomes() {
             match (outcome.opening, outcome.status) {
                 (Some(client), _) => {
-                    instance.admission.opened(ClientId::number(client), outcome.number.number())
+                    instance.admission_mut().opened(ClientId::number(client), outcome.number.number())
                 }
                 (
                     None,
                     ReplyStatus::ExpectedNumber | ReplyStatus::Overloaded | ReplyStatus::SessionExpired,
                 ) => {
-                    instance.admission.refused(outcome.session, outcome.number);
+                    instance.admission_mut().refused(outcome.session, outcome.number);
                 }
                 (None, _) => {}
             }
@@ -178,45 +170,45 @@ impl Node {
     }
 
     /// The instance that carries what is about all of them.
-    pub(crate) fn first(&self) -> &Instance {
-        &self.instances[FIRST]
+    pub(crate) fn first(&self) -> &Group {
+        &self.groups[FIRST]
     }
 
     /// Whether an instance that leads here may propose one more batch.
     pub(crate) fn may_propose(&self, at: usize) -> bool {
-        let instance = &self.instances[at];
-        instance.order.standing().leading && self.engine.merge().room(instance.id) > 0
+        let instance = &self.groups[at];
+        instance.standing().leading && self.engine.merge().room(instance.id()) > 0
     }
 
     /// Proposes a batch in an instance that may.
     pub(crate) fn propose_in(&mut self, at: usize, now: Time, batch: Batch, out: &mut Effects) {
-        self.engine.step(engine::In::Proposed(self.instances[at].id));
+        self.engine.step(engine::In::Proposed(self.groups[at].id()));
         self.step_in(at, now, OrderInput::Propose(batch));
         self.after_order(now, out);
     }
 
     /// How many instances lead here; with one it does not matter.
     pub(crate) fn led_count(&self) -> usize {
-        match &self.instances[..] {
+        match &self.groups[..] {
             [_] => 1,
-            many => many.iter().filter(|instance| instance.order.standing().leading).count(),
+            many => many.iter().filter(|instance| instance.standing().leading).count(),
         }
     }
 
     /// The instances that lead here, and go on.
     fn led(&self) -> Vec<usize> {
         let led = |at: &usize| {
-            let instance = &self.instances[*at];
-            instance.order.standing().leading && self.engine.merge().stays(instance.id)
+            let instance = &self.groups[*at];
+            instance.standing().leading && self.engine.merge().stays(instance.id())
         };
-        (0..self.instances.len()).filter(led).collect()
+        (0..self.groups.len()).filter(led).collect()
     }
 
     /// Through which instance a client's requests go, if any leads here.
     pub(crate) fn instance_for(&mut self, conn: ConnId, out: &mut Effects) -> Option<usize> {
         let lanes = self.config.lanes;
-        if self.instances.len() == 1 && lanes == 1 {
-            return self.first().order.standing().leading.then_some(FIRST);
+        if self.groups.len() == 1 && lanes == 1 {
+            return self.first().standing().leading.then_some(FIRST);
         }
         let led = self.led();
         if let Some(at) = self.bindings.bound(conn, &led) {
@@ -254,29 +246,29 @@ impl Node {
     /// Whether this replica leads an instance, as far as it knows.
     pub fn leads(&self) -> bool {
         let me = Some(self.config.members.me());
-        let present = self.instances.iter().filter(|instance| instance.away.is_none());
-        present.map(|instance| instance.leader.1).any(|leader| leader == me)
+        let present = self.groups.iter().filter(|instance| instance.stay().is_present());
+        present.map(|instance| instance.leader()).any(|leader| leader == me)
     }
 
     /// At the end of a turn: no-ops where something waits for them, and questions to leaders elsewhere.
     pub(crate) fn fill(&mut self, now: Time, out: &mut Effects) {
-        if self.instances.len() == 1 {
+        if self.groups.len() == 1 {
             return;
         }
-        for at in 0..self.instances.len() {
-            if !self.instances[at].order.standing().leading {
+        for at in 0..self.groups.len() {
+            if !self.groups[at].standing().leading {
                 continue;
             }
-            if let Some(target) = self.engine.fill(self.instances[at].id) {
+            if let Some(target) = self.engine.fill(self.groups[at].id()) {
                 self.step_in(at, now, OrderInput::Propose(Batch::no_op(target)));
                 self.after_order(now, out);
             }
         }
-        let (instances, peers) = (&self.instances, &self.peers);
+        let (instances, peers) = (&self.groups, &self.peers);
         let mut told: Vec<ReplicaId> = Vec::new();
         self.engine.asks(|instance, place| {
             let at = usize::from(instance.number()).saturating_sub(1);
-            let Some(leader) = instances.get(at).and_then(|instance| instance.leader.1) else { return };
+            let Some(leader) = instances.get(at).and_then(|instance| instance.leader()) else { return };
             if let Some(conn) = peers.to(leader).filter(|_| !told.contains(&leader)) {
                 told.push(leader);
                 out.send(conn, fill_frame(place.slot, place.instance));
@@ -309,8 +301,8 @@ impl Node {
 
     /// A member is there again, or was lost: what it was asked is asked again.
     pub(crate) fn ask_again(&mut self, replica: ReplicaId) {
-        for instance in self.instances.iter().filter(|instance| instance.leader.1 == Some(replica)) {
-            self.engine.step(engine::In::AskAgain(instance.id));
+        for instance in self.groups.iter().filter(|instance| instance.leader() == Some(replica)) {
+            self.engine.step(engine::In::AskAgain(instance.id()));
         }
     }
 
@@ -329,7 +321,7 @@ impl Node {
     fn ask_for_read(&mut self, group: u64, now: Time) {
         let has_leader = |id: InstanceId| {
             let at = usize::from(id.number()).saturating_sub(1);
-            self.instances.get(at).is_some_and(|instance| instance.leader.1.is_some())
+            self.groups.get(at).is_some_and(|instance| instance.leader().is_some())
         };
         let through = self.engine.read_through(has_leader);
         let at = through.map_or(FIRST, |id| usize::from(id.number()).saturating_sub(1));
@@ -337,30 +329,27 @@ impl Node {
     }
 
     pub(crate) fn on_read_confirmed(&mut self, at: usize, group: u64, slot: Slot) {
-        let instance = self.instances[at].id;
+        let instance = self.groups[at].id();
         self.engine.step(engine::In::ReadConfirmed(group, instance, RecordIndex(slot.number())));
     }
 
     /// Bytes that were admitted and are not decided.
     pub(crate) fn queue_bytes(&self) -> usize {
-        let of = |instance: &Instance| {
-            instance.admission.waiting_bytes() + instance.order.standing().in_flight_bytes
-        };
-        self.instances.iter().map(of).sum()
+        self.groups.iter().map(Group::queue_bytes).sum()
     }
 
     pub(crate) fn instances_status(&self) -> InstancesStatus {
         let (merge, counts) = (self.engine.merge().status(self.now), self.engine.merge().counts());
-        let each = self.instances.iter().zip(&merge.instances).map(|(instance, at)| InstanceStatus {
-            instance: instance.id.number(),
-            lane: 1 + lane_of(usize::from(instance.id.number()).saturating_sub(1), self.config.lanes),
-            view: instance.leader.0.number(),
-            leader: instance.leader.1.map(ReplicaId::number),
-            leading: instance.order.standing().leading,
-            clients: self.bindings.count(usize::from(instance.id.number()).saturating_sub(1)),
+        let each = self.groups.iter().zip(&merge.instances).map(|(instance, at)| InstanceStatus {
+            instance: instance.id().number(),
+            lane: 1 + lane_of(usize::from(instance.id().number()).saturating_sub(1), self.config.lanes),
+            view: instance.view().number(),
+            leader: instance.leader().map(ReplicaId::number),
+            leading: instance.standing().leading,
+            clients: self.bindings.count(usize::from(instance.id().number()).saturating_sub(1)),
             decided: at.decided.number(),
             waited_ms: at.waited.millis(),
-            state: self.state_of(instance.id),
+            state: self.state_of(instance.id()),
         });
         let next = self.engine.merge().next_generation();
         InstancesStatus {
@@ -387,13 +376,13 @@ impl Node {
     /// When a leader here that holds up the merge hands over, if it goes on like this: what it would have to propose lies too far ahead of
     /// what is executed here, or it lacks a checkpoint. For that the others may need a border, which it can not order.
     pub(crate) fn lags_at(&self) -> Option<Time> {
-        if !self.instances.iter().any(|instance| self.holds_up(instance)) {
+        if !self.groups.iter().any(|instance| self.holds_up(instance)) {
             return None;
         }
         // As long as nobody leads what the merge waits for, an election is what is needed, and then some time.
         let waits = self.engine.merge().waits().and_then(|waits| {
-            let instance = self.instances.get(usize::from(waits.instance.number()).checked_sub(1)?)?;
-            instance.leader.1.map(|_| waits.since.max(instance.spread.since()))
+            let instance = self.groups.get(usize::from(waits.instance.number()).checked_sub(1)?)?;
+            instance.leader().map(|_| waits.since.max(instance.lead().since()))
         });
         let lacks = self.keeping.fetches_since();
         let since = waits.into_iter().chain(lacks).min()?.max(self.lag_told);
@@ -402,10 +391,10 @@ impl Node {
 
     /// Whether an instance that leads here can not go on: too little is executed here, what is executed is not what the others have, or
     /// something is lacking that only a checkpoint brings.
-    fn holds_up(&self, instance: &Instance) -> bool {
+    fn holds_up(&self, instance: &Group) -> bool {
         let lacks = !self.keeping.sound() || self.keeping.fetches_since().is_some();
-        let full = instance.order.standing().settled && self.engine.merge().lags(instance.id);
-        instance.order.standing().leading && self.engine.merge().expects(instance.id) && (lacks || full)
+        let full = instance.standing().settled && self.engine.merge().lags(instance.id());
+        instance.standing().leading && self.engine.merge().expects(instance.id()) && (lacks || full)
     }
 
     /// Leads no longer where it holds up the others: somebody who executed more leads better.
@@ -414,8 +403,8 @@ impl Node {
             return;
         }
         self.lag_told = now;
-        for at in 0..self.instances.len() {
-            if self.holds_up(&self.instances[at]) {
+        for at in 0..self.groups.len() {
+            if self.holds_up(&self.groups[at]) {
                 self.step_in(at, now, OrderInput::Transfer(None));
             }
         }
@@ -424,31 +413,32 @@ impl Node {
 
     /// The replica whose turn it is to lead an instance: the voters take turns.
     fn whose_turn(&self, at: usize) -> Option<ReplicaId> {
-        let membership = self.instances[at].order.status().membership;
+        let membership = self.groups[at].status().membership;
         let voters: Vec<ReplicaId> = membership.now().voters().collect();
         voters.get(at % voters.len().max(1)).copied()
     }
 
     /// When to look next whether an instance that leads here is another replica's.
     pub(crate) fn spread_at(&self) -> Option<Time> {
-        if self.instances.len() == 1 || self.nature.rotates {
+        if self.groups.len() == 1 || self.nature.rotates {
             return None;
         }
-        let due = (0..self.instances.len()).filter_map(|at| self.spread_due(at)).min()?;
+        let due = (0..self.groups.len()).filter_map(|at| self.spread_due(at)).min()?;
         Some(due.max(self.calm_at()))
     }
 
     /// When to look at this instance, if it leads here.
     fn spread_due(&self, at: usize) -> Option<Time> {
-        let Instance { id, order, spread, .. } = &self.instances[at];
-        let looks = order.standing().leading && !spread.settled && self.engine.merge().stays(*id);
-        looks.then(|| spread.due(SPREAD_AFTER, SPREAD_AFTER_MAX))
+        let group = &self.groups[at];
+        let looks =
+            group.standing().leading && !group.lead().settled && self.engine.merge().stays(group.id());
+        looks.then(|| group.lead().due(SPREAD_AFTER, SPREAD_AFTER_MAX))
     }
 
     /// When members had the time to say whether they hear those who began to lead last.
     fn calm_at(&self) -> Time {
         let patience = self.config.order.patience();
-        let last = self.instances.iter().map(|instance| instance.spread.since()).max().unwrap_or_default();
+        let last = self.groups.iter().map(|instance| instance.lead().since()).max().unwrap_or_default();
         last.plus(patience).plus(patience.divided(2))
     }
 
@@ -459,7 +449,7 @@ impl Node {
             return;
         }
         let mut chosen = None;
-        for at in 0..self.instances.len() {
+        for at in 0..self.groups.len() {
             if self.spread_due(at).is_none_or(|due| due > now) {
                 continue;
             }
@@ -469,9 +459,7 @@ impl Node {
             if able.is_some() && able != *chosen.get_or_insert(able) {
                 continue;
             }
-            let spread = &mut self.instances[at].spread;
-            spread.settled = mine;
-            spread.looked(now, !mine);
+            self.groups[at].lead_mut().looked(now, mine);
             if let Some(to) = able {
                 self.step_in(at, now, OrderInput::Transfer(Some(to)));
                 self.after_order(now, out);
@@ -481,7 +469,7 @@ impl Node {
 
     /// Whether another replica could lead an instance as well as this one.
     pub(crate) fn may_lead(&self, at: usize, other: ReplicaId) -> bool {
-        let status = self.instances[at].order.status();
+        let status = self.groups[at].status();
         if !status.membership.now().is_voter(other) {
             return false;
         }

@@ -4,13 +4,13 @@ use crate::access::Access;
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event, Input};
 use crate::engine::{self, Engine};
+use crate::group::Group;
 use crate::journal::Journal;
 use crate::keeping::{In, Keeping, Why};
 use crate::levels::Levels;
 use crate::lives::Lives;
 use crate::members::Standing;
 use crate::merging::Bindings;
-use crate::ordering::Instance;
 use crate::peers::{Change, Conn, Peers, Us};
 use crate::ranks::Ranks;
 use crate::rooms::Rooms;
@@ -36,8 +36,8 @@ pub struct Node {
     pub(crate) nature: Nature,
     pub(crate) peers: Peers,
     pub(crate) access: Access,
-    /// Instance 1, 2, ...
-    pub(crate) instances: Vec<Instance>,
+    /// Those of instance 1, 2, ...
+    pub(crate) groups: Vec<Group>,
     pub(crate) engine: Engine,
     pub(crate) bindings: Bindings,
     pub(crate) ranks: Ranks,
@@ -67,8 +67,8 @@ pub struct Node {
 impl Node {
     /// What all instances say of who takes part.
     pub(crate) fn meet_all_members(&mut self) {
-        for at in 0..self.instances.len() {
-            self.on_members(at, self.instances[at].order.status().membership);
+        for at in 0..self.groups.len() {
+            self.on_members(at, self.groups[at].status().membership);
         }
     }
 
@@ -126,33 +126,30 @@ impl Node {
         if self.has_begun() || waits || self.needs_checkpoint() {
             return;
         }
-        let asleep = |instance: &&mut Instance| !instance.asleep && !instance.unborn;
-        self.instances.iter_mut().filter(asleep).for_each(|instance| instance.start(now));
+        let present = |group: &&mut Group| group.stay().may_begin();
+        self.groups.iter_mut().filter(present).for_each(|group| group.start(now));
         self.resume_change(now);
-        for instance in &mut self.instances {
-            for replica in instance.connected.clone() {
-                instance.step(now, OrderInput::Connected(replica));
-            }
+        for instance in &mut self.groups {
+            instance.greet(now);
         }
         self.after_order(now, out);
     }
 
     /// Whether all members have been there once, so that this replica takes part.
     pub fn has_begun(&self) -> bool {
-        self.first().started
+        self.first().has_started()
     }
 
     /// Whether an instance must not start before there is a checkpoint of the others.
     pub(crate) fn needs_checkpoint(&self) -> bool {
-        self.instances.iter().any(|instance| instance.order.restored().needs_checkpoint)
+        self.groups.iter().any(|instance| instance.restored().needs_checkpoint)
     }
 
     /// Members that were never heard of. Where somebody joined or left, the log says whose life is whose: nobody has to be waited for.
     pub(crate) fn unknown_members(&self) -> Vec<ReplicaId> {
         let changed = self.config.members.number() > MembershipId::FIRST || self.roster.current().is_some();
-        let later =
-            |instance: &Instance| instance.order.status().membership.now().number() > MembershipId::FIRST;
-        if changed || self.instances.iter().any(later) {
+        let later = |instance: &Group| instance.status().membership.now().number() > MembershipId::FIRST;
+        if changed || self.groups.iter().any(later) {
             return Vec::new();
         }
         let members = self.config.members.all().iter().map(|member| member.replica);
@@ -215,7 +212,7 @@ impl Node {
         let stall = self.journal.disk().stalls_at();
         let raise = self.raise_deadline();
         let answers = self.keeping.sound().then(|| self.engine.put_off_deadline()).flatten();
-        let order = self.instances.iter().filter_map(Instance::deadline).min();
+        let order = self.groups.iter().filter_map(Group::deadline).min();
         [
             order,
             self.lags_at(),
@@ -251,7 +248,7 @@ impl Node {
 
     /// The view that was announced last in the first instance.
     pub fn view(&self) -> View {
-        self.first().leader.0
+        self.first().view()
     }
 
     /// What was executed so far; for checks.
@@ -262,10 +259,10 @@ impl Node {
     /// Of each instance its view, whether it is led here, and how many questions for strong reads were answered by leases; for checks.
     pub fn leases(&self) -> Vec<(View, bool, u64)> {
         let me = Some(self.config.members.me());
-        let of = |instance: &Instance| {
-            (instance.leader.0, instance.leader.1 == me, instance.order.status().answered_by_lease)
+        let of = |instance: &Group| {
+            (instance.view(), instance.leader() == me, instance.status().answered_by_lease)
         };
-        self.instances.iter().map(of).collect()
+        self.groups.iter().map(of).collect()
     }
 
     /// Panics with the name of an invariant that does not hold; `thorough` scans everything.
@@ -276,13 +273,8 @@ impl Node {
             self.intake.invariants();
             self.keeping.invariants();
         }
-        for instance in &self.instances {
-            instance.order.invariants(thorough);
-            let first = instance.waiting.front().map(|wait| wait.after);
-            assert!(
-                first.is_none_or(|after| after > self.journal.durable(instance.volume)),
-                "INV-NODE-1 a message waits although {first:?} is durable"
-            );
+        for instance in &self.groups {
+            instance.invariants(thorough, self.journal.durable(instance.volume()));
         }
     }
 
@@ -377,13 +369,13 @@ impl Node {
         match quorate_admit::verify(replica, frame.payload, |payload| self.config.order.decode(payload)) {
             Ok((instance, message)) => {
                 let at = usize::from(instance.number()).wrapping_sub(1);
-                let Some(instance) = self.instances.get_mut(at) else {
+                let Some(instance) = self.groups.get_mut(at) else {
                     if (1..=INSTANCES_MAX).contains(&instance.number()) {
                         return; // as if lost: this replica did not execute yet that it comes
                     }
                     return self.reject(now, conn, format!("there is no instance {instance}"), out);
                 };
-                if !self.journal.fits(instance.volume, self.engine.merge().is_open(instance.id), || {
+                if !self.journal.fits(instance.volume(), self.engine.merge().is_open(instance.id()), || {
                     brings(instance, &message)
                 }) {
                     return; // as if lost: the sender sends it again, and heartbeats still pass
@@ -446,9 +438,9 @@ impl Node {
     /// Tells the instances whose messages get to a member and back.
     fn connect(&mut self, now: Time, replica: ReplicaId) {
         self.sights.majority_changed();
-        for (at, instance) in self.instances.iter_mut().enumerate() {
-            if self.peers.is_up_in(replica, at) && instance.connected.insert(replica) {
-                instance.step(now, OrderInput::Connected(replica));
+        for (at, instance) in self.groups.iter_mut().enumerate() {
+            if self.peers.is_up_in(replica, at) {
+                instance.connects(now, replica);
             }
         }
     }
@@ -456,9 +448,9 @@ impl Node {
     /// Tells the instances whose messages may have been lost.
     fn disconnect(&mut self, now: Time, replica: ReplicaId, change: Change) {
         self.sights.majority_changed();
-        for (at, instance) in self.instances.iter_mut().enumerate() {
-            if change.cuts(at) && instance.connected.remove(&replica) {
-                instance.step(now, OrderInput::Disconnected(replica));
+        for (at, instance) in self.groups.iter_mut().enumerate() {
+            if change.cuts(at) {
+                instance.disconnects(now, replica);
             }
         }
     }
@@ -467,11 +459,8 @@ impl Node {
         self.dial(now, out);
         self.after_connections(now, out);
         let mut due = false;
-        for instance in &mut self.instances {
-            if instance.deadline().is_some_and(|deadline| deadline <= now) {
-                due = true;
-                instance.step(now, OrderInput::Deadline);
-            }
+        for instance in &mut self.groups {
+            due |= instance.on_deadline(now);
         }
         if due {
             self.after_order(now, out);
@@ -491,10 +480,10 @@ impl Node {
 }
 
 /// How many bytes each batch has that a message makes an instance write down.
-fn brings(instance: &Instance, message: &Verified<OrderMessage>) -> Vec<u64> {
+fn brings(instance: &Group, message: &Verified<OrderMessage>) -> Vec<u64> {
     let mut brings = message.message().brings();
     if !brings.is_empty() {
-        let known = instance.order.status().open;
+        let known = instance.status().open;
         brings.retain(|batch| !known.contains(batch));
     }
     brings.iter().map(|batch| batch.bytes().len() as u64).collect()

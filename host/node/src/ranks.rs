@@ -70,12 +70,12 @@ impl Node {
 
     fn notice_to(&self, rank: u64) -> LeaderNotice {
         let generation = self.engine.merge().generation();
-        let present = self.instances.iter().take(usize::from(generation.instances));
-        let views: u64 = present.map(|instance| self.config.order.rank_of(instance.leader.0)).sum();
+        let present = self.groups.iter().take(usize::from(generation.instances));
+        let views: u64 = present.map(|instance| self.config.order.rank_of(instance.view())).sum();
         let borders = generation.first.previous().number().saturating_mul(BORDER_VIEWS);
         // Whoever leads anything serves whoever comes; but all are told the same, so that they spread.
         let (count, from) = (self.lasting(), self.instance_in_turn(rank));
-        let leader = (0..count).find_map(|step| self.instances[(from + step) % count].leader.1);
+        let leader = (0..count).find_map(|step| self.groups[(from + step) % count].leader());
         // Where clients believe this of f+1 they send there first, which is of use only if everything goes through one instance.
         let leader = leader.filter(|_| count == 1 || !self.may_lie());
         LeaderNotice { view: View::new(views.saturating_add(borders)), leader }
@@ -109,7 +109,7 @@ impl Node {
     /// A batch was executed. Whoever opened a first session with it has a rank from now on.
     pub(crate) fn rank_new_clients(&mut self) {
         let table = self.engine.executor().sessions();
-        if self.instances.len() == 1 || table.changes() == self.ranks.changes {
+        if self.groups.len() == 1 || table.changes() == self.ranks.changes {
             return;
         }
         self.ranks.changes = table.changes();

@@ -3,6 +3,7 @@
 use crate::access::Access;
 use crate::config::NodeConfig;
 use crate::engine::{Engine, EngineConfig};
+use crate::group::{BORN, Birth, Group};
 use crate::journal::{Journal, Volumes};
 use crate::keeping::{self, Keeping, Left};
 use crate::levels::{LEVEL, Levels};
@@ -10,14 +11,13 @@ use crate::lives::{Lives, NODE};
 use crate::members::Standing;
 use crate::merging::{Bindings, FIRST};
 use crate::node::Node;
-use crate::ordering::Instance;
 use crate::peers::Peers;
 use crate::ranks::Ranks;
 use crate::recovered::Recovered;
 use crate::rooms::Rooms;
 use crate::roster::Roster;
 use crate::sights::Sights;
-use crate::stays::{BORN, Birth, Stays, new_instance};
+use crate::stays::{Stays, born, new_instance};
 use crate::system::System;
 use crate::trimmed::{TRIMMED, Trimmed};
 use crate::turn::Turn;
@@ -33,9 +33,9 @@ use quorate_wire::Batch;
 pub struct Restoring {
     config: NodeConfig,
     volumes: Volumes,
-    instances: Vec<Instance>,
+    groups: Vec<Group>,
     /// Later stays of instances, whose beginning is in the log.
-    others: Vec<Instance>,
+    others: Vec<Group>,
     merge: Merge<Batch>,
     lives: Lives,
     levels: Levels,
@@ -78,7 +78,7 @@ impl Restoring {
         };
         let merge = merge.map_err(|why| Halt::CheckpointUnusable { why: why.to_string() })?;
         let mut volumes = Volumes::default();
-        let instances = match &system {
+        let groups = match &system {
             Some(system) => restored(&config, &mut volumes, system, &merge, recovered.outdated)?,
             None => (1..=config.instances).map(|id| new_instance(&config, &mut volumes, id, 0)).collect(),
         };
@@ -86,7 +86,7 @@ impl Restoring {
         Ok(Self {
             config,
             volumes,
-            instances,
+            groups,
             others: Vec::new(),
             merge,
             lives,
@@ -107,9 +107,9 @@ impl Restoring {
         let missing = self.last.map_or(0, |last| id.number().saturating_sub(last.next().number()));
         if missing > 0 {
             self.gap = true;
-            let asleep = |instance: &&mut Instance| !instance.asleep;
-            let all = self.instances.iter_mut().filter(asleep).chain(&mut self.others);
-            all.for_each(|instance| instance.order.restore_gap(missing));
+            let asleep = |instance: &&mut Group| !instance.stay().asleep;
+            let all = self.groups.iter_mut().filter(asleep).chain(&mut self.others);
+            all.for_each(|instance| instance.restore_gap(missing));
         }
         self.last = Some(id);
         match (record.instance, record.kind) {
@@ -126,9 +126,9 @@ impl Restoring {
         let birth = Birth::read(record)?;
         let (id, stay) = (birth.id, birth.stay(&self.config.order)?);
         let at = usize::from(id.number()).wrapping_sub(1);
-        let known = self.instances.get(at).is_some_and(|instance| instance.stay >= stay);
-        if !known && !self.others.iter().any(|other| (other.id, other.stay) == (id, stay)) {
-            self.others.push(birth.instance(&self.config, &mut self.volumes)?);
+        let known = self.groups.get(at).is_some_and(|instance| instance.stay().number() >= stay);
+        if !known && !self.others.iter().any(|other| (other.id(), other.stay().number()) == (id, stay)) {
+            self.others.push(born(birth, &self.config, &mut self.volumes)?);
         }
         Ok(())
     }
@@ -139,14 +139,14 @@ impl Restoring {
         let stored = Stored { kind: record.kind, head: record.head.clone(), payload: record.payload.clone() };
         let stay = self.config.order.stay_of_record(&stored);
         let at = usize::from(of.number()).wrapping_sub(1);
-        match self.instances.get_mut(at) {
-            Some(instance) if instance.stay == stay && !instance.asleep => {
+        match self.groups.get_mut(at) {
+            Some(instance) if instance.stay().number() == stay && !instance.stay().asleep => {
                 return instance.restore(&mut self.volumes, id, record);
             }
-            Some(instance) if instance.stay >= stay => return Ok(()),
+            Some(instance) if instance.stay().number() >= stay => return Ok(()),
             _ => {}
         }
-        match self.others.iter_mut().find(|other| (other.id, other.stay) == (of, stay)) {
+        match self.others.iter_mut().find(|other| (other.id(), other.stay().number()) == (of, stay)) {
             Some(other) => other.restore(&mut self.volumes, id, record),
             None => {
                 let why = format!("record {id} belongs to instance {of}, which does not exist here");
@@ -161,10 +161,9 @@ impl Restoring {
     /// # Errors
     /// When what it promised may be among the records that are lost, or nobody has what they held.
     pub fn check(&self, damage: &[Damage]) -> Result<(), Halt> {
-        let (me, membership) = (self.config.members.me(), self.instances[FIRST].order.status().membership);
+        let (me, membership) = (self.config.members.me(), self.groups[FIRST].status().membership);
         let alone = membership.replicas() == [me];
-        let needs_checkpoint =
-            self.instances.iter().any(|instance| instance.order.restored().needs_checkpoint);
+        let needs_checkpoint = self.groups.iter().any(|instance| instance.restored().needs_checkpoint);
         if !self.gap && alone && needs_checkpoint {
             let why = "the log begins after a later checkpoint than those that can be read, and there is no other replica that has it. \
                        Restore a backup";
@@ -188,8 +187,8 @@ impl Restoring {
         if !members.iter().all(|member| self.lives.is_known(*member)) {
             return corrupt("with them what this replica knew of the members, or of itself");
         }
-        if !self.instances.iter().chain(&self.others).all(|instance| instance.order.restored().knows_vote)
-            || self.others.iter().any(|other| other.order.restored().needs_checkpoint)
+        if !self.groups.iter().chain(&self.others).all(|instance| instance.restored().knows_vote)
+            || self.others.iter().any(|other| other.restored().needs_checkpoint)
         {
             return corrupt("none behind them says how this replica voted");
         }
@@ -206,7 +205,7 @@ impl Restoring {
     pub fn finish(self, log: Log, service: Box<dyn Service>) -> Result<Node, Halt> {
         self.check(log.damage())?;
         let (lives, levels) = (self.lives, self.levels);
-        let Self { mut config, volumes, instances, others, merge, recovered, system, trimmed, .. } = self;
+        let Self { mut config, volumes, groups, others, merge, recovered, system, trimmed, .. } = self;
         let mut executor = Executor::new(service, config.sessions.clone(), config.start_time);
         let mut from = None;
         if let (Some(system), None, Some(image)) = (&system, &recovered.damaged, &recovered.image) {
@@ -222,13 +221,13 @@ impl Restoring {
         let records = system.as_ref().map(System::records);
         let roster = system.map_or_else(|| Roster::new(config.members.created()), |system| system.roster);
         // Who still waits for what sleeps now has to have the checkpoint in which it does.
-        let asleep = instances.iter().any(|instance| instance.asleep).then(|| merge.seq());
+        let asleep = groups.iter().any(|instance| instance.stay().asleep).then(|| merge.seq());
         let left = Left {
             durable: recovered.durable,
             from,
             base: merge.seq(),
             records,
-            gone: gone(&instances, trimmed, merge.seq()),
+            gone: gone(&groups, trimmed, merge.seq()),
             needed: (trimmed.0, asleep),
             damaged: recovered.damaged,
             partial: recovered.partial,
@@ -248,7 +247,7 @@ impl Restoring {
             now: Time::ZERO,
             rejected: 0,
             stays: Stays::new(engine.merge().generation(), others),
-            instances,
+            groups,
             engine,
             bindings: Bindings::default(),
             ranks: Ranks::default(),
@@ -298,30 +297,29 @@ fn restored(
     system: &System,
     merge: &Merge<Batch>,
     outdated: bool,
-) -> Result<Vec<Instance>, Halt> {
-    let mut instances = Vec::new();
+) -> Result<Vec<Group>, Halt> {
+    let mut groups = Vec::new();
     for part in &system.instances {
         let stay = config.order.stay_of(part.record, &part.anchor)?;
         let mut instance = new_instance(config, volumes, part.instance.number(), stay);
-        instance.order.restore_anchor(part.record, &part.anchor)?;
-        instance.decided = part.record;
-        instance.away = merge.is_away(part.instance).then(|| merge.generation().base);
-        instance.asleep = instance.away.is_some();
-        if outdated && !instance.asleep {
-            instance.order.restore_outdated();
+        instance.restore_anchor(part.record, &part.anchor)?;
+        let away = merge.is_away(part.instance).then(|| merge.generation().base);
+        (instance.stay_mut().away, instance.stay_mut().asleep) = (away, away.is_some());
+        if outdated && !instance.stay().asleep {
+            instance.restore_outdated();
         }
-        instances.push(instance);
+        groups.push(instance);
     }
-    Ok(instances)
+    Ok(groups)
 }
 
 /// The seq up to which the log was given up. While there is one instance, its records are the seqs.
-fn gone(instances: &[Instance], trimmed: Trimmed, base: Seq) -> Seq {
-    match instances {
+fn gone(groups: &[Group], trimmed: Trimmed, base: Seq) -> Seq {
+    match groups {
         // There may have been more later.
-        [one] => Seq::new(one.order.restored().begins_after.number()).max(trimmed.0),
+        [one] => Seq::new(one.restored().begins_after.number()).max(trimmed.0),
         // The record that says it may be among those that were lost.
-        many if many.iter().any(|instance| instance.order.restored().begins_after > Slot::ZERO) => {
+        many if many.iter().any(|instance| instance.restored().begins_after > Slot::ZERO) => {
             if trimmed.0 == Seq::ZERO { base } else { trimmed.0 }
         }
         _ => Seq::ZERO,

@@ -86,8 +86,9 @@ enum Seat {
     Operator(u64),
 }
 
+/// What one owner takes up, and which number it is.
 #[derive(Debug)]
-struct Group {
+struct Taken {
     connections: usize,
     number: u64,
 }
@@ -102,7 +103,7 @@ pub(crate) struct Seats {
     /// Those among them that came to us, by the network that they came from.
     strangers: BTreeMap<Option<IpAddr>, BTreeSet<ConnId>>,
     strangers_count: usize,
-    clients: BTreeMap<Owner, Group>,
+    clients: BTreeMap<Owner, Taken>,
     clients_count: usize,
     operators: usize,
     /// The last number that was given to somebody.
@@ -178,7 +179,7 @@ impl Seats {
                 let owner = owner();
                 let group = self.clients.entry(owner.clone()).or_insert_with(|| {
                     self.numbers += 1;
-                    Group { connections: 0, number: self.numbers }
+                    Taken { connections: 0, number: self.numbers }
                 });
                 group.connections += 1;
                 self.clients_count += 1;

@@ -69,12 +69,12 @@ impl Sights {
 impl Node {
     /// The instances that take part, where their leaders have to hear each other.
     fn seen_together(&self) -> Sight {
-        if self.instances.len() == 1 || self.may_lie() {
+        if self.groups.len() == 1 || self.may_lie() {
             return Sight::default();
         }
         let here = usize::from(self.engine.merge().generation().instances);
-        let present = self.instances.iter().take(here).filter(|instance| instance.away.is_none());
-        present.map(|instance| instance.id).collect()
+        let present = self.groups.iter().take(here).filter(|instance| instance.stay().is_present());
+        present.map(|instance| instance.id()).collect()
     }
 
     /// Whose leaders are heard here. Who reaches no majority can not lead: it says that it hears nobody.
@@ -82,8 +82,8 @@ impl Node {
         if !self.reaches_majority() {
             return Sight::default();
         }
-        let heard = self.instances.iter().filter(|instance| instance.leader.1.is_some());
-        heard.map(|instance| instance.id).collect()
+        let heard = self.groups.iter().filter(|instance| instance.leader().is_some());
+        heard.map(|instance| instance.id()).collect()
     }
 
     fn reaches_majority(&mut self) -> bool {
@@ -91,8 +91,8 @@ impl Node {
             return reaches;
         }
         let (first, me) = (self.first(), self.config.members.me());
-        let members = first.order.status().membership;
-        let reaches = members.has_quorum(0, |id| id == me || first.connected.contains(&id));
+        let members = first.status().membership;
+        let reaches = members.has_quorum(0, |id| id == me || first.is_connected(id));
         self.sights.reaches = Some(reaches);
         reaches
     }
@@ -159,7 +159,7 @@ impl Node {
     pub(crate) fn gathers_at(&self) -> Option<Time> {
         let since = self.sights.blind_since?;
         let gather = !self.nature.fetches && !planted("leaders-apart");
-        if !gather || !self.instances.iter().any(|instance| instance.order.standing().leading) {
+        if !gather || !self.groups.iter().any(|instance| instance.standing().leading) {
             return None;
         }
         let patience = self.config.order.patience();
@@ -175,9 +175,9 @@ impl Node {
         self.sights.looked = Some(now);
         let (present, own, me) = (self.seen_together(), self.sight(), self.config.members.me());
         let leaders: BTreeSet<ReplicaId> =
-            self.instances.iter().filter_map(|instance| instance.leader.1).collect();
-        for at in 0..self.instances.len() {
-            if !self.instances[at].order.standing().leading {
+            self.groups.iter().filter_map(|instance| instance.leader()).collect();
+        for at in 0..self.groups.len() {
+            if !self.groups[at].standing().leading {
                 continue;
             }
             let (able, leads) = (|id| self.may_lead(at, id), |id| leaders.contains(&id));

@@ -4,10 +4,10 @@
 //! checkpoint that was fetched is handed back to all of them. Docs: docs/protocols/state.md.
 
 use crate::effects::{Effect, Effects, Event, KeeperWork, Unneeded};
+use crate::group::Group;
 use crate::keeping::{Facts, Found, In, Installed, Installing, Need, Out, SegmentScrub, Unfit};
 use crate::merging::FIRST;
 use crate::node::Node;
-use crate::ordering::Instance;
 use crate::system::{InstancePart, System};
 use quorate_merge::{Generation, InstanceAt, RecordIndex};
 use quorate_order::Input as OrderInput;
@@ -24,8 +24,8 @@ impl Node {
         let first_segment = self.journal.log().first_segment();
         Facts {
             begun: self.has_begun(),
-            leader: self.first().leader.1,
-            instances: self.instances.len(),
+            leader: self.first().leader(),
+            instances: self.groups.len(),
             level: self.level(),
             executed: self.engine.executor().seq(),
             time: self.engine.executor().time(),
@@ -109,10 +109,10 @@ impl Node {
         assert_eq!(merge.seq, seq, "INV-NODE-8 the merge stands at the border");
         assert_eq!(
             merge.instances.len(),
-            self.instances.len(),
+            self.groups.len(),
             "INV-STAY-1 each instance of the merge has a stay in force"
         );
-        let instances: Vec<InstancePart> = self.instances.iter().zip(&merge.instances).map(part).collect();
+        let instances: Vec<InstancePart> = self.groups.iter().zip(&merge.instances).map(part).collect();
         let always_one = merge.next.is_none() && merge.generation == Generation::begin(1);
         let system = System {
             cluster: self.config.members.cluster(),
@@ -145,9 +145,9 @@ impl Node {
     pub(crate) fn on_behind(&mut self, at: usize, now: Time, slot: Slot, out: &mut Effects) {
         // Of many instances nobody knows which seq such a record has. A checkpoint that is here already is no help: the leader's log may begin
         // after a record that has no seq.
-        let exact = || self.engine.merge().estimate(self.instances[at].id, RecordIndex(slot.number()));
+        let exact = || self.engine.merge().estimate(self.groups[at].id(), RecordIndex(slot.number()));
         let next = self.engine.merge().seq().next();
-        let seq = if self.instances.len() == 1 { exact().max(next) } else { next };
+        let seq = if self.groups.len() == 1 { exact().max(next) } else { next };
         self.keep(now, In::Behind(seq), out);
     }
 
@@ -163,10 +163,10 @@ impl Node {
         let system = System::decode(&found.system).and_then(|system| system.check(&self.config, found.seq));
         let system = system.map_err(Unfit::Unusable)?;
         self.config.level.check(system.level).map_err(Unfit::Stops)?;
-        let lacks = |(instance, part): (&Instance, &InstancePart)| {
-            instance.order.restored().needs_checkpoint && !instance.order.covers(part.record, &part.anchor)
+        let lacks = |(instance, part): (&Group, &InstancePart)| {
+            instance.restored().needs_checkpoint && !instance.covers(part.record, &part.anchor)
         };
-        if !self.has_begun() && self.instances.iter().zip(&system.instances).any(lacks) {
+        if !self.has_begun() && self.groups.iter().zip(&system.instances).any(lacks) {
             return Err(Unfit::TooEarly);
         }
         Ok(system)
@@ -248,10 +248,10 @@ impl Node {
 }
 
 /// What a checkpoint says of an instance.
-fn part((instance, at): (&Instance, &InstanceAt)) -> InstancePart {
+fn part((instance, at): (&Group, &InstanceAt)) -> InstancePart {
     let record = Slot::new(at.record.0);
-    let Some(anchor) = instance.order.anchor(record) else {
-        panic!("INV-NODE-8 record {record} of {} of {} has an anchor", instance.id, instance.decided);
+    let Some(anchor) = instance.anchor(record) else {
+        panic!("INV-NODE-8 record {record} of {} of {} has an anchor", instance.id(), instance.decided());
     };
-    InstancePart { instance: instance.id, slot: at.slot, record, offset: at.offset, anchor }
+    InstancePart { instance: instance.id(), slot: at.slot, record, offset: at.offset, anchor }
 }

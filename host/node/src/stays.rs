@@ -1,7 +1,7 @@
 //! Instances come and go: an ordered command changes their number, at a border that follows from its slot (docs/protocols/merge.md).
 //!
 //! An instance that comes begins with what all replicas know: where its last stay ended, and who the members are
-//! (path/3-order, `OrderConfig::next_stay`). Before its first record the log says so ([`BORN`]), since a replica that starts again reads the
+//! (path/3-order, `OrderConfig::next_stay`). Before its first record the log says so ([`crate::group::BORN`]), since a replica that starts again reads the
 //! instance's records before it executes the command again. An instance that goes is led on, without work, so that whoever lags hears its
 //! end; once a checkpoint behind the border is durable here and the log before it given up, it falls asleep: it says nothing, and the
 //! checkpoint says where it stands. Who still waits for it by then fetches a checkpoint.
@@ -12,23 +12,18 @@
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event};
 use crate::engine;
+use crate::group::{Birth, Group};
 use crate::journal::Volumes;
 use crate::keeping::In;
 use crate::levels::WITH_INSTANCES;
-use crate::lives::NODE;
 use crate::node::Node;
-use crate::ordering::Instance;
 use crate::system::{InstancePart, System};
-use bytes::Bytes;
-use quorate_log::Record;
 use quorate_merge::{Generation, Leader, RecordIndex, Refused};
-use quorate_order::{Anchor, Input as OrderInput, OrderConfig};
+use quorate_order::{Anchor, Input as OrderInput};
 use quorate_types::{ConnId, Halt, InstanceId, ReplicaId, Seq, Slot, Time, View, planted};
 use quorate_wire::{Frame, FrameKind, Memberships, OutFrame, SystemCommand, read_instances_request};
 use std::collections::BTreeSet;
 
-/// A record of the node that says where a stay begins.
-pub(crate) const BORN: u8 = 4;
 /// More instances than this share no lane.
 const COUNT_MAX: u16 = 64;
 
@@ -40,103 +35,46 @@ pub(crate) struct Stays {
     seen: Generation,
     /// Other stays: what the log holds of later ones, until the command is executed, and earlier ones, until a checkpoint is
     /// durable that needs none of their records.
-    pub(crate) others: Vec<Instance>,
+    pub(crate) others: Vec<Group>,
     /// When this replica looked last whether others went on without it.
     looked: Time,
 }
 
 impl Stays {
-    pub(crate) fn new(seen: Generation, others: Vec<Instance>) -> Self {
+    pub(crate) fn new(seen: Generation, others: Vec<Group>) -> Self {
         Self { begun: None, seen, others, looked: Time::ZERO }
     }
 
     /// What is known of a stay that comes in force. Where the state went back to before that, it may have ended meanwhile: not any more.
-    fn take(&mut self, (id, stay): (InstanceId, u64)) -> Option<Instance> {
-        let known = self.others.iter().position(|other| (other.id, other.stay) == (id, stay))?;
+    fn take(&mut self, (id, stay): (InstanceId, u64)) -> Option<Group> {
+        let known = self.others.iter().position(|other| (other.id(), other.stay().number()) == (id, stay))?;
         let mut instance = self.others.swap_remove(known);
-        instance.away = None;
+        instance.stay_mut().away = None;
         Some(instance)
     }
 
     /// With this stay in force at a seq, all before it are over: also those that are known from the log only, since a checkpoint of
     /// later was installed before they came in force here.
     fn end_before(&mut self, (id, stay): (InstanceId, u64), seq: Seq) {
-        for other in self.others.iter_mut().filter(|other| other.id == id && other.stay < stay) {
-            other.away.get_or_insert(seq);
+        for other in self.others.iter_mut().filter(|other| other.id() == id && other.stay().number() < stay) {
+            other.stay_mut().away.get_or_insert(seq);
         }
     }
 }
 
-/// Where a stay begins.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Birth {
-    /// Whose.
-    pub(crate) id: InstanceId,
-    /// The last record before it.
-    pub(crate) record: Slot,
-    /// What the protocol begins with.
-    pub(crate) anchor: Anchor,
-}
-
-impl Birth {
-    /// Where a checkpoint says that the instance stands.
-    fn of(part: &InstancePart) -> Self {
-        Self { id: part.instance, record: part.record, anchor: part.anchor.clone() }
-    }
-
-    /// As the log keeps it: instance u16, record u64, then the anchor.
-    fn to_record(&self) -> Record {
-        let mut head = self.id.number().to_le_bytes().to_vec();
-        head.extend_from_slice(&self.record.number().to_le_bytes());
-        let payload = Bytes::copy_from_slice(self.anchor.encode());
-        Record { instance: NODE, kind: BORN, head: head.into(), payload }
-    }
-
-    /// Reads it back.
-    ///
-    /// # Errors
-    /// When it is none.
-    pub(crate) fn read(record: &Record) -> Result<Self, Halt> {
-        let none =
-            || Halt::LogInconsistent { why: "a record about the beginning of an instance is none".into() };
-        let (Some(id), Some(at), 10) =
-            (record.head.first_chunk(), record.head.last_chunk(), record.head.len())
-        else {
-            return Err(none());
-        };
-        let (id, record_at) = (u16::from_le_bytes(*id), Slot::new(u64::from_le_bytes(*at)));
-        let anchor = Anchor::decode(&record.payload).map_err(|_| none())?;
-        Ok(Self { id: InstanceId::new(id), record: record_at, anchor })
-    }
-
-    /// The number of the stay.
-    ///
-    /// # Errors
-    /// When the anchor is none.
-    pub(crate) fn stay(&self, order: &OrderConfig) -> Result<u64, Halt> {
-        order.stay_of(self.record, &self.anchor)
-    }
-
-    /// The instance, with nothing in it yet.
-    ///
-    /// # Errors
-    /// When the anchor is none.
-    pub(crate) fn instance(self, config: &NodeConfig, volumes: &mut Volumes) -> Result<Instance, Halt> {
-        let stay = self.stay(&config.order)?;
-        let mut instance = new_instance(config, volumes, self.id.number(), stay);
-        instance.order.restore_anchor(self.record, &self.anchor)?;
-        instance.decided = self.record;
-        instance.birth = Some(self);
-        Ok(instance)
-    }
-}
-
 /// An instance without a history, in this stay.
-pub(crate) fn new_instance(config: &NodeConfig, volumes: &mut Volumes, number: u16, stay: u64) -> Instance {
+pub(crate) fn new_instance(config: &NodeConfig, volumes: &mut Volumes, number: u16, stay: u64) -> Group {
     let id = InstanceId::new(number);
-    let mut instance = Instance::new(id, config.order.build(id, stay), config.admission, volumes.open(id));
-    instance.stay = stay;
-    instance
+    Group::new(id, stay, config.order.build(id, stay), config.admission, volumes.open(id))
+}
+
+/// An instance whose stay begins there, with nothing in it yet.
+///
+/// # Errors
+/// When the anchor is none.
+pub(crate) fn born(birth: Birth, config: &NodeConfig, volumes: &mut Volumes) -> Result<Group, Halt> {
+    let stay = birth.stay(&config.order)?;
+    new_instance(config, volumes, birth.id.number(), stay).born(birth)
 }
 
 impl Node {
@@ -194,7 +132,7 @@ impl Node {
     /// Where the next stay of an instance begins: the same on all replicas.
     fn birth(&self, id: InstanceId) -> Result<Birth, Halt> {
         let members = self.roster.current().cloned().map(Memberships::one);
-        let Some(last) = self.instances.get(usize::from(id.number()) - 1) else {
+        let Some(last) = self.groups.get(usize::from(id.number()) - 1) else {
             let anchor = self.config.order.next_stay(None, members.as_ref())?;
             return Ok(Birth { id, record: Slot::ZERO, anchor });
         };
@@ -204,37 +142,37 @@ impl Node {
     }
 
     /// The last record of an instance that is in the global log.
-    fn stands_at(&self, instance: &Instance) -> (Slot, Anchor) {
-        let record = self.engine.merge().delivered_record(instance.id).map_or(0, |record| record.0);
+    fn stands_at(&self, instance: &Group) -> (Slot, Anchor) {
+        let record = self.engine.merge().delivered_record(instance.id()).map_or(0, |record| record.0);
         let record = Slot::new(record);
-        let Some(anchor) = instance.order.anchor(record) else {
-            panic!("INV-NODE-8 record {record} of {} of {} has an anchor", instance.id, instance.decided);
+        let Some(anchor) = instance.anchor(record) else {
+            panic!("INV-NODE-8 record {record} of {} of {} has an anchor", instance.id(), instance.decided());
         };
         (record, anchor)
     }
 
     /// The stay that begins there: what the log holds of it, or a new one.
-    fn take_stay(&mut self, birth: Birth) -> Result<Instance, Halt> {
+    fn take_stay(&mut self, birth: Birth) -> Result<Group, Halt> {
         let stay = birth.stay(&self.config.order)?;
         match self.stays.take((birth.id, stay)) {
             Some(known) => Ok(known),
-            None => birth.instance(&self.config, self.journal.volumes()).map(|mut instance| {
-                instance.unborn = true;
-                instance
+            None => born(birth, &self.config, self.journal.volumes()).map(|mut group| {
+                group.stay_mut().unborn = true;
+                group
             }),
         }
     }
 
     /// This stay of an instance counts from now on; those before are kept for their records.
-    fn put_in_force(&mut self, at: usize, instance: Instance) {
+    fn put_in_force(&mut self, at: usize, instance: Group) {
         self.bindings.forget_instance(at);
-        let (id, stay) = (instance.id, instance.stay);
-        if at == self.instances.len() {
-            self.instances.push(instance);
+        let (id, stay) = (instance.id(), instance.stay().number());
+        if at == self.groups.len() {
+            self.groups.push(instance);
         } else {
-            let before = std::mem::replace(&mut self.instances[at], instance);
-            self.journal.leave(before.volume);
-            self.stays.others.extend(Some(before).filter(|before| !before.asleep));
+            let before = std::mem::replace(&mut self.groups[at], instance);
+            self.journal.leave(before.volume());
+            self.stays.others.extend(Some(before).filter(|before| !before.stay().asleep));
         }
         self.stays.end_before((id, stay), self.engine.merge().seq());
     }
@@ -242,37 +180,33 @@ impl Node {
     /// An instance takes part, once the log says where it begins. Without room for that it waits.
     fn wake(&mut self, now: Time, at: usize) {
         let begun = self.has_begun();
-        let instance = &mut self.instances[at];
-        if let Some(birth) = instance.birth.as_ref().filter(|_| instance.unborn) {
-            instance.unborn = self.journal.note(birth.to_record()).is_err();
+        let instance = &mut self.groups[at];
+        if let Some(birth) = instance.stay().birth.as_ref().filter(|_| instance.stay().unborn) {
+            let unborn = self.journal.note(birth.to_record()).is_err();
+            instance.stay_mut().unborn = unborn;
         }
-        if instance.unborn || instance.away.is_some() || !begun {
+        if instance.stay().unborn || instance.stay().away.is_some() || !begun {
             return;
         }
-        match instance.birth.clone().filter(|_| instance.started) {
+        match instance.stay().birth.clone().filter(|_| instance.has_started()) {
             // The state went back to before it began: all is handed on again.
-            Some(Birth { record, anchor, .. }) => {
-                instance.decided = record;
-                instance.step(now, OrderInput::Installed { slot: record, anchor });
-            }
+            Some(birth) => instance.begin_again(now, birth),
             None => instance.start(now),
         }
-        instance.touched = true;
-        let (id, leader) = (instance.id, instance.leader.1);
+        instance.touch();
+        let (id, leader) = (instance.id(), instance.leader());
         self.engine.step(engine::In::Led(id, self.role_of(leader)));
         let up = self.peers.peers().map(|(id, ..)| id).filter(|id| self.peers.is_up_in(*id, at));
         let up: BTreeSet<ReplicaId> = up.collect();
         self.step_in(at, now, OrderInput::Listeners(self.listeners()));
-        self.instances[at].connected.clone_from(&up);
-        for replica in up {
-            self.step_in(at, now, OrderInput::Connected(replica));
-        }
-        self.on_members(at, self.instances[at].order.status().membership);
+        self.groups[at].finds(now, up);
+        self.on_members(at, self.groups[at].status().membership);
     }
 
     /// At the end of a turn: those for which the log had no room.
     pub(crate) fn wake_waiting(&mut self, now: Time, out: &mut Effects) {
-        let waiting: Vec<usize> = (0..self.instances.len()).filter(|at| self.instances[*at].unborn).collect();
+        let waiting: Vec<usize> =
+            (0..self.groups.len()).filter(|at| self.groups[*at].stay().unborn).collect();
         for at in waiting {
             self.wake(now, at);
             self.after_order(now, out);
@@ -297,8 +231,8 @@ impl Node {
         let Generation { instances, first, base } = generation;
         let text = format!("{instances} instances since slot {first}, behind seq {base}");
         out.event(Event::Instances { text });
-        for at in usize::from(instances)..self.instances.len() {
-            if self.instances[at].away.is_none() {
+        for at in usize::from(instances)..self.groups.len() {
+            if self.groups[at].stay().is_present() {
                 self.leave(at, base);
             }
         }
@@ -310,30 +244,29 @@ impl Node {
     }
 
     fn leave(&mut self, at: usize, base: Seq) {
-        let instance = &mut self.instances[at];
-        instance.away = Some(base);
-        instance.admission.reset();
+        self.groups[at].leave(base);
         self.bindings.forget_instance(at);
         self.standing.left(at);
     }
 
     /// The log was given up to this seq: what is behind a border before it needs no records any more.
     pub(crate) fn fall_asleep(&mut self, trimmed: Seq, out: &mut Effects) {
-        let over = |instance: &Instance| instance.away.is_some_and(|base| base <= trimmed);
+        let over = |instance: &Group| instance.stay().away.is_some_and(|base| base <= trimmed);
         self.stays.others.retain(|other| !over(other));
-        for at in 0..self.instances.len() {
-            let instance = &self.instances[at];
-            if instance.asleep || !over(instance) {
+        for at in 0..self.groups.len() {
+            let instance = &self.groups[at];
+            if instance.stay().asleep || !over(instance) {
                 continue;
             }
-            let (id, away, leader) = (instance.id, instance.away, instance.leader);
+            let (id, away, view) = (instance.id(), instance.stay().away, instance.view());
             let (record, anchor) = self.stands_at(instance);
-            match (Birth { id, record, anchor }).instance(&self.config, self.journal.volumes()) {
-                Ok(asleep) => self.instances[at] = asleep,
+            match born(Birth { id, record, anchor }, &self.config, self.journal.volumes()) {
+                Ok(asleep) => self.groups[at] = asleep,
                 Err(halt) => return out.push(Effect::Halt(halt)),
             }
-            let instance = &mut self.instances[at];
-            (instance.asleep, instance.away, instance.leader) = (true, away, (leader.0, None));
+            let instance = &mut self.groups[at];
+            (instance.stay_mut().asleep, instance.stay_mut().away) = (true, away);
+            instance.is_led(view, None);
             self.engine.step(engine::In::Led(id, Leader::Nobody));
         }
         self.close_volumes();
@@ -349,24 +282,24 @@ impl Node {
         let checkpoint = system.merge(self.config.merge.window).ok_or_else(|| unusable("its generations"))?;
         self.engine.jump(&checkpoint).map_err(|why| unusable(&why))?;
         let new = self.meet_instances(system)?;
-        let many = self.instances.len() > 1;
-        for (instance, part) in self.instances.iter_mut().zip(&system.instances) {
-            if instance.asleep {
+        let many = self.groups.len() > 1;
+        for (instance, part) in self.groups.iter_mut().zip(&system.instances) {
+            if instance.stay().asleep {
                 continue; // it stands where the checkpoint says
             }
-            if instance.unborn {
+            if instance.stay().unborn {
                 begin_at(instance, part, &self.config, self.journal.volumes())?;
                 continue;
             }
-            let next = self.engine.merge().next_record(instance.id);
+            let next = self.engine.merge().next_record(instance.id());
             let stays = many
-                && instance.started
-                && instance.decided >= part.record
-                && next == Some(RecordIndex(instance.decided.next().number()));
+                && instance.has_started()
+                && instance.decided() >= part.record
+                && next == Some(RecordIndex(instance.decided().next().number()));
             if stays {
-                instance.admission.jumped();
+                instance.admission_mut().jumped();
             } else {
-                go_on(instance, now, part)?;
+                instance.go_on(now, part.record, &part.anchor)?;
             }
         }
         self.close_volumes();
@@ -375,35 +308,35 @@ impl Node {
 
     /// The instances are those of a checkpoint that was installed in the merge. Those that begin with it are in the list that is given.
     fn meet_instances(&mut self, system: &System) -> Result<Vec<usize>, Halt> {
-        while self.instances.len() > system.instances.len() {
+        while self.groups.len() > system.instances.len() {
             // The state goes back to before they came.
-            let later = self.instances.pop();
-            self.stays.others.extend(later.filter(|later| !later.asleep));
+            let later = self.groups.pop();
+            self.stays.others.extend(later.filter(|later| !later.stay().asleep));
         }
         let mut new = Vec::new();
         for (at, part) in system.instances.iter().enumerate() {
             let birth = Birth::of(part);
             let stay = birth.stay(&self.config.order)?;
-            if self.instances.get(at).is_none_or(|instance| instance.stay != stay) {
+            if self.groups.get(at).is_none_or(|instance| instance.stay().number() != stay) {
                 let instance = self.take_stay(birth.clone())?;
-                if !instance.started {
+                if !instance.has_started() {
                     new.push(at);
                 }
-                let leader = instance.leader.1;
+                let leader = instance.leader();
                 self.put_in_force(at, instance);
-                self.instances[at].touched = true;
+                self.groups[at].touch();
                 self.engine.step(engine::In::Renewed(part.instance));
                 self.engine.step(engine::In::Led(part.instance, self.role_of(leader)));
             }
             let away =
                 self.engine.merge().is_away(part.instance).then(|| self.engine.merge().generation().base);
-            if away.is_some() && !self.instances[at].asleep {
-                self.instances[at] = birth.instance(&self.config, self.journal.volumes())?;
-                self.instances[at].asleep = true;
+            if away.is_some() && !self.groups[at].stay().asleep {
+                self.groups[at] = born(birth, &self.config, self.journal.volumes())?;
+                self.groups[at].stay_mut().asleep = true;
                 self.standing.left(at);
                 new.retain(|new| *new != at);
             }
-            self.instances[at].away = away;
+            self.groups[at].stay_mut().away = away;
         }
         self.stays.seen = self.engine.merge().generation();
         Ok(new)
@@ -416,13 +349,13 @@ impl Node {
 
     /// When to look whether the others went on without what this replica waits for: nobody leads it any more.
     pub(crate) fn left_behind_at(&self) -> Option<Time> {
-        if self.instances.len() == 1 || self.keeping.transfers() || !self.has_begun() {
+        if self.groups.len() == 1 || self.keeping.transfers() || !self.has_begun() {
             return None;
         }
         let waits = self.engine.merge().waits()?;
-        let instance = self.instances.get(usize::from(waits.instance.number()).checked_sub(1)?)?;
-        let since = waits.since.max(instance.spread.since()).max(self.stays.looked);
-        instance.leader.1.is_none().then(|| since.plus(self.config.order.patience().times(4)))
+        let instance = self.groups.get(usize::from(waits.instance.number()).checked_sub(1)?)?;
+        let since = waits.since.max(instance.lead().since()).max(self.stays.looked);
+        instance.leader().is_none().then(|| since.plus(self.config.order.patience().times(4)))
     }
 
     /// Nobody leads what the merge waits for, for long. Where others have a checkpoint of later, it will not come any more.
@@ -443,7 +376,7 @@ impl Node {
         let planned = self.plan_instances(count).and_then(|()| self.past_is_held(usize::from(count)));
         let text = match planned {
             Ok(()) => {
-                self.stays.begun = Some(self.first().order.standing().view);
+                self.stays.begun = Some(self.first().standing().view);
                 self.propose_system(now, &SystemCommand::Instances(count), out);
                 format!("begun {count}")
             }
@@ -459,7 +392,7 @@ impl Node {
         if self.level() < WITH_INSTANCES {
             return Err(format!("that needs feature level {WITH_INSTANCES}: `quorate upgrade raise` first"));
         }
-        let view = self.first().order.standing().view;
+        let view = self.first().standing().view;
         if self.roster.change().is_some() || self.standing.has_begun(view) {
             return Err("a change of the membership is under way: wait until it is over (`quorate member list` shows it)".into());
         }
@@ -480,10 +413,10 @@ impl Node {
     /// every majority. Else those who are in one stay and those who are in the next could be too few in both; and who joins could not
     /// learn what it never was sent. Asks for a checkpoint if there is none.
     pub(crate) fn past_is_held(&mut self, among: usize) -> Result<(), String> {
-        let left = self.instances.iter().take(among).filter_map(|instance| instance.away).max();
+        let left = self.groups.iter().take(among).filter_map(|instance| instance.stay().away).max();
         let Some(left) = left.filter(|_| !planted("stays-overlap")) else { return Ok(()) };
         let holders = self.keeping.holders(left);
-        if self.first().order.status().membership.has_quorum(0, |replica| holders.contains(&replica)) {
+        if self.first().status().membership.has_quorum(0, |replica| holders.contains(&replica)) {
             return Ok(());
         }
         self.keeping.order_border();
@@ -507,31 +440,15 @@ impl Node {
 
 /// An instance of which the log says nothing yet, since it had no room, begins with a checkpoint and not before.
 fn begin_at(
-    instance: &mut Instance,
+    instance: &mut Group,
     part: &InstancePart,
     config: &NodeConfig,
     volumes: &mut Volumes,
 ) -> Result<(), Halt> {
-    let (away, leader) = (instance.away, instance.leader);
-    *instance = Birth::of(part).instance(config, volumes)?;
-    (instance.unborn, instance.away, instance.leader) = (true, away, leader);
-    Ok(())
-}
-
-/// An instance goes on from a checkpoint.
-fn go_on(instance: &mut Instance, now: Time, part: &InstancePart) -> Result<(), Halt> {
-    instance.decided = part.record;
-    instance.admission.reset();
-    let installed = OrderInput::Installed { slot: part.record, anchor: part.anchor.clone() };
-    if instance.started {
-        instance.step(now, installed);
-    } else if instance.order.restored().needs_checkpoint {
-        // What it needed is here now.
-        instance.order.restore_installed(part.record, &part.anchor)?;
-    } else {
-        // It may be a later checkpoint than the damaged one that the protocol goes on from.
-        instance.installed = Some(installed);
-    }
+    let (away, view, leader) = (instance.stay().away, instance.view(), instance.leader());
+    *instance = born(Birth::of(part), config, volumes)?;
+    (instance.stay_mut().unborn, instance.stay_mut().away) = (true, away);
+    instance.is_led(view, leader);
     Ok(())
 }
 

@@ -24,9 +24,9 @@ impl Node {
     fn may_tick(&self) -> bool {
         let instance = self.first();
         self.may_propose(FIRST)
-            && instance.order.standing().settled
-            && instance.order.standing().in_flight == 0
-            && instance.admission.waiting_bytes() == 0
+            && instance.standing().settled
+            && instance.standing().in_flight == 0
+            && instance.admission().waiting_bytes() == 0
             && self.journal.log().has_room()
     }
 

@@ -5,9 +5,9 @@
 
 use crate::effects::{Effect, Effects};
 use crate::engine;
+use crate::group::Group;
 use crate::lives::NODE;
 use crate::node::Node;
-use crate::ordering::Instance;
 use bytes::Bytes;
 use quorate_log::Record;
 use quorate_order::Input as OrderInput;
@@ -54,8 +54,8 @@ impl Node {
     }
 
     /// All stays that may have records in the log.
-    pub(crate) fn stays(&self) -> impl Iterator<Item = &Instance> {
-        self.instances.iter().chain(&self.stays.others)
+    pub(crate) fn stays(&self) -> impl Iterator<Item = &Group> {
+        self.groups.iter().chain(&self.stays.others)
     }
 
     /// Forgets what a durable checkpoint holds, up to these records of the instances. What of the older records still counts is written
@@ -76,7 +76,7 @@ impl Node {
         self.note_trimmed(seq);
         trimming.lives_end = trimming.lives_end.max(self.journal.log().appended());
         self.trimming = Some(trimming);
-        for (instance, slot) in self.instances.iter_mut().zip(records) {
+        for (instance, slot) in self.groups.iter_mut().zip(records) {
             instance.step(now, OrderInput::Trim { slot });
         }
         self.fall_asleep(seq, out);
@@ -93,8 +93,8 @@ impl Node {
         }
         let mut keep_from = lives;
         for instance in self.stays() {
-            let Some(own) = instance.order.keep_from() else { continue };
-            let Some(id) = self.journal.locate(instance.volume, own) else { return };
+            let Some(own) = instance.keep_from() else { continue };
+            let Some(id) = self.journal.locate(instance.volume(), own) else { return };
             keep_from = Some(keep_from.map_or(id, |from| from.min(id)));
         }
         let Some(keep_from) = keep_from else { return };

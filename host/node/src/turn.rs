@@ -3,8 +3,8 @@
 
 use crate::effects::Effects;
 use crate::engine;
+use crate::group::Pace;
 use crate::node::Node;
-use crate::ordering::Instance;
 use quorate_order::Input as OrderInput;
 use quorate_types::Time;
 use quorate_wire::BatchHeader;
@@ -64,61 +64,42 @@ impl Node {
     /// Proposes while the window allows: a few small batches, so that what arrives meanwhile piles up into larger ones, and
     /// large ones up to a limit in bytes.
     pub(crate) fn propose(&mut self, now: Time, out: &mut Effects) {
-        for at in 0..self.instances.len() {
+        for at in 0..self.groups.len() {
             self.propose_waiting(at, now, out);
         }
     }
 
     fn propose_waiting(&mut self, at: usize, now: Time, out: &mut Effects) {
-        if self.gathers(at, now) {
+        let (id, pace) = (self.groups[at].id(), self.pace());
+        if self.groups[at].gathers(now, &pace, || self.engine.merge().is_wanted(id)) {
             return;
         }
-        while self.instances[at].admission.waiting_bytes() > 0 && self.may_propose(at) {
-            let instance = &self.instances[at];
-            let standing = instance.order.standing();
-            let few_max = if self.nature.pipelined { self.config.batches_in_flight_max } else { 1 };
-            let few = standing.in_flight < few_max;
-            let large =
-                instance.admission.is_full() && standing.in_flight_bytes < self.config.bytes_in_flight_max;
-            if (!few && !large) || standing.holds_back {
-                break;
-            }
-            let header = self.propose_header(now);
-            let Some(batch) = self.instances[at].admission.seal(header) else { break };
-            self.instances[at].gathering.proposed(now, batch.header().count);
+        while self.groups[at].admission().waiting_bytes() > 0 && self.may_propose(at) {
+            let settled = self.first().standing().settled;
+            let header = || self.engine.header(now, settled);
+            let Some(batch) = self.groups[at].next_batch(now, &pace, header) else { break };
             self.propose_in(at, now, batch, out);
         }
-        let instance = &self.instances[at];
-        if instance.admission.waiting_bytes() > 0 && instance.order.standing().leading {
-            let id = instance.id;
+        let group = &self.groups[at];
+        if group.admission().waiting_bytes() > 0 && group.standing().leading {
             self.engine.step(engine::In::WaitsForRoom(id));
         }
     }
 
-    /// Whether the next batch of this instance waits for more of those who asked lately.
-    fn gathers(&mut self, at: usize, now: Time) -> bool {
-        let Instance { order, admission, gathering, .. } = &mut self.instances[at];
-        if self.nature.pipelined || !order.standing().leading {
-            gathering.reset();
-            return false;
+    /// What an instance may have under way at once.
+    fn pace(&self) -> Pace {
+        let (config, pipelined) = (&self.config, self.nature.pipelined);
+        Pace {
+            batches_max: if pipelined { config.batches_in_flight_max } else { 1 },
+            bytes_max: config.bytes_in_flight_max,
+            pipelined,
+            gathering_max: config.order.patience().divided(GATHERING_PART),
         }
-        gathering.stop();
-        if order.standing().in_flight > 0 {
-            return false;
-        }
-        let waiting = admission.waiting();
-        gathering.idle(now, waiting);
-        let most = self.config.order.patience().divided(GATHERING_PART);
-        let full = admission.is_full();
-        if full || self.engine.merge().is_wanted(self.instances[at].id) {
-            return false;
-        }
-        self.instances[at].gathering.waits(now, waiting, most)
     }
 
     /// The header of a batch that is proposed now.
     pub(crate) fn propose_header(&mut self, now: Time) -> BatchHeader {
-        let settled = self.first().order.standing().settled;
+        let settled = self.first().standing().settled;
         self.engine.header(now, settled)
     }
 

@@ -4,7 +4,7 @@
 //! connections that wait for them ([`Engine::reply`]). Reads wait here until a leader confirmed their place and this replica executed it
 //! (`reads.rs`). Time is extended from what was executed (`time.rs`). Nobody else writes any of this.
 //!
-//! INV-NODE-2: what an instance decided is handed to the merge in order, each record once. Tests: engine/tests.rs, check/sim.
+//! Tests: engine/tests.rs, check/sim.
 
 mod answers;
 mod clock;

@@ -59,7 +59,7 @@ fn a_leader_that_lacks_what_comes_next_hands_over_also_where_there_is_one_instan
     let restoring = Restoring::new(config.clone(), Recovered::default()).expect("nothing was there");
     let mut host = Host::restart(restoring, config.clone());
     host.step(Input::Deadline);
-    assert!(host.node.instances[FIRST].order.standing().leading, "nobody else votes");
+    assert!(host.node.groups[FIRST].standing().leading, "nobody else votes");
     assert_eq!(host.node.lags_at(), None);
     let since = Time::ZERO.plus(Span::from_secs(3));
     let fetch = In::Fetch { need: Need::new(Seq::new(8), Why::Behind), connected: Vec::new() };
@@ -93,9 +93,11 @@ fn a_leader_knows_what_it_proposed_itself() {
     host.step(Input::Deadline);
     assert_eq!(host.node.engine.merge().seq(), Seq::new(1), "a batch that asks for a border");
     assert!(host.node.proposed_here(FIRST));
-    let instance = &mut host.node.instances[FIRST];
-    instance.settled_at = Some(instance.decided);
+    let group = &mut host.node.groups[FIRST];
+    let (view, decided) = (group.view(), group.decided());
+    group.lead_mut().announced(Time::ZERO, view.next(), Some(r(4)));
+    group.lead_mut().settle(decided);
     assert!(!host.node.proposed_here(FIRST), "it was there when this view began");
-    host.node.instances[FIRST].leader.1 = Some(r(1));
+    host.node.groups[FIRST].is_led(view, Some(r(1)));
     assert!(!host.node.proposed_here(FIRST), "and another one leads");
 }

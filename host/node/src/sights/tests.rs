@@ -152,8 +152,9 @@ fn told(order: OrderConfig) -> Host {
     let restoring = Restoring::new(config.clone(), Recovered::default()).expect("nothing was there");
     let mut host = Host::restart(restoring, config);
     host.step(Input::Deadline);
-    assert!(host.node.instances[0].order.standing().leading, "nobody else votes");
-    host.node.instances[1].leader.1 = None;
+    assert!(host.node.groups[0].standing().leading, "nobody else votes");
+    let second = &mut host.node.groups[1];
+    second.is_led(second.view(), None);
     let payload = sight(&[1, 2]).frame().to_vec().split_off(FRAME_HEADER);
     host.node.on_sight(Time::ZERO, (ConnId::new(9), r(2)), &payload, &mut Effects::new());
     host.node.tell_sight(Time::ZERO, &mut Effects::new());

@@ -1,4 +1,4 @@
-//! The record that says where a stay begins, and instances that begin with a checkpoint. What follows from it is tested with whole
+//! Stays that end and come again, and instances that begin with a checkpoint. What follows from it is tested with whole
 //! clusters (check/sim).
 
 use super::*;
@@ -10,27 +10,13 @@ use crate::restoring::Restoring;
 use crate::roster::Roster;
 use quorate_admit::{Admission, Executed, Terms};
 use quorate_execute::Executor;
+use quorate_log::Record;
 use quorate_order::OrderMessage;
 use quorate_order::raft::message::{Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_state::checkpoint::{Kind, Report};
 use quorate_state::store::Store;
 use quorate_types::{AgreedTime, Digest, RecordId, RequestNumber, Room, SessionId};
 use quorate_wire::{Batch, BatchHeader, RequestHeader, RequestKind, RequestProof};
-
-#[test]
-fn a_birth_comes_back_from_the_log() {
-    let order = joins().order;
-    let first = order.next_stay(None, None).expect("an anchor");
-    let again = order.next_stay(Some((Slot::ZERO, &first)), None).expect("the stay after it");
-    assert_eq!(order.stay_of(Slot::ZERO, &first), Ok(0));
-    assert_eq!(order.stay_of(Slot::new(7), &again), Ok(1));
-    for (record, anchor) in [(Slot::ZERO, first), (Slot::new(7), again)] {
-        let birth = Birth { id: InstanceId::new(3), record, anchor };
-        assert_eq!(Birth::read(&birth.to_record()), Ok(birth.clone()));
-        let cut = Record { head: birth.to_record().head.slice(..9), ..birth.to_record() };
-        assert!(matches!(Birth::read(&cut), Err(Halt::LogInconsistent { .. })));
-    }
-}
 
 /// The log holds a stay that began and was never executed here, and a checkpoint of after it was fetched: its records are kept no
 /// longer than those of one that was in force.
@@ -40,7 +26,7 @@ fn stays_before_the_one_in_force_are_over() {
     let others =
         [(4, 0), (4, 2), (5, 0)].map(|(id, stay)| new_instance(&config, &mut Volumes::default(), id, stay));
     let mut stays = Stays::new(Generation::begin(1), others.into());
-    let ends = |stays: &Stays| stays.others.iter().map(|other| other.away).collect::<Vec<_>>();
+    let ends = |stays: &Stays| stays.others.iter().map(|other| other.stay().away).collect::<Vec<_>>();
     stays.end_before((InstanceId::new(4), 1), Seq::new(557));
     assert_eq!(
         ends(&stays),
@@ -60,7 +46,7 @@ fn a_stay_that_comes_in_force_again_is_not_over() {
     let mut stays = Stays::new(Generation::begin(1), others.into());
     stays.end_before((InstanceId::new(4), 1), Seq::new(557));
     let again = stays.take((InstanceId::new(4), 0)).expect("it is known");
-    assert_eq!((again.stay, again.away), (0, None));
+    assert_eq!((again.stay().number(), again.stay().away), (0, None));
     assert!(stays.take((InstanceId::new(4), 0)).is_none(), "it is in force now");
     assert_eq!(stays.others.len(), 1);
 }
@@ -151,9 +137,9 @@ fn went_on(host: &Host) {
     let system = System::decode(&image.system).expect("a system part");
     let records: Vec<u64> = system.records().iter().map(|slot| slot.number()).collect();
     assert_eq!(records, [6, 5, 1]);
-    let third = &node.instances[2];
-    assert!(third.started && !third.unborn, "it takes part");
-    assert_eq!((third.decided, third.order.status().decided), (Slot::new(1), Slot::new(1)));
+    let third = &node.groups[2];
+    assert!(third.has_started() && !third.stay().unborn, "it takes part");
+    assert_eq!((third.decided(), third.status().decided), (Slot::new(1), Slot::new(1)));
 }
 
 /// The log holds the third instance's stay, from before a restart, and the state is from before it came: it begins with the checkpoint.
@@ -196,25 +182,25 @@ fn takes_an_opening(admission: &mut Admission) -> bool {
 #[test]
 fn what_was_in_flight_when_a_checkpoint_came_may_come_again() {
     let mut host = waits(Some(third().to_record()));
-    let first = &mut host.node.instances[0].admission;
+    let first = host.node.groups[0].admission_mut();
     assert!(takes_an_opening(first));
     assert!(!takes_an_opening(first), "it is in flight");
     let written = checkpoint(&mut host);
     host.step(written);
     went_on(&host);
-    assert!(takes_an_opening(&mut host.node.instances[0].admission));
+    assert!(takes_an_opening(host.node.groups[0].admission_mut()));
 }
 
 /// The log had no room for the instance's beginning when it came in force; now a checkpoint lies behind that.
 #[test]
 fn an_instance_that_waits_for_room_begins_with_the_checkpoint() {
     let mut host = waits(None);
-    let mut unborn = third().instance(&host.node.config, host.node.journal.volumes()).expect("an anchor");
-    unborn.unborn = true;
-    host.node.instances.push(unborn);
+    let mut unborn = born(third(), &host.node.config, host.node.journal.volumes()).expect("an anchor");
+    unborn.stay_mut().unborn = true;
+    host.node.groups.push(unborn);
     let written = checkpoint(&mut host);
     host.step(written);
     went_on(&host);
-    let birth = host.node.instances[2].birth.as_ref().map(|birth| birth.record);
+    let birth = host.node.groups[2].stay().birth.as_ref().map(|birth| birth.record);
     assert_eq!(birth, Some(Slot::new(1)), "the log says so");
 }

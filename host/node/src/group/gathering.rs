@@ -4,7 +4,7 @@
 //! wait for an answer ask again as soon as they have it. If the leader went on at once, those that the last slot answered would always come
 //! too late for the next one, and slots would stay small. So it waits until about as many requests are there as the last slot had and
 //! waited behind it; no longer than that slot took, and only as long as waiting pays: where those clients come later, or not at all, it soon
-//! hardly waits any more. One client by itself never waits. What fills a batch goes at once. Tests: `gathering/tests.rs`.
+//! hardly waits any more. One client by itself never waits. What fills a batch goes at once. Tests: gathering/tests.rs.
 
 use quorate_types::{Span, Time};
 

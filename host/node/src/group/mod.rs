@@ -1,0 +1,465 @@
+//! A group: all that one instance of the ordering protocol has to itself on this replica.
+//!
+//! Requests of clients wait here until a batch of them is proposed. The protocol agrees on batches with the groups of the other members.
+//! What it wants done comes out effect by effect: [`Group::settle`] does what is the group's own business (messages that wait for a
+//! record, who leads, what was decided) and gives back what is for others. No group knows another one, nor the log, nor a connection.
+//!
+//! INV-NODE-1: a message leaves once the record that it names is durable. INV-NODE-2: what the instance decided is handed on in order, each
+//! record once. Tests: group/tests.rs, check/sim.
+
+mod birth;
+mod gathering;
+mod held;
+mod lead;
+mod stay;
+
+pub(crate) use birth::{BORN, Birth};
+
+use crate::journal::{VolumeId, Volumes};
+use gathering::Gathering;
+use held::Held;
+use lead::Lead;
+use quorate_admit::{Admission, AdmissionLimits};
+use quorate_log::Record;
+use quorate_order::{
+    Anchor, Effect, Effects, Input as OrderInput, Order, Restored, Standing, Status, Stored,
+};
+use quorate_types::{Halt, InstanceId, RecordId, ReplicaId, Seq, Slot, Span, Time, View};
+use quorate_wire::{Batch, BatchHeader};
+use stay::Stay;
+use std::collections::BTreeSet;
+
+/// What a group may have under way at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// So many small batches; one where the protocol agrees on one slot at a time.
+    pub(crate) batches_max: usize,
+    /// So many bytes of large ones.
+    pub(crate) bytes_max: usize,
+    /// The protocol agrees on several slots at a time.
+    pub(crate) pipelined: bool,
+    /// A slot waits for company for no longer than this.
+    pub(crate) gathering_max: Span,
+}
+
+/// One instance of the ordering protocol, with what clients want of it; see the module.
+pub(crate) struct Group {
+    id: InstanceId,
+    stay: Stay,
+    /// What clients want of it, while it leads here.
+    admission: Admission,
+    /// How long it waits for them, if it agrees on one slot at a time.
+    gathering: Gathering,
+    order: Box<dyn Order>,
+    effects: Effects,
+    held: Held,
+    lead: Lead,
+    /// Members that its messages get to, and back from.
+    connected: BTreeSet<ReplicaId>,
+    /// Takes part: before that it hears and says nothing.
+    started: bool,
+    /// It was stepped, or has another place in the merge, since what it wants was done last.
+    touched: bool,
+    /// The last that was handed on, as the protocol counts.
+    decided: Slot,
+}
+
+impl Group {
+    /// One without a history, in this stay; its records are in this volume.
+    pub(crate) fn new(
+        id: InstanceId,
+        stay: u64,
+        order: Box<dyn Order>,
+        admission: AdmissionLimits,
+        volume: VolumeId,
+    ) -> Self {
+        Self {
+            id,
+            stay: Stay::new(stay),
+            admission: Admission::new(admission),
+            gathering: Gathering::default(),
+            order,
+            effects: Effects::new(),
+            held: Held::new(volume),
+            lead: Lead::default(),
+            connected: BTreeSet::new(),
+            started: false,
+            touched: false,
+            decided: Slot::ZERO,
+        }
+    }
+
+    pub(crate) const fn id(&self) -> InstanceId {
+        self.id
+    }
+
+    /// Where its records are.
+    pub(crate) const fn volume(&self) -> VolumeId {
+        self.held.volume()
+    }
+
+    /// The last that was handed on, as the protocol counts.
+    pub(crate) const fn decided(&self) -> Slot {
+        self.decided
+    }
+
+    /// Whether it takes part: before that it hears and says nothing.
+    pub(crate) const fn has_started(&self) -> bool {
+        self.started
+    }
+
+    /// The view that was announced last.
+    pub(crate) const fn view(&self) -> View {
+        self.lead.view()
+    }
+
+    /// Who leads in it.
+    pub(crate) const fn leader(&self) -> Option<ReplicaId> {
+        self.lead.leader()
+    }
+
+    /// Since when, and what is known of whose turn it is.
+    pub(crate) const fn lead(&self) -> &Lead {
+        &self.lead
+    }
+
+    /// Which of the instance's stays this is.
+    pub(crate) const fn stay(&self) -> &Stay {
+        &self.stay
+    }
+
+    /// Another part says how far into its stay it is.
+    pub(crate) const fn stay_mut(&mut self) -> &mut Stay {
+        &mut self.stay
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        self.order.standing()
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        self.order.status()
+    }
+
+    pub(crate) fn restored(&self) -> Restored {
+        self.order.restored()
+    }
+
+    /// What a checkpoint at this record says of it.
+    pub(crate) fn anchor(&self, record: Slot) -> Option<Anchor> {
+        self.order.anchor(record)
+    }
+
+    /// Whether a checkpoint holds all that it may have acknowledged.
+    pub(crate) fn covers(&self, record: Slot, anchor: &Anchor) -> bool {
+        self.order.covers(record, anchor)
+    }
+
+    /// The lowest of its records that must stay.
+    pub(crate) fn keep_from(&self) -> Option<RecordId> {
+        self.order.keep_from()
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        if !self.started {
+            return None;
+        }
+        [self.order.deadline(), self.gathering.deadline()].into_iter().flatten().min()
+    }
+}
+
+/// What it was before the process began.
+impl Group {
+    /// It begins there.
+    ///
+    /// # Errors
+    /// When the anchor is none.
+    pub(crate) fn born(mut self, birth: Birth) -> Result<Self, Halt> {
+        self.restore_anchor(birth.record, &birth.anchor)?;
+        self.stay.birth = Some(birth);
+        Ok(self)
+    }
+
+    /// It goes on from what a checkpoint says of it.
+    ///
+    /// # Errors
+    /// When the anchor is none.
+    pub(crate) fn restore_anchor(&mut self, record: Slot, anchor: &Anchor) -> Result<(), Halt> {
+        self.order.restore_anchor(record, anchor)?;
+        self.decided = record;
+        Ok(())
+    }
+
+    /// A later checkpoint than that was here.
+    pub(crate) fn restore_outdated(&mut self) {
+        self.order.restore_outdated();
+    }
+
+    /// So many records at most are missing here.
+    pub(crate) fn restore_gap(&mut self, missing: u64) {
+        self.order.restore_gap(missing);
+    }
+
+    /// Takes back a record of an earlier run, the log's record `id`.
+    ///
+    /// # Errors
+    /// When the records do not fit together.
+    pub(crate) fn restore(
+        &mut self,
+        volumes: &mut Volumes,
+        id: RecordId,
+        record: Record,
+    ) -> Result<(), Halt> {
+        let own = volumes.restore(self.volume(), id);
+        self.held.durable(own);
+        self.order.restore(own, Stored { kind: record.kind, head: record.head, payload: record.payload })
+    }
+}
+
+/// What it is told, and what it wants.
+impl Group {
+    /// Takes part from now on.
+    pub(crate) fn start(&mut self, now: Time) {
+        (self.started, self.touched) = (true, true);
+        self.order.start(now, &mut self.effects);
+        if let Some(installed) = self.stay.installed.take() {
+            self.order.step(now, installed, &mut self.effects);
+        }
+    }
+
+    /// Tells the protocol something. What it wants done then comes out of [`Self::take`].
+    pub(crate) fn step(&mut self, now: Time, input: OrderInput) {
+        if self.started {
+            self.touched = true;
+            self.order.step(now, input, &mut self.effects);
+        }
+    }
+
+    /// The time is up that [`Self::deadline`] named, if it is. Whether that is so.
+    pub(crate) fn on_deadline(&mut self, now: Time) -> bool {
+        let due = self.deadline().is_some_and(|deadline| deadline <= now);
+        if due {
+            self.step(now, OrderInput::Deadline);
+        }
+        due
+    }
+
+    /// Its messages get to a member and back from now on.
+    pub(crate) fn connects(&mut self, now: Time, replica: ReplicaId) {
+        if self.connected.insert(replica) {
+            self.step(now, OrderInput::Connected(replica));
+        }
+    }
+
+    /// They may have been lost.
+    pub(crate) fn disconnects(&mut self, now: Time, replica: ReplicaId) {
+        if self.connected.remove(&replica) {
+            self.step(now, OrderInput::Disconnected(replica));
+        }
+    }
+
+    /// It begins only now: these are whom its messages get to.
+    pub(crate) fn finds(&mut self, now: Time, connected: BTreeSet<ReplicaId>) {
+        self.connected = connected;
+        self.greet(now);
+    }
+
+    /// Tells the protocol who is there.
+    pub(crate) fn greet(&mut self, now: Time) {
+        for replica in self.connected.clone() {
+            self.step(now, OrderInput::Connected(replica));
+        }
+    }
+
+    pub(crate) fn is_connected(&self, replica: ReplicaId) -> bool {
+        self.connected.contains(&replica)
+    }
+
+    /// It has another place in the merge: what it wants is looked at again.
+    pub(crate) fn touch(&mut self) {
+        self.touched = true;
+    }
+
+    /// Whether anything happened to it since it was looked at last, with so much of the log durable.
+    pub(crate) fn has_news(&mut self, durable: RecordId) -> bool {
+        std::mem::take(&mut self.touched) || !self.held.has_seen(durable) || !self.effects.is_empty()
+    }
+
+    /// What the protocol wants done, in order; each goes through [`Self::settle`], the list comes back with [`Self::put_back`].
+    pub(crate) fn take(&mut self) -> Effects {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// The list is empty, and its memory is used again.
+    pub(crate) fn put_back(&mut self, list: Effects) {
+        if self.effects.is_empty() {
+            self.effects = list;
+        }
+    }
+
+    /// Does what is the group's own business, and gives back what is for others.
+    pub(crate) fn settle(&mut self, now: Time, effect: Effect) -> Option<Effect> {
+        match effect {
+            Effect::Send { to, message, after: Some(after) } if self.held.holds(after) => {
+                self.held.hold(after, to, message);
+                return None;
+            }
+            Effect::Decided { slot, .. } => {
+                assert_eq!(
+                    slot,
+                    self.decided.next(),
+                    "INV-NODE-2 an instance's records are handed on in order, each once"
+                );
+                self.decided = slot;
+            }
+            Effect::LeaderChanged { view, leader, .. } => {
+                if !self.lead.announced(now, view, leader) {
+                    return None;
+                }
+                self.admission.reset();
+                self.gathering.reset();
+            }
+            _ => {}
+        }
+        Some(effect)
+    }
+
+    /// So much of the log is durable. Whether it has to be looked up what that means for its own records.
+    pub(crate) fn sees(&mut self, log: RecordId) -> bool {
+        self.held.sees(log)
+    }
+
+    /// Its records up to this one are durable.
+    pub(crate) fn is_durable(&mut self, now: Time, record: RecordId) {
+        self.held.durable(record);
+        self.step(now, OrderInput::Durable(record));
+    }
+
+    /// All that it wanted is done. Whether it leads here, and knows all that was decided before.
+    pub(crate) fn rest(&mut self) -> bool {
+        self.touched = false;
+        let settled = self.standing().settled;
+        if settled {
+            self.lead.settle(self.decided);
+        }
+        settled
+    }
+
+    /// Whether nothing is wanted.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.effects.is_empty()
+    }
+
+    /// The next message whose record is durable.
+    pub(crate) fn release(&mut self) -> Option<(ReplicaId, quorate_order::OrderMessage)> {
+        self.held.release()
+    }
+
+    /// It goes on from a checkpoint, which may be later than the damaged one that it went on from before.
+    ///
+    /// # Errors
+    /// When the anchor is none.
+    pub(crate) fn go_on(&mut self, now: Time, record: Slot, anchor: &Anchor) -> Result<(), Halt> {
+        self.decided = record;
+        self.admission.reset();
+        let installed = OrderInput::Installed { slot: record, anchor: anchor.clone() };
+        if self.started {
+            self.step(now, installed);
+        } else if self.restored().needs_checkpoint {
+            // What it needed is here now.
+            self.order.restore_installed(record, anchor)?;
+        } else {
+            self.stay.installed = Some(installed);
+        }
+        Ok(())
+    }
+
+    /// The state went back to before its stay began: all that it decided is handed on again.
+    pub(crate) fn begin_again(&mut self, now: Time, birth: Birth) {
+        self.decided = birth.record;
+        self.step(now, OrderInput::Installed { slot: birth.record, anchor: birth.anchor });
+    }
+
+    /// It takes no part any more, behind this seq.
+    pub(crate) fn leave(&mut self, base: Seq) {
+        self.stay.away = Some(base);
+        self.admission.reset();
+    }
+
+    /// Of who leads, this is known.
+    pub(crate) fn is_led(&mut self, view: View, leader: Option<ReplicaId>) {
+        self.lead.keep(view, leader);
+    }
+
+    /// It was looked at whose turn it is to lead.
+    pub(crate) fn lead_mut(&mut self) -> &mut Lead {
+        &mut self.lead
+    }
+
+    /// Panics with the name of an invariant that does not hold; `durable`: what the log says of its records.
+    pub(crate) fn invariants(&self, thorough: bool, durable: RecordId) {
+        self.order.invariants(thorough);
+        let first = self.held.awaited();
+        assert!(
+            first.is_none_or(|after| after > durable),
+            "INV-NODE-1 a message waits although {first:?} is durable"
+        );
+    }
+}
+
+/// What clients want of it.
+impl Group {
+    pub(crate) fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
+    pub(crate) fn admission_mut(&mut self) -> &mut Admission {
+        &mut self.admission
+    }
+
+    /// Bytes that were admitted and are not decided.
+    pub(crate) fn queue_bytes(&self) -> usize {
+        self.admission.waiting_bytes() + self.standing().in_flight_bytes
+    }
+
+    /// Whether the next batch waits for more of those who asked lately. `is_wanted`: something else waits for this instance.
+    pub(crate) fn gathers(&mut self, now: Time, pace: &Pace, is_wanted: impl FnOnce() -> bool) -> bool {
+        let standing = self.order.standing();
+        if pace.pipelined || !standing.leading {
+            self.gathering.reset();
+            return false;
+        }
+        self.gathering.stop();
+        if standing.in_flight > 0 {
+            return false;
+        }
+        let waiting = self.admission.waiting();
+        self.gathering.idle(now, waiting);
+        if self.admission.is_full() || is_wanted() {
+            return false;
+        }
+        self.gathering.waits(now, waiting, pace.gathering_max)
+    }
+
+    /// The next batch to propose, while the window allows: a few small ones, so that what arrives meanwhile piles up into larger ones, and
+    /// large ones up to a limit in bytes.
+    pub(crate) fn next_batch(
+        &mut self,
+        now: Time,
+        pace: &Pace,
+        header: impl FnOnce() -> BatchHeader,
+    ) -> Option<Batch> {
+        let standing = self.order.standing();
+        let few = standing.in_flight < pace.batches_max;
+        let large = self.admission.is_full() && standing.in_flight_bytes < pace.bytes_max;
+        if (!few && !large) || standing.holds_back {
+            return None;
+        }
+        let batch = self.admission.seal(header())?;
+        self.gathering.proposed(now, batch.header().count);
+        Some(batch)
+    }
+}
+
+#[cfg(test)]
+mod tests;
