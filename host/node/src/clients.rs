@@ -2,6 +2,7 @@
 
 use crate::access::Permissions;
 use crate::effects::{Effect, Effects};
+use crate::leading;
 use crate::node::Node;
 use crate::peers::Conn;
 use crate::problems::Situation;
@@ -11,7 +12,7 @@ use quorate_admit::{Executed, Suspect, Terms};
 use quorate_execute::{Executor, Lookup};
 use quorate_log::SyncMode;
 use quorate_order::{Input as OrderInput, Status as OrderStatus};
-use quorate_types::{ClientId, ConnId, Items, ReplicaId, Span, Time};
+use quorate_types::{ClientId, ConnId, Items, ReplicaId, Time};
 use quorate_wire::{
     ClientMessage, Frame, FrameKind, MemberRequest, OutFrame, ReadRequest, ReadStatus, RequestKind, Requests,
     StateMessage, read_opening, write_position,
@@ -20,8 +21,6 @@ use std::net::IpAddr;
 
 /// So many reads wait of clients that ask for much, while others wait.
 const CONTENDED_READS: usize = 1024;
-/// A leader with a full disk hands over at most this often.
-const HAND_OVER_AGAIN: Span = Span::from_secs(30);
 
 impl Node {
     pub(crate) fn on_client_frame(
@@ -102,7 +101,7 @@ impl Node {
             self.propose(now, out);
         }
         if short && self.journal.disk().is_full() {
-            self.hand_over(now, out);
+            self.lead(now, leading::In::Full, out);
         }
     }
 
@@ -110,17 +109,6 @@ impl Node {
     /// With several instances nobody knows: others may have decided what this replica did not execute yet.
     fn is_settled(&self, at: usize) -> bool {
         self.groups.len() == 1 && self.groups[at].standing().settled
-    }
-
-    /// The disk of this leader is full. If another one has room, it leads better. Not again at once: leadership must not go round and
-    /// round.
-    fn hand_over(&mut self, now: Time, out: &mut Effects) {
-        let due = self.turn.handed_over.is_none_or(|at| now.since(at) >= HAND_OVER_AGAIN);
-        if let Some(member) = self.with_room().filter(|_| due) {
-            self.turn.handed_over = Some(now);
-            self.step_led(now, &OrderInput::Transfer(Some(member)));
-            self.after_order(now, out);
-        }
     }
 
     /// Notes that replies to these requests go to this connection. A client speaks for its own sessions only.
@@ -327,7 +315,7 @@ impl Node {
                 appended: self.journal.log().appended().number(),
                 position: self.journal.log().position(),
                 disk_full: self.journal.disk().is_full(),
-                full: self.full_disks(),
+                full: self.leading.full_disks(&self.look()),
                 scrubbing: self.keeping.scrubbing(),
                 rotten: self.keeping.rotten_segment(),
             },
@@ -373,7 +361,7 @@ impl Node {
             leading: self.leads(),
             disk_full: self.journal.disk().is_full(),
             rotten: self.keeping.rotten_segment(),
-            without_room: self.without_room(),
+            without_room: self.leading.without_room(&self.look()),
             stalled: self.journal.disk().is_stalled(),
             write_time: self.journal.disk().write_time(),
             removed: self.is_removed(),

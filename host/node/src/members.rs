@@ -202,7 +202,7 @@ impl Node {
         let all = self.standing.newest().map(|newest| newest.now().members());
         self.standing.learners = all.is_some_and(|members| members.iter().any(learner));
         self.standing.changed = true;
-        self.sights.majority_changed();
+        self.leading.majority_changed();
     }
 
     /// Another replica says who the members are. It may know better; or lie, where the members never change.

@@ -1,8 +1,7 @@
 //! What the instances decide becomes one global log, which is executed (docs/protocols/merge.md).
 //!
 //! Instance 1 carries what is about all of them: commands to the engine itself, and borders that somebody asks for. Clients are bound to an
-//! instance that leads here, by connection, so that what one connection sends stays in order. A leader hands its instance to the replica
-//! whose turn it is, so that every replica leads about as many.
+//! instance that leads here, by connection, so that what one connection sends stays in order.
 //!
 //! Tests: check/sim, front/cli/tests/all/instances.rs, `merging/tests.rs`.
 
@@ -14,7 +13,7 @@ use crate::node::Node;
 use crate::status::{InstanceStatus, InstancesStatus};
 use quorate_merge::{INSTANCES_MAX, Position, RecordIndex, SLOT_MAX};
 use quorate_order::Input as OrderInput;
-use quorate_types::{ClientId, ConnId, InstanceId, ReplicaId, Seq, SessionId, Slot, Span, Time};
+use quorate_types::{ClientId, ConnId, InstanceId, ReplicaId, Seq, SessionId, Slot, Time};
 use quorate_wire::{Batch, ReplyStatus, fill_frame, read_fill};
 use std::collections::BTreeMap;
 
@@ -23,11 +22,6 @@ pub(crate) const BORDER_VIEWS: u64 = 1 << 16;
 
 /// The instance that carries what is about all of them.
 pub(crate) const FIRST: usize = 0;
-/// A new leader keeps its instance for so long before it hands it over to spread the work; each time twice as long, up to the second.
-const SPREAD_AFTER: Span = Span::from_secs(2);
-const SPREAD_AFTER_MAX: Span = Span::from_secs(64);
-/// Whoever lacks more than this is not handed an instance.
-const SPREAD_LAG_MAX: u64 = 4 << 20;
 
 /// Through which instance each client's connection goes, while it leads here.
 #[derive(Debug, Default)]
@@ -371,111 +365,6 @@ impl Node {
             (false, true) => "comes",
             (false, false) => "away",
         }
-    }
-
-    /// When a leader here that holds up the merge hands over, if it goes on like this: what it would have to propose lies too far ahead of
-    /// what is executed here, or it lacks a checkpoint. For that the others may need a border, which it can not order.
-    pub(crate) fn lags_at(&self) -> Option<Time> {
-        if !self.groups.iter().any(|instance| self.holds_up(instance)) {
-            return None;
-        }
-        // As long as nobody leads what the merge waits for, an election is what is needed, and then some time.
-        let waits = self.engine.merge().waits().and_then(|waits| {
-            let instance = self.groups.get(usize::from(waits.instance.number()).checked_sub(1)?)?;
-            instance.leader().map(|_| waits.since.max(instance.lead().since()))
-        });
-        let lacks = self.keeping.fetches_since();
-        let since = waits.into_iter().chain(lacks).min()?.max(self.lag_told);
-        Some(since.plus(self.config.order.patience()))
-    }
-
-    /// Whether an instance that leads here can not go on: too little is executed here, what is executed is not what the others have, or
-    /// something is lacking that only a checkpoint brings.
-    fn holds_up(&self, instance: &Group) -> bool {
-        let lacks = !self.keeping.sound() || self.keeping.fetches_since().is_some();
-        let full = instance.standing().settled && self.engine.merge().lags(instance.id());
-        instance.standing().leading && self.engine.merge().expects(instance.id()) && (lacks || full)
-    }
-
-    /// Leads no longer where it holds up the others: somebody who executed more leads better.
-    pub(crate) fn give_way(&mut self, now: Time, out: &mut Effects) {
-        if self.lags_at().is_none_or(|at| at > now) {
-            return;
-        }
-        self.lag_told = now;
-        for at in 0..self.groups.len() {
-            if self.holds_up(&self.groups[at]) {
-                self.step_in(at, now, OrderInput::Transfer(None));
-            }
-        }
-        self.after_order(now, out);
-    }
-
-    /// The replica whose turn it is to lead an instance: the voters take turns.
-    fn whose_turn(&self, at: usize) -> Option<ReplicaId> {
-        let membership = self.groups[at].status().membership;
-        let voters: Vec<ReplicaId> = membership.now().voters().collect();
-        voters.get(at % voters.len().max(1)).copied()
-    }
-
-    /// When to look next whether an instance that leads here is another replica's.
-    pub(crate) fn spread_at(&self) -> Option<Time> {
-        if self.groups.len() == 1 || self.nature.rotates {
-            return None;
-        }
-        let due = (0..self.groups.len()).filter_map(|at| self.spread_due(at)).min()?;
-        Some(due.max(self.calm_at()))
-    }
-
-    /// When to look at this instance, if it leads here.
-    fn spread_due(&self, at: usize) -> Option<Time> {
-        let group = &self.groups[at];
-        let looks =
-            group.standing().leading && !group.lead().settled && self.engine.merge().stays(group.id());
-        looks.then(|| group.lead().due(SPREAD_AFTER, SPREAD_AFTER_MAX))
-    }
-
-    /// When members had the time to say whether they hear those who began to lead last.
-    fn calm_at(&self) -> Time {
-        let patience = self.config.order.patience();
-        let last = self.groups.iter().map(|instance| instance.lead().since()).max().unwrap_or_default();
-        last.plus(patience).plus(patience.divided(2))
-    }
-
-    /// Hands over the instances that lead here although it is another replica's turn, those of one replica at a time: it may be that the
-    /// next one does not hear it. Whoever does not keep it is not asked again soon.
-    pub(crate) fn spread(&mut self, now: Time, out: &mut Effects) {
-        if self.spread_at().is_none_or(|at| at > now) {
-            return;
-        }
-        let mut chosen = None;
-        for at in 0..self.groups.len() {
-            if self.spread_due(at).is_none_or(|due| due > now) {
-                continue;
-            }
-            let to = self.whose_turn(at);
-            let mine = to == Some(self.config.members.me());
-            let able = to.filter(|to| !mine && self.may_lead(at, *to) && self.hears_all(*to));
-            if able.is_some() && able != *chosen.get_or_insert(able) {
-                continue;
-            }
-            self.groups[at].lead_mut().looked(now, mine);
-            if let Some(to) = able {
-                self.step_in(at, now, OrderInput::Transfer(Some(to)));
-                self.after_order(now, out);
-            }
-        }
-    }
-
-    /// Whether another replica could lead an instance as well as this one.
-    pub(crate) fn may_lead(&self, at: usize, other: ReplicaId) -> bool {
-        let status = self.groups[at].status();
-        if !status.membership.now().is_voter(other) {
-            return false;
-        }
-        let near =
-            status.members.iter().any(|(id, lag, active)| *id == other && *active && *lag <= SPREAD_LAG_MAX);
-        near && status.there.contains(&other) && self.peers.way(other, at).is_some() && self.has_room(other)
     }
 }
 

@@ -7,15 +7,14 @@ use crate::engine::{self, Engine};
 use crate::group::Group;
 use crate::journal::Journal;
 use crate::keeping::{In, Keeping, Why};
+use crate::leading::{self, Leading};
 use crate::levels::Levels;
 use crate::lives::Lives;
 use crate::members::Standing;
 use crate::merging::Bindings;
 use crate::peers::{Change, Conn, Peers, Us};
 use crate::ranks::Ranks;
-use crate::rooms::Rooms;
 use crate::roster::Roster;
-use crate::sights::Sights;
 use crate::stays::Stays;
 use crate::trimmed::Trimming;
 use crate::turn::Turn;
@@ -26,7 +25,8 @@ use quorate_merge::INSTANCES_MAX;
 use quorate_order::{Input as OrderInput, Nature, OrderMessage};
 use quorate_types::{ClientId, ConnId, Halt, MembershipId, RecordId, ReplicaId, Time, Trust, View};
 use quorate_wire::{
-    Frame, FrameKind, Hello, Memberships, Refusal, RefusalReason, Role, StateMessage, Verified,
+    Frame, FrameKind, Hello, Memberships, Refusal, RefusalReason, Role, Sight, StateMessage, Verified,
+    read_room,
 };
 
 /// One lane of a replica: every stage of it, all instances, no I/O.
@@ -42,8 +42,6 @@ pub struct Node {
     pub(crate) bindings: Bindings,
     pub(crate) ranks: Ranks,
     pub(crate) stays: Stays,
-    /// When a leader here gave way last, since it held up the others.
-    pub(crate) lag_told: Time,
     pub(crate) lives: Lives,
     pub(crate) levels: Levels,
     pub(crate) roster: Roster,
@@ -53,8 +51,7 @@ pub struct Node {
     pub(crate) journal: Journal,
     pub(crate) turn: Turn,
     pub(crate) intake: Intake,
-    pub(crate) rooms: Rooms,
-    pub(crate) sights: Sights,
+    pub(crate) leading: Leading,
     pub(crate) keeping: Keeping,
     /// The log is being trimmed.
     pub(crate) trimming: Option<Trimming>,
@@ -215,9 +212,7 @@ impl Node {
         let order = self.groups.iter().filter_map(Group::deadline).min();
         [
             order,
-            self.lags_at(),
-            self.gathers_at(),
-            self.spread_at(),
+            self.leading.deadline(&self.look()),
             self.left_behind_at(),
             peers,
             reads,
@@ -343,10 +338,16 @@ impl Node {
             };
         }
         if frame.kind == FrameKind::Room {
-            return self.on_room(now, (conn, replica), &frame.payload, out);
+            return match read_room(&frame.payload) {
+                Ok(room) => self.lead(now, leading::In::Room(replica, room), out),
+                Err(why) => self.reject(now, conn, why.to_string(), out),
+            };
         }
         if frame.kind == FrameKind::Sight {
-            return self.on_sight(now, (conn, replica), &frame.payload, out);
+            return match Sight::decode(&frame.payload) {
+                Ok(sight) => self.lead(now, leading::In::Sight(replica, sight), out),
+                Err(why) => self.reject(now, conn, why.to_string(), out),
+            };
         }
         if frame.kind == FrameKind::Members {
             return match Memberships::decode(frame.payload) {
@@ -417,16 +418,14 @@ impl Node {
                     self.connect(now, replica);
                     self.ask_again(replica);
                     self.keep(now, In::Connected(replica), out);
-                    self.greet_with_room(replica, out);
-                    self.greet_with_sight(replica, out);
+                    self.lead(now, leading::In::Connected(replica), out);
                 }
                 Change::Down(replica) => {
                     out.event(Event::PeerDown(replica));
                     self.standing.lost(replica);
                     self.disconnect(now, replica, change);
                     self.keep(now, In::Disconnected(replica), out);
-                    self.forget_room(replica);
-                    self.forget_sight(replica);
+                    self.lead(now, leading::In::Lost(replica), out);
                 }
                 Change::Joined(replica) => self.connect(now, replica),
                 Change::Cut(replica, _) => self.disconnect(now, replica, change),
@@ -437,7 +436,7 @@ impl Node {
 
     /// Tells the instances whose messages get to a member and back.
     fn connect(&mut self, now: Time, replica: ReplicaId) {
-        self.sights.majority_changed();
+        self.leading.majority_changed();
         for (at, instance) in self.groups.iter_mut().enumerate() {
             if self.peers.is_up_in(replica, at) {
                 instance.connects(now, replica);
@@ -447,7 +446,7 @@ impl Node {
 
     /// Tells the instances whose messages may have been lost.
     fn disconnect(&mut self, now: Time, replica: ReplicaId, change: Change) {
-        self.sights.majority_changed();
+        self.leading.majority_changed();
         for (at, instance) in self.groups.iter_mut().enumerate() {
             if change.cuts(at) {
                 instance.disconnects(now, replica);
@@ -465,9 +464,7 @@ impl Node {
         if due {
             self.after_order(now, out);
         }
-        self.give_way(now, out);
-        self.gather(now, out);
-        self.spread(now, out);
+        self.lead(now, leading::In::Deadline, out);
         self.look_behind(now, out);
         self.engine.expire_reads(now);
         self.keep(now, In::Deadline, out);

@@ -6,6 +6,7 @@ use crate::engine::{Engine, EngineConfig};
 use crate::group::{BORN, Birth, Group};
 use crate::journal::{Journal, Volumes};
 use crate::keeping::{self, Keeping, Left};
+use crate::leading::Leading;
 use crate::levels::{LEVEL, Levels};
 use crate::lives::{Lives, NODE};
 use crate::members::Standing;
@@ -14,9 +15,7 @@ use crate::node::Node;
 use crate::peers::Peers;
 use crate::ranks::Ranks;
 use crate::recovered::Recovered;
-use crate::rooms::Rooms;
 use crate::roster::Roster;
-use crate::sights::Sights;
 use crate::stays::{Stays, born, new_instance};
 use crate::system::System;
 use crate::trimmed::{TRIMMED, Trimmed};
@@ -240,8 +239,7 @@ impl Restoring {
             access: Access::default(),
             turn: Turn::new(),
             intake: crate::intake::intake(&config),
-            rooms: Rooms::default(),
-            sights: Sights::default(),
+            leading: Leading::default(),
             keeping: Keeping::new(&config, left),
             trimming: None,
             now: Time::ZERO,
@@ -251,7 +249,6 @@ impl Restoring {
             engine,
             bindings: Bindings::default(),
             ranks: Ranks::default(),
-            lag_told: Time::ZERO,
             lives,
             levels,
             roster,

@@ -4,9 +4,10 @@
 use crate::effects::Effects;
 use crate::engine;
 use crate::group::Pace;
+use crate::leading::{self, Look};
 use crate::node::Node;
 use quorate_order::Input as OrderInput;
-use quorate_types::Time;
+use quorate_types::{Room, Time};
 use quorate_wire::BatchHeader;
 
 /// Bytes that admission answers in a turn by itself: small requests must not fill the memory with large answers.
@@ -16,8 +17,6 @@ const GATHERING_PART: u64 = 16;
 
 /// What one turn leaves to the next.
 pub(crate) struct Turn {
-    /// When it handed over last since its disk is full, or finishes nothing.
-    pub(crate) handed_over: Option<Time>,
     /// Answers of admission, kept for its memory.
     pub(crate) answer: Vec<u8>,
     /// How many bytes of such answers this turn still sends.
@@ -26,7 +25,7 @@ pub(crate) struct Turn {
 
 impl Turn {
     pub(crate) const fn new() -> Self {
-        Self { handed_over: None, answer: Vec::new(), answer_room: ANSWER_BYTES }
+        Self { answer: Vec::new(), answer_room: ANSWER_BYTES }
     }
 }
 
@@ -48,8 +47,7 @@ impl Node {
         self.turn.answer_room = ANSWER_BYTES;
         self.engine.end_turn();
         self.journal.end_turn(now, out);
-        self.tell_room(out);
-        self.tell_sight(now, out);
+        self.lead(now, leading::In::TurnEnd, out);
         self.journal.sync_later(now);
     }
 
@@ -59,6 +57,48 @@ impl Node {
             self.step_led(now, &OrderInput::Transfer(None));
             self.after_order(now, out);
         }
+    }
+
+    /// Steps the part that decides who leads what, and does what it wants done.
+    pub(crate) fn lead(&mut self, now: Time, input: leading::In, out: &mut Effects) {
+        let mut leading = std::mem::take(&mut self.leading);
+        let mut outs = Vec::new();
+        leading.step(now, &self.look(), input, &mut outs);
+        self.leading = leading;
+        let mut transfers = false;
+        for wanted in outs {
+            match wanted {
+                leading::Out::Transfer { at, to } => {
+                    transfers = true;
+                    self.step_in(at, now, OrderInput::Transfer(to));
+                }
+                leading::Out::Looked { at, mine } => self.groups[at].lead_mut().looked(now, mine),
+                leading::Out::Tell { conn, frame } => out.send(conn, frame),
+            }
+        }
+        if transfers {
+            self.after_order(now, out);
+        }
+    }
+
+    /// What the part that decides who leads what may know of the others.
+    pub(crate) fn look(&self) -> Look<'_> {
+        Look {
+            config: &self.config,
+            nature: self.nature,
+            groups: &self.groups,
+            merge: self.engine.merge(),
+            peers: &self.peers,
+            room: self.journal.room(),
+            disk_full: self.journal.disk().is_full(),
+            sound: self.keeping.sound(),
+            lacks_since: self.keeping.fetches_since(),
+        }
+    }
+
+    /// What this replica may take from clients, if it leads.
+    pub(crate) fn room(&self) -> Room {
+        self.leading.room(self.journal.room(), &self.config)
     }
 
     /// Proposes while the window allows: a few small batches, so that what arrives meanwhile piles up into larger ones, and

@@ -1,15 +1,14 @@
-//! How connections are bound to instances; when a leader hands over.
+//! How connections are bound to instances; what a leader proposed itself.
 
 use super::{Bindings, FIRST};
 use crate::config::NodeConfig;
-use crate::effects::{Effects, Input};
-use crate::keeping::{In, Need, Why};
+use crate::effects::Input;
 use crate::levels::LevelConfig;
 use crate::members::tests::{Host, joins, r};
 use crate::recovered::Recovered;
 use crate::restoring::Restoring;
 use quorate_order::{OrderConfig, Protocol};
-use quorate_types::{ConnId, Seq, Span, Time};
+use quorate_types::{ConnId, Seq, Time};
 use quorate_wire::FEATURE_LEVEL;
 
 #[test]
@@ -49,22 +48,6 @@ fn connections_that_only_read_are_spread_over_lanes() {
     assert_eq!(bindings.lane_to_read(conn(1), 4), None, "its instance has it");
     bindings.forget(conn(4));
     assert_eq!(bindings.lane_to_read(conn(5), 4), Some(1), "the one with the fewest");
-}
-
-/// Of what it has to execute first it has nothing in memory, nothing on a disk, and no checkpoint: as leader it can not order the border
-/// that the others need to make one.
-#[test]
-fn a_leader_that_lacks_what_comes_next_hands_over_also_where_there_is_one_instance() {
-    let config = NodeConfig { order: OrderConfig::new(Protocol::RAFT, r(4), vec![r(4)], 6), ..joins() };
-    let restoring = Restoring::new(config.clone(), Recovered::default()).expect("nothing was there");
-    let mut host = Host::restart(restoring, config.clone());
-    host.step(Input::Deadline);
-    assert!(host.node.groups[FIRST].standing().leading, "nobody else votes");
-    assert_eq!(host.node.lags_at(), None);
-    let since = Time::ZERO.plus(Span::from_secs(3));
-    let fetch = In::Fetch { need: Need::new(Seq::new(8), Why::Behind), connected: Vec::new() };
-    host.node.keep(since, fetch, &mut Effects::new());
-    assert_eq!(host.node.lags_at(), Some(since.plus(config.order.patience())));
 }
 
 /// Where nobody lies it need not wait for its share of the interval, at the present feature level either.

@@ -1,12 +1,7 @@
 use super::Sights;
-use crate::config::NodeConfig;
-use crate::effects::{Effects, Input};
-use crate::members::tests::{Host, joins, r};
-use crate::recovered::Recovered;
-use crate::restoring::Restoring;
-use quorate_order::{OrderConfig, Protocol};
-use quorate_types::{ConnId, FaultModel, Faults, InstanceId, ReplicaId, Time};
-use quorate_wire::{FRAME_HEADER, Sight};
+use crate::members::tests::r;
+use quorate_types::{InstanceId, ReplicaId};
+use quorate_wire::Sight;
 
 fn sight(of: &[u16]) -> Sight {
     of.iter().map(|instance| InstanceId::new(*instance)).collect()
@@ -144,40 +139,4 @@ fn leaders_gather_whatever_is_cut() {
         let links = Links::new(5, |from, to| cut >> pair(from, to) & 1 == 0);
         assert!(links.most_rounds(3) <= 3, "{cut:b}: {}", links.most_rounds(3));
     }
-}
-
-/// A replica that leads the first of two instances, hears nobody in the other one, and is told that another member does.
-fn told(order: OrderConfig) -> Host {
-    let config = NodeConfig { order, instances: 2, ..joins() };
-    let restoring = Restoring::new(config.clone(), Recovered::default()).expect("nothing was there");
-    let mut host = Host::restart(restoring, config);
-    host.step(Input::Deadline);
-    assert!(host.node.groups[0].standing().leading, "nobody else votes");
-    let second = &mut host.node.groups[1];
-    second.is_led(second.view(), None);
-    let payload = sight(&[1, 2]).frame().to_vec().split_off(FRAME_HEADER);
-    host.node.on_sight(Time::ZERO, (ConnId::new(9), r(2)), &payload, &mut Effects::new());
-    host.node.tell_sight(Time::ZERO, &mut Effects::new());
-    host
-}
-
-fn mod_smart(model: FaultModel) -> OrderConfig {
-    OrderConfig { faults: Faults::of(model), ..OrderConfig::new(Protocol::MOD_SMART, r(4), vec![r(4)], 6) }
-}
-
-#[test]
-fn a_leader_that_is_blind_hands_over_with_raft() {
-    let raft = told(OrderConfig::new(Protocol::RAFT, r(4), vec![r(4)], 6));
-    assert!(raft.node.gathers_at().is_some(), "it is blind");
-    let smart = told(mod_smart(FaultModel::Crash));
-    assert_eq!(smart.node.gathers_at(), None);
-    assert!(smart.node.sights.blind_since.is_some(), "it knows that it is blind");
-}
-
-#[test]
-fn what_a_liar_says_it_hears_deposes_nobody() {
-    let lied = told(mod_smart(FaultModel::Byzantine));
-    assert_eq!(lied.node.gathers_at(), None);
-    assert!(lied.node.sights.others.is_empty(), "it keeps nothing of that");
-    assert!(lied.node.hears_all(r(2)), "and judges nobody by it");
 }

@@ -1,0 +1,393 @@
+//! Who leads what. This part decides when an instance that leads here is handed to another replica; protocols decide the rest.
+//!
+//! A leader gives way where it holds up the others ([`Leading::lags_at`]), hands over where its disk is full and another member has room
+//! (`rooms.rs`), gathers with other leaders that it does not hear (`sights.rs`), and hands each instance to the replica whose turn it is,
+//! so that every replica leads about as many ([`Leading::spread_at`]). What members say of their room and of whose leaders they hear is
+//! kept here, and what they are told of this replica is decided here.
+//!
+//! Tests: leading/tests.rs, and beside each of the files; check/sim.
+
+mod rooms;
+mod sights;
+
+use crate::config::NodeConfig;
+use crate::group::Group;
+use crate::peers::Peers;
+use quorate_merge::Merge;
+use quorate_order::Nature;
+use quorate_types::{ConnId, ReplicaId, Room, Span, Time, planted};
+use quorate_wire::{Batch, OutFrame, Sight, room_frame};
+use rooms::Rooms;
+use sights::Sights;
+use std::collections::BTreeSet;
+
+/// A new leader keeps its instance for so long before it hands it over to spread the work; each time twice as long, up to the second.
+const SPREAD_AFTER: Span = Span::from_secs(2);
+const SPREAD_AFTER_MAX: Span = Span::from_secs(64);
+/// Whoever lacks more than this is not handed an instance.
+const SPREAD_LAG_MAX: u64 = 4 << 20;
+/// A leader with a full disk hands over at most this often: leadership must not go round and round.
+const HAND_OVER_AGAIN: Span = Span::from_secs(30);
+/// Programs that can do this feature level are told whose leaders are heard. What they agree on does not depend on it.
+const TOLD_FROM: u32 = 4;
+
+/// What this part may know of the others.
+#[derive(Clone, Copy)]
+pub(crate) struct Look<'a> {
+    pub(crate) config: &'a NodeConfig,
+    pub(crate) nature: Nature,
+    pub(crate) groups: &'a [Group],
+    pub(crate) merge: &'a Merge<Batch>,
+    pub(crate) peers: &'a Peers,
+    /// What the own log has room for.
+    pub(crate) room: Room,
+    /// The own disk is full, and not only the next segment being prepared.
+    pub(crate) disk_full: bool,
+    /// What is executed here is what the others have.
+    pub(crate) sound: bool,
+    /// Since when a checkpoint is lacking, if one is.
+    pub(crate) lacks_since: Option<Time>,
+}
+
+/// What happened.
+#[derive(Debug)]
+pub(crate) enum In {
+    /// The time is up that [`Leading::deadline`] named, perhaps.
+    Deadline,
+    /// The end of a turn: members are told what changed.
+    TurnEnd,
+    /// A member is connected from now on.
+    Connected(ReplicaId),
+    /// Its connection is gone, and it will say everything again.
+    Lost(ReplicaId),
+    /// A member says what it has room for.
+    Room(ReplicaId, Room),
+    /// A member says whose leaders it hears.
+    Sight(ReplicaId, Sight),
+    /// A request found no room on this leader's disk.
+    Full,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(crate) enum Out {
+    /// An instance that leads here is handed to this member, or to the most advanced one.
+    Transfer { at: usize, to: Option<ReplicaId> },
+    /// It was looked at whose turn it is to lead an instance.
+    Looked { at: usize, mine: bool },
+    /// A member is told something.
+    Tell { conn: ConnId, frame: OutFrame },
+}
+
+/// Who leads what; see the module.
+#[derive(Debug, Default)]
+pub(crate) struct Leading {
+    rooms: Rooms,
+    sights: Sights,
+    /// When a leader here gave way last, since it held up the others.
+    gave_way: Time,
+    /// When it handed over last since its disk is full.
+    handed_over: Option<Time>,
+}
+
+impl Leading {
+    /// Takes note of what happened, and says what is to be done.
+    pub(crate) fn step(&mut self, now: Time, look: &Look<'_>, input: In, out: &mut Vec<Out>) {
+        match input {
+            In::Deadline => {
+                self.give_way(now, look, out);
+                self.gather(now, look, out);
+                self.spread(now, look, out);
+            }
+            In::TurnEnd => {
+                self.tell_room(look, out);
+                self.tell_sight(now, look, out);
+            }
+            In::Connected(member) => {
+                if self.rooms.told != Room::Data {
+                    self.tell_room_to(member, look, out);
+                }
+                if !seen_together(look).is_empty() {
+                    self.tell_sight_to(member, look, out);
+                }
+            }
+            In::Lost(member) => {
+                self.rooms.others.remove(&member);
+                self.sights.others.remove(&member);
+            }
+            In::Room(member, room) => drop(self.rooms.others.insert(member, room)),
+            // A liar could draw every instance to itself.
+            In::Sight(..) if may_lie(look) => {}
+            In::Sight(member, sight) => {
+                self.sights.others.insert(member, sight);
+                self.sights.looked = None;
+            }
+            In::Full => self.hand_over(now, look, out),
+        }
+    }
+
+    /// Others are members, or connected: whether they are a majority is looked at again.
+    pub(crate) fn majority_changed(&mut self) {
+        self.sights.majority_changed();
+    }
+
+    /// When to step it with [`In::Deadline`], if nothing else happens.
+    pub(crate) fn deadline(&self, look: &Look<'_>) -> Option<Time> {
+        [self.lags_at(look), self.gathers_at(look), self.spread_at(look)].into_iter().flatten().min()
+    }
+
+    /// What this replica may take from clients, if it leads.
+    pub(crate) fn room(&self, own: Room, config: &NodeConfig) -> Room {
+        self.rooms.to_take(own, others(config))
+    }
+
+    /// Who has no room, if that keeps a majority from taking writes.
+    pub(crate) fn without_room(&self, look: &Look<'_>) -> Vec<ReplicaId> {
+        if self.room(look.room, look.config) == Room::Data {
+            return Vec::new();
+        }
+        others(look.config).filter(|member| !self.rooms.has_all(*member)).collect()
+    }
+
+    /// Whose disks are full, as far as they said.
+    pub(crate) fn full_disks(&self, look: &Look<'_>) -> Vec<u16> {
+        let own = look.disk_full.then_some(look.config.members.me());
+        let others = others(look.config).filter(|member| !self.rooms.has_all(*member));
+        own.into_iter().chain(others).map(ReplicaId::number).collect()
+    }
+}
+
+/// Giving way, and handing over where there is no room.
+impl Leading {
+    /// When a leader here that holds up the merge hands over, if it goes on like this: what it would have to propose lies too far ahead of
+    /// what is executed here, or it lacks a checkpoint. For that the others may need a border, which it can not order.
+    fn lags_at(&self, look: &Look<'_>) -> Option<Time> {
+        if !look.groups.iter().any(|group| holds_up(look, group)) {
+            return None;
+        }
+        // As long as nobody leads what the merge waits for, an election is what is needed, and then some time.
+        let waits = look.merge.waits().and_then(|waits| {
+            let group = look.groups.get(usize::from(waits.instance.number()).checked_sub(1)?)?;
+            group.leader().map(|_| waits.since.max(group.lead().since()))
+        });
+        let since = waits.into_iter().chain(look.lacks_since).min()?.max(self.gave_way);
+        Some(since.plus(look.config.order.patience()))
+    }
+
+    /// Leads no longer where it holds up the others: somebody who executed more leads better.
+    fn give_way(&mut self, now: Time, look: &Look<'_>, out: &mut Vec<Out>) {
+        if self.lags_at(look).is_none_or(|at| at > now) {
+            return;
+        }
+        self.gave_way = now;
+        for (at, _) in look.groups.iter().enumerate().filter(|(_, group)| holds_up(look, group)) {
+            transfer(at, None, out);
+        }
+    }
+
+    /// The disk of this leader is full. If another one has room, it leads better.
+    fn hand_over(&mut self, now: Time, look: &Look<'_>, out: &mut Vec<Out>) {
+        let due = self.handed_over.is_none_or(|at| now.since(at) >= HAND_OVER_AGAIN);
+        let Some(member) = self.with_room(look).filter(|_| due) else { return };
+        self.handed_over = Some(now);
+        for (at, _) in look.groups.iter().enumerate().filter(|(_, group)| group.standing().leading) {
+            transfer(at, Some(member), out);
+        }
+    }
+
+    /// Who would better lead since this replica's disk is full: a member with room, if with it a majority has some.
+    fn with_room(&self, look: &Look<'_>) -> Option<ReplicaId> {
+        let majority = self.rooms.of_majority(Room::Full, others(look.config)) == Room::Data;
+        let able = |member: &ReplicaId| look.peers.to(*member).is_some() && self.rooms.has_all(*member);
+        others(look.config).find(able).filter(|_| majority)
+    }
+
+    /// Tells the members if there is more or less room than they know. While a segment is only being prepared there is room.
+    fn tell_room(&mut self, look: &Look<'_>, out: &mut Vec<Out>) {
+        let room = if look.disk_full { look.room } else { Room::Data };
+        if room != self.rooms.told {
+            self.rooms.told = room;
+            others(look.config).for_each(|member| self.tell_room_to(member, look, out));
+        }
+    }
+
+    fn tell_room_to(&self, member: ReplicaId, look: &Look<'_>, out: &mut Vec<Out>) {
+        if let Some(conn) = look.peers.to(member) {
+            out.push(Out::Tell { conn, frame: room_frame(self.rooms.told) });
+        }
+    }
+}
+
+/// Gathering with leaders that are not heard here.
+impl Leading {
+    /// Whose leaders are heard here. Who reaches no majority can not lead: it says that it hears nobody.
+    fn sight(&mut self, look: &Look<'_>) -> Sight {
+        if !self.reaches_majority(look) {
+            return Sight::default();
+        }
+        look.groups.iter().filter(|group| group.leader().is_some()).map(Group::id).collect()
+    }
+
+    fn reaches_majority(&mut self, look: &Look<'_>) -> bool {
+        *self.sights.reaches.get_or_insert_with(|| {
+            let Some(first) = look.groups.first() else { return false };
+            let me = look.config.members.me();
+            first.status().membership.has_quorum(0, |id| id == me || first.is_connected(id))
+        })
+    }
+
+    /// Tells the members whose leaders are heard here, if that changed.
+    fn tell_sight(&mut self, now: Time, look: &Look<'_>, out: &mut Vec<Out>) {
+        let present = seen_together(look);
+        if present.is_empty() {
+            return;
+        }
+        let own = self.sight(look);
+        if own != self.sights.told {
+            self.sights.told = own;
+            others(look.config).for_each(|member| self.tell_sight_to(member, look, out));
+        }
+        let blind = self.sights.is_blind(&own, &present);
+        self.sights.blind_since = blind.then(|| self.sights.blind_since.unwrap_or(now));
+    }
+
+    fn tell_sight_to(&self, member: ReplicaId, look: &Look<'_>, out: &mut Vec<Out>) {
+        let knows = look.peers.level(member).is_some_and(|level| level >= TOLD_FROM);
+        if let Some(conn) = look.peers.to(member).filter(|_| knows) {
+            out.push(Out::Tell { conn, frame: self.sights.told.frame() });
+        }
+    }
+
+    /// When a leader here looks for a member that hears more leaders. It waits for a moment: of an election one hears sooner than another.
+    fn gathers_at(&self, look: &Look<'_>) -> Option<Time> {
+        let since = self.sights.blind_since?;
+        let gather = !look.nature.fetches && !planted("leaders-apart");
+        if !gather || !look.groups.iter().any(|group| group.standing().leading) {
+            return None;
+        }
+        let patience = look.config.order.patience();
+        let due = since.plus(patience.divided(4));
+        Some(self.sights.looked.map_or(due, |looked| due.max(looked.plus(patience))))
+    }
+
+    /// Hands what leads here to the member that hears the most leaders.
+    fn gather(&mut self, now: Time, look: &Look<'_>, out: &mut Vec<Out>) {
+        if self.gathers_at(look).is_none_or(|at| at > now) {
+            return;
+        }
+        self.sights.looked = Some(now);
+        let (present, own, me) = (seen_together(look), self.sight(look), look.config.members.me());
+        let leaders: BTreeSet<ReplicaId> = look.groups.iter().filter_map(Group::leader).collect();
+        for (at, _) in look.groups.iter().enumerate().filter(|(_, group)| group.standing().leading) {
+            let (able, leads) = (|id| self.may_lead(look, at, id), |id| leaders.contains(&id));
+            if let Some(to) = self.sights.best((me, &own), &present, able, leads) {
+                transfer(at, Some(to), out);
+            }
+        }
+    }
+}
+
+/// Spreading: every replica leads about as many instances.
+impl Leading {
+    /// When to look next whether an instance that leads here is another replica's.
+    fn spread_at(&self, look: &Look<'_>) -> Option<Time> {
+        if look.groups.len() == 1 || look.nature.rotates {
+            return None;
+        }
+        let due = look.groups.iter().filter_map(|group| spread_due(look, group)).min()?;
+        Some(due.max(calm_at(look)))
+    }
+
+    /// Hands over the instances that lead here although it is another replica's turn, those of one replica at a time: it may be that the
+    /// next one does not hear it. Whoever does not keep it is not asked again soon.
+    fn spread(&mut self, now: Time, look: &Look<'_>, out: &mut Vec<Out>) {
+        if self.spread_at(look).is_none_or(|at| at > now) {
+            return;
+        }
+        let (mut chosen, present) = (None, seen_together(look));
+        for (at, group) in look.groups.iter().enumerate() {
+            if spread_due(look, group).is_none_or(|due| due > now) {
+                continue;
+            }
+            let to = whose_turn(at, group);
+            let mine = to == Some(look.config.members.me());
+            let hears_all = |to| self.sights.hears_all(to, &present);
+            let able = to.filter(|to| !mine && self.may_lead(look, at, *to) && hears_all(*to));
+            if able.is_some() && able != *chosen.get_or_insert(able) {
+                continue;
+            }
+            out.push(Out::Looked { at, mine });
+            if able.is_some() {
+                transfer(at, able, out);
+            }
+        }
+    }
+
+    /// Whether another replica could lead an instance as well as this one.
+    fn may_lead(&self, look: &Look<'_>, at: usize, other: ReplicaId) -> bool {
+        let status = look.groups[at].status();
+        if !status.membership.now().is_voter(other) {
+            return false;
+        }
+        let near =
+            status.members.iter().any(|(id, lag, active)| *id == other && *active && *lag <= SPREAD_LAG_MAX);
+        let there = status.there.contains(&other) && look.peers.way(other, at).is_some();
+        near && there && self.rooms.has_all(other)
+    }
+}
+
+fn others(config: &NodeConfig) -> impl Iterator<Item = ReplicaId> {
+    config.members.others().map(|member| member.replica)
+}
+
+fn may_lie(look: &Look<'_>) -> bool {
+    look.config.order.faults.may_lie()
+}
+
+/// An instance is handed over once at a time.
+fn transfer(at: usize, to: Option<ReplicaId>, out: &mut Vec<Out>) {
+    let begun = |known: &Out| matches!(known, Out::Transfer { at: known, .. } if *known == at);
+    if !out.iter().any(begun) {
+        out.push(Out::Transfer { at, to });
+    }
+}
+
+/// Whether an instance that leads here can not go on: too little is executed here, what is executed is not what the others have, or
+/// something is lacking that only a checkpoint brings.
+fn holds_up(look: &Look<'_>, group: &Group) -> bool {
+    let lacks = !look.sound || look.lacks_since.is_some();
+    let full = group.standing().settled && look.merge.lags(group.id());
+    group.standing().leading && look.merge.expects(group.id()) && (lacks || full)
+}
+
+/// The instances that take part, where their leaders have to hear each other.
+fn seen_together(look: &Look<'_>) -> Sight {
+    if look.groups.len() == 1 || may_lie(look) {
+        return Sight::default();
+    }
+    let here = usize::from(look.merge.generation().instances);
+    look.groups.iter().take(here).filter(|group| group.stay().is_present()).map(Group::id).collect()
+}
+
+/// The replica whose turn it is to lead an instance: the voters take turns.
+fn whose_turn(at: usize, group: &Group) -> Option<ReplicaId> {
+    let membership = group.status().membership;
+    let voters: Vec<ReplicaId> = membership.now().voters().collect();
+    voters.get(at % voters.len().max(1)).copied()
+}
+
+/// When to look at this instance, if it leads here.
+fn spread_due(look: &Look<'_>, group: &Group) -> Option<Time> {
+    let looks = group.standing().leading && !group.lead().settled && look.merge.stays(group.id());
+    looks.then(|| group.lead().due(SPREAD_AFTER, SPREAD_AFTER_MAX))
+}
+
+/// When members had the time to say whether they hear those who began to lead last.
+fn calm_at(look: &Look<'_>) -> Time {
+    let patience = look.config.order.patience();
+    let last = look.groups.iter().map(|group| group.lead().since()).max().unwrap_or_default();
+    last.plus(patience).plus(patience.divided(2))
+}
+
+#[cfg(test)]
+mod tests;
