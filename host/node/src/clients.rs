@@ -2,6 +2,7 @@
 
 use crate::access::Permissions;
 use crate::effects::{Effect, Effects};
+use crate::guide;
 use crate::leading;
 use crate::node::Node;
 use crate::peers::Conn;
@@ -34,7 +35,7 @@ impl Node {
         match ClientMessage::decode(frame) {
             Ok(ClientMessage::Requests(bytes)) => self.on_requests(now, (conn, client), &bytes, out),
             Ok(ClientMessage::Reads(bytes)) => {
-                self.place_reader(conn, out);
+                self.guide.place_reader(conn, self.config.lanes, out);
                 for read in ReadRequest::walk(&bytes).flatten() {
                     self.on_read(now, conn, &read);
                 }
@@ -256,7 +257,7 @@ impl Node {
     pub fn takes_more(&self, contended: bool) -> bool {
         let config = &self.config;
         let pending = self.queue_bytes();
-        let in_flight = config.bytes_in_flight_max.saturating_mul(self.led_count().max(1));
+        let in_flight = config.bytes_in_flight_max.saturating_mul(guide::led_count(&self.groups).max(1));
         let (waiting, bytes) = self.engine.waiting_reads();
         let (requests, reads) = if contended {
             (in_flight / 64, CONTENDED_READS)

@@ -1,7 +1,7 @@
 //! What a node is told at its start.
 
 use crate::keeping::BorderConfig;
-use crate::levels::LevelConfig;
+use crate::reconfigure::LevelConfig;
 use crate::seats::SeatLimits;
 use quorate_admit::{AdmissionLimits, Members, ServedByReplicas};
 use quorate_execute::SessionLimits;

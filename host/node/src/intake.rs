@@ -191,7 +191,7 @@ impl Node {
 
     /// Replicas may lie: this one keeps what the client asks of all.
     fn hear(&mut self, now: Time, (conn, client): (ConnId, ClientId), requests: &Bytes, out: &mut Effects) {
-        self.place_reader(conn, out);
+        self.guide.place_reader(conn, self.config.lanes, out);
         if let Err(text) = self.bind(conn, client, requests) {
             return self.reject(now, conn, text, out);
         }

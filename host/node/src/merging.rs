@@ -15,79 +15,9 @@ use quorate_merge::{INSTANCES_MAX, Position, RecordIndex, SLOT_MAX};
 use quorate_order::Input as OrderInput;
 use quorate_types::{ClientId, ConnId, InstanceId, ReplicaId, Seq, SessionId, Slot, Time};
 use quorate_wire::{Batch, ReplyStatus, fill_frame, read_fill};
-use std::collections::BTreeMap;
-
-/// A border counts for more than all the views before it together, by slot.
-pub(crate) const BORDER_VIEWS: u64 = 1 << 16;
 
 /// The instance that carries what is about all of them.
 pub(crate) const FIRST: usize = 0;
-
-/// Through which instance each client's connection goes, while it leads here.
-#[derive(Debug, Default)]
-pub(crate) struct Bindings {
-    instances: BTreeMap<ConnId, usize>,
-    /// Connections that only read so far, and the lanes that they were given.
-    readers: BTreeMap<ConnId, u16>,
-}
-
-impl Bindings {
-    /// A connection that is bound to no instance reads: the lane that it is given, the one with the fewest, if it has none yet.
-    fn lane_to_read(&mut self, conn: ConnId, lanes: u16) -> Option<u16> {
-        if lanes == 1 || self.instances.contains_key(&conn) || self.readers.contains_key(&conn) {
-            return None;
-        }
-        let mut counts = vec![0u32; usize::from(lanes)];
-        let bound = self.instances.values().map(|at| lane_of(*at, lanes));
-        for lane in bound.chain(self.readers.values().copied()) {
-            counts[usize::from(lane)] += 1;
-        }
-        let lane = (1..lanes).min_by_key(|lane| counts[usize::from(*lane)])?;
-        self.readers.insert(conn, lane);
-        Some(lane)
-    }
-
-    /// The instance of this connection, of those that lead here: as before.
-    fn bound(&self, conn: ConnId, led: &[usize]) -> Option<usize> {
-        self.instances.get(&conn).copied().filter(|at| led.contains(at))
-    }
-
-    /// Another one for this connection: the one whose turn it is, or the one with the fewest.
-    fn choose(&mut self, conn: ConnId, led: &[usize], turn: usize) -> Option<usize> {
-        let turn = Some(turn).filter(|at| led.contains(at));
-        let at = turn.or_else(|| led.iter().copied().min_by_key(|at| (self.count(*at), *at)))?;
-        self.bind(conn, at);
-        Some(at)
-    }
-
-    fn bind(&mut self, conn: ConnId, at: usize) {
-        self.instances.insert(conn, at);
-        self.readers.remove(&conn);
-    }
-
-    /// Whether a connection is bound to another instance than this one.
-    pub(crate) fn goes_on(&self, conn: ConnId, without: usize) -> bool {
-        self.instances.get(&conn).is_some_and(|at| *at != without)
-    }
-
-    /// How many connections are bound to an instance.
-    fn count(&self, at: usize) -> usize {
-        self.instances.values().filter(|bound| **bound == at).count()
-    }
-
-    pub(crate) fn is_bound(&self, conn: ConnId, at: usize) -> bool {
-        self.instances.get(&conn) == Some(&at)
-    }
-
-    pub(crate) fn forget(&mut self, conn: ConnId) {
-        self.instances.remove(&conn);
-        self.readers.remove(&conn);
-    }
-
-    pub(crate) fn forget_instance(&mut self, at: usize) {
-        self.instances.retain(|_, bound| *bound != at);
-    }
-}
 
 impl Node {
     /// An instance decided its next record.
@@ -128,7 +58,7 @@ impl Node {
             self.engine.reply(own, answers);
         }
         self.heard_executed();
-        self.rank_new_clients();
+        self.guide.executed(self.groups.len(), &self.engine);
         self.on_executed(now, seq, batch, out);
     }
 
@@ -179,62 +109,6 @@ impl Node {
         self.engine.step(engine::In::Proposed(self.groups[at].id()));
         self.step_in(at, now, OrderInput::Propose(batch));
         self.after_order(now, out);
-    }
-
-    /// How many instances lead here; with one it does not matter.
-    pub(crate) fn led_count(&self) -> usize {
-        match &self.groups[..] {
-            [_] => 1,
-            many => many.iter().filter(|instance| instance.standing().leading).count(),
-        }
-    }
-
-    /// The instances that lead here, and go on.
-    fn led(&self) -> Vec<usize> {
-        let led = |at: &usize| {
-            let instance = &self.groups[*at];
-            instance.standing().leading && self.engine.merge().stays(instance.id())
-        };
-        (0..self.groups.len()).filter(led).collect()
-    }
-
-    /// Through which instance a client's requests go, if any leads here.
-    pub(crate) fn instance_for(&mut self, conn: ConnId, out: &mut Effects) -> Option<usize> {
-        let lanes = self.config.lanes;
-        if self.groups.len() == 1 && lanes == 1 {
-            return self.first().standing().leading.then_some(FIRST);
-        }
-        let led = self.led();
-        if let Some(at) = self.bindings.bound(conn, &led) {
-            return Some(at);
-        }
-        let turn = self.instance_in_turn(self.rank_of(conn));
-        let at = self.bindings.choose(conn, &led, turn)?;
-        if lanes > 1 {
-            out.push(Effect::Move { conn, lane: lane_of(at, lanes) });
-        }
-        Some(at)
-    }
-
-    /// A client whose requests go through an instance that leads here takes this one from now on, if it leads here, too. Whether that is
-    /// another one.
-    pub(crate) fn rebind(&mut self, conn: ConnId, at: usize, out: &mut Effects) -> bool {
-        let led = self.led();
-        if !led.contains(&at) || self.bindings.bound(conn, &led).is_none_or(|bound| bound == at) {
-            return false;
-        }
-        self.bindings.bind(conn, at);
-        if self.config.lanes > 1 {
-            out.push(Effect::Move { conn, lane: lane_of(at, self.config.lanes) });
-        }
-        true
-    }
-
-    /// A client's connection reads. One that no instance has is given a lane, too: what it costs is to be opened and sealed.
-    pub(crate) fn place_reader(&mut self, conn: ConnId, out: &mut Effects) {
-        if let Some(lane) = self.bindings.lane_to_read(conn, self.config.lanes) {
-            out.push(Effect::Move { conn, lane });
-        }
     }
 
     /// Whether this replica leads an instance, as far as it knows.
@@ -340,7 +214,7 @@ impl Node {
             view: instance.view().number(),
             leader: instance.leader().map(ReplicaId::number),
             leading: instance.standing().leading,
-            clients: self.bindings.count(usize::from(instance.id().number()).saturating_sub(1)),
+            clients: self.guide.count(usize::from(instance.id().number()).saturating_sub(1)),
             decided: at.decided.number(),
             waited_ms: at.waited.millis(),
             state: self.state_of(instance.id()),

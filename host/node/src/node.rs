@@ -5,16 +5,13 @@ use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event, Input};
 use crate::engine::{self, Engine};
 use crate::group::Group;
+use crate::guide::Guide;
 use crate::journal::Journal;
 use crate::keeping::{In, Keeping, Why};
 use crate::leading::{self, Leading};
-use crate::levels::Levels;
 use crate::lives::Lives;
-use crate::members::Standing;
-use crate::merging::Bindings;
 use crate::peers::{Change, Conn, Peers, Us};
-use crate::ranks::Ranks;
-use crate::roster::Roster;
+use crate::reconfigure::Reconfigure;
 use crate::stays::Stays;
 use crate::trimmed::Trimming;
 use crate::turn::Turn;
@@ -39,13 +36,10 @@ pub struct Node {
     /// Those of instance 1, 2, ...
     pub(crate) groups: Vec<Group>,
     pub(crate) engine: Engine,
-    pub(crate) bindings: Bindings,
-    pub(crate) ranks: Ranks,
+    pub(crate) guide: Guide,
     pub(crate) stays: Stays,
     pub(crate) lives: Lives,
-    pub(crate) levels: Levels,
-    pub(crate) roster: Roster,
-    pub(crate) standing: Standing,
+    pub(crate) reconfigure: Reconfigure,
     /// This replica's life, and the record that must be durable before anybody hears of it.
     pub(crate) own_life: (u64, RecordId),
     pub(crate) journal: Journal,
@@ -125,7 +119,7 @@ impl Node {
         }
         let present = |group: &&mut Group| group.stay().may_begin();
         self.groups.iter_mut().filter(present).for_each(|group| group.start(now));
-        self.resume_change(now);
+        self.resume_change(now, out);
         for instance in &mut self.groups {
             instance.greet(now);
         }
@@ -144,7 +138,8 @@ impl Node {
 
     /// Members that were never heard of. Where somebody joined or left, the log says whose life is whose: nobody has to be waited for.
     pub(crate) fn unknown_members(&self) -> Vec<ReplicaId> {
-        let changed = self.config.members.number() > MembershipId::FIRST || self.roster.current().is_some();
+        let changed = self.config.members.number() > MembershipId::FIRST
+            || self.reconfigure.roster().current().is_some();
         let later = |instance: &Group| instance.status().membership.now().number() > MembershipId::FIRST;
         if changed || self.groups.iter().any(later) {
             return Vec::new();
@@ -207,7 +202,7 @@ impl Node {
         let peers = self.may_speak().then(|| self.peers.deadline()).flatten();
         let (reads, state) = (self.engine.reads_deadline(), self.keeping.deadline());
         let stall = self.journal.disk().stalls_at();
-        let raise = self.raise_deadline();
+        let raise = self.reconfigure.deadline(&self.config.level);
         let answers = self.keeping.sound().then(|| self.engine.put_off_deadline()).flatten();
         let order = self.groups.iter().filter_map(Group::deadline).min();
         [
@@ -401,7 +396,7 @@ impl Node {
 
     fn on_closed(&mut self, now: Time, conn: ConnId, out: &mut Effects) {
         self.engine.step(engine::In::Closed(conn));
-        self.bindings.forget(conn);
+        self.guide.forget(conn);
         self.keep(now, In::Left(conn), out);
         self.peers.on_closed(now, conn);
         self.after_connections(now, out);
@@ -414,7 +409,7 @@ impl Node {
             match change {
                 Change::Up(replica) => {
                     out.event(Event::PeerUp(replica));
-                    self.standing.met(replica);
+                    self.reconfigure.met(replica);
                     self.connect(now, replica);
                     self.ask_again(replica);
                     self.keep(now, In::Connected(replica), out);
@@ -422,7 +417,7 @@ impl Node {
                 }
                 Change::Down(replica) => {
                     out.event(Event::PeerDown(replica));
-                    self.standing.lost(replica);
+                    self.reconfigure.lost(replica);
                     self.disconnect(now, replica, change);
                     self.keep(now, In::Disconnected(replica), out);
                     self.lead(now, leading::In::Lost(replica), out);

@@ -187,11 +187,11 @@ impl Node {
         }
         for conn in self.peers.clients() {
             // Whoever waits here asks the new leader again, which then answers.
-            if !many || self.bindings.is_bound(conn, at) {
+            if !many || self.guide.is_bound(conn, at) {
                 self.engine.step(engine::In::Unbound(conn));
             }
         }
         self.tell_clients(many.then_some(at), out);
-        self.bindings.forget_instance(at);
+        self.guide.forget_instance(at);
     }
 }

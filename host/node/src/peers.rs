@@ -5,9 +5,9 @@
 
 use crate::config::{HELLO_BYTES_MAX, NodeConfig};
 use crate::effects::{Effect, Effects, Event};
-use crate::levels::{check_level, too_low};
 use crate::links::{Incoming, Lines, Outgoing, REDIAL_FIRST, carries, lane_for};
 use crate::lives::Lives;
+use crate::reconfigure::{check_level, too_low};
 use crate::seats::{Owner, Place, Seats, network};
 use crate::status::SeatsStatus;
 use quorate_admit::{Members, check_identity};

@@ -4,18 +4,16 @@ use crate::access::Access;
 use crate::config::NodeConfig;
 use crate::engine::{Engine, EngineConfig};
 use crate::group::{BORN, Birth, Group};
+use crate::guide::Guide;
 use crate::journal::{Journal, Volumes};
 use crate::keeping::{self, Keeping, Left};
 use crate::leading::Leading;
-use crate::levels::{LEVEL, Levels};
 use crate::lives::{Lives, NODE};
-use crate::members::Standing;
-use crate::merging::{Bindings, FIRST};
+use crate::merging::FIRST;
 use crate::node::Node;
 use crate::peers::Peers;
-use crate::ranks::Ranks;
+use crate::reconfigure::{LEVEL, Levels, Reconfigure, Roster};
 use crate::recovered::Recovered;
-use crate::roster::Roster;
 use crate::stays::{Stays, born, new_instance};
 use crate::system::System;
 use crate::trimmed::{TRIMMED, Trimmed};
@@ -247,12 +245,9 @@ impl Restoring {
             stays: Stays::new(engine.merge().generation(), others),
             groups,
             engine,
-            bindings: Bindings::default(),
-            ranks: Ranks::default(),
+            guide: Guide::default(),
             lives,
-            levels,
-            roster,
-            standing: Standing::default(),
+            reconfigure: Reconfigure::new(roster, levels),
             own_life: (0, RecordId::ZERO),
             journal,
             nature: config.order.nature(),

@@ -121,7 +121,7 @@ impl Node {
             window: if always_one { 0 } else { merge.window },
             generations: [merge.generation].into_iter().chain(merge.next).collect(),
             instances,
-            roster: self.roster.clone(),
+            roster: self.reconfigure.roster().clone(),
             level: self.level_of_checkpoints(),
             executor: parts.system.into(),
         };
@@ -180,7 +180,7 @@ impl Node {
             let why = format!("the agreed checkpoint of seq {seq} can not be restored: {error}");
             return out.push(Effect::Halt(Halt::CheckpointUnusable { why }));
         }
-        self.roster = system.roster.clone();
+        self.reconfigure.installed(system.roster.clone());
         self.take_level(system.level);
         self.meet_borders();
         let records = system.records();
@@ -194,7 +194,7 @@ impl Node {
         self.learn_time(now);
         self.note_trimmed(seq);
         self.fall_asleep(seq, out);
-        self.standing.changed = true;
+        self.reconfigure.changed();
         if self.has_begun() {
             // Before anything is executed: the next border names where each of them stands.
             self.wake_new(now, &new);
@@ -202,7 +202,7 @@ impl Node {
         // What an instance that stays where it is said before.
         self.deliver(now, out);
         if self.has_begun() {
-            self.resume_change(now);
+            self.resume_change(now, out);
             self.after_order(now, out);
         } else {
             self.begin(now, out);

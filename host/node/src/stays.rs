@@ -15,22 +15,16 @@ use crate::engine;
 use crate::group::{Birth, Group};
 use crate::journal::Volumes;
 use crate::keeping::In;
-use crate::levels::WITH_INSTANCES;
 use crate::node::Node;
 use crate::system::{InstancePart, System};
 use quorate_merge::{Generation, Leader, RecordIndex, Refused};
 use quorate_order::{Anchor, Input as OrderInput};
-use quorate_types::{ConnId, Halt, InstanceId, ReplicaId, Seq, Slot, Time, View, planted};
-use quorate_wire::{Frame, FrameKind, Memberships, OutFrame, SystemCommand, read_instances_request};
+use quorate_types::{Halt, InstanceId, ReplicaId, Seq, Slot, Time};
+use quorate_wire::Memberships;
 use std::collections::BTreeSet;
-
-/// More instances than this share no lane.
-const COUNT_MAX: u16 = 64;
 
 /// What a node knows of instances beside those in force.
 pub(crate) struct Stays {
-    /// The view in which another number was proposed that was not executed here yet.
-    pub(crate) begun: Option<View>,
     /// The generation that was seen last.
     seen: Generation,
     /// Other stays: what the log holds of later ones, until the command is executed, and earlier ones, until a checkpoint is
@@ -42,7 +36,7 @@ pub(crate) struct Stays {
 
 impl Stays {
     pub(crate) fn new(seen: Generation, others: Vec<Group>) -> Self {
-        Self { begun: None, seen, others, looked: Time::ZERO }
+        Self { seen, others, looked: Time::ZERO }
     }
 
     /// What is known of a stay that comes in force. Where the state went back to before that, it may have ended meanwhile: not any more.
@@ -83,26 +77,9 @@ impl Node {
         (self.engine.merge().generation(), self.engine.merge().next_generation())
     }
 
-    /// How many instances there are before and after whatever border comes.
-    pub(crate) fn lasting(&self) -> usize {
-        let now = self.engine.merge().generation().instances;
-        usize::from(self.engine.merge().next_generation().map_or(now, |next| next.instances.min(now)))
-    }
-
-    /// A command asks for another number of instances. All replicas come to the same answer.
-    pub(crate) fn on_instances(&mut self, now: Time, count: u16, out: &mut Effects) {
-        self.stays.begun = None;
+    /// From the next border on there are so many instances.
+    pub(crate) fn change_instances(&mut self, now: Time, count: u16, out: &mut Effects) {
         let before = self.engine.merge().generation().instances;
-        let refused = |why: &str| Event::Instances { text: format!("{count} instances were refused: {why}") };
-        if self.roster.change().is_some() {
-            return out.event(refused("a change of the membership is under way"));
-        }
-        if self.level() < WITH_INSTANCES {
-            return out.event(refused("the feature level is too low"));
-        }
-        if let Err(why) = self.config.order.can_resize() {
-            return out.event(refused(&why));
-        }
         match self.engine.change_instances(count) {
             Ok(next) => {
                 let text = format!("from slot {} on {count} instances, {before} up to there", next.first);
@@ -114,7 +91,9 @@ impl Node {
             Err(why @ Refused::AcrossBorder) => {
                 out.push(Effect::Halt(Halt::LogInconsistent { why: why.to_string() }));
             }
-            Err(why) => out.event(refused(&why.to_string())),
+            Err(why) => {
+                out.event(Event::Instances { text: format!("{count} instances were refused: {why}") })
+            }
         }
     }
 
@@ -131,7 +110,7 @@ impl Node {
 
     /// Where the next stay of an instance begins: the same on all replicas.
     fn birth(&self, id: InstanceId) -> Result<Birth, Halt> {
-        let members = self.roster.current().cloned().map(Memberships::one);
+        let members = self.reconfigure.roster().current().cloned().map(Memberships::one);
         let Some(last) = self.groups.get(usize::from(id.number()) - 1) else {
             let anchor = self.config.order.next_stay(None, members.as_ref())?;
             return Ok(Birth { id, record: Slot::ZERO, anchor });
@@ -165,7 +144,7 @@ impl Node {
 
     /// This stay of an instance counts from now on; those before are kept for their records.
     fn put_in_force(&mut self, at: usize, instance: Group) {
-        self.bindings.forget_instance(at);
+        self.guide.forget_instance(at);
         let (id, stay) = (instance.id(), instance.stay().number());
         if at == self.groups.len() {
             self.groups.push(instance);
@@ -245,8 +224,8 @@ impl Node {
 
     fn leave(&mut self, at: usize, base: Seq) {
         self.groups[at].leave(base);
-        self.bindings.forget_instance(at);
-        self.standing.left(at);
+        self.guide.forget_instance(at);
+        self.reconfigure.left(at);
     }
 
     /// The log was given up to this seq: what is behind a border before it needs no records any more.
@@ -333,7 +312,7 @@ impl Node {
             if away.is_some() && !self.groups[at].stay().asleep {
                 self.groups[at] = born(birth, &self.config, self.journal.volumes())?;
                 self.groups[at].stay_mut().asleep = true;
-                self.standing.left(at);
+                self.reconfigure.left(at);
                 new.retain(|new| *new != at);
             }
             self.groups[at].stay_mut().away = away;
@@ -365,76 +344,6 @@ impl Node {
         }
         self.stays.looked = now;
         self.keep(now, In::LeftBehind(self.engine.merge().seq().next()), out);
-    }
-
-    /// An operator wants another number of instances.
-    pub(crate) fn on_instances_request(&mut self, now: Time, conn: ConnId, frame: Frame, out: &mut Effects) {
-        let count = match read_instances_request(frame.payload) {
-            Ok(count) => count,
-            Err(why) => return self.reject(now, conn, why.to_string(), out),
-        };
-        let planned = self.plan_instances(count).and_then(|()| self.past_is_held(usize::from(count)));
-        let text = match planned {
-            Ok(()) => {
-                self.stays.begun = Some(self.first().standing().view);
-                self.propose_system(now, &SystemCommand::Instances(count), out);
-                format!("begun {count}")
-            }
-            Err(why) => format!("error: {why}"),
-        };
-        self.audit(conn, format!("have {count} instances"), text.clone(), out);
-        out.send(conn, OutFrame::new(FrameKind::InstancesReply, text.as_bytes(), vec![]));
-    }
-
-    fn plan_instances(&self, count: u16) -> Result<(), String> {
-        self.may_command()?;
-        self.config.order.can_resize()?;
-        if self.level() < WITH_INSTANCES {
-            return Err(format!("that needs feature level {WITH_INSTANCES}: `quorate upgrade raise` first"));
-        }
-        let view = self.first().standing().view;
-        if self.roster.change().is_some() || self.standing.has_begun(view) {
-            return Err("a change of the membership is under way: wait until it is over (`quorate member list` shows it)".into());
-        }
-        self.no_instances_change(view)?;
-        if self.levels.begun == Some(view) {
-            return Err("the feature level is about to be raised, try again".into());
-        }
-        if !(1..=COUNT_MAX).contains(&count) {
-            return Err(format!("there can be 1 to {COUNT_MAX} instances"));
-        }
-        if count == self.engine.merge().generation().instances {
-            return Err(format!("the cluster has {count} already"));
-        }
-        Ok(())
-    }
-
-    /// What instances said that left is of no use any more where a majority has a checkpoint of after that: whoever lags finds one with
-    /// every majority. Else those who are in one stay and those who are in the next could be too few in both; and who joins could not
-    /// learn what it never was sent. Asks for a checkpoint if there is none.
-    pub(crate) fn past_is_held(&mut self, among: usize) -> Result<(), String> {
-        let left = self.groups.iter().take(among).filter_map(|instance| instance.stay().away).max();
-        let Some(left) = left.filter(|_| !planted("stays-overlap")) else { return Ok(()) };
-        let holders = self.keeping.holders(left);
-        if self.first().status().membership.has_quorum(0, |replica| holders.contains(&replica)) {
-            return Ok(());
-        }
-        self.keeping.order_border();
-        Err("instances left, and most replicas have no checkpoint of after that yet; it is being made, try again".into())
-    }
-
-    /// Whether their number is not changing now.
-    pub(crate) fn no_instances_change(&self, view: View) -> Result<(), String> {
-        if let Some(next) = self.engine.merge().next_generation() {
-            return Err(format!(
-                "the number of instances is changing to {}: wait until it has (`quorate instances show`)",
-                next.instances
-            ));
-        }
-        if self.stays.begun == Some(view) {
-            return Err("another number of instances is about to begin, try again".into());
-        }
-        Ok(())
     }
 }
 

@@ -19,8 +19,8 @@
 //! Tests: `system/tests.rs`.
 
 use crate::config::NodeConfig;
-use crate::levels::IN_CHECKPOINTS;
-use crate::roster::Roster;
+use crate::reconfigure::IN_CHECKPOINTS;
+use crate::reconfigure::Roster;
 use bytes::Bytes;
 use quorate_merge::{Checkpoint, Generation, InstanceAt, RecordIndex};
 use quorate_order::Anchor;

@@ -4,11 +4,12 @@
 use crate::effects::Effects;
 use crate::engine;
 use crate::group::Pace;
+use crate::guide::{self, Guide};
 use crate::leading::{self, Look};
 use crate::node::Node;
 use quorate_order::Input as OrderInput;
-use quorate_types::{Room, Time};
-use quorate_wire::BatchHeader;
+use quorate_types::{ClientId, ConnId, Room, Time};
+use quorate_wire::{BatchHeader, LeaderNotice};
 
 /// Bytes that admission answers in a turn by itself: small requests must not fill the memory with large answers.
 const ANSWER_BYTES: usize = 8 << 20;
@@ -29,19 +30,35 @@ impl Turn {
     }
 }
 
+/// What the part that decides who leads what may know of the others.
+macro_rules! look {
+    ($node:ident) => {
+        Look {
+            config: &$node.config,
+            nature: $node.nature,
+            groups: &$node.groups,
+            merge: $node.engine.merge(),
+            peers: &$node.peers,
+            room: $node.journal.room(),
+            disk_full: $node.journal.disk().is_full(),
+            sound: $node.keeping.sound(),
+            lacks_since: $node.keeping.fetches_since(),
+        }
+    };
+}
+
 impl Node {
     pub(crate) fn on_turn_end(&mut self, now: Time, out: &mut Effects) {
         self.end_intake(now, out);
         self.wake_waiting(now, out);
         self.meet_members(now, out);
         self.end_change(now, out);
-        self.raise_in_turn(now, out);
         self.propose_border(now, out);
         self.propose(now, out);
         self.tick(now, out);
         self.ask_for_reads(now, out);
         self.fill(now, out);
-        self.tell_caught_up(out);
+        self.tell_caught_up(now, out);
         self.run_reads(now);
         self.send_replies(out);
         self.turn.answer_room = ANSWER_BYTES;
@@ -61,10 +78,9 @@ impl Node {
 
     /// Steps the part that decides who leads what, and does what it wants done.
     pub(crate) fn lead(&mut self, now: Time, input: leading::In, out: &mut Effects) {
-        let mut leading = std::mem::take(&mut self.leading);
         let mut outs = Vec::new();
-        leading.step(now, &self.look(), input, &mut outs);
-        self.leading = leading;
+        let look = look!(self);
+        self.leading.step(now, &look, input, &mut outs);
         let mut transfers = false;
         for wanted in outs {
             match wanted {
@@ -81,19 +97,41 @@ impl Node {
         }
     }
 
+    /// The guide, and what it may know of the others.
+    pub(crate) fn guide(&mut self) -> (&mut Guide, guide::Look<'_>) {
+        let (config, groups, engine, peers) = (&self.config, &self.groups, &self.engine, &self.peers);
+        (&mut self.guide, guide::Look { config, groups, engine, peers })
+    }
+
+    fn guide_look(&self) -> guide::Look<'_> {
+        guide::Look { config: &self.config, groups: &self.groups, engine: &self.engine, peers: &self.peers }
+    }
+
+    /// Where a client finds somebody who leads.
+    pub(crate) fn leader_notice(&self, conn: ConnId) -> LeaderNotice {
+        self.notice_for(self.peers.client(conn))
+    }
+
+    /// The same, for whoever has not been let in yet.
+    pub(crate) fn notice_for(&self, client: Option<ClientId>) -> LeaderNotice {
+        self.guide.notice(&self.guide_look(), client)
+    }
+
+    /// Clients hear who leads.
+    pub(crate) fn tell_clients(&mut self, of: Option<usize>, out: &mut Effects) {
+        let (guide, look) = self.guide();
+        guide.tell_clients(&look, of, out);
+    }
+
+    /// Through which instance a client's requests go, if any leads here.
+    pub(crate) fn instance_for(&mut self, conn: ConnId, out: &mut Effects) -> Option<usize> {
+        let (guide, look) = self.guide();
+        guide.instance_for(&look, conn, out)
+    }
+
     /// What the part that decides who leads what may know of the others.
     pub(crate) fn look(&self) -> Look<'_> {
-        Look {
-            config: &self.config,
-            nature: self.nature,
-            groups: &self.groups,
-            merge: self.engine.merge(),
-            peers: &self.peers,
-            room: self.journal.room(),
-            disk_full: self.journal.disk().is_full(),
-            sound: self.keeping.sound(),
-            lacks_since: self.keeping.fetches_since(),
-        }
+        look!(self)
     }
 
     /// What this replica may take from clients, if it leads.
@@ -169,6 +207,7 @@ impl Node {
 
     fn send_replies(&mut self, out: &mut Effects) {
         self.engine.send_replies(out);
-        self.move_new_clients(out);
+        let (guide, look) = self.guide();
+        guide.end_turn(&look, out);
     }
 }

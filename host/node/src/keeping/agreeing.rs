@@ -7,7 +7,7 @@ use super::inout::{Facts, Installed, Out, Rest};
 use super::own::Own;
 use super::transfer::{Installing, Need, Why};
 use crate::effects::KeeperWork;
-use crate::levels::WITH_FEW_BORDERS;
+use crate::reconfigure::WITH_FEW_BORDERS;
 use quorate_state::agreement::{Report as Said, Verdict};
 use quorate_state::checkpoint::{Image, Job, Kind, Place, Report};
 use quorate_state::transfer::{Answer, ServeInput};

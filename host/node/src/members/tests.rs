@@ -1,8 +1,8 @@
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Input, KeeperWork};
 use crate::keeping::{BorderConfig, CheckpointMode};
-use crate::levels::LevelConfig;
 use crate::node::Node;
+use crate::reconfigure::LevelConfig;
 use crate::recovered::Recovered;
 use crate::restoring::Restoring;
 use crate::seats::SeatLimits;

@@ -5,9 +5,9 @@ use super::*;
 use crate::effects::Input;
 use crate::keeping::{Found, In, Why};
 use crate::members::tests::{Host, Nothing, joins, r};
+use crate::reconfigure::Roster;
 use crate::recovered::Recovered;
 use crate::restoring::Restoring;
-use crate::roster::Roster;
 use quorate_admit::{Admission, Executed, Terms};
 use quorate_execute::Executor;
 use quorate_log::Record;
@@ -15,7 +15,7 @@ use quorate_order::OrderMessage;
 use quorate_order::raft::message::{Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_state::checkpoint::{Kind, Report};
 use quorate_state::store::Store;
-use quorate_types::{AgreedTime, Digest, RecordId, RequestNumber, Room, SessionId};
+use quorate_types::{AgreedTime, ConnId, Digest, RecordId, RequestNumber, Room, SessionId, View};
 use quorate_wire::{Batch, BatchHeader, RequestHeader, RequestKind, RequestProof};
 
 /// The log holds a stay that began and was never executed here, and a checkpoint of after it was fetched: its records are kept no
@@ -117,7 +117,7 @@ fn checkpoint(host: &mut Host) -> Input {
         generations: vec![Generation { instances: 3, first: Slot::new(5), base: Seq::new(8) }],
         instances: [(1, 5), (2, 5), (3, 1)].map(part).into(),
         roster: Roster::new(3),
-        level: WITH_INSTANCES,
+        level: 3,
         executor: parts.system.into(),
     };
     let (seq, digest) = (system.seq, Digest::new([7; 32]));

@@ -1,14 +1,8 @@
 //! Ranks follow from the table of sessions alone.
 
 use super::Ranks;
-use crate::config::NodeConfig;
-use crate::effects::{Effects, Input};
-use crate::members::tests::{Host, joins, r};
-use crate::recovered::Recovered;
-use crate::restoring::Restoring;
 use quorate_execute::{SessionLimits, SessionTable};
-use quorate_order::{OrderConfig, Protocol};
-use quorate_types::{AgreedTime, ClientId, ConnId};
+use quorate_types::{AgreedTime, ClientId};
 
 fn client(number: u64) -> ClientId {
     ClientId::new(number)
@@ -49,23 +43,4 @@ fn a_table_that_changed_a_little_is_not_read_again_for_one_client() {
         ranks.read_by_and_by(&table);
     }
     assert_eq!(ranks.of(client(905)), 5);
-}
-
-/// Nobody knows whose turn it is with a client before its first session: then it may have come to another instance that leads here.
-#[test]
-fn new_clients_move_to_the_instance_whose_turn_it_is() {
-    let order = OrderConfig::new(Protocol::RAFT, r(4), vec![r(4)], 6);
-    let config = NodeConfig { order, instances: 2, ..joins() };
-    let restoring = Restoring::new(config.clone(), Recovered::default()).expect("nothing was there");
-    let mut host = Host::restart(restoring, config);
-    host.step(Input::Deadline);
-    let (node, conn, mut out) = (&mut host.node, ConnId::new(7), Effects::new());
-    assert_eq!(node.led_count(), 2, "nobody else votes");
-    assert_eq!(node.instance_for(conn, &mut out), Some(0));
-    node.ranks.opened.push((conn, 5));
-    node.move_new_clients(&mut out);
-    assert_eq!(node.instance_for(conn, &mut out), Some(1), "its rank is odd");
-    assert!(!node.rebind(conn, 1, &mut out), "it is there");
-    assert!(!node.rebind(conn, 2, &mut out), "that leads nowhere");
-    assert_eq!(node.instance_for(conn, &mut out), Some(1));
 }

@@ -11,7 +11,7 @@
 //! As long as nothing changed there is only the number of replicas with which the cluster was made: then the configuration of each
 //! replica says who they are.
 //!
-//! INV-ROSTER-1: numbers grow by one; what ends is what began. Tests: `roster/tests.rs`.
+//! INV-ROSTER-1: numbers grow by one; what ends is what began. Tests: roster/tests.rs.
 
 use quorate_types::{MembershipId, ReplicaId, planted};
 use quorate_wire::{Membership, Memberships, SystemCommand};

@@ -17,19 +17,14 @@ fn a_program_works_at_its_levels_and_no_others() {
     assert!(own.check(0).is_err_and(|halt| halt.to_string().contains("version before")));
 }
 
-fn note(level: u32) -> Record {
-    let head = Bytes::copy_from_slice(&level.to_le_bytes());
-    Record { instance: NODE, kind: LEVEL, head, payload: Bytes::new() }
-}
-
 #[test]
 fn a_log_that_was_written_at_a_level_stops_programs_that_can_not_do_it() {
     let mut levels = Levels::default();
-    assert_eq!(levels.restore(&note(2), &level(1, 2)), Ok(()));
+    assert_eq!(levels.restore(&record(2), &level(1, 2)), Ok(()));
     assert_eq!(levels.noted, 2);
-    let stopped = levels.restore(&note(2), &level(1, 1));
+    let stopped = levels.restore(&record(2), &level(1, 1));
     assert_eq!(stopped, Err(Halt::FeatureLevel { cluster: 2, lowest: 1, highest: 1 }));
-    let cut = Record { head: note(2).head.slice(..3), ..note(2) };
+    let cut = Record { head: record(2).head.slice(..3), ..record(2) };
     assert!(matches!(levels.restore(&cut, &level(1, 2)), Err(Halt::LogInconsistent { .. })));
 }
 

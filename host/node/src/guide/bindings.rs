@@ -1,0 +1,75 @@
+//! Through which instance each client's connection goes: what one connection sends stays in order, and each lane has as many.
+//! Tests: bindings/tests.rs.
+
+use crate::links::lane_of;
+use quorate_types::ConnId;
+use std::collections::BTreeMap;
+
+/// Through which instance each client's connection goes, while it leads here.
+#[derive(Debug, Default)]
+pub(super) struct Bindings {
+    instances: BTreeMap<ConnId, usize>,
+    /// Connections that only read so far, and the lanes that they were given.
+    readers: BTreeMap<ConnId, u16>,
+}
+
+impl Bindings {
+    /// A connection that is bound to no instance reads: the lane that it is given, the one with the fewest, if it has none yet.
+    pub(super) fn lane_to_read(&mut self, conn: ConnId, lanes: u16) -> Option<u16> {
+        if lanes == 1 || self.instances.contains_key(&conn) || self.readers.contains_key(&conn) {
+            return None;
+        }
+        let mut counts = vec![0u32; usize::from(lanes)];
+        let bound = self.instances.values().map(|at| lane_of(*at, lanes));
+        for lane in bound.chain(self.readers.values().copied()) {
+            counts[usize::from(lane)] += 1;
+        }
+        let lane = (1..lanes).min_by_key(|lane| counts[usize::from(*lane)])?;
+        self.readers.insert(conn, lane);
+        Some(lane)
+    }
+
+    /// The instance of this connection, of those that lead here: as before.
+    pub(super) fn bound(&self, conn: ConnId, led: &[usize]) -> Option<usize> {
+        self.instances.get(&conn).copied().filter(|at| led.contains(at))
+    }
+
+    /// Another one for this connection: the one whose turn it is, or the one with the fewest.
+    pub(super) fn choose(&mut self, conn: ConnId, led: &[usize], turn: usize) -> Option<usize> {
+        let turn = Some(turn).filter(|at| led.contains(at));
+        let at = turn.or_else(|| led.iter().copied().min_by_key(|at| (self.count(*at), *at)))?;
+        self.bind(conn, at);
+        Some(at)
+    }
+
+    pub(super) fn bind(&mut self, conn: ConnId, at: usize) {
+        self.instances.insert(conn, at);
+        self.readers.remove(&conn);
+    }
+
+    /// Whether a connection is bound to another instance than this one.
+    pub(super) fn goes_on(&self, conn: ConnId, without: usize) -> bool {
+        self.instances.get(&conn).is_some_and(|at| *at != without)
+    }
+
+    /// How many connections are bound to an instance.
+    pub(super) fn count(&self, at: usize) -> usize {
+        self.instances.values().filter(|bound| **bound == at).count()
+    }
+
+    pub(super) fn is_bound(&self, conn: ConnId, at: usize) -> bool {
+        self.instances.get(&conn) == Some(&at)
+    }
+
+    pub(super) fn forget(&mut self, conn: ConnId) {
+        self.instances.remove(&conn);
+        self.readers.remove(&conn);
+    }
+
+    pub(super) fn forget_instance(&mut self, at: usize) {
+        self.instances.retain(|_, bound| *bound != at);
+    }
+}
+
+#[cfg(test)]
+mod tests;
