@@ -1,13 +1,13 @@
 //! Clients and operators: their frames go to admission, to the read path, or are answered at once.
 
-use crate::access::Permissions;
 use crate::effects::{Effect, Effects};
+use crate::gate::Conn;
+use crate::gate::Permissions;
+use crate::gate::Place;
 use crate::guide;
 use crate::leading;
 use crate::node::Node;
-use crate::peers::Conn;
 use crate::problems::Situation;
-use crate::seats::Place;
 use crate::status::{LogStatus, MemberStatus, NodeStatus, PeerStatus, SeatsStatus, SuspectStatus};
 use quorate_admit::{Executed, Suspect, Terms};
 use quorate_execute::{Executor, Lookup};
@@ -68,7 +68,7 @@ impl Node {
         let forbids = standing.settled;
         let terms = Terms { in_flight, room, room_soon, settled, forbids, answer_bytes_max };
         let executor = self.engine.executor();
-        let limits = conn.and_then(|conn| self.access.of(self.peers.identity(conn)));
+        let limits = conn.and_then(|conn| self.gate.rights(conn));
         let permits = |body: &[u8]| limits.is_none_or(|limits| may_run(executor, body, limits));
         let mut answer = Vec::new();
         if conn.is_some() {
@@ -142,12 +142,12 @@ impl Node {
             // Another replica answers.
             return self.engine.refuse_read(conn, read.read, ReadStatus::NoLeader);
         }
-        if let Some(limits) = self.access.of(self.peers.identity(conn))
+        if let Some(limits) = self.gate.rights(conn)
             && !self.engine.executor().uses_only(read.query, true, |used| limits.cover(used))
         {
             return self.engine.refuse_read(conn, read.read, ReadStatus::Forbidden);
         }
-        let owner = self.peers.seats.number(conn);
+        let owner = self.gate.peers().seats.number(conn);
         self.engine.read(now, (conn, owner), read);
     }
 
@@ -191,7 +191,7 @@ impl Node {
 
     /// Records what an operator asked for, and what came of it.
     pub(crate) fn audit(&self, conn: ConnId, what: String, outcome: String, out: &mut Effects) {
-        let who = match self.peers.identity(conn) {
+        let who = match self.gate.peers().identity(conn) {
             Some(identity) => identity.holder.to_string(),
             None => "an operator (connections are plain)".to_owned(),
         };
@@ -236,17 +236,17 @@ impl Node {
 
     /// Whether to let somebody in who comes from there. Whoever is not costs least when the host closes the connection at once.
     pub fn lets_in(&mut self, from: Option<IpAddr>) -> bool {
-        self.peers.lets_in(from)
+        self.gate.lets_in(from)
     }
 
     /// What a connection is, as far as the host has to know.
     pub fn place(&self, conn: ConnId) -> Place {
-        self.peers.place(conn)
+        self.gate.peers().place(conn)
     }
 
     /// The member at the other end of a connection, if it is one.
     pub fn member_at(&self, conn: ConnId) -> Option<ReplicaId> {
-        match self.peers.conn(conn)? {
+        match self.gate.peers().conn(conn)? {
             Conn::Dialed { replica, .. } | Conn::To(replica, _) | Conn::From(replica, _) => Some(replica),
             Conn::Stranger { .. } | Conn::Better(_) | Conn::Client(_) | Conn::Admin => None,
         }
@@ -279,17 +279,18 @@ impl Node {
     pub fn status(&self) -> NodeStatus {
         let order = self.first().status();
         let peers: Vec<PeerStatus> = self
-            .peers
+            .gate
+            .peers()
             .peers()
             .map(|(replica, address, connected, refusal)| PeerStatus {
                 replica: replica.number(),
                 address: address.to_owned(),
                 connected,
-                links: self.peers.standing(replica),
+                links: self.gate.peers().standing(replica),
                 refusal: refusal.map(str::to_owned),
             })
             .collect();
-        let seats = self.peers.seats_status();
+        let seats = self.gate.peers().seats_status();
         NodeStatus {
             replica: self.config.members.me().number(),
             cluster: self.config.members.cluster().to_string(),
@@ -300,7 +301,7 @@ impl Node {
             executed: self.engine.executor().seq().number(),
             agreed_time_ns: self.engine.executor().time().nanos(),
             sessions: self.engine.executor().session_count(),
-            connections: self.peers.others(),
+            connections: self.gate.peers().others(),
             seats: seats.clone(),
             queue_bytes: self.queue_bytes().max(self.intake.byte_len()),
             instances: self.instances_status(),
@@ -336,7 +337,7 @@ impl Node {
             batches: self.engine.counts().batches,
             reads: self.engine.counts().reads,
             lease: order.lease,
-            rejected: self.rejected,
+            rejected: self.gate.rejected(),
             problems: self.problems(&peers, &order, &seats),
             suspects: self.suspects(),
             signatures_checked: self.intake.signatures_checked(),

@@ -1,8 +1,8 @@
 //! What a node is told at its start.
 
+use crate::gate::SeatLimits;
 use crate::keeping::BorderConfig;
 use crate::reconfigure::LevelConfig;
-use crate::seats::SeatLimits;
 use quorate_admit::{AdmissionLimits, Members, ServedByReplicas};
 use quorate_execute::SessionLimits;
 use quorate_log::LogConfig;

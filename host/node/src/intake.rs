@@ -1,10 +1,10 @@
 //! What clients ask comes in here: stage 2 says what is to be done with it, and this file does that.
 
-use crate::access::Permissions;
 use crate::clients::may_run;
 use crate::config::NodeConfig;
 use crate::effects::{Effects, Event};
 use crate::engine::Engine;
+use crate::gate::Permissions;
 use crate::group::Group;
 use crate::node::Node;
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use quorate_wire::{
     Batch, ClientMessage, Frame, FrameKind, OutFrame, RequestHeader, RequestKind, write_position,
 };
 
-/// The gate that the configuration asks for.
+/// The intake that the configuration asks for.
 pub(crate) fn intake(config: &NodeConfig) -> Intake {
     let faults = config.order.faults;
     if !faults.may_lie() {
@@ -94,7 +94,7 @@ impl Facts for Standing<'_> {
 }
 
 impl Node {
-    /// Steps the gate, and gives what it wants done, in order.
+    /// Steps the intake, and gives what it wants done, in order.
     fn step_intake<R>(
         &mut self,
         now: Time,
@@ -105,14 +105,14 @@ impl Node {
             me: self.config.members.me(),
             groups: &self.groups,
             engine: &self.engine,
-            signatures_count: self.access.named.is_empty() && self.access.others.is_none(),
+            signatures_count: self.gate.permits_all(),
         };
         let mut outs = Vec::new();
         let given = step(&mut self.intake, &facts, &mut outs);
         (given, outs)
     }
 
-    /// Does what the gate wants done.
+    /// Does what the intake wants done.
     fn do_intake(&mut self, now: Time, outs: Vec<Out>, out: &mut Effects) {
         for wanted in outs {
             match wanted {
@@ -130,7 +130,7 @@ impl Node {
                     out.send(conn, OutFrame::new(FrameKind::Replies, &replies, vec![]));
                 }
                 Out::Reject { conn, why } => {
-                    if self.peers.conn(conn).is_some() {
+                    if self.gate.peers().conn(conn).is_some() {
                         self.reject(now, conn, why, out);
                     }
                 }
@@ -149,7 +149,7 @@ impl Node {
     /// All other members that are connected are to know these requests.
     fn say_to_all(&self, requests: &Bytes, out: &mut Effects) {
         for member in self.config.members.all() {
-            if let Some(conn) = self.peers.to(member.replica) {
+            if let Some(conn) = self.gate.peers().to(member.replica) {
                 out.send(conn, OutFrame::new(FrameKind::Requests, &[], vec![requests.clone()]));
             }
         }
@@ -195,7 +195,7 @@ impl Node {
         if let Err(text) = self.bind(conn, client, requests) {
             return self.reject(now, conn, text, out);
         }
-        let limits = self.access.of(self.peers.identity(conn)).cloned();
+        let limits = self.gate.rights(conn).cloned();
         let mode = self.engine.mode(conn);
         let (_, outs) = self.step_intake(now, |intake, facts, outs| {
             let Intake::Vouched(vouched) = intake else { return };

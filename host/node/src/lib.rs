@@ -13,30 +13,26 @@
 //!
 //! Tests: beside each part; whole clusters in check/sim, real processes in front/cli.
 
-mod access;
 mod clients;
 mod config;
 mod costs;
 mod effects;
 mod engine;
+mod gate;
 mod group;
 mod guide;
 mod intake;
 mod journal;
 mod keeping;
 mod leading;
-mod links;
-mod lives;
 mod members;
 mod merging;
 mod node;
 mod ordering;
-mod peers;
 mod problems;
 mod reconfigure;
 mod recovered;
 mod restoring;
-mod seats;
 mod state;
 mod status;
 mod stays;
@@ -45,10 +41,10 @@ mod ticks;
 mod trimmed;
 mod turn;
 
-pub use access::{Access, Permissions};
 pub use config::NodeConfig;
 pub use costs::{Costs, Had, Share};
 pub use effects::{Effect, Effects, Event, Input, KeeperWork, Unneeded};
+pub use gate::{Access, Permissions, Place, SeatLimits};
 pub use keeping::{BorderConfig, CheckpointMode, SegmentScrub};
 pub use node::Node;
 pub use quorate_admit::ServedByReplicas;
@@ -56,7 +52,6 @@ pub use quorate_merge::{Config as MergeConfig, Generation};
 pub use reconfigure::LevelConfig;
 pub use recovered::Recovered;
 pub use restoring::Restoring;
-pub use seats::{Place, SeatLimits};
 pub use status::{
     CheckpointStatus, InstanceStatus, InstancesStatus, LevelStatus, LogStatus, MemberLevel, MemberStatus,
     MembershipMember, MembershipStatus, NodeStatus, PeerStatus, SeatsStatus, SuspectStatus, TransferStatus,

@@ -23,8 +23,8 @@ macro_rules! look {
             config: &$node.config,
             groups: &$node.groups,
             merge: $node.engine.merge(),
-            peers: &$node.peers,
-            lives: &$node.lives,
+            peers: $node.gate.peers(),
+            lives: $node.gate.lives(),
             keeping: &$node.keeping,
             room,
             log_has_room: $node.journal.log().has_room(),
@@ -110,7 +110,7 @@ impl Node {
             }
             Out::OrderBorder => self.keeping.order_border(),
             Out::TellCaughtUp { to, at, replicas } => {
-                if let Some(conn) = self.peers.to(to) {
+                if let Some(conn) = self.gate.peers().to(to) {
                     out.send(conn, caught_up_frame(self.groups[at].id(), &replicas));
                 }
             }
@@ -194,13 +194,13 @@ impl Node {
         let used = self.reconfigure.roster().used().iter();
         let removed = used.filter(|id| !members.contains_key(id)).copied().collect();
         self.config.members.replace(number, known.collect(), lives, removed);
-        self.peers.meet(now, &self.config.members, out);
+        self.gate.meet(now, &self.config.members, out);
         if let Some(voters) = voters {
             let others = members.into_keys().collect();
             self.keep(now, In::Members { voters, others }, out);
         }
         self.spread_members(out);
-        for conn in self.peers.clients() {
+        for conn in self.gate.peers().clients() {
             self.tell_client(conn, out);
         }
         self.after_connections(now, out);
@@ -211,7 +211,7 @@ impl Node {
     fn spread_members(&mut self, out: &mut Effects) {
         if self.reconfigure.spreads(self.config.members.number()) {
             for member in self.config.members.others() {
-                if let Some(conn) = self.peers.to(member.replica) {
+                if let Some(conn) = self.gate.peers().to(member.replica) {
                     self.tell_members(conn, out);
                 }
             }

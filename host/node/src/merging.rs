@@ -7,8 +7,8 @@
 
 use crate::effects::{Effect, Effects};
 use crate::engine::{self, Done};
+use crate::gate::lane_of;
 use crate::group::Group;
-use crate::links::lane_of;
 use crate::node::Node;
 use crate::status::{InstanceStatus, InstancesStatus};
 use quorate_merge::{INSTANCES_MAX, Position, RecordIndex, SLOT_MAX};
@@ -132,7 +132,7 @@ impl Node {
                 self.after_order(now, out);
             }
         }
-        let (instances, peers) = (&self.groups, &self.peers);
+        let (instances, peers) = (&self.groups, self.gate.peers());
         let mut told: Vec<ReplicaId> = Vec::new();
         self.engine.asks(|instance, place| {
             let at = usize::from(instance.number()).saturating_sub(1);

@@ -1,16 +1,14 @@
 //! The node: what it owns, and which part of it takes which input.
 
-use crate::access::Access;
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event, Input};
 use crate::engine::{self, Engine};
+use crate::gate::{self, Access, Change, Conn, Gate};
 use crate::group::Group;
 use crate::guide::Guide;
 use crate::journal::Journal;
 use crate::keeping::{In, Keeping, Why};
 use crate::leading::{self, Leading};
-use crate::lives::Lives;
-use crate::peers::{Change, Conn, Peers, Us};
 use crate::reconfigure::Reconfigure;
 use crate::stays::Stays;
 use crate::trimmed::Trimming;
@@ -20,28 +18,21 @@ use quorate_execute::Executor;
 use quorate_log::{AppendError, Record};
 use quorate_merge::INSTANCES_MAX;
 use quorate_order::{Input as OrderInput, Nature, OrderMessage};
-use quorate_types::{ClientId, ConnId, Halt, MembershipId, RecordId, ReplicaId, Time, Trust, View};
-use quorate_wire::{
-    Frame, FrameKind, Hello, Memberships, Refusal, RefusalReason, Role, Sight, StateMessage, Verified,
-    read_room,
-};
+use quorate_types::{ClientId, ConnId, Halt, MembershipId, ReplicaId, Time, Trust, View};
+use quorate_wire::{Frame, FrameKind, Hello, Memberships, Role, Sight, StateMessage, Verified, read_room};
 
 /// One lane of a replica: every stage of it, all instances, no I/O.
 pub struct Node {
     pub(crate) config: NodeConfig,
     /// What the protocol is like, as it is configured.
     pub(crate) nature: Nature,
-    pub(crate) peers: Peers,
-    pub(crate) access: Access,
+    pub(crate) gate: Gate,
     /// Those of instance 1, 2, ...
     pub(crate) groups: Vec<Group>,
     pub(crate) engine: Engine,
     pub(crate) guide: Guide,
     pub(crate) stays: Stays,
-    pub(crate) lives: Lives,
     pub(crate) reconfigure: Reconfigure,
-    /// This replica's life, and the record that must be durable before anybody hears of it.
-    pub(crate) own_life: (u64, RecordId),
     pub(crate) journal: Journal,
     pub(crate) turn: Turn,
     pub(crate) intake: Intake,
@@ -51,8 +42,6 @@ pub struct Node {
     pub(crate) trimming: Option<Trimming>,
     /// The time of the last step.
     pub(crate) now: Time,
-    /// What broke a rule since the start of the process.
-    pub(crate) rejected: u64,
 }
 
 impl Node {
@@ -65,7 +54,7 @@ impl Node {
 
     /// Says which clients may use which keys; without a word all may use all.
     pub fn permit(&mut self, access: Access) {
-        self.access = access;
+        self.gate.permit(access);
     }
 
     /// Begins: dials the others, starts the protocol. What recovery rewrote is synced by now.
@@ -73,9 +62,9 @@ impl Node {
         self.engine.start(now);
         self.keep(now, In::Begin, out);
         self.on_log_damage(now, out);
-        let (life, record) = self.lives.begin(self.config.members.me(), self.config.seed);
-        let id = record.map_or(RecordId::ZERO, |record| self.write_life(record, out));
-        self.own_life = (life, id);
+        if let Some(record) = self.gate.begin(self.config.members.me(), self.config.seed) {
+            self.write_life(record, out);
+        }
         self.begin(now, out);
         self.dial(now, out);
         self.on_turn_end(now, out);
@@ -101,13 +90,10 @@ impl Node {
     }
 
     /// Writes down whose life is whose. There is always room: it happens before anything else is written.
-    fn write_life(&mut self, record: Record, out: &mut Effects) -> RecordId {
+    fn write_life(&mut self, record: Record, out: &mut Effects) {
         match self.journal.note(record) {
-            Ok(id) => id,
-            Err(why) => {
-                out.push(Effect::Halt(Halt::LogWriteFailed { why: why.to_string() }));
-                RecordId::ZERO
-            }
+            Ok(id) => self.gate.wrote_life(id),
+            Err(why) => out.push(Effect::Halt(Halt::LogWriteFailed { why: why.to_string() })),
         }
     }
 
@@ -145,18 +131,16 @@ impl Node {
             return Vec::new();
         }
         let members = self.config.members.all().iter().map(|member| member.replica);
-        members.filter(|replica| !self.lives.is_known(*replica)).collect()
+        members.filter(|replica| !self.gate.lives().is_known(*replica)).collect()
     }
 
     /// Dials who is due, once this replica's own life is durable: nobody may hear of one that a crash could take back.
     fn dial(&mut self, now: Time, out: &mut Effects) {
-        if self.may_speak() {
-            self.peers.on_deadline(now, &self.config, out);
-        }
+        self.step_gate(now, gate::In::Deadline, out);
     }
 
-    fn may_speak(&self) -> bool {
-        self.journal.log().durable() >= self.own_life.1
+    fn step_gate(&mut self, now: Time, input: gate::In, out: &mut Effects) {
+        self.gate.step(now, (&self.config, self.journal.log().durable()), input, out);
     }
 
     /// Reacts to one input. `now` was read after what the input brings had arrived; that of [`Input::TurnEnd`] after everything in
@@ -179,17 +163,20 @@ impl Node {
             }
             Input::Prepared { segment, result } => self.on_prepared(now, segment, result, out),
             Input::Loaded { load, records } => self.on_loaded(now, load, &records, out),
-            Input::Accepted { conn, from } => self.peers.on_accepted(now, conn, from, &self.config, out),
-            Input::Identified { conn, identity } => self.peers.on_identified(conn, identity),
+            Input::Accepted { conn, from } => self.step_gate(now, gate::In::Accepted { conn, from }, out),
+            Input::Identified { conn, identity } => {
+                self.step_gate(now, gate::In::Identified { conn, identity }, out)
+            }
             Input::Unsafe { conn, why } => {
-                self.rejected += 1;
-                self.peers.on_unsafe(now, conn, why, out);
+                self.step_gate(now, gate::In::Unsafe { conn, why }, out);
                 self.on_closed(now, conn, out);
             }
             Input::Dialed { conn, replica, link } => {
-                self.peers.on_dialed(now, conn, (replica, link), &self.config, self.own_life.0, out)
+                self.step_gate(now, gate::In::Dialed { conn, replica, link }, out)
             }
-            Input::DialFailed { replica, link } => self.peers.on_dial_failed(now, (replica, link)),
+            Input::DialFailed { replica, link } => {
+                self.step_gate(now, gate::In::DialFailed { replica, link }, out)
+            }
             Input::Closed(conn) => self.on_closed(now, conn, out),
             Input::Scrubbed { segment, result } => self.keep(now, In::Scrubbed { segment, result }, out),
             Input::Kept(report) => self.keep(now, In::Kept(report), out),
@@ -199,7 +186,7 @@ impl Node {
 
     /// When to call again with [`Input::Deadline`], if nothing arrives first.
     pub fn deadline(&self) -> Option<Time> {
-        let peers = self.may_speak().then(|| self.peers.deadline()).flatten();
+        let peers = self.gate.deadline(self.journal.log().durable());
         let (reads, state) = (self.engine.reads_deadline(), self.keeping.deadline());
         let stall = self.journal.disk().stalls_at();
         let raise = self.reconfigure.deadline(&self.config.level);
@@ -269,7 +256,7 @@ impl Node {
     }
 
     fn on_frame(&mut self, now: Time, conn: ConnId, frame: Frame, out: &mut Effects) {
-        match self.peers.conn(conn) {
+        match self.gate.peers().conn(conn) {
             Some(Conn::From(replica, _)) => self.on_peer_frame(now, conn, replica, frame, out),
             Some(Conn::Better(_)) => {
                 // What else it sends is for a member.
@@ -283,29 +270,26 @@ impl Node {
             Some(Conn::Admin) => self.on_admin_frame(now, conn, frame, out),
             Some(Conn::Stranger { .. }) => {
                 let notice = self.notice_for(client_of(&frame));
-                let us = Us { config: &self.config, notice, lives: &self.lives };
-                let known = self.peers.on_hello(now, conn, frame, &us, out);
-                if let Some((replica, life)) = known
-                    && let Some(record) = self.lives.learn(replica, life)
-                {
+                let known = self.gate.hello(now, (conn, frame), (&self.config, notice), out);
+                if let Some((replica, record)) = known {
                     match self.journal.note(record) {
                         // Before the cluster began there is always room. Later it is a replica that joins, whose life counts from
                         // the membership on that makes it a voter.
-                        Err(AppendError::NoRoom) if self.has_begun() => self.lives.unlearn(replica),
+                        Err(AppendError::NoRoom) if self.has_begun() => self.gate.unlearn(replica),
                         Err(why) => {
                             out.push(Effect::Halt(Halt::LogWriteFailed { why: why.to_string() }));
                         }
                         Ok(_) => self.begin(now, out),
                     }
                 }
-                if let Some(Conn::Client(_)) = self.peers.conn(conn) {
+                if let Some(Conn::Client(_)) = self.gate.peers().conn(conn) {
                     self.tell_client(conn, out);
                 }
                 self.after_connections(now, out);
             }
             Some(Conn::Dialed { replica, link, .. }) => {
-                self.peers.on_answer(now, conn, (replica, link), frame, &self.config, out);
-                if self.peers.to(replica) == Some(conn) {
+                self.step_gate(now, gate::In::Answer { conn, replica, link, frame }, out);
+                if self.gate.peers().to(replica) == Some(conn) {
                     self.tell_members(conn, out);
                 }
                 self.after_connections(now, out);
@@ -325,7 +309,7 @@ impl Node {
         frame: Frame,
         out: &mut Effects,
     ) {
-        self.peers.heard(now, replica);
+        self.step_gate(now, gate::In::Heard(replica), out);
         if frame.kind == FrameKind::State {
             return match StateMessage::decode(frame.payload) {
                 Ok(message) => self.keep(now, In::Heard { from: replica, message }, out),
@@ -385,12 +369,7 @@ impl Node {
 
     /// A connection broke the rules: it is counted and closed.
     pub(crate) fn reject(&mut self, now: Time, conn: ConnId, text: String, out: &mut Effects) {
-        self.rejected += 1;
-        out.event(Event::Rejected { conn, text: text.clone() });
-        if matches!(self.peers.conn(conn), Some(Conn::Client(_) | Conn::Admin)) {
-            out.send(conn, Refusal { reason: RefusalReason::NoHello, text }.frame());
-        }
-        out.push(Effect::Close(conn));
+        self.gate.reject(conn, text, out);
         self.on_closed(now, conn, out);
     }
 
@@ -398,14 +377,13 @@ impl Node {
         self.engine.step(engine::In::Closed(conn));
         self.guide.forget(conn);
         self.keep(now, In::Left(conn), out);
-        self.peers.on_closed(now, conn);
+        self.step_gate(now, gate::In::Closed(conn), out);
         self.after_connections(now, out);
     }
 
     /// Tells the protocol which members came and went.
     pub(crate) fn after_connections(&mut self, now: Time, out: &mut Effects) {
-        self.peers.orphans.drain(..).for_each(|conn| out.push(Effect::Close(conn)));
-        for change in std::mem::take(&mut self.peers.changes) {
+        for change in self.gate.changes(out) {
             match change {
                 Change::Up(replica) => {
                     out.event(Event::PeerUp(replica));
@@ -433,7 +411,7 @@ impl Node {
     fn connect(&mut self, now: Time, replica: ReplicaId) {
         self.leading.majority_changed();
         for (at, instance) in self.groups.iter_mut().enumerate() {
-            if self.peers.is_up_in(replica, at) {
+            if self.gate.peers().is_up_in(replica, at) {
                 instance.connects(now, replica);
             }
         }

@@ -101,7 +101,7 @@ impl Node {
             OrderEffect::ReadFailed { read } => self.engine.step(engine::In::ReadFailed(read)),
             OrderEffect::Load { load, records } => self.journal.load(volume, load, &records, out),
             OrderEffect::Rejected { from, why } => {
-                self.rejected += 1;
+                self.gate.count_wrong();
                 self.intake.note(now, from, &why);
                 out.event(Event::Refused {
                     text: format!("{from} sent what the protocol does not know: {why}"),
@@ -113,7 +113,7 @@ impl Node {
 
     fn send(&self, at: usize, to: ReplicaId, message: &OrderMessage, out: &mut Effects) {
         // A message to somebody who is not connected is lost, as it would be on the way.
-        if let Some(conn) = self.peers.way(to, at) {
+        if let Some(conn) = self.gate.peers().way(to, at) {
             out.send(conn, message.frame(self.groups[at].id()));
         }
     }
@@ -180,12 +180,12 @@ impl Node {
         self.intake_led(now, at, rotated);
         if self.may_lie() {
             // Clients ask all replicas, whoever leads, and some of them the leader first.
-            for conn in self.peers.clients() {
+            for conn in self.gate.peers().clients() {
                 out.send(conn, self.leader_notice(conn).frame());
             }
             return;
         }
-        for conn in self.peers.clients() {
+        for conn in self.gate.peers().clients() {
             // Whoever waits here asks the new leader again, which then answers.
             if !many || self.guide.is_bound(conn, at) {
                 self.engine.step(engine::In::Unbound(conn));

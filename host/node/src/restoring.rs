@@ -1,17 +1,15 @@
 //! A node begins: what an earlier run left in its checkpoints and in the log is taken back before anything is said.
 
-use crate::access::Access;
 use crate::config::NodeConfig;
 use crate::engine::{Engine, EngineConfig};
+use crate::gate::{Gate, Lives, NODE};
 use crate::group::{BORN, Birth, Group};
 use crate::guide::Guide;
 use crate::journal::{Journal, Volumes};
 use crate::keeping::{self, Keeping, Left};
 use crate::leading::Leading;
-use crate::lives::{Lives, NODE};
 use crate::merging::FIRST;
 use crate::node::Node;
-use crate::peers::Peers;
 use crate::reconfigure::{LEVEL, Levels, Reconfigure, Roster};
 use crate::recovered::Recovered;
 use crate::stays::{Stays, born, new_instance};
@@ -233,22 +231,18 @@ impl Restoring {
         let journal = Journal::new(log, config.log.sync, config.disk_stall, volumes);
         let engine = Engine::new(&engine_config(&config), merge, executor);
         let mut node = Node {
-            peers: Peers::new(&config),
-            access: Access::default(),
+            gate: Gate::new(&config, lives),
             turn: Turn::new(),
             intake: crate::intake::intake(&config),
             leading: Leading::default(),
             keeping: Keeping::new(&config, left),
             trimming: None,
             now: Time::ZERO,
-            rejected: 0,
             stays: Stays::new(engine.merge().generation(), others),
             groups,
             engine,
             guide: Guide::default(),
-            lives,
             reconfigure: Reconfigure::new(roster, levels),
-            own_life: (0, RecordId::ZERO),
             journal,
             nature: config.order.nature(),
             config,

@@ -58,7 +58,7 @@ impl Node {
                 }
             }
             Out::Reject { conn, why } => self.reject(now, conn, why.into(), out),
-            Out::CountWrong => self.rejected += 1,
+            Out::CountWrong => self.gate.count_wrong(),
             Out::Say { text, bad } => out.event(Event::State { text, bad }),
             Out::Halt(halt) => out.push(Effect::Halt(halt)),
             Out::CopyAhead => {
@@ -88,7 +88,7 @@ impl Node {
     }
 
     fn tell(&self, to: ReplicaId, message: &StateMessage, out: &mut Effects) {
-        if let Some(conn) = self.peers.to(to) {
+        if let Some(conn) = self.gate.peers().to(to) {
             out.send(conn, message.frame());
         }
     }
@@ -154,7 +154,8 @@ impl Node {
     /// A checkpoint is fetched, with what is here already, from whoever is connected.
     fn begin_fetch(&mut self, now: Time, mut need: Need, out: &mut Effects) {
         need.local = need.local.or_else(|| self.engine.executor().objects());
-        let connected = self.peers.peers().filter(|(_, _, up, _)| *up).map(|(replica, ..)| replica).collect();
+        let connected =
+            self.gate.peers().peers().filter(|(_, _, up, _)| *up).map(|(replica, ..)| replica).collect();
         self.keep(now, In::Fetch { need, connected }, out);
     }
 

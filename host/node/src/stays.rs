@@ -175,7 +175,8 @@ impl Node {
         instance.touch();
         let (id, leader) = (instance.id(), instance.leader());
         self.engine.step(engine::In::Led(id, self.role_of(leader)));
-        let up = self.peers.peers().map(|(id, ..)| id).filter(|id| self.peers.is_up_in(*id, at));
+        let up =
+            self.gate.peers().peers().map(|(id, ..)| id).filter(|id| self.gate.peers().is_up_in(*id, at));
         let up: BTreeSet<ReplicaId> = up.collect();
         self.step_in(at, now, OrderInput::Listeners(self.listeners()));
         self.groups[at].finds(now, up);
@@ -215,7 +216,7 @@ impl Node {
                 self.leave(at, base);
             }
         }
-        for conn in self.peers.clients() {
+        for conn in self.gate.peers().clients() {
             // Whoever waits for one that went asks again.
             self.engine.step(engine::In::Unbound(conn));
         }

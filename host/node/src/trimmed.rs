@@ -5,8 +5,8 @@
 
 use crate::effects::{Effect, Effects};
 use crate::engine;
+use crate::gate::NODE;
 use crate::group::Group;
-use crate::lives::NODE;
 use crate::node::Node;
 use bytes::Bytes;
 use quorate_log::Record;
@@ -62,7 +62,7 @@ impl Node {
     /// again first: the lives of the members here, view and vote by the protocol.
     pub(crate) fn trim(&mut self, now: Time, seq: Seq, records: Vec<Slot>, out: &mut Effects) {
         let mut trimming = Trimming { lives: None, lives_end: self.journal.log().appended() };
-        for record in self.lives.all() {
+        for record in self.gate.lives().all() {
             match self.journal.note(record) {
                 Ok(id) => {
                     trimming.lives = trimming.lives.or(Some(id));

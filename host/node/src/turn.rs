@@ -38,7 +38,7 @@ macro_rules! look {
             nature: $node.nature,
             groups: &$node.groups,
             merge: $node.engine.merge(),
-            peers: &$node.peers,
+            peers: $node.gate.peers(),
             room: $node.journal.room(),
             disk_full: $node.journal.disk().is_full(),
             sound: $node.keeping.sound(),
@@ -99,17 +99,22 @@ impl Node {
 
     /// The guide, and what it may know of the others.
     pub(crate) fn guide(&mut self) -> (&mut Guide, guide::Look<'_>) {
-        let (config, groups, engine, peers) = (&self.config, &self.groups, &self.engine, &self.peers);
+        let (config, groups, engine, peers) = (&self.config, &self.groups, &self.engine, self.gate.peers());
         (&mut self.guide, guide::Look { config, groups, engine, peers })
     }
 
     fn guide_look(&self) -> guide::Look<'_> {
-        guide::Look { config: &self.config, groups: &self.groups, engine: &self.engine, peers: &self.peers }
+        guide::Look {
+            config: &self.config,
+            groups: &self.groups,
+            engine: &self.engine,
+            peers: self.gate.peers(),
+        }
     }
 
     /// Where a client finds somebody who leads.
     pub(crate) fn leader_notice(&self, conn: ConnId) -> LeaderNotice {
-        self.notice_for(self.peers.client(conn))
+        self.notice_for(self.gate.peers().client(conn))
     }
 
     /// The same, for whoever has not been let in yet.
@@ -200,7 +205,7 @@ impl Node {
     fn run_reads(&mut self, now: Time) {
         // They expire, or are answered once the state is sound again.
         if self.keeping.sound() {
-            let seats = &self.peers.seats;
+            let seats = &self.gate.peers().seats;
             self.engine.run_reads(now, |conn| seats.number(conn));
         }
     }

@@ -1,8 +1,8 @@
-//! How what clients ask comes in: two gates of one shape. Where replicas only crash, a client asks the leader, and the leader's word is
+//! How what clients ask comes in: two intakes of one shape. Where replicas only crash, a client asks the leader, and the leader's word is
 //! enough ([`Intake::Plain`]). Where they may lie, a client asks all of them, and each vouches for what it heard itself ([`Vouched`]).
 //!
-//! A gate is stepped by what happens and says what is to be done ([`Out`]), in order. The caller does it and asks nothing. What arrives goes to the
-//! leader's open batch at once where the gate is plain; else [`Vouched::arrived`] takes it.
+//! An intake is stepped by what happens and says what is to be done ([`Out`]), in order. The caller does it and asks nothing. What arrives goes to the
+//! leader's open batch at once where the intake is plain; else [`Vouched::arrived`] takes it.
 
 use crate::facts::{Facts, Sessions};
 use crate::vouched::{Suspect, Vouched};
@@ -13,7 +13,7 @@ use quorate_types::{
 };
 use quorate_wire::{AnswerMode, Batch, ReplyStatus, RequestHeader, RequestKind, RequestProof, SharedKey};
 
-/// What a gate wants done.
+/// What an intake wants done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Out {
     /// Requests for an instance; nobody waits at a connection for what admission says of them.
@@ -85,7 +85,7 @@ pub struct Sender<'a> {
     pub permits: &'a dyn Fn(&RequestHeader, &[u8]) -> bool,
 }
 
-/// The gate of a replica.
+/// The intake of a replica.
 #[derive(Debug)]
 pub enum Intake {
     /// Replicas crash at most.

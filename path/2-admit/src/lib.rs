@@ -4,7 +4,7 @@
 //! In: frames from connections. Out: verified messages and sealed batches, both for stage 3 (order). Execution, not
 //! admission, decides what is a duplicate; admission only spares the log what this leader knows to be one.
 //!
-//! Requests come in by one of two gates of one shape (`intake.rs`): where replicas only crash the leader's word is enough, where they may lie
+//! Requests come in by one of two intakes of one shape (`intake.rs`): where replicas only crash the leader's word is enough, where they may lie
 //! each vouches for what it heard itself (`vouched/`).
 //! Tests: `admission/tests.rs`, `vouched/tests.rs` and those beside its parts, `peers/tests.rs`.
 

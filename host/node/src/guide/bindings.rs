@@ -1,7 +1,7 @@
 //! Through which instance each client's connection goes: what one connection sends stays in order, and each lane has as many.
 //! Tests: bindings/tests.rs.
 
-use crate::links::lane_of;
+use crate::gate::lane_of;
 use quorate_types::ConnId;
 use std::collections::BTreeMap;
 

@@ -11,8 +11,8 @@ mod rooms;
 mod sights;
 
 use crate::config::NodeConfig;
+use crate::gate::Peers;
 use crate::group::Group;
-use crate::peers::Peers;
 use quorate_merge::Merge;
 use quorate_order::Nature;
 use quorate_types::{ConnId, ReplicaId, Room, Span, Time, planted};

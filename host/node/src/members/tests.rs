@@ -1,11 +1,11 @@
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Input, KeeperWork};
+use crate::gate::SeatLimits;
 use crate::keeping::{BorderConfig, CheckpointMode};
 use crate::node::Node;
 use crate::reconfigure::LevelConfig;
 use crate::recovered::Recovered;
 use crate::restoring::Restoring;
-use crate::seats::SeatLimits;
 use quorate_admit::{AdmissionLimits, Member as Known, Members};
 use quorate_execute::{
     CheckpointError, CheckpointSink, CheckpointSource, Context, ReplySink, Service, SessionLimits,

@@ -9,7 +9,7 @@
 //! INV-LEVEL-1: what depends on the level follows from the executed commands, never from the own program. Tests: levels/tests.rs,
 //! check/sim, front/cli/tests/hurt/upgrades.rs.
 
-use crate::lives::NODE;
+use crate::gate::NODE;
 use bytes::Bytes;
 use quorate_admit::Ids;
 use quorate_log::Record;

@@ -24,10 +24,10 @@ pub(crate) use standing::Directory;
 
 use crate::config::NodeConfig;
 use crate::effects::Event;
+use crate::gate::Lives;
+use crate::gate::Peers;
 use crate::group::Group;
 use crate::keeping::Keeping;
-use crate::lives::Lives;
-use crate::peers::Peers;
 use caught_up::CaughtUp;
 use levels::WITH_INSTANCES;
 use quorate_admit::Member as Known;

@@ -48,7 +48,7 @@ pub const AHEAD_MAX: Span = Span::from_secs(10);
 /// More bytes of answers than this are not put together for one frame of requests.
 const ANSWER_BYTES: usize = 1 << 20;
 
-/// What the gate is told once.
+/// What the intake is told once.
 #[derive(Clone, Debug)]
 pub struct VouchedConfig {
     /// Part of everything that clients sign.
@@ -95,7 +95,7 @@ struct Evidence {
     at: Time,
 }
 
-/// The gate of a replica among others that may lie; see the module.
+/// The intake of a replica among others that may lie; see the module.
 #[derive(Debug)]
 pub struct Vouched {
     config: VouchedConfig,

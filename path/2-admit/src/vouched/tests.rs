@@ -8,7 +8,7 @@ use quorate_wire::{AnswerMode, Batch, BatchHeader, RequestProof, write_request};
 
 pub(super) const LIMITS: HeardLimits = HeardLimits { bytes_max: 4096, client_bytes_max: 1024, window: 16 };
 
-/// The gate of the first of four members, one of which may lie.
+/// The intake of the first of four members, one of which may lie.
 pub(super) fn vouched(cluster: ClusterId, heard: HeardLimits, checks: RequestChecks) -> Vouched {
     Vouched::new(VouchedConfig {
         cluster,
@@ -125,21 +125,21 @@ fn batch(requests: &[Bytes]) -> Batch {
     Batch::seal(bytes, BatchHeader { time: AgreedTime::ZERO, seed: 0, count, border: false, base: None })
 }
 
-fn arrive(gate: &mut Vouched, now: Time, replica: &Replica, requests: &Bytes) -> Vec<Out> {
+fn arrive(intake: &mut Vouched, now: Time, replica: &Replica, requests: &Bytes) -> Vec<Out> {
     let mut out = Vec::new();
     let from = Sender { conn: ConnId::FIRST, client: ALICE, mode: AnswerMode::Full, permits: &|_, _| true };
-    gate.arrived(now, replica, &from, requests, &mut out);
+    intake.arrived(now, replica, &from, requests, &mut out);
     out
 }
 
-/// The gate alone, from a request to the word for the proposal that holds it.
+/// The intake alone, from a request to the word for the proposal that holds it.
 #[test]
 fn what_a_client_asked_here_is_vouched_for_and_nothing_else_is() {
-    let (mut gate, here) = (usual(), replica(false));
+    let (mut intake, here) = (usual(), replica(false));
     let (request, digest) = (pays(1, "pay bob 5"), Digest::new([7; 32]));
-    let examine = |gate: &mut Vouched, request: &Bytes| {
+    let examine = |intake: &mut Vouched, request: &Bytes| {
         let mut out = Vec::new();
-        gate.examine(
+        intake.examine(
             at(1),
             &here,
             (ONE, Slot::FIRST, digest),
@@ -148,41 +148,41 @@ fn what_a_client_asked_here_is_vouched_for_and_nothing_else_is() {
         );
         out
     };
-    assert_eq!(examine(&mut gate, &request), [], "nobody asked for that here");
-    assert_eq!(gate.held_back(), 1);
-    assert_eq!(arrive(&mut gate, at(2), &here, &request), [], "it does not lead");
+    assert_eq!(examine(&mut intake, &request), [], "nobody asked for that here");
+    assert_eq!(intake.held_back(), 1);
+    assert_eq!(arrive(&mut intake, at(2), &here, &request), [], "it does not lead");
     let mut out = Vec::new();
-    gate.vouch(at(2), &here, &mut out);
+    intake.vouch(at(2), &here, &mut out);
     let waited = Some(Waited { since: at(2), full: false });
     assert_eq!(out, [Out::Vouched { instance: ONE, slot: Slot::FIRST, digest, waited }]);
-    assert_eq!(examine(&mut gate, &pays(1, "pay eve 5")), [], "altered");
-    gate.invariants();
+    assert_eq!(examine(&mut intake, &pays(1, "pay eve 5")), [], "altered");
+    intake.invariants();
 }
 
 /// A leader is given what arrives at once; what waits for long is watched, said to all when that does not help, and forgotten once executed.
 #[test]
 fn what_waits_is_given_watched_and_said() {
-    let (mut gate, leader) = (usual(), replica(true));
+    let (mut intake, leader) = (usual(), replica(true));
     let request = pays(1, "pay bob 5");
     let admit = Out::Admit { instance: ONE, requests: request.clone() };
-    assert_eq!(arrive(&mut gate, at(1), &leader, &request), std::slice::from_ref(&admit));
+    assert_eq!(arrive(&mut intake, at(1), &leader, &request), std::slice::from_ref(&admit));
     let follower = replica(false);
     let mut out = Vec::new();
-    assert!(gate.deadline().is_some_and(|look| look > at(1)) && gate.look(at(2), &follower, &mut out));
+    assert!(intake.deadline().is_some_and(|look| look > at(1)) && intake.look(at(2), &follower, &mut out));
     let name = quorate_auth::digest_of_request(&request);
     assert_eq!(out, [Out::Watch { instance: ONE, name }]);
     let mut out = Vec::new();
-    gate.overdue(name, &mut out);
+    intake.overdue(name, &mut out);
     let number = RequestNumber::FIRST;
     assert_eq!(out, [Out::Overdue { session: SESSION, number }, Out::Say(request.clone())]);
     let mut out = Vec::new();
-    assert!(gate.look(at(3), &leader, &mut out));
+    assert!(intake.look(at(3), &leader, &mut out));
     assert_eq!(out, [admit], "once more, when it leads");
-    gate.executed(None, SESSION, number, ReplyStatus::Done);
+    intake.executed(None, SESSION, number, ReplyStatus::Done);
     let mut out = Vec::new();
-    assert!(gate.look(at(4), &follower, &mut out));
+    assert!(intake.look(at(4), &follower, &mut out));
     assert_eq!(out, [Out::Unwatch { instance: ONE, name }]);
-    assert_eq!((gate.byte_len(), gate.deadline()), (0, None));
+    assert_eq!((intake.byte_len(), intake.deadline()), (0, None));
 }
 
 fn at(seconds: u64) -> Time {
@@ -191,18 +191,18 @@ fn at(seconds: u64) -> Time {
 
 #[test]
 fn a_leader_may_not_let_time_run_away() {
-    let mut gate = usual();
+    let mut intake = usual();
     let step = Span::from_secs(6);
-    assert!(gate.may_be_ahead(at(100), step), "clocks differ");
-    gate.pulled(at(100), step);
-    assert!(!gate.may_be_ahead(at(100), step), "twelve seconds in no time");
-    assert!(gate.may_be_ahead(at(100), Span::from_secs(4)));
-    assert!(gate.may_be_ahead(at(100), Span::ZERO), "what is not ahead is always welcome");
-    assert!(gate.may_be_ahead(at(103), step), "in the long run twice as fast as real time");
+    assert!(intake.may_be_ahead(at(100), step), "clocks differ");
+    intake.pulled(at(100), step);
+    assert!(!intake.may_be_ahead(at(100), step), "twelve seconds in no time");
+    assert!(intake.may_be_ahead(at(100), Span::from_secs(4)));
+    assert!(intake.may_be_ahead(at(100), Span::ZERO), "what is not ahead is always welcome");
+    assert!(intake.may_be_ahead(at(103), step), "in the long run twice as fast as real time");
     // Who catches up sees years in a moment, and is not deaf for years after that.
-    gate.pulled(at(103), Span::from_secs(1 << 30));
-    assert!(!gate.may_be_ahead(at(104), step));
-    assert!(gate.may_be_ahead(at(109), step));
+    intake.pulled(at(103), Span::from_secs(1 << 30));
+    assert!(!intake.may_be_ahead(at(104), step));
+    assert!(intake.may_be_ahead(at(109), step));
 }
 
 #[test]
@@ -259,10 +259,10 @@ fn what_there_is_no_room_for_is_seen_by_the_proposal_that_waits() {
 
 #[test]
 fn evidence_is_counted_by_member() {
-    let mut gate = usual();
-    gate.note(at(1), ReplicaId::new(2), &Reject::NotAllowed("one"));
-    gate.note(at(1), ReplicaId::new(2), &Reject::NotAllowed("two"));
-    let evidence = &gate.evidence[&ReplicaId::new(2)];
+    let mut intake = usual();
+    intake.note(at(1), ReplicaId::new(2), &Reject::NotAllowed("one"));
+    intake.note(at(1), ReplicaId::new(2), &Reject::NotAllowed("two"));
+    let evidence = &intake.evidence[&ReplicaId::new(2)];
     assert_eq!(evidence.count, 2);
     assert!(evidence.what.contains("two"));
 }
@@ -270,29 +270,29 @@ fn evidence_is_counted_by_member() {
 /// A leader that proposes a session's requests out of order has none of them forgotten.
 #[test]
 fn what_came_before_its_turn_is_not_done() {
-    let mut gate = usual();
+    let mut intake = usual();
     let (session, client) = (SessionId { index: 2, generation: 1 }, ClientId::new(9));
     for number in [5, 6, 7] {
         let mut bytes = Vec::new();
         let commands = ItemsBuilder::new();
         write_request(&mut bytes, session, RequestNumber::new(number), RequestNumber::FIRST, &commands);
         let (header, ..) = Requests::new(&bytes).flatten().next().unwrap();
-        assert!(gate.heard.hear(at(1), Owner::Open(client), &header, Bytes::from(bytes.clone())));
+        assert!(intake.heard.hear(at(1), Owner::Open(client), &header, Bytes::from(bytes.clone())));
     }
-    gate.executed(None, session, RequestNumber::new(7), ReplyStatus::ExpectedNumber);
-    assert_eq!(gate.heard.of_session(session).count(), 3);
+    intake.executed(None, session, RequestNumber::new(7), ReplyStatus::ExpectedNumber);
+    assert_eq!(intake.heard.of_session(session).count(), 3);
     for number in [5, 6] {
-        gate.executed(None, session, RequestNumber::new(number), ReplyStatus::Done);
+        intake.executed(None, session, RequestNumber::new(number), ReplyStatus::Done);
     }
-    assert_eq!(gate.heard.of_session(session).count(), 1);
-    gate.invariants();
+    assert_eq!(intake.heard.of_session(session).count(), 1);
+    intake.invariants();
 }
 
 /// Of each client the request that waits longest counts, and of the clients the one in the middle; what is done, or was never heard,
 /// waits for nothing.
 #[test]
 fn a_batch_waits_since_half_of_its_clients_sent_theirs() {
-    let mut gate = usual();
+    let mut intake = usual();
     let request = |index: u32, number: u64| {
         let (mut bytes, mut commands) = (Vec::new(), ItemsBuilder::new());
         commands.push(&[b'x'; 100]);
@@ -304,7 +304,7 @@ fn a_batch_waits_since_half_of_its_clients_sent_theirs() {
         let bytes = request(index, number);
         let (header, ..) = Requests::new(&bytes).flatten().next().unwrap();
         let owner = Owner::Open(ClientId::new(u64::from(index)));
-        assert!(gate.heard.hear(at(since), owner, &header, Bytes::from(bytes.clone())));
+        assert!(intake.heard.hear(at(since), owner, &header, Bytes::from(bytes.clone())));
     }
     // Of the fourth it is done.
     let live = [1, 2, 3, 7].map(|index| (SessionId { index, generation: 1 }, (ALICE, None)));
@@ -320,8 +320,8 @@ fn a_batch_waits_since_half_of_its_clients_sent_theirs() {
             border: false,
             base: None,
         };
-        gate.config.batch_bytes = room;
-        gate.waited(&replica, &Batch::seal(bytes, header))
+        intake.config.batch_bytes = room;
+        intake.waited(&replica, &Batch::seal(bytes, header))
     };
     let waited = |since, full| Some(Waited { since: at(since), full });
     assert_eq!(since(&[(1, 1), (2, 2), (2, 1), (3, 1)], 1 << 20), waited(20, false));

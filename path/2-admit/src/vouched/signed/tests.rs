@@ -60,7 +60,7 @@ fn sessions() -> Open {
     Open([with, (WITHOUT, (ClientId::new(2), None))].into())
 }
 
-fn gate() -> Vouched {
+fn intake() -> Vouched {
     vouched(CLUSTER, LIMITS, RequestChecks::Ed25519)
 }
 
@@ -68,33 +68,33 @@ fn held(requests: &[Vec<u8>]) -> Held {
     Held::new(Slot::FIRST, Digest::new([0; 32]), batch(requests))
 }
 
-fn hear(gate: &mut Vouched, client: u64, bytes: &[u8]) {
+fn hear(intake: &mut Vouched, client: u64, bytes: &[u8]) {
     let (header, ..) = Requests::new(bytes).flatten().next().unwrap();
     let owner = Owner::Open(ClientId::new(client));
-    assert!(gate.heard.hear(Time::ZERO, owner, &header, Bytes::copy_from_slice(bytes)));
+    assert!(intake.heard.hear(Time::ZERO, owner, &header, Bytes::copy_from_slice(bytes)));
 }
 
 /// Nothing of it came from a client: the signatures are enough, and are looked at once.
 #[test]
 fn what_is_signed_is_vouched_for_and_checked_once() {
-    let (sessions, mut gate) = (sessions(), gate());
+    let (sessions, mut intake) = (sessions(), intake());
     let requests: Vec<_> = (1..=6).map(|n| request(WITH, n, "pay bob 5", Some(&key(1)))).collect();
-    assert!(!gate.knows_all(&sessions, false, &mut held(&requests)), "not where signatures do not count");
-    assert_eq!(gate.signed.checked, 0);
-    assert!(gate.knows_all(&sessions, true, &mut held(&requests)));
-    assert!(gate.knows_all(&sessions, true, &mut held(&requests)), "in another view");
+    assert!(!intake.knows_all(&sessions, false, &mut held(&requests)), "not where signatures do not count");
+    assert_eq!(intake.signed.checked, 0);
+    assert!(intake.knows_all(&sessions, true, &mut held(&requests)));
+    assert!(intake.knows_all(&sessions, true, &mut held(&requests)), "in another view");
     let whole: Vec<(SessionKey, &[u8])> = requests.iter().map(|bytes| (key(1).key(), &bytes[..])).collect();
-    assert_eq!(gate.signed.check(&whole), [true; 6], "or when it leads itself");
-    assert_eq!(gate.signed.checked, 6);
-    gate.signed.executed(WITH, RequestNumber::new(4));
-    assert_eq!(gate.signed.right.len(), 2, "what is executed is forgotten");
-    gate.invariants();
+    assert_eq!(intake.signed.check(&whole), [true; 6], "or when it leads itself");
+    assert_eq!(intake.signed.checked, 6);
+    intake.signed.executed(WITH, RequestNumber::new(4));
+    assert_eq!(intake.signed.right.len(), 2, "what is executed is forgotten");
+    intake.invariants();
 }
 
 /// What a leader altered, made up, or takes from elsewhere.
 #[test]
 fn what_is_signed_wrong_is_not_vouched_for() {
-    let (sessions, mut gate) = (sessions(), gate());
+    let (sessions, mut intake) = (sessions(), intake());
     let right = request(WITH, 1, "pay bob 5", Some(&key(1)));
     let mut altered = right.clone();
     altered[REQUEST_HEADER + 9] ^= 1;
@@ -106,47 +106,47 @@ fn what_is_signed_wrong_is_not_vouched_for() {
     let of_another = request(WITH, 1, "pay bob 5", Some(&key(2)));
     let without_key = request(WITHOUT, 1, "pay bob 5", Some(&key(1)));
     for wrong in [altered, another_number, another_lowest, unsigned, of_another, without_key] {
-        assert!(!gate.knows_all(&sessions, true, &mut held(std::slice::from_ref(&wrong))), "{wrong:?}");
+        assert!(!intake.knows_all(&sessions, true, &mut held(std::slice::from_ref(&wrong))), "{wrong:?}");
         let all = [right.clone(), wrong.clone()];
-        assert!(!gate.knows_all(&sessions, true, &mut held(&all)), "nor among others");
+        assert!(!intake.knows_all(&sessions, true, &mut held(&all)), "nor among others");
         let (header, ..) = Requests::new(&wrong).flatten().next().unwrap();
         if let Some(key) = sessions.key(header.session) {
-            assert_eq!(gate.signed.check(&[(key, &wrong)]), [false], "nor proposed");
+            assert_eq!(intake.signed.check(&[(key, &wrong)]), [false], "nor proposed");
         }
     }
-    assert!(gate.knows_all(&sessions, true, &mut held(&[right])));
+    assert!(intake.knows_all(&sessions, true, &mut held(&[right])));
 }
 
 /// A proposal with a wrong signature waits until that request is heard; looking again and again costs nothing.
 #[test]
 fn a_wrong_signature_is_looked_at_once() {
-    let (sessions, mut gate) = (sessions(), gate());
+    let (sessions, mut intake) = (sessions(), intake());
     let signed = |n, signer| request(WITH, n, "pay bob 5", Some(&key(signer)));
     let requests = [signed(1, 1), signed(2, 2), signed(3, 1), signed(4, 2), signed(5, 1)];
     let mut held = held(&requests);
-    assert!(!gate.knows_all(&sessions, true, &mut held));
-    assert_eq!((held.known, gate.signed.checked), (1, 5 + 2), "all together, then up to the wrong one");
+    assert!(!intake.knows_all(&sessions, true, &mut held));
+    assert_eq!((held.known, intake.signed.checked), (1, 5 + 2), "all together, then up to the wrong one");
     for _ in 0..5 {
-        assert!(!gate.knows_all(&sessions, true, &mut held));
+        assert!(!intake.knows_all(&sessions, true, &mut held));
     }
-    assert_eq!(gate.signed.checked, 7);
-    hear(&mut gate, 1, &requests[1]);
-    assert!(!gate.knows_all(&sessions, true, &mut held));
-    assert_eq!((held.known, gate.signed.checked), (3, 9));
-    hear(&mut gate, 1, &requests[3]);
-    assert!(gate.knows_all(&sessions, true, &mut held));
-    assert_eq!(gate.signed.checked, 10);
+    assert_eq!(intake.signed.checked, 7);
+    hear(&mut intake, 1, &requests[1]);
+    assert!(!intake.knows_all(&sessions, true, &mut held));
+    assert_eq!((held.known, intake.signed.checked), (3, 9));
+    hear(&mut intake, 1, &requests[3]);
+    assert!(intake.knows_all(&sessions, true, &mut held));
+    assert_eq!(intake.signed.checked, 10);
 }
 
 /// What came from its client is not checked by who only vouches for it.
 #[test]
 fn what_was_heard_is_not_checked() {
-    let (sessions, mut gate) = (sessions(), gate());
+    let (sessions, mut intake) = (sessions(), intake());
     let (wrong, plain) = (request(WITH, 1, "x", Some(&key(2))), request(WITHOUT, 1, "y", None));
-    hear(&mut gate, 1, &wrong);
-    hear(&mut gate, 2, &plain);
-    assert!(gate.knows_all(&sessions, true, &mut held(&[wrong, plain])));
-    assert_eq!(gate.signed.checked, 0);
+    hear(&mut intake, 1, &wrong);
+    hear(&mut intake, 2, &plain);
+    assert!(intake.knows_all(&sessions, true, &mut held(&[wrong, plain])));
+    assert_eq!(intake.signed.checked, 0);
 }
 
 /// Whoever closes many sessions leaves no trace for ever.

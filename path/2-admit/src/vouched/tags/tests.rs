@@ -42,15 +42,15 @@ fn sessions() -> Open {
     Open([(SESSION, (ClientId::new(1), None))].into())
 }
 
-fn gate(me: u16) -> Vouched {
-    let mut gate = vouched(CLUSTER, LIMITS, RequestChecks::Nothing);
-    gate.tags = Tags::new(CLUSTER, ReplicaId::new(me), members().into_iter());
-    gate
+fn intake(me: u16) -> Vouched {
+    let mut intake = vouched(CLUSTER, LIMITS, RequestChecks::Nothing);
+    intake.tags = Tags::new(CLUSTER, ReplicaId::new(me), members().into_iter());
+    intake
 }
 
-fn learn(gate: &mut Vouched, me: u16, client: u64, keys: &dyn RequestTags) {
+fn learn(intake: &mut Vouched, me: u16, client: u64, keys: &dyn RequestTags) {
     let key = keys.shared_with(ReplicaId::new(me)).expect("a member");
-    gate.tags.learn(ClientId::new(client), &[key]);
+    intake.tags.learn(ClientId::new(client), &[key]);
 }
 
 #[test]
@@ -60,40 +60,40 @@ fn a_right_tag_is_enough_and_no_other_is() {
     let next = ClientMacs::new(CLUSTER, [1; 32]).keys(1, &members());
     let request = raw(SESSION, RequestKind::Query, b"pay bob 5", Some(&*keys));
     for me in 1..=4 {
-        let mut gate = gate(me);
+        let mut intake = intake(me);
         let mut waits = held(&request);
-        assert!(!gate.knows_all(&sessions, true, &mut waits), "without a key");
-        learn(&mut gate, me, 2, &*keys);
-        assert!(!gate.knows_all(&sessions, true, &mut waits), "another client's key");
-        learn(&mut gate, me, 1, &*keys);
-        assert!(!gate.knows_all(&sessions, false, &mut held(&request)), "where tags do not count");
-        assert!(gate.knows_all(&sessions, true, &mut waits), "once the key is there");
-        learn(&mut gate, me, 1, &*next);
-        assert!(gate.knows_all(&sessions, true, &mut held(&request)), "after the key was replaced");
+        assert!(!intake.knows_all(&sessions, true, &mut waits), "without a key");
+        learn(&mut intake, me, 2, &*keys);
+        assert!(!intake.knows_all(&sessions, true, &mut waits), "another client's key");
+        learn(&mut intake, me, 1, &*keys);
+        assert!(!intake.knows_all(&sessions, false, &mut held(&request)), "where tags do not count");
+        assert!(intake.knows_all(&sessions, true, &mut waits), "once the key is there");
+        learn(&mut intake, me, 1, &*next);
+        assert!(intake.knows_all(&sessions, true, &mut held(&request)), "after the key was replaced");
         let own = REQUEST_HEADER + 9 + 8 + 8 * (usize::from(me) - 1);
         for at in [8, 16, REQUEST_HEADER + 8, own, own + 7] {
             let mut wrong = request.clone();
             wrong[at] ^= 2;
-            assert!(!gate.knows_all(&sessions, true, &mut held(&wrong)), "byte {at} is another one");
+            assert!(!intake.knows_all(&sessions, true, &mut held(&wrong)), "byte {at} is another one");
         }
         let plain = raw(SESSION, RequestKind::Query, b"pay bob 5", None);
-        assert!(!gate.knows_all(&sessions, true, &mut held(&plain)), "without tags");
+        assert!(!intake.knows_all(&sessions, true, &mut held(&plain)), "without tags");
     }
 }
 
 /// A key of the same number that is another one, as somebody else would guess it.
 #[test]
 fn keys_are_bounded_for_each_client_and_in_all() {
-    let mut gate = gate(1);
+    let mut intake = intake(1);
     let key = |id| SharedKey { id, secret: [id as u8; 32] };
     for id in 0..1000 {
-        gate.tags.learn(ClientId::new(1), &[key(id), key(id)]);
+        intake.tags.learn(ClientId::new(1), &[key(id), key(id)]);
     }
-    assert_eq!(gate.tags.keys.len(), OF_CLIENT_MAX);
-    assert!(gate.tags.keys.contains_key(&(ClientId::new(1), 999)), "the last ones are known");
+    assert_eq!(intake.tags.keys.len(), OF_CLIENT_MAX);
+    assert!(intake.tags.keys.contains_key(&(ClientId::new(1), 999)), "the last ones are known");
     for client in 2..KEYS_MAX as u64 + 9 {
-        gate.tags.learn(ClientId::new(client), &[key(1)]);
+        intake.tags.learn(ClientId::new(client), &[key(1)]);
     }
-    gate.invariants();
-    assert_eq!(gate.tags.keys.len(), KEYS_MAX);
+    intake.invariants();
+    assert_eq!(intake.tags.keys.len(), KEYS_MAX);
 }

@@ -107,9 +107,9 @@ fn a_late_hello_is_not_the_word_of_a_program_without_further_links() {
         host.step(Input::Dialed { conn: conn(2), replica: r(1), link: 1 });
         let refusal = Refusal { reason: RefusalReason::NoHello, text: "no hello within 10 ms".into() };
         host.hears(conn(2), &refusal.frame());
-        assert_eq!(host.node.peers.way(r(1), 0), instead, "level {level}");
+        assert_eq!(host.node.gate.peers().way(r(1), 0), instead, "level {level}");
         // Whoever takes one after all takes the first one as well.
         host.dials_on(conn(3), (r(1), 1), level);
-        assert_eq!(host.node.peers.way(r(1), 0), Some(conn(3)), "level {level}");
+        assert_eq!(host.node.gate.peers().way(r(1), 0), Some(conn(3)), "level {level}");
     }
 }

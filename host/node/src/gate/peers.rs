@@ -3,12 +3,12 @@
 //! Each member dials every other; a connection carries ordering messages one way, from the dialer. A member is up while both
 //! directions are. Where there are several lanes, it makes further connections to each; see `links.rs`.
 
+use super::links::{Incoming, Lines, Outgoing, REDIAL_FIRST, carries, lane_for};
+use super::lives::Lives;
+use super::seats::{Owner, Place, Seats, network};
 use crate::config::{HELLO_BYTES_MAX, NodeConfig};
 use crate::effects::{Effect, Effects, Event};
-use crate::links::{Incoming, Lines, Outgoing, REDIAL_FIRST, carries, lane_for};
-use crate::lives::Lives;
 use crate::reconfigure::{check_level, too_low};
-use crate::seats::{Owner, Place, Seats, network};
 use crate::status::SeatsStatus;
 use quorate_admit::{Members, check_identity};
 use quorate_order::Random;

@@ -1,5 +1,5 @@
 use super::{CROWD_PASSES, OPERATORS_MAX, Owner, SeatLimits, Seats, network};
-use crate::peers::Conn;
+use crate::gate::Conn;
 use quorate_types::{ClientId, ConnId, Holder, Name, ReplicaId, Time};
 use quorate_wire::Link;
 use std::net::IpAddr;

@@ -5,7 +5,7 @@
 //! messages of the instances of one lane, and is dialed when the first one stands. A program from before there were further ones refuses
 //! them; then the first one carries everything, as it does where there is one lane. An instance counts as connected to a member while the
 //! first connection stands in both directions, its own way there stands, and the way back did not break.
-//! Tests: `links/tests.rs`, check/sim.
+//! Tests: links/tests.rs, check/sim.
 
 use quorate_types::{ConnId, Span, Time, planted};
 use quorate_wire::Link;

@@ -6,9 +6,9 @@
 //! the address with the most of them has to leave: somebody who only holds connections open makes room for somebody who goes on. Of
 //! those who come from that very address, only one in [`CROWD_PASSES`] makes another one leave, so that whoever goes on has time for it;
 //! the rest is turned away at once, which costs least.
-//! Tests: `seats/tests.rs`.
+//! Tests: seats/tests.rs.
 
-use crate::peers::Conn;
+use super::peers::Conn;
 use quorate_types::{ConnId, Holder, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

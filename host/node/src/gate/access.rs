@@ -1,7 +1,7 @@
 //! Which clients may read and write which keys. Asked where a request comes in, before it is ordered: so a refusal is one replica's
 //! answer and never a part of what all of them execute.
 //!
-//! Keys are the service's business: it names those of a command ([`quorate_execute::Service::keys`]). Tests: `access/tests.rs`.
+//! Keys are the service's business: it names those of a command ([`quorate_execute::Service::keys`]). Tests: access/tests.rs.
 
 use quorate_execute::KeyUse;
 use quorate_types::{Holder, Identity, Name};
