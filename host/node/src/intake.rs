@@ -5,7 +5,7 @@ use crate::config::NodeConfig;
 use crate::effects::{Effects, Event};
 use crate::engine::Engine;
 use crate::gate::Permissions;
-use crate::group::Group;
+use crate::group::{Group, index_of};
 use crate::node::Node;
 use bytes::Bytes;
 use quorate_admit::{Facts, HeardLimits, Intake, Out, Place, Sender, Sessions, Vouched, VouchedConfig};
@@ -49,7 +49,7 @@ struct Standing<'a> {
 
 impl Standing<'_> {
     fn of(&self, instance: InstanceId) -> Option<&Group> {
-        self.groups.get(usize::from(instance.number()).wrapping_sub(1))
+        self.groups.get(index_of(instance))
     }
 }
 
@@ -117,7 +117,7 @@ impl Node {
         for wanted in outs {
             match wanted {
                 Out::Admit { instance, requests } => {
-                    self.admit(now, usize::from(instance.number()) - 1, None, &requests, out);
+                    self.admit(now, index_of(instance), None, &requests, out);
                 }
                 Out::Vouched { instance, slot, digest, waited } => {
                     self.step_named(now, instance, OrderInput::Vouched { slot, digest, waited });
@@ -140,7 +140,7 @@ impl Node {
     }
 
     fn step_named(&mut self, now: Time, instance: InstanceId, input: OrderInput) {
-        let at = usize::from(instance.number()).wrapping_sub(1);
+        let at = index_of(instance);
         if at < self.groups.len() {
             self.step_in(at, now, input);
         }

@@ -1,6 +1,7 @@
 //! What the node does for reconfiguring, the part that knows who the members are: it tells it what happened, and does what it wants done.
 
 use crate::effects::{Effect, Effects, Event};
+use crate::group::index_of;
 use crate::keeping::In;
 use crate::merging::FIRST;
 use crate::node::Node;
@@ -17,19 +18,17 @@ use std::sync::Arc;
 
 /// What reconfiguring may know of the others.
 macro_rules! look {
-    ($node:ident) => {{
-        let room = $node.leading.room($node.journal.room(), &$node.config);
+    ($node:ident) => {
         Look {
             config: &$node.config,
             groups: &$node.groups,
-            merge: $node.engine.merge(),
-            peers: $node.gate.peers(),
-            lives: $node.gate.lives(),
+            engine: &$node.engine,
+            gate: &$node.gate,
             keeping: &$node.keeping,
-            room,
-            log_has_room: $node.journal.log().has_room(),
+            journal: &$node.journal,
+            leading: &$node.leading,
         }
-    }};
+    };
 }
 
 /// For checks and for the status.
@@ -83,6 +82,9 @@ impl Node {
     ) -> R {
         let mut outs = Vec::new();
         let given = step(&mut self.reconfigure, &look!(self), &mut outs);
+        if outs.is_empty() {
+            return given; // in nearly every turn
+        }
         for wanted in outs {
             self.do_reconfigure(now, wanted, out);
         }
@@ -154,7 +156,7 @@ impl Node {
     ) {
         match read_caught_up(payload) {
             Ok((instance, replicas)) => {
-                let at = usize::from(instance.number()).wrapping_sub(1);
+                let at = index_of(instance);
                 if at < self.groups.len() {
                     self.reconfigure.told_caught_up(at, from, replicas);
                 }

@@ -8,7 +8,7 @@
 use crate::effects::{Effect, Effects};
 use crate::engine::{self, Done};
 use crate::gate::lane_of;
-use crate::group::Group;
+use crate::group::{Group, index_of};
 use crate::node::Node;
 use crate::status::{InstanceStatus, InstancesStatus};
 use quorate_merge::{INSTANCES_MAX, Position, RecordIndex, SLOT_MAX};
@@ -35,7 +35,7 @@ impl Node {
             if let Done::Batch { seq, instance, batch } = done {
                 self.on_batch(now, seq, instance, &batch, out);
             }
-            self.look_at_generation(out);
+            self.look_at_generation(now, out);
         }
     }
 
@@ -43,7 +43,7 @@ impl Node {
     fn on_batch(&mut self, now: Time, seq: Seq, instance: InstanceId, batch: &Batch, out: &mut Effects) {
         self.on_system(now, batch, out);
         self.learn_time(now);
-        let at = usize::from(instance.number()).saturating_sub(1);
+        let at = index_of(instance);
         self.answer_admission(at);
         // What a diverged replica computes is not what the cluster did: its clients hear it from another one.
         if !self.keeping.has_diverged() {
@@ -135,8 +135,7 @@ impl Node {
         let (instances, peers) = (&self.groups, self.gate.peers());
         let mut told: Vec<ReplicaId> = Vec::new();
         self.engine.asks(|instance, place| {
-            let at = usize::from(instance.number()).saturating_sub(1);
-            let Some(leader) = instances.get(at).and_then(|instance| instance.leader()) else { return };
+            let Some(leader) = instances.of(instance).and_then(|instance| instance.leader()) else { return };
             if let Some(conn) = peers.to(leader).filter(|_| !told.contains(&leader)) {
                 told.push(leader);
                 out.send(conn, fill_frame(place.slot, place.instance));
@@ -187,12 +186,10 @@ impl Node {
     }
 
     fn ask_for_read(&mut self, group: u64, now: Time) {
-        let has_leader = |id: InstanceId| {
-            let at = usize::from(id.number()).saturating_sub(1);
-            self.groups.get(at).is_some_and(|instance| instance.leader().is_some())
-        };
+        let has_leader =
+            |id: InstanceId| self.groups.of(id).is_some_and(|instance| instance.leader().is_some());
         let through = self.engine.read_through(has_leader);
-        let at = through.map_or(FIRST, |id| usize::from(id.number()).saturating_sub(1));
+        let at = through.map_or(FIRST, index_of);
         self.step_in(at, now, OrderInput::Read(group));
     }
 
@@ -210,11 +207,11 @@ impl Node {
         let (merge, counts) = (self.engine.merge().status(self.now), self.engine.merge().counts());
         let each = self.groups.iter().zip(&merge.instances).map(|(instance, at)| InstanceStatus {
             instance: instance.id().number(),
-            lane: 1 + lane_of(usize::from(instance.id().number()).saturating_sub(1), self.config.lanes),
+            lane: 1 + lane_of(index_of(instance.id()), self.config.lanes),
             view: instance.view().number(),
             leader: instance.leader().map(ReplicaId::number),
             leading: instance.standing().leading,
-            clients: self.guide.count(usize::from(instance.id().number()).saturating_sub(1)),
+            clients: self.guide.count(index_of(instance.id())),
             decided: at.decided.number(),
             waited_ms: at.waited.millis(),
             state: self.state_of(instance.id()),

@@ -4,13 +4,12 @@ use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Event, Input};
 use crate::engine::{self, Engine};
 use crate::gate::{self, Access, Change, Conn, Gate};
-use crate::group::Group;
+use crate::group::{self, Group, Groups};
 use crate::guide::Guide;
 use crate::journal::Journal;
 use crate::keeping::{In, Keeping, Why};
 use crate::leading::{self, Leading};
 use crate::reconfigure::Reconfigure;
-use crate::stays::Stays;
 use crate::trimmed::Trimming;
 use crate::turn::Turn;
 use quorate_admit::Intake;
@@ -28,10 +27,9 @@ pub struct Node {
     pub(crate) nature: Nature,
     pub(crate) gate: Gate,
     /// Those of instance 1, 2, ...
-    pub(crate) groups: Vec<Group>,
+    pub(crate) groups: Groups,
     pub(crate) engine: Engine,
     pub(crate) guide: Guide,
-    pub(crate) stays: Stays,
     pub(crate) reconfigure: Reconfigure,
     pub(crate) journal: Journal,
     pub(crate) turn: Turn,
@@ -106,7 +104,7 @@ impl Node {
         let present = |group: &&mut Group| group.stay().may_begin();
         self.groups.iter_mut().filter(present).for_each(|group| group.start(now));
         self.resume_change(now, out);
-        for instance in &mut self.groups {
+        for instance in self.groups.iter_mut() {
             instance.greet(now);
         }
         self.after_order(now, out);
@@ -250,7 +248,7 @@ impl Node {
             self.intake.invariants();
             self.keeping.invariants();
         }
-        for instance in &self.groups {
+        for instance in self.groups.iter() {
             instance.invariants(thorough, self.journal.durable(instance.volume()));
         }
     }
@@ -348,7 +346,7 @@ impl Node {
         }
         match quorate_admit::verify(replica, frame.payload, |payload| self.config.order.decode(payload)) {
             Ok((instance, message)) => {
-                let at = usize::from(instance.number()).wrapping_sub(1);
+                let at = group::index_of(instance);
                 let Some(instance) = self.groups.get_mut(at) else {
                     if (1..=INSTANCES_MAX).contains(&instance.number()) {
                         return; // as if lost: this replica did not execute yet that it comes
@@ -431,7 +429,7 @@ impl Node {
         self.dial(now, out);
         self.after_connections(now, out);
         let mut due = false;
-        for instance in &mut self.groups {
+        for instance in self.groups.iter_mut() {
             due |= instance.on_deadline(now);
         }
         if due {

@@ -2,6 +2,7 @@
 
 use crate::effects::{Effect, Effects, Event};
 use crate::engine;
+use crate::group::role_of;
 use crate::journal::{Loaded, VolumeId};
 use crate::merging::FIRST;
 use crate::node::Node;
@@ -158,7 +159,7 @@ impl Node {
 
     /// Volumes of stays that nobody knows any more go.
     pub(crate) fn close_volumes(&mut self) {
-        let live: BTreeSet<VolumeId> = self.stays().map(|instance| instance.volume()).collect();
+        let live: BTreeSet<VolumeId> = self.groups.stays().map(|instance| instance.volume()).collect();
         self.journal.retain_volumes(|volume| live.contains(&volume));
     }
 
@@ -175,7 +176,7 @@ impl Node {
             self.engine.led(now, leader.is_some());
         }
         let id = self.groups[at].id();
-        self.engine.step(engine::In::Led(id, self.role_of(leader)));
+        self.engine.step(engine::In::Led(id, role_of(leader, self.config.members.me())));
         out.event(Event::Leader { view: view.number(), leader, instance: many.then_some(id) });
         self.intake_led(now, at, rotated);
         if self.may_lie() {

@@ -3,7 +3,7 @@
 use crate::config::NodeConfig;
 use crate::engine::{Engine, EngineConfig};
 use crate::gate::{Gate, Lives, NODE};
-use crate::group::{BORN, Birth, Group};
+use crate::group::{BORN, Birth, Group, Groups, born, index_of, new_instance};
 use crate::guide::Guide;
 use crate::journal::{Journal, Volumes};
 use crate::keeping::{self, Keeping, Left};
@@ -12,7 +12,6 @@ use crate::merging::FIRST;
 use crate::node::Node;
 use crate::reconfigure::{LEVEL, Levels, Reconfigure, Roster};
 use crate::recovered::Recovered;
-use crate::stays::{Stays, born, new_instance};
 use crate::system::System;
 use crate::trimmed::{TRIMMED, Trimmed};
 use crate::turn::Turn;
@@ -120,7 +119,7 @@ impl Restoring {
     fn born(&mut self, record: &Record) -> Result<(), Halt> {
         let birth = Birth::read(record)?;
         let (id, stay) = (birth.id, birth.stay(&self.config.order)?);
-        let at = usize::from(id.number()).wrapping_sub(1);
+        let at = index_of(id);
         let known = self.groups.get(at).is_some_and(|instance| instance.stay().number() >= stay);
         if !known && !self.others.iter().any(|other| (other.id(), other.stay().number()) == (id, stay)) {
             self.others.push(born(birth, &self.config, &mut self.volumes)?);
@@ -133,7 +132,7 @@ impl Restoring {
         let of = record.instance;
         let stored = Stored { kind: record.kind, head: record.head.clone(), payload: record.payload.clone() };
         let stay = self.config.order.stay_of_record(&stored);
-        let at = usize::from(of.number()).wrapping_sub(1);
+        let at = index_of(of);
         match self.groups.get_mut(at) {
             Some(instance) if instance.stay().number() == stay && !instance.stay().asleep => {
                 return instance.restore(&mut self.volumes, id, record);
@@ -238,8 +237,7 @@ impl Restoring {
             keeping: Keeping::new(&config, left),
             trimming: None,
             now: Time::ZERO,
-            stays: Stays::new(engine.merge().generation(), others),
-            groups,
+            groups: Groups::new(groups, others, engine.merge().generation()),
             engine,
             guide: Guide::default(),
             reconfigure: Reconfigure::new(roster, levels),

@@ -194,7 +194,7 @@ impl Node {
         self.heard_caught_up();
         self.learn_time(now);
         self.note_trimmed(seq);
-        self.fall_asleep(seq, out);
+        self.fall_asleep(now, seq, out);
         self.reconfigure.changed();
         if self.has_begun() {
             // Before anything is executed: the next border names where each of them stands.

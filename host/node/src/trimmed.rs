@@ -6,7 +6,6 @@
 use crate::effects::{Effect, Effects};
 use crate::engine;
 use crate::gate::NODE;
-use crate::group::Group;
 use crate::node::Node;
 use bytes::Bytes;
 use quorate_log::Record;
@@ -53,11 +52,6 @@ impl Node {
         let _ = self.journal.note(Trimmed(seq).record());
     }
 
-    /// All stays that may have records in the log.
-    pub(crate) fn stays(&self) -> impl Iterator<Item = &Group> {
-        self.groups.iter().chain(&self.stays.others)
-    }
-
     /// Forgets what a durable checkpoint holds, up to these records of the instances. What of the older records still counts is written
     /// again first: the lives of the members here, view and vote by the protocol.
     pub(crate) fn trim(&mut self, now: Time, seq: Seq, records: Vec<Slot>, out: &mut Effects) {
@@ -79,7 +73,7 @@ impl Node {
         for (instance, slot) in self.groups.iter_mut().zip(records) {
             instance.step(now, OrderInput::Trim { slot });
         }
-        self.fall_asleep(seq, out);
+        self.fall_asleep(now, seq, out);
         self.engine.step(engine::In::Trimmed(seq));
         self.after_order(now, out);
         self.trim_log(out);
@@ -92,7 +86,7 @@ impl Node {
             return;
         }
         let mut keep_from = lives;
-        for instance in self.stays() {
+        for instance in self.groups.stays() {
             let Some(own) = instance.keep_from() else { continue };
             let Some(id) = self.journal.locate(instance.volume(), own) else { return };
             keep_from = Some(keep_from.map_or(id, |from| from.min(id)));

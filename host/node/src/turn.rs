@@ -37,12 +37,10 @@ macro_rules! look {
             config: &$node.config,
             nature: $node.nature,
             groups: &$node.groups,
-            merge: $node.engine.merge(),
-            peers: $node.gate.peers(),
-            room: $node.journal.room(),
-            disk_full: $node.journal.disk().is_full(),
-            sound: $node.keeping.sound(),
-            lacks_since: $node.keeping.fetches_since(),
+            engine: &$node.engine,
+            gate: &$node.gate,
+            journal: &$node.journal,
+            keeping: &$node.keeping,
         }
     };
 }
@@ -81,6 +79,9 @@ impl Node {
         let mut outs = Vec::new();
         let look = look!(self);
         self.leading.step(now, &look, input, &mut outs);
+        if outs.is_empty() {
+            return; // in nearly every turn
+        }
         let mut transfers = false;
         for wanted in outs {
             match wanted {
@@ -99,17 +100,12 @@ impl Node {
 
     /// The guide, and what it may know of the others.
     pub(crate) fn guide(&mut self) -> (&mut Guide, guide::Look<'_>) {
-        let (config, groups, engine, peers) = (&self.config, &self.groups, &self.engine, self.gate.peers());
-        (&mut self.guide, guide::Look { config, groups, engine, peers })
+        let (config, groups, engine, gate) = (&self.config, &self.groups, &self.engine, &self.gate);
+        (&mut self.guide, guide::Look { config, groups, engine, gate })
     }
 
     fn guide_look(&self) -> guide::Look<'_> {
-        guide::Look {
-            config: &self.config,
-            groups: &self.groups,
-            engine: &self.engine,
-            peers: self.gate.peers(),
-        }
+        guide::Look { config: &self.config, groups: &self.groups, engine: &self.engine, gate: &self.gate }
     }
 
     /// Where a client finds somebody who leads.

@@ -13,7 +13,7 @@ const FILES: usize = 3;
 
 /// Those that are larger still, with their fields and files: the numbers only become lower.
 const STILL: &[(&str, &str, usize, usize)] = &[
-    ("host/node", "Node", 15, 11),
+    ("host/node", "Node", 14, 11),
     ("path/3-order", "ModSmart", 15, 17),
     ("path/3-order", "Raft", 13, 13),
     ("path/4-merge", "Merge", 15, 7),

@@ -7,12 +7,14 @@
 //! INV-NODE-1: a message leaves once the record that it names is durable. INV-NODE-2: what the instance decided is handed on in order, each
 //! record once. Tests: group/tests.rs, check/sim.
 
+mod all;
 mod birth;
 mod gathering;
 mod held;
 mod lead;
 mod stay;
 
+pub(crate) use all::{Groups, Look, Out, born, index_of, new_instance, role_of};
 pub(crate) use birth::{BORN, Birth};
 
 use crate::journal::{VolumeId, Volumes};
@@ -374,8 +376,22 @@ impl Group {
         Ok(())
     }
 
+    /// Takes part, if the log says where it begins and it is not over. Where it did before, the state went back to before its stay began.
+    /// Whether it does.
+    pub(crate) fn wakes(&mut self, now: Time) -> bool {
+        if self.stay.unborn || !self.stay.is_present() {
+            return false;
+        }
+        match self.stay.birth.clone().filter(|_| self.started) {
+            Some(birth) => self.begin_again(now, birth),
+            None => self.start(now),
+        }
+        self.touched = true;
+        true
+    }
+
     /// The state went back to before its stay began: all that it decided is handed on again.
-    pub(crate) fn begin_again(&mut self, now: Time, birth: Birth) {
+    fn begin_again(&mut self, now: Time, birth: Birth) {
         self.decided = birth.record;
         self.step(now, OrderInput::Installed { slot: birth.record, anchor: birth.anchor });
     }

@@ -10,7 +10,7 @@ mod ranks;
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects};
 use crate::engine::Engine;
-use crate::gate::Peers;
+use crate::gate::Gate;
 use crate::gate::lane_of;
 use crate::group::Group;
 use crate::merging::FIRST;
@@ -29,7 +29,7 @@ pub(crate) struct Look<'a> {
     pub(crate) config: &'a NodeConfig,
     pub(crate) groups: &'a [Group],
     pub(crate) engine: &'a Engine,
-    pub(crate) peers: &'a Peers,
+    pub(crate) gate: &'a Gate,
 }
 
 /// Where clients' requests go; see the module.
@@ -48,7 +48,7 @@ impl Guide {
 
     /// The rank of a connection's client, as far as it is known.
     fn rank_of(&self, look: &Look<'_>, conn: ConnId) -> u64 {
-        look.peers.client(conn).map_or(0, |client| self.ranks.of(client))
+        look.gate.peers().client(conn).map_or(0, |client| self.ranks.of(client))
     }
 
     /// Clients hear who leads, since one instance has another leader, or since it is about all of them. Those whose requests go through
@@ -56,7 +56,7 @@ impl Guide {
     pub(crate) fn tell_clients(&mut self, look: &Look<'_>, of: Option<usize>, out: &mut Effects) {
         self.ranks.read(look.engine.executor().sessions());
         let here = Some(look.config.members.me());
-        for conn in look.peers.clients() {
+        for conn in look.gate.peers().clients() {
             let rank = self.rank_of(look, conn);
             let (notice, turn) = (notice_to(look, rank), instance_in_turn(look, rank));
             if notice.leader != here {
@@ -81,6 +81,9 @@ impl Guide {
     /// Behind their replies, clients that are new move to whoever's turn it is. Who may stay may have come to another instance: before
     /// its first session nobody knew whose turn it is.
     pub(crate) fn end_turn(&mut self, look: &Look<'_>, out: &mut Effects) {
+        if self.ranks.opened.is_empty() {
+            return; // in nearly every turn
+        }
         for (conn, rank) in std::mem::take(&mut self.ranks.opened) {
             let notice = notice_to(look, rank);
             match notice.leader {

@@ -11,12 +11,14 @@ mod rooms;
 mod sights;
 
 use crate::config::NodeConfig;
-use crate::gate::Peers;
-use crate::group::Group;
-use quorate_merge::Merge;
+use crate::engine::Engine;
+use crate::gate::Gate;
+use crate::group::{Group, index_of};
+use crate::journal::Journal;
+use crate::keeping::Keeping;
 use quorate_order::Nature;
 use quorate_types::{ConnId, ReplicaId, Room, Span, Time, planted};
-use quorate_wire::{Batch, OutFrame, Sight, room_frame};
+use quorate_wire::{OutFrame, Sight, room_frame};
 use rooms::Rooms;
 use sights::Sights;
 use std::collections::BTreeSet;
@@ -37,16 +39,10 @@ pub(crate) struct Look<'a> {
     pub(crate) config: &'a NodeConfig,
     pub(crate) nature: Nature,
     pub(crate) groups: &'a [Group],
-    pub(crate) merge: &'a Merge<Batch>,
-    pub(crate) peers: &'a Peers,
-    /// What the own log has room for.
-    pub(crate) room: Room,
-    /// The own disk is full, and not only the next segment being prepared.
-    pub(crate) disk_full: bool,
-    /// What is executed here is what the others have.
-    pub(crate) sound: bool,
-    /// Since when a checkpoint is lacking, if one is.
-    pub(crate) lacks_since: Option<Time>,
+    pub(crate) engine: &'a Engine,
+    pub(crate) gate: &'a Gate,
+    pub(crate) journal: &'a Journal,
+    pub(crate) keeping: &'a Keeping,
 }
 
 /// What happened.
@@ -143,7 +139,7 @@ impl Leading {
 
     /// Who has no room, if that keeps a majority from taking writes.
     pub(crate) fn without_room(&self, look: &Look<'_>) -> Vec<ReplicaId> {
-        if self.room(look.room, look.config) == Room::Data {
+        if self.room(look.journal.room(), look.config) == Room::Data {
             return Vec::new();
         }
         others(look.config).filter(|member| !self.rooms.has_all(*member)).collect()
@@ -151,7 +147,7 @@ impl Leading {
 
     /// Whose disks are full, as far as they said.
     pub(crate) fn full_disks(&self, look: &Look<'_>) -> Vec<u16> {
-        let own = look.disk_full.then_some(look.config.members.me());
+        let own = look.journal.disk().is_full().then_some(look.config.members.me());
         let others = others(look.config).filter(|member| !self.rooms.has_all(*member));
         own.into_iter().chain(others).map(ReplicaId::number).collect()
     }
@@ -166,11 +162,11 @@ impl Leading {
             return None;
         }
         // As long as nobody leads what the merge waits for, an election is what is needed, and then some time.
-        let waits = look.merge.waits().and_then(|waits| {
-            let group = look.groups.get(usize::from(waits.instance.number()).checked_sub(1)?)?;
+        let waits = look.engine.merge().waits().and_then(|waits| {
+            let group = look.groups.get(index_of(waits.instance))?;
             group.leader().map(|_| waits.since.max(group.lead().since()))
         });
-        let since = waits.into_iter().chain(look.lacks_since).min()?.max(self.gave_way);
+        let since = waits.into_iter().chain(look.keeping.fetches_since()).min()?.max(self.gave_way);
         Some(since.plus(look.config.order.patience()))
     }
 
@@ -198,13 +194,14 @@ impl Leading {
     /// Who would better lead since this replica's disk is full: a member with room, if with it a majority has some.
     fn with_room(&self, look: &Look<'_>) -> Option<ReplicaId> {
         let majority = self.rooms.of_majority(Room::Full, others(look.config)) == Room::Data;
-        let able = |member: &ReplicaId| look.peers.to(*member).is_some() && self.rooms.has_all(*member);
+        let able =
+            |member: &ReplicaId| look.gate.peers().to(*member).is_some() && self.rooms.has_all(*member);
         others(look.config).find(able).filter(|_| majority)
     }
 
     /// Tells the members if there is more or less room than they know. While a segment is only being prepared there is room.
     fn tell_room(&mut self, look: &Look<'_>, out: &mut Vec<Out>) {
-        let room = if look.disk_full { look.room } else { Room::Data };
+        let room = if look.journal.disk().is_full() { look.journal.room() } else { Room::Data };
         if room != self.rooms.told {
             self.rooms.told = room;
             others(look.config).for_each(|member| self.tell_room_to(member, look, out));
@@ -212,7 +209,7 @@ impl Leading {
     }
 
     fn tell_room_to(&self, member: ReplicaId, look: &Look<'_>, out: &mut Vec<Out>) {
-        if let Some(conn) = look.peers.to(member) {
+        if let Some(conn) = look.gate.peers().to(member) {
             out.push(Out::Tell { conn, frame: room_frame(self.rooms.told) });
         }
     }
@@ -252,8 +249,8 @@ impl Leading {
     }
 
     fn tell_sight_to(&self, member: ReplicaId, look: &Look<'_>, out: &mut Vec<Out>) {
-        let knows = look.peers.level(member).is_some_and(|level| level >= TOLD_FROM);
-        if let Some(conn) = look.peers.to(member).filter(|_| knows) {
+        let knows = look.gate.peers().level(member).is_some_and(|level| level >= TOLD_FROM);
+        if let Some(conn) = look.gate.peers().to(member).filter(|_| knows) {
             out.push(Out::Tell { conn, frame: self.sights.told.frame() });
         }
     }
@@ -331,7 +328,7 @@ impl Leading {
         }
         let near =
             status.members.iter().any(|(id, lag, active)| *id == other && *active && *lag <= SPREAD_LAG_MAX);
-        let there = status.there.contains(&other) && look.peers.way(other, at).is_some();
+        let there = status.there.contains(&other) && look.gate.peers().way(other, at).is_some();
         near && there && self.rooms.has_all(other)
     }
 }
@@ -355,9 +352,9 @@ fn transfer(at: usize, to: Option<ReplicaId>, out: &mut Vec<Out>) {
 /// Whether an instance that leads here can not go on: too little is executed here, what is executed is not what the others have, or
 /// something is lacking that only a checkpoint brings.
 fn holds_up(look: &Look<'_>, group: &Group) -> bool {
-    let lacks = !look.sound || look.lacks_since.is_some();
-    let full = group.standing().settled && look.merge.lags(group.id());
-    group.standing().leading && look.merge.expects(group.id()) && (lacks || full)
+    let lacks = !look.keeping.sound() || look.keeping.fetches_since().is_some();
+    let full = group.standing().settled && look.engine.merge().lags(group.id());
+    group.standing().leading && look.engine.merge().expects(group.id()) && (lacks || full)
 }
 
 /// The instances that take part, where their leaders have to hear each other.
@@ -365,7 +362,7 @@ fn seen_together(look: &Look<'_>) -> Sight {
     if look.groups.len() == 1 || may_lie(look) {
         return Sight::default();
     }
-    let here = usize::from(look.merge.generation().instances);
+    let here = usize::from(look.engine.merge().generation().instances);
     look.groups.iter().take(here).filter(|group| group.stay().is_present()).map(Group::id).collect()
 }
 
@@ -378,7 +375,7 @@ fn whose_turn(at: usize, group: &Group) -> Option<ReplicaId> {
 
 /// When to look at this instance, if it leads here.
 fn spread_due(look: &Look<'_>, group: &Group) -> Option<Time> {
-    let looks = group.standing().leading && !group.lead().settled && look.merge.stays(group.id());
+    let looks = group.standing().leading && !group.lead().settled && look.engine.merge().stays(group.id());
     looks.then(|| group.lead().due(SPREAD_AFTER, SPREAD_AFTER_MAX))
 }
 

@@ -24,17 +24,18 @@ pub(crate) use standing::Directory;
 
 use crate::config::NodeConfig;
 use crate::effects::Event;
-use crate::gate::Lives;
-use crate::gate::Peers;
+use crate::engine::Engine;
+use crate::gate::Gate;
 use crate::group::Group;
+use crate::journal::Journal;
 use crate::keeping::Keeping;
+use crate::leading::Leading;
 use caught_up::CaughtUp;
 use levels::WITH_INSTANCES;
 use quorate_admit::Member as Known;
-use quorate_merge::Merge;
 use quorate_order::OrderConfig;
 use quorate_types::{MembershipId, ReplicaId, Room, Seq, Time, View, planted};
-use quorate_wire::{Batch, Member, MemberRole, Membership, Memberships, SystemCommand};
+use quorate_wire::{Member, MemberRole, Membership, Memberships, SystemCommand};
 use roster::Done;
 use standing::Standing;
 use std::sync::Arc;
@@ -47,14 +48,11 @@ const FIRST: usize = 0;
 pub(crate) struct Look<'a> {
     pub(crate) config: &'a NodeConfig,
     pub(crate) groups: &'a [Group],
-    pub(crate) merge: &'a Merge<Batch>,
-    pub(crate) peers: &'a Peers,
-    pub(crate) lives: &'a Lives,
+    pub(crate) engine: &'a Engine,
+    pub(crate) gate: &'a Gate,
     pub(crate) keeping: &'a Keeping,
-    /// What a majority has room for.
-    pub(crate) room: Room,
-    /// The own log takes a record now.
-    pub(crate) log_has_room: bool,
+    pub(crate) journal: &'a Journal,
+    pub(crate) leading: &'a Leading,
 }
 
 impl Look<'_> {
@@ -64,6 +62,11 @@ impl Look<'_> {
 
     fn me(&self) -> ReplicaId {
         self.config.members.me()
+    }
+
+    /// What a majority has room for.
+    fn room(&self) -> Room {
+        self.leading.room(self.journal.room(), self.config)
     }
 
     /// The view of the first instance, in which commands are proposed.
@@ -278,7 +281,7 @@ impl Reconfigure {
             SystemCommand::Change(_) | SystemCommand::Changed(_) => self.begun.change = None,
         }
         if matches!(command, SystemCommand::Change(_)) {
-            if look.merge.next_generation().is_some() {
+            if look.engine.merge().next_generation().is_some() {
                 return out.push(refused("the number of instances is changing"));
             }
             if look.config.order.can_change().is_err() {
@@ -342,7 +345,10 @@ impl Reconfigure {
     fn end_change(&mut self, look: &Look<'_>, out: &mut Vec<Out>) {
         let Some(number) = self.roster.change().map(|change| change.now().number()) else { return };
         let standing = look.first().standing();
-        if !may_propose(look.first(), look.merge) || !standing.settled || !look.log_has_room {
+        if !may_propose(look.first(), look.engine.merge())
+            || !standing.settled
+            || !look.journal.log().has_room()
+        {
             return;
         }
         let once = (standing.view, number);
@@ -379,7 +385,7 @@ impl Reconfigure {
             return;
         }
         let Some(to) = look.first().leader().filter(|leader| *leader != look.me()) else { return };
-        if look.peers.to(to).is_some() {
+        if look.gate.peers().to(to).is_some() {
             let news = self.caught_up.news(look.groups, to);
             out.extend(news.into_iter().map(|(at, replicas)| Out::TellCaughtUp { to, at, replicas }));
         }

@@ -44,11 +44,12 @@ impl<'a> Plan<'a> {
             });
         }
         let before = first.lead().settled_at().map(|slot| RecordIndex(slot.number()));
-        let executed = before.is_some_and(|record| self.look.merge.has_delivered(first.id(), record));
-        if !executed || !may_propose(first, self.look.merge) {
+        let executed =
+            before.is_some_and(|record| self.look.engine.merge().has_delivered(first.id(), record));
+        if !executed || !may_propose(first, self.look.engine.merge()) {
             return Err("the leader waits for others, try again".into());
         }
-        if self.look.room == Room::Full {
+        if self.look.room() == Room::Full {
             return Err("the disks have no room for it: free space first".into());
         }
         Ok(())
@@ -56,7 +57,7 @@ impl<'a> Plan<'a> {
 
     /// Whether their number is not changing now.
     fn no_instances_change(&self, view: View) -> Result<(), String> {
-        if let Some(next) = self.look.merge.next_generation() {
+        if let Some(next) = self.look.engine.merge().next_generation() {
             return Err(format!(
                 "the number of instances is changing to {}: wait until it has (`quorate instances show`)",
                 next.instances
@@ -113,7 +114,7 @@ impl Plan<'_> {
 
     /// The life of a member's data directory, as far as it is known; else 0.
     fn life_of(&self, member: &Member) -> u64 {
-        let known = self.look.lives.of(member.replica);
+        let known = self.look.gate.lives().of(member.replica);
         if member.life != 0 { member.life } else { known.unwrap_or(0) }
     }
 
@@ -219,7 +220,7 @@ impl Plan<'_> {
         let me = self.look.me();
         let status = self.look.first().status();
         let up: Vec<ReplicaId> =
-            self.look.peers.peers().filter(|(_, _, up, _)| *up).map(|(id, ..)| id).collect();
+            self.look.gate.peers().peers().filter(|(_, _, up, _)| *up).map(|(id, ..)| id).collect();
         let heard = |id: ReplicaId| id == me || (status.there.contains(&id) && up.contains(&id));
         if Memberships::one(now.clone()).has_quorum(0, heard) {
             return Ok(());
@@ -330,7 +331,7 @@ impl Plan<'_> {
     /// What a member can do, if it is connected.
     fn level_of(&self, member: ReplicaId) -> Option<u32> {
         let me = self.look.me();
-        if member == me { Some(self.look.config.level.highest) } else { self.look.peers.level(member) }
+        if member == me { Some(self.look.config.level.highest) } else { self.look.gate.peers().level(member) }
     }
 
     /// What `status` shows of levels.
@@ -363,7 +364,7 @@ impl Plan<'_> {
         if !(1..=COUNT_MAX).contains(&count) {
             return Err(format!("there can be 1 to {COUNT_MAX} instances"));
         }
-        if count == self.look.merge.generation().instances {
+        if count == self.look.engine.merge().generation().instances {
             return Err(format!("the cluster has {count} already"));
         }
         Ok(())

@@ -1,55 +1,27 @@
-//! Stays that end and come again, and instances that begin with a checkpoint. What follows from it is tested with whole
+//! Instances that begin with a checkpoint. What follows from it is tested with whole
 //! clusters (check/sim).
 
-use super::*;
-use crate::effects::Input;
+use crate::config::NodeConfig;
+use crate::effects::{Effects, Input};
+use crate::group::{Birth, born};
 use crate::keeping::{Found, In, Why};
 use crate::members::tests::{Host, Nothing, joins, r};
 use crate::reconfigure::Roster;
 use crate::recovered::Recovered;
 use crate::restoring::Restoring;
+use crate::system::{InstancePart, System};
 use quorate_admit::{Admission, Executed, Terms};
 use quorate_execute::Executor;
 use quorate_log::Record;
+use quorate_merge::Generation;
+use quorate_order::Anchor;
 use quorate_order::OrderMessage;
 use quorate_order::raft::message::{Entry, EntryBody, Index, Position, RaftMessage};
 use quorate_state::checkpoint::{Kind, Report};
 use quorate_state::store::Store;
 use quorate_types::{AgreedTime, ConnId, Digest, RecordId, RequestNumber, Room, SessionId, View};
+use quorate_types::{InstanceId, Seq, Slot, Time};
 use quorate_wire::{Batch, BatchHeader, RequestHeader, RequestKind, RequestProof};
-
-/// The log holds a stay that began and was never executed here, and a checkpoint of after it was fetched: its records are kept no
-/// longer than those of one that was in force.
-#[test]
-fn stays_before_the_one_in_force_are_over() {
-    let config = joins();
-    let others =
-        [(4, 0), (4, 2), (5, 0)].map(|(id, stay)| new_instance(&config, &mut Volumes::default(), id, stay));
-    let mut stays = Stays::new(Generation::begin(1), others.into());
-    let ends = |stays: &Stays| stays.others.iter().map(|other| other.stay().away).collect::<Vec<_>>();
-    stays.end_before((InstanceId::new(4), 1), Seq::new(557));
-    assert_eq!(
-        ends(&stays),
-        [Some(Seq::new(557)), None, None],
-        "not those that come, nor another instance's"
-    );
-    stays.end_before((InstanceId::new(4), 3), Seq::new(900));
-    assert_eq!(ends(&stays), [Some(Seq::new(557)), Some(Seq::new(900)), None], "each ends once");
-}
-
-/// A state that was wrong goes back to before the instance came, and it comes once more: as one that is over it would say nothing, and the
-/// merge would wait for it.
-#[test]
-fn a_stay_that_comes_in_force_again_is_not_over() {
-    let config = joins();
-    let others = [(4, 0), (4, 1)].map(|(id, stay)| new_instance(&config, &mut Volumes::default(), id, stay));
-    let mut stays = Stays::new(Generation::begin(1), others.into());
-    stays.end_before((InstanceId::new(4), 1), Seq::new(557));
-    let again = stays.take((InstanceId::new(4), 0)).expect("it is known");
-    assert_eq!((again.stay().number(), again.stay().away), (0, None));
-    assert!(stays.take((InstanceId::new(4), 0)).is_none(), "it is in force now");
-    assert_eq!(stays.others.len(), 1);
-}
 
 fn anchor(index: u64, view: u64) -> Anchor {
     Anchor::decode(&[index.to_le_bytes(), view.to_le_bytes()].concat()).expect("an anchor")
@@ -147,7 +119,7 @@ fn went_on(host: &Host) {
 #[test]
 fn an_instance_that_begins_with_a_checkpoint_stands_there_before_anything_is_executed() {
     let mut host = waits(Some(third().to_record()));
-    assert_eq!(host.node.stays.others.len(), 1, "it is known from the log");
+    assert_eq!(host.node.groups.stays().count(), 3, "it is known from the log");
     let written = checkpoint(&mut host);
     host.step(written);
     went_on(&host);
