@@ -3,17 +3,16 @@
 //! [`Node::step`] takes one input (a frame that arrived, a write that completed, a deadline) and appends what is to be
 //! done. `host/runtime` drives it with real sockets, disks and clocks; a simulator drives it with its own.
 //!
-//! A replica is made of parts, which are stepped alone (docs/decisions/0035): stage 2's gate (path/2-admit), the journal (`journal/`: the log), the
-//! engine (`engine/`: merge, execution, time, reads, replies) and keeping (`keeping/`: the state beside the path). The other files hand on what
-//! the parts want done: `intake.rs` for the gate, `ordering.rs` for the instances' protocols, `merging.rs` for the engine, `state.rs` for
-//! keeping. They also hold what is no part yet: connections (`peers.rs`), members (`members.rs`), instances that come and go (`stays.rs`).
+//! A replica is made of parts, which are stepped alone (docs/decisions/0035): `gate/` has the connections, stage 2's intake (path/2-admit) what
+//! clients ask where replicas may lie, `group/` one instance of the ordering protocol each, `journal/` the log, `engine/` the global log,
+//! execution, time, reads and replies, `keeping/` the state beside the path; `guide/` says where clients go, `leading/` who leads what,
+//! `reconfigure/` who the members are. `pipeline.rs` says which part takes what, and in which order; `together.rs` has what takes several.
 //!
 //! INV-NODE-1: a message that names a record leaves only after that record is durable.
 //! INV-NODE-2: what an instance decided is handed to the merge in order, each record once.
 //!
 //! Tests: beside each part; whole clusters in check/sim, real processes in front/cli.
 
-mod clients;
 mod config;
 mod costs;
 mod effects;
@@ -25,21 +24,16 @@ mod intake;
 mod journal;
 mod keeping;
 mod leading;
-mod members;
-mod merging;
 mod node;
-mod ordering;
+mod pipeline;
 mod problems;
 mod reconfigure;
 mod recovered;
+mod report;
 mod restoring;
-mod state;
 mod status;
-mod stays;
 mod system;
-mod ticks;
-mod trimmed;
-mod turn;
+mod together;
 
 pub use config::NodeConfig;
 pub use costs::{Costs, Had, Share};

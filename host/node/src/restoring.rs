@@ -3,18 +3,15 @@
 use crate::config::NodeConfig;
 use crate::engine::{Engine, EngineConfig};
 use crate::gate::{Gate, Lives, NODE};
-use crate::group::{BORN, Birth, Group, Groups, born, index_of, new_instance};
+use crate::group::{Admitting, BORN, Birth, Group, Groups, born, index_of, new_instance};
 use crate::guide::Guide;
-use crate::journal::{Journal, Volumes};
+use crate::journal::{Journal, TRIMMED, Trimmed, Volumes};
 use crate::keeping::{self, Keeping, Left};
 use crate::leading::Leading;
-use crate::merging::FIRST;
-use crate::node::Node;
+use crate::node::{FIRST, Node};
 use crate::reconfigure::{LEVEL, Levels, Reconfigure, Roster};
 use crate::recovered::Recovered;
 use crate::system::System;
-use crate::trimmed::{TRIMMED, Trimmed};
-use crate::turn::Turn;
 use quorate_execute::{Executor, Service};
 use quorate_log::{Damage, Log, Record};
 use quorate_merge::Merge;
@@ -231,11 +228,10 @@ impl Restoring {
         let engine = Engine::new(&engine_config(&config), merge, executor);
         let mut node = Node {
             gate: Gate::new(&config, lives),
-            turn: Turn::new(),
+            admitting: Admitting::new(),
             intake: crate::intake::intake(&config),
             leading: Leading::default(),
             keeping: Keeping::new(&config, left),
-            trimming: None,
             now: Time::ZERO,
             groups: Groups::new(groups, others, engine.merge().generation()),
             engine,

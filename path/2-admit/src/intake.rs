@@ -161,13 +161,12 @@ impl Intake {
     /// A request was executed, or refused by execution. `opening`: who opened a session with it.
     pub fn executed(
         &mut self,
-        opening: Option<ClientId>,
-        session: SessionId,
-        number: RequestNumber,
-        status: ReplyStatus,
+        outcomes: impl Iterator<Item = (Option<ClientId>, SessionId, RequestNumber, ReplyStatus)>,
     ) {
         if let Self::Vouched(vouched) = self {
-            vouched.executed(opening, session, number, status);
+            for (opening, session, number, status) in outcomes {
+                vouched.executed(opening, session, number, status);
+            }
         }
     }
 

@@ -10,10 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 const FIELDS: usize = 15;
 /// Its `impl`s stand in no more files.
 const FILES: usize = 3;
+/// The file that hands on what the parts of a replica want done, and how many lines it may have: it decides nothing, and is read at once.
+const PIPELINE: (&str, usize) = ("host/node/src/pipeline.rs", 500);
 
 /// Those that are larger still, with their fields and files: the numbers only become lower.
 const STILL: &[(&str, &str, usize, usize)] = &[
-    ("host/node", "Node", 14, 11),
     ("path/3-order", "ModSmart", 15, 17),
     ("path/3-order", "Raft", 13, 13),
     ("path/4-merge", "Merge", 15, 7),
@@ -30,6 +31,20 @@ struct Type {
 
 pub(super) fn check(repo: &Repo, out: &mut Findings) {
     judge(repo, STILL, out);
+    pipeline(repo, PIPELINE, out);
+}
+
+fn pipeline(repo: &Repo, (path, lines_max): (&str, usize), out: &mut Findings) {
+    let Some((_, text)) = repo.ending(".rs").find(|(known, _)| *known == path) else {
+        return out.file(path, "the pipeline is not there: it says who hands what to whom");
+    };
+    let lines = text.lines().count();
+    if lines > lines_max {
+        out.file(
+            path,
+            format!("the pipeline has {lines} lines, and {lines_max} are allowed: parts decide, it hands on"),
+        );
+    }
 }
 
 fn judge(repo: &Repo, still: &[(&str, &str, usize, usize)], out: &mut Findings) {

@@ -12,21 +12,20 @@ mod reads;
 mod time;
 mod wants;
 
-pub(crate) use time::Overdue;
-
 use crate::effects::Effects;
+use crate::system::System;
 use answers::Answers;
 use bytes::Bytes;
 use quorate_execute::{CheckpointError, Executor, ImageParts, Outcome, Outcomes, Version};
-use quorate_merge::{
-    Checkpoint, Decided, Delivered, Generation, Leader, Merge, Position, RecordIndex, Refused,
-};
+use quorate_merge::{Decided, Delivered, Generation, Leader, Merge, Position, RecordIndex, Refused};
 use quorate_reply::{ReadLimits, ReadPath, RouteLimits, Routes};
 use quorate_types::{
-    AgreedTime, ClientId, ConnId, Halt, InstanceId, ReplicaId, RequestNumber, Seq, SessionId, Slot, Span,
-    Time, Trust,
+    AgreedTime, ClientId, ConnId, Halt, InstanceId, ReplicaId, Seq, SessionId, Slot, Span, Time, Trust,
 };
-use quorate_wire::{AnswerMode, Batch, FrameKind, OutFrame, write_position};
+use quorate_wire::{
+    AnswerMode, Batch, FrameKind, OutFrame, RequestHeader, RequestKind, Requests, read_opening,
+    write_position,
+};
 use time::Timing;
 use wants::Wants;
 
@@ -88,6 +87,24 @@ pub(crate) enum Done {
     },
     /// Slots that hold nothing.
     Nothing,
+}
+
+/// Who of the members answers a session: each session has some of them that do. Who asks again is answered by all.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answerers {
+    /// The place of this replica among the members, from 0.
+    pub(crate) place: usize,
+    /// How many members there are.
+    pub(crate) members: usize,
+    /// How many of them answer each session.
+    pub(crate) answers: usize,
+}
+
+impl Answerers {
+    /// Whether this replica answers a session.
+    fn answer(self, session: SessionId) -> bool {
+        (self.place + self.members - session.index as usize % self.members) % self.members < self.answers
+    }
 }
 
 /// What `status` counts since the start of the process.
@@ -212,12 +229,13 @@ impl Engine {
         }
     }
 
-    /// Sends the outcomes of the last batch to those who wait. `own`: this replica answers what it only refuses, too; `answers`: whether it
-    /// answers a session at all.
-    pub(crate) fn reply(&mut self, own: bool, answers: impl Fn(SessionId) -> bool) {
+    /// Sends the outcomes of the last batch to those who wait. `proposed`: it was proposed here, so that this replica answers what it only
+    /// refuses, too; where members may lie a client counts what each of them says.
+    pub(crate) fn reply(&mut self, proposed: bool, answerers: Answerers) {
         let executor = &self.executor;
         let owns = Some(executor).filter(|_| self.may_lie && executor.has_own_replies());
-        self.routes.route(&self.outcomes, own, answers, owns);
+        let answers = |session| answerers.answer(session);
+        self.routes.route(&self.outcomes, self.may_lie || proposed, answers, owns);
     }
 
     /// Whether several leaders may propose what follows what was delivered. Once they did, it stays so: leases that were renewed by one of
@@ -276,22 +294,59 @@ impl Engine {
     ///
     /// # Errors
     /// When it does not fit.
-    pub(crate) fn jump(&mut self, checkpoint: &Checkpoint) -> Result<(), String> {
-        let done = match checkpoint.seq >= self.merge.seq() {
-            true => self.merge.jump(checkpoint),
-            false => self.merge.begin_again(checkpoint),
+    pub(crate) fn jump(&mut self, system: &System, window: u64) -> Result<(), Halt> {
+        let unusable = |why: &str| Halt::CheckpointUnusable {
+            why: format!("the checkpoint of seq {} does not fit into the global log: {why}", system.seq),
         };
-        done.map_err(|why| why.to_string())
+        let checkpoint = system.merge(window).ok_or_else(|| unusable("its generations"))?;
+        let done = match checkpoint.seq >= self.merge.seq() {
+            true => self.merge.jump(&checkpoint),
+            false => self.merge.begin_again(&checkpoint),
+        };
+        done.map_err(|why| unusable(&why.to_string()))
     }
 
-    /// Replies to requests of this session go to a connection.
-    pub(crate) fn bind(&mut self, session: SessionId, conn: ConnId) {
-        self.routes.bind(session, conn);
+    /// A leader does not have the log any more before this record of an instance. Gives the seq that a checkpoint has to reach. `alone`: there is
+    /// no other instance. Of many nobody knows which seq such a record has. A checkpoint that is here already is no help: the leader's log may
+    /// begin after a record that has no seq.
+    pub(crate) fn lacks(&self, instance: InstanceId, slot: Slot, alone: bool) -> Seq {
+        let next = self.merge.seq().next();
+        if alone { self.merge.estimate(instance, RecordIndex(slot.number())).max(next) } else { next }
     }
 
-    /// The reply to an opening goes to a connection.
-    pub(crate) fn bind_opening(&mut self, client: ClientId, nonce: RequestNumber, conn: ConnId) {
-        self.routes.bind_opening(client, nonce, conn);
+    /// Notes that replies to these requests go to this connection. What can not be bound is over a limit and is answered by nobody; its
+    /// client asks again. `takes`: whether requests of such a kind are taken at all.
+    ///
+    /// # Errors
+    /// When the client does what none may, in words: it speaks for its own sessions only.
+    pub(crate) fn bind(
+        &mut self,
+        (conn, client): (ConnId, ClientId),
+        requests: &[u8],
+        takes: impl Fn(&RequestHeader) -> Result<(), &'static str>,
+    ) -> Result<(), String> {
+        for (header, body, _) in Requests::new(requests).flatten() {
+            takes(&header)?;
+            if header.kind == RequestKind::OpenSession {
+                let (opener, _) = read_opening(body);
+                if opener != client {
+                    return Err(format!("{client} opens a session for {opener}"));
+                }
+                self.routes.bind_opening(client, header.number, conn);
+            } else {
+                match self.executor.client(header.session) {
+                    Some(owner) if owner != client => {
+                        return Err(format!("{client} uses {} of {owner}", header.session));
+                    }
+                    Some(_) => {
+                        self.routes.bind(header.session, conn);
+                    }
+                    // It is over, or was opened by a batch that was not executed here yet: nobody knows whose it is.
+                    None => {}
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The connection to which replies of a session go, if it is here.

@@ -2,6 +2,7 @@
 
 use super::Engine;
 use crate::effects::Effects;
+use crate::gate::Permissions;
 use bytes::Bytes;
 use quorate_merge::ReadEnd;
 use quorate_reply::Asked;
@@ -9,8 +10,8 @@ use quorate_types::{ConnId, InstanceId, Time};
 use quorate_wire::{FrameKind, OutFrame, ReadRequest, ReadStatus};
 
 impl Engine {
-    /// A client reads. `owner`: whose connection it is.
-    pub(crate) fn read(&mut self, now: Time, (conn, owner): (ConnId, u64), read: &ReadRequest<'_>) {
+    /// `owner`: whose connection it is.
+    fn read(&mut self, now: Time, (conn, owner): (ConnId, u64), read: &ReadRequest<'_>) {
         match self.reads.ask(now, self.executor.seq(), conn, read) {
             Asked::Now => {
                 self.counts.reads += 1;
@@ -21,8 +22,26 @@ impl Engine {
         }
     }
 
+    /// A client reads. It is refused where the state is not `sound`, since then another replica answers, and where the client has no right
+    /// to it.
+    pub(crate) fn asked(
+        &mut self,
+        now: Time,
+        (conn, owner): (ConnId, u64),
+        read: &ReadRequest<'_>,
+        (sound, limits): (bool, Option<&Permissions>),
+    ) {
+        if !sound {
+            self.refuse_read(conn, read.read, ReadStatus::NoLeader);
+        } else if limits.is_some_and(|limits| !limits.may_ask(&self.executor, read.query)) {
+            self.refuse_read(conn, read.read, ReadStatus::Forbidden);
+        } else {
+            self.read(now, (conn, owner), read);
+        }
+    }
+
     /// A read is not answered here.
-    pub(crate) fn refuse_read(&mut self, conn: ConnId, read: u64, why: ReadStatus) {
+    fn refuse_read(&mut self, conn: ConnId, read: u64, why: ReadStatus) {
         self.answers.fail(&self.executor, conn, read, why);
     }
 

@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::effects::Effect;
-use crate::members::tests::Nothing;
+use crate::node::tests::Nothing;
 use quorate_execute::SessionLimits;
-use quorate_types::ItemsBuilder;
+use quorate_types::{ItemsBuilder, RequestNumber};
 use quorate_wire::{
-    BatchHeader, ReadConsistency, ReadRequest, ReadStatus, ReplyStatus, RequestHeader, RequestKind,
-    RequestProof, write_opening, write_request,
+    BatchHeader, ReadConsistency, ReadRequest, ReplyStatus, RequestHeader, RequestKind, RequestProof,
+    write_opening, write_request,
 };
 
 const ONE: InstanceId = InstanceId::new(1);
@@ -71,7 +71,7 @@ fn decide(engine: &mut Engine, now: Time, slot: u64, header: BatchHeader, reques
     while let Some(done) = engine.next(now) {
         assert!(matches!(done, Done::Batch { instance: ONE, .. }), "{done:?}");
         engine.learn_time(now);
-        engine.reply(true, |_| true);
+        engine.reply(true, Answerers { place: 0, members: 1, answers: 1 });
         let mut out = Effects::new();
         engine.send_replies(&mut out);
         frames += out.drain().filter(|effect| matches!(effect, Effect::Send { conn: CONN, .. })).count();
@@ -82,7 +82,7 @@ fn decide(engine: &mut Engine, now: Time, slot: u64, header: BatchHeader, reques
 #[test]
 fn what_is_decided_is_executed_once_and_answered_where_somebody_waits() {
     let mut engine = engine(false);
-    engine.bind_opening(ALICE, RequestNumber::FIRST, CONN);
+    assert_eq!(engine.bind((CONN, ALICE), &opening(), |_| Ok(())), Ok(()));
     let header = BatchHeader::default();
     assert_eq!(decide(&mut engine, at(1), 1, header, &[opening()]), 1);
     assert_eq!(engine.executor().client(SESSION), Some(ALICE));
@@ -90,6 +90,9 @@ fn what_is_decided_is_executed_once_and_answered_where_somebody_waits() {
     assert_eq!(decide(&mut engine, at(2), 2, header, &[request(1), request(2)]), 1);
     let statuses: Vec<ReplyStatus> = engine.outcomes().iter().map(|outcome| outcome.status).collect();
     assert_eq!(statuses, [ReplyStatus::Done; 2]);
+    let forbidden = engine.bind((CONN, ClientId::new(8)), &request(3), |_| Ok(()));
+    assert!(forbidden.is_err_and(|why| why.contains("uses")), "a client speaks for its own sessions only");
+    assert_eq!(engine.bind((CONN, ALICE), &request(3), |_| Err("no")), Err("no".into()));
     engine.step(In::Closed(CONN));
     assert_eq!(decide(&mut engine, at(3), 3, header, &[request(3)]), 0, "nobody waits");
     let Counts { requests, batches, reads } = engine.counts();
@@ -110,9 +113,9 @@ fn a_slot_that_does_not_follow_is_refused() {
 fn a_strong_read_waits_for_a_leader_and_for_execution() {
     let mut engine = engine(false);
     let read = |read, consistency| ReadRequest { read, consistency, seen: Seq::ZERO, query: b"" };
-    engine.read(at(1), (CONN, 1), &read(1, ReadConsistency::Weak));
+    engine.asked(at(1), (CONN, 1), &read(1, ReadConsistency::Weak), (true, None));
     assert_eq!((engine.counts().reads, engine.take_reads()), (1, None), "a weak one is answered at once");
-    engine.read(at(1), (CONN, 1), &read(2, ReadConsistency::Strong));
+    engine.asked(at(1), (CONN, 1), &read(2, ReadConsistency::Strong), (true, None));
     let group = engine.take_reads().expect("a leader is asked");
     engine.step(In::ReadConfirmed(group, ONE, RecordIndex(1)));
     assert_eq!(engine.confirm_reads(), []);
@@ -122,10 +125,21 @@ fn a_strong_read_waits_for_a_leader_and_for_execution() {
     assert_eq!(engine.confirm_reads(), []);
     engine.run_reads(at(3), |_| 1);
     assert_eq!((engine.counts().reads, engine.waiting_reads().0), (2, 0));
-    engine.refuse_read(CONN, 3, ReadStatus::Forbidden);
+    engine.asked(at(3), (CONN, 1), &read(3, ReadConsistency::Weak), (false, None));
+    assert_eq!(engine.counts().reads, 2, "another replica answers, whose state is sound");
     let mut out = Effects::new();
     engine.send_replies(&mut out);
     assert_eq!(out.drain().count(), 1, "all answers of a connection leave together");
+}
+
+/// Of three members two answer each session, and each member answers two sessions of three.
+#[test]
+fn some_members_answer_each_session() {
+    let session = |index| SessionId { index, generation: 1 };
+    for index in 0..6 {
+        let answer = |place| Answerers { place, members: 3, answers: 2 }.answer(session(index));
+        assert_eq!((0..3).filter(|place| answer(*place)).count(), 2);
+    }
 }
 
 /// What was executed is the agreed time; the own extension goes on from there, once somebody leads.

@@ -1,9 +1,14 @@
 //! Agreed time at this replica: what it would propose, and when the service's deadlines pass.
+//!
+//! When a deadline passes and nothing else is ordered, the leader orders an empty batch that carries the time. Execution decides whether the
+//! deadline is reached: the batch's time may be that of another leader whose clock runs behind. While batches are under way they carry the
+//! time themselves, so that a busy system orders nothing more for it. Tests: engine/tests.rs, `host/quorate/tests/all/deadlines.rs`.
 
 use super::clock::{Clock, Rule};
 use super::{Engine, EngineConfig};
 use quorate_admit::AHEAD_MAX;
-use quorate_types::{AgreedTime, Random, Span, Time};
+use quorate_order::Input as OrderInput;
+use quorate_types::{AgreedTime, Digest, Random, Span, Time};
 use quorate_wire::BatchHeader;
 
 /// Without a batch for so long the time is ordered, as long as there is a deadline.
@@ -41,13 +46,11 @@ impl Timing {
     }
 }
 
-/// A deadline of the service that nobody orders is watched, or is not any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Overdue {
-    /// It is watched from now on.
-    Watch(AgreedTime),
-    /// It is no concern any more.
-    Unwatch(AgreedTime),
+/// Under which name a deadline is watched: no request has it, since theirs are hashes.
+fn name_of(due: AgreedTime) -> Digest {
+    let mut name = [0; 32];
+    name[..8].copy_from_slice(&due.nanos().to_le_bytes());
+    Digest::new(name)
 }
 
 impl Engine {
@@ -127,11 +130,11 @@ impl Engine {
     }
 
     /// A deadline that nobody orders is waited for like a request of a client: what changes about that now.
-    pub(crate) fn overdue(&mut self) -> Option<Overdue> {
+    pub(crate) fn overdue(&mut self) -> Option<OrderInput> {
         if let Some(before) = self.timing.overdue.take() {
-            return Some(Overdue::Unwatch(before));
+            return Some(OrderInput::Unwatch(name_of(before)));
         }
         self.timing.overdue = self.awaited();
-        self.timing.overdue.map(Overdue::Watch)
+        self.timing.overdue.map(name_of).map(OrderInput::Watch)
     }
 }

@@ -3,8 +3,9 @@
 //!
 //! Keys are the service's business: it names those of a command ([`quorate_execute::Service::keys`]). Tests: access/tests.rs.
 
-use quorate_execute::KeyUse;
-use quorate_types::{Holder, Identity, Name};
+use quorate_execute::{Executor, KeyUse};
+use quorate_types::{Holder, Identity, Items, Name};
+use quorate_wire::{RequestHeader, RequestKind};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -24,6 +25,26 @@ impl Permissions {
             KeyUse::Read(key) => self.read.iter().any(|prefix| key.starts_with(prefix)),
             KeyUse::Write(key) => self.write.iter().any(|prefix| key.starts_with(prefix)),
             KeyUse::ReadRange { start, end } => self.read.iter().any(|prefix| within(prefix, start, *end)),
+        }
+    }
+
+    /// Whether all commands of a request are covered. What is no list of commands is answered by execution.
+    pub(crate) fn may_run(&self, executor: &Executor, body: &[u8]) -> bool {
+        let Ok(commands) = Items::parse(body) else { return true };
+        commands.iter().all(|command| executor.uses_only(command, false, |used| self.cover(used)))
+    }
+
+    /// Whether a question is covered.
+    pub(crate) fn may_ask(&self, executor: &Executor, query: &[u8]) -> bool {
+        executor.uses_only(query, true, |used| self.cover(used))
+    }
+
+    /// Whether a request of any kind is covered.
+    pub(crate) fn permit(&self, executor: &Executor, header: &RequestHeader, body: &[u8]) -> bool {
+        match header.kind {
+            RequestKind::Commands => self.may_run(executor, body),
+            RequestKind::Query => self.may_ask(executor, body),
+            _ => true,
         }
     }
 }

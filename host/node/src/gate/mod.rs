@@ -5,12 +5,14 @@
 //! `lives.rs` whether a member is still the one that it was, `access.rs` what clients may do. Tests: gate/tests.rs, and beside each of them.
 
 mod access;
+mod arrived;
 mod links;
 mod lives;
 mod peers;
 mod seats;
 
 pub use access::{Access, Permissions};
+pub(crate) use arrived::{Arrived, Asks, Says};
 pub(crate) use links::lane_of;
 pub(crate) use lives::{Lives, NODE};
 pub(crate) use peers::{Change, Conn, Peers};
@@ -21,8 +23,9 @@ use crate::effects::{Effect, Effects, Event};
 use peers::Us;
 use quorate_admit::Members;
 use quorate_log::Record;
+use quorate_order::OrderConfig;
 use quorate_types::{ConnId, Identity, RecordId, ReplicaId, Time};
-use quorate_wire::{Frame, LeaderNotice, Refusal, RefusalReason};
+use quorate_wire::{Frame, LeaderNotice, Refusal, RefusalReason, StateMessage};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -43,8 +46,6 @@ pub(crate) enum In {
     Closed(ConnId),
     /// A member that was dialed answered our hello.
     Answer { conn: ConnId, replica: ReplicaId, link: u16, frame: Frame },
-    /// A member gave a sign of life.
-    Heard(ReplicaId),
     /// The time is up that [`Gate::deadline`] named, perhaps.
     Deadline,
 }
@@ -151,10 +152,34 @@ impl Gate {
             In::Answer { conn, replica, link, frame } => {
                 self.peers.on_answer(now, conn, (replica, link), frame, config, out)
             }
-            In::Heard(replica) => self.peers.heard(now, replica),
             In::Deadline if self.may_speak(durable) => self.peers.on_deadline(now, config, out),
             In::Deadline => {}
         }
+    }
+
+    /// A frame came in: reads it as whoever is at the other end may send it.
+    pub(crate) fn arrived(&mut self, now: Time, conn: ConnId, frame: Frame, order: &OrderConfig) -> Arrived {
+        let Some(who) = self.peers.conn(conn) else { return Arrived::Nothing };
+        if let Conn::From(replica, _) = who {
+            self.peers.heard(now, replica); // a sign of life
+        }
+        Arrived::read(who, frame, order)
+    }
+
+    /// Says something about the state to a member, if it is connected.
+    pub(crate) fn tell(&self, to: ReplicaId, message: &StateMessage, out: &mut Effects) {
+        if let Some(conn) = self.peers.to(to) {
+            out.send(conn, message.frame());
+        }
+    }
+
+    /// Records what an operator asked for, and what came of it.
+    pub(crate) fn audit(&self, conn: ConnId, what: String, outcome: String, out: &mut Effects) {
+        let who = match self.peers.identity(conn) {
+            Some(identity) => identity.holder.to_string(),
+            None => "an operator (connections are plain)".to_owned(),
+        };
+        out.push(Effect::Audit { conn, who, what, outcome });
     }
 
     /// A stranger says who it is. Gives the member of whose life this replica hears for the first time, and the record that says it.

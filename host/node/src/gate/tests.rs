@@ -1,7 +1,7 @@
 //! The gate is stepped alone.
 
 use super::*;
-use crate::members::tests::{joins, r};
+use crate::node::tests::{joins, r};
 
 fn conn(id: u64) -> ConnId {
     ConnId::new(id)

@@ -12,21 +12,22 @@
 
 use super::{Birth, Group};
 use crate::config::NodeConfig;
-use crate::journal::{VolumeId, Volumes};
+use crate::engine::Engine;
+use crate::journal::{Loaded, VolumeId, Volumes};
+use crate::reconfigure::Reconfigure;
 use crate::system::{InstancePart, System};
 use quorate_merge::{Generation, Leader, Merge, RecordIndex};
-use quorate_order::Anchor;
+use quorate_order::{Anchor, Input as OrderInput};
 use quorate_types::{Halt, InstanceId, ReplicaId, Seq, Slot, Span, Time};
-use quorate_wire::{Batch, Membership, Memberships};
+use quorate_wire::{Batch, Memberships};
 use std::ops::{Deref, DerefMut};
 
 /// What this part may know of the others.
 #[derive(Clone, Copy)]
 pub(crate) struct Look<'a> {
     pub(crate) config: &'a NodeConfig,
-    pub(crate) merge: &'a Merge<Batch>,
-    /// The membership that was ordered last, if anything ever changed.
-    pub(crate) membership: Option<&'a Membership>,
+    pub(crate) engine: &'a Engine,
+    pub(crate) reconfigure: &'a Reconfigure,
 }
 
 /// What others have to do when instances come and go.
@@ -119,6 +120,26 @@ impl Groups {
         &self.in_force[0]
     }
 
+    /// The same, to be told something.
+    pub(crate) fn of_mut(&mut self, id: InstanceId) -> Option<&mut Group> {
+        self.in_force.get_mut(index_of(id))
+    }
+
+    /// Those that take part in the cluster, and not only as some that others may still need.
+    pub(crate) fn present(&self) -> impl Iterator<Item = &Group> {
+        self.in_force.iter().filter(|group| group.stay().is_present())
+    }
+
+    /// Whether this replica leads one that takes part, and may propose there.
+    pub(crate) fn lead_here(&self) -> bool {
+        self.present().any(|group| group.standing().leading)
+    }
+
+    /// Bytes that were admitted and are not decided.
+    pub(crate) fn queue_bytes(&self) -> usize {
+        self.in_force.iter().map(Group::queue_bytes).sum()
+    }
+
     /// All stays that may have records in the log.
     pub(crate) fn stays(&self) -> impl Iterator<Item = &Group> {
         self.in_force.iter().chain(&self.others)
@@ -133,6 +154,64 @@ impl Groups {
         let group = self.of(waits.instance)?;
         let since = waits.since.max(group.lead().since()).max(self.looked);
         group.leader().is_none().then(|| since.plus(patience.times(4)))
+    }
+}
+
+/// What several of them are told.
+impl Groups {
+    /// All that lead here are told this.
+    pub(crate) fn step_led(&mut self, now: Time, input: &OrderInput) {
+        for group in self.in_force.iter_mut().filter(|group| group.standing().leading) {
+            group.step(now, input.clone());
+        }
+    }
+
+    /// All that take part in the cluster are.
+    pub(crate) fn step_present(&mut self, now: Time, input: &OrderInput) {
+        for group in self.in_force.iter_mut().filter(|group| group.stay().is_present()) {
+            group.step(now, input.clone());
+        }
+    }
+
+    /// The disk read what one of them asked for.
+    pub(crate) fn loaded(&mut self, now: Time, loaded: &Loaded) {
+        let Loaded { volume, load, records } = loaded;
+        for group in self.in_force.iter_mut().filter(|group| group.volume() == *volume) {
+            group.step(now, OrderInput::Loaded { load: *load, records: records.clone() });
+        }
+    }
+
+    /// The time is up of those whose deadline it is. Whether there were any.
+    pub(crate) fn on_deadline(&mut self, now: Time) -> bool {
+        let mut any = false;
+        for group in &mut self.in_force {
+            any |= group.on_deadline(now);
+        }
+        any
+    }
+
+    /// A member's messages get through from now on, in those for which `is_up` says so.
+    pub(crate) fn connects(&mut self, now: Time, replica: ReplicaId, is_up: impl Fn(usize) -> bool) {
+        for (_, group) in self.in_force.iter_mut().enumerate().filter(|(at, _)| is_up(*at)) {
+            group.connects(now, replica);
+        }
+    }
+
+    /// They may have been lost, in those for which `is_cut` says so.
+    pub(crate) fn disconnects(&mut self, now: Time, replica: ReplicaId, is_cut: impl Fn(usize) -> bool) {
+        for (_, group) in self.in_force.iter_mut().enumerate().filter(|(at, _)| is_cut(*at)) {
+            group.disconnects(now, replica);
+        }
+    }
+
+    /// They take part from now on, and hear who is there; in between others are told that they do.
+    pub(crate) fn begin(&mut self, now: Time) {
+        self.in_force.iter_mut().filter(|group| group.stay().may_begin()).for_each(|group| group.start(now));
+    }
+
+    /// All hear who is there.
+    pub(crate) fn greet(&mut self, now: Time) {
+        self.in_force.iter_mut().for_each(|group| group.greet(now));
     }
 }
 
@@ -161,12 +240,12 @@ impl Groups {
 
     /// Where the next stay of an instance begins: the same on all replicas.
     fn birth(&self, id: InstanceId, look: &Look<'_>) -> Result<Birth, Halt> {
-        let members = look.membership.cloned().map(Memberships::one);
+        let members = look.reconfigure.roster().current().cloned().map(Memberships::one);
         let Some(last) = self.of(id) else {
             let anchor = look.config.order.next_stay(None, members.as_ref())?;
             return Ok(Birth { id, record: Slot::ZERO, anchor });
         };
-        let (record, anchor) = stands_at(last, look.merge);
+        let (record, anchor) = stands_at(last, look.engine.merge());
         let anchor = look.config.order.next_stay(Some((record, &anchor)), members.as_ref())?;
         Ok(Birth { id, record, anchor })
     }
@@ -201,7 +280,7 @@ impl Groups {
             out.push(Out::Abandoned(before.volume()));
             self.others.extend(Some(before).filter(|before| !before.stay().asleep));
         }
-        self.end_before((id, stay), look.merge.seq());
+        self.end_before((id, stay), look.engine.merge().seq());
     }
 
     /// With this stay in force at a seq, all before it are over: also those that are known from the log only, since a checkpoint of
@@ -242,7 +321,7 @@ impl Groups {
         self.others.retain(|other| !over(other));
         for group in self.in_force.iter_mut().filter(|group| !group.stay().asleep && over(group)) {
             let (id, away, view) = (group.id(), group.stay().away, group.view());
-            let (record, anchor) = stands_at(group, look.merge);
+            let (record, anchor) = stands_at(group, look.engine.merge());
             *group = born(Birth { id, record, anchor }, look.config, volumes)?;
             (group.stay_mut().asleep, group.stay_mut().away) = (true, away);
             group.is_led(view, None);
@@ -296,7 +375,8 @@ impl Groups {
                 self.put_in_force(at, group, look, out);
                 out.extend([Out::Renewed(part.instance), Out::Led(part.instance, leader)]);
             }
-            let away = look.merge.is_away(part.instance).then(|| look.merge.generation().base);
+            let away =
+                look.engine.merge().is_away(part.instance).then(|| look.engine.merge().generation().base);
             if away.is_some() && !self.in_force[at].stay().asleep {
                 self.in_force[at] = born(birth, look.config, volumes)?;
                 self.in_force[at].stay_mut().asleep = true;
@@ -305,7 +385,7 @@ impl Groups {
             }
             self.in_force[at].stay_mut().away = away;
         }
-        self.seen = look.merge.generation();
+        self.seen = look.engine.merge().generation();
         Ok(new)
     }
 
@@ -330,7 +410,7 @@ impl Groups {
                 begin_at(group, part, look.config, volumes)?;
                 continue;
             }
-            let next = look.merge.next_record(group.id());
+            let next = look.engine.merge().next_record(group.id());
             let stays = many
                 && group.has_started()
                 && group.decided() >= part.record

@@ -1,4 +1,4 @@
-//! Who leads an instance, and since when; whether it goes to the replica whose turn it is (`merging.rs`).
+//! Who leads an instance, and since when; whether it goes to the replica whose turn it is (`leading/`).
 
 use quorate_types::{ReplicaId, Slot, Span, Time, View};
 

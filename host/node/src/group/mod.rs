@@ -7,6 +7,7 @@
 //! INV-NODE-1: a message leaves once the record that it names is durable. INV-NODE-2: what the instance decided is handed on in order, each
 //! record once. Tests: group/tests.rs, check/sim.
 
+mod admitting;
 mod all;
 mod birth;
 mod gathering;
@@ -14,20 +15,25 @@ mod held;
 mod lead;
 mod stay;
 
+pub(crate) use admitting::{Admitting, Asker, Terrain};
 pub(crate) use all::{Groups, Look, Out, born, index_of, new_instance, role_of};
 pub(crate) use birth::{BORN, Birth};
 
+use crate::config::NodeConfig;
 use crate::journal::{VolumeId, Volumes};
 use gathering::Gathering;
 use held::Held;
 use lead::Lead;
 use quorate_admit::{Admission, AdmissionLimits};
+use quorate_execute::Outcome;
 use quorate_log::Record;
+use quorate_merge::Merge;
 use quorate_order::{
-    Anchor, Effect, Effects, Input as OrderInput, Order, Restored, Standing, Status, Stored,
+    Anchor, Effect, Effects, Input as OrderInput, Nature, Order, OrderMessage, Restored, Standing, Status,
+    Stored,
 };
-use quorate_types::{Halt, InstanceId, RecordId, ReplicaId, Seq, Slot, Span, Time, View};
-use quorate_wire::{Batch, BatchHeader};
+use quorate_types::{ClientId, Halt, InstanceId, RecordId, ReplicaId, Seq, Slot, Span, Time, View};
+use quorate_wire::{Batch, BatchHeader, ReplyStatus, Verified};
 use stay::Stay;
 use std::collections::BTreeSet;
 
@@ -42,6 +48,20 @@ pub(crate) struct Pace {
     pub(crate) pipelined: bool,
     /// A slot waits for company for no longer than this.
     pub(crate) gathering_max: Span,
+}
+
+/// No slot waits for company for longer than this part of two time-outs: what any leader may add to a slot. [mod_smart L142]
+const GATHERING_PART: u64 = 16;
+
+impl Pace {
+    pub(crate) fn of(config: &NodeConfig, nature: &Nature) -> Self {
+        Self {
+            batches_max: if nature.pipelined { config.batches_in_flight_max } else { 1 },
+            bytes_max: config.bytes_in_flight_max,
+            pipelined: nature.pipelined,
+            gathering_max: config.order.patience().divided(GATHERING_PART),
+        }
+    }
 }
 
 /// One instance of the ordering protocol, with what clients want of it; see the module.
@@ -246,6 +266,16 @@ impl Group {
         due
     }
 
+    /// How many bytes each batch has that a message makes it write down.
+    pub(crate) fn brought_by(&self, message: &Verified<OrderMessage>) -> Vec<u64> {
+        let mut brings = message.message().brings();
+        if !brings.is_empty() {
+            let known = self.status().open;
+            brings.retain(|batch| !known.contains(batch));
+        }
+        brings.iter().map(|batch| batch.bytes().len() as u64).collect()
+    }
+
     /// Its messages get to a member and back from now on.
     pub(crate) fn connects(&mut self, now: Time, replica: ReplicaId) {
         if self.connected.insert(replica) {
@@ -353,7 +383,7 @@ impl Group {
     }
 
     /// The next message whose record is durable.
-    pub(crate) fn release(&mut self) -> Option<(ReplicaId, quorate_order::OrderMessage)> {
+    pub(crate) fn release(&mut self) -> Option<(ReplicaId, OrderMessage)> {
         self.held.release()
     }
 
@@ -431,6 +461,46 @@ impl Group {
 
     pub(crate) fn admission_mut(&mut self) -> &mut Admission {
         &mut self.admission
+    }
+
+    /// Whether it leads here, and the merge takes one more batch of it.
+    pub(crate) fn may_propose(&self, merge: &Merge<Batch>) -> bool {
+        self.standing().leading && merge.room(self.id) > 0
+    }
+
+    /// Whether it may propose a batch for the time alone: nothing else is under way.
+    pub(crate) fn is_idle(&self, merge: &Merge<Batch>) -> bool {
+        let standing = self.standing();
+        self.may_propose(merge)
+            && standing.settled
+            && standing.in_flight == 0
+            && self.admission.waiting_bytes() == 0
+    }
+
+    /// Whether its batch that was taken off the merge last was proposed here, in the view in which this replica leads now.
+    pub(crate) fn proposed(&self, merge: &Merge<Batch>, me: ReplicaId) -> bool {
+        let before = self.lead.settled_at().filter(|_| self.leader() == Some(me));
+        let taken = merge.delivered_record(self.id);
+        before.zip(taken).is_some_and(|(before, record)| record.0 > before.number())
+    }
+
+    /// A batch of it was executed. If it leads here, what came through it is not in flight any more where execution did not take it.
+    pub(crate) fn answered(&mut self, outcomes: &[Outcome], me: ReplicaId) {
+        if self.leader() != Some(me) {
+            return;
+        }
+        for outcome in outcomes {
+            match (outcome.opening, outcome.status) {
+                (Some(client), _) => self.admission.opened(ClientId::number(client), outcome.number.number()),
+                (
+                    None,
+                    ReplyStatus::ExpectedNumber | ReplyStatus::Overloaded | ReplyStatus::SessionExpired,
+                ) => {
+                    self.admission.refused(outcome.session, outcome.number);
+                }
+                (None, _) => {}
+            }
+        }
     }
 
     /// Bytes that were admitted and are not decided.

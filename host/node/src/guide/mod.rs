@@ -13,7 +13,7 @@ use crate::engine::Engine;
 use crate::gate::Gate;
 use crate::gate::lane_of;
 use crate::group::Group;
-use crate::merging::FIRST;
+use crate::node::FIRST;
 use bindings::Bindings;
 use quorate_merge::Merge;
 use quorate_types::{ClientId, ConnId, View};
@@ -46,6 +46,13 @@ impl Guide {
         notice_to(look, client.map_or(0, |client| self.ranks.of(client)))
     }
 
+    /// Nothing leads here through which a client's requests could go: it is told where to go. A leader that hands over can not say where yet.
+    pub(crate) fn send_away(&self, look: &Look<'_>, conn: ConnId, out: &mut Effects) {
+        let mut notice = self.notice(look, look.gate.peers().client(conn));
+        notice.leader = notice.leader.filter(|leader| *leader != look.config.members.me());
+        out.send(conn, notice.frame());
+    }
+
     /// The rank of a connection's client, as far as it is known.
     fn rank_of(&self, look: &Look<'_>, conn: ConnId) -> u64 {
         look.gate.peers().client(conn).map_or(0, |client| self.ranks.of(client))
@@ -68,6 +75,24 @@ impl Guide {
             }
             out.send(conn, notice.frame());
         }
+    }
+
+    /// An instance has another leader, or none. Gives the connections on which nobody waits here any more: whoever did asks the new leader
+    /// again, which then answers.
+    pub(crate) fn led(&mut self, look: &Look<'_>, at: usize, out: &mut Effects) -> Vec<ConnId> {
+        let many = look.groups.len() > 1;
+        if look.config.order.faults.may_lie() {
+            // Clients ask all replicas, whoever leads, and some of them the leader first.
+            for conn in look.gate.peers().clients() {
+                out.send(conn, self.notice(look, look.gate.peers().client(conn)).frame());
+            }
+            return Vec::new();
+        }
+        let ask_again = |conn: &ConnId| !many || self.bindings.is_bound(*conn, at);
+        let unbound = look.gate.peers().clients().filter(ask_again).collect();
+        self.tell_clients(look, many.then_some(at), out);
+        self.bindings.forget_instance(at);
+        unbound
     }
 
     /// A batch was executed. Whoever opened a first session with it has a rank from now on, where there are several instances.
@@ -143,10 +168,6 @@ impl Guide {
     /// How many connections go through an instance.
     pub(crate) fn count(&self, at: usize) -> usize {
         self.bindings.count(at)
-    }
-
-    pub(crate) fn is_bound(&self, conn: ConnId, at: usize) -> bool {
-        self.bindings.is_bound(conn, at)
     }
 
     /// A connection is gone.

@@ -9,9 +9,11 @@
 
 mod disk;
 pub(crate) mod records;
+mod trimming;
 mod volumes;
 
 pub(crate) use disk::Disk;
+pub(crate) use trimming::{TRIMMED, Trimmed};
 pub(crate) use volumes::{VolumeId, Volumes};
 
 use crate::effects::{Effect, Effects, Event};
@@ -20,7 +22,7 @@ use quorate_log::{AppendError, Class, DiskFull, Log, LogEffect, Place, Record, S
 use quorate_order::Stored;
 use quorate_types::{Halt, InstanceId, RecordId, Room, Span, Time, planted};
 use std::collections::BTreeMap;
-use std::ops::Range;
+use trimming::Trimming;
 
 /// More than a protocol's own part of a batch's record takes, in bytes.
 const ENTRY_HEAD_MAX: u64 = 64;
@@ -54,12 +56,14 @@ pub(crate) struct Journal {
     loads: BTreeMap<u64, Load>,
     asked: u64,
     disk: Disk,
+    /// The log's beginning goes.
+    trimming: Option<Trimming>,
 }
 
 impl Journal {
     /// The log that goes on after what was taken back; `stall`: a disk that finishes nothing for so long holds up whoever waits for it.
     pub(crate) fn new(log: Log, sync: SyncMode, stall: Span, volumes: Volumes) -> Self {
-        Self { log, sync, volumes, loads: BTreeMap::new(), asked: 0, disk: Disk::new(stall) }
+        Self { log, sync, volumes, loads: BTreeMap::new(), asked: 0, disk: Disk::new(stall), trimming: None }
     }
 
     /// The log itself, to be looked at.
@@ -272,20 +276,6 @@ impl Journal {
             Ok(Stored { kind, head, payload })
         });
         Some(parsed.collect::<Result<Vec<Stored>, Halt>>().map(|records| Loaded { volume, load, records }))
-    }
-
-    /// Records before this one of the log are needed no more. Gives the segments that go.
-    pub(crate) fn trim(&mut self, keep_from: RecordId) -> Range<u64> {
-        let gone = self.log.trim(keep_from);
-        if !gone.is_empty() {
-            self.volumes.forget_below(keep_from);
-        }
-        gone
-    }
-
-    /// There may be room again.
-    pub(crate) fn retry_prepare(&mut self) {
-        self.log.retry_prepare();
     }
 
     /// What this replica has room for.

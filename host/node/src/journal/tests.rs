@@ -2,6 +2,7 @@
 
 use super::*;
 use quorate_log::LogConfig;
+use quorate_types::Seq;
 
 const STALL: Span = Span::from_millis(1000);
 
@@ -200,4 +201,47 @@ fn what_is_read_back_is_given_to_who_asked() {
     let (question, places) = ask(&mut host.journal, 8);
     host.journal.retain_volumes(|volume| volume == two);
     assert!(host.journal.loaded(question, &read(&places)).is_none(), "its stay is over");
+}
+
+fn life() -> Record {
+    Record { instance: crate::gate::NODE, kind: 1, head: Bytes::from_static(b"life"), payload: Bytes::new() }
+}
+
+/// A segment goes once no instance needs a record in it, and what was written again of the node's own is durable.
+#[test]
+fn the_beginning_goes_when_what_counts_of_it_is_durable_again() {
+    let (mut host, one, two) = two();
+    for own in 1..=20 {
+        host.persist(one, own, 1500);
+        host.run(at(own), true);
+    }
+    host.persist(two, 1, 10);
+    host.run(at(30), true);
+    assert!(host.journal.begin_trim(Seq::new(9), vec![life()]));
+    let none: [(VolumeId, RecordId); 0] = [];
+    assert_eq!(host.journal.go_on_trimming(none.into_iter()), None, "the life is not durable again");
+    host.run(at(31), true);
+    let all = [(one, RecordId::new(2)), (two, RecordId::new(1))];
+    assert_eq!(host.journal.go_on_trimming(all.into_iter()), None, "its second record is needed");
+    let most = [(one, RecordId::new(19)), (two, RecordId::new(1))];
+    let gone = host.journal.go_on_trimming(most.into_iter()).expect("what is before goes");
+    assert_eq!((gone.start, host.journal.log().first_segment()), (0, gone.end));
+    assert!(
+        host.journal.locate(one, RecordId::new(1)).is_none()
+            && host.journal.locate(one, RecordId::new(19)).is_some()
+    );
+    host.journal.invariants();
+}
+
+#[test]
+fn without_room_nothing_is_trimmed() {
+    let (mut host, one, _) = two();
+    host.full = true;
+    for own in 1..=20 {
+        host.persist(one, own, 1500);
+    }
+    host.run(at(1), true);
+    let lives = vec![life(); 4096];
+    assert!(!host.journal.begin_trim(Seq::new(9), lives), "they do not all fit");
+    assert_eq!(host.journal.go_on_trimming([(one, RecordId::new(1))].into_iter()), None);
 }

@@ -1,7 +1,11 @@
 //! What goes into keeping and what comes out.
 
 use super::transfer::{Found, Installing, Need, Unfit, Why};
+use crate::config::NodeConfig;
 use crate::effects::KeeperWork;
+use crate::engine::Engine;
+use crate::group::Groups;
+use crate::journal::Journal;
 use crate::system::System;
 use quorate_log::{Rot, ScrubOk};
 use quorate_state::agreement::Verdict;
@@ -9,6 +13,35 @@ use quorate_state::checkpoint::{Image, Job, Report};
 use quorate_state::store::Version;
 use quorate_types::{AgreedTime, ConnId, Digest, Halt, ReplicaId, Seq, Slot};
 use quorate_wire::StateMessage;
+
+/// What this part may know of the others.
+#[derive(Clone, Copy)]
+pub(crate) struct Look<'a> {
+    pub(crate) config: &'a NodeConfig,
+    pub(crate) groups: &'a Groups,
+    pub(crate) engine: &'a Engine,
+    pub(crate) journal: &'a Journal,
+}
+
+impl Look<'_> {
+    /// The little of it that matters.
+    pub(crate) fn facts(&self) -> Facts {
+        let (log, first) = (self.journal.log(), self.groups.first());
+        let first_segment = log.first_segment();
+        Facts {
+            begun: first.has_started(),
+            leader: first.leader(),
+            instances: self.groups.len(),
+            level: self.config.level.cluster,
+            executed: self.engine.executor().seq(),
+            time: self.engine.executor().time(),
+            merged: self.engine.merge().seq(),
+            log: (first_segment * log.segment_bytes(), log.position()),
+            first_segment,
+            disk_full: self.journal.disk().is_full(),
+        }
+    }
+}
 
 /// How the rest of the replica stands. It is read anew for each step.
 #[derive(Clone, Copy, Debug)]

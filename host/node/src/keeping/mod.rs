@@ -2,7 +2,7 @@
 //! fetched, what others lack is sent, rot is found and mended, and the log is trimmed.
 //!
 //! It is a part of its own: it is stepped by what happens ([`In`]), knows of the rest of the replica what a few facts say ([`Facts`]), and
-//! says what is to be done ([`Out`]), in order. The node does that, in `state.rs`. What depends on how that went comes back as an input:
+//! says what is to be done ([`Out`]), in order. The pipeline hands that on. What depends on how that went comes back as an input:
 //! an image that was asked for, a checkpoint that execution goes on from, the rest of an input ([`Out::Then`]).
 //!
 //! This file has the part and what others may ask of it. `agreeing.rs` goes from a border to the log that is trimmed; `moving.rs` has what
@@ -22,6 +22,7 @@ mod holds;
 mod inout;
 mod moving;
 mod own;
+mod parts;
 mod repairs;
 mod rot;
 mod scrubs;
@@ -36,8 +37,9 @@ use asking::Asking;
 use borders::Borders;
 pub use borders::{BorderConfig, CheckpointMode};
 use divergence::Divergence;
-pub(crate) use inout::{Facts, In, Installed, Out, Rest};
+pub(crate) use inout::{Facts, In, Installed, Look, Out, Rest};
 use own::{Own, OwnCheckpoints};
+pub(crate) use parts::{Parts, describe, examine};
 use quorate_log::SyncMode;
 use quorate_state::agreement::Agreement;
 use quorate_state::transfer::{FetchLimits, Input as FetchInput, Kept};

@@ -8,7 +8,7 @@ mod mended;
 
 use super::{Facts, In, Installed, Installing, Keeping, Left, Need, Origin, Out, Why};
 use crate::config::NodeConfig;
-use crate::members::tests::{joins, r};
+use crate::node::tests::{joins, r};
 use crate::system::System;
 use crate::system::tests::system;
 use quorate_admit::{Member, Members};

@@ -37,7 +37,7 @@ const TOLD_FROM: u32 = 4;
 #[derive(Clone, Copy)]
 pub(crate) struct Look<'a> {
     pub(crate) config: &'a NodeConfig,
-    pub(crate) nature: Nature,
+    pub(crate) nature: &'a Nature,
     pub(crate) groups: &'a [Group],
     pub(crate) engine: &'a Engine,
     pub(crate) gate: &'a Gate,
@@ -120,6 +120,36 @@ impl Leading {
             }
             In::Full => self.hand_over(now, look, out),
         }
+    }
+
+    /// An operator wants this replica to hand over what it leads: to the member with this number, or for 0 to the most advanced one. Gives to
+    /// which.
+    ///
+    /// # Errors
+    /// Why that can not be, in words.
+    pub(crate) fn may_hand_over(
+        &self,
+        look: &Look<'_>,
+        to: Option<u16>,
+    ) -> Result<Option<ReplicaId>, String> {
+        let Some(id) = to else {
+            return Err("name the replica to hand over to, or 0 for the most advanced one".into());
+        };
+        let to = Some(id).filter(|id| *id != 0).map(ReplicaId::new);
+        let Some(first) = look.groups.first() else { return Err("nothing is led here".into()) };
+        if let Some(to) = to.filter(|to| look.config.members.get(*to).is_none()) {
+            return Err(format!("{to} is no member of this cluster"));
+        }
+        if let Some(to) = to.filter(|to| !first.status().membership.is_voter(*to)) {
+            return Err(format!("{to} is a learner, and leads only once it was promoted"));
+        }
+        if !look.groups.iter().any(|group| group.stay().is_present() && group.standing().leading) {
+            return Err(match first.leader() {
+                Some(leader) => format!("{leader} leads, ask it"),
+                None => "nobody leads now, try again".into(),
+            });
+        }
+        Ok(to)
     }
 
     /// Others are members, or connected: whether they are a majority is looked at again.

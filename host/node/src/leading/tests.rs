@@ -3,18 +3,19 @@
 use super::*;
 use crate::effects::{Effects, Input};
 use crate::keeping::{self, Need, Why};
-use crate::members::tests::{Host, joins, r};
+use crate::node::look;
+use crate::node::tests::{Host, joins, r};
 use crate::recovered::Recovered;
 use crate::restoring::Restoring;
 use quorate_order::{OrderConfig, Protocol};
 use quorate_types::{FaultModel, Faults, InstanceId, Seq};
 
 fn lags_at(host: &Host) -> Option<Time> {
-    host.node.leading.lags_at(&host.node.look())
+    host.node.leading.lags_at(&look!(host.node, leading))
 }
 
 fn gathers_at(host: &Host) -> Option<Time> {
-    host.node.leading.gathers_at(&host.node.look())
+    host.node.leading.gathers_at(&look!(host.node, leading))
 }
 
 /// Of what it has to execute first it has nothing in memory, nothing on a disk, and no checkpoint: as leader it can not order the border
@@ -67,7 +68,7 @@ fn what_a_liar_says_it_hears_deposes_nobody() {
     assert_eq!(gathers_at(&lied), None);
     assert!(lied.node.leading.sights.others.is_empty(), "it keeps nothing of that");
     assert!(
-        lied.node.leading.sights.hears_all(r(2), &seen_together(&lied.node.look())),
+        lied.node.leading.sights.hears_all(r(2), &seen_together(&look!(lied.node, leading))),
         "and judges nobody by it"
     );
 }

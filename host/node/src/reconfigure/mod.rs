@@ -26,7 +26,7 @@ use crate::config::NodeConfig;
 use crate::effects::Event;
 use crate::engine::Engine;
 use crate::gate::Gate;
-use crate::group::Group;
+use crate::group::{Group, Groups, index_of};
 use crate::journal::Journal;
 use crate::keeping::Keeping;
 use crate::leading::Leading;
@@ -34,7 +34,7 @@ use caught_up::CaughtUp;
 use levels::WITH_INSTANCES;
 use quorate_admit::Member as Known;
 use quorate_order::OrderConfig;
-use quorate_types::{MembershipId, ReplicaId, Room, Seq, Time, View, planted};
+use quorate_types::{InstanceId, MembershipId, ReplicaId, Room, Seq, Time, View, planted};
 use quorate_wire::{Member, MemberRole, Membership, Memberships, SystemCommand};
 use roster::Done;
 use standing::Standing;
@@ -221,15 +221,23 @@ impl Reconfigure {
     }
 
     /// Another replica says who the members are. It may know better; or lie, where the members never change.
-    pub(crate) fn told(&mut self, memberships: Memberships, may_lie: bool) {
-        if !may_lie || planted("members-of-one") {
+    pub(crate) fn told(&mut self, memberships: Memberships, config: &NodeConfig) {
+        if !config.order.faults.may_lie() || planted("members-of-one") {
             self.standing.told(memberships);
         }
     }
 
     /// Another leader says who has caught up with it.
-    pub(crate) fn told_caught_up(&mut self, at: usize, from: ReplicaId, replicas: Vec<ReplicaId>) {
-        self.caught_up.told(at, from, replicas);
+    pub(crate) fn told_caught_up(
+        &mut self,
+        groups: &Groups,
+        instance: InstanceId,
+        from: ReplicaId,
+        replicas: Vec<ReplicaId>,
+    ) {
+        if groups.of(instance).is_some() {
+            self.caught_up.told(index_of(instance), from, replicas);
+        }
     }
 
     /// The log says the level.

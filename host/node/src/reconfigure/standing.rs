@@ -4,10 +4,10 @@
 
 use super::roster::Roster;
 use super::unnamed;
-use quorate_admit::Members;
+use quorate_admit::{Member as Known, Members};
 use quorate_types::{MembershipId, ReplicaId};
 use quorate_wire::{Member, MemberRole, Membership, Memberships};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What is known of memberships beside what was ordered.
@@ -128,4 +128,19 @@ pub(crate) struct Directory {
     pub(crate) members: BTreeMap<ReplicaId, Member>,
     /// Who votes, if a membership is known that says it.
     pub(crate) voters: Option<Vec<ReplicaId>>,
+}
+
+impl Directory {
+    /// The members as stage 2 knows them from now on; those that are `used` and in it no more were removed.
+    pub(crate) fn replace(&self, members: &mut Members, used: &BTreeSet<ReplicaId>) {
+        let known = self.members.values().map(|member| Known {
+            replica: member.replica,
+            address: member.address.clone(),
+            incarnation: member.incarnation,
+        });
+        let lives = self.members.values().filter(|member| member.life != 0);
+        let lives = lives.map(|member| (member.replica, member.life)).collect();
+        let removed = used.iter().filter(|id| !self.members.contains_key(id)).copied().collect();
+        members.replace(self.number, known.collect(), lives, removed);
+    }
 }

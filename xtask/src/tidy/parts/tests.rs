@@ -45,3 +45,15 @@ fn what_is_larger_still_only_becomes_smaller() {
     one(&found(&still, &[(path, &part(19))]), "lower its numbers");
     one(&found(&still, &[(path, "struct Other {\n}\n")]), "is not stepped any more");
 }
+
+#[test]
+fn the_pipeline_is_short() {
+    let found = |files: &[(&str, &str)]| {
+        let mut findings = Findings::default();
+        pipeline(&Repo::of(files), ("host/node/src/pipeline.rs", 2), &mut findings);
+        findings.problems
+    };
+    assert!(found(&[("host/node/src/pipeline.rs", "a\nb\n")]).is_empty());
+    one(&found(&[("host/node/src/pipeline.rs", "a\nb\nc\n")]), "has 3 lines");
+    one(&found(&[("host/node/src/other.rs", "a\n")]), "is not there");
+}

@@ -1,7 +1,7 @@
 use super::{Incoming, Lines, Outgoing, carries, lane_for, lane_of};
 use crate::config::NodeConfig;
 use crate::effects::Input;
-use crate::members::tests::{Host, joins, r};
+use crate::node::tests::{Host, joins, r};
 use crate::recovered::Recovered;
 use crate::restoring::Restoring;
 use quorate_types::{ConnId, Time};

@@ -1,7 +1,7 @@
 //! Stays that end, and come again.
 
 use super::*;
-use crate::members::tests::joins;
+use crate::node::tests::joins;
 
 /// The log holds a stay that began and was never executed here, and a checkpoint of after it was fetched: its records are kept no
 /// longer than those of one that was in force.

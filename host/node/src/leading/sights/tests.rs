@@ -1,5 +1,5 @@
 use super::Sights;
-use crate::members::tests::r;
+use crate::node::tests::r;
 use quorate_types::{InstanceId, ReplicaId};
 use quorate_wire::Sight;
 

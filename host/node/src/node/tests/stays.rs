@@ -5,7 +5,7 @@ use crate::config::NodeConfig;
 use crate::effects::{Effects, Input};
 use crate::group::{Birth, born};
 use crate::keeping::{Found, In, Why};
-use crate::members::tests::{Host, Nothing, joins, r};
+use crate::node::tests::{Host, Nothing, joins, r};
 use crate::reconfigure::Roster;
 use crate::recovered::Recovered;
 use crate::restoring::Restoring;

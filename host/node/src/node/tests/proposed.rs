@@ -1,9 +1,9 @@
 //! A border that is asked for, and what a leader proposed itself.
 
-use super::FIRST;
 use crate::config::NodeConfig;
 use crate::effects::Input;
-use crate::members::tests::{Host, joins, r};
+use crate::node::FIRST;
+use crate::node::tests::{Host, joins, r};
 use crate::reconfigure::LevelConfig;
 use crate::recovered::Recovered;
 use crate::restoring::Restoring;
@@ -25,6 +25,10 @@ fn a_border_that_is_asked_for_comes_at_once() {
     assert_eq!(host.images[0].border, 1, "which is there");
 }
 
+fn proposed_here(host: &Host) -> bool {
+    host.node.groups.first().proposed(host.node.engine.merge(), r(4))
+}
+
 /// What a leader of before proposed is executed by all, too: only one of them says of a request in it that it was not taken.
 #[test]
 fn a_leader_knows_what_it_proposed_itself() {
@@ -32,16 +36,16 @@ fn a_leader_knows_what_it_proposed_itself() {
     let restoring = Restoring::new(config.clone(), Recovered::default()).expect("nothing was there");
     let mut host = Host::restart(restoring, config);
     host.step(Input::Deadline);
-    assert!(!host.node.proposed_here(FIRST), "nothing was proposed");
+    assert!(!proposed_here(&host), "nothing was proposed");
     host.node.keeping.order_border();
     host.step(Input::Deadline);
     assert_eq!(host.node.engine.merge().seq(), Seq::new(1), "a batch that asks for a border");
-    assert!(host.node.proposed_here(FIRST));
+    assert!(proposed_here(&host));
     let group = &mut host.node.groups[FIRST];
     let (view, decided) = (group.view(), group.decided());
     group.lead_mut().announced(Time::ZERO, view.next(), Some(r(4)));
     group.lead_mut().settle(decided);
-    assert!(!host.node.proposed_here(FIRST), "it was there when this view began");
+    assert!(!proposed_here(&host), "it was there when this view began");
     host.node.groups[FIRST].is_led(view, Some(r(1)));
-    assert!(!host.node.proposed_here(FIRST), "and another one leads");
+    assert!(!proposed_here(&host), "and another one leads");
 }

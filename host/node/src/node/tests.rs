@@ -1,3 +1,6 @@
+mod proposed;
+mod stays;
+
 use crate::config::NodeConfig;
 use crate::effects::{Effect, Effects, Input, KeeperWork};
 use crate::gate::SeatLimits;

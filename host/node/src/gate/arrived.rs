@@ -1,0 +1,181 @@
+//! What came in over a connection, read as whoever is at its other end may send it. Tests: arrived/tests.rs, fuzz.
+
+use super::Conn;
+use bytes::Bytes;
+use quorate_admit::verify;
+use quorate_merge::{INSTANCES_MAX, Position, SLOT_MAX};
+use quorate_order::{OrderConfig, OrderMessage};
+use quorate_types::{ClientId, InstanceId, ReplicaId, Room};
+use quorate_wire::{
+    ClientMessage, Frame, FrameKind, Hello, MemberRequest, Memberships, Role, Sight, StateMessage, Verified,
+    read_caught_up, read_fill, read_instances_request, read_room, read_upgrade_request,
+};
+
+/// Who sent what.
+#[derive(Debug)]
+pub(crate) enum Arrived {
+    /// Somebody who is not known yet says who it is; perhaps this client.
+    Hello(Frame, Option<ClientId>),
+    /// A member that was dialed answers.
+    Answer { replica: ReplicaId, link: u16, frame: Frame },
+    /// A member says something.
+    Member(ReplicaId, Says),
+    /// Somebody for whom this replica is no member says who the members are.
+    Members(Memberships),
+    /// A client asks for something.
+    Client(ClientId, ClientMessage),
+    /// An operator does.
+    Operator(Asks),
+    /// That breaks the rules, in words.
+    Wrong(String),
+    /// It does not matter.
+    Nothing,
+}
+
+/// What members say to each other.
+#[derive(Debug)]
+pub(crate) enum Says {
+    /// In an instance of the ordering protocol.
+    Order(InstanceId, Verified<OrderMessage>),
+    /// About the state.
+    State(StateMessage),
+    /// What it has room for.
+    Room(Room),
+    /// Whose leaders it hears.
+    Sight(Sight),
+    /// Who the members are.
+    Members(Memberships),
+    /// Who has caught up with what it leads.
+    CaughtUp(InstanceId, Vec<ReplicaId>),
+    /// It waits for what leads here.
+    Fill(Position),
+    /// What clients asked of it.
+    Requests(Bytes),
+}
+
+/// What operators ask for.
+#[derive(Debug)]
+pub(crate) enum Asks {
+    /// Where this replica stands.
+    Status,
+    /// That leadership is handed over to this replica; 0: to any.
+    Transfer(Option<u16>),
+    /// Another membership.
+    Members(MemberRequest),
+    /// A feature level.
+    Level(u32),
+    /// So many instances.
+    Instances(u16),
+    /// That everything at rest is read.
+    Scrub,
+    /// A checkpoint.
+    State(StateMessage),
+}
+
+impl Arrived {
+    /// Reads a frame.
+    pub(super) fn read(who: Conn, frame: Frame, order: &OrderConfig) -> Self {
+        match who {
+            Conn::Stranger { .. } => {
+                let client = client_of(&frame);
+                Self::Hello(frame, client)
+            }
+            Conn::Dialed { replica, link, .. } => Self::Answer { replica, link, frame },
+            Conn::From(replica, _) => match Says::read(replica, frame, order) {
+                Ok(says) => Self::Member(replica, says),
+                Err(why) => Self::Wrong(why),
+            },
+            // What else it sends is for a member.
+            Conn::Better(_) if frame.kind == FrameKind::Members => {
+                Memberships::decode(frame.payload).map_or(Self::Nothing, Self::Members)
+            }
+            Conn::Better(_) => Self::Nothing,
+            Conn::Client(client) => match ClientMessage::decode(frame) {
+                Ok(message) => Self::Client(client, message),
+                Err(why) => Self::Wrong(why.to_string()),
+            },
+            Conn::Admin => Asks::read(frame).map_or_else(Self::Wrong, Self::Operator),
+            Conn::To(..) => Self::Wrong("a member answers where it only listens".into()),
+        }
+    }
+}
+
+impl Says {
+    fn read(from: ReplicaId, frame: Frame, order: &OrderConfig) -> Result<Self, String> {
+        let says = match frame.kind {
+            FrameKind::Order => verify(from, frame.payload, |payload| order.decode(payload))
+                .map(|(at, says)| Self::Order(at, says)),
+            FrameKind::State => StateMessage::decode(frame.payload).map(Self::State),
+            FrameKind::Room => read_room(&frame.payload).map(Self::Room),
+            FrameKind::Sight => Sight::decode(&frame.payload).map(Self::Sight),
+            FrameKind::Members => Memberships::decode(frame.payload).map(Self::Members),
+            FrameKind::CaughtUp => read_caught_up(&frame.payload).map(|(at, who)| Self::CaughtUp(at, who)),
+            FrameKind::Fill => {
+                let (slot, instance) = read_fill(&frame.payload).map_err(|why| why.to_string())?;
+                // The last of all instances stands for the whole slot, however many there are.
+                if !(1..=INSTANCES_MAX).contains(&instance.number()) || slot.number() > SLOT_MAX {
+                    return Err(format!("there is no place {slot} of {instance}"));
+                }
+                return Ok(Self::Fill(Position { slot, instance }));
+            }
+            FrameKind::Requests => match ClientMessage::decode(frame) {
+                Ok(ClientMessage::Requests(requests)) => return Ok(Self::Requests(requests)),
+                Ok(_) => return Err("a member sends requests of clients".into()),
+                Err(why) => Err(why),
+            },
+            kind => return Err(format!("a member sends {kind:?}")),
+        };
+        says.map_err(|why| why.to_string())
+    }
+}
+
+impl Asks {
+    fn read(frame: Frame) -> Result<Self, String> {
+        let asks = match frame.kind {
+            FrameKind::StatusRequest => return Ok(Self::Status),
+            FrameKind::ScrubRequest => return Ok(Self::Scrub),
+            FrameKind::TransferRequest => {
+                let to = frame.payload.first_chunk::<2>().map(|id| u16::from_le_bytes(*id));
+                return Ok(Self::Transfer(to));
+            }
+            FrameKind::MemberRequest => MemberRequest::decode(frame.payload).map(Self::Members),
+            FrameKind::UpgradeRequest => read_upgrade_request(frame.payload).map(Self::Level),
+            FrameKind::InstancesRequest => read_instances_request(frame.payload).map(Self::Instances),
+            FrameKind::State => StateMessage::decode(frame.payload).map(Self::State),
+            kind => return Err(format!("an operator sends {kind:?}")),
+        };
+        asks.map_err(|why| why.to_string())
+    }
+
+    /// What is recorded of it, if it is worth that. A backup is recorded where it begins, not with each of its parts.
+    pub(crate) fn what(&self) -> Option<String> {
+        Some(match self {
+            Self::Status => return None,
+            Self::Transfer(to) => {
+                format!("hand over leadership to replica {} (0: any)", to.unwrap_or_default())
+            }
+            Self::Members(request) => format!("{request:?}"),
+            Self::Level(level) => format!("raise the feature level to {level} (0: as far as possible)"),
+            Self::Instances(count) => format!("have {count} instances"),
+            Self::Scrub => "scrub".into(),
+            Self::State(StateMessage::WantBorder { seq, .. }) => {
+                format!("ask for a checkpoint newer than seq {seq}")
+            }
+            Self::State(StateMessage::FetchManifest { seq, offset: 0, .. }) => {
+                format!("fetch the checkpoint of seq {seq}")
+            }
+            Self::State(_) => return None,
+        })
+    }
+}
+
+/// Which client says hello, if one does.
+fn client_of(frame: &Frame) -> Option<ClientId> {
+    match (frame.kind, Hello::decode(frame.payload.clone())) {
+        (FrameKind::Hello, Ok(Hello { role: Role::Client(client), .. })) => Some(client),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,476 @@
+//! The pipeline: which part takes what comes in, the order of a turn, and the way of what each part wants done. Nothing is decided here.
+//! A request goes from the gate by the intake to a group, as a record to the journal, decided to the engine, and as a reply to the gate
+//! (ARCHITECTURE.md, "The life of a write").
+
+use crate::effects::{Effect, Effects, Event, Input, KeeperWork, Unneeded};
+use crate::engine;
+use crate::gate::{self, Arrived, Asks, Change, Says};
+use crate::group;
+use crate::keeping::{self, In};
+use crate::leading;
+use crate::node::{FIRST, Node, look};
+use crate::reconfigure::{self, Reconfigure};
+use quorate_admit as intake;
+use quorate_merge::RecordIndex;
+use quorate_order::{Effect as OrderEffect, Input as OrderInput};
+use quorate_state::checkpoint::Job;
+use quorate_types::{ClientId, ConnId, InstanceId, ReplicaId, Seq, Time};
+use quorate_wire::{
+    Batch, ClientMessage, Frame, FrameKind, OutFrame, ReadRequest, SystemCommand, caught_up_frame,
+    write_position,
+};
+
+/// Bytes of a tracked service's objects that are copied after each batch while a border comes near.
+const COPY_BYTES: usize = 256 << 10;
+
+/// What comes in, and who takes it.
+impl Node {
+    /// Reacts to one input. `now` was read after what the input brings had arrived; that of [`Input::TurnEnd`] after everything in
+    /// the turn had. A host that can be stopped between the two would answer reads by a lease that is over.
+    pub fn step(&mut self, now: Time, input: Input, out: &mut Effects) {
+        self.notice_pause(now);
+        self.now = now;
+        match input {
+            Input::Frame { conn, frame } => self.on_frame(now, conn, frame, out),
+            Input::TurnEnd => self.end_turn(now, out),
+            Input::Written(id) => {
+                self.journal.written(now, id, out);
+                self.on_durable(now, out);
+            }
+            Input::Synced(id) => {
+                self.journal.synced(id);
+                self.on_durable(now, out);
+            }
+            Input::Prepared { segment, result } => {
+                self.journal.prepared(now, segment, result, out);
+                self.after_order(now, out);
+            }
+            Input::Loaded { load, records } => self.on_loaded(now, load, &records, out),
+            Input::Accepted { conn, from } => self.at_gate(now, gate::In::Accepted { conn, from }, out),
+            Input::Identified { conn, identity } => {
+                self.at_gate(now, gate::In::Identified { conn, identity }, out)
+            }
+            Input::Unsafe { conn, why } => {
+                self.at_gate(now, gate::In::Unsafe { conn, why }, out);
+                self.on_closed(now, conn, out);
+            }
+            Input::Dialed { conn, replica, link } => {
+                self.at_gate(now, gate::In::Dialed { conn, replica, link }, out)
+            }
+            Input::DialFailed { replica, link } => {
+                self.at_gate(now, gate::In::DialFailed { replica, link }, out)
+            }
+            Input::Closed(conn) => self.on_closed(now, conn, out),
+            Input::Scrubbed { segment, result } => self.keep(now, In::Scrubbed { segment, result }, out),
+            Input::Kept(report) => self.keep(now, In::Kept(report), out),
+            Input::Deadline => self.on_deadline(now, out),
+        }
+    }
+
+    fn on_frame(&mut self, now: Time, conn: ConnId, frame: Frame, out: &mut Effects) {
+        match self.gate.arrived(now, conn, frame, &self.config.order) {
+            Arrived::Hello(frame, client) => self.on_hello(now, (conn, client), frame, out),
+            Arrived::Answer { replica, link, frame } => {
+                self.at_gate(now, gate::In::Answer { conn, replica, link, frame }, out);
+                if self.gate.peers().to(replica) == Some(conn) {
+                    self.tell_members(conn, out);
+                }
+                self.after_connections(now, out);
+            }
+            Arrived::Member(from, says) => self.on_member(now, (conn, from), says, out),
+            Arrived::Members(members) => self.reconfigure.told(members, &self.config),
+            Arrived::Client(client, message) => self.on_client(now, (conn, client), message, out),
+            Arrived::Operator(asks) => self.on_operator(now, conn, asks, out),
+            Arrived::Wrong(why) => self.reject(now, conn, why, out),
+            Arrived::Nothing => {}
+        }
+    }
+
+    fn on_member(&mut self, now: Time, (conn, from): (ConnId, ReplicaId), says: Says, out: &mut Effects) {
+        match says {
+            Says::Order(instance, message) => self.on_message(now, instance, message, out),
+            Says::State(message) => self.keep(now, In::Heard { from, message }, out),
+            Says::Room(room) => self.lead(now, leading::In::Room(from, room), out),
+            Says::Sight(sight) => self.lead(now, leading::In::Sight(from, sight), out),
+            Says::Members(members) => self.reconfigure.told(members, &self.config),
+            Says::CaughtUp(instance, replicas) => {
+                self.reconfigure.told_caught_up(&self.groups, instance, from, replicas)
+            }
+            Says::Fill(place) => {
+                let trust = self.trust();
+                self.engine.step(engine::In::Wanted(from, place, trust));
+            }
+            Says::Requests(requests) => {
+                let taken = self.intake(now, out, |intake, facts, outs| {
+                    intake.from_member(now, facts, from, &requests, outs)
+                });
+                if let (Err(why), _) = taken {
+                    self.reject(now, conn, why.into(), out);
+                }
+            }
+        }
+    }
+
+    fn on_client(
+        &mut self,
+        now: Time,
+        (conn, client): (ConnId, ClientId),
+        message: ClientMessage,
+        out: &mut Effects,
+    ) {
+        match message {
+            ClientMessage::Requests(requests) => self.on_requests(now, (conn, client), &requests, out),
+            ClientMessage::Reads(reads) => {
+                self.guide.place_reader(conn, self.config.lanes, out);
+                let may = (self.keeping.sound(), self.gate.rights(conn).map(|rights| &**rights));
+                let from = (conn, self.gate.peers().seats.number(conn));
+                for read in ReadRequest::walk(&reads).flatten() {
+                    self.engine.asked(now, from, &read, may);
+                }
+            }
+            ClientMessage::Keys(keys) => self.intake.learn_keys(client, &keys),
+            ClientMessage::AnswerMode(mode) => match self.intake.takes_modes() {
+                Ok(()) => self.engine.set_mode(conn, mode),
+                Err(why) => self.reject(now, conn, why.into(), out),
+            },
+        }
+    }
+
+    fn on_operator(&mut self, now: Time, conn: ConnId, asks: Asks, out: &mut Effects) {
+        let what = asks.what();
+        let (kind, text) = match asks {
+            Asks::Status => {
+                return out.push(Effect::Status { conn, status: Box::new(self.status()) });
+            }
+            Asks::State(message) => {
+                if let Some(what) = what {
+                    self.gate.audit(conn, what, "begun".into(), out);
+                }
+                let members = self.config.members.all().iter().map(|member| member.replica).collect();
+                return self.keep(now, In::Asked { conn, members, message }, out);
+            }
+            Asks::Transfer(to) => (FrameKind::TransferReply, self.transfer(now, to, out)),
+            Asks::Members(request) => {
+                let text = self.reconfigure(now, out, |part, look, outs| part.change(look, &request, outs));
+                (FrameKind::MemberReply, text)
+            }
+            Asks::Level(level) => {
+                let text = self.reconfigure(now, out, |part, look, outs| part.raise(look, level, outs));
+                (FrameKind::UpgradeReply, text)
+            }
+            Asks::Instances(count) => {
+                let text = self.reconfigure(now, out, |part, look, outs| part.resize(look, count, outs));
+                (FrameKind::InstancesReply, text)
+            }
+            Asks::Scrub => (FrameKind::ScrubReply, self.scrub(now, out).to_owned()),
+        };
+        self.gate.audit(conn, what.unwrap_or_default(), text.clone(), out);
+        out.send(conn, OutFrame::new(kind, text.as_bytes(), vec![]));
+    }
+}
+
+/// The order of a turn.
+impl Node {
+    /// Everything that arrived at once was handed in, so now batches are sealed, reads are grouped, replies leave and blocks are written.
+    /// Nothing here runs per command.
+    pub(crate) fn end_turn(&mut self, now: Time, out: &mut Effects) {
+        self.end_intake(now, out);
+        self.wake_waiting(now, out);
+        self.meet_members(now, out);
+        self.reconfigure(now, out, |part, look, outs| part.end_turn(now, look, outs));
+        self.propose_border(now, out);
+        self.propose(now, out);
+        self.tick(now, out);
+        self.ask_for_reads(now, out);
+        self.fill(now, out);
+        self.reconfigure(now, out, |part, look, outs| part.tell_caught_up(look, outs));
+        self.run_reads(now);
+        self.engine.send_replies(out);
+        let (guide, look) = self.guide();
+        guide.end_turn(&look, out);
+        self.admitting.end_turn();
+        self.engine.end_turn();
+        self.journal.end_turn(now, out);
+        self.lead(now, leading::In::TurnEnd, out);
+        self.journal.sync_later(now);
+    }
+
+    /// The order in which the parts hear that time passed.
+    fn on_deadline(&mut self, now: Time, out: &mut Effects) {
+        self.dial(now, out);
+        self.after_connections(now, out);
+        if self.groups.on_deadline(now) {
+            self.after_order(now, out);
+        }
+        self.lead(now, leading::In::Deadline, out);
+        self.look_behind(now, out);
+        self.engine.expire_reads(now);
+        self.keep(now, In::Deadline, out);
+        self.check_stall(now, out);
+        self.keep(now, In::ScrubInTurn, out);
+        self.journal.on_deadline(now);
+        self.look_at_late(now, out);
+        self.watch_deadline(now, out);
+    }
+}
+
+/// The way of what each part wants done.
+impl Node {
+    /// Members came and went: who hears of it.
+    pub(crate) fn after_connections(&mut self, now: Time, out: &mut Effects) {
+        for change in self.gate.changes(out) {
+            match change {
+                Change::Up(replica) => {
+                    out.event(Event::PeerUp(replica));
+                    self.reconfigure.met(replica);
+                    self.connect(now, replica);
+                    self.ask_again(replica);
+                    self.keep(now, In::Connected(replica), out);
+                    self.lead(now, leading::In::Connected(replica), out);
+                }
+                Change::Down(replica) => {
+                    out.event(Event::PeerDown(replica));
+                    self.reconfigure.lost(replica);
+                    self.disconnect(now, replica, change);
+                    self.keep(now, In::Disconnected(replica), out);
+                    self.lead(now, leading::In::Lost(replica), out);
+                }
+                Change::Joined(replica) => self.connect(now, replica),
+                Change::Cut(replica, _) => self.disconnect(now, replica, change),
+            }
+            self.after_order(now, out);
+        }
+    }
+
+    /// What the intake wants done.
+    pub(crate) fn do_intake(&mut self, now: Time, wanted: intake::Out, out: &mut Effects) {
+        match wanted {
+            intake::Out::Admit { instance, requests } => {
+                self.admit(now, group::index_of(instance), None, &requests, out);
+            }
+            intake::Out::Vouched { instance, slot, digest, waited } => {
+                self.step_named(now, instance, OrderInput::Vouched { slot, digest, waited });
+            }
+            intake::Out::Watch { instance, name } => self.step_named(now, instance, OrderInput::Watch(name)),
+            intake::Out::Unwatch { instance, name } => {
+                self.step_named(now, instance, OrderInput::Unwatch(name))
+            }
+            intake::Out::Say(requests) => {
+                for member in self.config.members.all() {
+                    if let Some(conn) = self.gate.peers().to(member.replica) {
+                        out.send(conn, OutFrame::new(FrameKind::Requests, &[], vec![requests.clone()]));
+                    }
+                }
+            }
+            intake::Out::Answer { conn, mut replies } => {
+                write_position(&mut replies, self.engine.executor().seq());
+                out.send(conn, OutFrame::new(FrameKind::Replies, &replies, vec![]));
+            }
+            intake::Out::Reject { conn, why } => {
+                if self.gate.peers().conn(conn).is_some() {
+                    self.reject(now, conn, why, out);
+                }
+            }
+            intake::Out::Overdue { session, number } => out.event(Event::Overdue { session, number }),
+        }
+    }
+
+    /// What a group wants done.
+    pub(crate) fn do_group(&mut self, at: usize, now: Time, wanted: OrderEffect, out: &mut Effects) {
+        let (id, volume) = (self.groups[at].id(), self.groups[at].volume());
+        match wanted {
+            OrderEffect::Persist { id: own, record, vital } => {
+                self.journal.persist((volume, own), id, record, vital, out);
+            }
+            OrderEffect::Send { to, message, .. } => self.send(at, to, &message, out),
+            OrderEffect::Decided { slot, batch } => match self.engine.decided(id, slot, batch) {
+                Ok(()) => self.deliver(now, out),
+                Err(halt) => out.push(Effect::Halt(halt)),
+            },
+            OrderEffect::Behind { slot } => {
+                let lacks = self.engine.lacks(id, slot, self.groups.len() == 1);
+                self.keep(now, In::Behind(lacks), out);
+            }
+            OrderEffect::Examine { slot, digest, batch } => {
+                self.intake(now, out, |intake, facts, outs| {
+                    intake.examine(now, facts, (id, slot, digest), batch, outs)
+                });
+            }
+            OrderEffect::Overdue { request } => {
+                self.intake(now, out, |intake, _, outs| intake.overdue(request, outs));
+            }
+            OrderEffect::Members { memberships, .. } => self.on_members(at, memberships),
+            OrderEffect::LeaderChanged { view, leader, rotated } => {
+                self.on_leader_changed(at, now, (view, leader), rotated, out);
+            }
+            OrderEffect::ReadConfirmed { read, slot } => {
+                self.engine.step(engine::In::ReadConfirmed(read, id, RecordIndex(slot.number())));
+            }
+            OrderEffect::ReadFailed { read } => self.engine.step(engine::In::ReadFailed(read)),
+            OrderEffect::Load { load, records } => self.journal.load(volume, load, &records, out),
+            OrderEffect::Rejected { from, why } => {
+                self.gate.count_wrong();
+                self.intake.note(now, from, &why);
+                let text = format!("{from} sent what the protocol does not know: {why}");
+                out.event(Event::Refused { text });
+            }
+            OrderEffect::Halt(halt) => out.push(Effect::Halt(halt)),
+        }
+    }
+
+    /// What all of them together want done.
+    pub(crate) fn do_groups(&mut self, now: Time, wanted: group::Out) {
+        match wanted {
+            group::Out::Renewed(id) => self.engine.step(engine::In::Renewed(id)),
+            group::Out::Led(id, leader) => self.engine.step(engine::In::Led(id, leader)),
+            group::Out::Unbound(at) => self.guide.forget_instance(at),
+            group::Out::Left(at) => self.reconfigure.left(at),
+            group::Out::Abandoned(volume) => self.journal.leave(volume),
+            group::Out::Wake(at) => self.wake(now, at),
+            group::Out::CloseVolumes => self.close_volumes(),
+        }
+    }
+
+    /// The engine executed a batch of an instance: who hears of it.
+    pub(crate) fn executed(
+        &mut self,
+        now: Time,
+        (seq, id): (Seq, InstanceId),
+        batch: &Batch,
+        out: &mut Effects,
+    ) {
+        if let Some(command) = SystemCommand::of(batch) {
+            self.reconfigure(now, out, |part, look, outs| part.executed(look, command, outs));
+        }
+        self.learn_time(now);
+        let me = self.config.members.me();
+        if let Some(group) = self.groups.of_mut(id) {
+            group.answered(self.engine.outcomes(), me);
+        }
+        // What a diverged replica computes is not what the cluster did: its clients hear it from another one.
+        if !self.keeping.has_diverged() {
+            let group = self.groups.of(id);
+            let proposed = group.is_some_and(|group| group.proposed(self.engine.merge(), me));
+            let answerers = self.answerers();
+            self.engine.reply(proposed, answerers);
+        }
+        let outcomes = self.engine.outcomes().iter();
+        self.intake.executed(outcomes.map(|done| (done.opening, done.session, done.number, done.status)));
+        self.guide.executed(self.groups.len(), &self.engine);
+        let (bytes, asks) = (batch.bytes().len() as u64, batch.header().border);
+        self.keep(now, In::Executed { seq, bytes, asks }, out);
+    }
+
+    /// What the part that decides who leads what wants done.
+    pub(crate) fn lead(&mut self, now: Time, input: leading::In, out: &mut Effects) {
+        let mut outs = Vec::new();
+        self.leading.step(now, &look!(self, leading), input, &mut outs);
+        if outs.is_empty() {
+            return; // in nearly every turn
+        }
+        let mut transfers = false;
+        for wanted in outs {
+            match wanted {
+                leading::Out::Transfer { at, to } => {
+                    transfers = true;
+                    self.groups[at].step(now, OrderInput::Transfer(to));
+                }
+                leading::Out::Looked { at, mine } => self.groups[at].lead_mut().looked(now, mine),
+                leading::Out::Tell { conn, frame } => out.send(conn, frame),
+            }
+        }
+        if transfers {
+            self.after_order(now, out);
+        }
+    }
+
+    /// Steps reconfiguring, and does what it wants done.
+    pub(crate) fn reconfigure<R>(
+        &mut self,
+        now: Time,
+        out: &mut Effects,
+        step: impl FnOnce(&mut Reconfigure, &reconfigure::Look<'_>, &mut Vec<reconfigure::Out>) -> R,
+    ) -> R {
+        let mut outs = Vec::new();
+        let given = step(&mut self.reconfigure, &look!(self, reconfigure), &mut outs);
+        if outs.is_empty() {
+            return given; // in nearly every turn
+        }
+        for wanted in outs {
+            self.do_reconfigure(now, wanted, out);
+        }
+        given
+    }
+
+    fn do_reconfigure(&mut self, now: Time, wanted: reconfigure::Out, out: &mut Effects) {
+        match wanted {
+            reconfigure::Out::Propose(command) => {
+                let batch = command.batch(self.propose_header(now));
+                self.propose_in(FIRST, now, batch, out);
+            }
+            reconfigure::Out::NameListeners => self.name_listeners(now),
+            reconfigure::Out::BeginChange(change) => {
+                self.groups.step_present(now, &OrderInput::Membership(change))
+            }
+            reconfigure::Out::MeetBorders => self.meet_borders(),
+            reconfigure::Out::ChangeInstances(count) => self.change_instances(now, count, out),
+            reconfigure::Out::Level(level) => self.begin_level(level, out),
+            reconfigure::Out::OrderBorder => self.keeping.order_border(),
+            reconfigure::Out::TellCaughtUp { to, at, replicas } => {
+                if let Some(conn) = self.gate.peers().to(to) {
+                    out.send(conn, caught_up_frame(self.groups[at].id(), &replicas));
+                }
+            }
+            reconfigure::Out::Say(event) => out.event(event),
+        }
+    }
+
+    /// Steps keeping, and does what it wants done.
+    pub(crate) fn keep(&mut self, now: Time, input: In, out: &mut Effects) {
+        let facts = look!(self, keeping).facts();
+        let mut outs = Vec::new();
+        self.keeping.step(now, &facts, input, &mut outs);
+        for wanted in outs {
+            self.do_keeping(now, wanted, out);
+        }
+    }
+
+    fn do_keeping(&mut self, now: Time, wanted: keeping::Out, out: &mut Effects) {
+        match wanted {
+            keeping::Out::Keep(work) => out.push(Effect::Keep(work)),
+            keeping::Out::Release(version) => out.push(Effect::Release(Unneeded(version))),
+            keeping::Out::Send { to, message } => self.gate.tell(to, &message, out),
+            keeping::Out::Answer { conn, message } => out.send(conn, message.frame()),
+            keeping::Out::Tell(message) => {
+                for member in self.config.members.others() {
+                    self.gate.tell(member.replica, &message, out);
+                }
+            }
+            keeping::Out::Reject { conn, why } => self.reject(now, conn, why.into(), out),
+            keeping::Out::CountWrong => self.gate.count_wrong(),
+            keeping::Out::Say { text, bad } => out.event(Event::State { text, bad }),
+            keeping::Out::Halt(halt) => out.push(Effect::Halt(halt)),
+            keeping::Out::CopyAhead => self.engine.prepare_image(COPY_BYTES),
+            keeping::Out::CaptureAhead(border) => {
+                if let Some(version) = self.engine.executor().objects() {
+                    let job = Job::Ahead { border, version };
+                    out.push(Effect::Keep(KeeperWork { job, stops: false }));
+                }
+            }
+            keeping::Out::Capture { border, seq } => self.capture(now, border, seq, out),
+            keeping::Out::Fetch(need) => self.begin_fetch(now, need, out),
+            keeping::Out::Examine(found) => {
+                let verdict = keeping::examine(&found, &self.config, &self.groups).map(Box::new);
+                self.keep(now, In::Examined { found, verdict }, out);
+            }
+            keeping::Out::Install(installing) => self.install(now, *installing, out),
+            keeping::Out::HandOver => {
+                self.groups.step_led(now, &OrderInput::Transfer(None));
+                self.after_order(now, out);
+            }
+            keeping::Out::Trim { seq, records } => self.trim(now, seq, records, out),
+            keeping::Out::ReadSegment(segment) => self.read_segment(segment, out),
+            keeping::Out::Then(rest) => self.keep(now, In::Rest(rest), out),
+        }
+    }
+}

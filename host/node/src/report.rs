@@ -1,0 +1,160 @@
+//! Where a replica stands, in words and figures: what `quorate status` shows. Everything is read, nothing is changed.
+
+use crate::gate::lane_of;
+use crate::group::index_of;
+use crate::node::{Node, look};
+use crate::problems::Situation;
+use crate::reconfigure::Plan;
+use crate::status::{
+    InstanceStatus, InstancesStatus, LogStatus, MemberStatus, NodeStatus, PeerStatus, SeatsStatus,
+    SuspectStatus,
+};
+use quorate_admit::Suspect;
+use quorate_log::SyncMode;
+use quorate_order::Status as OrderStatus;
+use quorate_types::{InstanceId, ReplicaId};
+
+/// All of it.
+pub(crate) fn status(node: &Node) -> NodeStatus {
+    let (order, look) = (node.groups.first().status(), look!(node, reconfigure));
+    let plan = Plan::new(&node.reconfigure, &look);
+    let (peers, seats) = (peers(node), node.gate.peers().seats_status());
+    let (executor, counts) = (node.engine.executor(), node.engine.counts());
+    NodeStatus {
+        replica: node.config.members.me().number(),
+        cluster: node.config.members.cluster().to_string(),
+        view: order.view.number(),
+        leader: order.leader.map(ReplicaId::number),
+        leading: node.groups.lead_here(),
+        decided: order.decided.number(),
+        executed: executor.seq().number(),
+        agreed_time_ns: executor.time().nanos(),
+        sessions: executor.session_count(),
+        connections: node.gate.peers().others(),
+        seats: seats.clone(),
+        queue_bytes: node.groups.queue_bytes().max(node.intake.byte_len()),
+        instances: instances(node),
+        log: log(node),
+        members: order
+            .members
+            .iter()
+            .map(|(replica, lag_bytes, active)| MemberStatus {
+                replica: replica.number(),
+                lag_bytes: *lag_bytes,
+                active: *active,
+            })
+            .collect(),
+        membership: plan.membership_status(),
+        level: plan.level_status(),
+        checkpoints: node.keeping.status(node.now),
+        requests: counts.requests,
+        batches: counts.batches,
+        reads: counts.reads,
+        lease: order.lease,
+        rejected: node.gate.rejected(),
+        problems: problems(node, &peers, &order, &seats),
+        suspects: suspects(node),
+        signatures_checked: node.intake.signatures_checked(),
+        held_back: node.intake.held_back(),
+        peers,
+    }
+}
+
+fn peers(node: &Node) -> Vec<PeerStatus> {
+    let all = node.gate.peers().peers();
+    all.map(|(replica, address, connected, refusal)| PeerStatus {
+        replica: replica.number(),
+        address: address.to_owned(),
+        connected,
+        links: node.gate.peers().standing(replica),
+        refusal: refusal.map(str::to_owned),
+    })
+    .collect()
+}
+
+fn log(node: &Node) -> LogStatus {
+    let (log, disk) = (node.journal.log(), node.journal.disk());
+    LogStatus {
+        durability: match node.config.log.sync {
+            SyncMode::Group => "group",
+            SyncMode::Async => "async",
+            SyncMode::Memory => "memory",
+        },
+        sync_delay_us: node.config.sync_delay.nanos() / 1000,
+        write_us: disk.write_time().nanos() / 1000,
+        durable: log.durable().number(),
+        appended: log.appended().number(),
+        position: log.position(),
+        disk_full: disk.is_full(),
+        full: node.leading.full_disks(&look!(node, leading)),
+        scrubbing: node.keeping.scrubbing(),
+        rotten: node.keeping.rotten_segment(),
+    }
+}
+
+fn instances(node: &Node) -> InstancesStatus {
+    let all = node.engine.merge();
+    let (merge, counts) = (all.status(node.now), all.counts());
+    let each = node.groups.iter().zip(&merge.instances).map(|(group, at)| InstanceStatus {
+        instance: group.id().number(),
+        lane: 1 + lane_of(index_of(group.id()), node.config.lanes),
+        view: group.view().number(),
+        leader: group.leader().map(ReplicaId::number),
+        leading: group.standing().leading,
+        clients: node.guide.count(index_of(group.id())),
+        decided: at.decided.number(),
+        waited_ms: at.waited.millis(),
+        state: state_of(node, group.id()),
+    });
+    let next = all.next_generation();
+    InstancesStatus {
+        count: all.generation().instances,
+        changing_to: next.map(|next| next.instances),
+        border: next.map(|next| next.first.previous().number()),
+        noop_share: counts.noop_share(),
+        skew: merge.skew,
+        waits_for: merge.waits.map(|waits| waits.instance.number()),
+        each: each.collect(),
+    }
+}
+
+fn state_of(node: &Node, id: InstanceId) -> &'static str {
+    let merge = node.engine.merge();
+    match (id.number() <= merge.generation().instances, merge.stays(id)) {
+        (true, true) => "here",
+        (true, false) => "leaves",
+        (false, true) => "comes",
+        (false, false) => "away",
+    }
+}
+
+fn suspects(node: &Node) -> Vec<SuspectStatus> {
+    let suspect = |Suspect { replica, times, what }| SuspectStatus { replica: replica.number(), times, what };
+    node.intake.suspects().into_iter().map(suspect).collect()
+}
+
+fn problems(node: &Node, peers: &[PeerStatus], order: &OrderStatus, seats: &SeatsStatus) -> Vec<String> {
+    let sessions = node.engine.executor().sessions();
+    let limits = sessions.limits();
+    let (checkpoints, suspects) = (node.keeping.status(node.now), suspects(node));
+    let (disk, me) = (node.journal.disk(), node.config.members.me());
+    let situation = Situation {
+        unknown: node.unknown_members(),
+        order,
+        leading: node.leads(),
+        disk_full: disk.is_full(),
+        rotten: node.keeping.rotten_segment(),
+        without_room: node.leading.without_room(&look!(node, leading)),
+        stalled: disk.is_stalled(),
+        write_time: disk.write_time(),
+        removed: node.reconfigure.is_removed(me),
+        transfer: checkpoints.transfer.as_ref(),
+        seats,
+        sessions: (sessions.len(), limits.sessions_max as usize),
+        queue: (node.groups.queue_bytes(), node.config.admission.queue_bytes_max),
+        kept: (sessions.kept_bytes(), limits.reply_bytes_total_max),
+        peers,
+        suspects: &suspects,
+    };
+    situation.problems(|problems| node.keeping.problems(problems))
+}

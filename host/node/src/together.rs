@@ -1,0 +1,781 @@
+//! What several parts do together, each step told to one of them: to admit and propose, to do what protocols want until they rest, to
+//! capture a checkpoint, to trim the log behind it, to go on from one, to follow a membership and a number of instances.
+
+use crate::effects::{Effect, Effects, Event};
+use crate::engine::{self, Done};
+use crate::group::{self, Asker, Pace, Terrain, role_of};
+use crate::intake::Standing;
+use crate::keeping::{In, Installed, Installing, Need, Parts, SegmentScrub, describe};
+use crate::leading;
+use crate::node::{FIRST, Node, look};
+use crate::reconfigure::level_record;
+use crate::system::System;
+use bytes::Bytes;
+use quorate_admit::{Intake, Out as IntakeOut, Sender};
+use quorate_merge::{Generation, Refused};
+use quorate_order::{Input as OrderInput, OrderMessage};
+use quorate_state::checkpoint::Image;
+use quorate_types::{ClientId, ConnId, Halt, InstanceId, ReplicaId, Room, Seq, Slot, Time, View, planted};
+use quorate_wire::{Batch, BatchHeader, Memberships, RequestHeader, Verified, fill_frame};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Requests of clients.
+impl Node {
+    /// Steps the intake, and does what it wants done. Gives also whether that was anything.
+    pub(crate) fn intake<R>(
+        &mut self,
+        now: Time,
+        out: &mut Effects,
+        step: impl FnOnce(&mut Intake, &Standing<'_>, &mut Vec<IntakeOut>) -> R,
+    ) -> (R, bool) {
+        let facts = Standing {
+            now,
+            me: self.config.members.me(),
+            groups: &self.groups,
+            engine: &self.engine,
+            signatures_count: self.gate.permits_all(),
+        };
+        let mut outs = Vec::new();
+        let given = step(&mut self.intake, &facts, &mut outs);
+        let any = !outs.is_empty();
+        for wanted in outs {
+            self.do_intake(now, wanted, out);
+        }
+        (given, any)
+    }
+
+    /// A client sends requests over its own connection.
+    pub(crate) fn on_requests(
+        &mut self,
+        now: Time,
+        (conn, client): (ConnId, ClientId),
+        requests: &Bytes,
+        out: &mut Effects,
+    ) {
+        let goes = match self.intake {
+            Intake::Plain => {
+                let (guide, look) = self.guide();
+                let Some(at) = guide.instance_for(&look, conn, out) else {
+                    return guide.send_away(&look, conn, out);
+                };
+                Some(at)
+            }
+            Intake::Vouched(_) => {
+                self.guide.place_reader(conn, self.config.lanes, out);
+                None
+            }
+        };
+        let intake = &self.intake;
+        if let Err(why) = self.engine.bind((conn, client), requests, |header| intake.takes(header)) {
+            return self.reject(now, conn, why, out);
+        }
+        match goes {
+            // Replicas only crash: the leader's word is enough.
+            Some(at) => self.admit(now, at, Some(conn), requests, out),
+            // Replicas may lie: this one keeps what the client asks of all.
+            None => self.hear(now, (conn, client), requests, out),
+        }
+    }
+
+    fn hear(&mut self, now: Time, (conn, client): (ConnId, ClientId), requests: &Bytes, out: &mut Effects) {
+        let (limits, mode) = (self.gate.rights(conn).cloned(), self.engine.mode(conn));
+        self.intake(now, out, |intake, facts, outs| {
+            let Intake::Vouched(vouched) = intake else { return };
+            let permits = |header: &RequestHeader, body: &[u8]| {
+                limits.as_ref().is_none_or(|limits| limits.permit(facts.engine.executor(), header, body))
+            };
+            vouched.arrived(now, facts, &Sender { conn, client, mode, permits: &permits }, requests, outs);
+        });
+    }
+
+    /// Gives requests to an instance that leads here. Answers that need no agreement go to this connection, if there is one.
+    pub(crate) fn admit(
+        &mut self,
+        now: Time,
+        at: usize,
+        conn: Option<ConnId>,
+        requests: &[u8],
+        out: &mut Effects,
+    ) {
+        let terrain = Terrain {
+            executor: self.engine.executor(),
+            room: self.leading.room(self.journal.room(), &self.config),
+            short: !self.journal.log().has_room(),
+            disk_full: self.journal.disk().is_full(),
+            alone: self.groups.len() == 1,
+        };
+        let lacks = terrain.short && terrain.disk_full;
+        let asker = conn.map(|conn| Asker { conn, limits: self.gate.rights(conn).map(|rights| &**rights) });
+        let group = &mut self.groups[at];
+        self.admitting.admit(group, &terrain, asker, requests, out);
+        if group.admission().is_full() {
+            self.propose(now, out);
+        }
+        if lacks {
+            self.lead(now, leading::In::Full, out);
+        }
+    }
+
+    pub(crate) fn step_named(&mut self, now: Time, instance: InstanceId, input: OrderInput) {
+        if let Some(group) = self.groups.of_mut(instance) {
+            group.step(now, input);
+        }
+    }
+
+    /// At the end of a turn: what was given is checked, what is to be said leaves, and proposals are looked at again.
+    pub(crate) fn end_intake(&mut self, now: Time, out: &mut Effects) {
+        if matches!(self.intake, Intake::Plain) {
+            return;
+        }
+        self.intake(now, out, |intake, facts, outs| intake.turn_end(now, facts, outs));
+        let ((), any) = self.intake(now, out, |intake, facts, outs| intake.vouch(now, facts, outs));
+        if any {
+            self.after_order(now, out);
+        }
+    }
+
+    /// Looks at what waits for long, if it is time for that.
+    pub(crate) fn look_at_late(&mut self, now: Time, out: &mut Effects) {
+        if self.intake.deadline().is_none_or(|at| at > now) {
+            return;
+        }
+        let (looked, _) = self.intake(now, out, |intake, facts, outs| intake.look(now, facts, outs));
+        if looked {
+            self.after_order(now, out);
+        }
+    }
+}
+
+/// Proposals of those that lead here.
+impl Node {
+    /// Proposes while the window allows: a few small batches, so that what arrives meanwhile piles up into larger ones, and
+    /// large ones up to a limit in bytes.
+    pub(crate) fn propose(&mut self, now: Time, out: &mut Effects) {
+        let pace = Pace::of(&self.config, &self.nature);
+        for at in 0..self.groups.len() {
+            self.propose_waiting(at, now, &pace, out);
+        }
+    }
+
+    fn propose_waiting(&mut self, at: usize, now: Time, pace: &Pace, out: &mut Effects) {
+        let id = self.groups[at].id();
+        if self.groups[at].gathers(now, pace, || self.engine.merge().is_wanted(id)) {
+            return;
+        }
+        while self.groups[at].admission().waiting_bytes() > 0 && self.may_propose(at) {
+            let settled = self.groups.first().standing().settled;
+            let header = || self.engine.header(now, settled);
+            let Some(batch) = self.groups[at].next_batch(now, pace, header) else { break };
+            self.propose_in(at, now, batch, out);
+        }
+        let group = &self.groups[at];
+        if group.admission().waiting_bytes() > 0 && group.standing().leading {
+            self.engine.step(engine::In::WaitsForRoom(id));
+        }
+    }
+
+    fn may_propose(&self, at: usize) -> bool {
+        self.groups[at].may_propose(self.engine.merge())
+    }
+
+    /// Proposes a batch in an instance that may.
+    pub(crate) fn propose_in(&mut self, at: usize, now: Time, batch: Batch, out: &mut Effects) {
+        self.engine.step(engine::In::Proposed(self.groups[at].id()));
+        self.groups[at].step(now, OrderInput::Propose(batch));
+        self.after_order(now, out);
+    }
+
+    /// The header of a batch that is proposed now.
+    pub(crate) fn propose_header(&mut self, now: Time) -> BatchHeader {
+        let settled = self.groups.first().standing().settled;
+        self.engine.header(now, settled)
+    }
+
+    /// A batch that carries nothing but its header.
+    fn propose_empty(&mut self, now: Time, header: BatchHeader, out: &mut Effects) {
+        let mut bytes = Vec::new();
+        Batch::begin(&mut bytes);
+        self.propose_in(FIRST, now, Batch::seal(bytes, header), out);
+    }
+
+    /// The batch that asks for a border, if this replica leads and one is wanted.
+    pub(crate) fn propose_border(&mut self, now: Time, out: &mut Effects) {
+        if !self.keeping.wants_border() || !self.may_propose(FIRST) || self.room() == Room::Full {
+            return;
+        }
+        self.keeping.border_ordered();
+        let header = self.propose_header(now);
+        self.propose_empty(now, BatchHeader { border: true, ..header }, out);
+    }
+
+    /// A deadline of the service passes and nothing else is under way: the time is ordered.
+    pub(crate) fn tick(&mut self, now: Time, out: &mut Effects) {
+        if self.tick_at().is_none_or(|at| at > now) {
+            return;
+        }
+        let header = self.propose_header(now);
+        self.engine.ticked(now, header.time);
+        self.propose_empty(now, header, out);
+    }
+
+    /// A deadline that nobody orders is waited for like a request of a client.
+    pub(crate) fn watch_deadline(&mut self, now: Time, out: &mut Effects) {
+        if self.engine.overdue_at(now).is_none_or(|at| at > now) || planted("deadlines-unwatched") {
+            return;
+        }
+        if let Some(changed) = self.engine.overdue() {
+            self.groups[FIRST].step(now, changed);
+        }
+        self.after_order(now, out);
+    }
+
+    /// No-ops where something waits for them, and questions to leaders elsewhere.
+    pub(crate) fn fill(&mut self, now: Time, out: &mut Effects) {
+        if self.groups.len() == 1 {
+            return;
+        }
+        for at in 0..self.groups.len() {
+            if !self.groups[at].standing().leading {
+                continue;
+            }
+            if let Some(target) = self.engine.fill(self.groups[at].id()) {
+                self.groups[at].step(now, OrderInput::Propose(Batch::no_op(target)));
+                self.after_order(now, out);
+            }
+        }
+        let (groups, peers) = (&self.groups, self.gate.peers());
+        let mut told: Vec<ReplicaId> = Vec::new();
+        self.engine.asks(|instance, place| {
+            let Some(leader) = groups.of(instance).and_then(|group| group.leader()) else { return };
+            if let Some(conn) = peers.to(leader).filter(|_| !told.contains(&leader)) {
+                told.push(leader);
+                out.send(conn, fill_frame(place.slot, place.instance));
+            }
+        });
+    }
+
+    /// A member is there again: what it was asked is asked again.
+    pub(crate) fn ask_again(&mut self, replica: ReplicaId) {
+        for group in self.groups.iter().filter(|group| group.leader() == Some(replica)) {
+            self.engine.step(engine::In::AskAgain(group.id()));
+        }
+    }
+
+    /// The disk of this replica finishes nothing: if it leads, everything waits for it. Another one leads better.
+    pub(crate) fn check_stall(&mut self, now: Time, out: &mut Effects) {
+        if self.journal.stalls(now, out) && self.config.members.all().len() > 1 {
+            self.groups.step_led(now, &OrderInput::Transfer(None));
+            self.after_order(now, out);
+        }
+    }
+}
+
+/// Protocols: what they want is done until they rest.
+impl Node {
+    /// A member's group says something to the group of the same instance here.
+    pub(crate) fn on_message(
+        &mut self,
+        now: Time,
+        instance: InstanceId,
+        message: Verified<OrderMessage>,
+        out: &mut Effects,
+    ) {
+        // As if lost where there is none: this replica did not execute yet that it comes.
+        let Some(group) = self.groups.of_mut(instance) else { return };
+        let open = self.engine.merge().is_open(instance);
+        if !self.journal.fits(group.volume(), open, || group.brought_by(&message)) {
+            return; // as if lost: the sender sends it again, and heartbeats still pass
+        }
+        group.step(now, OrderInput::Receive(message));
+        self.after_order(now, out);
+    }
+
+    /// Does what the protocols want done, until nothing is left.
+    pub(crate) fn after_order(&mut self, now: Time, out: &mut Effects) {
+        let mut quiet = 0;
+        let mut at = 0;
+        while quiet < self.groups.len() {
+            quiet = if self.drain(at, now, out) { 0 } else { quiet + 1 };
+            at = (at + 1) % self.groups.len();
+        }
+        for at in 0..self.groups.len() {
+            // Messages go whose records are durable.
+            while let Some((to, message)) = self.groups[at].release() {
+                self.send(at, to, &message, out);
+            }
+        }
+    }
+
+    /// Does what one protocol wants done. Whether there was anything.
+    fn drain(&mut self, at: usize, now: Time, out: &mut Effects) -> bool {
+        let durable = self.journal.log().durable();
+        if !self.groups[at].has_news(durable) {
+            return false;
+        }
+        let mut any = false;
+        loop {
+            let mut effects = self.groups[at].take();
+            let stay = self.groups[at].stay().number();
+            for effect in effects.drain() {
+                any = true;
+                // What was decided may have begun another stay: what this one wants does not matter any more.
+                if self.groups[at].stay().number() == stay
+                    && let Some(effect) = self.groups[at].settle(now, effect)
+                {
+                    self.do_group(at, now, effect, out);
+                }
+            }
+            let group = &mut self.groups[at];
+            group.put_back(effects);
+            if group.sees(self.journal.log().durable())
+                && let Some(durable) = self.journal.newly_durable(group.volume())
+            {
+                group.is_durable(now, durable);
+            }
+            if group.is_quiet() {
+                break;
+            }
+        }
+        let group = &mut self.groups[at];
+        if group.rest() {
+            self.engine.step(engine::In::Settled(group.id()));
+        }
+        any
+    }
+
+    pub(crate) fn send(&self, at: usize, to: ReplicaId, message: &OrderMessage, out: &mut Effects) {
+        // A message to somebody who is not connected is lost, as it would be on the way.
+        if let Some(conn) = self.gate.peers().way(to, at) {
+            out.send(conn, message.frame(self.groups[at].id()));
+        }
+    }
+
+    /// Something was written or synced.
+    pub(crate) fn on_durable(&mut self, now: Time, out: &mut Effects) {
+        self.after_order(now, out);
+        self.trim_log(out);
+        self.dial(now, out);
+    }
+
+    /// The disk read what an instance asked for.
+    pub(crate) fn on_loaded(&mut self, now: Time, load: u64, records: &[Bytes], out: &mut Effects) {
+        match self.journal.loaded(load, records) {
+            None => {}
+            Some(Ok(loaded)) => {
+                self.groups.loaded(now, &loaded);
+                self.after_order(now, out);
+            }
+            Some(Err(halt)) => out.push(Effect::Halt(halt)),
+        }
+    }
+
+    pub(crate) fn on_leader_changed(
+        &mut self,
+        at: usize,
+        now: Time,
+        (view, leader): (View, Option<ReplicaId>),
+        rotated: bool,
+        out: &mut Effects,
+    ) {
+        if at == FIRST {
+            self.engine.led(now, leader.is_some());
+        }
+        let id = self.groups[at].id();
+        self.engine.step(engine::In::Led(id, role_of(leader, self.config.members.me())));
+        let instance = (self.groups.len() > 1).then_some(id);
+        out.event(Event::Leader { view: view.number(), leader, instance });
+        let leader = self.groups[at].leader();
+        self.intake(now, out, |intake, facts, _| intake.led(now, facts, id, leader, rotated));
+        let (guide, look) = self.guide();
+        for conn in guide.led(&look, at, out) {
+            self.engine.step(engine::In::Unbound(conn));
+        }
+    }
+}
+
+/// Execution, reads and agreed time.
+impl Node {
+    /// Executes what is known of the global log.
+    pub(crate) fn deliver(&mut self, now: Time, out: &mut Effects) {
+        while let Some(done) = self.engine.next(now) {
+            if let Done::Batch { seq, instance, batch } = done {
+                self.executed(now, (seq, instance), &batch, out);
+            }
+            self.look_at_generation(now, out);
+        }
+    }
+
+    /// A batch was executed, or a checkpoint: its time is agreed.
+    pub(crate) fn learn_time(&mut self, now: Time) {
+        if let Some(ahead) = self.engine.learn_time(now) {
+            self.intake.pulled(now, ahead);
+        }
+    }
+
+    /// Tells the engine if this replica acts much later than it wanted to: then its process was stopped, and what it knows of leaders is old.
+    pub(crate) fn notice_pause(&mut self, now: Time) {
+        if now.since(self.now) > self.config.order.patience()
+            && let Some(due) = self.deadline()
+        {
+            self.engine.woke(due, now);
+        }
+    }
+
+    /// Asks a leader for all strong reads that wait for one.
+    pub(crate) fn ask_for_reads(&mut self, now: Time, out: &mut Effects) {
+        if let Some(group) = self.engine.take_reads() {
+            self.ask_for_read(group, now, out);
+        }
+        for group in self.engine.confirm_reads() {
+            self.ask_for_read(group, now, out);
+        }
+    }
+
+    fn ask_for_read(&mut self, group: u64, now: Time, out: &mut Effects) {
+        let has_leader = |id: InstanceId| self.groups.of(id).is_some_and(|group| group.leader().is_some());
+        let at = self.engine.read_through(has_leader).map_or(FIRST, group::index_of);
+        self.groups[at].step(now, OrderInput::Read(group));
+        self.after_order(now, out);
+    }
+
+    pub(crate) fn run_reads(&mut self, now: Time) {
+        // They expire, or are answered once the state is sound again.
+        if self.keeping.sound() {
+            let seats = &self.gate.peers().seats;
+            self.engine.run_reads(now, |conn| seats.number(conn));
+        }
+    }
+}
+
+/// Checkpoints.
+impl Node {
+    /// A border is here: the state becomes an image.
+    pub(crate) fn capture(&mut self, now: Time, border: u64, seq: Seq, out: &mut Effects) {
+        let image = match self.engine.image() {
+            Ok(image) => image,
+            Err(why) => return self.keep(now, In::NotCaptured { seq, why: why.to_string() }, out),
+        };
+        let parts = Parts {
+            config: &self.config,
+            merge: self.engine.merge(),
+            groups: &self.groups,
+            roster: self.reconfigure.roster(),
+            level: self.level_of_checkpoints(),
+        };
+        let system = describe(&parts, (border, seq), image.system.into());
+        let image = Box::new(Image { seq, border, system: system.encode(), objects: image.objects });
+        self.keep(now, In::Captured { image, records: system.records() }, out);
+    }
+
+    /// Nobody leads what the merge waits for, for long. Where others have a checkpoint of later, it will not come any more.
+    pub(crate) fn look_behind(&mut self, now: Time, out: &mut Effects) {
+        if self.left_behind_at().is_some_and(|at| at <= now) {
+            self.groups.looked(now);
+            self.keep(now, In::LeftBehind(self.engine.merge().seq().next()), out);
+        }
+    }
+
+    /// A checkpoint is fetched, with what is here already, from whoever is connected.
+    pub(crate) fn begin_fetch(&mut self, now: Time, mut need: Need, out: &mut Effects) {
+        need.local = need.local.or_else(|| self.engine.executor().objects());
+        let peers = self.gate.peers().peers();
+        let connected = peers.filter(|(_, _, up, _)| *up).map(|(replica, ..)| replica).collect();
+        self.keep(now, In::Fetch { need, connected }, out);
+    }
+
+    /// The fetched checkpoint is durable: execution and ordering go on from it.
+    pub(crate) fn install(&mut self, now: Time, installing: Installing, out: &mut Effects) {
+        let Installing { image, system, digest, why } = installing;
+        let (seq, border, bytes) = (image.seq, image.border, image.objects.bytes());
+        if let Err(error) = self.engine.restore(&system.executor, &image.objects) {
+            let why = format!("the agreed checkpoint of seq {seq} can not be restored: {error}");
+            return out.push(Effect::Halt(Halt::CheckpointUnusable { why }));
+        }
+        self.reconfigure.installed(system.roster.clone());
+        self.set_level(system.level);
+        self.meet_borders();
+        let records = system.records();
+        self.keep(now, In::Installed(Installed { seq, border, digest, why, bytes, records }), out);
+        let new = match self.jump(now, &system) {
+            Ok(new) => new,
+            Err(halt) => return out.push(Effect::Halt(halt)),
+        };
+        self.engine.meet_leaders();
+        self.intake.caught_up(self.engine.executor());
+        self.learn_time(now);
+        self.journal.note_trimmed(seq);
+        self.fall_asleep(now, seq, out);
+        self.reconfigure.changed();
+        if self.has_begun() {
+            // Before anything is executed: the next border names where each of them stands.
+            new.iter().for_each(|at| self.wake(now, *at));
+        }
+        // What an instance that stays where it is said before.
+        self.deliver(now, out);
+        if self.has_begun() {
+            self.resume_change(now, out);
+            self.after_order(now, out);
+        } else {
+            self.begin(now, out);
+        }
+    }
+
+    /// Forgets what a durable checkpoint holds, up to these records of the instances. What of the older records still counts is written
+    /// again first: the lives of the members here, view and vote by the protocol.
+    pub(crate) fn trim(&mut self, now: Time, seq: Seq, records: Vec<Slot>, out: &mut Effects) {
+        if !self.journal.begin_trim(seq, self.gate.lives().all()) {
+            return;
+        }
+        self.keeping.trimmed(seq);
+        for (group, slot) in self.groups.iter_mut().zip(records) {
+            group.step(now, OrderInput::Trim { slot });
+        }
+        self.fall_asleep(now, seq, out);
+        self.engine.step(engine::In::Trimmed(seq));
+        self.after_order(now, out);
+        self.trim_log(out);
+    }
+
+    /// Segments that nothing needs any more go.
+    fn trim_log(&mut self, out: &mut Effects) {
+        let needed = self.groups.stays().filter_map(|group| Some((group.volume(), group.keep_from()?)));
+        if let Some(gone) = self.journal.go_on_trimming(needed) {
+            out.push(Effect::RemoveSegments(gone));
+            self.keeping.log_begins(self.journal.log().first_segment());
+        }
+    }
+
+    /// Begins to read everything; what is found and mended shows in the status.
+    pub(crate) fn scrub(&mut self, now: Time, out: &mut Effects) -> &'static str {
+        if self.journal.is_in_memory() {
+            return "error: with durability memory nothing is at rest";
+        }
+        self.keep(now, In::Scrub, out);
+        "begun"
+    }
+
+    /// A segment of the log is read and checked, if it is full; or the first one, if that one is gone.
+    pub(crate) fn read_segment(&mut self, segment: u64, out: &mut Effects) {
+        let segment = segment.max(self.journal.log().first_segment());
+        if let Some(records) = self.journal.log().sealed_records(segment) {
+            self.keeping.reads(segment, records);
+            let (log_id, config) = (self.config.log_id, self.config.log.clone());
+            out.push(Effect::Scrub(SegmentScrub { log_id, config, segment }));
+        }
+    }
+}
+
+/// Members and levels.
+impl Node {
+    /// Whom instances send what they decide.
+    fn listeners(&self) -> Arc<[ReplicaId]> {
+        self.reconfigure.listeners(&look!(self, reconfigure))
+    }
+
+    /// They are told that.
+    pub(crate) fn name_listeners(&mut self, now: Time) {
+        self.groups.step_present(now, &OrderInput::Listeners(self.listeners()));
+    }
+
+    /// A checkpoint took the place of the state, or the protocol begins: it hears of a change that is under way.
+    pub(crate) fn resume_change(&mut self, now: Time, out: &mut Effects) {
+        self.reconfigure.changed();
+        if self.has_begun() {
+            self.reconfigure(now, out, |part, _, outs| part.resumed(outs));
+        }
+    }
+
+    /// What all instances say of who takes part.
+    pub(crate) fn meet_all_members(&mut self) {
+        for at in 0..self.groups.len() {
+            self.on_members(at, self.groups[at].status().membership);
+        }
+    }
+
+    /// What holds in an instance changed.
+    pub(crate) fn on_members(&mut self, at: usize, memberships: Arc<Memberships>) {
+        self.reconfigure.in_force(at, &self.groups[at], memberships);
+        self.leading.majority_changed();
+    }
+
+    /// Connections follow the membership. At the end of a turn, when nothing else is under way.
+    pub(crate) fn meet_members(&mut self, now: Time, out: &mut Effects) {
+        if !self.reconfigure.takes_change() {
+            return;
+        }
+        if self.has_begun() {
+            self.name_listeners(now);
+            self.after_order(now, out);
+        }
+        let Some(directory) = self.reconfigure.directory(&look!(self, reconfigure)) else { return };
+        directory.replace(&mut self.config.members, self.reconfigure.roster().used());
+        self.gate.meet(now, &self.config.members, out);
+        if let Some(voters) = directory.voters {
+            let others = directory.members.into_keys().collect();
+            self.keep(now, In::Members { voters, others }, out);
+        }
+        self.spread_members(out);
+        for conn in self.gate.peers().clients() {
+            self.tell_client(conn, out);
+        }
+        self.after_connections(now, out);
+    }
+
+    /// Who is connected hears of a membership that this replica did not know when they met. One that lags may know nobody else who
+    /// knows, and takes nothing from a leader that it does not know.
+    fn spread_members(&mut self, out: &mut Effects) {
+        if self.reconfigure.spreads(self.config.members.number()) {
+            for member in self.config.members.others() {
+                if let Some(conn) = self.gate.peers().to(member.replica) {
+                    self.tell_members(conn, out);
+                }
+            }
+        }
+    }
+
+    /// Borders follow from the log alone, so where their distance depends on the number of replicas it is the one that was ordered.
+    pub(crate) fn meet_borders(&mut self) {
+        let (count, place) = self.reconfigure.replicas(&look!(self, reconfigure));
+        self.keeping.meet_replicas(count, place);
+    }
+
+    /// The cluster works at another level from now on, as was executed. Also where this program can not do it: what it executes until it
+    /// stops is not right, but it is not called level 1 either.
+    pub(crate) fn begin_level(&mut self, level: u32, out: &mut Effects) {
+        self.take_level(level);
+        if let Err(halt) = self.config.level.check(level) {
+            return out.push(Effect::Halt(halt));
+        }
+        out.event(Event::Level { level, begun: false });
+        self.note_level();
+    }
+
+    /// The state of a checkpoint took the place of what was executed here.
+    fn set_level(&mut self, level: u32) {
+        self.take_level(level);
+        self.note_level();
+    }
+
+    fn take_level(&mut self, level: u32) {
+        self.config.level.cluster = level;
+        let own = planted("service-level-by-own-binary");
+        self.engine.set_level(if own { self.config.level.highest } else { level });
+    }
+
+    /// Writes the level down, so that an older program stops before it says a word. Without room there is no such record: then it stops
+    /// when it hears of the level.
+    fn note_level(&mut self) {
+        let level = self.level();
+        if self.reconfigure.is_unnoted(level) && self.journal.note(level_record(level)).is_ok() {
+            self.reconfigure.noted(level);
+        }
+    }
+}
+
+/// Instances come and go.
+impl Node {
+    /// From the next border on there are so many instances.
+    pub(crate) fn change_instances(&mut self, now: Time, count: u16, out: &mut Effects) {
+        let before = self.engine.merge().generation().instances;
+        match self.engine.change_instances(count) {
+            Ok(next) => {
+                let text = format!("from slot {} on {count} instances, {before} up to there", next.first);
+                out.event(Event::Instances { text });
+                let (counts, mut outs) = ((before, count), Vec::new());
+                let volumes = self.journal.volumes();
+                let resized = self.groups.resized(counts, &look!(self, groups), volumes, &mut outs);
+                outs.into_iter().for_each(|wanted| self.do_groups(now, wanted));
+                if let Err(halt) = resized {
+                    out.push(Effect::Halt(halt));
+                }
+            }
+            Err(why @ Refused::AcrossBorder) => {
+                out.push(Effect::Halt(Halt::LogInconsistent { why: why.to_string() }));
+            }
+            Err(why) => {
+                out.event(Event::Instances { text: format!("{count} instances were refused: {why}") })
+            }
+        }
+    }
+
+    /// An instance takes part, once the log says where it begins. Without room for that it waits.
+    pub(crate) fn wake(&mut self, now: Time, at: usize) {
+        let begun = self.has_begun();
+        let group = &mut self.groups[at];
+        if let Some(birth) = group.stay().birth.as_ref().filter(|_| group.stay().unborn) {
+            let unborn = self.journal.note(birth.to_record()).is_err();
+            group.stay_mut().unborn = unborn;
+        }
+        if !begun || !group.wakes(now) {
+            return;
+        }
+        let leader = role_of(group.leader(), self.config.members.me());
+        self.engine.step(engine::In::Led(group.id(), leader));
+        let listeners = self.listeners();
+        let peers = self.gate.peers();
+        let up: BTreeSet<ReplicaId> =
+            peers.peers().map(|(id, ..)| id).filter(|id| peers.is_up_in(*id, at)).collect();
+        let group = &mut self.groups[at];
+        group.step(now, OrderInput::Listeners(listeners));
+        group.finds(now, up);
+        self.on_members(at, self.groups[at].status().membership);
+    }
+
+    /// Those for which the log had no room.
+    pub(crate) fn wake_waiting(&mut self, now: Time, out: &mut Effects) {
+        for at in 0..self.groups.len() {
+            if self.groups[at].stay().unborn {
+                self.wake(now, at);
+                self.after_order(now, out);
+            }
+        }
+    }
+
+    /// Something was delivered: perhaps a border.
+    fn look_at_generation(&mut self, now: Time, out: &mut Effects) {
+        let generation = self.engine.merge().generation();
+        let mut outs = Vec::new();
+        if !self.groups.delivered(generation, &mut outs) {
+            return;
+        }
+        let Generation { instances, first, base } = generation;
+        let text = format!("{instances} instances since slot {first}, behind seq {base}");
+        out.event(Event::Instances { text });
+        outs.into_iter().for_each(|wanted| self.do_groups(now, wanted));
+        for conn in self.gate.peers().clients() {
+            // Whoever waits for one that went asks again.
+            self.engine.step(engine::In::Unbound(conn));
+        }
+        let (guide, look) = self.guide();
+        guide.tell_clients(&look, None, out);
+    }
+
+    /// The log was given up to this seq: what is behind a border before it needs no records any more.
+    fn fall_asleep(&mut self, now: Time, trimmed: Seq, out: &mut Effects) {
+        let mut outs = Vec::new();
+        let volumes = self.journal.volumes();
+        let done = self.groups.fall_asleep(trimmed, &look!(self, groups), volumes, &mut outs);
+        outs.into_iter().for_each(|wanted| self.do_groups(now, wanted));
+        if let Err(halt) = done {
+            out.push(Effect::Halt(halt));
+        }
+    }
+
+    /// The global log goes on from a checkpoint. Gives the instances that begin with it.
+    fn jump(&mut self, now: Time, system: &System) -> Result<Vec<usize>, Halt> {
+        self.engine.jump(system, self.config.merge.window)?;
+        let mut outs = Vec::new();
+        let new = self.groups.meet(system, &look!(self, groups), self.journal.volumes(), &mut outs)?;
+        outs.into_iter().for_each(|wanted| self.do_groups(now, wanted));
+        self.groups.go_on(now, system, &look!(self, groups), self.journal.volumes())?;
+        self.close_volumes();
+        Ok(new)
+    }
+
+    /// Volumes of stays that nobody knows any more go.
+    pub(crate) fn close_volumes(&mut self) {
+        let live: BTreeSet<_> = self.groups.stays().map(|group| group.volume()).collect();
+        self.journal.retain_volumes(|volume| live.contains(&volume));
+    }
+}
