@@ -14,6 +14,7 @@ pub mod disk;
 pub mod files;
 pub mod hashes;
 pub mod html;
+pub mod late;
 pub mod liars;
 pub mod net;
 pub mod plan;

@@ -21,6 +21,7 @@ mod suspends;
 mod upgrades;
 mod usual;
 
+use crate::late::Lateness;
 use crate::liars::clients::ClientTrick;
 use crate::net::NetPlan;
 use crate::random::Rng;
@@ -406,6 +407,8 @@ pub struct Plan {
     pub liars: Vec<Liar>,
     /// What the clients do that lie; they are the last ones.
     pub lying_clients: Vec<ClientTrick>,
+    /// How late execution is; without, every batch is final as soon as it is delivered.
+    pub lateness: Option<Lateness>,
     /// Whether clients sign their requests.
     pub signs: bool,
     /// Clients put a tag for each replica under their requests, and send to the leader first.
@@ -512,6 +515,7 @@ impl Plan {
             fault_model,
             liars: Vec::new(),
             lying_clients: Vec::new(),
+            lateness: None,
             signs: false,
             tags: false,
             rotate_after: 0,
@@ -582,6 +586,9 @@ impl Plan {
         plan_dead(self, profile);
         spare_witnesses(self);
         plan_beginning(self);
+        if profile.late {
+            plan_lateness(self, &mut Rng::of(seed, 9100));
+        }
     }
 
     /// How many replicas may be lost, or lie.
@@ -616,6 +623,14 @@ impl Plan {
             self.heal_at as f64 / 1e9
         )
     }
+}
+
+/// How late execution is. What a store tells those who watch it can not be taken back.
+fn plan_lateness(plan: &mut Plan, rng: &mut Rng) {
+    let takes_back = if plan.service.watched { 0 } else { rng.pick(&[0, 50, 300]) };
+    let lateness =
+        Lateness { behind: rng.pick(&[1, 3, 10, 50]), patience: rng.spread(MS / 10, 100 * MS), takes_back };
+    plan.lateness = Some(lateness);
 }
 
 /// Which kinds of faults a mode of durability survives: a replica that lost its memory, or what it had acknowledged, would be

@@ -6,6 +6,7 @@
 
 use crate::disk::Disk;
 use crate::files::SimFiles;
+use crate::late::Late;
 use crate::plan::{Lie, Phase, Plan};
 use crate::random::Rng;
 use crate::service::{CORRUPTED, Tap, Watched};
@@ -14,7 +15,7 @@ use crate::world::At;
 use bytes::Bytes;
 use quorate_admit::{AdmissionLimits, Member, Members};
 use quorate_auth::{Keyed, Keys};
-use quorate_execute::SessionLimits;
+use quorate_execute::{Execution, Sequential, SessionLimits};
 use quorate_log::{Log, LogEffect, Place, RecoverError, Recovery, SyncId, SyncMode, Write};
 use quorate_node::{
     Effect, Effects, LevelConfig, Node, NodeConfig, Recovered, Restoring, SeatLimits, SegmentScrub,
@@ -416,7 +417,7 @@ impl Replica {
             Some(front) => Watched::fed(plan.service, self.tap.clone(), front.feed()),
             None => Watched::new(plan.service, Some(self.tap.clone())),
         });
-        let (log_id, log) = (config.log_id, config.log.clone());
+        let (log_id, log, seed) = (config.log_id, config.log.clone(), config.seed);
         let memory = log.sync == SyncMode::Memory;
         let opened = Keeper::open(&mut self.keeping.files, memory);
         if self.keeping.files.take_death() {
@@ -425,12 +426,18 @@ impl Replica {
         let (keeper, opened) = opened.map_err(|error| no_checkpoints(&error))?;
         let recovered = Recovered::new(opened, plan.replicas == 1).map_err(NoStart::Halt)?;
         let mut restoring = Restoring::new(config, recovered).map_err(NoStart::Halt)?;
-        let node = if memory {
-            restoring.finish(Log::create(log_id, log), service).map_err(NoStart::Halt)?
-        } else {
-            let log = self.read_log(plan, log_id, &mut restoring, calm)?;
-            restoring.finish(log, service).map_err(NoStart::Halt)?
+        let log = match memory {
+            true => Log::create(log_id, log),
+            false => self.read_log(plan, log_id, &mut restoring, calm)?,
         };
+        let (tap, rng) = (self.tap.clone(), Rng::of(seed, 9090));
+        let node = restoring.finish_with(log, service, |executor| -> Box<dyn Execution> {
+            match plan.lateness {
+                Some(lateness) => Box::new(Late::new(executor, lateness, rng, tap)),
+                None => Box::new(Sequential::new(executor)),
+            }
+        });
+        let node = node.map_err(NoStart::Halt)?;
         self.node = Some(node);
         self.keeping.keeper = Some(keeper);
         Ok(())

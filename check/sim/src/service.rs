@@ -116,6 +116,18 @@ impl Tap {
     pub fn drain(&self) -> Vec<Told> {
         std::mem::take(&mut self.lock().told)
     }
+    /// How much was told and not taken.
+    pub fn len(&self) -> usize {
+        self.lock().told.len()
+    }
+    /// Whether everything that was told was taken.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// What was told after so much was taken back.
+    pub fn forget_after(&self, len: usize) {
+        self.lock().told.truncate(len);
+    }
     /// The next command leaves something in the state that does not belong there.
     pub fn corrupt(&self) {
         self.lock().corrupt = true;

@@ -122,6 +122,7 @@ impl Trip {
             fault_model: self.fault_model,
             liars: Vec::new(),
             lying_clients: Vec::new(),
+            lateness: None,
             signs: false,
             tags: byzantine,
             rotate_after: 0,

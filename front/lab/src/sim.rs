@@ -99,6 +99,9 @@ pub struct Args {
     /// Whether programs are replaced by newer and older ones, and the feature level is raised [default: the seed decides]
     #[arg(long, value_name = "true|false")]
     upgrades: Option<bool>,
+    /// Execution is late: batches are final some batches later, and some are executed, taken back and executed again
+    #[arg(long)]
+    late: bool,
     /// What all runs are about more than others [default: the seed decides, mostly for nothing]
     #[arg(long, value_name = "FOCUS", value_enum, conflicts_with = "no_faults")]
     focus: Option<FocusChoice>,
@@ -280,6 +283,7 @@ fn options(args: Args) -> Outcome<Options> {
         resizes: args.resizes,
         lanes: args.lanes,
         upgrades: args.upgrades,
+        late: args.late,
         focus,
         faults: !args.no_faults,
         sync: args.durability.map(|choice| match choice {

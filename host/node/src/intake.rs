@@ -67,7 +67,7 @@ impl Facts for Standing<'_> {
         self.engine.agreed_time(self.now)
     }
     fn executed_time(&self) -> AgreedTime {
-        self.engine.executor().time()
+        self.engine.agreed().time()
     }
     fn needs_no_op(&self, instance: InstanceId, target: Slot) -> bool {
         self.engine.merge().is_needed(instance, target)

@@ -18,7 +18,7 @@ use quorate_execute::Executor;
 use quorate_log::{AppendError, Record};
 use quorate_merge::Generation;
 use quorate_order::{Input as OrderInput, Nature};
-use quorate_types::{ClientId, ConnId, Halt, MembershipId, ReplicaId, Room, Time, Trust, View, planted};
+use quorate_types::{ClientId, ConnId, Halt, MembershipId, ReplicaId, Room, Time, Trust, View};
 use quorate_wire::{Frame, LeaderNotice, Membership, Memberships, members_frame};
 use std::net::IpAddr;
 
@@ -39,7 +39,7 @@ macro_rules! look {
         look!($node, leading { config, nature, groups, engine, gate, journal, keeping })
     };
     ($node:expr, keeping) => {
-        look!($node, keeping { config, groups, engine, journal })
+        look!($node, keeping { config, groups, engine, journal, reconfigure })
     };
     ($node:expr, reconfigure) => {
         look!($node, reconfigure { config, groups, engine, gate, keeping, journal, leading })
@@ -258,11 +258,6 @@ impl Node {
         self.leading.room(self.journal.room(), &self.config)
     }
 
-    /// The level by which a checkpoint is written.
-    pub(crate) fn level_of_checkpoints(&self) -> u32 {
-        if planted("level-by-own-binary") { self.config.level.highest } else { self.level() }
-    }
-
     /// Where a client finds somebody who leads.
     pub(crate) fn notice_for(&self, client: Option<ClientId>) -> LeaderNotice {
         self.guide.notice(&look!(self, guide), client)
@@ -301,6 +296,7 @@ impl Node {
             self.leading.deadline(&look!(self, leading)),
             self.left_behind_at(),
             self.gate.deadline(self.journal.log().durable()),
+            self.engine.execution_deadline(),
             self.engine.reads_deadline(),
             answers,
             self.journal.deadline(),

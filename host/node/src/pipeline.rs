@@ -197,6 +197,7 @@ impl Node {
 
     /// The order in which the parts hear that time passed.
     fn on_deadline(&mut self, now: Time, out: &mut Effects) {
+        self.finish(now, out);
         self.dial(now, out);
         self.after_connections(now, out);
         if self.groups.on_deadline(now) {
@@ -331,34 +332,40 @@ impl Node {
         }
     }
 
-    /// The engine executed a batch of an instance: who hears of it.
-    pub(crate) fn executed(
+    /// The engine delivered a batch of an instance: what takes effect with the order alone. It may be executed later.
+    pub(crate) fn delivered(
         &mut self,
         now: Time,
         (seq, id): (Seq, InstanceId),
         batch: &Batch,
         out: &mut Effects,
     ) {
+        let (merge, me) = (self.engine.merge(), self.config.members.me());
+        let proposed = self.groups.of(id).is_some_and(|group| group.proposed(merge, me));
+        self.engine.is_under_way(seq, id, proposed);
         if let Some(command) = SystemCommand::of(batch) {
             self.reconfigure(now, out, |part, look, outs| part.executed(look, command, outs));
         }
         self.learn_time(now);
+        self.finish(now, out);
+        let (bytes, asks) = (batch.bytes().len() as u64, batch.header().border);
+        self.keep(now, In::Delivered { seq, bytes, asks }, out);
+    }
+
+    /// What the engine executed of an instance is final: who hears of it.
+    pub(crate) fn executed(&mut self, id: InstanceId, proposed: bool) {
         let me = self.config.members.me();
         if let Some(group) = self.groups.of_mut(id) {
             group.answered(self.engine.outcomes(), me);
         }
         // What a diverged replica computes is not what the cluster did: its clients hear it from another one.
         if !self.keeping.has_diverged() {
-            let group = self.groups.of(id);
-            let proposed = group.is_some_and(|group| group.proposed(self.engine.merge(), me));
             let answerers = self.answerers();
             self.engine.reply(proposed, answerers);
         }
         let outcomes = self.engine.outcomes().iter();
         self.intake.executed(outcomes.map(|done| (done.opening, done.session, done.number, done.status)));
         self.guide.executed(self.groups.len(), &self.engine);
-        let (bytes, asks) = (batch.bytes().len() as u64, batch.header().border);
-        self.keep(now, In::Executed { seq, bytes, asks }, out);
     }
 
     /// What the part that decides who leads what wants done.

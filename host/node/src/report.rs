@@ -28,7 +28,7 @@ pub(crate) fn status(node: &Node) -> NodeStatus {
         leading: node.groups.lead_here(),
         decided: order.decided.number(),
         executed: executor.seq().number(),
-        agreed_time_ns: executor.time().nanos(),
+        agreed_time_ns: node.engine.agreed().time().nanos(),
         sessions: executor.session_count(),
         connections: node.gate.peers().others(),
         seats: seats.clone(),

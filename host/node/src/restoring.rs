@@ -12,7 +12,7 @@ use crate::node::{FIRST, Node};
 use crate::reconfigure::{LEVEL, Levels, Reconfigure, Roster};
 use crate::recovered::Recovered;
 use crate::system::System;
-use quorate_execute::{Executor, Service};
+use quorate_execute::{Execution, Executor, Sequential, Service};
 use quorate_log::{Damage, Log, Record};
 use quorate_merge::Merge;
 use quorate_order::Stored;
@@ -194,6 +194,19 @@ impl Restoring {
     /// # Errors
     /// When the checkpoint does not give the service's state, or [`Self::check`] says so.
     pub fn finish(self, log: Log, service: Box<dyn Service>) -> Result<Node, Halt> {
+        self.finish_with(log, service, |executor| Box::new(Sequential::new(executor)))
+    }
+
+    /// The same, with another way to execute what was delivered.
+    ///
+    /// # Errors
+    /// Those of [`Self::finish`].
+    pub fn finish_with(
+        self,
+        log: Log,
+        service: Box<dyn Service>,
+        execution: impl FnOnce(Executor) -> Box<dyn Execution>,
+    ) -> Result<Node, Halt> {
         self.check(log.damage())?;
         let (lives, levels) = (self.lives, self.levels);
         let Self { mut config, volumes, groups, others, merge, recovered, system, trimmed, .. } = self;
@@ -225,7 +238,7 @@ impl Restoring {
             rotten_segment: rotten_segment(&log),
         };
         let journal = Journal::new(log, config.log.sync, config.disk_stall, volumes);
-        let engine = Engine::new(&engine_config(&config), merge, executor);
+        let engine = Engine::new(&engine_config(&config), merge, execution(executor));
         let mut node = Node {
             gate: Gate::new(&config, lives),
             admitting: Admitting::new(),

@@ -2,10 +2,10 @@
 //! capture a checkpoint, to trim the log behind it, to go on from one, to follow a membership and a number of instances.
 
 use crate::effects::{Effect, Effects, Event};
-use crate::engine::{self, Done};
+use crate::engine::{self, Delivery, Finished};
 use crate::group::{self, Asker, Pace, Terrain, role_of};
 use crate::intake::Standing;
-use crate::keeping::{In, Installed, Installing, Need, Parts, SegmentScrub, describe};
+use crate::keeping::{In, Installed, Installing, Need, SegmentScrub, captured, describe};
 use crate::leading;
 use crate::node::{FIRST, Node, look};
 use crate::reconfigure::level_record;
@@ -14,7 +14,6 @@ use bytes::Bytes;
 use quorate_admit::{Intake, Out as IntakeOut, Sender};
 use quorate_merge::{Generation, Refused};
 use quorate_order::{Input as OrderInput, OrderMessage};
-use quorate_state::checkpoint::Image;
 use quorate_types::{ClientId, ConnId, Halt, InstanceId, ReplicaId, Room, Seq, Slot, Time, View, planted};
 use quorate_wire::{Batch, BatchHeader, Memberships, RequestHeader, Verified, fill_frame};
 use std::collections::BTreeSet;
@@ -103,7 +102,7 @@ impl Node {
             room: self.leading.room(self.journal.room(), &self.config),
             short: !self.journal.log().has_room(),
             disk_full: self.journal.disk().is_full(),
-            alone: self.groups.len() == 1,
+            knows_all: self.groups.len() == 1 && !self.engine.is_behind(),
         };
         let lacks = terrain.short && terrain.disk_full;
         let asker = conn.map(|conn| Asker { conn, limits: self.gate.rights(conn).map(|rights| &**rights) });
@@ -396,17 +395,28 @@ impl Node {
 
 /// Execution, reads and agreed time.
 impl Node {
-    /// Executes what is known of the global log.
+    /// Delivers what is known of the global log, and hears what became final.
     pub(crate) fn deliver(&mut self, now: Time, out: &mut Effects) {
-        while let Some(done) = self.engine.next(now) {
-            if let Done::Batch { seq, instance, batch } = done {
-                self.executed(now, (seq, instance), &batch, out);
+        while let Some(delivery) = self.engine.next(now) {
+            if let Delivery::Batch { seq, instance, batch } = delivery {
+                self.delivered(now, (seq, instance), &batch, out);
             }
+            self.finish(now, out);
             self.look_at_generation(now, out);
         }
     }
 
-    /// A batch was executed, or a checkpoint: its time is agreed.
+    /// Hears what became final.
+    pub(crate) fn finish(&mut self, now: Time, out: &mut Effects) {
+        while let Some(finished) = self.engine.finished(now) {
+            match finished {
+                Finished::Batch { instance, proposed } => self.executed(instance, proposed),
+                Finished::Image(system, image) => self.keep(now, captured(*system, image), out),
+            }
+        }
+    }
+
+    /// A batch was delivered, or a checkpoint: its time is agreed.
     pub(crate) fn learn_time(&mut self, now: Time) {
         if let Some(ahead) = self.engine.learn_time(now) {
             self.intake.pulled(now, ahead);
@@ -450,22 +460,10 @@ impl Node {
 
 /// Checkpoints.
 impl Node {
-    /// A border is here: the state becomes an image.
+    /// A border is here: what the other parts are here is known now, and the state becomes an image as soon as it is final.
     pub(crate) fn capture(&mut self, now: Time, border: u64, seq: Seq, out: &mut Effects) {
-        let image = match self.engine.image() {
-            Ok(image) => image,
-            Err(why) => return self.keep(now, In::NotCaptured { seq, why: why.to_string() }, out),
-        };
-        let parts = Parts {
-            config: &self.config,
-            merge: self.engine.merge(),
-            groups: &self.groups,
-            roster: self.reconfigure.roster(),
-            level: self.level_of_checkpoints(),
-        };
-        let system = describe(&parts, (border, seq), image.system.into());
-        let image = Box::new(Image { seq, border, system: system.encode(), objects: image.objects });
-        self.keep(now, In::Captured { image, records: system.records() }, out);
+        self.engine.border(Box::new(describe(&look!(self, keeping), (border, seq))));
+        self.finish(now, out);
     }
 
     /// Nobody leads what the merge waits for, for long. Where others have a checkpoint of later, it will not come any more.

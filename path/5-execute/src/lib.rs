@@ -14,7 +14,7 @@
 //! on them: they are part of the replicated state (docs/decisions/0001-reply-cache-beside-the-sessions.md).
 //!
 //! Everything is deterministic: equal batches in equal order give equal outcomes and equal images.
-//! Invariants: INV-EXEC-1 to 4 (`sequential.rs`), INV-EXEC-5 and 6 (`images.rs`), INV-SESSION-1 to 6 (`sessions.rs`). Tests:
+//! Invariants: INV-EXEC-1, 2 and 4 (`executor.rs`), 3 (`agreed.rs`), 7 (`execution.rs`), INV-EXEC-5 and 6 (`images.rs`), INV-SESSION-1 to 6 (`sessions.rs`). Tests:
 //! `tests/`.
 //!
 //! A whole service of ordinary types:
@@ -86,28 +86,32 @@
 //! # assert_eq!(out, b"\0\0\0\0\0\0\0\0too longseat 9");
 //! ```
 
+mod agreed;
 mod checkpoint;
 mod context;
+mod execution;
+mod executor;
 mod images;
 mod known;
 mod objects;
 mod outcomes;
 mod pieces;
-mod sequential;
 mod service;
 mod sessions;
 mod tracked;
 mod typed;
 
+pub use agreed::{Agreed, LEADERS_APART, Moment};
 pub use checkpoint::{CheckpointError, CheckpointSink, CheckpointSource, read_all, read_append, read_exact};
 pub use context::Context;
+pub use execution::{Execution, Final, Ordered, Sequential};
+pub use executor::Executor;
 pub use images::ImageParts;
 pub use objects::{InStore, ObjectService};
 pub use outcomes::{Outcome, Outcomes};
 pub use quorate_admit::Lookup;
 pub use quorate_state::store::{Store, Version};
 pub use quorate_types::Random;
-pub use sequential::{Executor, LEADERS_APART};
 pub use service::{BatchReplies, KeyUse, OwnReplies, ReplySink, ReplyTooLarge, Service};
 pub use sessions::{SessionLimits, SessionTable, Verdict};
 pub use tracked::{Tracked, checkpoint_tracked, restore_tracked};

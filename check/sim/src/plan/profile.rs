@@ -33,6 +33,8 @@ pub struct Profile {
     pub lanes: Option<u16>,
     /// Whether programs are replaced and the feature level is raised; otherwise the seed decides.
     pub upgrades: Option<bool>,
+    /// Whether execution is late, and takes back some of what it did.
+    pub late: bool,
     /// What the runs are about more than others; otherwise the seed decides, mostly for nothing.
     pub focus: Option<Focus>,
 }
@@ -52,6 +54,7 @@ impl Default for Profile {
             resizes: None,
             lanes: None,
             upgrades: None,
+            late: false,
             focus: None,
         }
     }
@@ -103,7 +106,8 @@ impl Profile {
             ("length", length.map(|times| times.to_string())),
         ];
         let chosen = chosen.into_iter().filter_map(|(name, value)| Some(format!("--{name} {}", value?)));
-        let all: Vec<String> = chosen.chain((!self.faults).then(|| "--no-faults".into())).collect();
+        let flags = [(!self.faults).then_some("--no-faults"), self.late.then_some("--late")];
+        let all: Vec<String> = chosen.chain(flags.into_iter().flatten().map(str::to_owned)).collect();
         all.join(" ")
     }
 }

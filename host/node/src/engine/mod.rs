@@ -1,7 +1,8 @@
 //! The engine: what instances decide becomes one global log, which is executed; who asked is answered; agreed time goes on with it.
 //!
-//! Decided slots come in, each instance's in order. The merge puts them in one order, the executor executes them, and the outcomes go to the
-//! connections that wait for them ([`Engine::reply`]). Reads wait here until a leader confirmed their place and this replica executed it
+//! Decided slots come in, each instance's in order. The merge puts them in one order, in which they are delivered to execution
+//! ([`Engine::next`]). What became final ([`Engine::finished`]) goes to the connections that wait for it ([`Engine::reply`]). Delivery
+//! never waits for execution: time, members, levels and borders take effect at delivery, and only final state answers. Reads wait here until a leader confirmed their place and this replica executed it
 //! (`reads.rs`). Time is extended from what was executed (`time.rs`). Nobody else writes any of this.
 //!
 //! Tests: engine/tests.rs, check/sim.
@@ -16,7 +17,9 @@ use crate::effects::Effects;
 use crate::system::System;
 use answers::Answers;
 use bytes::Bytes;
-use quorate_execute::{CheckpointError, Executor, ImageParts, Outcome, Outcomes, Version};
+use quorate_execute::{
+    Agreed, CheckpointError, Execution, Executor, Final, ImageParts, Ordered, Outcome, Outcomes, Version,
+};
 use quorate_merge::{Decided, Delivered, Generation, Leader, Merge, Position, RecordIndex, Refused};
 use quorate_reply::{ReadLimits, ReadPath, RouteLimits, Routes};
 use quorate_types::{
@@ -26,6 +29,7 @@ use quorate_wire::{
     AnswerMode, Batch, FrameKind, OutFrame, RequestHeader, RequestKind, Requests, read_opening,
     write_position,
 };
+use std::collections::VecDeque;
 use time::Timing;
 use wants::Wants;
 
@@ -73,10 +77,10 @@ pub(crate) enum In {
     Unbound(ConnId),
 }
 
-/// What was delivered and executed.
+/// What was delivered.
 #[derive(Debug)]
-pub(crate) enum Done {
-    /// A batch; its outcomes are those of [`Engine::outcomes`].
+pub(crate) enum Delivery {
+    /// A batch.
     Batch {
         /// Its place in the global log.
         seq: Seq,
@@ -87,6 +91,14 @@ pub(crate) enum Done {
     },
     /// Slots that hold nothing.
     Nothing,
+}
+
+/// What became final.
+pub(crate) enum Finished {
+    /// A batch of this instance; its outcomes are those of [`Engine::outcomes`]. `proposed`: it was proposed here.
+    Batch { instance: InstanceId, proposed: bool },
+    /// The state at a border, with what was said of the other parts there; or why the service can not give it.
+    Image(Box<System>, Result<ImageParts, CheckpointError>),
 }
 
 /// Who of the members answers a session: each session has some of them that do. Who asks again is answered by all.
@@ -119,7 +131,11 @@ pub(crate) struct Counts {
 pub(crate) struct Engine {
     may_lie: bool,
     merge: Merge<Batch>,
-    executor: Executor,
+    execution: Box<dyn Execution>,
+    /// The batches that were delivered and are not final: whose they are, and whether they were proposed here.
+    under_way: VecDeque<(Seq, InstanceId, bool)>,
+    /// What is said of the other parts at borders at which the state is not final yet.
+    borders: VecDeque<Box<System>>,
     outcomes: Outcomes,
     timing: Timing,
     reads: ReadPath,
@@ -131,11 +147,13 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Goes on from a state and from where the global log stands.
-    pub(crate) fn new(config: &EngineConfig, merge: Merge<Batch>, executor: Executor) -> Self {
+    pub(crate) fn new(config: &EngineConfig, merge: Merge<Batch>, execution: Box<dyn Execution>) -> Self {
         Self {
             may_lie: config.may_lie,
             merge,
-            executor,
+            execution,
+            under_way: VecDeque::new(),
+            borders: VecDeque::new(),
             outcomes: Outcomes::new(),
             timing: Timing::new(config),
             reads: ReadPath::new(config.reads.clone()),
@@ -148,7 +166,7 @@ impl Engine {
 
     /// The process begins: nobody knows how long ago the last batch was executed.
     pub(crate) fn start(&mut self, now: Time) {
-        self.timing.start(self.executor.time(), now);
+        self.timing.start(self.execution.agreed().time(), now);
         self.meet_leaders();
     }
 
@@ -157,9 +175,24 @@ impl Engine {
         &self.merge
     }
 
-    /// The state, to be looked at.
-    pub(crate) const fn executor(&self) -> &Executor {
-        &self.executor
+    /// The final state, to be looked at.
+    pub(crate) fn executor(&self) -> &Executor {
+        self.execution.state()
+    }
+
+    /// What is agreed on with what was delivered.
+    pub(crate) fn agreed(&self) -> &Agreed {
+        self.execution.agreed()
+    }
+
+    /// Whether something was delivered that is not final yet.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.execution.is_behind()
+    }
+
+    /// When more may be final, if nothing else is delivered.
+    pub(crate) fn execution_deadline(&self) -> Option<Time> {
+        self.execution.deadline()
     }
 
     /// How the requests of the batch that was executed last ended.
@@ -212,19 +245,45 @@ impl Engine {
         })
     }
 
-    /// Executes what comes next in the global log, if it is known.
-    pub(crate) fn next(&mut self, now: Time) -> Option<Done> {
+    /// Delivers what comes next in the global log, if it is known.
+    pub(crate) fn next(&mut self, now: Time) -> Option<Delivery> {
         match self.merge.next(now)? {
             Delivered::Batch { seq, position, payload } => {
                 self.meet_leaders();
-                self.executor.execute(seq, &payload, &mut self.outcomes);
+                self.execution.batch(seq, payload.clone());
                 self.counts.batches += 1;
-                self.counts.requests += self.outcomes.list().len() as u64;
-                Some(Done::Batch { seq, instance: position.instance, batch: payload })
+                Some(Delivery::Batch { seq, instance: position.instance, batch: payload })
             }
             Delivered::Noops { last, .. } => {
-                self.executor.pass(last);
-                Some(Done::Nothing)
+                self.execution.pass(last);
+                Some(Delivery::Nothing)
+            }
+        }
+    }
+
+    /// Of the batch that was delivered last: whose it is, and whether it was proposed here.
+    pub(crate) fn is_under_way(&mut self, seq: Seq, instance: InstanceId, proposed: bool) {
+        self.under_way.push_back((seq, instance, proposed));
+    }
+
+    /// A border was delivered, at which this is to be said of the other parts: the state there becomes an image.
+    pub(crate) fn border(&mut self, of_others: Box<System>) {
+        self.borders.push_back(of_others);
+        self.execution.deliver(Ordered::Border);
+    }
+
+    /// What became final next, if anything did.
+    pub(crate) fn finished(&mut self, now: Time) -> Option<Finished> {
+        loop {
+            match self.execution.next(now, &mut self.outcomes)? {
+                Final::Nothing => {}
+                Final::Batch(seq) => {
+                    self.counts.requests += self.outcomes.list().len() as u64;
+                    let (delivered, instance, proposed) = self.under_way.pop_front()?;
+                    assert_eq!(seq, delivered, "INV-EXEC-7: batches become final in the order of delivery");
+                    return Some(Finished::Batch { instance, proposed });
+                }
+                Final::Image(image) => return Some(Finished::Image(self.borders.pop_front()?, image)),
             }
         }
     }
@@ -232,7 +291,7 @@ impl Engine {
     /// Sends the outcomes of the last batch to those who wait. `proposed`: it was proposed here, so that this replica answers what it only
     /// refuses, too; where members may lie a client counts what each of them says.
     pub(crate) fn reply(&mut self, proposed: bool, answerers: Answerers) {
-        let executor = &self.executor;
+        let executor = self.execution.state();
         let owns = Some(executor).filter(|_| self.may_lie && executor.has_own_replies());
         let answers = |session| answerers.answer(session);
         self.routes.route(&self.outcomes, self.may_lie || proposed, answers, owns);
@@ -246,12 +305,13 @@ impl Engine {
 
     /// Execution is told how many leaders there may be.
     pub(crate) fn meet_leaders(&mut self) {
-        self.executor.set_leaders(self.leads_many(), self.may_lie);
+        let (many, liars) = (self.leads_many(), self.may_lie);
+        self.execution.state_mut().set_leaders(many, liars);
     }
 
     /// The cluster works at another feature level.
     pub(crate) fn set_level(&mut self, level: u32) {
-        self.executor.set_level(level);
+        self.execution.set_level(level);
     }
 
     /// From the next border on there are so many instances.
@@ -271,15 +331,7 @@ impl Engine {
 
     /// Copies a part of the state ahead of the next image.
     pub(crate) fn prepare_image(&mut self, bytes: usize) {
-        self.executor.prepare_image(bytes);
-    }
-
-    /// The state as it is.
-    ///
-    /// # Errors
-    /// When the service can not give it.
-    pub(crate) fn image(&mut self) -> Result<ImageParts, CheckpointError> {
-        self.executor.image()
+        self.execution.state_mut().prepare_image(bytes);
     }
 
     /// Another state takes the place of this one.
@@ -287,7 +339,9 @@ impl Engine {
     /// # Errors
     /// When it can not be restored.
     pub(crate) fn restore(&mut self, system: &[u8], objects: &Version) -> Result<(), CheckpointError> {
-        self.executor.restore_image(system, objects)
+        self.under_way.clear();
+        self.borders.clear();
+        self.execution.restore(system, objects)
     }
 
     /// The global log goes on from a checkpoint: from a later place, or from an earlier one, after which all is handed on again.
@@ -334,7 +388,7 @@ impl Engine {
                 }
                 self.routes.bind_opening(client, header.number, conn);
             } else {
-                match self.executor.client(header.session) {
+                match self.execution.state().client(header.session) {
                     Some(owner) if owner != client => {
                         return Err(format!("{client} uses {} of {owner}", header.session));
                     }
@@ -370,7 +424,7 @@ impl Engine {
             return self.send_answers(out);
         }
         for (conn, mut body) in self.routes.drain() {
-            write_position(&mut body, self.executor.seq());
+            write_position(&mut body, self.execution.state().seq());
             out.send(conn, OutFrame::new(FrameKind::Replies, &[], vec![Bytes::from(body)]));
         }
         self.send_answers(out);

@@ -12,10 +12,10 @@ use quorate_wire::{FrameKind, OutFrame, ReadRequest, ReadStatus};
 impl Engine {
     /// `owner`: whose connection it is.
     fn read(&mut self, now: Time, (conn, owner): (ConnId, u64), read: &ReadRequest<'_>) {
-        match self.reads.ask(now, self.executor.seq(), conn, read) {
+        match self.reads.ask(now, self.execution.state().seq(), conn, read) {
             Asked::Now => {
                 self.counts.reads += 1;
-                self.answers.run(now, &self.executor, (conn, owner), read.read, read.query);
+                self.answers.run(now, self.execution.state(), (conn, owner), read.read, read.query);
             }
             Asked::Waits => {}
             Asked::Overloaded => self.refuse_read(conn, read.read, ReadStatus::Overloaded),
@@ -33,7 +33,7 @@ impl Engine {
     ) {
         if !sound {
             self.refuse_read(conn, read.read, ReadStatus::NoLeader);
-        } else if limits.is_some_and(|limits| !limits.may_ask(&self.executor, read.query)) {
+        } else if limits.is_some_and(|limits| !limits.may_ask(self.execution.state(), read.query)) {
             self.refuse_read(conn, read.read, ReadStatus::Forbidden);
         } else {
             self.read(now, (conn, owner), read);
@@ -42,7 +42,7 @@ impl Engine {
 
     /// A read is not answered here.
     fn refuse_read(&mut self, conn: ConnId, read: u64, why: ReadStatus) {
-        self.answers.fail(&self.executor, conn, read, why);
+        self.answers.fail(self.execution.state(), conn, read, why);
     }
 
     /// The strong reads that wait for a leader to be asked, as one group.
@@ -63,7 +63,7 @@ impl Engine {
             return again;
         }
         // Those whose clients were told that nobody answered, or went away, wait for nothing.
-        let (reads, seq) = (&mut self.reads, self.executor.seq());
+        let (reads, seq) = (&mut self.reads, self.execution.state().seq());
         self.merge.retain_reads(|group| reads.waits(group));
         self.merge.reads(|group, end| match end {
             ReadEnd::Ready => reads.confirmed(group, seq),
@@ -77,7 +77,7 @@ impl Engine {
         if self.reads.is_empty() && !self.answers.has_put_off() {
             return;
         }
-        let (executor, answers, counts) = (&self.executor, &mut self.answers, &mut self.counts);
+        let (executor, answers, counts) = (self.execution.state(), &mut self.answers, &mut self.counts);
         self.reads.ready(executor.seq(), |read| {
             counts.reads += 1;
             let conn = read.key.conn;
@@ -87,13 +87,13 @@ impl Engine {
     }
 
     pub(super) fn fail_reads(&mut self, group: u64) {
-        let (executor, answers) = (&self.executor, &mut self.answers);
+        let (executor, answers) = (self.execution.state(), &mut self.answers);
         self.reads.failed(group, |key| answers.fail(executor, key.conn, key.read, ReadStatus::NoLeader));
     }
 
     /// Who waited for too long is told that nobody leads.
     pub(crate) fn expire_reads(&mut self, now: Time) {
-        let (executor, answers) = (&self.executor, &mut self.answers);
+        let (executor, answers) = (self.execution.state(), &mut self.answers);
         self.reads.expire(now, |key| answers.fail(executor, key.conn, key.read, ReadStatus::NoLeader));
     }
 

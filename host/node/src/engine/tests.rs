@@ -3,7 +3,7 @@
 use super::*;
 use crate::effects::Effect;
 use crate::node::tests::Nothing;
-use quorate_execute::SessionLimits;
+use quorate_execute::{Sequential, SessionLimits};
 use quorate_types::{ItemsBuilder, RequestNumber};
 use quorate_wire::{
     BatchHeader, ReadConsistency, ReadRequest, ReplyStatus, RequestHeader, RequestKind, RequestProof,
@@ -31,7 +31,7 @@ fn engine(may_lie: bool) -> Engine {
     let mut engine = Engine::new(
         &config,
         Merge::new(crate::MergeConfig { window: 256, held_bytes_max: 1 << 20 }, 1).unwrap(),
-        executor,
+        Box::new(Sequential::new(executor)),
     );
     engine.start(at(0));
     engine
@@ -68,9 +68,13 @@ fn request(number: u64) -> Vec<u8> {
 fn decide(engine: &mut Engine, now: Time, slot: u64, header: BatchHeader, requests: &[Vec<u8>]) -> usize {
     engine.decided(ONE, Slot::new(slot), batch(header, requests)).unwrap();
     let mut frames = 0;
-    while let Some(done) = engine.next(now) {
-        assert!(matches!(done, Done::Batch { instance: ONE, .. }), "{done:?}");
+    while let Some(delivery) = engine.next(now) {
+        let Delivery::Batch { seq, instance: ONE, .. } = delivery else { panic!("{delivery:?}") };
+        engine.is_under_way(seq, ONE, true);
         engine.learn_time(now);
+        let finished = engine.finished(now);
+        assert!(matches!(finished, Some(Finished::Batch { instance: ONE, proposed: true })));
+        assert!(engine.finished(now).is_none() && !engine.is_behind());
         engine.reply(true, Answerers { place: 0, members: 1, answers: 1 });
         let mut out = Effects::new();
         engine.send_replies(&mut out);
@@ -150,7 +154,7 @@ fn time_goes_on_from_what_was_executed() {
     engine.led(at(0), true);
     let header = BatchHeader { time: time(5000), ..BatchHeader::default() };
     engine.decided(ONE, Slot::new(1), batch(header, &[])).unwrap();
-    assert!(engine.next(at(10)).is_some());
+    assert!(engine.next(at(10)).is_some() && engine.is_behind(), "delivered, and not executed");
     assert_eq!(engine.learn_time(at(10)), Some(Span::from_millis(5000)), "so far ahead of its own");
     assert!(engine.agreed_time(at(2000)) >= time(5000));
     assert_eq!(engine.overdue_at(at(10)), None, "where nobody lies no leader is asked why");

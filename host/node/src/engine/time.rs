@@ -84,13 +84,14 @@ impl Engine {
             self.timing.clock.propose();
         }
         let (time, seed) = (self.agreed_time(now), self.timing.random.next());
-        let base = self.executor.takes_bases().then(|| self.executor.time());
+        let agreed = self.agreed();
+        let base = agreed.takes_bases().then(|| agreed.time());
         BatchHeader { time, base, seed, ..BatchHeader::default() }
     }
 
-    /// A batch was executed, or a checkpoint: its time is agreed. Gives by how much it is ahead of this replica's own.
+    /// A batch was delivered, or a checkpoint: its time is agreed. Gives by how much it is ahead of this replica's own.
     pub(crate) fn learn_time(&mut self, now: Time) -> Option<Span> {
-        let (own, executed) = (self.agreed_time(now), self.executor.time());
+        let (own, executed) = (self.agreed_time(now), self.agreed().time());
         let rule = self.time_rule();
         self.timing.clock.executed(now, executed, rule);
         (executed > own).then(|| executed.since(own))
@@ -101,7 +102,7 @@ impl Engine {
         // In an idle cluster each start would lose the time since the last batch.
         let passes = self.timing.clock.reaches(self.awaited()?);
         // The one before was not executed yet.
-        let before = self.timing.ticked.filter(|(time, _)| self.executor.time() < *time);
+        let before = self.timing.ticked.filter(|(time, _)| self.agreed().time() < *time);
         Some(before.map_or(passes, |(_, since)| passes.max(since.plus(AGAIN))))
     }
 
@@ -112,8 +113,10 @@ impl Engine {
 
     /// When whoever leads should order the time, if nothing else tells it: a deadline passes, or long nothing was ordered.
     fn awaited(&self) -> Option<AgreedTime> {
-        let due = self.executor.next_deadline()?;
-        Some(due.min(self.executor.time().plus(EVERY)))
+        if self.is_behind() {
+            return None; // what was delivered may be what the service waits for
+        }
+        Some(self.executor().next_deadline()?.min(self.agreed().time().plus(EVERY)))
     }
 
     /// When that has passed for so long that whoever leads has to be asked why. Where nobody lies a leader that lives orders it. Who waited for ten
@@ -122,7 +125,7 @@ impl Engine {
         if !self.may_lie {
             return None;
         }
-        let over = |before| self.executor.time() >= before || self.executor.next_deadline().is_none();
+        let over = |before| self.agreed().time() >= before || self.executor().next_deadline().is_none();
         match self.timing.overdue {
             Some(before) => over(before).then_some(now),
             None => self.awaited().map(|time| self.timing.clock.reaches(time).plus(GRACE)),

@@ -21,9 +21,9 @@ pub(crate) struct Terrain<'a> {
     pub(crate) short: bool,
     /// And that is not only the next segment being prepared.
     pub(crate) disk_full: bool,
-    /// There is no other instance. With several nobody knows whether what execution does not know exists: others may have decided what this
-    /// replica did not execute yet.
-    pub(crate) alone: bool,
+    /// There is no other instance, and all that was delivered is executed. Else nobody knows whether what execution does not know exists:
+    /// others may have decided it.
+    pub(crate) knows_all: bool,
 }
 
 /// Who asks.
@@ -67,7 +67,7 @@ impl Admitting {
             in_flight: standing.in_flight_bytes,
             room: terrain.room,
             room_soon: terrain.short && !terrain.disk_full,
-            settled: terrain.alone && standing.settled,
+            settled: terrain.knows_all && standing.settled,
             forbids: standing.settled,
             answer_bytes_max: self.room,
         };

@@ -16,7 +16,7 @@ use quorate_wire::StateMessage;
 
 impl Keeping {
     /// A batch was executed: perhaps a border is near, or here.
-    pub(super) fn on_executed(
+    pub(super) fn on_delivered(
         &mut self,
         now: Time,
         facts: &Facts,
@@ -147,7 +147,7 @@ impl Keeping {
         let Some(installing) = self.transfer.installed() else { return };
         out.push(Out::forget_partial());
         let Installing { why, image, .. } = &installing;
-        if *why != Why::Behind || image.seq > facts.executed {
+        if *why != Why::Behind || image.seq > facts.delivered {
             out.push(Out::Install(Box::new(installing)));
         }
     }

@@ -6,6 +6,7 @@ use crate::effects::KeeperWork;
 use crate::engine::Engine;
 use crate::group::Groups;
 use crate::journal::Journal;
+use crate::reconfigure::Reconfigure;
 use crate::system::System;
 use quorate_log::{Rot, ScrubOk};
 use quorate_state::agreement::Verdict;
@@ -21,6 +22,7 @@ pub(crate) struct Look<'a> {
     pub(crate) groups: &'a Groups,
     pub(crate) engine: &'a Engine,
     pub(crate) journal: &'a Journal,
+    pub(crate) reconfigure: &'a Reconfigure,
 }
 
 impl Look<'_> {
@@ -33,8 +35,8 @@ impl Look<'_> {
             leader: first.leader(),
             instances: self.groups.len(),
             level: self.config.level.cluster,
-            executed: self.engine.executor().seq(),
-            time: self.engine.executor().time(),
+            delivered: self.engine.agreed().seq(),
+            time: self.engine.agreed().time(),
             merged: self.engine.merge().seq(),
             log: (first_segment * log.segment_bytes(), log.position()),
             first_segment,
@@ -54,8 +56,8 @@ pub(crate) struct Facts {
     pub(crate) instances: usize,
     /// The feature level that the cluster works at.
     pub(crate) level: u32,
-    /// The last seq that was executed.
-    pub(crate) executed: Seq,
+    /// The last seq that was delivered to execution.
+    pub(crate) delivered: Seq,
     /// The agreed time then.
     pub(crate) time: AgreedTime,
     /// The last seq that the merge delivered.
@@ -72,8 +74,8 @@ pub(crate) struct Facts {
 pub(crate) enum In {
     /// The replica begins.
     Begin,
-    /// A batch was executed.
-    Executed {
+    /// A batch was delivered to execution.
+    Delivered {
         seq: Seq,
         /// How long the batch is.
         bytes: u64,

@@ -39,7 +39,7 @@ pub use borders::{BorderConfig, CheckpointMode};
 use divergence::Divergence;
 pub(crate) use inout::{Facts, In, Installed, Look, Out, Rest};
 use own::{Own, OwnCheckpoints};
-pub(crate) use parts::{Parts, describe, examine};
+pub(crate) use parts::{captured, describe, examine};
 use quorate_log::SyncMode;
 use quorate_state::agreement::Agreement;
 use quorate_state::transfer::{FetchLimits, Input as FetchInput, Kept};
@@ -223,7 +223,7 @@ impl Keeping {
     pub(crate) fn step(&mut self, now: Time, facts: &Facts, input: In, out: &mut Vec<Out>) {
         match input {
             In::Begin => out.extend(self.transfer.damaged().map(Out::Fetch)),
-            In::Executed { seq, bytes, asks } => self.on_executed(now, facts, seq, (bytes, asks), out),
+            In::Delivered { seq, bytes, asks } => self.on_delivered(now, facts, seq, (bytes, asks), out),
             In::Captured { image, records } => self.on_captured(*image, records, out),
             In::NotCaptured { seq, why } => {
                 self.in_trouble(format!("the service can not give its state at seq {seq}: {why}"), out);

@@ -201,7 +201,7 @@ impl Keeping {
     }
 
     fn on_fetched(&mut self, facts: &Facts, fetched: Fetched, out: &mut Vec<Out>) {
-        out.push(match self.transfer.fetched(fetched, facts.executed) {
+        out.push(match self.transfer.fetched(fetched, facts.delivered) {
             Some(found) => Out::Examine(Box::new(found)),
             // It came by in the log meanwhile.
             None => Out::forget_partial(),
@@ -263,7 +263,7 @@ impl Keeping {
 
     /// What was fetched and could not be made durable is tried again, if it is still of use.
     fn install_again(&mut self, facts: &Facts, out: &mut Vec<Out>) {
-        if self.transfer.drop_late(facts.executed) {
+        if self.transfer.drop_late(facts.delivered) {
             out.push(Out::forget_partial());
         }
         out.extend(self.next_install().map(|image| Out::job(Job::Install { image })));

@@ -1,29 +1,20 @@
 //! What a checkpoint says of the other parts, and whether they can go on from one.
 
-use super::{Found, Unfit};
+use super::{Found, In, Look, Unfit};
 use crate::config::NodeConfig;
 use crate::group::{Group, Groups};
-use crate::reconfigure::Roster;
 use crate::system::{InstancePart, System};
 use bytes::Bytes;
-use quorate_merge::{Generation, InstanceAt, Merge};
-use quorate_types::{Seq, Slot};
-use quorate_wire::Batch;
+use quorate_execute::{CheckpointError, ImageParts};
+use quorate_merge::{Generation, InstanceAt};
+use quorate_state::checkpoint::Image;
+use quorate_types::{Seq, Slot, planted};
 
-/// The parts that a checkpoint speaks of.
-#[derive(Clone, Copy)]
-pub(crate) struct Parts<'a> {
-    pub(crate) config: &'a NodeConfig,
-    pub(crate) merge: &'a Merge<Batch>,
-    pub(crate) groups: &'a Groups,
-    pub(crate) roster: &'a Roster,
-    /// The feature level by which it is written.
-    pub(crate) level: u32,
-}
-
-/// The system part of the checkpoint at a border, which is here: the merge and the instances stand there. `executor`: its own part.
-pub(crate) fn describe(parts: &Parts<'_>, (border, seq): (u64, Seq), executor: Bytes) -> System {
-    let merge = parts.merge.checkpoint();
+/// The system part of the checkpoint at a border, which is delivered: the merge and the instances stand there. The executor's own part is not
+/// in it yet.
+pub(crate) fn describe(parts: &Look<'_>, (border, seq): (u64, Seq)) -> System {
+    let merge = parts.engine.merge().checkpoint();
+    let level = &parts.config.level;
     assert_eq!(merge.seq, seq, "INV-NODE-8 the merge stands at the border");
     assert_eq!(
         merge.instances.len(),
@@ -38,9 +29,22 @@ pub(crate) fn describe(parts: &Parts<'_>, (border, seq): (u64, Seq), executor: B
         window: if always_one { 0 } else { merge.window },
         generations: [merge.generation].into_iter().chain(merge.next).collect(),
         instances: parts.groups.iter().zip(&merge.instances).map(part).collect(),
-        roster: parts.roster.clone(),
-        level: parts.level,
-        executor,
+        roster: parts.reconfigure.roster().clone(),
+        level: if planted("level-by-own-binary") { level.highest } else { level.cluster },
+        executor: Bytes::new(),
+    }
+}
+
+/// The state at a border is final: the image is whole, or the service can not give its state.
+pub(crate) fn captured(system: System, state: Result<ImageParts, CheckpointError>) -> In {
+    let (seq, border) = (system.seq, system.border);
+    match state {
+        Ok(ImageParts { system: executor, objects }) => {
+            let system = System { executor: executor.into(), ..system };
+            let image = Image { seq, border, system: system.encode(), objects };
+            In::Captured { image: Box::new(image), records: system.records() }
+        }
+        Err(why) => In::NotCaptured { seq, why: why.to_string() },
     }
 }
 

@@ -94,7 +94,7 @@ impl Alone {
             leader: Some(r(2)),
             instances: 1,
             level: 1,
-            executed: Seq::ZERO,
+            delivered: Seq::ZERO,
             time: AgreedTime::ZERO,
             merged: Seq::ZERO,
             log: (0, 1000),
@@ -136,9 +136,9 @@ impl Alone {
     /// A batch is executed that asks for a border; the service gives its state.
     fn border(&mut self, seq: u64) -> Vec<String> {
         let seq = Seq::new(seq);
-        (self.facts.executed, self.facts.merged) = (seq, seq);
+        (self.facts.delivered, self.facts.merged) = (seq, seq);
         self.facts.log.1 += 100;
-        let mut said = self.step(In::Executed { seq, bytes: 100, asks: true });
+        let mut said = self.step(In::Delivered { seq, bytes: 100, asks: true });
         let border = said.len() as u64;
         let image = Image { seq, border, system: vec![1].into(), objects: Store::new().version() };
         let records = vec![Slot::new(seq.number())];
@@ -200,7 +200,7 @@ impl Alone {
         let Installing { image, system, digest, why } =
             *self.installing.take().expect("a checkpoint became durable");
         let (seq, border, bytes) = (image.seq, image.border, image.objects.bytes());
-        (self.facts.executed, self.facts.merged) = (seq, seq);
+        (self.facts.delivered, self.facts.merged) = (seq, seq);
         let records = system.records();
         self.step(In::Installed(Installed { seq, border, digest, why, bytes, records }))
     }
@@ -266,6 +266,6 @@ fn a_restart_stands_for_the_oldest_checkpoint_that_is_left() {
 fn borders_go_on_from_the_checkpoint_of_before() {
     let from = Origin { seq: Seq::new(10), border: 7, bytes: 0, time: AgreedTime::ZERO };
     let mut alone = Alone::with(Left { from: Some(from), base: Seq::new(10), ..nothing_left() });
-    let said = alone.step(In::Executed { seq: Seq::new(11), bytes: 1, asks: true });
+    let said = alone.step(In::Delivered { seq: Seq::new(11), bytes: 1, asks: true });
     assert_eq!(said, ["capture 8 at q11"]);
 }

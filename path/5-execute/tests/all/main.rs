@@ -13,4 +13,5 @@ mod reference;
 mod services;
 mod session_model;
 mod sessions;
+mod stage;
 mod support;

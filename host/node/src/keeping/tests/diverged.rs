@@ -28,7 +28,7 @@ fn it_gives_up_what_it_wrote_hands_over_and_fetches() {
 #[test]
 fn it_is_sound_again_once_execution_goes_on_from_what_it_fetched() {
     let (mut alone, _) = diverged();
-    let border = In::Executed { seq: Seq::new(30), bytes: 1, asks: true };
+    let border = In::Delivered { seq: Seq::new(30), bytes: 1, asks: true };
     assert!(alone.step(border).is_empty(), "nobody needs a checkpoint of it");
     alone.fetch();
     alone.receive();
@@ -51,7 +51,7 @@ fn a_wrong_state_goes_back() {
     alone.receive();
     alone.fits();
     alone.step(In::Kept(Report::NoRoom { seq: Seq::new(1000) }));
-    alone.facts.executed = Seq::new(1400);
+    alone.facts.delivered = Seq::new(1400);
     assert_eq!(alone.passes(2), ["Install(q1000)"]);
 }
 

@@ -1,18 +1,14 @@
-//! The plain executor: one request after the other, on the lane that calls it. Other executors stand beside this file.
+//! The state that is executed on: the service, and the sessions in front of it. When each batch runs is decided in `execution.rs`.
 //!
 //! Stage 5 (execute). In: delivered batches. Out: [`Outcomes`].
 //!
 //! A batch's order: time moves on, sessions expire, the service's deadline is reached, then each request in turn.
 //!
-//! Where several leaders propose, each extends agreed time from what it executed, and none knows what the others propose meanwhile. So what a
-//! batch adds to the time that its leader knew is limited to [`LEADERS_APART`], unless nothing came between; and what ends at a time
-//! ends by so much later. docs/protocols/merge.md, "Agreed time", has the argument.
-//!
 //! Invariants: INV-EXEC-1 (every seq is executed once, in order), INV-EXEC-2 (a delivered batch is well formed: stage 2
-//! checked it), INV-EXEC-3 (agreed time never goes back), INV-EXEC-4 (equal histories give equal outcomes and equal
-//! images). Tests: `tests/`.
+//! checked it), INV-EXEC-4 (equal histories give equal outcomes and equal images). Tests: `tests/`.
 
 use crate::Lookup;
+use crate::agreed::{Agreed, Moment};
 use crate::checkpoint::{CheckpointError, CheckpointSink, read_exact, read_u64};
 use crate::context::Context;
 use crate::images::{ImageParts, Shadow};
@@ -21,7 +17,7 @@ use crate::service::{BatchReplies, KeyUse, ReplySink, ReplyTooLarge, Service};
 use crate::sessions::{SessionLimits, SessionTable, Verdict};
 use quorate_state::store::Version;
 use quorate_types::{
-    AgreedTime, ClientId, Items, ItemsBuilder, RequestNumber, Seq, SessionId, SessionKey, Span, planted,
+    AgreedTime, ClientId, Items, ItemsBuilder, RequestNumber, Seq, SessionId, SessionKey, planted,
 };
 use quorate_wire::{
     Batch, BatchHeader, FEATURE_LEVEL, ReplyStatus, RequestHeader, RequestKind, read_opening,
@@ -30,28 +26,20 @@ use quorate_wire::{
 /// First bytes of an executor's part of an image; the last one is the format's version.
 const MAGIC: [u8; 8] = *b"quoexec\x01";
 
-/// So far are the times of several leaders apart, at most.
-pub const LEADERS_APART: Span = Span::from_secs(1);
-
-/// Programs that can do this feature level know of bases.
-const BASES_FROM: u32 = 4;
-
 /// The service, the sessions, and how far execution got.
 pub struct Executor {
     service: Box<dyn Service>,
     sessions: SessionTable,
+    agreed: Agreed,
+    /// The last seq that was executed, and the agreed time then.
     seq: Seq,
     time: AgreedTime,
     /// What the service waits for since the last batch: it is looked at far more often than batches come.
     deadline: Option<AgreedTime>,
     replies: BatchReplies,
     shadow: Shadow,
-    /// The cluster's feature level.
+    /// The feature level at which it is read.
     level: u32,
-    /// Several leaders propose.
-    many: bool,
-    /// One of them may lie.
-    liars: bool,
 }
 
 impl Executor {
@@ -66,32 +54,63 @@ impl Executor {
         let sessions = SessionTable::new(limits);
         let (seq, shadow, level) = (Seq::ZERO, Shadow::new(), FEATURE_LEVEL);
         let (time, deadline) = (start_time, service.next_deadline());
-        Self { service, sessions, seq, time, deadline, replies, shadow, level, many: false, liars: false }
+        let agreed = Agreed::at(seq, time, level);
+        Self { service, sessions, agreed, seq, time, deadline, replies, shadow, level }
+    }
+
+    /// What is agreed on with what was delivered.
+    pub fn agreed(&self) -> &Agreed {
+        &self.agreed
     }
 
     /// From the next batch on the cluster works at this feature level; the newest, unless told.
     pub fn set_level(&mut self, level: u32) {
+        self.agree_on_level(level);
+        self.read_at(level);
+    }
+
+    pub(crate) fn agree_on_level(&mut self, level: u32) {
+        self.agreed.set_level(level);
+    }
+
+    pub(crate) fn read_at(&mut self, level: u32) {
         self.level = level;
     }
 
     /// Whether several leaders propose, from the next batch on, and whether one of them may lie.
     pub fn set_leaders(&mut self, many: bool, liars: bool) {
-        (self.many, self.liars) = (many, liars);
+        self.agreed.set_leaders(many, liars);
     }
 
-    /// Runs the next batch. `out` holds its outcomes, and only these, afterwards.
+    /// The next batch is delivered: when it is executed, its moment is this one.
+    ///
+    /// # Panics
+    /// When `seq` is not the next: a bug of ours.
+    pub(crate) fn deliver(&mut self, seq: Seq, header: &BatchHeader) -> Moment {
+        self.agreed.deliver(seq, header)
+    }
+
+    pub(crate) fn deliver_nothing(&mut self, seq: Seq) {
+        self.agreed.pass(seq);
+    }
+
+    /// Delivers and runs the next batch. `out` holds its outcomes, and only these, afterwards.
     ///
     /// # Panics
     /// When `seq` is not the next, or the batch was never checked: bugs of ours.
     pub fn execute(&mut self, seq: Seq, batch: &Batch, out: &mut Outcomes) {
+        let moment = self.deliver(seq, &batch.header());
+        self.run_batch(seq, batch, moment, out);
+    }
+
+    /// Runs the next batch of those that were delivered.
+    pub(crate) fn run_batch(&mut self, seq: Seq, batch: &Batch, moment: Moment, out: &mut Outcomes) {
         assert_eq!(seq, self.seq.next(), "INV-EXEC-1: batches are executed in order, each once");
-        let header = batch.header();
-        self.time = self.time_of(&header);
-        self.seq = seq;
+        let Moment { time, due, level } = moment;
+        (self.seq, self.time) = (seq, time);
         out.begin(seq);
-        let due = self.time.minus(self.apart());
         self.sessions.expire(due);
-        let ctx = Context::at(seq, self.time).with_seed(header.seed).with_level(self.level);
+        let ctx = Context::at(seq, time).with_seed(batch.header().seed).with_level(level);
         if self.deadline.is_some_and(|deadline| deadline <= due) {
             self.service.deadline_reached(&ctx.with_time(due).with_request(u32::MAX));
         }
@@ -107,34 +126,16 @@ impl Executor {
         self.deadline = self.service.next_deadline();
     }
 
-    /// The agreed time of a batch with this header, if it comes next.
-    fn time_of(&self, header: &BatchHeader) -> AgreedTime {
-        // Who lies could say that it knows nothing, and let time stand still. There voters look at the time instead.
-        let Some(base) = header.base.filter(|_| self.takes_bases() && !self.liars) else {
-            return self.time.max(header.time);
-        };
-        // Each batch has a time of its own, so its leader had executed everything before it if the time that it knew is this one.
-        let knew_all = base == self.time || planted("time-apart");
-        let most = if knew_all { header.time } else { header.time.min(base.plus(self.apart())) };
-        self.time.plus(Span::from_nanos(1)).max(most)
-    }
-
-    /// By how much what ends at a time ends later.
-    fn apart(&self) -> Span {
-        if self.takes_bases() { LEADERS_APART } else { Span::ZERO }
-    }
-
-    /// Whether batches say which agreed time their leaders knew.
-    pub fn takes_bases(&self) -> bool {
-        self.many && self.level >= BASES_FROM
-    }
-
-    /// Nothing stands in the global log after what was executed, up to this seq.
+    /// Delivers and executes that nothing stands in the global log after what was executed, up to this seq.
     ///
     /// # Panics
     /// When it goes back: a bug of ours.
     pub fn pass(&mut self, seq: Seq) {
-        assert!(seq > self.seq, "INV-EXEC-1: nothing is passed twice");
+        self.deliver_nothing(seq);
+        self.pass_over(seq);
+    }
+
+    pub(crate) fn pass_over(&mut self, seq: Seq) {
         self.seq = seq;
     }
 
@@ -264,11 +265,11 @@ impl Executor {
     pub fn key(&self, session: SessionId) -> Option<SessionKey> {
         self.sessions.key(session)
     }
-    /// The last batch executed.
+    /// The last seq that was executed.
     pub fn seq(&self) -> Seq {
         self.seq
     }
-    /// The agreed time.
+    /// The agreed time of the last batch that was executed.
     pub fn time(&self) -> AgreedTime {
         self.time
     }
@@ -279,7 +280,7 @@ impl Executor {
     /// From which agreed time on the service is called. Once this is over and nothing else is ordered, a leader submits an empty
     /// batch with the time.
     pub fn next_deadline(&self) -> Option<AgreedTime> {
-        self.deadline.map(|deadline| deadline.plus(self.apart()))
+        self.deadline.map(|deadline| deadline.plus(self.agreed.apart()))
     }
     /// The sessions.
     pub fn sessions(&self) -> &SessionTable {
@@ -319,6 +320,18 @@ impl Executor {
         self.replies = replies_for(sessions.limits());
         (self.sessions, self.seq, self.time) = (sessions, seq, time);
         self.deadline = self.service.next_deadline();
+        self.agreed.go_on(seq, time);
+        Ok(())
+    }
+
+    /// Takes back what was executed since an image was taken: the state is that of the image, and what was delivered since is delivered.
+    ///
+    /// # Errors
+    /// Those of [`Self::restore_image`].
+    pub fn roll_back(&mut self, image: &ImageParts) -> Result<(), CheckpointError> {
+        let agreed = self.agreed.clone();
+        self.restore_image(&image.system, &image.objects)?;
+        self.agreed = agreed;
         Ok(())
     }
 

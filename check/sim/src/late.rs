@@ -1,0 +1,92 @@
+//! An executor that is late, on purpose: what was delivered is final only some batches later, or after a while; and some batches it executes,
+//! takes back, and executes again. Whoever relies on execution being done with delivery is found out. Tests: tests/all/late.rs.
+
+use crate::random::Rng;
+use crate::service::Tap;
+use quorate_execute::{CheckpointError, Execution, Executor, Final, Ordered, Outcomes, Version};
+use quorate_types::{Span, Time};
+use std::collections::VecDeque;
+
+/// How late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lateness {
+    /// So many batches, borders and gaps wait at most.
+    pub behind: usize,
+    /// They wait for so long at most, in nanoseconds.
+    pub patience: u64,
+    /// So many of 1000 batches are executed, taken back, and executed again.
+    pub takes_back: u64,
+}
+
+/// An executor that is late; see the module.
+pub struct Late {
+    executor: Executor,
+    delivered: VecDeque<Ordered>,
+    lateness: Lateness,
+    /// When what waits becomes final, if nothing else is delivered.
+    due: Option<Time>,
+    rng: Rng,
+    /// What the service tells; what is taken back is not said.
+    tap: Tap,
+}
+
+impl Late {
+    /// Goes on from a state.
+    pub fn new(executor: Executor, lateness: Lateness, rng: Rng, tap: Tap) -> Self {
+        Self { executor, delivered: VecDeque::new(), lateness, due: None, rng, tap }
+    }
+
+    /// Executes what comes next and takes it back: the state is as before, and what was answered is void.
+    fn take_back(&mut self, ordered: &Ordered, outcomes: &mut Outcomes) {
+        let said = self.tap.len();
+        // A service that can not give its state is not asked to take anything back.
+        let Ok(before) = self.executor.image() else { return };
+        self.executor.take(ordered.clone(), outcomes);
+        self.executor.roll_back(&before).expect("a service takes back the state that it gave");
+        self.tap.forget_after(said);
+    }
+}
+
+impl Execution for Late {
+    fn deliver(&mut self, ordered: Ordered) {
+        self.delivered.push_back(ordered);
+    }
+
+    fn next(&mut self, now: Time, outcomes: &mut Outcomes) -> Option<Final> {
+        if self.delivered.is_empty() {
+            self.due = None;
+            return None;
+        }
+        let due = *self.due.get_or_insert(now.plus(Span::from_nanos(self.lateness.patience)));
+        if self.delivered.len() <= self.lateness.behind && due > now {
+            return None;
+        }
+        let ordered = self.delivered.pop_front()?;
+        if matches!(ordered, Ordered::Batch(..)) && self.rng.chance(self.lateness.takes_back) {
+            self.take_back(&ordered, outcomes);
+        }
+        Some(self.executor.take(ordered, outcomes))
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.due
+    }
+
+    fn is_behind(&self) -> bool {
+        !self.delivered.is_empty()
+    }
+
+    fn state(&self) -> &Executor {
+        &self.executor
+    }
+
+    fn state_mut(&mut self) -> &mut Executor {
+        &mut self.executor
+    }
+
+    fn restore(&mut self, system: &[u8], objects: &Version) -> Result<(), CheckpointError> {
+        self.delivered.clear();
+        self.due = None;
+        self.executor.restore_image(system, objects)
+    }
+}

@@ -1,0 +1,105 @@
+//! What is agreed on with the order alone, before anything is executed: up to where the global log was delivered, and the time then.
+//!
+//! Where several leaders propose, each extends agreed time from what it executed, and none knows what the others propose meanwhile. So what a
+//! batch adds to the time that its leader knew is limited to [`LEADERS_APART`], unless nothing came between; and what ends at a time
+//! ends by so much later. docs/protocols/merge.md, "Agreed time", has the argument.
+//!
+//! INV-EXEC-3: agreed time never goes back. Tests: `tests/all/leaders.rs`.
+
+use quorate_types::{AgreedTime, Seq, Span, planted};
+use quorate_wire::BatchHeader;
+
+/// So far are the times of several leaders apart, at most.
+pub const LEADERS_APART: Span = Span::from_secs(1);
+
+/// Programs that can do this feature level know of bases.
+const BASES_FROM: u32 = 4;
+
+/// The moment at which a batch is executed, wherever and whenever that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// The agreed time of the batch.
+    pub time: AgreedTime,
+    /// What ends at this time or before has ended.
+    pub due: AgreedTime,
+    /// The cluster's feature level.
+    pub level: u32,
+}
+
+/// How far the global log was delivered, and what is agreed on with that.
+#[derive(Clone, Debug)]
+pub struct Agreed {
+    seq: Seq,
+    time: AgreedTime,
+    /// The cluster's feature level.
+    level: u32,
+    /// Several leaders propose.
+    many: bool,
+    /// One of them may lie.
+    liars: bool,
+}
+
+impl Agreed {
+    /// What is agreed on after this seq.
+    pub(crate) fn at(seq: Seq, time: AgreedTime, level: u32) -> Self {
+        Self { seq, time, level, many: false, liars: false }
+    }
+
+    /// The last seq that was delivered.
+    pub fn seq(&self) -> Seq {
+        self.seq
+    }
+
+    /// The time of the last batch that was delivered.
+    pub fn time(&self) -> AgreedTime {
+        self.time
+    }
+
+    /// Whether batches say which agreed time their leaders knew.
+    pub fn takes_bases(&self) -> bool {
+        self.many && self.level >= BASES_FROM
+    }
+
+    /// By how much what ends at a time ends later.
+    pub fn apart(&self) -> Span {
+        if self.takes_bases() { LEADERS_APART } else { Span::ZERO }
+    }
+
+    pub(crate) fn set_level(&mut self, level: u32) {
+        self.level = level;
+    }
+
+    pub(crate) fn set_leaders(&mut self, many: bool, liars: bool) {
+        (self.many, self.liars) = (many, liars);
+    }
+
+    /// It goes on from here.
+    pub(crate) fn go_on(&mut self, seq: Seq, time: AgreedTime) {
+        (self.seq, self.time) = (seq, time);
+    }
+
+    /// A batch with this header comes next.
+    pub(crate) fn deliver(&mut self, seq: Seq, header: &BatchHeader) -> Moment {
+        assert_eq!(seq, self.seq.next(), "INV-EXEC-1: batches are delivered in order, each once");
+        (self.seq, self.time) = (seq, self.time_of(header));
+        Moment { time: self.time, due: self.time.minus(self.apart()), level: self.level }
+    }
+
+    /// Nothing stands in the global log after what was delivered, up to this seq.
+    pub(crate) fn pass(&mut self, seq: Seq) {
+        assert!(seq > self.seq, "INV-EXEC-1: nothing is passed twice");
+        self.seq = seq;
+    }
+
+    /// The agreed time of a batch with this header, if it comes next.
+    fn time_of(&self, header: &BatchHeader) -> AgreedTime {
+        // Who lies could say that it knows nothing, and let time stand still. There voters look at the time instead.
+        let Some(base) = header.base.filter(|_| self.takes_bases() && !self.liars) else {
+            return self.time.max(header.time);
+        };
+        // Each batch has a time of its own, so its leader had executed everything before it if the time that it knew is this one.
+        let knew_all = base == self.time || planted("time-apart");
+        let most = if knew_all { header.time } else { header.time.min(base.plus(self.apart())) };
+        self.time.plus(Span::from_nanos(1)).max(most)
+    }
+}
