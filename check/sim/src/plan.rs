@@ -625,9 +625,9 @@ impl Plan {
     }
 }
 
-/// How late execution is. What a store tells those who watch it can not be taken back.
+/// How late execution is.
 fn plan_lateness(plan: &mut Plan, rng: &mut Rng) {
-    let takes_back = if plan.service.watched { 0 } else { rng.pick(&[0, 50, 300]) };
+    let takes_back = rng.pick(&[0, 50, 300]);
     let lateness =
         Lateness { behind: rng.pick(&[1, 3, 10, 50]), patience: rng.spread(MS / 10, 100 * MS), takes_back };
     plan.lateness = Some(lateness);

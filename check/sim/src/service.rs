@@ -10,7 +10,7 @@ use crate::watching::{ETCD, Feed, compaction_at, put_of};
 use quorate_etcd::{Etcd, EtcdConfig, Reply};
 use quorate_execute::{
     CheckpointError, CheckpointSink, CheckpointSource, Context, InStore, ObjectService, ReplySink, Service,
-    Store, Tracked, Version,
+    Store, Tells, Tracked, Version,
 };
 use quorate_kv::{Kv, KvConfig};
 use quorate_types::{AgreedTime, Span, planted};
@@ -266,6 +266,10 @@ impl ObjectService for Objects {
             etcd.restored(store);
         }
     }
+
+    fn tells(&mut self) -> Option<&mut dyn Tells> {
+        self.etcd.as_mut()?.tells()
+    }
 }
 
 /// The service: the objects, and how much of them the engine gets to see.
@@ -285,7 +289,7 @@ impl Watched {
 
     /// One with an etcd store, which tells its changes.
     pub fn fed(config: ServiceConfig, tap: Tap, feed: Feed) -> Self {
-        let etcd = Etcd::new(EtcdConfig::default()).observed(Box::new(feed));
+        let etcd = Etcd::new(EtcdConfig::default()).observed(feed);
         Self::made(config, Some(tap), Some(etcd))
     }
 
@@ -343,6 +347,10 @@ impl Service for Watched {
 
     fn restored(&mut self) {
         Service::restored(&mut self.objects);
+    }
+
+    fn tells(&mut self) -> Option<&mut dyn Tells> {
+        Service::tells(&mut self.objects)
     }
 
     fn store(&self) -> Option<&Store> {

@@ -21,7 +21,7 @@ const FULL_PATIENCE: Span = Span::from_millis(500);
 
 /// The store, which tells the hub what it executes.
 pub(crate) fn service(hub: &Hub) -> Box<dyn Service> {
-    Box::new(InStore::new(Etcd::new(EtcdConfig::default()).observed(Box::new(hub.clone()))))
+    Box::new(InStore::new(Etcd::new(EtcdConfig::default()).observed(hub.clone())))
 }
 
 /// The settings of the front, if the configuration, which lies in `place`, wants one.

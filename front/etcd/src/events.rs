@@ -1,25 +1,36 @@
 //! Changes as watches see them: live, as commands are executed, and from the entries of past revisions.
 //!
-//! Live events go to an [`Observer`] beside the replies: they are no part of the state, and what the observer does with them changes
+//! Live events go to an [`Observer`] once their batch is final: they are no part of the state, and what the observer does with them changes
 //! nothing here. Whoever missed some asks for a page of them. Tests: `tests/all/live.rs`, `tests/all/pages.rs`, `tests/all/store.rs`.
 
 use crate::error::EtcdError;
 use crate::proto;
 use crate::space::{ENTRY, Entry, Meta, Place, entry_at};
-use quorate_execute::Store;
+use quorate_execute::{Events, Store};
 
 /// So many entries are looked at for one page.
 const STEPS: usize = 5000;
 /// A page keeps so much of its room free.
 const MORE_BYTES: usize = 64;
 
-/// Sees what commands change, as they do. Called while a batch is executed, so it must be quick, and never wait.
+/// Hears what commands changed, once that is final. Called on the lane that executes, so it must be quick, and never wait.
 pub trait Observer: Send {
     /// Whether events are wanted now, and whether with what was there before.
     fn wants(&self) -> Wants;
     /// Commands ran, or the state of a checkpoint took the place of the one that was here: then there are no events, `wants` is
     /// [`Wants::Nothing`], and `before` is the last revision that was told. A repaired replica may go back.
     fn executed(&mut self, events: LiveEvents);
+}
+
+/// The observer as the engine has it.
+pub(crate) struct Heard(pub(crate) Box<dyn Observer>);
+
+impl quorate_execute::Observer for Heard {
+    fn told(&mut self, events: Events) {
+        for events in events.of::<Vec<LiveEvents>>().into_iter().flatten() {
+            self.0.executed(events);
+        }
+    }
 }
 
 /// What an observer wants of changes.
@@ -53,6 +64,15 @@ impl LiveEvents {
     pub(crate) fn jump(before: i64, meta: &Meta) -> Self {
         let (revision, compacted) = (meta.revision, meta.compacted);
         Self { before, revision, compacted, wants: Wants::Nothing, bytes: Vec::new() }
+    }
+    /// What comes next adds nothing but numbers: it is told together with this.
+    pub(crate) fn goes_on(&mut self, next: &Self) -> bool {
+        let both =
+            self.wants == Wants::Nothing && next.wants == Wants::Nothing && self.revision == next.before;
+        if both {
+            (self.revision, self.compacted) = (next.revision, next.compacted);
+        }
+        both
     }
     /// The events in their order.
     pub fn iter(&self) -> impl Iterator<Item = LiveEvent<'_>> {

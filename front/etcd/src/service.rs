@@ -11,7 +11,7 @@ use crate::auth::{Caller, Who, token};
 use crate::check;
 use crate::compact;
 use crate::error::EtcdError;
-use crate::events::{self, EventsQuery, LiveEvents, LiveWriter, Observer, Wants};
+use crate::events::{self, EventsQuery, Heard, LiveEvents, LiveWriter, Observer, Wants};
 use crate::hash::{self, HashQuery};
 use crate::lease;
 use crate::proto;
@@ -20,7 +20,7 @@ use crate::request::{DeleteRequest, PutRequest, RangeRequest, TxnRequest, number
 use crate::space::{self, Meta};
 use crate::txn;
 use crate::write::{Buffers, Writer, check_put_alone};
-use quorate_execute::{BatchReplies, Context, ObjectService, ReplySink, Store};
+use quorate_execute::{BatchReplies, Context, Events, ObjectService, ReplySink, Store, Tells};
 use quorate_types::{AgreedTime, Items, planted};
 
 /// What bounds requests. All replicas of a cluster must have the same, since replies depend on it; it is no part of the state.
@@ -273,8 +273,13 @@ const HEAD_BYTES: usize = 16;
 #[derive(Default)]
 pub struct Etcd {
     config: EtcdConfig,
+    /// Who says what is wanted of changes.
     observer: Option<Box<dyn Observer>>,
-    /// The last revision that the observer was told.
+    /// Who hears them, until the engine asks for it.
+    heard: Option<Heard>,
+    /// What changed and was not asked for yet.
+    changes: Vec<LiveEvents>,
+    /// The last revision that the observer is told.
     told: i64,
     buffers: Buffers,
     live: LiveWriter,
@@ -286,25 +291,29 @@ impl Etcd {
         Self { config, ..Self::default() }
     }
 
-    /// With somebody who sees what commands change, as they do.
+    /// With somebody who hears what commands changed, once that is final. Clones of it are the same one.
     #[must_use]
-    pub fn observed(self, observer: Box<dyn Observer>) -> Self {
-        Self { observer: Some(observer), ..self }
+    pub fn observed(self, observer: impl Observer + Clone + 'static) -> Self {
+        let heard = Some(Heard(Box::new(observer.clone())));
+        Self { observer: Some(Box::new(observer)), heard, ..self }
     }
 
     fn wants(&self) -> Wants {
         self.observer.as_ref().map_or(Wants::Nothing, |observer| observer.wants())
     }
 
-    /// Tells the observer, and keeps the numbers.
+    /// Keeps the numbers, and what is to be told.
     fn finish(&mut self, store: &mut Store, before: &Meta, meta: &Meta) {
         if before == meta {
             return;
         }
         meta.write(store, &mut self.buffers.value);
-        if let Some(observer) = &mut self.observer {
+        if self.observer.is_some() {
             self.told = meta.revision;
-            observer.executed(self.live.take(before, meta));
+            let change = self.live.take(before, meta);
+            if !self.changes.last_mut().is_some_and(|last| last.goes_on(&change)) {
+                self.changes.push(change);
+            }
         }
     }
 
@@ -681,13 +690,26 @@ impl ObjectService for Etcd {
 
     /// Whoever watches has to read what a checkpoint jumped over, now and not at the next command.
     fn restored(&mut self, store: &Store) {
-        let Some(observer) = &mut self.observer else { return };
-        if planted("jump-untold") {
+        if self.observer.is_none() || planted("jump-untold") {
             return;
         }
         let meta = Meta::read(store);
         let before = std::mem::replace(&mut self.told, meta.revision);
-        observer.executed(LiveEvents::jump(before, &meta));
+        self.changes.push(LiveEvents::jump(before, &meta));
+    }
+
+    fn tells(&mut self) -> Option<&mut dyn Tells> {
+        Some(self)
+    }
+}
+
+impl Tells for Etcd {
+    fn observer(&mut self) -> Option<Box<dyn quorate_execute::Observer>> {
+        Some(Box::new(self.heard.take()?))
+    }
+
+    fn take_events(&mut self) -> Option<Events> {
+        (!self.changes.is_empty()).then(|| Events::new(std::mem::take(&mut self.changes)))
     }
 }
 

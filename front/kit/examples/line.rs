@@ -10,13 +10,11 @@
 //! Whoever watches and does not read as fast as keys change is told `AGAIN`, and then what is there, with IS.
 
 use bytes::Bytes;
-use quorate::{Context, InStore, LocalCluster, ObjectService, ReplicaId, ReplySink, Service, Store};
+use quorate::{Context, InStore, LocalCluster, ObjectService, ReplicaId, ReplySink, Service, Store, Tells};
 use quorate_kit::{
-    Command, Connection, Hub, Listen, Look, Member, Needs, OwnCluster, Running, Stream, gather,
+    Command, Connection, Hub, Listen, Look, Member, Needs, OwnCluster, Running, Stream, Teller, gather,
 };
-use std::cell::Cell;
-use std::error::Error;
-use std::path::Path;
+use std::{cell::Cell, error::Error, path::Path};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, split};
 use tokio::sync::{broadcast, mpsc};
 use tokio::task::JoinSet;
@@ -37,8 +35,8 @@ struct Change {
     line: Option<String>,
 }
 
-/// The service: keys and values in the store. It tells the hub what it changes.
-struct Lines(Hub<Change>);
+/// The service: keys and values in the store. It tells what it changes.
+struct Lines(Teller<Change>);
 
 fn stored(key: &str) -> Vec<u8> {
     [b"k", key.as_bytes()].concat()
@@ -50,10 +48,9 @@ fn position(store: &Store) -> i64 {
 }
 
 impl Lines {
-    fn tell(&self, before: i64, position: i64, line: Option<String>) {
-        self.0.reached(position);
+    fn tell(&mut self, before: i64, position: i64, line: Option<String>) {
         let bytes = size_of::<Change>() + line.as_ref().map_or(0, String::len);
-        self.0.publish(bytes, Change { before, position, line });
+        self.0.tell(position, bytes, Change { before, position, line });
     }
 }
 
@@ -93,6 +90,10 @@ impl ObjectService for Lines {
 
     fn restored(&mut self, store: &Store) {
         self.tell(self.0.position(), position(store), None);
+    }
+
+    fn tells(&mut self) -> Option<&mut dyn Tells> {
+        Some(&mut self.0)
     }
 }
 
@@ -152,8 +153,7 @@ impl Front {
             }
         };
         let reads = async move {
-            let (mut read, mut watches) = (BufReader::new(read), JoinSet::new());
-            let mut line = Vec::new();
+            let (mut read, mut watches, mut line) = (BufReader::new(read), JoinSet::new(), Vec::new());
             // Dropping the set at the end of what the client says ends what it watches.
             loop {
                 line.clear();
@@ -225,7 +225,7 @@ pub(crate) fn start(directory: &Path) -> Result<(LocalCluster, Vec<Running>), Bo
     let hubs: Vec<Hub<Change>> = (0..3).map(|_| Hub::new()).collect();
     let (made, of_services) = (Cell::new(0), hubs.clone());
     let service = move || -> Box<dyn Service> {
-        Box::new(InStore::new(Lines(of_services[made.replace(made.get() + 1) % 3].clone())))
+        Box::new(InStore::new(Lines(Teller::new(of_services[made.replace(made.get() + 1) % 3].clone()))))
     };
     let cluster = LocalCluster::start(directory, 3, service)?;
     let needs = Needs { front: "line", frame_bytes_max: 3 << 20, full_patience: None };

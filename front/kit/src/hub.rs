@@ -1,12 +1,14 @@
 //! What a replica executes, on its way to those who watch: from the lane's thread to the front's.
 //!
-//! Whoever executes says how far it is ([`Hub::reached`]) and hands over what changed ([`Hub::publish`]); today a service's observer does. The
-//! hub looks into no event: it keeps them in the order in which they come, each with its size.
+//! Whoever hears what is final says how far that is ([`Hub::reached`]) and hands over what changed ([`Hub::publish`]). A service that
+//! has a [`Teller`] has to do neither: then the hub is the observer of its ordered events. It looks into none: it keeps them in the order in which
+//! they come, each with its size.
 //!
 //! The lane must never wait here: it appends to a queue of bounded bytes under a lock that is held for a moment, and when the queue is
 //! full what is in it is dropped; whoever watches then reads what it missed from the service. So events must say from where to where they
 //! lead, for a gap to be seen. Nothing is queued while nobody watches. Tests: `hub/tests.rs`.
 
+use quorate::{Events, Observer, Tells};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,6 +23,48 @@ pub(crate) const QUEUE_BYTES_MAX: usize = 32 << 20;
 /// The way from the service to the front; `T` is what one request of clients changed. Clones are the same one.
 pub struct Hub<T> {
     shared: Arc<Shared<T>>,
+}
+
+/// A service's end of a hub: what it changes waits here until its batch is final.
+pub struct Teller<T> {
+    hub: Hub<T>,
+    changes: Vec<(i64, usize, T)>,
+}
+
+impl<T> Teller<T> {
+    /// The end of this hub.
+    pub fn new(hub: Hub<T>) -> Self {
+        Self { hub, changes: Vec::new() }
+    }
+
+    /// A change led to this position; it takes so many bytes of memory.
+    pub fn tell(&mut self, position: i64, bytes: usize, change: T) {
+        self.changes.push((position, bytes, change));
+    }
+
+    /// The position that was told last.
+    pub fn position(&self) -> i64 {
+        self.changes.last().map_or_else(|| self.hub.position(), |(position, ..)| *position)
+    }
+}
+
+impl<T: Send + 'static> Tells for Teller<T> {
+    fn observer(&mut self) -> Option<Box<dyn Observer>> {
+        Some(Box::new(self.hub.clone()))
+    }
+
+    fn take_events(&mut self) -> Option<Events> {
+        (!self.changes.is_empty()).then(|| Events::new(std::mem::take(&mut self.changes)))
+    }
+}
+
+impl<T: Send + 'static> Observer for Hub<T> {
+    fn told(&mut self, events: Events) {
+        for (position, bytes, change) in events.of::<Vec<(i64, usize, T)>>().into_iter().flatten() {
+            self.reached(position);
+            self.publish(bytes, change);
+        }
+    }
 }
 
 struct Shared<T> {

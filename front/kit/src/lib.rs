@@ -31,7 +31,7 @@ mod tls;
 mod worker;
 
 pub use backups::{Backups, MakeBackup};
-pub use hub::Hub;
+pub use hub::{Hub, Teller};
 pub use listener::{Connection, Connections, Listen, Listener, Running, StartError, Stream};
 pub use member::{Lies, Member, MemberError, Needs};
 pub use operator::{Operator, OperatorError};

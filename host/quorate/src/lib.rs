@@ -12,9 +12,9 @@ mod local;
 pub use client::{BlockingClient, Client, Error, TlsFiles};
 pub use local::LocalCluster;
 pub use quorate_execute::{
-    BatchReplies, CheckpointError, CheckpointSink, CheckpointSource, Context, InStore, KeyUse, ObjectService,
-    OwnReplies, ReplySink, Service, Store, Tracked, Typed, TypedError, TypedService, checkpoint_tracked,
-    decode_reply, encode_command, restore_tracked,
+    BatchReplies, CheckpointError, CheckpointSink, CheckpointSource, Context, Events, InStore, KeyUse,
+    ObjectService, Observer, OwnReplies, ReplySink, Service, Store, Tells, Tracked, Typed, TypedError,
+    TypedService, checkpoint_tracked, decode_reply, encode_command, restore_tracked,
 };
 pub use quorate_runtime::{
     Clock, Config, ConfigError, Disk, Durability, MemberConfig, Network, Options, Replica, Running,

@@ -11,6 +11,7 @@ use crate::Lookup;
 use crate::agreed::{Agreed, Moment};
 use crate::checkpoint::{CheckpointError, CheckpointSink, read_exact, read_u64};
 use crate::context::Context;
+use crate::events::{Events, Observer};
 use crate::images::{ImageParts, Shadow};
 use crate::outcomes::Outcomes;
 use crate::service::{BatchReplies, KeyUse, ReplySink, ReplyTooLarge, Service};
@@ -124,6 +125,17 @@ impl Executor {
             }
         }
         self.deadline = self.service.next_deadline();
+        out.set_events(self.take_events());
+    }
+
+    /// Who hears what batches change; asked once.
+    pub fn observer(&mut self) -> Option<Box<dyn Observer>> {
+        self.service.tells()?.observer()
+    }
+
+    /// What is to be told beside what batches changed: that another state took the place of the one that was here.
+    pub fn take_events(&mut self) -> Option<Events> {
+        self.service.tells()?.take_events()
     }
 
     /// Delivers and executes that nothing stands in the global log after what was executed, up to this seq.
@@ -332,6 +344,8 @@ impl Executor {
         let agreed = self.agreed.clone();
         self.restore_image(&image.system, &image.objects)?;
         self.agreed = agreed;
+        // It was never told, so nothing took its place.
+        drop(self.take_events());
         Ok(())
     }
 

@@ -89,6 +89,7 @@
 mod agreed;
 mod checkpoint;
 mod context;
+mod events;
 mod execution;
 mod executor;
 mod images;
@@ -104,6 +105,7 @@ mod typed;
 pub use agreed::{Agreed, LEADERS_APART, Moment};
 pub use checkpoint::{CheckpointError, CheckpointSink, CheckpointSource, read_all, read_append, read_exact};
 pub use context::Context;
+pub use events::{Events, Observer, Tells};
 pub use execution::{Execution, Final, Ordered, Sequential};
 pub use executor::Executor;
 pub use images::ImageParts;

@@ -8,6 +8,7 @@ use crate::checkpoint::{
     CheckpointError, CheckpointSink, CheckpointSource, NO_MORE_OBJECTS, read_append, read_u32, write_object,
 };
 use crate::context::Context;
+use crate::events::Tells;
 use crate::service::{BatchReplies, KeyUse, ReplySink, Service};
 use quorate_state::store::{KEY_BYTES_MAX, Store, VALUE_BYTES_MAX};
 use quorate_types::{AgreedTime, Items};
@@ -63,6 +64,11 @@ pub trait ObjectService: Send {
     /// Another state lies in the store, as [`Service::restored`] says.
     fn restored(&mut self, store: &Store) {
         let _ = store;
+    }
+
+    /// This service as one that tells what it changes, as [`Service::tells`] says.
+    fn tells(&mut self) -> Option<&mut dyn Tells> {
+        None
     }
 }
 
@@ -126,6 +132,9 @@ impl<S: ObjectService> Service for InStore<S> {
     }
     fn restored(&mut self) {
         self.service.restored(&self.store);
+    }
+    fn tells(&mut self) -> Option<&mut dyn Tells> {
+        self.service.tells()
     }
     fn store(&self) -> Option<&Store> {
         Some(&self.store)

@@ -1,5 +1,6 @@
 //! How the requests of one batch ended: what stage 6 sends to those clients that are connected here.
 
+use crate::events::Events;
 use quorate_types::{ClientId, RequestNumber, Seq, SessionId};
 use quorate_wire::{Reply, ReplyStatus};
 use std::ops::Range;
@@ -30,6 +31,7 @@ pub struct Outcomes {
     seq: Seq,
     list: Vec<Outcome>,
     arena: Vec<u8>,
+    events: Option<Events>,
 }
 
 /// More than this is given back once it is no longer needed.
@@ -62,8 +64,16 @@ impl Outcomes {
         Reply { session: outcome.session, number: outcome.number, status: outcome.status, body }
     }
 
+    /// What the batch changed, for whoever watches; once.
+    pub fn take_events(&mut self) -> Option<Events> {
+        self.events.take()
+    }
+    pub(crate) fn set_events(&mut self, events: Option<Events>) {
+        self.events = events;
+    }
+
     pub(crate) fn begin(&mut self, seq: Seq) {
-        self.seq = seq;
+        (self.seq, self.events) = (seq, None);
         self.list.clear();
         self.arena.clear();
         self.arena.shrink_to(ARENA_KEPT);

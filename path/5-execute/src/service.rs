@@ -2,6 +2,7 @@
 
 use crate::checkpoint::{CheckpointError, CheckpointSink, CheckpointSource};
 use crate::context::Context;
+use crate::events::Tells;
 use crate::tracked::Tracked;
 use quorate_state::store::Store;
 use quorate_types::{AgreedTime, Items, ItemsBuilder};
@@ -74,6 +75,11 @@ pub trait Service: Send {
     /// The engine has put the state of a checkpoint in the place of the one that was here, in whatever way this service has its state
     /// restored. For services that tell somebody beside the state what changes.
     fn restored(&mut self) {}
+
+    /// This service as one that tells what it changes, if it does.
+    fn tells(&mut self) -> Option<&mut dyn Tells> {
+        None
+    }
 
     /// What makes replies differ from replica to replica on their way out, if anything does.
     fn own_replies(&self) -> Option<&dyn OwnReplies> {

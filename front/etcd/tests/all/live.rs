@@ -70,7 +70,7 @@ fn live_events_are_those_of_the_past() {
     for wants in [Wants::Events, Wants::EventsAndBefore] {
         let notes = Notes::default();
         notes.set(wants);
-        let mut subject = Subject::with(Etcd::new(EtcdConfig::default()).observed(Box::new(notes.clone())));
+        let mut subject = Subject::with(Etcd::new(EtcdConfig::default()).observed(notes.clone()));
         busy(&mut subject);
         let prev_kv = wants == Wants::EventsAndBefore;
         let query =
@@ -86,7 +86,7 @@ fn live_events_are_those_of_the_past() {
 #[test]
 fn whoever_wants_nothing_gets_the_numbers() {
     let notes = Notes::default();
-    let mut subject = Subject::with(Etcd::new(EtcdConfig::default()).observed(Box::new(notes.clone())));
+    let mut subject = Subject::with(Etcd::new(EtcdConfig::default()).observed(notes.clone()));
     busy(&mut subject);
     subject.compact(3).expect("done");
     let told = notes.take();
@@ -99,7 +99,7 @@ fn whoever_wants_nothing_gets_the_numbers() {
 fn what_was_undone_is_not_seen() {
     let notes = Notes::default();
     notes.set(Wants::EventsAndBefore);
-    let mut subject = Subject::with(Etcd::new(EtcdConfig::default()).observed(Box::new(notes.clone())));
+    let mut subject = Subject::with(Etcd::new(EtcdConfig::default()).observed(notes.clone()));
     subject.put(&PutReq::new(b"a", &[0; 1000])).expect("done");
     let range = RangeReq { key: b"a".to_vec(), ..RangeReq::default() };
     let txn = TxnReq {

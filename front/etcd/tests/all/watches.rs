@@ -42,7 +42,7 @@ struct Replica {
 impl Replica {
     fn new() -> Self {
         let queue = Queue::default();
-        let etcd = Etcd::new(EtcdConfig::default()).observed(Box::new(queue.clone()));
+        let etcd = Etcd::new(EtcdConfig::default()).observed(queue.clone());
         Self {
             subject: Subject::with(etcd),
             queue,
@@ -72,6 +72,7 @@ impl Replica {
         let objects = other.subject.service.objects().version();
         *self.subject.service.store_mut().expect("it has one") = Store::from_version(&objects);
         self.subject.service.restored();
+        self.subject.tell();
     }
 
     fn watch(&mut self, name: WatchName, from: i64, shown: i64) {

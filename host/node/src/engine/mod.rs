@@ -18,7 +18,8 @@ use crate::system::System;
 use answers::Answers;
 use bytes::Bytes;
 use quorate_execute::{
-    Agreed, CheckpointError, Execution, Executor, Final, ImageParts, Ordered, Outcome, Outcomes, Version,
+    Agreed, CheckpointError, Events, Execution, Executor, Final, ImageParts, Observer, Ordered, Outcome,
+    Outcomes, Version,
 };
 use quorate_merge::{Decided, Delivered, Generation, Leader, Merge, Position, RecordIndex, Refused};
 use quorate_reply::{ReadLimits, ReadPath, RouteLimits, Routes};
@@ -137,6 +138,8 @@ pub(crate) struct Engine {
     /// What is said of the other parts at borders at which the state is not final yet.
     borders: VecDeque<Box<System>>,
     outcomes: Outcomes,
+    /// Who hears what batches changed, once they are final.
+    observer: Option<Box<dyn Observer>>,
     timing: Timing,
     reads: ReadPath,
     answers: Answers,
@@ -147,20 +150,31 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Goes on from a state and from where the global log stands.
-    pub(crate) fn new(config: &EngineConfig, merge: Merge<Batch>, execution: Box<dyn Execution>) -> Self {
-        Self {
+    pub(crate) fn new(config: &EngineConfig, merge: Merge<Batch>, mut execution: Box<dyn Execution>) -> Self {
+        let (observer, restored) = (execution.state_mut().observer(), execution.state_mut().take_events());
+        let mut engine = Self {
             may_lie: config.may_lie,
             merge,
             execution,
             under_way: VecDeque::new(),
             borders: VecDeque::new(),
             outcomes: Outcomes::new(),
+            observer,
             timing: Timing::new(config),
             reads: ReadPath::new(config.reads.clone()),
             answers: Answers::new(&config.reads),
             routes: Routes::new(RouteLimits::default()),
             wants: Wants::default(),
             counts: Counts::default(),
+        };
+        engine.tell(restored);
+        engine
+    }
+
+    /// Whoever watches hears what is final.
+    fn tell(&mut self, events: Option<Events>) {
+        if let Some((observer, events)) = self.observer.as_mut().zip(events) {
+            observer.told(events);
         }
     }
 
@@ -279,6 +293,8 @@ impl Engine {
                 Final::Nothing => {}
                 Final::Batch(seq) => {
                     self.counts.requests += self.outcomes.list().len() as u64;
+                    let events = self.outcomes.take_events();
+                    self.tell(events);
                     let (delivered, instance, proposed) = self.under_way.pop_front()?;
                     assert_eq!(seq, delivered, "INV-EXEC-7: batches become final in the order of delivery");
                     return Some(Finished::Batch { instance, proposed });
@@ -341,7 +357,10 @@ impl Engine {
     pub(crate) fn restore(&mut self, system: &[u8], objects: &Version) -> Result<(), CheckpointError> {
         self.under_way.clear();
         self.borders.clear();
-        self.execution.restore(system, objects)
+        self.execution.restore(system, objects)?;
+        let restored = self.execution.state_mut().take_events();
+        self.tell(restored);
+        Ok(())
     }
 
     /// The global log goes on from a checkpoint: from a later place, or from an earlier one, after which all is handed on again.

@@ -1,6 +1,7 @@
 //! Services, sessions and images, by themselves and against models. One binary for all of it: each has to be linked.
 
 mod checkpoints;
+mod events;
 mod exactly_once;
 mod histories;
 mod images;

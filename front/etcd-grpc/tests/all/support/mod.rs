@@ -60,7 +60,7 @@ impl World {
         let (given, of_services) = (AtomicUsize::new(0), hubs.clone());
         let service = move || -> Box<dyn quorate::Service> {
             let hub = of_services[given.fetch_add(1, Ordering::Relaxed) % of_services.len()].clone();
-            Box::new(InStore::new(Etcd::new(EtcdConfig::default()).observed(Box::new(hub))))
+            Box::new(InStore::new(Etcd::new(EtcdConfig::default()).observed(hub)))
         };
         let cluster =
             LocalCluster::start(&directory.path().join("cluster"), replicas, service).expect("a cluster");

@@ -4,7 +4,7 @@ use quorate_etcd::proto::{Fields, Value, bytes_field, flag_field, int_field, mes
 use quorate_etcd::{
     Command, Etcd, EtcdConfig, EtcdError, EventsPage, EventsQuery, Query, RangePage, RangeQuery, Reply,
 };
-use quorate_execute::{Context, InStore, ReplySink, Service as _};
+use quorate_execute::{Context, InStore, ReplySink, Service as _, Tells};
 use quorate_types::{AgreedTime, Seq, Span};
 
 pub(crate) const ROOM: usize = 17 << 16;
@@ -263,6 +263,7 @@ pub(crate) fn event(message: &[u8]) -> Event {
 /// The service, and its time.
 pub(crate) struct Subject {
     pub(crate) service: InStore<Etcd>,
+    observer: Option<Box<dyn quorate_execute::Observer>>,
     pub(crate) now: AgreedTime,
     /// The cluster's feature level.
     pub(crate) level: u32,
@@ -275,7 +276,18 @@ impl Subject {
     }
 
     pub(crate) fn with(etcd: Etcd) -> Self {
-        Self { service: InStore::new(etcd), now: AgreedTime::from_nanos(1 << 60), level: 4, seq: 1 }
+        let mut service = InStore::new(etcd);
+        let observer = service.tells().and_then(Tells::observer);
+        Self { service, observer, now: AgreedTime::from_nanos(1 << 60), level: 4, seq: 1 }
+    }
+
+    /// What changed is final.
+    pub(crate) fn tell(&mut self) {
+        if let Some((observer, events)) =
+            self.observer.as_mut().zip(self.service.tells().and_then(Tells::take_events))
+        {
+            observer.told(events);
+        }
     }
 
     fn ctx(&self) -> Context {
@@ -288,6 +300,7 @@ impl Subject {
         let mut sink = ReplySink::new(&mut out, room);
         self.service.execute(command, &ctx, &mut sink);
         assert!(!sink.overflown(), "every reply fits");
+        self.tell();
         out
     }
 
@@ -395,6 +408,7 @@ impl Subject {
             }
             self.seq += 1;
             self.service.deadline_reached(&self.ctx());
+            self.tell();
         }
     }
 }
