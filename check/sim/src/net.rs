@@ -3,8 +3,9 @@
 //! Bytes of one direction of one connection stay in order. Between connections nothing is. While a link is cut, what was sent
 //! waits, as TCP makes it wait, or the connection times out.
 
-use crate::queue::{Event, Queue};
+use crate::queue::Event;
 use crate::random::Rng;
+use crate::timeline::Timeline;
 use bytes::Bytes;
 use quorate_types::ConnId;
 use quorate_wire::FrameReader;
@@ -110,7 +111,7 @@ pub struct Net {
     size: usize,
     rng: Rng,
     /// Faults are over: no more delays beyond the usual.
-    pub healed: bool,
+    healed: bool,
 }
 
 impl Net {
@@ -135,6 +136,11 @@ impl Net {
         }
     }
 
+    /// Whether faults are over.
+    pub fn is_healed(&self) -> bool {
+        self.healed
+    }
+
     fn link(&mut self, from: usize, to: usize) -> &mut Link {
         &mut self.links[from * self.size + to]
     }
@@ -152,12 +158,12 @@ impl Net {
     }
 
     /// A process begins to make a connection.
-    pub fn dial(&mut self, now: u64, dial: Dial, queue: &mut Queue) {
+    pub fn dial(&mut self, dial: Dial, time: &mut Timeline) {
         let number = self.next;
         self.next += 1;
-        let at = now + self.delay(dial.from.0, dial.to) + self.delay(dial.to, dial.from.0);
+        let wait = self.delay(dial.from.0, dial.to) + self.delay(dial.to, dial.from.0);
         self.dials.insert(number, dial);
-        queue.push(at, Event::Dial { dial: number });
+        time.after(wait, Event::Dial { dial: number });
     }
 
     /// The attempt, taken out of the list of attempts.
@@ -166,10 +172,10 @@ impl Net {
     }
 
     /// Tries again later: the link is cut.
-    pub fn dial_again(&mut self, now: u64, number: u64, dial: Dial, queue: &mut Queue) {
+    pub fn dial_again(&mut self, number: u64, dial: Dial, time: &mut Timeline) {
         self.dials.insert(number, dial);
         let wait = self.rng.range(20_000_000, 300_000_000);
-        queue.push(now + wait, Event::Dial { dial: number });
+        time.after(wait, Event::Dial { dial: number });
     }
 
     /// A connection exists.
@@ -194,7 +200,7 @@ impl Net {
     }
 
     /// Sends bytes.
-    pub fn send(&mut self, now: u64, conn: u64, from: usize, bytes: &[u8], queue: &mut Queue) {
+    pub fn send(&mut self, conn: u64, from: usize, bytes: &[u8], time: &mut Timeline) {
         let Some(found) = self.conns.get(&conn) else { return };
         if !found.ends[1 - from].open {
             return;
@@ -203,12 +209,12 @@ impl Net {
         let cut = if split { self.rng.range(1, bytes.len() as u64 - 1) as usize } else { bytes.len() };
         for part in [&bytes[..cut], &bytes[cut..]] {
             if !part.is_empty() {
-                self.put(now, conn, from, Some(Bytes::copy_from_slice(part)), queue);
+                self.put(conn, from, Some(Bytes::copy_from_slice(part)), time);
             }
         }
     }
 
-    fn put(&mut self, now: u64, number: u64, from: usize, bytes: Option<Bytes>, queue: &mut Queue) {
+    fn put(&mut self, number: u64, from: usize, bytes: Option<Bytes>, time: &mut Timeline) {
         let Some(conn) = self.conns.get(&number) else { return };
         let (a, b) = (conn.ends[from].who, conn.ends[1 - from].who);
         let delay = self.delay(a, b);
@@ -218,7 +224,7 @@ impl Net {
         let pipe = &mut conn.pipes[from];
         let len = bytes.as_ref().map_or(0, Bytes::len);
         let transmit = bandwidth.map_or(0, |rate| len as u64 * 1_000_000 / rate.max(1));
-        pipe.free_at = pipe.free_at.max(now) + transmit;
+        pipe.free_at = pipe.free_at.max(time.now()) + transmit;
         let at = pipe.last_at.max(pipe.free_at + delay);
         pipe.last_at = at;
         pipe.bytes += len;
@@ -232,15 +238,15 @@ impl Net {
             }
             other => other,
         };
-        pipe.chunks.push_back(Chunk { at, sent: now, bytes });
+        pipe.chunks.push_back(Chunk { at, sent: time.now(), bytes });
         if !pipe.scheduled && !pipe.stalled {
             pipe.scheduled = true;
-            queue.push(at, Event::Deliver { conn: number, from });
+            time.at(at, Event::Deliver { conn: number, from });
         }
     }
 
     /// What arrives now from this end at the other one; nothing while the link is cut.
-    pub fn deliver(&mut self, now: u64, number: u64, from: usize, queue: &mut Queue) -> Vec<Chunk> {
+    pub fn deliver(&mut self, number: u64, from: usize, time: &mut Timeline) -> Vec<Chunk> {
         let Some(conn) = self.conns.get(&number) else { return Vec::new() };
         let cut = self.is_cut(conn.ends[from].who, conn.ends[1 - from].who);
         let Some(conn) = self.conns.get_mut(&number) else { return Vec::new() };
@@ -251,7 +257,7 @@ impl Net {
             return Vec::new();
         }
         let mut arrived = Vec::new();
-        while pipe.chunks.front().is_some_and(|chunk| chunk.at <= now) {
+        while pipe.chunks.front().is_some_and(|chunk| chunk.at <= time.now()) {
             if let Some(chunk) = pipe.chunks.pop_front() {
                 pipe.bytes -= chunk.bytes.as_ref().map_or(0, Bytes::len);
                 arrived.push(chunk);
@@ -259,31 +265,31 @@ impl Net {
         }
         if let Some(next) = pipe.chunks.front() {
             pipe.scheduled = true;
-            queue.push(next.at, Event::Deliver { conn: number, from });
+            time.at(next.at, Event::Deliver { conn: number, from });
         }
         arrived
     }
 
     /// A process ends its side of a connection: what it sent still arrives, then the end of the stream.
-    pub fn close(&mut self, now: u64, number: u64, side: usize, queue: &mut Queue) {
+    pub fn close(&mut self, number: u64, side: usize, time: &mut Timeline) {
         let Some(conn) = self.conns.get_mut(&number) else { return };
         conn.ends[side].open = false;
         if conn.ends[1 - side].open {
-            self.put(now, number, side, None, queue);
+            self.put(number, side, None, time);
         } else {
             self.conns.remove(&number);
         }
     }
 
     /// The other side learns of the end after `wait`, and of nothing that was on its way.
-    pub fn vanish(&mut self, now: u64, number: u64, side: usize, wait: u64, queue: &mut Queue) {
+    pub fn vanish(&mut self, number: u64, side: usize, wait: u64, time: &mut Timeline) {
         if let Some(conn) = self.conns.get_mut(&number) {
             let pipe = &mut conn.pipes[side];
             pipe.chunks.clear();
             pipe.bytes = 0;
-            pipe.last_at = pipe.last_at.max(now + wait);
+            pipe.last_at = pipe.last_at.max(time.now() + wait);
         }
-        self.close(now, number, side, queue);
+        self.close(number, side, time);
     }
 
     /// Takes a connection away from both ends; gives those that still had it.
@@ -318,7 +324,7 @@ impl Net {
     }
 
     /// One cut ends.
-    pub fn join(&mut self, now: u64, from: usize, to: usize, queue: &mut Queue) {
+    pub fn join(&mut self, from: usize, to: usize, time: &mut Timeline) {
         let link = self.link(from, to);
         link.cuts = link.cuts.saturating_sub(1);
         if link.cuts > 0 {
@@ -332,7 +338,7 @@ impl Net {
                 if conn.ends[side].who == from && conn.pipes[side].stalled {
                     conn.pipes[side].stalled = false;
                     conn.pipes[side].scheduled = true;
-                    queue.push(now + wait, Event::Deliver { conn: number, from: side });
+                    time.after(wait, Event::Deliver { conn: number, from: side });
                 }
             }
         }
@@ -356,14 +362,14 @@ impl Net {
     }
 
     /// All links work as usual.
-    pub fn heal(&mut self, now: u64, queue: &mut Queue) {
+    pub fn heal(&mut self, time: &mut Timeline) {
         self.healed = true;
         for from in 0..self.size {
             for to in 0..self.size {
                 self.link(from, to).slow = 0;
                 if self.is_cut(from, to) {
                     self.link(from, to).cuts = 1;
-                    self.join(now, from, to, queue);
+                    self.join(from, to, time);
                 }
             }
         }

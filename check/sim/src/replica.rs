@@ -8,10 +8,10 @@ use crate::disk::Disk;
 use crate::files::SimFiles;
 use crate::late::Late;
 use crate::plan::{Lie, Phase, Plan};
+use crate::processes::Arrival;
 use crate::random::Rng;
 use crate::service::{CORRUPTED, Tap, Watched};
 use crate::watching::Front;
-use crate::world::At;
 use bytes::Bytes;
 use quorate_admit::{AdmissionLimits, Member, Members};
 use quorate_auth::{Keyed, Keys};
@@ -22,7 +22,7 @@ use quorate_node::{
 };
 use quorate_order::OrderConfig;
 use quorate_reply::ReadLimits;
-use quorate_state::checkpoint::{Job as KeeperJob, Keeper, OpenError};
+use quorate_state::checkpoint::{Job as KeeperJob, Keeper, OpenError, Report, Step};
 use quorate_types::{
     AgreedTime, ClusterId, FaultModel, Faults, Halt, Incarnation, MembershipId, ReplicaId, Span, planted,
 };
@@ -59,6 +59,18 @@ pub enum SideJob {
     /// Check a segment.
     Scrub(SegmentScrub),
 }
+
+/// What the thread that helps has done.
+#[derive(Debug)]
+pub enum Side {
+    /// It deleted a segment.
+    Removed,
+    /// The node hears of it.
+    Done(Arrival),
+}
+
+/// So much of a disk goes back at once.
+const BLOCK: u64 = 4096;
 
 /// What the configuration of a replica that joins later says.
 #[derive(Clone, Debug)]
@@ -103,8 +115,6 @@ pub struct Keeping {
     pub written: Vec<(u64, u64)>,
     /// Borders whose checkpoints it was asked to write, with where the log stood.
     pub asked: VecDeque<(u64, u64)>,
-    /// The last border that it executed.
-    pub border: Option<At>,
     /// Where the log stood when a border was reached for the first time, with several instances by anybody; later lives reach it again with a
     /// log that goes on behind it.
     first_asked: BTreeMap<u64, u64>,
@@ -129,7 +139,6 @@ impl Keeping {
             strange: BTreeSet::new(),
             written: Vec::new(),
             asked: VecDeque::new(),
-            border: None,
             first_asked: BTreeMap::new(),
         }
     }
@@ -177,6 +186,47 @@ impl Keeping {
         self.queued.push_back(job);
     }
 
+    /// A checkpoint is written.
+    pub fn wrote(&mut self, seq: u64) {
+        if self.installs == Some(seq) {
+            self.installs = None;
+            self.files.installing = false;
+        }
+        while self.asked.front().is_some_and(|(asked, _)| *asked < seq) {
+            self.asked.pop_front();
+        }
+        if let Some((_, position)) = self.asked.front().copied().filter(|(asked, _)| *asked == seq) {
+            // It may be there already, with another state: what was repaired takes its place.
+            self.written.retain(|(other, _)| *other < seq);
+            self.written.push((seq, position));
+        }
+    }
+
+    /// Whether the replica is to die at this point, now.
+    pub fn is_trapped(&mut self, at: Phase) -> bool {
+        match &mut self.trap {
+            Some((point, skip, ..)) if *point == at => {
+                let now = *skip == 0;
+                *skip = skip.saturating_sub(1);
+                now
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether it is at something, or has nothing to do.
+    pub fn is_engaged(&self) -> bool {
+        self.busy || (self.idle && self.queued.is_empty())
+    }
+
+    /// The thread has done a piece of its work; what it reports.
+    pub fn step(&mut self) -> Option<(Step, Vec<Report>)> {
+        self.busy = false;
+        let keeper = self.keeper.as_mut()?;
+        let step = keeper.step(&mut self.files);
+        Some((step, keeper.reports().collect()))
+    }
+
     /// The thread takes everything that is there, and begins with a piece of it.
     pub fn begin(&mut self) {
         (self.busy, self.idle) = (true, false);
@@ -204,35 +254,6 @@ impl Keeping {
         if machine {
             self.files.power_loss();
         }
-    }
-}
-
-/// What is known of a replica's state beside what it says.
-#[derive(Clone, Debug, Default)]
-pub struct Standing {
-    /// The number of the command that it executes next, if that follows from the one before.
-    pub next: Option<usize>,
-    /// Since this seq it has something in its state that does not belong there.
-    pub corrupt: Option<u64>,
-    /// The last seq that it executed.
-    pub last: u64,
-    /// Seqs whose digests may be wrong, both included.
-    pub wrong: Vec<(u64, u64)>,
-}
-
-impl Standing {
-    /// Whether what it says of the state at this seq may be wrong.
-    pub fn may_be_wrong(&self, seq: u64) -> bool {
-        self.corrupt.is_some_and(|since| since <= seq)
-            || self.wrong.iter().any(|(from, to)| (*from..=*to).contains(&seq))
-    }
-
-    /// Its state is replaced, or gone: what it was up to here may still be heard of.
-    pub fn replaced(&mut self) {
-        if let Some(since) = self.corrupt.take() {
-            self.wrong.push((since, self.last.max(since)));
-        }
-        self.next = None;
     }
 }
 
@@ -264,8 +285,6 @@ pub struct Replica {
     pub tap: Tap,
     /// Clients that watch at it, in this life.
     pub front: Option<Front>,
-    /// What is known of its state.
-    pub standing: Standing,
     /// Why it stopped for good.
     pub halt: Option<Halt>,
     /// The highest feature level that its program can do, and the highest that one of its programs could.
@@ -335,7 +354,6 @@ impl Replica {
             keeping: Keeping::new(files),
             tap: Tap::default(),
             front: None,
-            standing: Standing::default(),
             halt: None,
             able,
             once_able: able,
@@ -410,7 +428,6 @@ impl Replica {
     /// When it can not start.
     pub fn recover(&mut self, plan: &Plan, config: NodeConfig, calm: bool) -> Result<(), NoStart> {
         self.tap = Tap::default();
-        self.standing.replaced();
         // Its randomness is of this life, and not that of the disk.
         self.front = plan.service.watched.then(|| Front::new(Rng::of(config.seed, 9071)));
         let service = Box::new(match &self.front {
@@ -489,15 +506,6 @@ impl Replica {
         Ok(recovered.rewritten())
     }
 
-    /// Looks into the state itself: whether there is something that does not belong there.
-    pub fn look_for_corruption(&mut self) {
-        let Some(node) = &self.node else { return };
-        let mut answer = Vec::new();
-        let asked = node.executor().query(&[CORRUPTED], &mut answer);
-        self.standing.corrupt =
-            answer.first_chunk::<8>().filter(|_| asked.is_ok()).map(|b| u64::from_le_bytes(*b));
-    }
-
     /// Takes work for the disk.
     pub fn submit(&mut self, effect: LogEffect) {
         match effect {
@@ -507,13 +515,23 @@ impl Replica {
         }
     }
 
-    /// The writer begins with everything that waits: the page cache has it from now on.
-    pub fn begin_writing(&mut self) {
-        self.at_disk = self.jobs.drain(..).collect();
+    /// Writer and helper begin what waits, if they have nothing to do: how long they take for it, from the least to the most that they may.
+    pub fn begin_disk_work(&mut self, (low, high): (u64, u64)) -> (Option<u64>, Option<u64>) {
+        let (mut writer, mut helper) = (None, None);
+        if self.at_disk.is_empty() && !self.jobs.is_empty() {
+            // The page cache has it from now on.
+            self.at_disk = self.jobs.drain(..).collect();
+            writer = Some(self.rng.range(low, high));
+        }
+        if !self.side_busy && !self.side.is_empty() {
+            self.side_busy = true;
+            helper = Some(self.rng.range(low, high));
+        }
+        (writer, helper)
     }
 
     /// The writer is done: everything is written, and synced where that was asked for. None: a sync failed, and the process ends.
-    pub fn end_writing(&mut self) -> Option<Vec<Job>> {
+    pub fn end_writing(&mut self) -> Option<Vec<Arrival>> {
         let done = std::mem::take(&mut self.at_disk);
         let mut dirty = Vec::new();
         let mut witnessed = self.witnessed;
@@ -541,7 +559,79 @@ impl Replica {
         }
         self.disk.sync(&dirty);
         self.witnessed = witnessed;
-        Some(done)
+        let arrival = |job| match job {
+            Job::Write(write) => Arrival::Written(write.id),
+            Job::Sync(id, _) => Arrival::Synced(id),
+        };
+        Some(done.into_iter().map(arrival).collect())
+    }
+
+    /// The helper is done with its first job.
+    pub fn end_side(&mut self, segment_bytes: u64) -> Option<Side> {
+        self.side_busy = false;
+        let arrival = match self.side.pop_front()? {
+            SideJob::Prepare(segment) => {
+                Arrival::Prepared(segment, self.disk.prepare(segment, segment_bytes))
+            }
+            SideJob::Remove(mut segments) => {
+                // One at a time: the process may die between two of them.
+                if let Some(segment) = segments.next() {
+                    self.disk.remove(segment);
+                }
+                if !segments.is_empty() {
+                    self.side.push_front(SideJob::Remove(segments));
+                }
+                return Some(Side::Removed);
+            }
+            SideJob::Scrub(SegmentScrub { log_id, config, segment }) => {
+                let read = self.disk.segment(segment);
+                Arrival::Scrubbed(segment, quorate_log::scrub(log_id, &config, segment, &read))
+            }
+            SideJob::Load(load, places) => {
+                let read = places.iter().map(|p| self.disk.read(p.segment, p.offset, p.len)).collect();
+                Arrival::Loaded(load, read)
+            }
+        };
+        Some(Side::Done(arrival))
+    }
+
+    /// Its disk is full, or no longer.
+    pub fn fill(&mut self, full: bool) {
+        self.disk.full = full;
+        self.keeping.files.full = full;
+    }
+
+    /// A place in its log, below what is known to be synced and behind what is deleted.
+    fn place_in_log(&self, segment_bytes: u64, part: u16) -> Option<u64> {
+        let from = self.disk.segments().first().map_or(0, |first| first * segment_bytes);
+        let below = self.witnessed;
+        (below > from).then(|| from + (below - from - 1) * u64::from(part) / 65_536)
+    }
+
+    /// A bit flips there; the replica notices when it starts again, or when it reads there.
+    pub fn rot(&mut self, segment_bytes: u64, part: u16) {
+        if let Some(at) = self.place_in_log(segment_bytes, part) {
+            self.disk.rot(at / segment_bytes, at % segment_bytes, part as u8);
+        }
+    }
+
+    /// A block there is again what it was. What follows what is known to be synced stays: it says what must be there.
+    pub fn go_back(&mut self, segment_bytes: u64, part: u16) -> Option<(u64, Range<usize>)> {
+        let at = self.place_in_log(segment_bytes, part)?;
+        let at = at - at % segment_bytes % BLOCK;
+        let segment = at / segment_bytes;
+        let end = (at + BLOCK).min(self.witnessed).min((segment + 1) * segment_bytes);
+        let sectors = (at % segment_bytes) as usize..(end - segment * segment_bytes) as usize;
+        self.disk.go_back(segment, sectors.clone());
+        Some((segment, sectors))
+    }
+
+    /// Faults are over: what is at hand works again.
+    pub fn heal(&mut self) {
+        (self.stalls, self.fails_sync) = (0, false);
+        self.fill(false);
+        (self.keeping.trap, self.keeping.lie) = (None, None);
+        self.keeping.files.disarm();
     }
 
     /// The process dies; with `machine`, everything does.
@@ -569,7 +659,6 @@ impl Replica {
         self.side_busy = false;
         self.held = (false, false, false);
         self.keeping.die(machine);
-        self.standing.replaced();
         if machine {
             self.disk.power_loss(&mut self.rng);
         }
@@ -585,6 +674,13 @@ fn no_start(error: RecoverError) -> NoStart {
 
 fn no_checkpoints(error: &OpenError) -> NoStart {
     NoStart::Halt(Halt::CheckpointUnusable { why: error.to_string() })
+}
+
+/// Since which seq a node has something in its state that does not belong there.
+pub fn corrupt_since(node: &Node) -> Option<u64> {
+    let mut answer = Vec::new();
+    node.executor().query(&[CORRUPTED], &mut answer).ok()?;
+    answer.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
 /// The life of a replica's data directory.

@@ -10,10 +10,6 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub struct Members {
     seen: BTreeMap<u64, Membership>,
-    /// The highest number that an operator asked for.
-    pub asked: u64,
-    /// Until then operators ask for nothing.
-    pub quiet_until: u64,
 }
 
 impl Members {

@@ -7,7 +7,7 @@
 //! What a protocol's messages say is known to its tricks only (`mod_smart/`): they take messages apart and encode them as the protocol does, and
 //! sign its statements. Another protocol has a folder of its own, and a word in [`Said`]. The tricks in this folder play with any.
 //!
-//! One file for each kind of trick. Who lies, and how, is drawn in `plan/liars.rs`; `world/liars.rs` carries it out.
+//! One file for each kind of trick. Who lies, and how, is drawn in `plan/liars.rs`; `world/driving.rs` carries it out.
 
 pub mod clients;
 mod digests;

@@ -44,6 +44,11 @@ impl Plan {
         }
     }
 
+    /// How far a clock is off, in parts per million.
+    pub fn draw_drift(&self, rng: &mut Rng) -> i64 {
+        rng.range(0, self.drift * 2) as i64 - self.drift as i64
+    }
+
     /// How long most replicas have to be down so that this time counts for nothing: a leader notices that it is alone, and after that a gap is long.
     fn outage(&self) -> Option<u64> {
         let (_, low, high) = self.timing;

@@ -1,27 +1,28 @@
-//! Breaks things, and makes them whole again.
+//! Does what faults do: to processes, links, disks and states. Makes them whole again, and lets the threads of replicas finish.
 
-use super::{MS, Phase, World};
-use crate::plan::{Fault, Suspend};
-use crate::process::Process;
+use super::operator::{self, Act, Request};
+use super::{MS, World};
+use crate::plan::{Change, DiskFault, Fault, Phase, Suspend};
+use crate::processes::Arrival;
 use crate::queue::Event;
+use crate::replica::{Replica, Side};
 use crate::trace::Level;
-use bytes::Bytes;
 use quorate_log::SyncMode;
-use quorate_node::{Input, KeeperWork, Node};
-use quorate_state::checkpoint::Job;
-use quorate_types::{Halt, Seq};
-use quorate_wire::{FRAME_HEADER, Frame, FrameKind, Hello, Role, instances_request};
+use quorate_node::{Input, KeeperWork};
+use quorate_state::checkpoint::{Job, Report, Step};
+use quorate_types::Halt;
+use quorate_wire::{FRAME_HEADER, Frame, FrameKind, Hello, Role};
 
+/// So long after its disk changed a replica starts again.
+const SOON: u64 = 50 * MS;
+
+/// What they do.
 impl World {
     pub(super) fn begin_fault(&mut self, index: usize) {
-        let leader = self.leader();
-        let fault = self.plan.faults[index].1.resolved(leader, self.plan.founders);
-        // It ends for whom it began.
-        self.plan.faults[index].1 = fault;
-        self.trace.line(Level::Events, self.now, None, "fault", || fault.to_string());
-        let lasts = self.strike(fault);
-        if let Some(time) = lasts {
-            self.queue.push(self.now + time, Event::Ends { index });
+        let fault = self.adversary.begin(index, &self.cluster);
+        self.time.note(Level::Events, None, "fault", || fault.to_string());
+        if let Some(time) = self.strike(fault) {
+            self.time.after(time, Event::Ends { index });
         }
     }
 
@@ -31,370 +32,466 @@ impl World {
             Fault::Crash { who, time } => self.crash(who, false, time),
             Fault::PowerLoss { who, time } => self.crash(who, true, time),
             Fault::Blackout { time } => {
-                for who in 0..self.plan.replicas {
-                    let time = time + self.rng.below(100 * MS);
+                for who in 0..self.cluster.plan.replicas {
+                    let time = time + self.time.rng().below(100 * MS);
                     self.crash(who, true, time);
                 }
-                None
             }
             Fault::Pause { who, time } => {
-                let process = &mut self.processes[who];
-                process.pauses += 1;
-                process.away |= self.plan.times().outage.is_some_and(|long| time > long);
-                // Half of the time the pause comes right after it read its clock.
-                if self.now.is_multiple_of(2) && process.glimpse.is_none() {
-                    process.glimpse = Some(process.clock.read(self.now));
-                }
+                let long = self.cluster.plan.times().outage.is_some_and(|long| time > long);
+                self.processes.pause(who, long, &self.time);
                 self.note_how_many_run();
-                Some(time)
-            }
-            Fault::Cut { from, to, time } => {
-                self.cut(from, to);
-                Some(time)
-            }
-            Fault::Partition { group, time } => {
-                self.across(group).into_iter().for_each(|(from, to)| self.cut(from, to));
-                Some(time)
+                return Some(time);
             }
             Fault::Suspend(Suspend { who, time }) => {
-                self.processes[who].pauses += 1;
-                self.processes[who].clock.stop(self.now);
-                Some(time)
+                self.processes.suspend(who, &self.time);
+                return Some(time);
             }
-            Fault::Moment(moment) => {
-                self.moments.push(moment);
-                None
+            Fault::Jump { who, by } => {
+                if who < self.cluster.plan.replicas {
+                    self.judge.jumps(self.time.now(), who, by);
+                }
+                self.processes.jump(who, by, &mut self.time);
             }
-            _ => self.strike_links_and_disks(fault),
+            Fault::Drift { who, rate } => self.processes.drift(who, rate, &mut self.time),
+            Fault::Moment(moment) => self.adversary.wait_for(moment),
+            _ => return self.strike_link(fault),
         }
+        None
     }
 
-    fn strike_links_and_disks(&mut self, fault: Fault) -> Option<u64> {
+    fn strike_link(&mut self, fault: Fault) -> Option<u64> {
+        let time = &mut self.time;
         match fault {
+            Fault::Cut { from, to, time: lasts } => {
+                self.processes.cut(from, to, time);
+                Some(lasts)
+            }
+            Fault::Partition { group, time: lasts } => {
+                self.processes.cut_off(group, time);
+                Some(lasts)
+            }
             Fault::Reset { a, b } => {
-                let mut conns = self.net.between(a, b);
                 // Links of other lanes may go on.
-                if self.plan.lanes > 1 && !conns.is_empty() && self.rng.chance(500) {
-                    conns = vec![self.rng.pick(&conns)];
-                }
-                conns.into_iter().for_each(|conn| self.time_out(conn));
+                self.processes.reset(a, b, self.cluster.plan.lanes > 1, time);
                 None
             }
             Fault::Damage { from, to } => {
-                self.net.damage(from, to);
+                self.processes.damage(from, to);
                 None
             }
-            Fault::Slow { from, to, by, time } => {
-                self.net.slow(from, to, by);
-                Some(time)
+            Fault::Slow { from, to, by, time: lasts } => {
+                self.processes.slow(from, to, by);
+                Some(lasts)
             }
+            Fault::Away { who, time: lasts } if self.cluster.plan.log.sync == SyncMode::Memory => {
+                self.processes.cut_off(1 << who, time);
+                Some(lasts)
+            }
+            Fault::Away { who, time } => {
+                self.crash(who, false, time);
+                None
+            }
+            _ => self.strike_disk(fault),
+        }
+    }
+
+    fn strike_disk(&mut self, fault: Fault) -> Option<u64> {
+        let segment_bytes = self.cluster.plan.log.segment_bytes;
+        match fault {
             Fault::Stall { who, time } => {
-                self.replicas[who].stalls += 1;
-                Some(time)
+                self.cluster.replicas[who].stalls += 1;
+                return Some(time);
             }
             Fault::Full { who, time } => {
-                self.fill(who, true);
-                Some(time)
-            }
-            Fault::Jump { who, by } => {
-                self.processes[who].clock.jump(self.now, by);
-                if who < self.plan.replicas {
-                    self.times.jumps(self.now, who, by);
-                }
-                self.processes[who].wake = None;
-                self.wake(who);
-                None
-            }
-            Fault::Drift { who, rate } => {
-                self.processes[who].clock.set_drift(self.now, rate);
-                self.processes[who].wake = None;
-                self.wake(who);
-                None
-            }
-            Fault::Transfer { who, to } => {
-                self.operate(who, FrameKind::TransferRequest, Bytes::copy_from_slice(&to.to_le_bytes()));
-                None
+                self.cluster.replicas[who].fill(true);
+                return Some(time);
             }
             // A cluster begins when all its members have been there: before that a lost disk is a cluster that never was.
-            Fault::Lose { who } | Fault::Rot { who, .. } | Fault::RotCheckpoint { who, .. }
-                if !self.others_have_begun(who) =>
-            {
-                None
+            Fault::Lose { who }
+            | Fault::Rot { who, .. }
+            | Fault::RotCheckpoint { who, .. }
+            | Fault::Disk(DiskFault::OldBlock { who, .. })
+                if !self.cluster.others_have_begun(who) => {}
+            Fault::Lose { who } => self.lose_disk(who),
+            Fault::Rot { who, part } => {
+                self.cluster.replicas[who].rot(segment_bytes, part);
+                self.crash(who, false, SOON);
             }
-            Fault::Rot { who, part } => self.rot(who, part),
-            Fault::Disk(fault) => self.strike_disk(fault),
-            Fault::Lose { who } => {
-                self.replicas[who].keeping.trap = None;
-                if self.processes[who].up {
-                    self.end_life(who, true);
+            Fault::Disk(DiskFault::OldBlock { who, part }) => {
+                if let Some((segment, sectors)) = self.cluster.replicas[who].go_back(segment_bytes, part) {
+                    let text = || format!("segment {segment}, {sectors:?}");
+                    self.time.note(Level::Events, Some(who), "old", text);
                 }
-                let why = "its disk is lost".into();
-                self.replicas[who].halt.get_or_insert(Halt::LogInconsistent { why });
-                None
+                self.crash(who, false, SOON);
             }
-            _ => self.strike_state(fault),
+            Fault::Disk(DiskFault::FailedSync { who, .. }) => self.cluster.replicas[who].fails_sync = true,
+            Fault::RotCheckpoint { who, part, sector, restart } => {
+                let file = self.cluster.replicas[who].keeping.files.rot(part, sector);
+                self.time.note(Level::Events, Some(who), "rot", || format!("{file:?}"));
+                if restart { self.crash(who, false, SOON) } else { self.scrub(who) }
+            }
+            _ => return self.strike_state(fault),
         }
+        None
     }
 
     fn strike_state(&mut self, fault: Fault) -> Option<u64> {
         match fault {
-            Fault::RotCheckpoint { who, part, sector, restart } => {
-                let file = self.replicas[who].keeping.files.rot(part, sector);
-                self.trace.line(Level::Events, self.now, Some(who), "rot", || format!("{file:?}"));
-                if restart { self.crash(who, false, 50 * MS) } else { self.scrub(who) }
-            }
-            Fault::Corrupt { who } => {
-                self.replicas[who].tap.corrupt();
-                None
-            }
+            Fault::Corrupt { who } => self.cluster.replicas[who].tap.corrupt(),
             Fault::Scrub { who } => self.scrub(who),
             Fault::CrashInCheckpoint { who, phase, skip, machine, time } => {
-                let keeping = &mut self.replicas[who].keeping;
+                let keeping = &mut self.cluster.replicas[who].keeping;
                 keeping.trap = Some((phase, skip, machine, time));
                 keeping.files.set_trap(phase, skip);
-                None
             }
-            Fault::Away { who, time } if self.plan.log.sync == SyncMode::Memory => {
-                self.across(1 << who).into_iter().for_each(|(from, to)| self.cut(from, to));
-                Some(time)
-            }
-            Fault::Away { who, time } => self.crash(who, false, time),
             Fault::Lie { who, how, time } => {
-                self.replicas[who].keeping.lie = Some(how);
-                Some(time)
+                self.cluster.replicas[who].keeping.lie = Some(how);
+                return Some(time);
             }
-            Fault::WantBorder { who } => {
-                self.want_border(who, u64::MAX);
-                None
-            }
-            Fault::Member { what, pick } => {
-                self.change_members(what, pick);
-                None
-            }
+            Fault::Transfer { who, to } => self.operate(who, operator::transfer(to)),
+            Fault::WantBorder { who } => self.operate(who, operator::border(u64::MAX)),
+            Fault::Member { what, pick } => self.change_members(what, pick),
             Fault::Program { who, level, time } => self.change_program(who, level, time),
-            Fault::Raise => {
-                self.ask_to_raise();
-                None
-            }
-            Fault::Instances { count } => {
-                let payload = Bytes::from(instances_request(count).to_vec()).slice(FRAME_HEADER..);
-                self.operate(self.leader(), FrameKind::InstancesRequest, payload);
-                None
-            }
-            _ => None,
-        }
-    }
-
-    /// The keeper goes through all files.
-    pub(super) fn scrub(&mut self, who: usize) -> Option<u64> {
-        if self.processes[who].up {
-            self.keep(who, KeeperWork { job: Job::Scrub, stops: false });
+            Fault::Raise => self.operate(self.cluster.leader(), operator::raise()),
+            Fault::Instances { count } => self.operate(self.cluster.leader(), operator::instances(count)),
+            _ => {}
         }
         None
     }
 
-    fn fill(&mut self, who: usize, full: bool) {
-        let replica = &mut self.replicas[who];
-        replica.disk.full = full;
-        replica.keeping.files.full = full;
-    }
-
-    pub(super) fn others_have_begun(&self, who: usize) -> bool {
-        self.replicas.iter().enumerate().filter(|(at, _)| *at != who).all(|(_, replica)| {
-            let begun = |node: &Node| node.has_begun() && node.executor().seq() > Seq::ZERO;
-            replica.halt.is_some() || replica.node.as_ref().is_some_and(begun)
-        })
+    /// The keeper goes through all files.
+    fn scrub(&mut self, who: usize) {
+        if self.processes.is_up(who) {
+            self.keep(who, KeeperWork { job: Job::Scrub, stops: false });
+        }
     }
 
     pub(super) fn end_fault(&mut self, index: usize) {
-        if self.phase != Phase::Safety {
-            return;
-        }
-        let fault = self.plan.faults[index].1;
-        self.trace.line(Level::Events, self.now, None, "ends", || fault.to_string());
+        let Some(fault) = self.adversary.end(index) else { return };
+        self.time.note(Level::Events, None, "ends", || fault.to_string());
         match fault {
             Fault::Pause { who, .. } => self.resume(who),
             Fault::Suspend(Suspend { who, .. }) => {
-                self.processes[who].clock.go(self.now);
+                self.processes.clock_goes_on(who, &self.time);
                 self.resume(who);
             }
-            Fault::Cut { from, to, .. } => self.net.join(self.now, from, to, &mut self.queue),
-            Fault::Partition { group, .. } => {
-                for (from, to) in self.across(group) {
-                    self.net.join(self.now, from, to, &mut self.queue);
-                }
-            }
-            Fault::Slow { from, to, .. } => self.net.slow(from, to, 0),
+            Fault::Cut { from, to, .. } => self.processes.join(from, to, &mut self.time),
+            Fault::Partition { group, .. } => self.processes.join_again(group, &mut self.time),
+            Fault::Away { who, .. } => self.processes.join_again(1 << who, &mut self.time),
+            Fault::Slow { from, to, .. } => self.processes.slow(from, to, 0),
             Fault::Stall { who, .. } => {
-                self.replicas[who].stalls = self.replicas[who].stalls.saturating_sub(1);
+                let stalls = &mut self.cluster.replicas[who].stalls;
+                *stalls = stalls.saturating_sub(1);
                 self.resume_disk(who);
             }
-            Fault::Full { who, .. } => self.fill(who, false),
-            Fault::Lie { who, .. } => self.replicas[who].keeping.lie = None,
-            Fault::Away { who, .. } => {
-                for (from, to) in self.across(1 << who) {
-                    self.net.join(self.now, from, to, &mut self.queue);
-                }
-            }
+            Fault::Full { who, .. } => self.cluster.replicas[who].fill(false),
+            Fault::Lie { who, .. } => self.cluster.replicas[who].keeping.lie = None,
             _ => {}
         }
     }
 
-    /// Who leads the first instance in the highest view, or any; the first replica when nobody does.
-    pub(super) fn leader(&self) -> usize {
-        let leads = |who: &usize| self.replicas[*who].node.as_ref().is_some_and(Node::leads);
-        let standing = |who: &usize| {
-            let node = self.replicas[*who].node.as_ref()?;
-            let first = node.leases().first().is_some_and(|(_, leads, _)| *leads);
-            Some((first, node.view()))
-        };
-        (0..self.plan.replicas).filter(leads).max_by_key(standing).unwrap_or_default()
-    }
-
-    fn across(&self, group: u64) -> Vec<(usize, usize)> {
-        let size = self.processes.len();
-        let inside = |who: usize| group >> who & 1 == 1;
-        (0..size * size)
-            .map(|pair| (pair / size, pair % size))
-            .filter(|(from, to)| inside(*from) != inside(*to))
-            .collect()
-    }
-
-    fn cut(&mut self, from: usize, to: usize) {
-        self.net.cut(from, to);
-        for conn in self.net.between(from, to) {
-            // Some connections time out while nothing gets through; the others wait for better times.
-            if self.rng.chance(300) {
-                let wait = self.rng.spread(10 * MS, 10_000 * MS);
-                self.queue.push(self.now + wait, Event::TimeOut { conn });
-            }
-        }
-    }
-
     fn resume(&mut self, who: usize) {
-        self.processes[who].pauses = self.processes[who].pauses.saturating_sub(1);
-        self.processes[who].away &= self.processes[who].pauses > 0;
+        self.processes.go_on(who);
         self.note_how_many_run();
-        if who < self.plan.replicas {
+        if who < self.cluster.plan.replicas {
             self.resume_disk(who);
         }
-        self.wake(who);
-    }
-
-    pub(super) fn crash(&mut self, who: usize, machine: bool, time: u64) -> Option<u64> {
-        if self.processes[who].up {
-            self.end_life(who, machine);
-            let life = self.processes[who].life;
-            self.queue.push(self.now + time, Event::Start { who, life });
-        } else if machine {
-            self.replicas[who].die(true);
-        }
-        None
-    }
-
-    /// A replica's process ends, and its connections with it.
-    pub(super) fn end_life(&mut self, who: usize, machine: bool) {
-        self.trace.line(Level::Events, self.now, Some(who), "dies", || format!("machine: {machine}"));
-        self.processes[who].up = false;
-        self.processes[who].pauses = 0;
-        self.processes[who].waits = false;
-        self.processes[who].inbox.clear();
-        self.replicas[who].die(machine);
-        self.note_how_many_run();
-        for (id, conn) in std::mem::take(&mut self.processes[who].conns) {
-            let Some(side) = self.net.side(conn, who, id) else { continue };
-            if machine {
-                let wait = self.rng.spread(MS, 3_000 * MS);
-                self.net.vanish(self.now, conn, side, wait, &mut self.queue);
-            } else if self.rng.chance(500) {
-                self.net.vanish(self.now, conn, side, 0, &mut self.queue);
-            } else {
-                self.net.close(self.now, conn, side, &mut self.queue);
-            }
-        }
-    }
-
-    /// Whether enough run to agree on anything.
-    pub(super) fn note_how_many_run(&mut self) {
-        let runs = |process: &&Process| process.up && !process.away;
-        let up = self.processes[..self.plan.founders].iter().filter(runs).count();
-        self.times.runs(self.now, up > self.plan.founders / 2);
-    }
-
-    /// An operator asks for something, on a connection that is just there.
-    pub(super) fn operate(&mut self, who: usize, kind: FrameKind, payload: Bytes) {
-        if !self.processes[who].runs() {
-            return;
-        }
-        let local = self.processes[who].clock.read(self.now);
-        let conn = self.processes[who].conn();
-        let hello = Hello::new(crate::replica::CLUSTER, None, Role::Admin).frame().to_vec();
-        let hello = Frame {
-            kind: FrameKind::Hello,
-            payload: Bytes::copy_from_slice(&hello[quorate_wire::FRAME_HEADER..]),
-        };
-        let ask = Frame { kind, payload };
-        let replica = &mut self.replicas[who];
-        if let Some(node) = &mut replica.node {
-            node.step(local, Input::Accepted { conn, from: None }, &mut replica.effects);
-            node.step(local, Input::Frame { conn, frame: hello }, &mut replica.effects);
-            node.step(local, Input::Frame { conn, frame: ask }, &mut replica.effects);
-            node.step(local, Input::Closed(conn), &mut replica.effects);
-        }
-        self.wake(who);
-    }
-
-    /// A bit flips below what is known to be synced; the replica notices when it starts again, or when it reads there.
-    fn rot(&mut self, who: usize, part: u16) -> Option<u64> {
-        let size = self.plan.log.segment_bytes;
-        let below = self.replicas[who].witnessed;
-        let from = self.replicas[who].disk.segments().first().map_or(0, |first| first * size);
-        if below > from {
-            let at = from + (below - from - 1) * u64::from(part) / 65_536;
-            self.replicas[who].disk.rot(at / size, at % size, part as u8);
-        }
-        self.crash(who, false, 50 * MS)
-    }
-
-    /// Who has rot in its checkpoints finds it, at last.
-    fn scrub_if_rotten(&mut self, who: usize) {
-        if self.has_rot(who) {
-            self.scrub(who);
-        }
-    }
-
-    /// Whether bits flip in this replica's checkpoints in this run.
-    pub(super) fn has_rot(&self, who: usize) -> bool {
-        let rotten =
-            |fault: &Fault| matches!(fault, Fault::RotCheckpoint { who: rotten, .. } if *rotten == who);
-        self.plan.faults.iter().any(|(_, fault)| rotten(fault))
+        self.processes.wake(who, &mut self.time);
     }
 
     /// Faults are over: everything works again, and everybody starts who can.
     pub(super) fn heal(&mut self) {
-        self.trace.line(Level::Events, self.now, None, "heal", String::new);
-        self.phase = Phase::Liveness;
-        self.moments.clear();
-        self.net.heal(self.now, &mut self.queue);
-        self.processes.iter_mut().for_each(|process| (process.pauses, process.away) = (0, false));
+        self.time.note(Level::Events, None, "heal", String::new);
+        self.course.heal();
+        self.judge.heal();
+        self.adversary.heal();
+        self.processes.heal(&mut self.time);
         self.note_how_many_run();
-        for who in 0..self.processes.len() {
-            self.processes[who].clock.go_at_last(self.now);
-            if who < self.plan.replicas {
-                self.replicas[who].stalls = 0;
-                self.replicas[who].fails_sync = false;
-                self.fill(who, false);
-                let keeping = &mut self.replicas[who].keeping;
-                (keeping.trap, keeping.lie) = (None, None);
-                keeping.files.disarm();
-                self.resume_disk(who);
-                self.scrub_if_rotten(who);
-                self.end_upgrades(who);
-                if !self.processes[who].up {
-                    self.start_replica(who);
-                }
+        for who in 0..self.processes.count() {
+            self.processes.clock_goes_on_at_last(who, &self.time);
+            if who < self.cluster.plan.replicas {
+                self.heal_replica(who);
             }
-            self.wake(who);
+            self.processes.wake(who, &mut self.time);
+        }
+    }
+
+    fn heal_replica(&mut self, who: usize) {
+        self.cluster.replicas[who].heal();
+        self.resume_disk(who);
+        // Who has rot in its checkpoints finds it, at last.
+        if self.adversary.has_rot(who) {
+            self.scrub(who);
+        }
+        // Nobody is left with a program that can not do what was proposed.
+        if self.judge.level_begun() > self.cluster.replicas[who].able {
+            self.give_program(who, self.judge.level_begun());
+            self.crash(who, false, SOON);
+        }
+        if !self.processes.is_up(who) {
+            self.start_replica(who);
+        }
+    }
+}
+
+/// Lives that end, and what the operator does.
+impl World {
+    fn crash(&mut self, who: usize, machine: bool, time: u64) {
+        if self.processes.is_up(who) {
+            self.end_life(who, machine);
+            let life = self.processes.life(who);
+            self.time.after(time, Event::Start { who, life });
+        } else if machine {
+            self.cluster.replicas[who].die(true);
+        }
+    }
+
+    /// A replica's process ends, and its connections with it.
+    fn end_life(&mut self, who: usize, machine: bool) {
+        self.time.note(Level::Events, Some(who), "dies", || format!("machine: {machine}"));
+        self.processes.end(who, machine, &mut self.time);
+        self.cluster.replicas[who].die(machine);
+        self.judge.dies(who);
+        self.note_how_many_run();
+    }
+
+    /// Whether enough run to agree on anything.
+    pub(super) fn note_how_many_run(&mut self) {
+        self.judge.runs(self.time.now(), self.processes.can_agree());
+    }
+
+    pub(super) fn halted(&mut self, who: usize, halt: Halt) {
+        self.time.mix(&[0xdead, who as u64]);
+        self.time.note(Level::Events, Some(who), "halt", || halt.to_string());
+        if matches!(halt, Halt::FeatureLevel { .. }) && self.gets_newer_program(who) {
+            return;
+        }
+        self.end_life(who, false);
+        let checkpoint = matches!(halt, Halt::CheckpointUnusable { .. });
+        if !self.adversary.may_halt(who, checkpoint) && !self.cluster.plan.is_liar(who) {
+            self.judge.halts(&self.time.name(who), &halt);
+        }
+        self.cluster.replicas[who].halt = Some(halt);
+    }
+
+    fn lose_disk(&mut self, who: usize) {
+        self.cluster.replicas[who].keeping.trap = None;
+        if self.processes.is_up(who) {
+            self.end_life(who, true);
+        }
+        let why = "its disk is lost".into();
+        self.cluster.replicas[who].halt.get_or_insert(Halt::LogInconsistent { why });
+    }
+
+    /// A replica's program is replaced. Operators know that there is no way back once a raise was proposed.
+    fn change_program(&mut self, who: usize, level: u32, time: u64) {
+        let Replica { able, halt, .. } = &self.cluster.replicas[who];
+        let careless = self.cluster.plan.upgrades.careless;
+        let too_late = level < *able && self.judge.level_begun() > level && !careless;
+        if halt.is_some() || too_late || level == *able {
+            return;
+        }
+        self.give_program(who, level);
+        if self.processes.is_up(who) {
+            self.crash(who, false, time);
+        }
+    }
+
+    fn give_program(&mut self, who: usize, level: u32) {
+        self.time.note(Level::Events, Some(who), "program", || format!("level {level}"));
+        let replica = &mut self.cluster.replicas[who];
+        replica.able = level;
+        replica.once_able = replica.once_able.max(level);
+    }
+
+    /// A replica stopped since its program can not do what was proposed when it was an older one: it gets a newer one again.
+    fn gets_newer_program(&mut self, who: usize) -> bool {
+        let begun = self.judge.level_begun();
+        if begun <= self.cluster.replicas[who].able {
+            return false;
+        }
+        self.end_life(who, false);
+        self.give_program(who, begun);
+        let life = self.processes.life(who);
+        self.time.after(300 * MS, Event::Start { who, life });
+        true
+    }
+
+    fn change_members(&mut self, what: Change, pick: u16) {
+        match self.operator.change(&self.cluster, self.time.now(), what, pick) {
+            None => {}
+            Some(Act::LoseDisk { whose }) => self.lose_disk(whose),
+            Some(Act::Ask { whom, what, joins }) => {
+                if let Some((who, join)) = joins {
+                    self.cluster.replicas[who].join = Some(join);
+                    // Its process starts soon, or late.
+                    let wait = self.time.rng().spread(MS, 2_000 * MS);
+                    self.time.after(wait, Event::Start { who, life: self.processes.life(who) });
+                }
+                self.time.note(Level::Events, Some(whom), "asked", || format!("{what:?}"));
+                self.operate(whom, Act::request(&what));
+            }
+        }
+    }
+
+    /// The operator asks for something, on a connection that is just there.
+    pub(super) fn operate(&mut self, who: usize, (kind, payload): Request) {
+        if !self.processes.runs(who) {
+            return;
+        }
+        let local = self.processes.local(who, &self.time);
+        let conn = self.processes.new_conn(who);
+        let hello = Hello::new(crate::replica::CLUSTER, None, Role::Admin).frame().to_vec();
+        let hello = bytes::Bytes::from(hello).slice(FRAME_HEADER..);
+        let hello = Frame { kind: FrameKind::Hello, payload: hello };
+        let Replica { node, effects, .. } = &mut self.cluster.replicas[who];
+        if let Some(node) = node {
+            node.step(local, Input::Accepted { conn, from: None }, effects);
+            node.step(local, Input::Frame { conn, frame: hello }, effects);
+            node.step(local, Input::Frame { conn, frame: Frame { kind, payload } }, effects);
+            node.step(local, Input::Closed(conn), effects);
+        }
+        self.processes.wake(who, &mut self.time);
+    }
+}
+
+/// The threads that work for a replica: a writer, a helper, a keeper.
+impl World {
+    /// Lets the writer and the helper begin what waits.
+    pub(super) fn run_disk(&mut self, who: usize) {
+        let plan = &self.cluster.plan;
+        let takes = if plan.is_fast(who) { (1, 1) } else { plan.disk };
+        let life = self.processes.life(who);
+        let (writer, helper) = self.cluster.replicas[who].begin_disk_work(takes);
+        if let Some(wait) = writer {
+            self.time.after(wait, Event::Disk { who, life });
+        }
+        if let Some(wait) = helper {
+            self.time.after(wait, Event::Side { who, life });
+        }
+    }
+
+    /// Whether nothing that was begun at the disk can be finished now.
+    fn is_held_up(&self, who: usize) -> bool {
+        self.cluster.replicas[who].stalls > 0 || self.processes.is_paused(who)
+    }
+
+    pub(super) fn disk_done(&mut self, who: usize, life: u32) {
+        if !self.processes.lives(who, life) {
+            return;
+        }
+        if self.is_held_up(who) {
+            self.cluster.replicas[who].held.0 = true;
+            return;
+        }
+        let Some(done) = self.cluster.replicas[who].end_writing() else { return self.sync_failed(who) };
+        self.time.mix(&[who as u64, done.len() as u64]);
+        for arrival in done {
+            self.processes.arrive(who, arrival, &mut self.time);
+        }
+        self.run_disk(who);
+    }
+
+    /// After a failed sync nobody knows what is on the disk: the process ends, and starts again from what is there.
+    fn sync_failed(&mut self, who: usize) {
+        self.time.note(Level::Events, Some(who), "sync", || "failed".into());
+        let time = self.adversary.down_after_failed_sync(who);
+        self.crash(who, false, time.unwrap_or(MS));
+    }
+
+    pub(super) fn side_done(&mut self, who: usize, life: u32) {
+        if !self.processes.lives(who, life) {
+            return;
+        }
+        if self.is_held_up(who) {
+            self.cluster.replicas[who].held.1 = true;
+            return;
+        }
+        let replica = &mut self.cluster.replicas[who];
+        match replica.end_side(self.cluster.plan.log.segment_bytes) {
+            None => return,
+            Some(Side::Removed) if replica.keeping.is_trapped(Phase::TrimLog) => return self.spring(who),
+            Some(Side::Removed) => {}
+            Some(Side::Done(arrival)) => self.processes.arrive(who, arrival, &mut self.time),
+        }
+        self.run_disk(who);
+    }
+
+    /// Lets the keeper begin with what waits.
+    pub(super) fn run_keeper(&mut self, who: usize) {
+        let Replica { keeping, rng, .. } = &mut self.cluster.replicas[who];
+        if !keeping.is_engaged() {
+            keeping.begin();
+            let (low, high) = self.cluster.plan.keeping;
+            let life = self.processes.life(who);
+            self.time.after(rng.range(low, high), Event::Keep { who, life });
+        }
+    }
+
+    /// A piece of the keeper's work is done.
+    pub(super) fn keeper_done(&mut self, who: usize, life: u32) {
+        if !self.processes.lives(who, life) {
+            return;
+        }
+        if self.is_held_up(who) {
+            self.cluster.replicas[who].held.2 = true;
+            return;
+        }
+        let keeping = &mut self.cluster.replicas[who].keeping;
+        let Some((step, reports)) = keeping.step() else { return };
+        let published = keeping.files.take_published();
+        if keeping.files.take_death() {
+            return self.spring(who);
+        }
+        self.time.mix(&[who as u64, reports.len() as u64, published.len() as u64]);
+        let (lies, name) = (self.cluster.plan.is_liar(who), self.time.name(who));
+        for file in published.iter().filter(|_| !lies) {
+            self.judge.file((&name, who), keeping, file, &reports);
+        }
+        for report in reports {
+            self.time.note(Level::All, Some(who), "kept", || format!("{report:?}"));
+            if !lies {
+                if let Report::Written { seq, .. } = &report {
+                    keeping.wrote(seq.number());
+                }
+                self.judge.kept((&name, who), &report);
+            }
+            self.processes.arrive(who, Arrival::Kept(report), &mut self.time);
+        }
+        keeping.idle = step == Step::Idle;
+        if !keeping.is_engaged() {
+            return self.run_keeper(who);
+        }
+        keeping.rested = true;
+        if self.processes.set_waits(who, false) {
+            self.processes.wake(who, &mut self.time);
+        }
+    }
+
+    /// A replica dies in the middle of such work.
+    fn spring(&mut self, who: usize) {
+        let trap = self.cluster.replicas[who].keeping.trap.take();
+        let (point, _, machine, time) = trap.unwrap_or((Phase::Write, 0, false, 0));
+        self.time.note(Level::Events, Some(who), "trap", || format!("{point:?}"));
+        self.crash(who, machine, time);
+    }
+
+    /// What was held up while the disk was stalled, or the process paused, goes on.
+    fn resume_disk(&mut self, who: usize) {
+        if self.is_held_up(who) {
+            return;
+        }
+        let life = self.processes.life(who);
+        let (writer, helper, keeper) = std::mem::take(&mut self.cluster.replicas[who].held);
+        if writer {
+            self.disk_done(who, life);
+        }
+        if helper {
+            self.side_done(who, life);
+        }
+        if keeper {
+            self.keeper_done(who, life);
         }
     }
 }

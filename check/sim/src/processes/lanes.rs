@@ -3,9 +3,10 @@
 //! As in host/runtime/src/lane/side.rs: a lane cuts what arrives into frames and hands them to the main lane; it sends what the main lane
 //! gives it, in order; and it gives a connection back when the main lane wants it elsewhere.
 
-use super::{MS, World};
-use crate::process::Arrival;
+use super::process::Arrival;
+use super::{MS, Processes};
 use crate::queue::Event;
+use crate::timeline::Timeline;
 use crate::trace::Level;
 use quorate_types::ConnId;
 use std::collections::{BTreeMap, VecDeque};
@@ -49,14 +50,14 @@ struct Between {
 
 /// A replica's lanes.
 #[derive(Debug, Default)]
-pub struct Lanes {
+pub(super) struct Lanes {
     homes: BTreeMap<ConnId, Home>,
     lanes: BTreeMap<u16, Lane>,
 }
 
 impl Lanes {
     /// Whether a connection is read by another lane than the main one.
-    pub fn has(&self, conn: ConnId) -> bool {
+    pub(super) fn has(&self, conn: ConnId) -> bool {
         self.homes.contains_key(&conn)
     }
 }
@@ -68,10 +69,15 @@ fn about(arrival: &Arrival) -> Option<ConnId> {
     }
 }
 
-impl World {
+impl Processes {
     /// Gives something that arrived to the lane that has its connection, if one has.
-    pub(super) fn arrives_at_lane(&mut self, who: usize, arrival: Arrival) -> Option<Arrival> {
-        let lanes = &mut self.processes[who].lanes;
+    pub(super) fn arrives_at_lane(
+        &mut self,
+        who: usize,
+        arrival: Arrival,
+        time: &mut Timeline,
+    ) -> Option<Arrival> {
+        let lanes = &mut self.list[who].lanes;
         let Some(home) = about(&arrival).and_then(|conn| lanes.homes.get_mut(&conn)) else {
             return Some(arrival);
         };
@@ -79,7 +85,7 @@ impl World {
             Home::On(lane) | Home::Between(Between { from: lane, left: false, .. }) => {
                 let lane = *lane;
                 lanes.lanes.entry(lane).or_default().arrived.push_back(arrival);
-                self.schedule_lane(who, lane);
+                self.schedule_lane(who, lane, time);
             }
             Home::Between(Between { arrived, .. }) => arrived.push_back(arrival),
         }
@@ -87,41 +93,46 @@ impl World {
     }
 
     /// The main lane wants something sent, if another lane has the connection.
-    pub(super) fn send_by_lane(&mut self, who: usize, conn: ConnId, bytes: &[u8]) -> bool {
-        self.tell_lane(who, conn, Word::Send(conn, bytes.to_vec()))
+    pub(super) fn send_by_lane(
+        &mut self,
+        who: usize,
+        conn: ConnId,
+        bytes: &[u8],
+        time: &mut Timeline,
+    ) -> bool {
+        self.tell_lane(who, conn, Word::Send(conn, bytes.to_vec()), time)
     }
 
     /// The main lane ends a connection, if another lane has it.
-    pub(super) fn close_by_lane(&mut self, who: usize, conn: ConnId) -> bool {
-        if let Some(Home::Between(Between { words, .. })) = self.processes[who].lanes.homes.get_mut(&conn) {
+    pub(super) fn close_by_lane(&mut self, who: usize, conn: ConnId, time: &mut Timeline) -> bool {
+        if let Some(Home::Between(Between { words, .. })) = self.list[who].lanes.homes.get_mut(&conn) {
             // It is ended by whoever gets it.
             words.push_back(Word::Close(conn));
             return true;
         }
-        let told = self.tell_lane(who, conn, Word::Close(conn));
-        self.processes[who].lanes.homes.remove(&conn);
+        let told = self.tell_lane(who, conn, Word::Close(conn), time);
+        self.list[who].lanes.homes.remove(&conn);
         told
     }
 
-    fn tell_lane(&mut self, who: usize, conn: ConnId, word: Word) -> bool {
-        let lanes = &mut self.processes[who].lanes;
+    fn tell_lane(&mut self, who: usize, conn: ConnId, word: Word, time: &mut Timeline) -> bool {
+        let lanes = &mut self.list[who].lanes;
         match lanes.homes.get_mut(&conn) {
             None => return false,
             Some(Home::Between(Between { words, .. })) => words.push_back(word),
             Some(Home::On(lane)) => {
                 let lane = *lane;
                 lanes.lanes.entry(lane).or_default().words.push_back(word);
-                self.schedule_lane(who, lane);
+                self.schedule_lane(who, lane, time);
             }
         }
         true
     }
 
     /// The main lane wants another lane to have a connection.
-    pub(super) fn move_to_lane(&mut self, who: usize, conn: ConnId, lane: u16) {
-        self.trace
-            .line(Level::Events, self.now, Some(who), "move", || format!("{conn} to lane {}", lane + 1));
-        let process = &mut self.processes[who];
+    pub fn move_to_lane(&mut self, who: usize, conn: ConnId, lane: u16, time: &mut Timeline) {
+        time.note(Level::Events, Some(who), "move", || format!("{conn} to lane {}", lane + 1));
+        let process = &mut self.list[who];
         if !process.conns.contains_key(&conn) {
             return;
         }
@@ -135,23 +146,23 @@ impl World {
                 process.inbox = here;
                 process.lanes.homes.insert(conn, Home::On(lane));
                 process.lanes.lanes.entry(lane).or_default().arrived.extend(there);
-                self.schedule_lane(who, lane);
+                self.schedule_lane(who, lane, time);
             }
             Some(Home::On(from)) if *from == lane => {}
             Some(Home::On(from)) => {
                 let from = *from;
-                self.tell_lane(who, conn, Word::GiveBack(conn));
+                self.tell_lane(who, conn, Word::GiveBack(conn), time);
                 let (words, arrived) = (VecDeque::new(), VecDeque::new());
                 let between = Between { from, to: lane, left: false, words, arrived };
-                self.processes[who].lanes.homes.insert(conn, Home::Between(between));
+                self.list[who].lanes.homes.insert(conn, Home::Between(between));
             }
             Some(Home::Between(Between { to, .. })) => *to = lane,
         }
     }
 
     /// A lane gave a connection back, and its new one gets it.
-    pub(super) fn given_back(&mut self, who: usize, conn: ConnId) {
-        let lanes = &mut self.processes[who].lanes;
+    pub fn given_back(&mut self, who: usize, conn: ConnId, time: &mut Timeline) {
+        let lanes = &mut self.list[who].lanes;
         if let Some(Home::Between(Between { to, words, arrived, .. })) = lanes.homes.remove(&conn) {
             let closes = words.iter().any(|word| matches!(word, Word::Close(_)));
             if !closes {
@@ -160,80 +171,67 @@ impl World {
             let lane = lanes.lanes.entry(to).or_default();
             lane.words.extend(words);
             lane.arrived.extend(arrived);
-            self.schedule_lane(who, to);
+            self.schedule_lane(who, to, time);
         }
     }
 
     /// Nobody reads a connection of another lane any more that has ended.
     pub(super) fn forget_at_lane(&mut self, who: usize, conn: ConnId) {
-        self.processes[who].lanes.homes.remove(&conn);
+        self.list[who].lanes.homes.remove(&conn);
     }
 
-    fn schedule_lane(&mut self, who: usize, lane: u16) {
-        let life = self.processes[who].life;
-        let Some(found) = self.processes[who].lanes.lanes.get_mut(&lane) else { return };
+    fn schedule_lane(&mut self, who: usize, lane: u16, time: &mut Timeline) {
+        let life = self.list[who].life;
+        let Some(found) = self.list[who].lanes.lanes.get_mut(&lane) else { return };
         if std::mem::replace(&mut found.scheduled, true) {
             return;
         }
-        let late = !self.net.healed && self.rng.below(10_000) < LATE;
-        let wait = if late { self.rng.spread(MS, 500 * MS) } else { 1_000 + self.rng.below(20_000) };
-        self.queue.push(self.now + wait, Event::Lane { who, life, lane });
+        let late = !self.net.is_healed() && time.rng().below(10_000) < LATE;
+        let wait = if late { time.rng().spread(MS, 500 * MS) } else { 1_000 + time.rng().below(20_000) };
+        time.after(wait, Event::Lane { who, life, lane });
     }
 
     /// A lane has its turn.
-    pub(super) fn lane_turn(&mut self, who: usize, life: u32, lane: u16) {
-        if self.processes[who].life != life || !self.processes[who].up {
+    pub fn lane_turn(&mut self, who: usize, life: u32, lane: u16, time: &mut Timeline) {
+        if !self.lives(who, life) {
             return;
         }
-        if self.processes[who].pauses > 0 {
-            self.queue.push(self.now + 5 * MS, Event::Lane { who, life, lane });
-            return;
+        if self.is_paused(who) {
+            return time.after(5 * MS, Event::Lane { who, life, lane });
         }
-        let Some(found) = self.processes[who].lanes.lanes.get_mut(&lane) else { return };
+        let Some(found) = self.list[who].lanes.lanes.get_mut(&lane) else { return };
         found.scheduled = false;
         let (arrived, words) = (std::mem::take(&mut found.arrived), std::mem::take(&mut found.words));
-        self.trace.mix(&[who as u64, u64::from(lane), arrived.len() as u64, words.len() as u64]);
+        time.mix(&[who as u64, u64::from(lane), arrived.len() as u64, words.len() as u64]);
         for arrival in arrived {
-            self.lane_reads(who, arrival);
+            self.lane_reads(who, arrival, time);
         }
         for word in words {
             match word {
-                Word::Send(conn, bytes) => self.send(who, conn, &bytes),
-                Word::Close(conn) => self.hang_up(who, conn),
+                Word::Send(conn, bytes) => self.send_at_once(who, conn, &bytes, time),
+                Word::Close(conn) => self.hang_up(who, conn, time),
                 Word::GiveBack(conn) => {
                     if let Some(Home::Between(Between { left, .. })) =
-                        self.processes[who].lanes.homes.get_mut(&conn)
+                        self.list[who].lanes.homes.get_mut(&conn)
                     {
                         *left = true;
-                        self.arrive(who, Arrival::GivenBack(conn));
+                        self.arrive(who, Arrival::GivenBack(conn), time);
                     }
                 }
             }
         }
     }
 
-    fn lane_reads(&mut self, who: usize, arrival: Arrival) {
+    fn lane_reads(&mut self, who: usize, arrival: Arrival, time: &mut Timeline) {
         let Arrival::Bytes(id, bytes) = arrival else {
-            return self.arrive_at_main(who, arrival);
+            return self.arrive_at_main(who, arrival, time);
         };
-        let Some(conn) = self.processes[who].conns.get(&id).copied() else { return };
-        let Some(side) = self.net.side(conn, who, id) else { return };
-        let Some(found) = self.net.conn(conn) else { return };
-        let reader = &mut found.ends[side].reader;
-        reader.push(&bytes);
-        let mut frames = Vec::new();
-        let damaged = loop {
-            match reader.frame() {
-                Ok(None) => break false,
-                Err(_) => break true,
-                Ok(Some(frame)) => frames.push(frame),
-            }
-        };
+        let Some((frames, damaged)) = self.read(who, id, &bytes) else { return };
         for frame in frames {
-            self.arrive_at_main(who, Arrival::Frame(id, frame));
+            self.arrive_at_main(who, Arrival::Frame(id, frame), time);
         }
         if damaged {
-            self.arrive_at_main(who, Arrival::End(id));
+            self.arrive_at_main(who, Arrival::End(id), time);
         }
     }
 }

@@ -1,10 +1,10 @@
 //! What replicas and clients have in common: a life, a clock, connections, and things that arrived.
 
+use super::lanes::Lanes;
+use super::unread::Unread;
 use crate::clock::Clock;
-use crate::world::Lanes;
 use bytes::Bytes;
 use quorate_log::{DiskFull, Rot, ScrubOk, SyncId, WriteId};
-use quorate_node::Costs;
 use quorate_state::checkpoint::Report;
 use quorate_types::{ConnId, ReplicaId, Time};
 use quorate_wire::Frame;
@@ -45,46 +45,42 @@ pub enum Arrival {
 
 /// One process.
 #[derive(Debug)]
-pub struct Process {
+pub(super) struct Process {
     /// How often it was started.
-    pub life: u32,
+    pub(super) life: u32,
     /// Whether it runs.
-    pub up: bool,
+    pub(super) up: bool,
     /// How many faults keep it from doing anything.
-    pub pauses: u32,
+    pub(super) pauses: u32,
     /// One of them is so long that nobody counts on it: as if it were down, for the checks of time.
-    pub away: bool,
+    pub(super) away: bool,
     /// What its clock showed when it was paused right after reading it. Whoever takes that for the time when it goes on is wrong.
-    pub glimpse: Option<Time>,
+    pub(super) glimpse: Option<Time>,
     /// It waits for another thread of its own, and does nothing else.
-    pub waits: bool,
+    pub(super) waits: bool,
     /// Its clock.
-    pub clock: Clock,
+    pub(super) clock: Clock,
     /// What arrived.
-    pub inbox: VecDeque<Arrival>,
+    pub(super) inbox: VecDeque<Arrival>,
     /// Its connections: what it calls them, and what the network calls them.
-    pub conns: BTreeMap<ConnId, u64>,
+    pub(super) conns: BTreeMap<ConnId, u64>,
     /// The next connection's number.
-    pub next_conn: u64,
+    pub(super) next_conn: u64,
     /// A turn is scheduled.
-    pub turn: bool,
+    pub(super) turn: bool,
     /// When its timer is set to, in virtual time.
-    pub wake: Option<u64>,
-    /// Where messages cost time: what those that it read have cost, in nanoseconds.
-    pub cost: u64,
-    /// How members share its turns there.
-    pub costs: Costs,
-    /// What members sent and it did not read yet.
-    pub unread: BTreeMap<ConnId, VecDeque<Arrival>>,
+    pub(super) wake: Option<u64>,
+    /// Where messages cost time: what members sent and it did not read yet.
+    pub(super) unread: Unread,
     /// It is busy until then.
-    pub busy: u64,
+    pub(super) busy: u64,
     /// Its lanes beside the main one.
-    pub lanes: Lanes,
+    pub(super) lanes: Lanes,
 }
 
 impl Process {
     /// A process that does not run yet.
-    pub fn new(clock: Clock) -> Self {
+    pub(super) fn new(clock: Clock) -> Self {
         Self {
             life: 0,
             up: false,
@@ -98,16 +94,14 @@ impl Process {
             next_conn: 2,
             turn: false,
             wake: None,
-            cost: 0,
-            costs: Costs::default(),
-            unread: BTreeMap::new(),
+            unread: Unread::default(),
             busy: 0,
             lanes: Lanes::default(),
         }
     }
 
     /// Another life begins.
-    pub fn start(&mut self, clock: Clock) {
+    pub(super) fn start(&mut self, clock: Clock) {
         self.life += 1;
         self.up = true;
         self.away = false;
@@ -117,21 +111,20 @@ impl Process {
         self.inbox.clear();
         self.conns.clear();
         self.lanes = Lanes::default();
-        self.costs = Costs::default();
-        self.unread.clear();
+        self.unread.start();
         self.next_conn = 2;
         self.turn = false;
         self.wake = None;
     }
 
     /// A number for a new connection.
-    pub fn conn(&mut self) -> ConnId {
+    pub(super) fn conn(&mut self) -> ConnId {
         self.next_conn += 1;
         ConnId::new(self.next_conn - 1)
     }
 
     /// Whether it does something when it is woken.
-    pub fn runs(&self) -> bool {
+    pub(super) fn runs(&self) -> bool {
         self.up && self.pauses == 0 && !self.waits
     }
 }

@@ -1,0 +1,383 @@
+//! All checkers of a run, and what is known of its replicas beside what they say. It is told what happened, and keeps the first failure.
+//!
+//! `judge/verdict.rs` has what it looks at now and then, and in the end.
+
+mod verdict;
+
+use super::adversary::Stands;
+use super::cluster::{Cluster, place};
+use crate::checks::agreement::Agreement;
+use crate::checks::alarm::Alarm;
+use crate::checks::answers::Answers;
+use crate::checks::checkpoints::Checkpoints;
+use crate::checks::instances::Instances;
+use crate::checks::levels::Levels;
+use crate::checks::members::Members;
+use crate::checks::once::Once;
+use crate::checks::states::States;
+use crate::checks::time::Times;
+use crate::checks::{Failure, acked, asked, borders, leases, progress};
+use crate::client::{Client, Done};
+use crate::files::Published;
+use crate::plan::Plan;
+use crate::replica::{Keeping, corrupt_since};
+use crate::service::{Row, Told};
+use crate::timeline::Timeline;
+use crate::trace::{Level, name};
+use quorate_node::{Node, System};
+use quorate_state::checkpoint::{Image, Report};
+use quorate_types::{AgreedTime, Halt, ReplicaId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is known of a replica's state beside what it says.
+#[derive(Clone, Debug, Default)]
+struct Standing {
+    /// The number of the command that it executes next, if that follows from the one before.
+    next: Option<usize>,
+    /// Since this seq it has something in its state that does not belong there.
+    corrupt: Option<u64>,
+    /// The last seq that it executed.
+    last: u64,
+    /// Seqs whose digests may be wrong, both included.
+    wrong: Vec<(u64, u64)>,
+    /// The last border that it executed, and the agreed time there.
+    border: Option<(u64, AgreedTime)>,
+}
+
+impl Standing {
+    /// Whether what it says of the state at this seq may be wrong.
+    fn may_be_wrong(&self, seq: u64) -> bool {
+        self.corrupt.is_some_and(|since| since <= seq)
+            || self.wrong.iter().any(|(from, to)| (*from..=*to).contains(&seq))
+    }
+
+    /// Its state is replaced, or gone: what it was up to here may still be heard of.
+    fn replaced(&mut self) {
+        if let Some(since) = self.corrupt.take() {
+            self.wrong.push((since, self.last.max(since)));
+        }
+        self.next = None;
+    }
+}
+
+/// What a replica did in a step.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Did {
+    ran: bool,
+    /// Its whole state was replaced.
+    jumped: bool,
+}
+
+/// All checkers.
+pub(super) struct Judge {
+    agreement: Agreement,
+    once: Once,
+    answers: Answers,
+    alarm: Alarm,
+    states: States,
+    times: Times,
+    /// When the service's alarm rang first in which batch.
+    rang: BTreeMap<u64, u64>,
+    checkpoints: Checkpoints,
+    members: Members,
+    levels: Levels,
+    instances: Instances,
+    /// By replica.
+    standings: Vec<Standing>,
+    /// Faults are over.
+    is_healed: bool,
+    failure: Option<Failure>,
+    unjudged: Option<String>,
+}
+
+impl Judge {
+    /// Nothing happened yet.
+    pub(super) fn new(plan: &Plan) -> Self {
+        Self {
+            agreement: Agreement::default(),
+            once: Once::default(),
+            answers: Answers::default(),
+            alarm: Alarm::new(plan.service.alarm),
+            states: States::default(),
+            times: Times::new(plan.times()),
+            rang: BTreeMap::new(),
+            checkpoints: Checkpoints::default(),
+            members: Members::default(),
+            levels: Levels::default(),
+            instances: Instances::default(),
+            standings: vec![Standing::default(); plan.replicas],
+            is_healed: false,
+            failure: None,
+            unjudged: None,
+        }
+    }
+
+    /// Something is wrong.
+    pub(super) fn fail(&mut self, failure: Failure) {
+        self.failure.get_or_insert(failure);
+    }
+
+    /// Something may be wrong.
+    pub(super) fn note(&mut self, found: Result<(), Failure>) {
+        found.unwrap_or_else(|failure| self.fail(failure));
+    }
+
+    /// A replica stopped for good, and nothing that was done to it is a reason.
+    pub(super) fn halts(&mut self, name: &str, halt: &Halt) {
+        self.fail(Failure::new("halt", format!("{name} halts without a reason: {halt}")));
+    }
+
+    /// The first thing that was wrong.
+    pub(super) fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
+    }
+
+    /// What could not be judged.
+    pub(super) fn unjudged(&self) -> Option<&String> {
+        self.unjudged.as_ref()
+    }
+
+    /// The commands that were executed, in order.
+    pub(super) fn rows(&self) -> &[Row] {
+        self.agreement.rows()
+    }
+
+    /// When each command was executed first, and at which agreed time.
+    pub(super) fn agreed_times(&self) -> &[(u64, u64)] {
+        self.times.moments()
+    }
+
+    /// When the service's alarm rang.
+    pub(super) fn rang(&self) -> Vec<u64> {
+        self.rang.values().copied().collect()
+    }
+
+    /// The highest level that a leader proposed.
+    pub(super) fn level_begun(&self) -> u32 {
+        self.levels.begun
+    }
+
+    /// Since when a replica has something in its state that does not belong there.
+    pub(super) fn corrupt(&self, who: usize) -> Option<u64> {
+        self.standings[who].corrupt
+    }
+
+    /// Faults are over.
+    pub(super) fn heal(&mut self) {
+        self.is_healed = true;
+    }
+
+    /// From now on enough replicas run to agree on something, or too few.
+    pub(super) fn runs(&mut self, now: u64, enough: bool) {
+        self.times.runs(now, enough);
+    }
+
+    /// A replica's clock jumps ahead.
+    pub(super) fn jumps(&mut self, now: u64, who: usize, by: u64) {
+        self.times.jumps(now, who, by);
+    }
+
+    /// A replica starts from the state at this seq.
+    pub(super) fn starts(&mut self, now: u64, who: usize, seq: u64) {
+        // A checkpoint was restored if anything was executed before the log's first batch is.
+        self.standings[who].next = (seq == 0).then_some(0);
+        self.standings[who].last = seq;
+        self.times.starts(now);
+    }
+
+    /// Its process ends, and with it the state.
+    pub(super) fn dies(&mut self, who: usize) {
+        self.standings[who].replaced();
+    }
+
+    /// Its state came from elsewhere, and something in it may not belong there.
+    pub(super) fn restored(&mut self, who: usize, node: &Node) {
+        self.standings[who].corrupt = corrupt_since(node);
+    }
+}
+
+/// After a step of a replica that does not lie.
+impl Judge {
+    /// Its service tells what it executed.
+    pub(super) fn told(
+        &mut self,
+        cluster: &Cluster,
+        who: usize,
+        told: &[Told],
+        time: &mut Timeline,
+    ) -> Result<Did, Failure> {
+        let mut did = Did::default();
+        for told in told {
+            let standing = &mut self.standings[who];
+            match told {
+                Told::Ran(row) => {
+                    did.ran = true;
+                    self.times.goes_on(time.now(), who);
+                    standing.last = standing.last.max(row.seq);
+                    let index = standing.next.unwrap_or_else(|| self.agreement.first_from(row.seq));
+                    standing.next = Some(index + 1);
+                    self.executed(cluster, who, (index, row), time)?;
+                }
+                Told::Corrupted(seq) => {
+                    standing.corrupt.get_or_insert(*seq);
+                    time.note(Level::Events, Some(who), "corrupt", || format!("at seq {seq}"));
+                }
+                Told::Rang(seq) => {
+                    self.rang.entry(*seq).or_insert_with(|| {
+                        self.alarm.rang();
+                        time.now()
+                    });
+                }
+                Told::Restored => {
+                    did.jumped = true;
+                    standing.replaced();
+                }
+            }
+        }
+        let Some(node) = cluster.node(who) else { return Ok(did) };
+        if did.jumped {
+            self.restored(who, node);
+        }
+        self.levels.look(&time.name(who), node.executor().seq().number(), node.level())?;
+        Ok(did)
+    }
+
+    /// A replica ran a command.
+    fn executed(
+        &mut self,
+        cluster: &Cluster,
+        who: usize,
+        (index, row): (usize, &Row),
+        time: &mut Timeline,
+    ) -> Result<(), Failure> {
+        time.mix(&[row.seq, u64::from(row.op.0) << 32 | u64::from(row.op.1)]);
+        if !self.agreement.executed(&time.name(who), index, row)? {
+            return Ok(());
+        }
+        self.alarm.set(time.now());
+        let client = cluster.clients.get((row.op.0 as usize).wrapping_sub(1));
+        if client.is_some_and(Client::lies) {
+            return Ok(());
+        }
+        asked::judge(row, client.and_then(|client| client.asked(row.op.1)).as_deref())?;
+        self.once.ran(index, row)?;
+        let called = client.and_then(|client| client.done.get(row.op.1 as usize)).map(|done| done.call);
+        let Some(call) = called else { return Ok(()) };
+        self.times.executed((time.now(), self.is_healed), call, row.time)
+    }
+
+    /// How it stands then.
+    pub(super) fn stands(&mut self, name: &str, who: usize, node: &Node, did: Did) -> Result<(), Failure> {
+        let seq = node.executor().seq().number();
+        let standing = &mut self.standings[who];
+        standing.last = standing.last.max(seq);
+        // Comparing states costs more than running: often enough to name the seq where they part.
+        if (did.jumped || (did.ran && seq.is_multiple_of(4))) && standing.corrupt.is_none() {
+            return self.states.look(name, node.executor());
+        }
+        Ok(())
+    }
+
+    /// It stood like that in its instances before; it may have answered reads by a lease.
+    pub(super) fn lease(&mut self, cluster: &Cluster, who: usize, before: &Stands) {
+        let name = |who| name(who, cluster.plan.replicas);
+        let Some(node) = cluster.node(who) else { return };
+        for (at, ((view, _, answered), (.., now))) in before.iter().zip(node.leases()).enumerate() {
+            // They begin anew with another stay of the instance.
+            if now <= *answered {
+                continue;
+            }
+            let others = (0..cluster.plan.replicas).filter(|other| *other != who).filter_map(|other| {
+                let leases = cluster.node(other)?.leases();
+                leases
+                    .get(at)
+                    // In another stay of the instance views mean something else.
+                    .filter(|(other, leads, _)| *leads && other.number() >> 40 == view.number() >> 40)
+                    .map(|(view, ..)| (name(other), *view))
+            });
+            if let Err(failure) = leases::judge(&name(who), *view, others) {
+                return self.fail(failure);
+            }
+        }
+    }
+
+    /// It proposes a level: every member must have been able to do it.
+    pub(super) fn proposed(&mut self, cluster: &Cluster, who: usize, level: u32) {
+        let Some(node) = cluster.node(who) else { return };
+        let members: BTreeSet<ReplicaId> = node.change().map_or_else(
+            || cluster.membership_of(node).members().iter().map(|member| member.replica).collect(),
+            |change| change.replicas().into_iter().collect(),
+        );
+        let able = |member: ReplicaId| (member.to_string(), cluster.replicas[place(member)].once_able);
+        let found = self.levels.raised(level, &members.into_iter().map(able).collect::<Vec<_>>());
+        self.note(found);
+    }
+
+    /// An operation of a client ended.
+    pub(super) fn answered(&mut self, done: &Done) {
+        self.note(acked::ended(done, &self.once).and_then(|()| progress::patient(done)));
+    }
+}
+
+/// What its keeper is asked for, and did.
+impl Judge {
+    /// It is to write a checkpoint of a border, to which the replica came in this turn.
+    pub(super) fn captured(&mut self, cluster: &Cluster, who: usize, image: &Image) {
+        let level = self.look_at_level(&name(who, cluster.plan.replicas), image);
+        self.note(level);
+        let rate = self.look_at_rate(cluster, who, image.seq.number());
+        self.note(rate);
+    }
+
+    /// By which level a checkpoint is written.
+    fn look_at_level(&mut self, name: &str, image: &Image) -> Result<(), Failure> {
+        let system = System::decode(&image.system).map_err(|why| Failure::new("levels", why))?;
+        self.levels.look(name, image.seq.number(), system.level)
+    }
+
+    /// It may have executed more since the border: then the time there is not known.
+    fn look_at_rate(&mut self, cluster: &Cluster, who: usize, seq: u64) -> Result<(), Failure> {
+        let Some(node) = cluster.node(who) else { return Ok(()) };
+        let (plan, here) = (&cluster.plan, (seq, node.executor().time()));
+        let known = node.executor().seq().number() == seq;
+        let liars = plan.fault_model.may_lie();
+        let bounded = liars && plan.upgrades.made_with >= 4 && node.level() >= 4;
+        // After a restart it comes to borders that it has passed before.
+        match std::mem::replace(&mut self.standings[who].border, known.then_some(here)) {
+            Some(before) if bounded && before.0 < seq => {
+                borders::judge(&name(who, plan.replicas), plan, before, here)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A file is durable under its name: the same border's file of another replica has the same bytes, if both wrote it in the usual
+    /// way.
+    pub(super) fn file(
+        &mut self,
+        (name, who): (&str, usize),
+        keeping: &Keeping,
+        file: &Published,
+        reports: &[Report],
+    ) {
+        let usual = reports.iter().find_map(|report| match report {
+            Report::Written { seq, instead: None, .. } => Some(seq.number()),
+            _ => None,
+        });
+        let usual = usual.filter(|seq| keeping.installs != Some(*seq) && !keeping.strange.contains(seq));
+        if usual.is_some_and(|seq| !self.standings[who].may_be_wrong(seq)) {
+            let found = self.checkpoints.file(name, file);
+            self.note(found);
+        }
+    }
+
+    /// Its keeper knows the digest of a border.
+    pub(super) fn kept(&mut self, (name, who): (&str, usize), report: &Report) {
+        if let Report::Digest { seq, digest, .. } | Report::Written { seq, digest, .. } = report
+            && !self.standings[who].may_be_wrong(seq.number())
+        {
+            let found = self.checkpoints.digest(name, seq.number(), *digest);
+            self.note(found);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The operator of the cluster: looks at it, and says what whoever leads is to be asked, which replicas join and whose disk is lost.
+
+use super::MS;
+use super::cluster::{Cluster, id, place};
+use crate::plan::Change;
+use crate::replica::{Join, incarnation};
+use bytes::Bytes;
+use quorate_node::Node;
+use quorate_types::{Digest, MembershipId, ReplicaId, Seq};
+use quorate_wire::{
+    FRAME_HEADER, FrameKind, MemberRequest, MemberRole, Membership, OutFrame, StateMessage,
+    instances_request, upgrade_request,
+};
+
+/// What a replica is asked.
+pub(super) type Request = (FrameKind, Bytes);
+
+/// A frame as a request.
+fn request(frame: &OutFrame) -> Request {
+    (frame.kind(), Bytes::from(frame.to_vec()).slice(FRAME_HEADER..))
+}
+
+/// To hand over to a replica; 0: to any.
+pub(super) fn transfer(to: u16) -> Request {
+    (FrameKind::TransferRequest, Bytes::copy_from_slice(&to.to_le_bytes()))
+}
+
+/// For the highest level that there is.
+pub(super) fn raise() -> Request {
+    request(&upgrade_request(0))
+}
+
+/// For another number of instances.
+pub(super) fn instances(count: u16) -> Request {
+    request(&instances_request(count))
+}
+
+/// For a border after this seq.
+pub(super) fn border(after: u64) -> Request {
+    request(&StateMessage::WantBorder { seq: Seq::new(after), digest: Digest::new([0; 32]) }.frame())
+}
+
+/// What the operator does about members.
+#[derive(Debug)]
+pub(super) enum Act {
+    /// Asks a replica, once the process of another one that joins will start.
+    Ask { whom: usize, what: MemberRequest, joins: Option<(usize, Join)> },
+    /// Takes a replica's disk away.
+    LoseDisk { whose: usize },
+}
+
+impl Act {
+    /// What is asked, as a request.
+    pub(super) fn request(what: &MemberRequest) -> Request {
+        request(&what.frame())
+    }
+}
+
+/// What the operator remembers.
+#[derive(Debug, Default)]
+pub(super) struct Operator {
+    /// The highest number of a membership that was asked for.
+    asked: u64,
+    /// Until then nothing is asked.
+    quiet_until: u64,
+}
+
+impl Operator {
+    /// A change of members is due; `pick` says whom it is about. Nothing if it can not be done now.
+    pub(super) fn change(&mut self, cluster: &Cluster, now: u64, what: Change, pick: u16) -> Option<Act> {
+        let leader = cluster.leader();
+        let node = cluster.node(leader).filter(|_| now >= self.quiet_until)?;
+        let (current, pick) = (cluster.membership_of(node), usize::from(pick));
+        let any = |list: &[ReplicaId]| list.get(pick.checked_rem(list.len()).unwrap_or(0)).copied();
+        let of = |role: MemberRole| -> Vec<ReplicaId> {
+            current.members().iter().filter(|m| m.role == role).map(|m| m.replica).collect()
+        };
+        let (voters, learners) = (of(MemberRole::Voter), of(MemberRole::Learner));
+        let all: Vec<ReplicaId> = current.members().iter().map(|member| member.replica).collect();
+        let mut joins = None;
+        let what = match what {
+            Change::Add => {
+                let who = joiner(cluster, &current)?;
+                let join = || Join { number: current.number().next(), members: all };
+                joins = cluster.replicas[who].join.is_none().then(|| (who, join()));
+                let address = format!("r{}:1", who + 1);
+                MemberRequest::Add { replica: id(who), address, incarnation: incarnation(id(who)) }
+            }
+            Change::Promote => MemberRequest::Promote(any(&learners)?),
+            Change::Remove => MemberRequest::Remove(any(&all)?),
+            Change::Replace => {
+                let lost: Vec<ReplicaId> =
+                    voters.iter().copied().filter(|id| is_lost(cluster, *id)).collect();
+                let old = any(&lost).or_else(|| any(&voters))?;
+                MemberRequest::Replace { old, new: any(&learners)? }
+            }
+            Change::Move => {
+                let replica = any(&all)?;
+                let address = format!("r{}:{}", replica.number(), now / MS % 60_000 + 2);
+                MemberRequest::Move { replica, address }
+            }
+            Change::LoseDisk => return self.lose_disk(cluster, now, pick),
+        };
+        self.asked = self.asked.max(current.number().number() + 1);
+        Some(Act::Ask { whom: leader, what, joins })
+    }
+
+    /// A voter's disk is lost for good, if a majority is left whatever is under way: nothing may be.
+    fn lose_disk(&mut self, cluster: &Cluster, now: u64, pick: usize) -> Option<Act> {
+        // Who is asked for changes may have been removed, and not know.
+        let voters: Vec<ReplicaId> = cluster.membership_of(cluster.foremost()?).voters().collect();
+        let lost = voters.iter().filter(|id| is_lost(cluster, **id)).count();
+        let who = voters.get(pick.checked_rem(voters.len()).unwrap_or(0)).copied();
+        let whose = who.map(place).filter(|_| (lost + 1) * 2 < voters.len())?;
+        let nodes = || voters.iter().filter_map(|id| cluster.node(place(*id)));
+        let asked = self.asked.max(MembershipId::FIRST.number());
+        let settled = |node: &Node| {
+            let number = cluster.membership_of(node).number().number();
+            node.change().is_none()
+                && number == asked
+                && node.has_begun()
+                && node.executor().seq().number() > 0
+        };
+        let there = nodes().count() + lost == voters.len();
+        if !there || !nodes().all(settled) || cluster.replicas[whose].halt.is_some() {
+            return None;
+        }
+        // A leader must have noticed before it is asked for anything.
+        let (_, _, election_max) = cluster.plan.timing;
+        self.quiet_until = now + election_max * 4 * MS;
+        Some(Act::LoseDisk { whose })
+    }
+}
+
+/// Whether a replica stopped for good.
+fn is_lost(cluster: &Cluster, id: ReplicaId) -> bool {
+    cluster.replicas[place(id)].halt.is_some()
+}
+
+/// A replica that is to join.
+fn joiner(cluster: &Cluster, current: &Membership) -> Option<usize> {
+    let mut spares = cluster.plan.founders..cluster.plan.replicas;
+    let fresh = spares.clone().find(|who| cluster.replicas[*who].join.is_none());
+    fresh.or_else(|| spares.find(|who| current.get(id(*who)).is_none()))
+}
