@@ -111,7 +111,8 @@ impl Course {
             cluster.plan.log.sync == SyncMode::Memory || log.durable == log.appended
         };
         let mut running = current.iter().filter(|who| cluster.node(**who).is_some());
-        let rested = |who: &usize| cluster.replicas[*who].keeping.rested && judge.corrupt(*who).is_none();
+        let rested =
+            |who: &usize| cluster.replicas[*who].keeping.is_rested() && judge.corrupt(*who).is_none();
         let all_rested = running.all(rested);
         let asks = self.looks.is_multiple_of(5) && states.iter().all(|(_, status)| border(status) <= after);
         self.looks += 1;

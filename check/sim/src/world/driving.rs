@@ -49,7 +49,7 @@ impl World {
         config.level = level;
         match replica.recover(plan, config, self.course.is_healed()) {
             Ok(()) => {}
-            Err(NoStart::Full | NoStart::Interrupted) => {
+            Err(NoStart::Full | NoStart::Interrupted { .. }) => {
                 return self.time.after(300 * MS, Event::Start { who, life });
             }
             Err(NoStart::Halt(halt)) => return self.halted(who, halt),
@@ -338,19 +338,19 @@ impl World {
             Effect::FrameLimit { conn, bytes } => self.processes.set_frame_limit(who, conn, bytes),
             Effect::Keep(work) => self.keep(who, work),
             Effect::Release(version) => drop(version),
-            Effect::Scrub(scrub) => replica.side.push_back(SideJob::Scrub(scrub)),
+            Effect::Scrub(scrub) => replica.storage.help(SideJob::Scrub(scrub)),
             Effect::RemoveSegments(segments) => {
                 self.time.note(Level::Events, Some(who), "trim", || format!("segments {segments:?}"));
-                replica.side.push_back(SideJob::Remove(segments));
+                replica.storage.help(SideJob::Remove(segments));
             }
             Effect::Disk(work) => {
                 self.time.note(Level::All, Some(who), "disk", || format!("{work:?}"));
-                replica.submit(work);
+                replica.storage.submit(work);
             }
             Effect::Load { load, places } => {
                 let count = places.len();
                 self.time.note(Level::All, Some(who), "load", || format!("{load}: {count} records"));
-                replica.side.push_back(SideJob::Load(load, places));
+                replica.storage.help(SideJob::Load(load, places));
             }
             Effect::Status { .. } | Effect::Audit { .. } | Effect::Address { .. } => {}
             Effect::Event(event) => {
@@ -395,12 +395,12 @@ impl World {
     /// one of them.
     fn note_border(&mut self, who: usize, seq: u64) {
         let many = self.cluster.plan.instances > 1 || self.cluster.plan.resizes;
-        if !many || self.cluster.replicas[who].keeping.knows_border(seq) {
+        if !many || self.cluster.replicas[who].keeping.record.knows_border(seq) {
             return;
         }
         for replica in &mut self.cluster.replicas {
             if let Some(node) = &replica.node {
-                replica.keeping.border_comes(seq, node.status().log.position);
+                replica.keeping.record.border_comes(seq, node.status().log.position);
             }
         }
     }
@@ -410,11 +410,11 @@ impl World {
 impl World {
     /// What a replica sends, if it sends it: in place of parts of its checkpoints perhaps something else.
     fn perhaps_lie(&mut self, who: usize, frame: OutFrame) -> Option<OutFrame> {
-        let Replica { keeping, rng, .. } = &mut self.cluster.replicas[who];
+        let Replica { keeping, storage, .. } = &mut self.cluster.replicas[who];
         let Some(lie) = keeping.lie.filter(|_| frame.kind() == FrameKind::State) else { return Some(frame) };
         let payload = Bytes::from(frame.to_vec()).slice(FRAME_HEADER..);
         let Ok(mut message) = StateMessage::decode(payload) else { return Some(frame) };
-        match twist(lie, &mut message, rng) {
+        match twist(lie, &mut message, storage.rng()) {
             Twisted::Not => return Some(frame),
             Twisted::Gone => return None,
             Twisted::Wrong => {}

@@ -9,7 +9,7 @@ use crate::replica::{Replica, Side};
 use crate::trace::Level;
 use quorate_log::SyncMode;
 use quorate_node::{Input, KeeperWork};
-use quorate_state::checkpoint::{Job, Report, Step};
+use quorate_state::checkpoint::{Job, Report};
 use quorate_types::Halt;
 use quorate_wire::{FRAME_HEADER, Frame, FrameKind, Hello, Role};
 
@@ -115,17 +115,20 @@ impl World {
                 if !self.cluster.others_have_begun(who) => {}
             Fault::Lose { who } => self.lose_disk(who),
             Fault::Rot { who, part } => {
-                self.cluster.replicas[who].rot(segment_bytes, part);
+                self.cluster.replicas[who].storage.rot(segment_bytes, part);
                 self.crash(who, false, SOON);
             }
             Fault::Disk(DiskFault::OldBlock { who, part }) => {
-                if let Some((segment, sectors)) = self.cluster.replicas[who].go_back(segment_bytes, part) {
+                let replica = &mut self.cluster.replicas[who];
+                if let Some((segment, sectors)) = replica.storage.go_back(segment_bytes, part) {
                     let text = || format!("segment {segment}, {sectors:?}");
                     self.time.note(Level::Events, Some(who), "old", text);
                 }
                 self.crash(who, false, SOON);
             }
-            Fault::Disk(DiskFault::FailedSync { who, .. }) => self.cluster.replicas[who].fails_sync = true,
+            Fault::Disk(DiskFault::FailedSync { who, .. }) => {
+                self.cluster.replicas[who].storage.fail_sync(true)
+            }
             Fault::RotCheckpoint { who, part, sector, restart } => {
                 let file = self.cluster.replicas[who].keeping.files.rot(part, sector);
                 self.time.note(Level::Events, Some(who), "rot", || format!("{file:?}"));
@@ -363,7 +366,7 @@ impl World {
         let plan = &self.cluster.plan;
         let takes = if plan.is_fast(who) { (1, 1) } else { plan.disk };
         let life = self.processes.life(who);
-        let (writer, helper) = self.cluster.replicas[who].begin_disk_work(takes);
+        let (writer, helper) = self.cluster.replicas[who].storage.begin(takes);
         if let Some(wait) = writer {
             self.time.after(wait, Event::Disk { who, life });
         }
@@ -385,7 +388,8 @@ impl World {
             self.cluster.replicas[who].held.0 = true;
             return;
         }
-        let Some(done) = self.cluster.replicas[who].end_writing() else { return self.sync_failed(who) };
+        let done = self.cluster.replicas[who].storage.end_writing();
+        let Some(done) = done else { return self.sync_failed(who) };
         self.time.mix(&[who as u64, done.len() as u64]);
         for arrival in done {
             self.processes.arrive(who, arrival, &mut self.time);
@@ -409,7 +413,7 @@ impl World {
             return;
         }
         let replica = &mut self.cluster.replicas[who];
-        match replica.end_side(self.cluster.plan.log.segment_bytes) {
+        match replica.storage.end_helping(self.cluster.plan.log.segment_bytes) {
             None => return,
             Some(Side::Removed) if replica.keeping.is_trapped(Phase::TrimLog) => return self.spring(who),
             Some(Side::Removed) => {}
@@ -420,12 +424,11 @@ impl World {
 
     /// Lets the keeper begin with what waits.
     pub(super) fn run_keeper(&mut self, who: usize) {
-        let Replica { keeping, rng, .. } = &mut self.cluster.replicas[who];
-        if !keeping.is_engaged() {
-            keeping.begin();
+        let Replica { keeping, storage, .. } = &mut self.cluster.replicas[who];
+        if keeping.begin() {
             let (low, high) = self.cluster.plan.keeping;
             let life = self.processes.life(who);
-            self.time.after(rng.range(low, high), Event::Keep { who, life });
+            self.time.after(storage.rng().range(low, high), Event::Keep { who, life });
         }
     }
 
@@ -439,7 +442,7 @@ impl World {
             return;
         }
         let keeping = &mut self.cluster.replicas[who].keeping;
-        let Some((step, reports)) = keeping.step() else { return };
+        let Some(reports) = keeping.step() else { return };
         let published = keeping.files.take_published();
         if keeping.files.take_death() {
             return self.spring(who);
@@ -447,7 +450,7 @@ impl World {
         self.time.mix(&[who as u64, reports.len() as u64, published.len() as u64]);
         let (lies, name) = (self.cluster.plan.is_liar(who), self.time.name(who));
         for file in published.iter().filter(|_| !lies) {
-            self.judge.file((&name, who), keeping, file, &reports);
+            self.judge.file((&name, who), &keeping.record, file, &reports);
         }
         for report in reports {
             self.time.note(Level::All, Some(who), "kept", || format!("{report:?}"));
@@ -459,12 +462,9 @@ impl World {
             }
             self.processes.arrive(who, Arrival::Kept(report), &mut self.time);
         }
-        keeping.idle = step == Step::Idle;
-        if !keeping.is_engaged() {
-            return self.run_keeper(who);
-        }
-        keeping.rested = true;
-        if self.processes.set_waits(who, false) {
+        if !keeping.rests() {
+            self.run_keeper(who);
+        } else if self.processes.set_waits(who, false) {
             self.processes.wake(who, &mut self.time);
         }
     }

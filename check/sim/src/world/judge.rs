@@ -20,7 +20,7 @@ use crate::checks::{Failure, acked, asked, borders, leases, progress};
 use crate::client::{Client, Done};
 use crate::files::Published;
 use crate::plan::Plan;
-use crate::replica::{Keeping, corrupt_since};
+use crate::replica::{Record, corrupt_since};
 use crate::service::{Row, Told};
 use crate::timeline::Timeline;
 use crate::trace::{Level, name};
@@ -356,7 +356,7 @@ impl Judge {
     pub(super) fn file(
         &mut self,
         (name, who): (&str, usize),
-        keeping: &Keeping,
+        record: &Record,
         file: &Published,
         reports: &[Report],
     ) {
@@ -364,7 +364,7 @@ impl Judge {
             Report::Written { seq, instead: None, .. } => Some(seq.number()),
             _ => None,
         });
-        let usual = usual.filter(|seq| keeping.installs != Some(*seq) && !keeping.strange.contains(seq));
+        let usual = usual.filter(|seq| record.is_usual(*seq));
         if usual.is_some_and(|seq| !self.standings[who].may_be_wrong(seq)) {
             let found = self.checkpoints.file(name, file);
             self.note(found);

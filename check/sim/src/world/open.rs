@@ -3,7 +3,7 @@
 use super::cluster::Cluster;
 use super::judge::Judge;
 use crate::checks::{Failure, checkpoints};
-use crate::replica::{Replica, SideJob};
+use crate::replica::Replica;
 use crate::trace::name;
 use quorate_log::SyncMode;
 use quorate_node::{CheckpointStatus, Node};
@@ -68,7 +68,7 @@ impl Cluster {
             status.checkpoints.last_seq,
             status.checkpoints.agreed_seq,
             state_of(&status.checkpoints, corrupt),
-            replica.keeping.idle
+            replica.keeping.is_idle()
         )
     }
 
@@ -89,21 +89,13 @@ impl Cluster {
             return Ok(());
         }
         let size = self.plan.log.segment_bytes;
-        let first = replica.disk.segments().first().map_or(0, |first| first * size);
-        // What is being deleted is as good as gone.
-        let going = replica.side.iter().filter_map(|job| match job {
-            SideJob::Remove(segments) => Some(segments.end * size),
-            _ => None,
-        });
-        let first = going.fold(first, u64::max);
-        let before = replica.keeping.written.iter().rev().nth(1).map_or(0, |(_, position)| *position);
         // Of several instances each has what it decided ahead of the global log in its own log already.
         let ahead = if self.plan.instances > 1 || self.plan.resizes { 128 << 10 } else { 0 };
         checkpoints::trimmed(
             &name(who, self.plan.replicas),
-            first,
+            replica.storage.log_begins(size),
             node.status().log.position,
-            before,
+            replica.keeping.record.last_but_one(),
             3 * size + (64 << 10) + ahead,
         )
     }
