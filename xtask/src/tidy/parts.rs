@@ -1,5 +1,6 @@
 //! A type that is stepped is a part: it owns few fields, and what it does stands in few files. What is larger has methods that write each
-//! other's fields, and nobody can say what one of them may touch. Stages and the node are looked at (`path/`, `host/node`).
+//! other's fields, and nobody can say what one of them may touch. Stages, the node and the simulator are looked at (`path/`, `host/node`,
+//! `check/sim`).
 
 use super::models::is_test;
 use super::repo::Repo;
@@ -82,10 +83,10 @@ fn judge(repo: &Repo, still: &[(&str, &str, usize, usize)], out: &mut Findings) 
     }
 }
 
-/// The package of a stage's or the node's source file.
+/// The package of a source file of a stage, the node or the simulator.
 fn package(path: &str) -> Option<&str> {
     let (package, _) = path.split_once("/src/")?;
-    (package.starts_with("path/") || package == "host/node").then_some(package)
+    (package.starts_with("path/") || ["host/node", "check/sim"].contains(&package)).then_some(package)
 }
 
 fn read(path: &str, package: &str, code: &str, types: &mut BTreeMap<(String, String), Type>) {

@@ -19,6 +19,7 @@ fn a_part_has_few_fields() {
     one(&found(&[], &[("path/9-nine/src/lib.rs", &part(16))]), "Part is stepped and has 16 fields");
     let plain = part(16).replace("fn step", "fn look");
     assert!(found(&[], &[("path/9-nine/src/lib.rs", &plain)]).is_empty(), "it is not stepped");
+    one(&found(&[], &[("check/sim/src/world.rs", &part(16))]), "Part is stepped and has 16 fields");
     assert!(found(&[], &[("front/nine/src/lib.rs", &part(16))]).is_empty(), "it is no stage");
 }
 
