@@ -47,11 +47,6 @@ impl Holder {
         self.name().client_id(own)
     }
 
-    /// Whether that can be an id of a client of this holder: of names that agree in its upper bits one alone made it.
-    pub fn may_own(&self, client: ClientId) -> bool {
-        self.name().may_own(client)
-    }
-
     /// Whether a client of this holder made that id, with this number of its own.
     pub fn made(&self, client: ClientId, own: ClientId) -> bool {
         planted("ids-unproven") || self.client_id(own) == client
@@ -97,11 +92,6 @@ impl Name {
         }
         let low = digest.as_bytes().first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         ClientId::new(self.space() << CLIENT_BITS | low & ((1 << CLIENT_BITS) - 1))
-    }
-
-    /// Whether that can be an id of a client of this name.
-    pub fn may_own(&self, client: ClientId) -> bool {
-        client.number() >> CLIENT_BITS == self.space()
     }
 
     /// FNV-1a, folded to the upper bits. It need not withstand malice: who made an id is shown otherwise.

@@ -119,10 +119,6 @@ pub const BUGS: &[Bug] = &[
     bug("merge-noop-counted-twice", "a no-op counts slots again that records before it stand for"),
     bug("merge-jump-resets-one", "an instance forgets what it decided behind an installed checkpoint"),
     bug(
-        "further-links-only",
-        "a replica with several lanes has no way to a program that takes one connection",
-    ),
-    bug(
         "merge-border-off-by-one",
         "a replica that starts again takes a border of the number of instances for one slot later",
     ),

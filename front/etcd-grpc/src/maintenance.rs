@@ -1,8 +1,8 @@
 //! The maintenance service: status, hashes, snapshots and who leads; and gRPC's own question for health.
 
 use crate::auth::asker;
-use crate::backend::{Backend, Done};
-use crate::errors::{FAILED_PRECONDITION, Refusal};
+use crate::backend::Backend;
+use crate::errors::Refusal;
 use crate::header::{Header, member_number};
 use crate::operator::Operator;
 use crate::pb::etcdserverpb::alarm_request::AlarmAction;
@@ -16,7 +16,6 @@ use crate::pb::health::health_check_response::ServingStatus;
 use crate::pb::health::health_server::Health;
 use crate::pb::health::{HealthCheckRequest, HealthCheckResponse};
 use crate::saved;
-use bytes::Bytes;
 use prost::Message as _;
 use quorate_etcd::{AuthQuery, Command, EtcdError, HashPage, HashQuery, Query, proto};
 use quorate_kit::{Backups, Look};
@@ -29,9 +28,6 @@ use tonic::{Request, Response, Status};
 
 /// The version of etcd whose interface this is; clients look at it.
 pub(crate) const VERSION: &str = "3.6.0";
-
-/// What is said where alarms can't be set yet.
-const TOO_OLD: &str = "alarms can be set from feature level 4 on: see `quorate upgrade status`";
 
 #[derive(Clone)]
 pub(crate) struct MaintenanceService {
@@ -58,13 +54,7 @@ impl MaintenanceService {
 
     /// Those that clients set, and the members whose disks are full.
     async fn alarms(&self) -> Result<(i64, Vec<AlarmMember>), Status> {
-        let done = match self.backend.read_here(&Query::Alarms).await {
-            // Below the feature level of alarms none are set.
-            Err(refusal) if refusal == EtcdError::Malformed.into() => {
-                self.backend.look(&Query::Size).await.map(|done| Done { body: Bytes::new(), ..done })
-            }
-            done => done,
-        }?;
+        let done = self.backend.read_here(&Query::Alarms).await?;
         let mut alarms = alarms_of(&done.body)?;
         let seen = self.look.now().await.unwrap_or_default();
         for alarm in seen.full.iter().map(|replica| self.without_space(*replica)) {
@@ -121,10 +111,7 @@ impl Maintenance for MaintenanceService {
         self.allow(&request, AuthQuery::IsRoot).await?;
         let asker = self.backend.on_behalf_of(asker(&request));
         // A full disk ends by itself when there is room: of those there is nothing to clear.
-        let done = asker.order(Command::Alarm, message.encode_to_vec().into()).await.map_err(|refusal| {
-            let is_old = refusal == EtcdError::Malformed.into();
-            if is_old { Refusal::new(FAILED_PRECONDITION, TOO_OLD) } else { refusal }
-        })?;
+        let done = asker.order(Command::Alarm, message.encode_to_vec().into()).await?;
         let alarms = alarms_of(&done.body)?;
         Ok(Response::new(AlarmResponse { header: self.header.message(done.revision), alarms }))
     }

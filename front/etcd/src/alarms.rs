@@ -11,9 +11,6 @@ use crate::space::Meta;
 use quorate_execute::Store;
 use quorate_types::planted;
 
-/// From this feature level on alarms can be set.
-pub(crate) const WITH_ALARMS: u32 = 4;
-
 /// The part of the store in which they lie: the kind, then the member.
 const ALARM: u8 = b'A';
 const NOSPACE: i64 = 1;

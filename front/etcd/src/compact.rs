@@ -3,7 +3,7 @@
 //! The command only notes the revision; sweeping follows a bounded number of entries at each batch, so that no command waits for all of
 //! it. Every entry below the revision is looked at once: the entry before it of the same key goes, and a deletion goes itself. The
 //! revision's own entries stay until the next compaction, since a watch may begin there; deletions, too, as in etcd. What was before
-//! them goes, from feature level 4 on: nobody may ask for it.
+//! them goes: nobody may ask for it.
 //! What is swept can't be asked for, so how far sweeping is shows nowhere.
 //! Tests: `tests/all/edges.rs`, `tests/all/store.rs`.
 
@@ -14,8 +14,6 @@ use quorate_types::planted;
 
 /// So many entries are looked at with each batch.
 const STEPS: usize = 1000;
-/// From this feature level on what was before the revision's own entries goes.
-const WITH_OWN_ENTRIES: u32 = 4;
 
 /// `Compact`.
 pub(crate) fn compact(meta: &mut Meta, revision: i64) -> Result<(), EtcdError> {
@@ -34,12 +32,12 @@ pub(crate) fn compact(meta: &mut Meta, revision: i64) -> Result<(), EtcdError> {
 }
 
 /// Looks at the next entries. Gives whether that changed anything of the numbers.
-pub(crate) fn sweep(store: &mut Store, meta: &mut Meta, level: u32, buffer: &mut Vec<u8>) -> bool {
+pub(crate) fn sweep(store: &mut Store, meta: &mut Meta, buffer: &mut Vec<u8>) -> bool {
     if !meta.is_sweeping() {
         return false;
     }
     let end = Place { main: meta.compacted, sub: 0 };
-    let own = level >= WITH_OWN_ENTRIES && !planted("sweep-before-revision");
+    let own = !planted("sweep-before-revision");
     let stop = Place { main: end.main + i64::from(own), sub: 0 };
     let (start, stop) = (meta.swept.key(), stop.key());
     let looked: Vec<Step> = store

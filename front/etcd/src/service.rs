@@ -62,7 +62,7 @@ pub enum Command {
     LeaseTimeToLive = 136,
     /// Where a member listens for clients: its number in field 1, the addresses in fields 2.
     Announce = 137,
-    /// `AlarmRequest` that sets or clears one. From feature level 4 on.
+    /// `AlarmRequest` that sets or clears one.
     Alarm = 138,
     /// `AuthEnableRequest`.
     AuthEnable = 140,
@@ -116,11 +116,10 @@ impl Command {
         Self::RoleRevokePermission,
     ];
 
-    /// What programs of levels before did not know is no command there: all replicas must answer alike.
-    fn split(bytes: &[u8], level: u32) -> Option<(Self, &[u8])> {
+    fn split(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (first, message) = bytes.split_first()?;
         let command = Self::ALL.into_iter().find(|command| *command as u8 == *first)?;
-        (command != Self::Alarm || level >= alarms::WITH_ALARMS).then_some((command, message))
+        Some((command, message))
     }
 
     /// How a command begins, before its message.
@@ -179,7 +178,7 @@ pub enum Query<'a> {
     Announced,
     /// Several queries, encoded, of one moment. The answer has their replies, each as a string.
     Many(&'a [Vec<u8>]),
-    /// Alarms that clients set. From feature level 4 on.
+    /// Alarms that clients set.
     Alarms,
     /// About users and roles.
     Auth(AuthQuery<'a>),
@@ -217,7 +216,7 @@ impl<'a> Query<'a> {
         }
     }
 
-    fn decode(bytes: &'a [u8], level: u32) -> Option<Self> {
+    fn decode(bytes: &'a [u8]) -> Option<Self> {
         let (kind, rest) = bytes.split_first()?;
         match kind {
             193 => RangeQuery::decode(rest).map(Self::Range),
@@ -227,7 +226,7 @@ impl<'a> Query<'a> {
             197 => HashQuery::decode(rest).map(Self::Hash),
             198 => Some(Self::Size),
             199 => Some(Self::Announced),
-            210 if level >= alarms::WITH_ALARMS => Some(Self::Alarms),
+            210 => Some(Self::Alarms),
             kind => AuthQuery::decode(*kind, rest).map(Self::Auth),
         }
     }
@@ -328,8 +327,7 @@ impl Etcd {
     ) {
         let mut body = std::mem::take(&mut self.buffers.body);
         body.clear();
-        let split =
-            Who::split(command).and_then(|(who, rest)| Some((who, Command::split(rest, ctx.level())?)));
+        let split = Who::split(command).and_then(|(who, rest)| Some((who, Command::split(rest)?)));
         let done = match split {
             None => Err(EtcdError::Malformed),
             Some((_, (_, message))) if message.len() > self.config.request_bytes_max => {
@@ -411,7 +409,7 @@ impl Etcd {
             return self.answer_many(store, meta, queries, ctx, room, body);
         }
         let (who, query) = Who::split(query).ok_or(EtcdError::Malformed)?;
-        let query = Query::decode(query, ctx.level()).ok_or(EtcdError::Malformed)?;
+        let query = Query::decode(query).ok_or(EtcdError::Malformed)?;
         let caller = Caller::find(store, meta, who, ctx.time());
         match query {
             Query::Range(query) => {
@@ -662,7 +660,7 @@ impl ObjectService for Etcd {
     /// Deletes, compaction and the end of leases.
     fn frees(&self, command: &[u8]) -> bool {
         matches!(
-            Who::split(command).and_then(|(_, command)| Command::split(command, 0)),
+            Who::split(command).and_then(|(_, command)| Command::split(command)),
             Some((Command::DeleteRange | Command::Compact | Command::LeaseRevoke, _))
         )
     }
@@ -684,7 +682,7 @@ impl ObjectService for Etcd {
             }
             writer.finish();
         }
-        compact::sweep(store, &mut meta, ctx.level(), &mut self.buffers.key);
+        compact::sweep(store, &mut meta, &mut self.buffers.key);
         self.finish(store, &before, &meta);
     }
 

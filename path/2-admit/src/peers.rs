@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use quorate_types::{
-    ClientId, ClusterId, Holder, Identity, Incarnation, InstanceId, MembershipId, Reject, ReplicaId, planted,
+    ClusterId, Holder, Identity, Incarnation, InstanceId, MembershipId, Reject, ReplicaId, planted,
 };
 use quorate_wire::{FORMAT_MAX, FORMAT_MIN, Hello, Refusal, RefusalReason, Role, Verified};
 use std::collections::{BTreeMap, BTreeSet};
@@ -203,27 +203,9 @@ pub enum ServedByReplicas {
     ClientsAndOperators,
 }
 
-/// What clients show of their ids.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ids {
-    /// Programs of clients may be from before they showed more: the bits that follow from the name alone.
-    Named,
-    /// The number of their own from which they were made: two names that agree in those bits have no id in common.
-    Proven,
-}
-
-impl Ids {
-    fn are_of(self, client: ClientId, own: ClientId, holder: &Holder) -> bool {
-        match self {
-            Self::Named => holder.may_own(client),
-            Self::Proven => holder.made(client, own),
-        }
-    }
-}
-
 /// Checks that somebody comes as who its certificate says it is. Without one the word of whoever connects is taken: such connections
 /// exist only where the configuration says `plain`.
-/// `me` is this replica, `served` says for whom the others may come, beside themselves, and `ids` what clients show.
+/// `me` is this replica, and `served` says for whom the others may come, beside themselves.
 ///
 /// # Errors
 /// The refusal to send back.
@@ -232,7 +214,6 @@ pub fn check_identity(
     identity: Option<&Identity>,
     me: ReplicaId,
     served: ServedByReplicas,
-    ids: Ids,
 ) -> Result<(), Refusal> {
     let Some(identity) = identity else { return Ok(()) };
     let other = matches!(identity.holder, Holder::Replica(replica) if replica != me);
@@ -255,7 +236,7 @@ pub fn check_identity(
             )
         }
         // Operators may look at what clients see. A replica that serves another protocol is a client for those it serves.
-        (Role::Client(client), holder) if ids.are_of(client, hello.own, holder) => return Ok(()),
+        (Role::Client(client), holder) if holder.made(client, hello.own) => return Ok(()),
         // So may it act for the operators of that protocol, once it knows that they are some.
         (Role::Admin, Holder::Admin(_) | Holder::Replica(_)) => return Ok(()),
         (Role::Peer { replica, .. }, _) => (

@@ -12,9 +12,6 @@ use quorate_wire::BatchHeader;
 /// So far are the times of several leaders apart, at most.
 pub const LEADERS_APART: Span = Span::from_secs(1);
 
-/// Programs that can do this feature level know of bases.
-const BASES_FROM: u32 = 4;
-
 /// The moment at which a batch is executed, wherever and whenever that is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
@@ -57,7 +54,7 @@ impl Agreed {
 
     /// Whether batches say which agreed time their leaders knew.
     pub fn takes_bases(&self) -> bool {
-        self.many && self.level >= BASES_FROM
+        self.many
     }
 
     /// By how much what ends at a time ends later.

@@ -37,8 +37,6 @@ pub struct Bounds {
     pub liars: bool,
     /// Several leaders propose.
     pub many: bool,
-    /// And at times at a feature level that knows nothing of what keeps them together.
-    pub apart: bool,
     /// A time in which most replicas are down does not count if it is longer than this, in nanoseconds; nothing where members change.
     pub outage: Option<u64>,
 }
@@ -169,7 +167,7 @@ impl Times {
         let of_call = agreed - self.fastest(call, |leap| leap.until);
         self.least = Some(self.least.map_or(of_call, |least| least.min(of_call)));
         let shows = self.outages.shows(now, self.bounds.outage.unwrap_or(0));
-        if over > slack && !shows && !self.bounds.apart {
+        if over > slack && !shows {
             return Err(found("caught up by", over));
         }
         if !healed {

@@ -3,7 +3,6 @@
 use super::{Fault, MS, Plan};
 use crate::checks::time::Bounds;
 use crate::random::Rng;
-use quorate_wire::FEATURE_LEVEL;
 
 /// A machine stands still, and its clock with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +38,6 @@ impl Plan {
             drift: rates.fold(self.drift, u64::max),
             liars: self.fault_model.may_lie(),
             many,
-            apart: many && self.upgrades.made_with < FEATURE_LEVEL,
             outage: self.outage(),
         }
     }

@@ -24,9 +24,6 @@ pub(super) fn plan_upgrades(plan: &mut Plan, profile: &Profile) {
     let mut rng = Rng::of(plan.seed, 10);
     let (made_with, drawn) = (rng.range(1, u64::from(FEATURE_LEVEL)) as u32, rng.chance(200));
     let able = vec![FEATURE_LEVEL; plan.replicas];
-    // Members come and go where there are several instances from a level on, and so do instances.
-    let several = plan.instances > 1 && plan.replicas > plan.founders;
-    let made_with = if several || plan.resizes { FEATURE_LEVEL } else { made_with };
     plan.upgrades = Upgrades { made_with, able, raise_after: None, careless: false };
     let wanted = profile.faults && profile.upgrades.unwrap_or(drawn);
     if !wanted || plan.log.sync == SyncMode::Memory {

@@ -241,7 +241,7 @@ const SECOND: u64 = 1_000_000_000;
 
 fn times() -> Times {
     let outage = Some(2 * SECOND);
-    Times::new(Bounds { drift: 0, liars: false, many: false, apart: false, outage })
+    Times::new(Bounds { drift: 0, liars: false, many: false, outage })
 }
 
 /// Called at 1 s, executed at 2 s as of 1 s; at 4 s agreed time may be 4 s, and no more.

@@ -49,7 +49,6 @@ fn borders(seed: u64) {
     let mut plan = busy(seed, Some(Trick::Borders));
     plan.liars[0].who = 1;
     (plan.borders.interval_bytes, plan.borders.interval_bytes_max) = (32 << 20, 32 << 20);
-    plan.upgrades.made_with = 4;
     let (report, _) = took(plan);
     assert_eq!(report.failure, None, "seed {seed}");
 }

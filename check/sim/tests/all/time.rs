@@ -107,7 +107,7 @@ fn lag_with(seed: u64, trick: Trick) -> u64 {
 /// The same with two instances, of which one has all to do.
 fn lag_of_one_of_two(seed: u64, who: usize) -> u64 {
     let mut plan = steady(seed, Protocol::MOD_SMART, FaultModel::Byzantine);
-    (plan.instances, plan.clients, plan.upgrades.made_with) = (2, 1, 4);
+    (plan.instances, plan.clients) = (2, 1);
     plan.liars = vec![Liar { who, tricks: vec![Trick::OldBases], often: 1000, since: 0 }];
     lag(plan)
 }

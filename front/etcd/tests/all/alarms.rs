@@ -97,17 +97,6 @@ fn alarms_of_no_kind_and_those_that_are_not_set_change_nothing() {
     );
 }
 
-#[test]
-fn below_the_level_of_alarms_they_are_no_commands() {
-    let mut subject = Subject::new();
-    subject.level = 3;
-    assert_eq!(alarm(&mut subject, ACTIVATE, 1, NOSPACE), Err(EtcdError::Malformed));
-    assert_eq!(subject.ask(&Query::Alarms, ROOM), Err(EtcdError::Malformed));
-    assert_eq!(subject.service.objects().len(), 0, "as with programs that know none of it");
-    subject.level = 4;
-    assert_eq!(listed(&subject), vec![]);
-}
-
 #[cfg(planted)]
 #[test]
 #[ignore = "a bug is in force in the whole process: run it alone"]

@@ -205,9 +205,8 @@ fn members_announce_where_they_listen() {
 }
 
 /// Keys that had a value of so many bytes and lost it, all with one delete; then compacted at its revision.
-fn compacted_at_a_delete(level: u32, keys: usize, bytes: usize) -> Subject {
+fn compacted_at_a_delete(keys: usize, bytes: usize) -> Subject {
     let mut subject = Subject::new();
-    subject.level = level;
     for key in 0..keys {
         subject.put(&PutReq::new(format!("k{key:05}").as_bytes(), &vec![7; bytes])).expect("done");
     }
@@ -229,7 +228,7 @@ fn sweep(subject: &mut Subject) {
 #[test]
 fn a_compaction_at_a_delete_keeps_the_deletion_alone() {
     let (keys, bytes) = (2_500, 300);
-    let mut subject = compacted_at_a_delete(4, keys, bytes);
+    let mut subject = compacted_at_a_delete(keys, bytes);
     let revision = keys as i64 + 2;
     assert!(subject.service.objects().bytes() < (keys * bytes) as u64 / 2, "the values are gone");
     // A watch that begins there sees it, without what was before; and so does a range.
@@ -265,18 +264,6 @@ fn a_compaction_while_another_ones_own_entries_are_looked_at_misses_none() {
     subject.compact(deleted).expect("done");
     // Into the middle of the deletions.
     (0..4).for_each(|_| subject.pass(Span::from_millis(1), 1));
-    let next = subject.put(&PutReq::new(b"other", b"v")).expect("done").revision;
-    subject.compact(next).expect("done");
-    sweep(&mut subject);
-    assert_eq!(subject.service.objects().len(), 3, "the numbers, a head and its entry");
-}
-
-#[test]
-fn below_the_level_a_compaction_leaves_what_was_before_its_revision() {
-    let (keys, bytes) = (100, 300);
-    let mut subject = compacted_at_a_delete(3, keys, bytes);
-    assert!(subject.service.objects().bytes() > (keys * bytes) as u64, "as with programs before");
-    subject.level = 4;
     let next = subject.put(&PutReq::new(b"other", b"v")).expect("done").revision;
     subject.compact(next).expect("done");
     sweep(&mut subject);

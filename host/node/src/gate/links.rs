@@ -2,12 +2,12 @@
 //!
 //! A replica with several lanes dials each member once for each of them. The first connection makes the two known to each other and
 //! carries what is about the whole replica (state, room, membership, questions for no-ops); each further one carries the ordering
-//! messages of the instances of one lane, and is dialed when the first one stands. A program from before there were further ones refuses
-//! them; then the first one carries everything, as it does where there is one lane. An instance counts as connected to a member while the
-//! first connection stands in both directions, its own way there stands, and the way back did not break.
+//! messages of the instances of one lane, and is dialed when the first one stands. Where there is one lane the first one carries
+//! everything. An instance counts as connected to a member while the first connection stands in both directions, its own way there
+//! stands, and the way back did not break.
 //! Tests: links/tests.rs, check/sim.
 
-use quorate_types::{ConnId, Span, Time, planted};
+use quorate_types::{ConnId, Span, Time};
 use quorate_wire::Link;
 use std::collections::BTreeMap;
 
@@ -89,15 +89,12 @@ impl Line {
 #[derive(Debug)]
 pub(crate) struct Lines {
     list: Vec<Line>,
-    /// Whether the member takes further ones; unknown before it said so.
-    takes_further: Option<bool>,
 }
 
 impl Lines {
     /// As many as there are lanes.
     pub(crate) fn new(now: Time, lanes: u16) -> Self {
-        let list = (0..lanes.max(1)).map(|_| Line::new(now)).collect();
-        Self { list, takes_further: None }
+        Self { list: (0..lanes.max(1)).map(|_| Line::new(now)).collect() }
     }
 
     pub(crate) fn first(&self) -> &Line {
@@ -119,23 +116,12 @@ impl Lines {
 
     /// The one on which an instance's messages go.
     pub(crate) fn of(&self, at: usize) -> &Line {
-        let apart = self.takes_further != Some(false) || planted("further-links-only");
-        let link = if apart { lane_of(at, self.list.len() as u16) } else { 0 };
-        &self.list[usize::from(link)]
+        &self.list[usize::from(lane_of(at, self.list.len() as u16))]
     }
 
-    /// The member takes further ones, or does not; whether that is news.
-    pub(crate) fn takes(&mut self, further: bool) -> bool {
-        self.takes_further.replace(further) != Some(further)
-    }
-
-    /// How many of them may be dialed now: the further ones when the first one stands, one of them to begin with.
+    /// How many of them may be dialed now: the further ones when the first one stands.
     fn dialed(&self) -> usize {
-        match (self.first().ready(), self.takes_further) {
-            (None, _) | (_, Some(false)) => 1,
-            (Some(_), None) => self.list.len().min(2),
-            (Some(_), Some(true)) => self.list.len(),
-        }
+        if self.first().ready().is_some() { self.list.len() } else { 1 }
     }
 
     /// Those that may be dialed.
@@ -149,9 +135,8 @@ impl Lines {
         self.list[..self.dialed()].iter().filter_map(Line::due).min()
     }
 
-    /// The first one is gone, and the member that comes back may be another program.
+    /// The first one is gone, and with it the others.
     pub(crate) fn forget_further(&mut self, now: Time) {
-        self.takes_further = None;
         self.list[1..].iter_mut().for_each(|line| *line = Line::new(now));
     }
 

@@ -23,9 +23,6 @@ const DIAL_TIME: Span = Span::from_millis(2000);
 /// A refusal is not going to change soon.
 const REDIAL_REFUSED: Span = Span::from_millis(1000);
 
-/// Programs that can do this feature level take further connections. What they agree on does not depend on it.
-const FURTHER_LINKS: u32 = 2;
-
 /// Clients put together frames of up to 1 MiB, and no smaller ones where requests are small.
 const CLIENT_FRAME_MORE: usize = 2 << 20;
 
@@ -440,13 +437,12 @@ impl Peers {
         };
         let (who, served) = (self.identity(conn).map(|who| &**who), config.served_by_replicas);
         let me = config.members.me();
-        let ids = config.level.ids();
         let checked = hello
             .map_err(|text| Refusal {
                 reason: RefusalReason::NoHello,
                 text: format!("{text}: this port speaks Quorate's own protocol"),
             })
-            .and_then(|hello| check_identity(&hello, who, me, served, ids).map(|()| hello))
+            .and_then(|hello| check_identity(&hello, who, me, served).map(|()| hello))
             .and_then(|hello| config.members.check(&hello).map(|format| (format, hello)))
             .and_then(|(format, hello)| check_level(&hello, &config.level).map(|()| (format, hello)))
             .and_then(|(format, hello)| check_life(&hello, lives, &config.members).map(|()| (format, hello)))
@@ -497,10 +493,6 @@ impl Peers {
     fn room_for(&self, now: Time, conn: ConnId, hello: &Hello, config: &NodeConfig) -> Result<(), Refusal> {
         let too_many = |text| Refusal { reason: RefusalReason::TooMany, text };
         match hello.role {
-            // What behaves like a program from before there were further connections knows none of them.
-            Role::Peer { .. } if hello.link != Link::FIRST && config.level.highest < FURTHER_LINKS => {
-                return Err(Refusal { reason: RefusalReason::NoHello, text: "hello: role".into() });
-            }
             Role::Peer { replica, .. } if hello.link != Link::FIRST => {
                 let known = self.peers.get(&replica).is_some_and(|p| p.incoming.first.is_some());
                 if !known {
@@ -608,13 +600,6 @@ impl Peers {
                 Err(why) => Some(why.to_string()),
             },
             FrameKind::Refusal => match Refusal::decode(frame.payload) {
-                // A program that knows no further connections. The first one carries everything. Others say the same of a hello that came
-                // late, and take the next one.
-                Ok(Refusal { reason: RefusalReason::NoHello, .. })
-                    if link > 0 && !self.knows_further(replica) =>
-                {
-                    return self.on_no_further(now, conn, (replica, link), out);
-                }
                 Ok(refusal) => Some(refusal.text),
                 Err(why) => Some(why.to_string()),
             },
@@ -630,26 +615,6 @@ impl Peers {
         {
             peer.problem = Some(problem);
             out.event(Event::RefusedBy { replica, text });
-        }
-    }
-
-    /// Whether a member's program takes further connections, by the feature level that it named on the first one.
-    fn knows_further(&self, replica: ReplicaId) -> bool {
-        self.peers.get(&replica).is_some_and(|peer| peer.levels[1] >= FURTHER_LINKS)
-    }
-
-    fn on_no_further(
-        &mut self,
-        now: Time,
-        conn: ConnId,
-        (replica, link): (ReplicaId, u16),
-        out: &mut Effects,
-    ) {
-        self.remove(conn);
-        out.push(Effect::Close(conn));
-        self.redial_later(now, (replica, link), Some(REDIAL_REFUSED));
-        if self.peers.get_mut(&replica).is_some_and(|peer| peer.lines.takes(false)) {
-            self.changes.push(Change::Joined(replica));
         }
     }
 
@@ -681,8 +646,6 @@ impl Peers {
         if link == 0 {
             peer.levels[1] = welcome.feature_level;
             peer.problem = None;
-        } else {
-            peer.lines.takes(true);
         }
         if let Some(line) = peer.lines.get_mut(link) {
             line.outgoing = Outgoing::Ready(conn);

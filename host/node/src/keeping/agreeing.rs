@@ -7,7 +7,6 @@ use super::inout::{Facts, Installed, Out, Rest};
 use super::own::Own;
 use super::transfer::{Installing, Need, Why};
 use crate::effects::KeeperWork;
-use crate::reconfigure::WITH_FEW_BORDERS;
 use quorate_state::agreement::{Report as Said, Verdict};
 use quorate_state::checkpoint::{Image, Job, Kind, Place, Report};
 use quorate_state::transfer::{Answer, ServeInput};
@@ -34,7 +33,7 @@ impl Keeping {
         if self.borders.nears() {
             out.push(Out::CopyAhead);
         }
-        let bounded = self.config.may_lie && facts.level >= WITH_FEW_BORDERS;
+        let bounded = self.config.may_lie;
         match self.borders.executed(Executed { bytes, asks, bounded, time: facts.time }) {
             None => {}
             // What this replica has now is not what is agreed on: nobody needs a checkpoint of it.

@@ -71,7 +71,7 @@ pub(crate) struct Executed {
     pub(crate) bytes: u64,
     /// It asks for a border.
     pub(crate) asks: bool,
-    /// Whether asking has bounds: where replicas may lie, by the feature level that the cluster worked at.
+    /// Whether asking has bounds: where replicas may lie.
     pub(crate) bounded: bool,
     /// The agreed time after it.
     pub(crate) time: AgreedTime,

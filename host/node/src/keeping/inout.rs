@@ -34,7 +34,6 @@ impl Look<'_> {
             begun: first.has_started(),
             leader: first.leader(),
             instances: self.groups.len(),
-            level: self.config.level.cluster,
             delivered: self.engine.agreed().seq(),
             time: self.engine.agreed().time(),
             merged: self.engine.merge().seq(),
@@ -54,8 +53,6 @@ pub(crate) struct Facts {
     pub(crate) leader: Option<ReplicaId>,
     /// How many instances there are.
     pub(crate) instances: usize,
-    /// The feature level that the cluster works at.
-    pub(crate) level: u32,
     /// The last seq that was delivered to execution.
     pub(crate) delivered: Seq,
     /// The agreed time then.

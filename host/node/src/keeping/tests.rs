@@ -93,7 +93,6 @@ impl Alone {
             begun: true,
             leader: Some(r(2)),
             instances: 1,
-            level: 1,
             delivered: Seq::ZERO,
             time: AgreedTime::ZERO,
             merged: Seq::ZERO,

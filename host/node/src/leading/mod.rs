@@ -30,8 +30,6 @@ const SPREAD_AFTER_MAX: Span = Span::from_secs(64);
 const SPREAD_LAG_MAX: u64 = 4 << 20;
 /// A leader with a full disk hands over at most this often: leadership must not go round and round.
 const HAND_OVER_AGAIN: Span = Span::from_secs(30);
-/// Programs that can do this feature level are told whose leaders are heard. What they agree on does not depend on it.
-const TOLD_FROM: u32 = 4;
 
 /// What this part may know of the others.
 #[derive(Clone, Copy)]
@@ -279,8 +277,7 @@ impl Leading {
     }
 
     fn tell_sight_to(&self, member: ReplicaId, look: &Look<'_>, out: &mut Vec<Out>) {
-        let knows = look.gate.peers().level(member).is_some_and(|level| level >= TOLD_FROM);
-        if let Some(conn) = look.gate.peers().to(member).filter(|_| knows) {
+        if let Some(conn) = look.gate.peers().to(member) {
             out.push(Out::Tell { conn, frame: self.sights.told.frame() });
         }
     }

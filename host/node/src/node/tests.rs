@@ -20,8 +20,8 @@ use quorate_state::checkpoint::{Image, Job};
 use quorate_state::transfer::{FetchLimits, ServeLimits};
 use quorate_types::{AgreedTime, ClusterId, ConnId, Incarnation, MembershipId, ReplicaId, Span, Time, View};
 use quorate_wire::{
-    FORMAT_MAX, FRAME_HEADER, Frame, FrameKind, Hello, Member, MemberRole, Membership, Memberships, OutFrame,
-    Role, Welcome, members_frame,
+    FEATURE_LEVEL, FORMAT_MAX, FRAME_HEADER, Frame, FrameKind, Hello, Member, MemberRole, Membership,
+    Memberships, OutFrame, Role, Welcome, members_frame,
 };
 
 const CLUSTER: ClusterId = ClusterId::new(77);
@@ -145,15 +145,10 @@ impl Host {
 
     /// This replica dials another one, and is welcome.
     fn dials(&mut self, conn: ConnId, replica: ReplicaId) {
-        self.dials_on(conn, (replica, 0), 1);
-    }
-
-    /// The same on one of its links, and the other one names a feature level.
-    pub(crate) fn dials_on(&mut self, conn: ConnId, (replica, link): (ReplicaId, u16), feature_level: u32) {
-        self.step(Input::Dialed { conn, replica, link });
+        self.step(Input::Dialed { conn, replica, link: 0 });
         let welcome = Welcome {
             format: FORMAT_MAX,
-            feature_level,
+            feature_level: FEATURE_LEVEL,
             cluster: CLUSTER,
             replica,
             incarnation: life_of(replica),

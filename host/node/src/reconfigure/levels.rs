@@ -11,7 +11,6 @@
 
 use crate::gate::NODE;
 use bytes::Bytes;
-use quorate_admit::Ids;
 use quorate_log::Record;
 use quorate_types::{Halt, ReplicaId, Span, Time};
 use quorate_wire::{FEATURE_LEVEL, FEATURE_LEVEL_MIN, Hello, Refusal, RefusalReason, Role};
@@ -20,15 +19,6 @@ use quorate_wire::{FEATURE_LEVEL, FEATURE_LEVEL_MIN, Hello, Refusal, RefusalReas
 pub(crate) const LEVEL: u8 = 2;
 /// From this level on a checkpoint says at which level the cluster works.
 pub(crate) const IN_CHECKPOINTS: u32 = 2;
-
-/// From this level on the membership changes where there are several instances, and their number does.
-pub(crate) const WITH_INSTANCES: u32 = 3;
-
-/// From this level on borders that somebody asks for come only so often, where replicas may lie.
-pub(crate) const WITH_FEW_BORDERS: u32 = 4;
-
-/// From this level on clients show from what their ids were made.
-const WITH_PROVEN_IDS: u32 = 4;
 
 /// What a replica is told about feature levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,11 +40,6 @@ impl LevelConfig {
     /// The same for a program that can work at this level at most.
     pub fn limit(&mut self, highest: Option<u32>) {
         self.highest = self.highest.min(highest.unwrap_or(self.highest));
-    }
-
-    /// What clients have to show of their ids.
-    pub(crate) const fn ids(&self) -> Ids {
-        if self.cluster >= WITH_PROVEN_IDS { Ids::Proven } else { Ids::Named }
     }
 
     /// Whether this program can work at a level.

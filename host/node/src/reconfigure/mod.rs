@@ -15,9 +15,7 @@ mod roster;
 mod standing;
 
 pub use levels::LevelConfig;
-pub(crate) use levels::{
-    IN_CHECKPOINTS, LEVEL, Levels, WITH_FEW_BORDERS, check_level, record as level_record, too_low,
-};
+pub(crate) use levels::{IN_CHECKPOINTS, LEVEL, Levels, check_level, record as level_record, too_low};
 pub(crate) use planning::{Plan, may_propose};
 pub(crate) use roster::Roster;
 pub(crate) use standing::Directory;
@@ -31,7 +29,6 @@ use crate::journal::Journal;
 use crate::keeping::Keeping;
 use crate::leading::Leading;
 use caught_up::CaughtUp;
-use levels::WITH_INSTANCES;
 use quorate_admit::Member as Known;
 use quorate_order::OrderConfig;
 use quorate_types::{InstanceId, MembershipId, ReplicaId, Room, Seq, Time, View, planted};
@@ -324,7 +321,7 @@ impl Reconfigure {
     /// A command asks for another number of instances. All replicas come to the same answer.
     fn resized(&mut self, look: &Look<'_>, count: u16, out: &mut Vec<Out>) {
         self.begun.instances = None;
-        match self.may_resize(&look.config.order, look.config.level.cluster) {
+        match self.may_resize(&look.config.order) {
             Ok(()) => out.push(Out::ChangeInstances(count)),
             Err(why) => {
                 let text = format!("{count} instances were refused: {why}");
@@ -333,12 +330,9 @@ impl Reconfigure {
         }
     }
 
-    fn may_resize(&self, order: &OrderConfig, level: u32) -> Result<(), String> {
+    fn may_resize(&self, order: &OrderConfig) -> Result<(), String> {
         if self.roster.change().is_some() {
             return Err("a change of the membership is under way".into());
-        }
-        if level < WITH_INSTANCES {
-            return Err("the feature level is too low".into());
         }
         order.can_resize()
     }
@@ -388,8 +382,7 @@ impl Reconfigure {
 
     /// At the end of a turn: whoever leads the first instance hears which learners have caught up in those that are led here.
     pub(crate) fn tell_caught_up(&mut self, look: &Look<'_>, out: &mut Vec<Out>) {
-        let level = look.config.level.cluster;
-        if look.groups.len() == 1 || !self.standing.has_learners() || level < WITH_INSTANCES {
+        if look.groups.len() == 1 || !self.standing.has_learners() {
             return;
         }
         let Some(to) = look.first().leader().filter(|leader| *leader != look.me()) else { return };

@@ -1,7 +1,7 @@
 //! What an operator asks for is checked here, by the leader of the first instance, before anything is proposed: whether it is possible, and
 //! whether nothing else is under way. Execution decides again, on all replicas alike.
 
-use super::levels::{WITH_INSTANCES, too_low};
+use super::levels::too_low;
 use super::{Look, Reconfigure, number_of};
 use crate::group::Group;
 use crate::status::{LevelStatus, MemberLevel, MembershipMember, MembershipStatus};
@@ -75,11 +75,6 @@ impl Plan<'_> {
     pub(super) fn change(&self, request: &MemberRequest) -> Result<Memberships, String> {
         self.may_command()?;
         self.look.config.order.can_change()?;
-        if self.look.groups.len() > 1 && self.level() < WITH_INSTANCES {
-            return Err(format!(
-                "with several instances that needs feature level {WITH_INSTANCES}: `quorate upgrade raise` first"
-            ));
-        }
         if let Some(change) = self.of.roster.change() {
             return Err(format!(
                 "a change to {} is under way: wait until it is over (`quorate member list` shows it)",
@@ -350,9 +345,6 @@ impl Plan<'_> {
     pub(super) fn resize(&self, count: u16) -> Result<(), String> {
         self.may_command()?;
         self.look.config.order.can_resize()?;
-        if self.level() < WITH_INSTANCES {
-            return Err(format!("that needs feature level {WITH_INSTANCES}: `quorate upgrade raise` first"));
-        }
         let view = self.look.view();
         if self.of.roster.change().is_some() || self.of.begun.change == Some(view) {
             return Err("a change of the membership is under way: wait until it is over (`quorate member list` shows it)".into());

@@ -120,22 +120,6 @@ fn replicas_with_different_numbers_of_lanes_work_together() {
     all_read(&cluster, 57);
 }
 
-/// A program that takes one connection from each member gets everything on that one.
-#[test]
-fn a_program_from_before_further_connections_is_served_on_the_first() {
-    let directory = tempfile::tempdir().unwrap();
-    let options = Box::new(|at| Options { feature_level_max: (at == 0).then_some(1), ..Options::default() });
-    let cluster = common::cluster_of(directory.path(), 3, Durability::Group, options, |config| {
-        config.instances = 2;
-        config.lanes = 3;
-    });
-    let (mut client, session) = open(&cluster, 1);
-    for number in 1..=20 {
-        assert_eq!(client.add(session, number, &[1]), Some(vec![number]));
-    }
-    all_read(&cluster, 20);
-}
-
 /// What a client is told when it is let in follows from its id, as what it is told later does: else all would begin at one leader.
 #[test]
 fn clients_are_led_to_different_leaders_from_the_beginning() {

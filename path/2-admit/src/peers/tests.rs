@@ -54,7 +54,7 @@ fn strangers_are_refused_with_the_reason() {
 
 #[test]
 fn everybody_comes_as_who_the_certificate_says() {
-    use super::{Ids, check_identity};
+    use super::check_identity;
     use quorate_types::{ClientId, Holder, Identity, Name};
     let cluster = ClusterId::new(7);
     let name = |text: &str| Name::parse(text).expect("a name");
@@ -79,9 +79,8 @@ fn everybody_comes_as_who_the_certificate_says() {
         (of("shop"), &alice, false),
         (Role::Admin, &alice, true),
     ] {
-        let hello = Hello::new(cluster, None, role);
-        // Programs of clients may be older than what shows more.
-        let check = |who, served| check_identity(&hello, who, ReplicaId::new(1), served, Ids::Named);
+        let hello = Hello::new(cluster, None, role).made_of(ClientId::new(99));
+        let check = |who, served| check_identity(&hello, who, ReplicaId::new(1), served);
         let checked = check(Some(who), ServedByReplicas::ClientsAndOperators);
         assert_eq!(checked.is_ok(), taken, "{role:?} with the certificate of {who}: {checked:?}");
         assert_eq!(check(None, ServedByReplicas::Nobody), Ok(()), "a plain connection's word is taken");
@@ -94,8 +93,7 @@ fn everybody_comes_as_who_the_certificate_says() {
         let nobody = check(Some(who), ServedByReplicas::Nobody).is_ok();
         assert_eq!(nobody, taken && !for_others, "{role:?} of {who}");
         // What it asks of itself stays its own.
-        let itself =
-            check_identity(&hello, Some(who), ReplicaId::new(2), ServedByReplicas::Clients, Ids::Named);
+        let itself = check_identity(&hello, Some(who), ReplicaId::new(2), ServedByReplicas::Clients);
         assert_eq!(itself.is_ok(), taken, "{role:?} of {who} at itself");
         if let Err(refusal) = checked {
             assert_eq!(refusal.reason, RefusalReason::Certificate);
@@ -108,7 +106,7 @@ fn everybody_comes_as_who_the_certificate_says() {
 /// id was made from only one of them can.
 #[test]
 fn names_that_agree_do_not_come_with_each_others_ids() {
-    use super::{Ids, check_identity};
+    use super::check_identity;
     use quorate_types::{ClientId, Holder, Identity, Name};
     let holder = |number: u32| Holder::Client(Name::parse(&format!("client-{number}")).expect("a name"));
     let upper = |number: u32| holder(number).client_id(ClientId::new(1)).number() >> 40;
@@ -121,16 +119,15 @@ fn names_that_agree_do_not_come_with_each_others_ids() {
     let own = ClientId::new(99);
     let hello =
         |own| Hello::new(a.cluster, None, Role::Client(a.holder.client_id(ClientId::new(99)))).made_of(own);
-    let comes = |own, who, ids| {
-        check_identity(&hello(own), Some(who), ReplicaId::new(1), ServedByReplicas::ClientsAndOperators, ids)
+    let comes = |own, who| {
+        check_identity(&hello(own), Some(who), ReplicaId::new(1), ServedByReplicas::ClientsAndOperators)
     };
-    assert_eq!(comes(own, &a, Ids::Proven), Ok(()));
-    assert_eq!(comes(own, &b, Ids::Named), Ok(()), "which is why more is shown");
+    assert_eq!(comes(own, &a), Ok(()));
     for guess in [0, 1, 99].map(ClientId::new) {
-        let refusal = comes(guess, &b, Ids::Proven).expect_err("it was not made for this name");
+        let refusal = comes(guess, &b).expect_err("it was not made for this name");
         assert!(refusal.text.contains("not made for you"), "{}", refusal.text);
     }
-    assert!(comes(ClientId::new(0), &a, Ids::Proven).is_err(), "a program that shows nothing");
+    assert!(comes(ClientId::new(0), &a).is_err(), "who shows nothing");
 }
 
 #[cfg(planted)]

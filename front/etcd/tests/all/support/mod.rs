@@ -265,8 +265,6 @@ pub(crate) struct Subject {
     pub(crate) service: InStore<Etcd>,
     observer: Option<Box<dyn quorate_execute::Observer>>,
     pub(crate) now: AgreedTime,
-    /// The cluster's feature level.
-    pub(crate) level: u32,
     seq: u64,
 }
 
@@ -278,7 +276,7 @@ impl Subject {
     pub(crate) fn with(etcd: Etcd) -> Self {
         let mut service = InStore::new(etcd);
         let observer = service.tells().and_then(Tells::observer);
-        Self { service, observer, now: AgreedTime::from_nanos(1 << 60), level: 4, seq: 1 }
+        Self { service, observer, now: AgreedTime::from_nanos(1 << 60), seq: 1 }
     }
 
     /// What changed is final.
@@ -291,7 +289,7 @@ impl Subject {
     }
 
     fn ctx(&self) -> Context {
-        Context::at(Seq::new(self.seq), self.now).with_seed(7).with_level(self.level)
+        Context::at(Seq::new(self.seq), self.now).with_seed(7)
     }
 
     pub(crate) fn raw(&mut self, command: &[u8], room: usize) -> Vec<u8> {

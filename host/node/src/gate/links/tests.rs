@@ -1,11 +1,6 @@
 use super::{Incoming, Lines, Outgoing, carries, lane_for, lane_of};
-use crate::config::NodeConfig;
-use crate::effects::Input;
-use crate::node::tests::{Host, joins, r};
-use crate::recovered::Recovered;
-use crate::restoring::Restoring;
 use quorate_types::{ConnId, Time};
-use quorate_wire::{Link, Refusal, RefusalReason};
+use quorate_wire::Link;
 
 fn conn(number: u64) -> ConnId {
     ConnId::new(number)
@@ -49,34 +44,19 @@ fn stands(lines: &mut Lines, link: u16) {
 }
 
 #[test]
-fn further_links_wait_for_the_first_one_and_for_an_answer_of_the_second() {
+fn further_links_wait_for_the_first_one() {
     let mut lines = Lines::new(Time::ZERO, 4);
     assert_eq!(dialed(&mut lines), [0]);
     stands(&mut lines, 0);
-    assert_eq!(dialed(&mut lines), [0, 1]);
-    assert_eq!(lines.of(0).ready(), None, "nothing goes by another way before that is known");
-    assert!(lines.takes(true));
-    stands(&mut lines, 1);
     assert_eq!(dialed(&mut lines), [0, 1, 2, 3]);
+    assert_eq!(lines.of(0).ready(), None, "nothing goes by another way");
+    stands(&mut lines, 1);
     assert_eq!(lines.of(0).ready(), Some(conn(101)));
     assert_eq!(lines.of(1).ready(), None);
     assert_eq!(lines.of(3).ready(), Some(conn(101)));
     lines.forget_further(Time::ZERO);
     assert_eq!(lines.of(0).ready(), None);
     assert_eq!(lines.standing(), 1);
-}
-
-#[test]
-fn the_first_link_carries_everything_to_a_program_that_takes_no_other() {
-    let mut lines = Lines::new(Time::ZERO, 4);
-    stands(&mut lines, 0);
-    assert!(lines.takes(false));
-    assert!(!lines.takes(false), "that is no news");
-    assert_eq!(dialed(&mut lines), [0]);
-    assert!((0..6).all(|at| lines.of(at).ready() == Some(conn(100))));
-    // Another program may come back.
-    lines.forget_further(Time::ZERO);
-    assert_eq!(dialed(&mut lines), [0, 1]);
 }
 
 #[test]
@@ -94,22 +74,4 @@ fn a_broken_link_cuts_off_its_instances_until_it_is_there_again() {
     incoming.broke(link(1, 3));
     incoming.forget_further();
     assert!(!incoming.broken_for(0), "with the first one they all begin anew");
-}
-
-/// A program from before there were further links refuses the hello on one. So does a newer one when the hello came too late.
-#[test]
-fn a_late_hello_is_not_the_word_of_a_program_without_further_links() {
-    for (level, instead) in [(1, Some(conn(1))), (2, None)] {
-        let config = NodeConfig { lanes: 2, ..joins() };
-        let restoring = Restoring::new(config.clone(), Recovered::default()).expect("nothing was there");
-        let mut host = Host::restart(restoring, config);
-        host.dials_on(conn(1), (r(1), 0), level);
-        host.step(Input::Dialed { conn: conn(2), replica: r(1), link: 1 });
-        let refusal = Refusal { reason: RefusalReason::NoHello, text: "no hello within 10 ms".into() };
-        host.hears(conn(2), &refusal.frame());
-        assert_eq!(host.node.gate.peers().way(r(1), 0), instead, "level {level}");
-        // Whoever takes one after all takes the first one as well.
-        host.dials_on(conn(3), (r(1), 1), level);
-        assert_eq!(host.node.gate.peers().way(r(1), 0), Some(conn(3)), "level {level}");
-    }
 }

@@ -92,10 +92,10 @@ fn what_is_asked_for_early_comes_later_and_the_next_interval_begins_there() {
     assert_eq!(points(&mut borders, 3), [(3, Point::Border(1))]);
     assert!(!borders.is_owed());
     assert_eq!(points(&mut borders, 10), [(10, Point::Border(2))]);
-    // As it was before.
-    let before = |asks| Executed { bounded: false, ..batch(488, asks, 0) };
-    assert_eq!(borders.executed(before(true)), Some(Point::Border(3)));
-    assert_eq!(borders.executed(before(true)), Some(Point::Border(4)));
+    // Where nobody lies.
+    let unbounded = |asks| Executed { bounded: false, ..batch(488, asks, 0) };
+    assert_eq!(borders.executed(unbounded(true)), Some(Point::Border(3)));
+    assert_eq!(borders.executed(unbounded(true)), Some(Point::Border(4)));
 }
 
 /// Nothing is written, and a replica needs one.

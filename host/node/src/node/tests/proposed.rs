@@ -4,18 +4,16 @@ use crate::config::NodeConfig;
 use crate::effects::Input;
 use crate::node::FIRST;
 use crate::node::tests::{Host, joins, r};
-use crate::reconfigure::LevelConfig;
 use crate::recovered::Recovered;
 use crate::restoring::Restoring;
 use quorate_order::{OrderConfig, Protocol};
 use quorate_types::{Seq, Time};
-use quorate_wire::FEATURE_LEVEL;
 
-/// Where nobody lies it need not wait for its share of the interval, at the present feature level either.
+/// Where nobody lies it need not wait for its share of the interval.
 #[test]
 fn a_border_that_is_asked_for_comes_at_once() {
     let order = OrderConfig::new(Protocol::RAFT, r(4), vec![r(4)], 6);
-    let config = NodeConfig { order, level: LevelConfig::made_with(FEATURE_LEVEL), ..joins() };
+    let config = NodeConfig { order, ..joins() };
     let restoring = Restoring::new(config.clone(), Recovered::default()).expect("nothing was there");
     let mut host = Host::restart(restoring, config);
     host.step(Input::Deadline);

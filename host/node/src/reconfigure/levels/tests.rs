@@ -46,10 +46,3 @@ fn members_that_can_do_too_little_are_refused_and_clients_are_not() {
 fn refused(hello: &Hello, level: &LevelConfig) -> Option<Refusal> {
     check_level(hello, level).err()
 }
-
-/// Programs of clients that show nothing more are refused only when the cluster says so, whatever the own program can do.
-#[test]
-fn ids_are_shown_to_be_of_a_name_from_a_level_on() {
-    assert_eq!([1, 3].map(|cluster| level(cluster, 4).ids()), [Ids::Named; 2]);
-    assert_eq!([4, 5].map(|cluster| level(cluster, 5).ids()), [Ids::Proven; 2]);
-}
