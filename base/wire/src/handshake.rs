@@ -5,17 +5,16 @@ use crate::codec::{Put, Reader};
 use crate::frame::{FrameKind, OutFrame};
 use bytes::Bytes;
 use quorate_types::{ClientId, ClusterId, Incarnation, MembershipId, Reject, ReplicaId, View};
-use std::fmt;
 
 /// The oldest wire format that this program speaks.
 pub const FORMAT_MIN: u16 = 1;
 /// The newest wire format that this program speaks.
 pub const FORMAT_MAX: u16 = 1;
-/// The lowest feature level that this program can still work at.
+/// The lowest feature level that this program can still work at. It is made up: nothing differs there but the number.
 pub const FEATURE_LEVEL_MIN: u32 = 1;
 /// The highest feature level that this program can work at. A cluster works at the level that was agreed on in its log, which is raised
-/// once all members can do more (docs/operations/upgrades.md). Level 2: checkpoints hold the level.
-pub const FEATURE_LEVEL: u32 = 4;
+/// once all members can do more (docs/operations/upgrades.md).
+pub const FEATURE_LEVEL: u32 = 2;
 
 /// Roles on the wire: a member's first connection, and further ones.
 const PEER: u8 = 1;
@@ -60,7 +59,7 @@ impl Link {
 }
 
 /// The first frame of a connection.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// Oldest format the sender speaks.
     pub format_min: u16,
@@ -83,25 +82,8 @@ pub struct Hello {
     /// From a client whose certificate names it: the number of its own from which its id was made; it shows that the id is of that name.
     /// 0 from one that does not say, and from others.
     pub own: ClientId,
-    /// From a member: which of its connections this is. A program from before there were further ones takes no other than the first.
+    /// From a member: which of its connections this is.
     pub link: Link,
-}
-
-impl fmt::Debug for Hello {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut fields = f.debug_struct("Hello");
-        fields.field("format_min", &self.format_min).field("format_max", &self.format_max);
-        fields.field("feature_level", &self.feature_level).field("cluster", &self.cluster);
-        fields.field("to", &self.to).field("role", &self.role).field("parameters", &self.parameters);
-        fields.field("life", &self.life).field("membership", &self.membership);
-        if self.own != ClientId::new(0) {
-            fields.field("own", &self.own);
-        }
-        if self.link != Link::FIRST {
-            fields.field("link", &self.link);
-        }
-        fields.finish()
-    }
 }
 
 impl Hello {

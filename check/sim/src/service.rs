@@ -14,6 +14,7 @@ use quorate_execute::{
 };
 use quorate_kv::{Kv, KvConfig};
 use quorate_types::{AgreedTime, Span, planted};
+use quorate_wire::FEATURE_LEVEL;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -31,6 +32,9 @@ const LISTS: &[u8] = b"list/";
 const CORRUPTION: &[u8] = b"\xffcorrupt";
 /// When the alarm rings is in the state under this name.
 const ALARM: &[u8] = b"\xffalarm";
+/// At a feature level before the present one each command leaves it in the state under this name. It stands for whatever a service does otherwise
+/// since a level: who executes by its own program has another state than the others.
+const OLD_LEVEL: &[u8] = b"\xfflevel";
 /// Beside what clients write there may be so many objects, each of which begins with another half byte.
 const BULKY_OBJECTS: u64 = 16;
 
@@ -214,6 +218,9 @@ impl ObjectService for Objects {
         self.change_etcd(store, op_of(command), ctx);
         if self.alarm > 0 {
             store.put(ALARM, &ctx.time().plus(Span::from_nanos(self.alarm)).nanos().to_le_bytes());
+        }
+        if ctx.level() < FEATURE_LEVEL {
+            store.put(OLD_LEVEL, &ctx.level().to_le_bytes());
         }
         let Some(tap) = &self.tap else { return };
         if std::mem::take(&mut tap.lock().corrupt) {

@@ -212,7 +212,7 @@ fn replica_toml(origin: &Origin, replica: u16, etcd: Option<&str>, lives: &[Life
          {}\
          {}\
          {}\
-         {}\
+         level = {}\n\
          {}\
          \n\
          [service]\n\
@@ -225,8 +225,7 @@ fn replica_toml(origin: &Origin, replica: u16, etcd: Option<&str>, lives: &[Life
         if plan.instances > 1 { format!("instances = {}\n", plan.instances) } else { String::new() },
         plan.order.to_toml(),
         if plan.lanes > 1 { format!("lanes = {}\n", plan.lanes) } else { String::new() },
-        // Where programs of the first level ran, or may run, the files say nothing that those do not know.
-        if origin.level > 1 { format!("level = {}\n", origin.level) } else { String::new() },
+        origin.level,
         if plan.certificates.is_none() { "plain = true\n" } else { "" },
         name(plan.service),
         etcd.map(|address| format!("\n[front.etcd]\nlisten = \"{address}\"\n")).unwrap_or_default(),

@@ -2,24 +2,21 @@
 //! compared: replicas that executed the same batches have the same bytes.
 //!
 //! ```text
-//! magic (8) | cluster u128 | seq u64 | border u64
-//! window u64, in version 4: how far instances may run ahead of the global log
+//! magic (7) | version u8 | cluster u128 | seq u64 | border u64
+//! window u64: how far instances may run ahead of the global log; 0 where a cluster never had more than one
 //! generations  count u16 | (instances u16 | first slot u64 | base seq u64) ...
-//! instances    count u16 | (instance u16 | slot u64 | record u64 in version 4 | offset u64 | anchor length u16, anchor) ...
+//! instances    count u16 | (instance u16 | slot u64 | record u64 | offset u64 | anchor length u16, anchor) ...
 //! the roster: what was ordered about the membership (`roster.rs`)
-//! level u32, in version 3 and 4: the feature level
+//! level u32: the feature level
 //! the executor's part, to the end: agreed time, sessions and the replies they keep
 //! ```
 //!
 //! A second generation is the one that follows when a change of the number of instances is under way. `record` is the last record of the
 //! instance that the checkpoint holds whole, and `offset` how many slots of the next one it holds, too. What holds in an instance is in
-//! its anchor, which is that of the record. As long as a cluster has had one instance only, it writes version 3, in which the record is
-//! the slot; at feature level 1 version 2, byte for byte as programs did that knew no other level. Version 1, which is still read, has
-//! no roster: the members lie after each anchor instead, as two lists, and never changed.
+//! its anchor, which is that of the record. Other versions than this one are refused, whatever follows.
 //! Tests: `system/tests.rs`.
 
 use crate::config::NodeConfig;
-use crate::reconfigure::IN_CHECKPOINTS;
 use crate::reconfigure::Roster;
 use bytes::Bytes;
 use quorate_merge::{Checkpoint, Generation, InstanceAt, RecordIndex};
@@ -30,8 +27,11 @@ use quorate_wire::Memberships;
 
 /// First bytes; the next one is the format's version.
 const MAGIC: [u8; 7] = *b"quosyst";
-/// The versions that are read.
-const VERSIONS: std::ops::RangeInclusive<u8> = 1..=4;
+/// The version that is written, and read.
+const VERSION: u8 = 1;
+/// Why another one is not.
+const OTHER_VERSION: &str =
+    "it has a form that this program does not read: use the program of the version that wrote it";
 /// More instances or members than this are no checkpoint of ours.
 const COUNT_MAX: u16 = 4096;
 
@@ -77,16 +77,12 @@ impl System {
     /// The canonical bytes.
     pub fn encode(&self) -> Bytes {
         let mut out = Vec::with_capacity(256 + self.executor.len());
-        let many = self.window > 0;
-        let with_level = many || self.level >= IN_CHECKPOINTS;
         out.extend_from_slice(&MAGIC);
-        out.push(if many { 4 } else { 2 + u8::from(with_level) });
+        out.push(VERSION);
         out.extend_from_slice(&self.cluster.bits().to_le_bytes());
         out.extend_from_slice(&self.seq.number().to_le_bytes());
         out.extend_from_slice(&self.border.to_le_bytes());
-        if many {
-            out.extend_from_slice(&self.window.to_le_bytes());
-        }
+        out.extend_from_slice(&self.window.to_le_bytes());
         out.extend_from_slice(&(self.generations.len() as u16).to_le_bytes());
         for generation in &self.generations {
             out.extend_from_slice(&generation.instances.to_le_bytes());
@@ -97,18 +93,14 @@ impl System {
         for part in &self.instances {
             out.extend_from_slice(&part.instance.number().to_le_bytes());
             out.extend_from_slice(&part.slot.number().to_le_bytes());
-            if many {
-                out.extend_from_slice(&part.record.number().to_le_bytes());
-            }
+            out.extend_from_slice(&part.record.number().to_le_bytes());
             out.extend_from_slice(&part.offset.to_le_bytes());
             let anchor = part.anchor.encode();
             out.extend_from_slice(&(anchor.len() as u16).to_le_bytes());
             out.extend_from_slice(anchor);
         }
         self.roster.write_to(&mut out);
-        if with_level {
-            out.extend_from_slice(&self.level.to_le_bytes());
-        }
+        out.extend_from_slice(&self.level.to_le_bytes());
         out.extend_from_slice(&self.executor);
         out.into()
     }
@@ -120,16 +112,15 @@ impl System {
     pub fn decode(bytes: &Bytes) -> Result<Self, &'static str> {
         let mut r = Parts { bytes: bytes.clone() };
         let (magic, [version]) = (r.array::<7>()?, r.array()?);
-        if magic != MAGIC || !VERSIONS.contains(&version) {
-            return Err("not the system part of a checkpoint of this version");
+        if magic != MAGIC {
+            return Err("it is not the system part of a checkpoint");
+        }
+        if version != VERSION {
+            return Err(OTHER_VERSION);
         }
         let cluster = ClusterId::new(u128::from_le_bytes(r.array()?));
         let (seq, border) = (Seq::new(r.u64()?), r.u64()?);
-        let many = version == 4;
-        let window = if many { r.u64()? } else { 0 };
-        if many && window == 0 {
-            return Err("the system part says that instances may not run ahead at all");
-        }
+        let window = r.u64()?;
         let mut generations = Vec::new();
         for _ in 0..r.count()? {
             generations.push(Generation {
@@ -138,21 +129,17 @@ impl System {
                 base: Seq::new(r.u64()?),
             });
         }
-        let (mut instances, mut created) = (Vec::new(), 0);
+        let mut instances = Vec::new();
         for _ in 0..r.count()? {
-            let (instance, slot) = (InstanceId::new(r.u16()?), Slot::new(r.u64()?));
-            let record = if many { Slot::new(r.u64()?) } else { slot };
-            instances.push(InstancePart { instance, slot, record, offset: r.u64()?, anchor: r.anchor()? });
-            if version == 1 {
-                created = r.members()?.len();
-                r.members()?;
-            }
+            instances.push(InstancePart {
+                instance: InstanceId::new(r.u16()?),
+                slot: Slot::new(r.u64()?),
+                record: Slot::new(r.u64()?),
+                offset: r.u64()?,
+                anchor: r.anchor()?,
+            });
         }
-        let roster = if version == 1 { Roster::new(created) } else { r.roster()? };
-        let level = if version < 3 { 1 } else { u32::from_le_bytes(r.array()?) };
-        if version == 3 && level < IN_CHECKPOINTS {
-            return Err("the system part says a feature level that does not write it");
-        }
+        let (roster, level) = (r.roster()?, u32::from_le_bytes(r.array()?));
         Ok(Self { cluster, seq, border, window, generations, instances, roster, level, executor: r.bytes })
     }
 
@@ -235,9 +222,6 @@ impl Parts {
     fn count(&mut self) -> Result<u16, &'static str> {
         let count = self.u16()?;
         if count > COUNT_MAX { Err("the system part counts too many") } else { Ok(count) }
-    }
-    fn members(&mut self) -> Result<Vec<ReplicaId>, &'static str> {
-        (0..self.count()?).map(|_| self.u16().map(ReplicaId::new)).collect()
     }
     fn memberships(&mut self) -> Result<Option<Memberships>, &'static str> {
         let len = u32::from_le_bytes(self.array()?) as usize;

@@ -639,7 +639,7 @@ impl Node {
     }
 
     /// The cluster works at another level from now on, as was executed. Also where this program can not do it: what it executes until it
-    /// stops is not right, but it is not called level 1 either.
+    /// stops is not right, but it is not called the lower level either.
     pub(crate) fn begin_level(&mut self, level: u32, out: &mut Effects) {
         self.take_level(level);
         if let Err(halt) = self.config.level.check(level) {

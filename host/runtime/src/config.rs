@@ -305,7 +305,7 @@ pub struct Config {
     #[serde(default = "first", skip_serializing_if = "is_first")]
     pub membership: u64,
     /// The feature level that the cluster was made with; what it works at now says its log.
-    #[serde(default = "first_level", skip_serializing_if = "is_first_level")]
+    #[serde(default = "first_level")]
     pub level: u32,
     /// With how many replicas the cluster was made; only where this replica joined later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -362,12 +362,9 @@ fn first() -> u64 {
     1
 }
 
+/// The level of the first release. Where nothing is said it stays this one: replicas must agree on it, whatever their programs can do.
 fn first_level() -> u32 {
-    1
-}
-
-fn is_first_level(level: &u32) -> bool {
-    *level == 1
+    2
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -636,17 +633,12 @@ impl Config {
     }
 
     fn executed_with(&self, start_time_ns: u64) -> String {
-        let level =
-            if is_first_level(&self.level) { String::new() } else { format!(" level {}", self.level) };
         let SessionsConfig { max, per_client, ttl_s, window, require_signed: _ } = self.sessions;
         let limits = SessionLimits::default();
-        let instances = match self.instances {
-            1 => String::new(),
-            many => format!(" instances {many} window {WINDOW}"),
-        };
+        let (level, instances) = (self.level, self.instances);
         let protocol = self.agreed_protocol();
         format!(
-            "{EXECUTION} {} {start_time_ns} {max} {per_client} {ttl_s} {window} {} {} {} {} {} {} {}{level}{instances}{protocol}",
+            "{EXECUTION} {} {start_time_ns} {max} {per_client} {ttl_s} {window} {} {} {} {} {} {} {} level {level} instances {instances} window {WINDOW}{protocol}",
             self.service.agreed(),
             limits.reply_bytes_max,
             limits.reply_bytes_per_request_max,

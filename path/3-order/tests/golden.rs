@@ -11,7 +11,6 @@ use quorate_wire::FRAME_HEADER;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
-use std::path::PathBuf;
 use std::sync::Once;
 
 /// A fixture: what it is, what it decodes to, then its bytes: the header on a line of its own.
@@ -106,18 +105,6 @@ fn every_message_has_a_fixture_and_no_fixture_is_left_over() {
     let files: BTreeSet<String> =
         files.map(|file| file.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
     assert_eq!(files, names);
-}
-
-/// What programs of feature level 1 sent is still read, and means the same. These files never change.
-#[test]
-fn what_programs_of_level_1_sent_is_read() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures-1");
-    for file in fs::read_dir(folder).expect("the fixtures of level 1") {
-        let path = file.expect("an entry").path();
-        let fixture = fs::read_to_string(&path).expect("a fixture can be read");
-        let frame = read_whole(&parse(&fixture), 1 << 20).expect("intact").expect("whole");
-        assert_eq!(describe(frame), Ok(said(&fixture)), "{}", path.display());
-    }
 }
 
 /// Fails to compile when a variant is added, so that somebody thinks of its fixture.

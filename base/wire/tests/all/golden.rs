@@ -7,7 +7,6 @@ use quorate_wire::{FRAME_HEADER, FrameKind, StateMessage};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
-use std::path::PathBuf;
 use std::sync::Once;
 
 /// A fixture: what it is, what it decodes to, then its bytes: the header on a line of its own.
@@ -103,38 +102,6 @@ fn every_kind_and_every_message_has_a_fixture_and_no_fixture_is_left_over() {
     let files: BTreeSet<String> =
         files.map(|file| file.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
     assert_eq!(files, names);
-}
-
-/// What programs of feature level 1 sent is still read, and means the same. These files never change.
-#[test]
-fn what_programs_of_level_1_sent_is_read() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures-1");
-    let files = fs::read_dir(folder).expect("the fixtures of level 1");
-    let mut kinds = BTreeSet::new();
-    for file in files {
-        let path = file.expect("an entry").path();
-        let fixture = fs::read_to_string(&path).expect("a fixture can be read");
-        let frame = read_whole(&parse(&fixture), 1 << 20).expect("intact").expect("whole");
-        kinds.insert(frame.kind);
-        let said: Vec<String> =
-            fixture.lines().filter_map(|l| l.strip_prefix("#   ")).map(Into::into).collect();
-        assert_eq!(describe(frame), Ok(said), "{}", path.display());
-    }
-    // What the protocols of that time said is pinned beside them (path/3-order/tests/fixtures-1).
-    let elsewhere_or_later = [
-        FrameKind::Order,
-        FrameKind::UpgradeRequest,
-        FrameKind::UpgradeReply,
-        FrameKind::Fill,
-        FrameKind::CaughtUp,
-        FrameKind::Sight,
-        FrameKind::InstancesRequest,
-        FrameKind::InstancesReply,
-        FrameKind::Keys,
-        FrameKind::AnswerMode,
-    ];
-    let known = FrameKind::ALL.iter().filter(|kind| !elsewhere_or_later.contains(kind));
-    assert_eq!(kinds, known.copied().collect(), "every kind of that time is there");
 }
 
 /// Fails to compile when a variant is added, so that somebody thinks of its fixture.

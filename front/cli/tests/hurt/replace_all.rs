@@ -72,11 +72,11 @@ fn everything_is_replaced_under_load() {
     let mut random = Random::from_environment("replace-all");
     let mut cluster = Cluster::new("replace-all", 20, &mut random);
     for at in 0..REPLICAS {
-        // As the program before made it, so that there is a level to raise.
+        // As an older program made it, so that there is a level to raise.
         let file = cluster.home(at).join("replica.toml");
         let text = std::fs::read_to_string(&file).unwrap();
-        std::fs::write(&file, text.replace(&format!("level = {}\n", quorate_wire::FEATURE_LEVEL), ""))
-            .unwrap();
+        let text = text.replace(&format!("level = {}\n", quorate_wire::FEATURE_LEVEL), "level = 1\n");
+        std::fs::write(&file, text).unwrap();
         cluster.limit_level(at, Some(1));
         cluster.start(at);
     }

@@ -6,6 +6,8 @@
 //! handshake that it can: by itself after a time in which that did not change, or when an operator asks. Until then each replica can go
 //! back to the program before; afterwards a program that can not do the level stops, and is refused by the others.
 //!
+//! Nothing depends on the level yet: level 1 is made up, so that there is one to raise (docs/decisions/0036-forms-of-nobody-go.md).
+//!
 //! INV-LEVEL-1: what depends on the level follows from the executed commands, never from the own program. Tests: levels/tests.rs,
 //! check/sim, front/cli/tests/hurt/upgrades.rs.
 
@@ -17,8 +19,6 @@ use quorate_wire::{FEATURE_LEVEL, FEATURE_LEVEL_MIN, Hello, Refusal, RefusalReas
 
 /// A record of the node that says which level it works at: a program that can not do it stops before it takes part.
 pub(crate) const LEVEL: u8 = 2;
-/// From this level on a checkpoint says at which level the cluster works.
-pub(crate) const IN_CHECKPOINTS: u32 = 2;
 
 /// What a replica is told about feature levels.
 #[derive(Clone, Debug, PartialEq, Eq)]

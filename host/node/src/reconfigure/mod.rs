@@ -15,7 +15,7 @@ mod roster;
 mod standing;
 
 pub use levels::LevelConfig;
-pub(crate) use levels::{IN_CHECKPOINTS, LEVEL, Levels, check_level, record as level_record, too_low};
+pub(crate) use levels::{LEVEL, Levels, check_level, record as level_record, too_low};
 pub(crate) use planning::{Plan, may_propose};
 pub(crate) use roster::Roster;
 pub(crate) use standing::Directory;

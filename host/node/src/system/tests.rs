@@ -62,29 +62,17 @@ fn no_bytes_make_it_panic() {
             let mut wrong = bytes.to_vec();
             wrong[at] ^= 1 << bit;
             // Whether it is taken or not; where it is, it is written the same way again.
-            // Version 1 is never written.
-            let read = System::decode(&Bytes::from(wrong.clone())).ok().filter(|_| wrong[7] != 1);
-            if let Some(read) = read {
+            if let Ok(read) = System::decode(&Bytes::from(wrong.clone())) {
                 assert_eq!(read.encode(), wrong);
             }
         }
     }
 }
 
-/// Checkpoints of the version before name the members after each anchor.
-#[test]
-fn version_1_is_read() {
-    let system = System { roster: Roster::new(3), level: 1, ..system() };
-    let new = system.encode();
-    let roster = 2 + 2 + 4 + 4;
-    let (head, executor) = (new.len() - b"sessions".len() - roster, b"sessions");
-    let mut old = new[..head].to_vec();
-    old[7] = 1;
-    old.extend_from_slice(&3u16.to_le_bytes());
-    (1..=3u16).for_each(|id| old.extend_from_slice(&id.to_le_bytes()));
-    old.extend_from_slice(&0u16.to_le_bytes());
-    old.extend_from_slice(executor);
-    assert_eq!(System::decode(&Bytes::from(old)), Ok(system));
+fn rendered(bytes: &[u8]) -> String {
+    let line =
+        |line: &[u8]| line.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ") + "\n";
+    bytes.chunks(16).map(line).collect()
 }
 
 fn hex(fixture: &str) -> Bytes {
@@ -92,28 +80,39 @@ fn hex(fixture: &str) -> Bytes {
     bytes.collect::<Vec<u8>>().into()
 }
 
-/// The bytes that were written in the past are read, and a cluster that works at the level of that time still writes them. These files
-/// never change.
+/// The bytes of each version are pinned. When there is another version, these files stay, as those of the first.
 #[test]
-fn bytes_of_every_version_are_read() {
-    let unchanged = System { roster: Roster::new(3), level: 1, ..system() };
-    assert_eq!(System::decode(&hex(include_str!("fixtures/1.hex"))), Ok(unchanged));
-    for (fixture, level) in [(include_str!("fixtures/2.hex"), 1), (include_str!("fixtures/3.hex"), 2)] {
-        let expected = System { level, ..system() };
-        assert_eq!(System::decode(&hex(fixture)), Ok(expected.clone()), "level {level}");
-        assert_eq!(expected.encode(), hex(fixture), "level {level}");
+fn bytes_of_version_1_are_read_and_written() {
+    let several = System {
+        window: 256,
+        generations: vec![
+            Generation { instances: 1, first: Slot::FIRST, base: Seq::ZERO },
+            Generation { instances: 2, first: Slot::new(1200), base: Seq::new(1199) },
+        ],
+        instances: vec![InstancePart { record: Slot::new(998), offset: 2, ..system().instances.remove(0) }],
+        ..system()
+    };
+    let fixtures = [
+        (system(), include_str!("fixtures/one-instance.hex")),
+        (several, include_str!("fixtures/several-instances.hex")),
+    ];
+    for (system, fixture) in fixtures {
+        assert_eq!(rendered(&system.encode()), fixture);
+        assert_eq!(System::decode(&hex(fixture)), Ok(system));
     }
 }
 
 #[test]
-fn versions_of_the_future_and_levels_that_do_not_fit_are_refused() {
+fn other_versions_are_refused_and_said_to_be_such() {
+    for version in [0, 2, 3, 4, 255] {
+        let mut bytes = system().encode().to_vec();
+        bytes[7] = version;
+        let why = System::decode(&Bytes::from(bytes)).expect_err("another version");
+        assert!(why.contains("use the program of the version that wrote it"), "version {version}: {why}");
+    }
     let mut bytes = system().encode().to_vec();
-    bytes[7] = 4;
-    assert!(System::decode(&Bytes::from(bytes.clone())).is_err(), "version 4");
-    bytes[7] = 3;
-    let level = bytes.len() - b"sessions".len() - 4;
-    bytes[level] = 1;
-    assert!(System::decode(&Bytes::from(bytes)).is_err(), "level 1 in version 3");
+    bytes[0] ^= 1;
+    assert_eq!(System::decode(&Bytes::from(bytes)), Err("it is not the system part of a checkpoint"));
 }
 
 /// What is restored for other replicas has forgotten who was a member.

@@ -5,11 +5,11 @@
 //! view. docs/protocols/mod_smart.md L110-L116.
 //!
 //! ```text
-//! anchor   1 u8, as long as the first membership of a cluster that began empty holds
-//!        | 3 u8 | slot u64, the same of a cluster that began with a state
+//! anchor   1 u8 | slot u64, as long as the first membership holds
 //!        | 2 u8 | slot u64 | view u64 | memberships, later
 //! ```
-//! The slot is the one that decided the tenure, or the last one of the state; the view its first one. There are two memberships where the anchor's slot is that slot: the
+//! The slot is the one that decided the tenure, and for the first one the last slot of the state that the cluster began with, 0 where it
+//! began empty; the view is its first one. There are two memberships where the anchor's slot is that slot: the
 //! one before decided it, and proves it. Who joins later does not know who began: what the first change says of them is so.
 //!
 //! INV-SMART-12. Tests: tests/members.rs, tests/tenures.rs.
@@ -29,10 +29,8 @@ use std::sync::Arc;
 const TENURE_BITS: u32 = 40;
 /// There are no more memberships: their views would reach beyond [`super::VIEW_MAX`].
 const NUMBER_MAX: u64 = 1 << 22;
-/// The anchor of the first tenure of a cluster that began empty.
-const FIRST: &[u8] = &[1];
-/// With which byte the anchor of another first tenure begins.
-const FOUNDED: u8 = 3;
+/// With which byte the anchor of the first tenure begins.
+const FIRST: u8 = 1;
 /// With which byte an anchor begins that names a later one.
 const LATER: u8 = 2;
 /// Where replicas may lie, fewer than these survive no liar.
@@ -109,19 +107,16 @@ fn first_view(members: &Memberships, instance: InstanceId, leader: ReplicaId) ->
 
 /// The anchor with which a cluster begins whose state reaches to this slot. [mod_smart L89]
 pub(crate) fn first_anchor(since: Slot) -> Anchor {
-    let mut bytes = FIRST.to_vec();
-    if since > Slot::ZERO && !planted("smart-founded-at-zero") {
-        bytes = vec![FOUNDED];
-        bytes.extend_from_slice(&since.number().to_le_bytes());
-    }
+    let since = if planted("smart-founded-at-zero") { Slot::ZERO } else { since };
+    let mut bytes = vec![FIRST];
+    bytes.extend_from_slice(&since.number().to_le_bytes());
     Anchor::decode(&bytes).expect("INV-SMART-12: nine bytes fit an anchor")
 }
 
 /// The slot that the anchor of a first tenure names.
 fn founded_at(anchor: &[u8]) -> Option<Slot> {
     match anchor.split_first()? {
-        _ if anchor == FIRST => Some(Slot::ZERO),
-        (&FOUNDED, slot) => Some(Slot::new(u64::from_le_bytes(slot.try_into().ok()?))),
+        (&FIRST, slot) => Some(Slot::new(u64::from_le_bytes(slot.try_into().ok()?))),
         _ => None,
     }
 }

@@ -448,11 +448,7 @@ pub(crate) fn describe(frame: Frame) -> Result<Vec<String>, Reject> {
         FrameKind::Requests | FrameKind::Reads | FrameKind::Keys | FrameKind::AnswerMode => {
             match ClientMessage::decode(frame)? {
                 ClientMessage::Requests(bytes) => Requests::new(&bytes)
-                    .map(|r| {
-                        // Programs of level 1 knew of no proofs.
-                        let shown = |h: &RequestHeader| format!("{h:?}").replace(", proof: None", "");
-                        r.map(|(h, body, _)| format!("{} {}", shown(&h), text(body)))
-                    })
+                    .map(|r| r.map(|(h, body, _)| format!("{h:?} {}", text(body))))
                     .collect::<Result<_, _>>()?,
                 ClientMessage::Reads(bytes) => ReadRequest::walk(&bytes)
                     .map(|r| r.map(|r| format!("{r:?}")))

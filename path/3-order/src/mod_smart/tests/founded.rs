@@ -118,15 +118,17 @@ fn a_log_knows_the_state_that_it_began_with() {
     }
 }
 
-/// Where the cluster began empty nothing is different from what it was.
+/// Where the cluster began empty, that is after slot 0.
 #[test]
-fn an_empty_state_is_not_named() {
-    assert_eq!(first_anchor(Slot::ZERO).encode(), [1]);
+fn an_empty_state_ends_before_the_first_slot() {
+    assert_eq!(first_anchor(Slot::ZERO).encode(), [1, 0, 0, 0, 0, 0, 0, 0, 0]);
     let mut empty = One::new(0, 3, Crash);
     let batch: Batch = some(1);
     empty.decide(1, 1, 1, &batch);
     assert_eq!(empty.order.anchor(Slot::FIRST), Some(first_anchor(Slot::ZERO)));
-    for wrong in [&[3][..], &[3, 1, 0, 0, 0, 0, 0, 0], &[3, 9, 0, 0, 0, 0, 0, 0, 0], &[1, 0]] {
+    for wrong in
+        [&[1][..], &[1, 1, 0, 0, 0, 0, 0, 0], &[1, 9, 0, 0, 0, 0, 0, 0, 0], &[3, 1, 0, 0, 0, 0, 0, 0, 0]]
+    {
         let anchor = Anchor::decode(wrong).expect("an anchor");
         assert!(One::fresh(0, 3, Crash).restore_anchor(Slot::new(8), &anchor).is_err(), "{wrong:?}");
     }
