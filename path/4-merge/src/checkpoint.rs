@@ -4,11 +4,15 @@
 //! slot do not count, and a seq may lie inside a no-op of many slots, whose record then comes again.
 //! Tests: tests/merge/checkpoints.rs, tests/merge/model.rs.
 
-use crate::generation::{Generation, INSTANCES_MAX, Position, SLOT_MAX};
+use crate::course::Course;
+use crate::generation::{Generation, INSTANCES_MAX, Position, SLOT_MAX, WINDOW_MAX, WINDOW_MIN};
 use crate::local::{Local, RecordIndex, Stay, Taken};
 use crate::merge::{Config, Merge};
+use crate::metrics::Counts;
+use crate::reads::Reads;
 use crate::refused::Refused;
-use quorate_types::{Seq, Slot, planted};
+use crate::wanted::Wanted;
+use quorate_types::{InstanceId, Seq, Slot, planted};
 
 /// Where an instance stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +101,21 @@ impl Checkpoint {
         place && part.record.0 < u64::MAX - 1
     }
 
+    /// The course that goes on behind it.
+    fn course(&self) -> Result<Course, Refused> {
+        let mut cursor = self.check()?;
+        let mut next = self.next;
+        if planted("merge-order-after-restart") {
+            cursor.instance = InstanceId::new(1);
+        }
+        if planted("merge-border-off-by-one")
+            && let Some(right) = next
+        {
+            next = self.generation.after(right.first.number(), right.instances);
+        }
+        Ok(Course::behind(self.seq, cursor, self.generation, next))
+    }
+
     fn stay(&self, at: usize) -> Stay {
         let present = at < usize::from(self.generation.instances);
         match self.next {
@@ -118,9 +137,9 @@ impl<T> Merge<T> {
         });
         Checkpoint {
             window: self.config.window,
-            seq: Seq::new(self.seq),
-            generation: self.generation,
-            next: self.next,
+            seq: self.seq(),
+            generation: self.course.generation(),
+            next: self.course.next(),
             instances: instances.collect(),
         }
     }
@@ -130,32 +149,35 @@ impl<T> Merge<T> {
     /// # Errors
     /// When its parts do not fit together.
     pub fn restore(config: Config, from: &Checkpoint) -> Result<Self, Refused> {
-        let mut merge = Self::empty(config, from.generation)?;
+        if !(1..=INSTANCES_MAX).contains(&from.generation.instances) {
+            return Err(Refused::Instances);
+        }
+        if !(WINDOW_MIN..=WINDOW_MAX).contains(&config.window) {
+            return Err(Refused::Window);
+        }
         if from.window != config.window {
             return Err(Refused::Checkpoint("another window"));
         }
-        let cursor = from.check()?;
-        merge.seq = from.seq.number();
-        merge.slot = cursor.slot.number();
-        merge.at = usize::from(cursor.instance.number()) - 1;
-        merge.next = from.next;
-        if planted("merge-order-after-restart") {
-            merge.at = 0;
-        }
-        if planted("merge-border-off-by-one")
-            && let Some(next) = from.next
-        {
-            merge.next = from.generation.after(next.first.number(), next.instances);
-        }
+        let course = from.course()?;
         let locals = from
             .instances
             .iter()
             .enumerate()
             .map(|(at, part)| Local::new(part.record.0, part.slot.number() - part.offset, from.stay(at)));
-        merge.locals = locals.collect();
-        if let Some(border) = merge.border() {
-            merge.want(Position::new(border, from.generation.instances), false);
+        let mut wanted = Wanted::NOTHING;
+        if let Some(border) = course.border() {
+            wanted.want(Position::new(border, from.generation.instances), false);
         }
+        let merge = Self {
+            config,
+            course,
+            executing: None,
+            locals: locals.collect(),
+            wanted,
+            reads: Reads::default(),
+            waiting: None,
+            counts: Counts::default(),
+        };
         merge.invariants(false);
         Ok(merge)
     }
@@ -181,17 +203,16 @@ impl<T> Merge<T> {
     fn go_on_from(&mut self, to: &Checkpoint, keeps: bool) -> Result<(), Refused> {
         let fresh = Self::restore(self.config, to)?;
         let old = std::mem::replace(self, fresh);
-        self.past = old.past;
-        self.past.retain(|generation| generation.base < self.generation.base);
+        self.course.remember(&old.course);
         self.counts = old.counts;
         self.reads = old.reads;
-        self.forget_reads();
-        self.wanted = self.wanted.max(old.wanted);
-        (self.wanted_here, self.wanted_early) = (old.wanted_here, old.wanted_early);
-        let (last, count) = (self.locals.len() - 1, self.generation.instances);
-        let same = self.generation == old.generation && self.next == old.next;
+        self.reads.forget();
+        self.wanted.keep(old.wanted);
+        let (last, count) = (self.locals.len() - 1, self.course.count());
+        let same =
+            (self.generation(), self.next_generation()) == (old.course.generation(), old.course.next());
         for (at, mut before) in old.locals.into_iter().enumerate().take(last + 1) {
-            let lost = planted("merge-jump-resets-one") && at + 1 == usize::from(count);
+            let lost = planted("merge-jump-resets-one") && at + 1 == count;
             if keeps {
                 self.keep(at, &mut before, same, lost);
             }
@@ -208,7 +229,7 @@ impl<T> Merge<T> {
     /// Keeps what an instance decided behind a checkpoint, if nothing between is missing. In the same generation the sums must be the same,
     /// too; in another one slots may have passed while the instance was away.
     fn keep(&mut self, at: usize, before: &mut Local<T>, same: bool, lost: bool) {
-        let (done, border) = (self.done(at), self.border());
+        let (done, border) = (self.done(at), self.course.border());
         let local = &mut self.locals[at];
         let (from, last) = (local.record, before.last);
         if from < before.record || from >= last {
@@ -236,7 +257,7 @@ impl<T> Merge<T> {
         }
         (local.last, local.again) = (last, last);
         for slot in work {
-            self.want(Position::at(slot, at), false);
+            self.wanted.want(Position::at(slot, at), false);
         }
     }
 }

@@ -5,9 +5,9 @@
 //! instance is under way at a time: what is wanted meanwhile goes into the next one, which grows with load as batches do. A leader's side is [`Proposer`].
 //! INV-MERGE-6. Tests: tests/merge/fill.rs, tests/merge/cluster.rs.
 
-use crate::generation::{INSTANCES_MAX, Position, SLOT_MAX};
+use crate::generation::{Position, SLOT_MAX};
 use crate::local::{Local, Stay};
-use crate::merge::{Merge, NOWHERE};
+use crate::merge::Merge;
 use crate::propose::{Bounds, Proposer};
 use quorate_types::{InstanceId, Slot};
 
@@ -43,7 +43,7 @@ impl<T> Merge<T> {
         let Some((at, bounds)) = self.led(instance) else { return };
         let Some(lead) = self.locals[at].lead.as_mut().filter(|lead| !lead.is_settled()) else { return };
         lead.settle(&bounds);
-        let early = std::mem::replace(&mut self.wanted_early, NOWHERE);
+        let early = self.wanted.take_early();
         self.asked(early);
     }
 
@@ -54,7 +54,7 @@ impl<T> Merge<T> {
 
     fn bounds_at(&self, at: usize) -> Bounds {
         let local = &self.locals[at];
-        let window = self.delivered().number().saturating_add(self.config.window).min(SLOT_MAX);
+        let window = self.course.delivered().number().saturating_add(self.config.window).min(SLOT_MAX);
         let last = match local.stay {
             Stay::Here => window,
             Stay::Leaves(border) => window.min(border),
@@ -63,7 +63,7 @@ impl<T> Merge<T> {
         Bounds {
             decided: Slot::new(local.placed),
             last: Slot::new(last),
-            border: self.border().map(Slot::new),
+            border: self.course.border().map(Slot::new),
             wanted: Slot::new(self.wanted.needs(at)),
         }
     }
@@ -90,7 +90,7 @@ impl<T> Merge<T> {
     /// everybody waits for the same leader nobody wants so much, and who led here instead could propose no more.
     pub fn lags(&self, instance: InstanceId) -> bool {
         let Some((at, bounds)) = self.led(instance) else { return false };
-        let wanted = bounds.wanted.number().max(self.wanted_early.needs(at));
+        let wanted = self.wanted.needs_with_early(at);
         let stuck =
             |lead: Proposer| lead.is_settled() && lead.room(&bounds) == 0 && lead.tail().number() < wanted;
         self.locals[at].lead.is_some_and(stuck)
@@ -103,8 +103,8 @@ impl<T> Merge<T> {
         let stuck =
             |lead: Proposer| lead.is_settled() && lead.room(&bounds) == 0 && lead.tail() <= bounds.decided;
         if self.locals[at].lead.is_some_and(stuck) {
-            let last = usize::from(self.generation.instances) - 1;
-            self.want(Position::at(self.slot, last), true);
+            let last = self.course.count() - 1;
+            self.wanted.want(Position::at(self.course.slot(), last), true);
         }
     }
 
@@ -113,14 +113,14 @@ impl<T> Merge<T> {
     pub fn proposed(&mut self, instance: InstanceId) -> Option<Slot> {
         let (at, bounds) = self.led(instance)?;
         let slot = self.locals[at].lead.as_mut()?.propose(&bounds);
-        self.want(Position::at(slot.number(), at), true);
+        self.wanted.want(Position::at(slot.number(), at), true);
         Some(slot)
     }
 
     /// A leader here, on another lane, proposed a batch for this slot.
     pub fn proposed_apart(&mut self, instance: InstanceId, slot: Slot) {
         if let Ok(at) = self.index(instance) {
-            self.want(Position::at(slot.number(), at), true);
+            self.wanted.want(Position::at(slot.number(), at), true);
         }
     }
 
@@ -142,24 +142,11 @@ impl<T> Merge<T> {
     /// Names the instances that are led elsewhere and lack what is waited for here, each with the place up to which everything is
     /// wanted: the host sends that to its leader, once for all instances that it leads. [merge L14]
     pub fn asks(&mut self, mut ask: impl FnMut(InstanceId, Position)) {
-        let wanted = self.wanted_here;
-        if wanted < self.cursor() {
-            return;
-        }
-        for (at, local) in self.locals.iter_mut().enumerate() {
-            let last = match local.stay {
-                Stay::Here => SLOT_MAX,
-                Stay::Leaves(border) => border,
-                Stay::Away => 0,
-            };
-            let need = wanted.needs(at).min(last);
-            if local.lead.is_some() || need <= local.placed || local.asked > local.placed {
-                continue;
-            }
-            local.asked = need;
-            self.counts.asks += 1;
-            ask(InstanceId::new(at as u16 + 1), wanted);
-        }
+        let (wanted, counts) = (self.wanted, &mut self.counts);
+        wanted.ask(self.course.cursor(), &mut self.locals, |at, position| {
+            counts.asks += 1;
+            ask(InstanceId::new(at as u16 + 1), position);
+        });
     }
 
     /// Another replica wants everything up to this place. What a leader can not want by itself, it has not led long enough for, or it
@@ -169,10 +156,6 @@ impl<T> Merge<T> {
         let led = self.locals.iter().filter(settled).map(|local| local.placed).max();
         // Whoever asks waits at most one slot behind a window that begins where our own instance is decided.
         let last = led.map_or(0, |placed| placed.saturating_add(self.config.window).saturating_add(1));
-        let sure = position.min(Position::new(last, INSTANCES_MAX));
-        self.want(sure, false);
-        if sure < position {
-            self.wanted_early = self.wanted_early.max(position);
-        }
+        self.wanted.asked(position, last);
     }
 }

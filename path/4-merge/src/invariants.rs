@@ -1,43 +1,28 @@
 //! What always holds. The list with words: docs/invariants.md.
 
-use crate::generation::Position;
 use crate::local::{Local, Stay};
 use crate::merge::Merge;
-use quorate_types::Seq;
 
-impl<T> Merge<T> {
-    /// Panics with the name of an invariant that does not hold. `thorough` looks at every record.
-    pub fn invariants(&self, thorough: bool) {
-        let here = self.generation.seq(Position::at(self.slot, self.at));
+/// Panics with the name of an invariant that does not hold. `thorough` looks at every record.
+pub(crate) fn check<T>(merge: &Merge<T>, thorough: bool) {
+    merge.course.check();
+    for (at, local) in merge.locals.iter().enumerate() {
+        let done = merge.done(at);
         assert!(
-            here == Some(Seq::new(self.seq + 1)),
-            "INV-MERGE-3: the cursor is the place behind the last seq"
+            local.base <= done && local.noop_end().is_none_or(|end| end > done),
+            "INV-MERGE-2: the floor lies between two records, the last one delivered whole"
         );
-        if let Some(next) = self.next {
+        if let Stay::Leaves(border) = local.stay {
+            assert!(local.placed <= border, "INV-MERGE-4: an instance leaves at the border");
+        }
+        if let Some(lead) = local.lead {
             assert!(
-                self.slot < next.first.number()
-                    && Some(next) == self.generation.after(next.first.number() - 1, next.instances),
-                "INV-MERGE-4: one generation at most is to come, right behind the border"
+                !lead.is_settled() || lead.tail().number() >= local.placed,
+                "INV-MERGE-5: a leader knows its own log"
             );
         }
-        for (at, local) in self.locals.iter().enumerate() {
-            let done = self.done(at);
-            assert!(
-                local.base <= done && local.noop_end().is_none_or(|end| end > done),
-                "INV-MERGE-2: the floor lies between two records, the last one delivered whole"
-            );
-            if let Stay::Leaves(border) = local.stay {
-                assert!(local.placed <= border, "INV-MERGE-4: an instance leaves at the border");
-            }
-            if let Some(lead) = local.lead {
-                assert!(
-                    !lead.is_settled() || lead.tail().number() >= local.placed,
-                    "INV-MERGE-5: a leader knows its own log"
-                );
-            }
-            if thorough {
-                local.scan();
-            }
+        if thorough {
+            local.scan();
         }
     }
 }

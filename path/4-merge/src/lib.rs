@@ -41,6 +41,7 @@
 
 mod change;
 mod checkpoint;
+mod course;
 mod fill;
 mod generation;
 mod invariants;
@@ -50,6 +51,7 @@ mod metrics;
 mod propose;
 mod reads;
 mod refused;
+mod wanted;
 
 pub use checkpoint::{Checkpoint, InstanceAt};
 pub use fill::Leader;

@@ -2,14 +2,20 @@
 //!
 //! The cursor names the next place of the global log. Whatever is there is handed on, and nothing else (INV-MERGE-1). Runs of no-ops
 //! cost by the instance and record, never by the slot.
+//!
+//! Its parts are the course of the cursor (`course`), the instances' logs (`local`) with their leaders (`propose`), what is wanted
+//! (`wanted`), and reads (`reads`). What is written here hands from one to the other.
 //! Tests: tests/merge/deliver.rs, tests/merge/model.rs.
 
 use crate::checkpoint::Checkpoint;
-use crate::generation::{Generation, INSTANCES_MAX, Position, SLOT_MAX, WINDOW_MAX, WINDOW_MIN};
+use crate::course::Course;
+use crate::generation::{Generation, Position, SLOT_MAX};
 use crate::local::{Decided, Local, RecordIndex, Stay, Taken};
-use crate::metrics::Counts;
-use crate::reads::Waiting;
+use crate::metrics::{self, Counts, Status, Waits};
+use crate::reads::{ReadEnd, Reads};
 use crate::refused::Refused;
+use crate::wanted::Wanted;
+use crate::{change, invariants};
 use quorate_types::{InstanceId, Seq, Slot, Time};
 
 /// What all replicas must agree on, and what is this one's own affair.
@@ -46,33 +52,16 @@ pub enum Delivered<T> {
 #[derive(Clone, Debug)]
 pub struct Merge<T> {
     pub(crate) config: Config,
-    pub(crate) generation: Generation,
-    /// What follows, when a change was executed and its border is not reached.
-    pub(crate) next: Option<Generation>,
-    /// Those before, since the last trim.
-    pub(crate) past: Vec<Generation>,
-    /// The slot that is delivered next, of the instance at `at`.
-    pub(crate) slot: u64,
-    pub(crate) at: usize,
-    /// What was delivered last.
-    pub(crate) seq: u64,
+    pub(crate) course: Course,
     /// The place of the batch that was taken last, while nothing else was.
     pub(crate) executing: Option<Position>,
     pub(crate) locals: Vec<Local<T>>,
-    /// Everything up to here is to be decided, and filled where nothing is.
-    pub(crate) wanted: Position,
-    /// The part of it that this replica asks other replicas for.
-    pub(crate) wanted_here: Position,
-    /// What was asked of this replica beyond what its leaders could be asked for: it may lead and not know yet.
-    pub(crate) wanted_early: Position,
-    pub(crate) reads: Vec<Waiting>,
+    pub(crate) wanted: Wanted,
+    pub(crate) reads: Reads,
     /// Since when it waits, and for whom, while work waits behind.
     pub(crate) waiting: Option<(usize, Time)>,
     pub(crate) counts: Counts,
 }
-
-/// Before everything.
-pub(crate) const NOWHERE: Position = Position::new(0, 0);
 
 impl<T> Merge<T> {
     /// An empty global log, with so many instances.
@@ -81,32 +70,6 @@ impl<T> Merge<T> {
     /// When there are no such instances, or no such window.
     pub fn new(config: Config, instances: u16) -> Result<Self, Refused> {
         Self::restore(config, &Checkpoint::begin(config.window, instances))
-    }
-
-    pub(crate) fn empty(config: Config, generation: Generation) -> Result<Self, Refused> {
-        if !(1..=INSTANCES_MAX).contains(&generation.instances) {
-            return Err(Refused::Instances);
-        }
-        if !(WINDOW_MIN..=WINDOW_MAX).contains(&config.window) {
-            return Err(Refused::Window);
-        }
-        Ok(Self {
-            config,
-            generation,
-            next: None,
-            past: Vec::new(),
-            slot: generation.first.number(),
-            at: 0,
-            seq: generation.base.number(),
-            executing: None,
-            locals: Vec::new(),
-            wanted: NOWHERE,
-            wanted_here: NOWHERE,
-            wanted_early: NOWHERE,
-            reads: Vec::new(),
-            waiting: None,
-            counts: Counts::default(),
-        })
     }
 
     /// An instance decided its next record. [merge L5]
@@ -120,7 +83,7 @@ impl<T> Merge<T> {
         what: Decided<T>,
     ) -> Result<(), Refused> {
         let at = self.index(instance)?;
-        let (done, border) = (self.done(at), self.border());
+        let (done, border) = (self.done(at), self.course.border());
         let local = &mut self.locals[at];
         let taken = local.take(record.0, what, done, border)?;
         let placed = local.placed;
@@ -129,7 +92,7 @@ impl<T> Merge<T> {
             true
         });
         match taken {
-            Taken::Work(slot) => self.want(Position::at(slot, at), leads),
+            Taken::Work(slot) => self.wanted.want(Position::at(slot, at), leads),
             Taken::Noop(slots) => {
                 self.counts.noop_records += 1;
                 self.counts.noop_records_empty += u64::from(slots == 0);
@@ -141,7 +104,8 @@ impl<T> Merge<T> {
 
     /// The next piece of the global log, if it is known. The host executes it before it takes another one. [merge L7]
     pub fn next(&mut self, now: Time) -> Option<Delivered<T>> {
-        let local = &mut self.locals[self.at];
+        let position = self.course.cursor();
+        let local = &mut self.locals[self.course.at()];
         let Some((end, noop)) = local.queue.front().map(|front| (front.end, front.payload.is_none())) else {
             self.note_wait(now);
             return None;
@@ -152,83 +116,74 @@ impl<T> Merge<T> {
         if noop {
             return Some(self.noops());
         }
-        assert!(end == self.slot, "INV-MERGE-1: a batch is delivered at its own place");
-        let payload = self.locals[self.at].pop()?;
-        let position = Position::at(self.slot, self.at);
-        self.step();
+        assert!(end == position.slot.number(), "INV-MERGE-1: a batch is delivered at its own place");
+        let payload = local.pop()?;
+        self.go_on();
         self.counts.batches += 1;
         self.executing = Some(position);
-        Some(Delivered::Batch { seq: Seq::new(self.seq), position, payload })
+        Some(Delivered::Batch { seq: self.seq(), position, payload })
     }
 
     /// One place further.
-    fn step(&mut self) {
-        self.seq += 1;
-        self.at += 1;
-        if self.at == usize::from(self.generation.instances) {
-            self.at = 0;
-            self.slot += 1;
-            self.begin_next();
+    fn go_on(&mut self) {
+        if let Some(begun) = self.course.step() {
+            self.begin(begun);
         }
     }
 
     /// All no-ops up to the next place that holds none. [merge L8]
     fn noops(&mut self) -> Delivered<T> {
-        let first = self.seq + 1;
+        let first = self.course.seq() + 1;
         loop {
-            let rounds = if self.at == 0 { self.empty_rounds() } else { 0 };
+            let at = self.course.at();
+            let rounds = if at == 0 { self.empty_rounds() } else { 0 };
             if rounds > 0 {
                 self.skip(rounds);
-            } else if let Some(end) = self.locals[self.at].noop_end() {
-                if end == self.slot {
-                    self.locals[self.at].pop();
+            } else if let Some(end) = self.locals[at].noop_end() {
+                if end == self.course.slot() {
+                    self.locals[at].pop();
                 }
-                self.step();
+                self.go_on();
             } else {
                 break;
             }
         }
         self.executing = None;
-        self.counts.noop_slots += self.seq + 1 - first;
-        Delivered::Noops { first: Seq::new(first), last: Seq::new(self.seq) }
+        self.counts.noop_slots += self.course.seq() + 1 - first;
+        Delivered::Noops { first: Seq::new(first), last: self.seq() }
     }
 
     /// How many whole rounds from here on hold nothing but no-ops.
     fn empty_rounds(&self) -> u64 {
-        let present = &self.locals[..usize::from(self.generation.instances)];
-        let ends = present.iter().map(|local| local.noop_end().unwrap_or(0));
+        let ends = self.locals[..self.course.count()].iter().map(|local| local.noop_end().unwrap_or(0));
         // None of them reaches across a border.
         let end = ends.min().unwrap_or(0);
-        (end + 1).saturating_sub(self.slot)
+        (end + 1).saturating_sub(self.course.slot())
     }
 
     fn skip(&mut self, rounds: u64) {
-        let last = self.slot + rounds - 1;
-        for local in &mut self.locals[..usize::from(self.generation.instances)] {
+        let last = self.course.slot() + rounds - 1;
+        for local in &mut self.locals[..self.course.count()] {
             if local.noop_end() == Some(last) {
                 local.pop();
             }
         }
-        self.seq += rounds * u64::from(self.generation.instances);
-        self.slot = last + 1;
-        self.begin_next();
+        if let Some(begun) = self.course.skip(rounds) {
+            self.begin(begun);
+        }
     }
 
-    /// Enters the generation that begins here, if one does. [merge L4]
-    fn begin_next(&mut self) {
-        let slot = self.slot;
-        let Some(next) = self.next.take_if(|next| next.first.number() == slot) else { return };
-        self.past.push(std::mem::replace(&mut self.generation, next));
-        for local in &mut self.locals[usize::from(next.instances)..] {
+    /// A generation begins here: whoever is left out of it takes no part any more. [merge L4]
+    fn begin(&mut self, generation: Generation) {
+        for local in &mut self.locals[usize::from(generation.instances)..] {
             assert!(local.queue.is_empty(), "INV-MERGE-4: an instance leaves when all it said is delivered");
             local.stay = Stay::Away;
         }
     }
 
     fn note_wait(&mut self, now: Time) {
-        let here = Position::at(self.slot, self.at);
-        if self.waiting.is_none() && here <= self.wanted {
-            self.waiting = Some((self.at, now));
+        if self.waiting.is_none() && self.wanted.reaches(self.course.cursor()) {
+            self.waiting = Some((self.course.at(), now));
         }
     }
 
@@ -271,27 +226,27 @@ impl<T> Merge<T> {
         let Ok(at) = self.index(instance) else { return self.seq() };
         let local = &self.locals[at];
         let slot = local.placed.saturating_add(record.0.saturating_sub(local.last)).min(SLOT_MAX);
-        self.generation.seq(Position::at(slot, at)).unwrap_or_default().max(self.seq())
+        self.course.generation().seq(Position::at(slot, at)).unwrap_or_default().max(self.seq())
     }
 
     /// What was delivered last.
     pub fn seq(&self) -> Seq {
-        Seq::new(self.seq)
+        Seq::new(self.course.seq())
     }
 
     /// The place that is delivered next.
     pub fn cursor(&self) -> Position {
-        Position::at(self.slot, self.at)
+        self.course.cursor()
     }
 
     /// How slots map to seqs at the cursor.
     pub fn generation(&self) -> Generation {
-        self.generation
+        self.course.generation()
     }
 
     /// The generation that follows, if a change is under way.
     pub fn next_generation(&self) -> Option<Generation> {
-        self.next
+        self.course.next()
     }
 
     pub(crate) fn index(&self, instance: InstanceId) -> Result<usize, Refused> {
@@ -301,37 +256,154 @@ impl<T> Merge<T> {
 
     /// How many slots of an instance are delivered.
     pub(crate) fn done(&self, at: usize) -> u64 {
-        if at >= usize::from(self.generation.instances) {
-            self.locals[at].base
-        } else if at < self.at {
-            self.slot
-        } else {
-            self.slot - 1
+        self.course.done(at).unwrap_or_else(|| self.locals[at].base)
+    }
+}
+
+/// Another number of instances; see `change`.
+impl<T> Merge<T> {
+    /// The batch that was taken last holds a command for another number of instances. All replicas come to the same answer. Instances
+    /// that the new generation adds exist from now on.
+    ///
+    /// # Errors
+    /// When it is no such number, or another change is under way; nothing changed then. [`Refused::AcrossBorder`] alone means that what
+    /// was decided can not be trusted.
+    pub fn change(&mut self, instances: u16) -> Result<Generation, Refused> {
+        let begun = self.executing.ok_or(Refused::NoCommand)?;
+        let (border, next) = self.course.plan(begun, self.config.window, instances)?;
+        let present = self.course.count();
+        change::leave(&mut self.locals[..present], usize::from(instances), border)?;
+        self.course.announce(next);
+        self.reads.forget_behind(border, &self.locals);
+        for at in present..usize::from(instances) {
+            for slot in change::bring_in(&mut self.locals, at, border) {
+                self.wanted.want(Position::at(slot, at), false);
+            }
+        }
+        // It would wait for ever where nobody has anything to say.
+        self.wanted.want(Position::new(border, self.course.generation().instances), false);
+        Ok(next)
+    }
+
+    /// The host begins this instance anew, behind the last record that was delivered of it: what it said later, in an earlier stay, stood
+    /// for no slot, and what it says from now on is counted from there.
+    pub fn renew(&mut self, instance: InstanceId) {
+        let Ok(at) = self.index(instance) else { return };
+        let local = &mut self.locals[at];
+        let waited = local.waited;
+        *local = Local::new(local.record, local.base, local.stay);
+        local.waited = waited;
+    }
+
+    /// The last record of an instance that was delivered whole and stood for a slot: where it goes on, or comes back.
+    pub fn delivered_record(&self, instance: InstanceId) -> Option<RecordIndex> {
+        self.index(instance).ok().map(|at| RecordIndex(self.locals[at].record))
+    }
+
+    /// Whether an instance takes part, or will when its generation begins, and nothing is known of an end.
+    pub fn stays(&self, instance: InstanceId) -> bool {
+        self.index(instance).is_ok_and(|at| self.locals[at].stay == Stay::Here)
+    }
+
+    /// Whether an instance takes no part: a change left it out, and its border is behind.
+    pub fn is_away(&self, instance: InstanceId) -> bool {
+        self.index(instance).is_ok_and(|at| self.locals[at].stay == Stay::Away)
+    }
+
+    /// Whether the merge can wait for more of an instance now: it takes part, and has not said all that it is to say.
+    pub fn expects(&self, instance: InstanceId) -> bool {
+        self.index(instance).is_ok_and(|at| {
+            let local = &self.locals[at];
+            let present = at < self.course.count();
+            present && !matches!(local.stay, Stay::Leaves(border) if local.placed >= border)
+        })
+    }
+
+    /// The place with this seq, if its generation is still known. [merge L2]
+    pub fn position(&self, seq: Seq) -> Option<Position> {
+        self.course.position(seq)
+    }
+
+    /// The seq of this place, if its generation is still known and has it.
+    pub fn seq_of(&self, position: Position) -> Option<Seq> {
+        self.course.seq_of(position)
+    }
+
+    /// Forgets generations that end at or before this seq: a checkpoint holds everything up to there.
+    pub fn trim(&mut self, seq: Seq) {
+        self.course.trim(seq);
+    }
+
+    /// Whether a replica may vote for, or append, slot `slot`: it executed the global log up to a window before. [merge L13]
+    pub fn is_within_window(&self, slot: Slot) -> bool {
+        slot.number() <= self.course.delivered().number().saturating_add(self.config.window)
+    }
+}
+
+/// Strong reads; see `reads`.
+impl<T> Merge<T> {
+    /// The instance to ask for a strong read, of those whose leader is known: the one that the merge waits for. When nothing is
+    /// undelivered such a read waits for nothing. [merge L17]
+    pub fn read_through(&self, has_leader: impl Fn(InstanceId) -> bool) -> Option<InstanceId> {
+        let count = self.course.count();
+        let in_order = || (0..count).map(|step| (self.course.at() + step) % count);
+        let stays = |at: &usize| self.locals[*at].stay == Stay::Here;
+        let leaving = in_order().filter(|at| !stays(at));
+        let mut all = in_order().filter(stays).chain(leaving).map(|at| InstanceId::new(at as u16 + 1));
+        all.find(|instance| has_leader(*instance))
+    }
+
+    /// The leader of an instance confirmed that everything decided there before the read is among the records up to this one.
+    pub fn read_confirmed(&mut self, read: u64, instance: InstanceId, record: RecordIndex) {
+        self.reads.confirmed(read, self.index(instance).ok(), record);
+    }
+
+    /// Nobody waits for this read any more.
+    pub fn drop_read(&mut self, read: u64) {
+        self.reads.retain(|waiting| waiting != read);
+    }
+
+    /// Whether a read waits for its place in the global log.
+    pub fn has_reads(&self) -> bool {
+        self.reads.are_there()
+    }
+
+    /// Nobody waits for the others any more.
+    pub fn retain_reads(&mut self, waits: impl Fn(u64) -> bool) {
+        self.reads.retain(waits);
+    }
+
+    /// Hands over the reads whose waiting ends, in the order in which they were confirmed; what the others wait for is filled from now
+    /// on. Call it once a turn, before [`Merge::fill`]. [merge L18, L19]
+    pub fn reads(&mut self, end: impl FnMut(u64, ReadEnd)) {
+        if !self.reads.are_there() {
+            return;
+        }
+        if let Some(place) = self.reads.step(self.course.cursor(), &self.locals, end) {
+            self.wanted.want(place, true);
         }
     }
+}
 
-    /// The last slot of a generation that ends.
-    pub(crate) fn border(&self) -> Option<u64> {
-        self.next.map(|next| next.first.number() - 1)
+/// What operators and checks see.
+impl<T> Merge<T> {
+    /// Sums since the start.
+    pub fn counts(&self) -> Counts {
+        self.counts
     }
 
-    /// Everything up to here is wanted.
-    pub(crate) fn want(&mut self, position: Position, of_others: bool) {
-        self.wanted = self.wanted.max(position);
-        if of_others {
-            self.wanted_here = self.wanted_here.max(position);
-        }
+    /// What the merge waits for while work waits behind it: for the timer of a leader that holds everybody up.
+    pub fn waits(&self) -> Option<Waits> {
+        metrics::waits(self)
     }
 
-    /// The slots that instances decided, the highest and the lowest.
-    pub(crate) fn extremes(&self) -> (u64, u64) {
-        let present = &self.locals[..usize::from(self.generation.instances)];
-        let placed = present.iter().map(|local| local.placed);
-        (placed.clone().max().unwrap_or(0), placed.min().unwrap_or(0))
+    /// Where it stands.
+    pub fn status(&self, now: Time) -> Status {
+        metrics::status(self, now)
     }
 
-    /// The slots of which every instance has delivered its own.
-    pub(crate) fn delivered(&self) -> Slot {
-        Slot::new(self.slot - 1)
+    /// Panics with the name of an invariant that does not hold. `thorough` looks at every record.
+    pub fn invariants(&self, thorough: bool) {
+        invariants::check(self, thorough);
     }
 }

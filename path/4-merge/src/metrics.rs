@@ -67,36 +67,27 @@ pub struct Status {
     pub instances: Vec<InstanceStatus>,
 }
 
-impl<T> Merge<T> {
-    /// Sums since the start.
-    pub fn counts(&self) -> Counts {
-        self.counts
-    }
+/// What the merge waits for.
+pub(crate) fn waits<T>(merge: &Merge<T>) -> Option<Waits> {
+    let (at, since) = merge.waiting?;
+    let slot = Slot::new(merge.course.slot());
+    Some(Waits { instance: InstanceId::new(at as u16 + 1), slot, since })
+}
 
-    /// What the merge waits for while work waits behind it: for the timer of a leader that holds everybody up.
-    pub fn waits(&self) -> Option<Waits> {
-        let (at, since) = self.waiting?;
-        Some(Waits { instance: InstanceId::new(at as u16 + 1), slot: Slot::new(self.slot), since })
-    }
-
-    /// Where it stands.
-    pub fn status(&self, now: Time) -> Status {
-        let instances = self.locals.iter().enumerate().map(|(at, local)| {
-            let waits = self.waiting.filter(|(whom, _)| *whom == at);
-            InstanceStatus {
-                instance: InstanceId::new(at as u16 + 1),
-                decided: Slot::new(local.placed),
-                delivered: Slot::new(self.done(at)),
-                held_bytes: local.bytes,
-                waited: waits.map_or(local.waited, |(_, since)| local.waited.plus(now.since(since))),
-            }
-        });
-        let (highest, lowest) = self.extremes();
-        Status {
-            seq: Seq::new(self.seq),
-            skew: highest - lowest,
-            waits: self.waits(),
-            instances: instances.collect(),
+/// Where it stands.
+pub(crate) fn status<T>(merge: &Merge<T>, now: Time) -> Status {
+    let instances = merge.locals.iter().enumerate().map(|(at, local)| {
+        let waits = merge.waiting.filter(|(whom, _)| *whom == at);
+        InstanceStatus {
+            instance: InstanceId::new(at as u16 + 1),
+            decided: Slot::new(local.placed),
+            delivered: Slot::new(merge.done(at)),
+            held_bytes: local.bytes,
+            waited: waits.map_or(local.waited, |(_, since)| local.waited.plus(now.since(since))),
         }
-    }
+    });
+    let placed = merge.locals[..merge.course.count()].iter().map(|local| local.placed);
+    let (highest, lowest) = (placed.clone().max().unwrap_or(0), placed.min().unwrap_or(0));
+    let skew = highest - lowest;
+    Status { seq: merge.seq(), skew, waits: waits(merge), instances: instances.collect() }
 }

@@ -3,12 +3,11 @@
 //! A leader says how far its instance is decided, and confirms that it led when it was asked. Nobody can have executed what that
 //! instance decides next, nor anything behind that place: whoever executed everything before it has seen all that anybody answered for
 //! before the read came. So a read waits for one place, of whatever generation, and for nothing else (INV-MERGE-7).
-//! Tests: tests/merge/reads.rs proves the place sufficient and minimal over all small interleavings.
+//! Tests: reads/tests.rs; tests/merge/reads.rs proves the place sufficient and minimal over all small interleavings.
 
 use crate::generation::{INSTANCES_MAX, Position};
-use crate::local::{RecordIndex, Stay};
-use crate::merge::Merge;
-use quorate_types::{InstanceId, planted};
+use crate::local::{Local, RecordIndex, Stay};
+use quorate_types::planted;
 
 /// How waiting for a read's place ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +20,7 @@ pub enum ReadEnd {
 
 /// A read that was confirmed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting {
+struct Waiting {
     read: u64,
     at: usize,
     record: u64,
@@ -30,62 +29,87 @@ pub(crate) struct Waiting {
     ends: Option<ReadEnd>,
 }
 
-impl<T> Merge<T> {
-    /// The instance to ask for a strong read, of those whose leader is known: the one that the merge waits for. When nothing is
-    /// undelivered such a read waits for nothing. [merge L17]
-    pub fn read_through(&self, has_leader: impl Fn(InstanceId) -> bool) -> Option<InstanceId> {
-        let count = usize::from(self.generation.instances);
-        let in_order = || (0..count).map(|step| (self.at + step) % count);
-        let stays = |at: &usize| self.locals[*at].stay == Stay::Here;
-        let leaving = in_order().filter(|at| !stays(at));
-        let mut all = in_order().filter(stays).chain(leaving).map(|at| InstanceId::new(at as u16 + 1));
-        all.find(|instance| has_leader(*instance))
+/// The reads that wait for their places.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reads {
+    waiting: Vec<Waiting>,
+}
+
+impl Reads {
+    /// The leader of the instance at this place in the list confirmed a read up to this record; none if there is no such instance.
+    pub(crate) fn confirmed(&mut self, read: u64, at: Option<usize>, record: RecordIndex) {
+        let ends = at.is_none().then_some(ReadEnd::AskAnother);
+        self.waiting.push(Waiting { read, at: at.unwrap_or_default(), record: record.0, slot: None, ends });
     }
 
-    /// The leader of an instance confirmed that everything decided there before the read is among the records up to this one.
-    pub fn read_confirmed(&mut self, read: u64, instance: InstanceId, record: RecordIndex) {
-        let index = self.index(instance);
-        let ends = index.is_err().then_some(ReadEnd::AskAnother);
-        let at = index.unwrap_or_default();
-        self.reads.push(Waiting { read, at, record: record.0, slot: None, ends });
-    }
-
-    /// Nobody waits for this read any more.
-    pub fn drop_read(&mut self, read: u64) {
-        self.reads.retain(|waiting| waiting.read != read);
-    }
-
-    /// Whether a read waits for its place in the global log.
-    pub fn has_reads(&self) -> bool {
-        !self.reads.is_empty()
+    /// Whether one waits.
+    pub(crate) fn are_there(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     /// Nobody waits for the others any more.
-    pub fn retain_reads(&mut self, waits: impl Fn(u64) -> bool) {
-        self.reads.retain(|waiting| waits(waiting.read));
+    pub(crate) fn retain(&mut self, waits: impl Fn(u64) -> bool) {
+        self.waiting.retain(|waiting| waits(waiting.read));
     }
 
-    /// Hands over the reads whose waiting ends, in the order in which they were confirmed; what the others wait for is filled from now
-    /// on. Call it once a turn, before [`Merge::fill`]. [merge L18, L19]
-    pub fn reads(&mut self, mut end: impl FnMut(u64, ReadEnd)) {
-        if self.reads.is_empty() {
-            return;
-        }
-        let mut waiting = std::mem::take(&mut self.reads);
-        waiting.retain_mut(|read| {
-            read.ends = read.ends.or_else(|| self.look(read));
+    /// Hands over those whose waiting ends, in the order in which they were confirmed. Gives the furthest place that the others wait for.
+    /// [merge L18, L19]
+    pub(crate) fn step<T>(
+        &mut self,
+        cursor: Position,
+        locals: &[Local<T>],
+        mut end: impl FnMut(u64, ReadEnd),
+    ) -> Option<Position> {
+        let mut wanted = None;
+        self.waiting.retain_mut(|read| {
+            if read.ends.is_none() {
+                match read.look(cursor, locals.get(read.at)) {
+                    Looked::Ends(how) => read.ends = Some(how),
+                    Looked::Wants(place) => wanted = wanted.max(Some(place)),
+                    Looked::Nothing => {}
+                }
+            }
             if let Some(how) = read.ends {
                 end(read.read, how);
             }
             read.ends.is_none()
         });
-        self.reads = waiting;
+        wanted
     }
 
-    fn look(&mut self, read: &mut Waiting) -> Option<ReadEnd> {
-        let local = self.locals.get(read.at)?;
-        if read.slot.is_none() {
-            let decided = local.slot_at(read.record)?;
+    /// Some instances leave with slot `border`: reads that wait for what they would say behind it wait for nothing.
+    /// [merge L20]
+    pub(crate) fn forget_behind<T>(&mut self, border: u64, locals: &[Local<T>]) {
+        for read in &mut self.waiting {
+            let leaves = matches!(locals.get(read.at).map(|local| local.stay), Some(Stay::Leaves(_)));
+            if leaves && read.slot.is_some_and(|slot| slot > border) {
+                read.ends = Some(ReadEnd::AskAnother);
+            }
+        }
+    }
+
+    /// A checkpoint took the place of what was not delivered: reads are asked anew.
+    pub(crate) fn forget(&mut self) {
+        for read in &mut self.waiting {
+            read.ends = Some(ReadEnd::AskAnother);
+        }
+    }
+}
+
+/// What became of a read that was looked at.
+enum Looked {
+    Ends(ReadEnd),
+    /// It waits for everything up to here.
+    Wants(Position),
+    /// It waits for what its instance has not decided here.
+    Nothing,
+}
+
+impl Waiting {
+    fn look<T>(&mut self, cursor: Position, local: Option<&Local<T>>) -> Looked {
+        let Some(local) = local else { return Looked::Nothing };
+        if self.slot.is_none() {
+            let Some(decided) = local.slot_at(self.record) else { return Looked::Nothing };
             let next = decided + u64::from(!planted("merge-read-off-by-one"));
             // What an instance decides after it left, it never says: others go on without it.
             let stays = match local.stay {
@@ -94,38 +118,22 @@ impl<T> Merge<T> {
                 Stay::Away => next <= local.base,
             };
             if !stays {
-                return Some(ReadEnd::AskAnother);
+                return Looked::Ends(ReadEnd::AskAnother);
             }
-            read.slot = Some(next);
+            self.slot = Some(next);
         }
-        let place = Position::at(read.slot?, read.at);
-        if self.cursor() >= place || planted("read-before-executed") {
-            return Some(ReadEnd::Ready);
+        let Some(slot) = self.slot else { return Looked::Nothing };
+        let place = Position::at(slot, self.at);
+        if cursor >= place || planted("read-before-executed") {
+            return Looked::Ends(ReadEnd::Ready);
         }
         // The place before it, of whatever generation.
-        let before = match read.at {
+        Looked::Wants(match self.at {
             0 => Position::new(place.slot.previous().number(), INSTANCES_MAX),
             at => Position::at(place.slot.number(), at - 1),
-        };
-        self.want(before, true);
-        None
-    }
-
-    /// Some instances leave with slot `border`: reads that wait for what they would say behind it wait for nothing.
-    /// [merge L20]
-    pub(crate) fn forget_reads_behind(&mut self, border: u64) {
-        for read in &mut self.reads {
-            let leaves = matches!(self.locals.get(read.at).map(|local| local.stay), Some(Stay::Leaves(_)));
-            if leaves && read.slot.is_some_and(|slot| slot > border) {
-                read.ends = Some(ReadEnd::AskAnother);
-            }
-        }
-    }
-
-    /// A checkpoint took the place of what was not delivered: reads are asked anew.
-    pub(crate) fn forget_reads(&mut self) {
-        for read in &mut self.reads {
-            read.ends = Some(ReadEnd::AskAnother);
-        }
+        })
     }
 }
+
+#[cfg(test)]
+mod tests;

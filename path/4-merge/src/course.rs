@@ -1,0 +1,176 @@
+//! How far the global log is delivered, and which seq each of its places has. docs/protocols/merge.md L1-L4, L7.
+//!
+//! The cursor names the next place. Behind it lie generations that ended, around it lies the present one, and one more at most is to come
+//! (INV-MERGE-3, INV-MERGE-4). This part knows nothing of records: whoever delivers moves it, and learns when a generation begins.
+//! Tests: course/tests.rs, tests/merge/changes.rs.
+
+use crate::generation::{Generation, INSTANCES_MAX, Position, SLOT_MAX};
+use crate::refused::Refused;
+use quorate_types::{Seq, Slot};
+
+/// The way of the cursor through the generations.
+#[derive(Clone, Debug)]
+pub(crate) struct Course {
+    generation: Generation,
+    /// What follows, when a change was executed and its border is not reached.
+    next: Option<Generation>,
+    /// Those before, since the last trim.
+    past: Vec<Generation>,
+    /// The slot that is delivered next, of the instance at `at`.
+    slot: u64,
+    at: usize,
+    /// What was delivered last.
+    seq: u64,
+}
+
+impl Course {
+    /// Behind a seq: the cursor is the place that follows in the generation.
+    pub(crate) fn behind(
+        seq: Seq,
+        cursor: Position,
+        generation: Generation,
+        next: Option<Generation>,
+    ) -> Self {
+        let at = usize::from(cursor.instance.number()).saturating_sub(1);
+        Self { generation, next, past: Vec::new(), slot: cursor.slot.number(), at, seq: seq.number() }
+    }
+
+    /// One place further. Gives the generation that begins here, if one does.
+    pub(crate) fn step(&mut self) -> Option<Generation> {
+        self.seq += 1;
+        self.at += 1;
+        if self.at < self.count() {
+            return None;
+        }
+        self.at = 0;
+        self.slot += 1;
+        self.begin_next()
+    }
+
+    /// So many whole rounds further, from the beginning of one. None of them reaches across a border.
+    pub(crate) fn skip(&mut self, rounds: u64) -> Option<Generation> {
+        self.seq += rounds * u64::from(self.generation.instances);
+        self.slot += rounds;
+        self.begin_next()
+    }
+
+    /// Enters the generation that begins here, if one does. [merge L4]
+    fn begin_next(&mut self) -> Option<Generation> {
+        let slot = self.slot;
+        let next = self.next.take_if(|next| next.first.number() == slot)?;
+        self.past.push(std::mem::replace(&mut self.generation, next));
+        Some(next)
+    }
+
+    /// What follows if the batch at `begun` asks for so many instances: the last slot before it, and how it counts. [merge L3]
+    pub(crate) fn plan(
+        &self,
+        begun: Position,
+        window: u64,
+        instances: u16,
+    ) -> Result<(u64, Generation), Refused> {
+        if !(1..=INSTANCES_MAX).contains(&instances) {
+            return Err(Refused::Instances);
+        }
+        // The last batch before a border is executed when the cursor is behind it.
+        if self.next.is_some() || begun.slot < self.generation.first {
+            return Err(Refused::ChangeUnderWay);
+        }
+        if instances == self.generation.instances {
+            return Err(Refused::NothingChanges);
+        }
+        let border = begun.slot.number().saturating_add(window);
+        let next = self.generation.after(border, instances).filter(|_| border < SLOT_MAX);
+        next.map(|next| (border, next)).ok_or(Refused::NoSuchSlot)
+    }
+
+    /// This generation follows.
+    pub(crate) fn announce(&mut self, next: Generation) {
+        self.next = Some(next);
+    }
+
+    /// What an earlier course knows of generations before the present one is known here, too.
+    pub(crate) fn remember(&mut self, earlier: &Self) {
+        let before = |generation: &&Generation| generation.base < self.generation.base;
+        self.past = earlier.past.iter().filter(before).copied().collect();
+    }
+
+    /// Forgets generations that end at or before this seq.
+    pub(crate) fn trim(&mut self, seq: Seq) {
+        let ended = |at: usize| self.past.get(at + 1).unwrap_or(&self.generation).base <= seq;
+        let count = (0..self.past.len()).take_while(|at| ended(*at)).count();
+        self.past.drain(..count);
+    }
+
+    /// How slots map to seqs at the cursor.
+    pub(crate) fn generation(&self) -> Generation {
+        self.generation
+    }
+    /// What follows.
+    pub(crate) fn next(&self) -> Option<Generation> {
+        self.next
+    }
+    /// The instances of the present generation.
+    pub(crate) fn count(&self) -> usize {
+        usize::from(self.generation.instances)
+    }
+    /// The slot that is delivered next.
+    pub(crate) fn slot(&self) -> u64 {
+        self.slot
+    }
+    /// The place in the list of the instance that is delivered next.
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+    /// What was delivered last.
+    pub(crate) fn seq(&self) -> u64 {
+        self.seq
+    }
+    /// The place that is delivered next.
+    pub(crate) fn cursor(&self) -> Position {
+        Position::at(self.slot, self.at)
+    }
+    /// The last slot of a generation that ends.
+    pub(crate) fn border(&self) -> Option<u64> {
+        self.next.map(|next| next.first.number() - 1)
+    }
+    /// The slots of which every instance has delivered its own.
+    pub(crate) fn delivered(&self) -> Slot {
+        Slot::new(self.slot - 1)
+    }
+    /// How many slots of an instance are delivered, if it takes part.
+    pub(crate) fn done(&self, at: usize) -> Option<u64> {
+        (at < self.count()).then(|| if at < self.at { self.slot } else { self.slot - 1 })
+    }
+
+    /// The place with this seq, if its generation is still known. [merge L2]
+    pub(crate) fn position(&self, seq: Seq) -> Option<Position> {
+        let mut all = self.past.iter().chain([&self.generation]).chain(&self.next);
+        all.rfind(|generation| generation.base < seq)?.position(seq)
+    }
+
+    /// The seq of this place, if its generation is still known and has it.
+    pub(crate) fn seq_of(&self, position: Position) -> Option<Seq> {
+        let mut all = self.past.iter().chain([&self.generation]).chain(&self.next);
+        all.rfind(|generation| generation.first <= position.slot)?.seq(position)
+    }
+
+    /// Panics with the name of an invariant that does not hold.
+    pub(crate) fn check(&self) {
+        let here = self.generation.seq(self.cursor());
+        assert!(
+            here == Some(Seq::new(self.seq + 1)),
+            "INV-MERGE-3: the cursor is the place behind the last seq"
+        );
+        if let Some(next) = self.next {
+            assert!(
+                self.slot < next.first.number()
+                    && Some(next) == self.generation.after(next.first.number() - 1, next.instances),
+                "INV-MERGE-4: one generation at most is to come, right behind the border"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
